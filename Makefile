@@ -1,0 +1,71 @@
+# make demo       a report from simulated evidence; installs only the core
+# make test       the default tests, with warnings as errors
+# make test-slow  coverage and long properties, resumable; PART=word takes the files whose path holds the word
+# make lint       ruff and mypy
+# make docs       the site, built strictly, in docs/_build/html
+# make bench      benchmarks, one JSON line each; BENCH=word takes those whose name holds the word
+#
+# Needs python3 (3.11 or later) with venv. Everything else goes into .venv.
+
+PYTHON ?= python3
+WORKERS ?= 2
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
+
+# Larger data sets lie beside the checkout, where they exist; tests that need them skip otherwise.
+export NORACLE_DATA ?= $(abspath $(wildcard ../shared/data))
+
+.PHONY: demo test test-slow lint docs bench clean
+.DEFAULT_GOAL := test
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "noracle needs Python 3.11 or later; choose one with make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+
+.venv/installed-core: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e .
+	@touch $@
+
+.venv/installed-test: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[test]'
+	@touch $@ .venv/installed-core
+
+.venv/installed-docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[docs]'
+	@touch $@ .venv/installed-core
+
+demo: .venv/installed-core
+	$(BIN)/noracle demo
+
+test: .venv/installed-test
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+lint: .venv/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: .venv/installed-docs
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+# A part is one test file with slow tests, or one file of properties (10,000 examples each). Its stamp under .slow/ is newer than
+# the sources that it tested, so an interrupted run goes on where it stopped. SLOW_SOURCES= keeps stamps although the sources changed.
+SLOW_SOURCES ?= $(shell find src/noracle -name '*.py')
+SLOW_FILES := $(shell grep -rlE --include='test_*.py' 'mark\.slow' tests 2>/dev/null) $(wildcard tests/properties/test_*.py)
+SLOW_PARTS := $(foreach f,$(sort $(SLOW_FILES)),$(if $(findstring $(PART),$(f)),$(f)))
+SLOW_STAMPS := $(patsubst tests/%.py,.slow/%.ok,$(SLOW_PARTS))
+
+test-slow: $(SLOW_STAMPS)
+	@echo "$(words $(SLOW_STAMPS)) parts passed"
+
+.slow/%.ok: tests/%.py $(SLOW_SOURCES) | .venv/installed-test
+	@mkdir -p $(dir $@)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" --hypothesis-profile=slow $< $(ARGS)
+	@touch $@
+
+bench: .venv/installed-test
+	@set -e; for file in benchmarks/bench_*$(BENCH)*.py; do echo "# $$file"; $(BIN)/python "$$file" $(ARGS); done
+
+clean:
+	rm -rf .slow docs/_build docs/reference/generated build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,25 @@
+"""Accuracy from ordinary, complementary, mixed, biased and noisy labels; comparison; label planning; routing; checks."""
+
+from __future__ import annotations
+
+from noracle.accuracy.check import check_overlap, check_routing, check_sensitivity, check_yes_rate, range_unsure
+from noracle.accuracy.compare import Race, compare_systems, race_systems
+from noracle.accuracy.estimate import estimate_accuracy
+from noracle.accuracy.plan import plan_labels
+from noracle.accuracy.route import route_items
+from noracle.accuracy.stream import AccuracyStream
+
+__all__ = [
+    "AccuracyStream",
+    "Race",
+    "check_overlap",
+    "check_routing",
+    "check_sensitivity",
+    "check_yes_rate",
+    "compare_systems",
+    "estimate_accuracy",
+    "plan_labels",
+    "race_systems",
+    "range_unsure",
+    "route_items",
+]

@@ -1,0 +1,237 @@
+"""From counts to what the limits work on: binomial cells and score rows, one set per stratum.
+
+A stratum here is a part of the items with one number of classes, one stratum name and one weight. Estimates are made among the items
+with an answer and multiplied by the answered share, because an item without an answer is wrong whatever its label.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import betainc
+
+from noracle.bounds.betting import Score
+from noracle.bounds.linear import Cell
+from noracle.counts.tallies import AccuracyCounts, Tally
+from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.accuracy.scores import complementary_score, ordinary_score
+
+Matrix = np.ndarray[Any, Any]
+LabelKinds = Literal["both", "ordinary", "complementary"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Stratum:
+    """The labels of one stratum and its place in the population."""
+
+    name: str
+    n_classes: int
+    weight: float
+    items: int
+    answered: int
+    tallies: Mapping[Tally, int]
+
+    @property
+    def answered_share(self) -> float:
+        """Share of its items with an answer."""
+        return self.answered / self.items if self.items else 0.0
+
+    def n(self, **match: object) -> int:
+        """Labelled and answered items with these values."""
+        return sum(k for t, k in self.tallies.items() if t.answered and all(getattr(t, f) == v for f, v in match.items()))
+
+
+def strata_of(counts: AccuracyCounts) -> tuple[Stratum, ...]:
+    """The strata of one system's counts, largest first, then by name."""
+    rows = []
+    for cell, tallies in counts.cells().items():
+        items, answered = counts.items.get(cell, 0), counts.answered.get(cell, 0)
+        if sum(n for t, n in tallies.items() if t.answered) > answered:
+            raise EvidenceError(fault("counts", "must not hold more labelled than answered items in a stratum", f"{cell}"))
+        rows.append(
+            Stratum(name=cell.stratum, n_classes=cell.n_classes, weight=cell.weight, items=items, answered=answered, tallies=tallies)
+        )
+    return tuple(sorted(rows, key=lambda s: (-s.items, s.name, s.n_classes, s.weight)))
+
+
+def binomial_cells(stratum: Stratum, kinds: LabelKinds = "both", *, false_no: float = 0.0, false_yes: float = 0.0) -> tuple[Cell, ...]:
+    """The stratum's labels as binomial counts, each linear in the accuracy among answered items.
+
+    With wrong verdicts, or where the answer itself was asked about on purpose, only questions about the answer count: their verdict is
+    ``yes`` with probability φ + (1 - μ - φ)·A.
+    """
+    recorded = stratum.n(design="recorded") - stratum.n(design="recorded", verdict="unsure")
+    cells: list[Cell] = []
+    if false_no or false_yes:
+        yes, no = stratum.n(verdict="yes", hit=True), stratum.n(verdict="no", hit=True)
+        many = any(t.verdict != "unsure" and t.n_ruled_out != (t.verdict == "no") for t in stratum.tallies)
+        if many or not stratum.n(verdict="yes"):
+            raise ArgumentError(
+                "false_no and false_yes need the question protocol (one uniformly chosen class per item, yes or no); got "
+                + ("several labels on an item." if many else "no yes-label.")
+            )
+        return (Cell(yes + no, yes, false_yes, 1 - false_no - false_yes),)
+    if recorded:
+        _require_one_propensity(stratum)
+        if kinds == "complementary":
+            raise ArgumentError("method must not be 'complementary' where propensities were recorded: those labels are not uniform. Use 'scores'.")
+        yes = stratum.n(verdict="yes", hit=True, design="recorded")
+        cells.append(Cell(yes + stratum.n(verdict="no", hit=True, design="recorded"), yes))
+    for t, n in stratum.tallies.items():
+        if not t.answered or t.design != "uniform":
+            continue
+        if t.verdict == "yes" and kinds != "complementary":
+            cells.append(Cell(n, n if t.hit else 0))
+        elif t.verdict == "no" and kinds != "ordinary":
+            b = t.n_ruled_out / (t.n_classes - 1)
+            cells.append(Cell(n, 0 if t.hit else n, 1 - b, b) if b < 1 else Cell(n, 0 if t.hit else n))
+    return tuple(cells)
+
+
+def _require_one_propensity(stratum: Stratum) -> None:
+    """Questions aimed at this system have one probability; anything else biases the share of yes."""
+    chances = _answer_propensities(stratum)
+    p_value = targeting_p_value(stratum)
+    if len(chances) > 1 or p_value < 1e-3:
+        seen = f"{len(chances)} different ones" if len(chances) > 1 else f"too few questions about the answer (p = {p_value:.2g})"
+        raise ArgumentError(
+            f"method must be 'scores' where answers were asked about with different probabilities; got {seen}. Pass method='scores'."
+        )
+
+
+def _answer_propensities(stratum: Stratum) -> set[float]:
+    chances: set[float] = set()
+    for t in stratum.tallies:
+        if t.answered and t.design == "recorded" and t.verdict != "unsure" and t.hit:
+            inverse = (t.yes_score or 0.0) + (t.no_score or 0.0)
+            chances.add(round(1 / inverse, 12) if inverse > 0 else 0.0)
+    return chances
+
+
+def targeting_p_value(stratum: Stratum) -> float:
+    """Two-sided p-value of the number of questions about the answer, if each was asked with the one propensity seen; NaN if none."""
+    chances = _answer_propensities(stratum)
+    if len(chances) != 1 or min(chances) <= 0:
+        return float("nan")
+    p = min(chances)
+    n, hits = stratum.n(design="recorded"), stratum.n(design="recorded", hit=True)
+    at_most = 1.0 if hits >= n else float(1 - betainc(hits + 1, n - hits, p))
+    at_least = 1.0 if hits <= 0 else float(betainc(hits, n - hits + 1, p))
+    return min(1.0, 2 * min(at_most, at_least))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreRows:
+    """Scores of the answered items of a sample; ``lower`` is for limits from below, ``upper`` for limits from above.
+
+    Both have the accuracy as their mean. They differ only for questions with recorded propensities, where 1{asked, yes}/π is never negative and
+    1 - 1{asked, no}/π never above 1, so that no bound on the propensities is needed. ``mean`` rows are the augmented form, for the value.
+    """
+
+    mean: tuple[Score, ...]
+    lower: tuple[Score, ...]
+    upper: tuple[Score, ...]
+
+    @property
+    def n(self) -> int:
+        """Number of scores."""
+        return sum(s.n for s in self.mean)
+
+    def moments(self) -> tuple[float, float]:
+        """Mean and unbiased variance of the ``mean`` rows; NaN without them."""
+        n = np.array([s.n for s in self.mean], dtype=float)
+        value = np.array([s.value for s in self.mean])
+        total = float(n.sum())
+        if total == 0:
+            return float("nan"), float("nan")
+        mean = float(np.dot(n, value) / total)
+        return mean, float(np.dot(n, (value - mean) ** 2) / (total - 1)) if total > 1 else float("nan")
+
+
+def score_rows(
+    strata: tuple[Stratum, ...], *, inverse: Matrix | None = None, classes: tuple[int | str, ...] | None = None,
+    guess: float | Literal["leave-one-out"] = "leave-one-out",
+) -> ScoreRows:  # fmt: skip
+    """One score for every labelled and answered item of these strata, items weighted by their weight over the mean weight.
+
+    Ranges are those of the *kind* of label over all strata: a bet may depend on the kind, which says nothing of the item, but not on
+    the item's own number of classes, weight or answer, since accuracy may differ with them.
+    """
+    answered = sum(s.answered for s in strata)
+    mean_weight = sum(s.weight * s.answered for s in strata) / answered if answered else 1.0
+    rows: Counter[tuple[int, float, float]] = Counter()
+    questions: Counter[tuple[float, float, float]] = Counter()
+    for stratum in strata:
+        factor = stratum.weight / mean_weight
+        for t, n in stratum.tallies.items():
+            if not t.answered or t.verdict == "unsure":
+                continue
+            if t.design == "recorded":
+                questions[t.yes_score or 0.0, t.no_score or 0.0, factor] += n
+            elif t.verdict == "yes":
+                rows[0, factor, ordinary_score(hit=t.hit).value] += n
+            elif inverse is not None:
+                rows[1, factor, _transition_value(t, inverse, classes)] += n
+            else:
+                rows[t.n_ruled_out, factor, complementary_score(hit=t.hit, n_classes=t.n_classes, n_ruled_out=t.n_ruled_out).value] += n
+    factors = [s.weight / mean_weight for s in strata if s.answered] or [1.0]
+    ranges = {kind: _range(kind, strata, mean_weight, inverse) for kind, _, _ in rows}
+    plain = tuple(Score(f * value, *ranges[kind], n) for (kind, f, value), n in rows.items())
+    inf = float("inf")
+    return ScoreRows(
+        mean=plain + _augmented(questions, guess),
+        lower=plain + tuple(Score(yes * f, 0.0, inf, n) for (yes, _, f), n in questions.items()),
+        upper=plain + tuple(Score(f - no * f, -inf, max(factors), n) for (_, no, f), n in questions.items()),
+    )
+
+
+def _range(kind: int, strata: tuple[Stratum, ...], mean_weight: float, inverse: Matrix | None) -> tuple[float, float]:
+    """Smallest and largest possible score of a kind of label: 0 is ordinary, m > 0 has m ruled-out classes."""
+    lows, highs = [0.0 if kind == 0 else 1.0], [0.0]
+    for s in strata:
+        if not s.answered:
+            continue
+        factor = s.weight / mean_weight
+        least, most = 0.0, 1.0
+        if kind and inverse is not None:
+            least, most = float(inverse.min()), float(inverse.max())
+        elif kind:
+            least = 1 - (s.n_classes - 1) / kind
+        lows.append(factor * least)
+        highs.append(factor * most)
+    return min(lows), max(highs)
+
+
+def _transition_value(t: Tally, inverse: Matrix, classes: tuple[int | str, ...] | None) -> float:
+    if t.n_ruled_out != 1:
+        raise ArgumentError("transition needs one ruled-out class per item; several draws do not follow T. Drop all but one at random.")
+    index = {c: i for i, c in enumerate(classes)} if classes is not None else None
+    try:
+        asked, answer = (t.asked, t.answer) if index is None else (index[t.asked], index[t.answer])  # type: ignore[index]
+    except KeyError as missing:
+        raise ArgumentError(f"classes must name every class in the order of the transition matrix; {missing} is not there.") from None
+    k = inverse.shape[0]
+    if not isinstance(asked, int) or not isinstance(answer, int) or not (0 <= asked < k and 0 <= answer < k) or t.n_classes != k:
+        raise ArgumentError(
+            f"transition must have one row for each of the {t.n_classes} classes and counts by class; got {k} rows, ruled-out class {asked!r} and "
+            f"answer {answer!r}. Pass classes=[…] for named classes."
+        )
+    return float(inverse[asked, answer])
+
+
+def _augmented(questions: Counter[tuple[float, float, float]], guess: float | Literal["leave-one-out"]) -> tuple[Score, ...]:
+    """Scores f + (1 - f)·yes - f·no; by default f is the weighted share of yes among all *other* items, so that it stays unbiased."""
+    total_yes = sum(yes * n for (yes, _, _), n in questions.items())
+    total = sum((yes + no) * n for (yes, no, _), n in questions.items())
+    scores = []
+    for (yes, no, factor), n in questions.items():
+        f = guess
+        if f == "leave-one-out":
+            rest = total - yes - no
+            f = (total_yes - yes) / rest if rest > 1e-12 else 0.5
+        scores.append(Score(factor * (f + (1 - f) * yes - f * no), -float("inf"), float("inf"), n))
+    return tuple(scores)

@@ -1,0 +1,154 @@
+"""Labels one by one: an interval that is valid at every look."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any, Literal
+
+from noracle.accuracy.estimate import estimate_accuracy
+from noracle.bounds import linear
+from noracle.bounds.betting import Score, betting_interval
+from noracle.counts.tallies import AccuracyCounts, Tally, check_n_classes
+from noracle.counts.tallies import Cell as Place
+from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.results import Estimate, check_confidence
+
+_VERDICTS = ("yes", "no", "unsure")
+
+
+class AccuracyStream:
+    """Takes labels one by one and always holds a valid interval for the accuracy of one system.
+
+    The interval is a confidence sequence: it holds at every look together, with probability at least ``confidence``, if items come in
+    random order and labels are taken in the order that was sealed beforehand. Only counts are kept, never items.
+
+    Parameters
+    ----------
+    n_classes
+        Number of classes of every item.
+    interval
+        ``anytime`` (likelihood mixture) for uniform questions or for questions aimed at this system; ``betting`` (scores) for recorded
+        propensities and for streams in which some items have no answer and the answered share is not known.
+    answered_share
+        Share of the items that the system answered, known from the answers alone. With ``anytime`` the items without an answer are left
+        out and the interval is multiplied by this share.
+
+    Examples
+    --------
+    >>> stream = AccuracyStream(n_classes=4)
+    >>> for _ in range(50):
+    ...     stream.update(answer=2, asked=2, verdict="yes")
+    ...     stream.update(answer=2, asked=0, verdict="no")
+    >>> stream.low > 0.85, stream.high
+    (True, 1.0)
+    """
+
+    def __init__(
+        self, *, n_classes: int, system: str = "system", confidence: float = 0.95, interval: Literal["anytime", "betting"] = "anytime",
+        answered_share: float = 1.0,
+    ) -> None:  # fmt: skip
+        self.n_classes = check_n_classes(n_classes)
+        self.system = system
+        self.confidence = check_confidence(confidence)
+        if interval not in ("anytime", "betting"):
+            raise ArgumentError(f"interval must be 'anytime' or 'betting'; got {interval!r}.")
+        if not 0 < answered_share <= 1:
+            raise ArgumentError(f"answered_share must be in (0, 1]; got {answered_share}.")
+        self.interval = interval
+        self.answered_share = answered_share
+        self.n = 0
+        self._tallies: Counter[Tally] = Counter()
+        self._ordinary = [0, 0]
+        self._complementary = [0, 0]
+        self._limits: tuple[float, float] | None = None
+
+    def update(self, *, answer: Any, asked: Any, verdict: str, propensity: float | None = None) -> None:
+        """Take one label: class ``asked`` was judged ``verdict`` on an item that the system answered with ``answer`` (None: not at all)."""
+        if verdict not in _VERDICTS:
+            raise EvidenceError(fault("verdict", "must be yes, no or unsure", repr(verdict)))
+        if propensity is not None and not 0 < propensity <= 1:
+            raise EvidenceError(fault("propensity", "must be in (0, 1]", propensity))
+        recorded = propensity is not None and abs(propensity * self.n_classes - 1) > 1e-9
+        answered = answer is not None
+        if self.interval == "anytime":
+            if recorded:
+                raise ArgumentError("interval must be 'betting' for recorded propensities; got 'anytime'.")
+            if not answered and self.answered_share == 1.0:
+                raise ArgumentError("answered_share must be given (or interval='betting' chosen) once an item has no answer; got 1.0.")
+        hit = answered and answer == asked
+        inverse = 1 / propensity if recorded and propensity and hit else 0.0
+        self._tallies[
+            Tally(
+                self.system, self.n_classes, verdict, hit, answered, n_ruled_out=int(verdict == "no"), ruled_hit=hit and verdict == "no",  # type: ignore[arg-type]
+                design="recorded" if recorded else "uniform",
+                yes_score=(inverse if verdict == "yes" else 0.0) if recorded else None,
+                no_score=(inverse if verdict == "no" else 0.0) if recorded else None,
+            )
+        ] += 1  # fmt: skip
+        self.n += 1
+        if answered and verdict != "unsure":
+            counter = self._ordinary if verdict == "yes" else self._complementary
+            counter[0] += 1
+            counter[1] += hit if verdict == "yes" else not hit
+        self._limits = None
+
+    @property
+    def counts(self) -> AccuracyCounts:
+        """The labels so far, as counts."""
+        place = Place(self.system, self.n_classes)
+        answered = sum(n for t, n in self._tallies.items() if t.answered)
+        return AccuracyCounts(tallies=dict(self._tallies), items={place: self.n}, answered={place: answered})
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval now."""
+        return self._now()[0]
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval now."""
+        return self._now()[1]
+
+    def _now(self) -> tuple[float, float]:
+        if self._limits is None:
+            error = 1 - self.confidence
+            if self.interval == "anytime":
+                b = 1 / (self.n_classes - 1)
+                limits = linear.anytime((linear.Cell(*self._ordinary), linear.Cell(*self._complementary, 1 - b, b)), error)
+                self._limits = limits.low * self.answered_share, limits.high * self.answered_share
+            else:
+                low, _ = betting_interval(self._scores(upper=False), error / 2, 0.0)
+                _, high = betting_interval(self._scores(upper=True), 0.0, error / 2)
+                self._limits = low, high
+        return self._limits
+
+    def _scores(self, *, upper: bool) -> list[Score]:
+        """Scores of all labelled items; one without an answer scores 0 in the range of its kind."""
+        rows = []
+        k = self.n_classes
+        for t, n in self._tallies.items():
+            if t.verdict == "unsure":
+                continue
+            if t.design == "recorded":
+                # 1{asked, yes}/π >= 0 for limits from below; 1{answered} - 1{asked, no}/π <= 1 for limits from above.
+                rows.append(Score(float(t.answered) - (t.no_score or 0.0), -math.inf, 1.0, n) if upper else Score(t.yes_score or 0.0, 0.0, math.inf, n))
+            elif t.verdict == "yes":
+                rows.append(Score(float(t.hit), 0.0, 1.0, n))
+            else:
+                rows.append(Score((1 - (k - 1) * t.hit) if t.answered else 0.0, 2.0 - k, 1.0, n))
+        return rows
+
+    def estimate(self) -> Estimate:
+        """The estimate now, with its interval and guarantee."""
+        import dataclasses
+
+        counts = self.counts
+        method: Literal["ml", "scores"] = "ml" if self.interval == "anytime" else "scores"
+        estimate = estimate_accuracy(counts, method=method, interval=self.interval, confidence=self.confidence)
+        if self.interval == "anytime" and counts.total(answered=False) == 0 and self.answered_share == 1.0:
+            return estimate
+        share = self.answered_share if self.interval == "anytime" else 1.0
+        among = estimate.diagnostics["answered_share"]
+        value = estimate.value * share / among if self.interval == "anytime" and among else estimate.value
+        return dataclasses.replace(estimate, value=value, low=self.low, high=self.high)

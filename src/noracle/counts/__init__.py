@@ -1,0 +1,37 @@
+"""Counts: all that an estimator may see of the evidence."""
+
+from __future__ import annotations
+
+from noracle.counts.answers import AnswerTable, answer_table
+from noracle.counts.counting import count_accuracy, count_judgements, count_patterns, label_rows
+from noracle.counts.tallies import (
+    AccuracyCounts,
+    Cell,
+    Design,
+    JudgementCounts,
+    Pattern,
+    PatternCounts,
+    Question,
+    Tally,
+    Verdict,
+    check_n_classes,
+)
+
+__all__ = [
+    "AccuracyCounts",
+    "AnswerTable",
+    "Cell",
+    "Design",
+    "JudgementCounts",
+    "Pattern",
+    "PatternCounts",
+    "Question",
+    "Tally",
+    "Verdict",
+    "answer_table",
+    "check_n_classes",
+    "count_accuracy",
+    "count_judgements",
+    "count_patterns",
+    "label_rows",
+]

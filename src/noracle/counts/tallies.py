@@ -1,0 +1,329 @@
+"""Tallies: all that an estimator may see of the evidence.
+
+A published table is enough to rebuild them (``from_counts``), and tallies of disjoint sets of items add (``a + b``).
+
+    AccuracyCounts     per system: how often an answer met a label         → estimate_accuracy
+    PatternCounts      per label: which systems were hit together          → compare_systems
+    JudgementCounts    per question: what was asked and what was said      → check_routing, check_yes_rate
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple, Self, TypeVar
+
+from noracle.errors import EvidenceError, fault
+
+Verdict = Literal["yes", "no", "unsure"]
+Design = Literal["uniform", "recorded"]
+_T = TypeVar("_T")
+
+
+class Tally(NamedTuple):
+    """``n`` items on which one system met one kind of label.
+
+    ``verdict`` is the item's label: ``yes`` (the true class is known), ``no`` (``n_ruled_out`` classes are ruled out), ``unsure``.
+    ``hit`` says that the answer is the class that the label speaks of: right for ``yes``, wrong for ``no``, open for ``unsure``.
+    ``ruled_hit`` says that the answer is among the ruled-out classes (for ``no`` the same as ``hit``).
+    ``design`` is ``uniform`` where every class was asked with the same probability, ``recorded`` where propensities say otherwise;
+    then ``yes_score`` is the item's mean of 1{asked = answer, yes}/propensity and ``no_score`` that of 1{asked = answer, no}/propensity.
+    ``asked`` and ``answer`` are classes, kept only when counted by class.
+    """
+
+    system: str
+    n_classes: int
+    verdict: Verdict
+    hit: bool
+    answered: bool = True
+    n_ruled_out: int = 0
+    ruled_hit: bool = False
+    design: Design = "uniform"
+    yes_score: float | None = None
+    no_score: float | None = None
+    stratum: str = ""
+    weight: float = 1.0
+    asked: int | str | None = None
+    answer: int | str | None = None
+
+
+class Cell(NamedTuple):
+    """Where in the population an item lies."""
+
+    system: str
+    n_classes: int
+    stratum: str = ""
+    weight: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AccuracyCounts:
+    """What is known of the accuracy of each system.
+
+    ``tallies`` counts labelled items; ``items`` and ``answered`` count the population, labelled or not: all items asked about and
+    those with an answer. ``unused`` names what the evidence held and no estimator uses.
+    """
+
+    tallies: Mapping[Tally, int]
+    items: Mapping[Cell, int]
+    answered: Mapping[Cell, int]
+    unused: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    inferred: tuple[str, ...] = ()
+
+    @classmethod
+    def from_counts(
+        cls,
+        *,
+        n_classes: int,
+        system: str = "system",
+        ordinary: tuple[int, int] = (0, 0),
+        complementary: tuple[int, int] = (0, 0),
+        n_ruled_out: int = 1,
+        n_items: int | None = None,
+        n_without_answer: int = 0,
+        stratum: str = "",
+        weight: float = 1.0,
+    ) -> Self:
+        """Counts from published numbers.
+
+        Parameters
+        ----------
+        n_classes
+            Number of classes K, at least 2.
+        ordinary
+            Labelled items with an answer, and how many of these answers are right.
+        complementary
+            Items with ``n_ruled_out`` ruled-out classes and an answer, and how many of these answers are *not* ruled out.
+        n_items, n_without_answer
+            The population asked about and how many of it have no answer; by default the labelled items, all answered.
+
+        Examples
+        --------
+        >>> counts = AccuracyCounts.from_counts(n_classes=10, ordinary=(300, 235), complementary=(2700, 2634))
+        >>> counts.systems
+        ('system',)
+        """
+        check_n_classes(n_classes)
+        if not 1 <= n_ruled_out < n_classes:
+            raise EvidenceError(fault("n_ruled_out", f"must be in [1, {n_classes})", n_ruled_out))
+        tallies: Counter[Tally] = Counter()
+        for name, (n, good), verdict in (("ordinary", ordinary, "yes"), ("complementary", complementary, "no")):
+            if not (_is_count(n) and _is_count(good) and good <= n):
+                raise EvidenceError(fault(name, "must be (n, good) with whole numbers 0 <= good <= n", (n, good)))
+            m = n_ruled_out if verdict == "no" else 0
+            for hit, count in ((verdict == "yes", good), (verdict == "no", n - good)):
+                ruled = verdict == "no" and hit
+                tally = Tally(system, n_classes, verdict, hit, n_ruled_out=m, ruled_hit=ruled, stratum=stratum, weight=weight)  # type: ignore[arg-type]
+                tallies[tally] += int(count)
+        labelled = int(ordinary[0] + complementary[0])
+        total = labelled + n_without_answer if n_items is None else n_items
+        if not (_is_count(n_without_answer) and _is_count(total) and total - n_without_answer >= labelled):
+            raise EvidenceError(fault("n_items", f"must be at least {labelled + n_without_answer} (labelled and unanswered items)", n_items))
+        cell = Cell(system, n_classes, stratum, weight)
+        return cls(tallies=dict(+tallies), items={cell: total}, answered={cell: total - n_without_answer})
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The systems, sorted by name."""
+        return tuple(sorted({c.system for c in self.items} | {t.system for t in self.tallies}))
+
+    def of(self, system: str | None = None) -> Self:
+        """The counts of one system; None is allowed where there is only one."""
+        if system is None:
+            if len(self.systems) != 1:
+                raise EvidenceError(fault("system", f"must be named, one of {list(self.systems)}", None))
+            return self
+        if system not in self.systems:
+            raise EvidenceError(fault("system", f"must be one of {list(self.systems)}", repr(system)))
+        return dataclasses.replace(
+            self,
+            tallies={t: n for t, n in self.tallies.items() if t.system == system},
+            items={c: n for c, n in self.items.items() if c.system == system},
+            answered={c: n for c, n in self.answered.items() if c.system == system},
+        )
+
+    def cells(self) -> dict[Cell, dict[Tally, int]]:
+        """Tallies grouped by stratum, number of classes and weight; cells without labels are there and empty."""
+        groups: dict[Cell, dict[Tally, int]] = {cell: {} for cell in self.items}
+        for t, n in self.tallies.items():
+            groups.setdefault(Cell(t.system, t.n_classes, t.stratum, t.weight), {})[t] = n
+        return groups
+
+    def total(self, **match: object) -> int:
+        """Number of labelled items whose tally has these values, for example ``total(verdict="yes", hit=True)``."""
+        return sum(n for t, n in self.tallies.items() if all(getattr(t, k) == v for k, v in match.items()))
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that a card prints."""
+        n_items, n_answered = sum(self.items.values()), sum(self.answered.values())
+        judged = sum(self.tallies.values())
+        return {
+            "items": n_items,
+            "without_answer": n_items - n_answered,
+            "labelled": judged,
+            "labelled_without_answer": self.total(answered=False),
+            "ordinary": self.total(verdict="yes", answered=True),
+            "ordinary_right": self.total(verdict="yes", answered=True, hit=True),
+            "complementary": self.total(verdict="no", answered=True),
+            "complementary_avoided": self.total(verdict="no", answered=True, hit=False),
+            "unsure": self.total(verdict="unsure"),
+            "unused": dict(self.unused),
+        }
+
+    def __add__(self, other: AccuracyCounts) -> AccuracyCounts:
+        """Tallies of disjoint sets of items add."""
+        return AccuracyCounts(
+            tallies=_added(self.tallies, other.tallies),
+            items=_added(self.items, other.items),
+            answered=_added(self.answered, other.answered),
+            unused=_added(self.unused, other.unused),
+            inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values with schema ``counts/1``: items are counted, never named."""
+        return {
+            "schema": "counts/1",
+            "tallies": [{**t._asdict(), "n": n} for t, n in sorted(self.tallies.items(), key=_text_key)],
+            "population": [
+                {**c._asdict(), "items": n, "answered": self.answered.get(c, 0)} for c, n in sorted(self.items.items(), key=_text_key)
+            ],
+            "unused": dict(self.unused),
+            "inferred": list(self.inferred),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read back what :meth:`to_dict` wrote."""
+        if data.get("schema") != "counts/1":
+            raise EvidenceError(fault("schema", "must be 'counts/1'", repr(data.get("schema"))))
+        tallies = {Tally(**{k: v for k, v in row.items() if k != "n"}): int(row["n"]) for row in data["tallies"]}
+        cells = [(Cell(**{k: row[k] for k in Cell._fields}), row) for row in data["population"]]
+        return cls(
+            tallies=tallies,
+            items={c: int(row["items"]) for c, row in cells},
+            answered={c: int(row["answered"]) for c, row in cells},
+            unused=dict(data.get("unused", {})),
+            inferred=tuple(data.get("inferred", ())),
+        )
+
+
+class Pattern(NamedTuple):
+    """``n`` labelled items on which the systems met the label in the same way.
+
+    ``hits`` has one entry per system of the :class:`PatternCounts`: True or False as in :class:`Tally`, None without an answer.
+    Where propensities were recorded there are also ``yes_scores`` and ``no_scores``, one entry per system (0 without an answer), and
+    ``groups``: systems with the same answer share a number, counted from 0 in the order of the systems; -1 is no answer.
+    """
+
+    n_classes: int
+    verdict: Verdict
+    hits: tuple[bool | None, ...]
+    n_ruled_out: int = 0
+    design: Design = "uniform"
+    yes_scores: tuple[float, ...] | None = None
+    no_scores: tuple[float, ...] | None = None
+    groups: tuple[int, ...] | None = None
+    stratum: str = ""
+    weight: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PatternCounts:
+    """How systems met the same labels together; only items that every system was asked about."""
+
+    systems: tuple[str, ...]
+    patterns: Mapping[Pattern, int]
+    unused: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    inferred: tuple[str, ...] = ()
+
+    @classmethod
+    def from_counts(
+        cls, *, n_classes: int, systems: tuple[str, ...], yes: Mapping[tuple[bool | None, ...], int] | None = None,
+        no: Mapping[tuple[bool | None, ...], int] | None = None,
+    ) -> Self:  # fmt: skip
+        """Counts from published patterns.
+
+        ``yes`` maps who was right to a number of items with an ordinary label, ``no`` maps who gave the ruled-out class to a number
+        of items with one complementary label.
+
+        Examples
+        --------
+        >>> counts = PatternCounts.from_counts(n_classes=4, systems=("a", "b"), yes={(True, False): 12, (True, True): 60})
+        >>> sum(counts.patterns.values())
+        72
+        """
+        check_n_classes(n_classes)
+        patterns: Counter[Pattern] = Counter()
+        for table, verdict in ((yes or {}, "yes"), (no or {}, "no")):
+            for hits, n in table.items():
+                if len(hits) != len(systems) or not _is_count(n):
+                    raise EvidenceError(fault(verdict, f"must map {len(systems)} entries to a whole number", (hits, n)))
+                patterns[Pattern(n_classes, verdict, tuple(hits), n_ruled_out=int(verdict == "no"))] += int(n)  # type: ignore[arg-type]
+        return cls(systems=tuple(systems), patterns=dict(patterns))
+
+    def __add__(self, other: PatternCounts) -> PatternCounts:
+        """Patterns of the same systems on disjoint sets of items add."""
+        if self.systems != other.systems:
+            raise EvidenceError(fault("systems", f"must be {list(self.systems)} on both sides", list(other.systems)))
+        return PatternCounts(
+            systems=self.systems,
+            patterns=_added(self.patterns, other.patterns),
+            unused=_added(self.unused, other.unused),
+            inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
+        )
+
+
+class Question(NamedTuple):
+    """One kind of judgement: who was asked about which class, with which probability, and what was said."""
+
+    n_classes: int
+    asked: int | str
+    verdict: Verdict
+    rater: str = ""
+    propensity: float | None = None
+    period: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class JudgementCounts:
+    """What was asked and what was said, over all judgements."""
+
+    questions: Mapping[Question, int]
+    inferred: tuple[str, ...] = ()
+
+    def __add__(self, other: JudgementCounts) -> JudgementCounts:
+        """Judgements of disjoint sets of items add."""
+        return JudgementCounts(
+            questions=_added(self.questions, other.questions), inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred)))
+        )
+
+
+def check_n_classes(n_classes: object) -> int:
+    """Return the number of classes if it is a whole number of at least 2."""
+    if not _is_count(n_classes) or int(n_classes) < 2:  # type: ignore[call-overload]
+        raise EvidenceError(fault("n_classes", "must be a whole number of at least 2", repr(n_classes)))
+    return int(n_classes)  # type: ignore[call-overload, no-any-return]
+
+
+def _is_count(value: Any) -> bool:
+    if isinstance(value, bool) or value is None:
+        return False
+    try:
+        return math.isfinite(value) and value == int(value) and value >= 0
+    except (TypeError, ValueError):
+        return False
+
+
+def _added(a: Mapping[_T, int], b: Mapping[_T, int]) -> dict[_T, int]:
+    total: defaultdict[_T, int] = defaultdict(int)
+    for side in (a, b):
+        for key, n in side.items():
+            total[key] += n
+    return dict(total)
+
+
+def _text_key(pair: tuple[Iterable[object], int]) -> tuple[str, ...]:
+    return tuple(str(v) for v in pair[0])

@@ -1,0 +1,78 @@
+"""The exceptions and warnings of noracle.
+
+    NoracleError                 everything raised on purpose
+    ├── EvidenceError            a table, a file or a count breaks a rule (also a ValueError)
+    ├── ArgumentError            an argument breaks a rule (also a ValueError)
+    ├── AssumptionError          an assumption was checked, failed, and strict=True was asked for
+    └── MissingExtra             an optional library is not installed (also an ImportError)
+
+    NoracleWarning               everything warned about (a UserWarning)
+    ├── EvidenceWarning          a visible choice was made about the evidence
+    └── GuaranteeWarning         a guarantee is weaker than its name suggests
+
+Every message has one shape: argument, rule, what came, where, what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class NoracleError(Exception):
+    """Everything that noracle raises on purpose."""
+
+
+class EvidenceError(NoracleError, ValueError):
+    """A table, a file or a count breaks a rule.
+
+    ``faults`` holds one line for every rule that was broken; the message joins them.
+    """
+
+    def __init__(self, *faults: str) -> None:
+        self.faults = faults
+        super().__init__(faults[0] if len(faults) == 1 else " | ".join(faults))
+
+
+class ArgumentError(NoracleError, ValueError):
+    """An argument breaks a rule."""
+
+
+class AssumptionError(NoracleError):
+    """An assumption was checked and failed, and ``strict=True`` was asked for."""
+
+
+class MissingExtra(NoracleError, ImportError):
+    """An optional library is not installed."""
+
+    def __init__(self, what: str, library: str, extra: str) -> None:
+        super().__init__(f"{what} needs {library}. Install it with: pip install 'noracle[{extra}]'")
+
+
+class NoracleWarning(UserWarning):
+    """Everything that noracle warns about."""
+
+
+class EvidenceWarning(NoracleWarning):
+    """A visible choice was made about the evidence."""
+
+
+class GuaranteeWarning(NoracleWarning):
+    """A guarantee is weaker than its name suggests."""
+
+
+def fault(argument: str, rule: str, came: object, *, where: Sequence[object] = (), total: int = 0, remedy: str = "") -> str:
+    """Write one fault in the house shape; the only author of such lines.
+
+    Examples
+    --------
+    >>> fault("ruled_out", "must be in [0, 5)", 7, where=[12], total=3, remedy="Pass n_classes=8 or drop those items.")
+    'ruled_out must be in [0, 5); got 7 at item 12 and 2 more. Pass n_classes=8 or drop those items.'
+    """
+    line = f"{argument} {rule}; got {came}"
+    if where:
+        shown = ", ".join(str(w) for w in where[:5])
+        line += f" at item {shown}" if len(where[:5]) == 1 else f" at items {shown}"
+        if total > len(where[:5]):
+            line += f" and {total - len(where[:5])} more"
+    line += "."
+    return f"{line} {remedy}".rstrip()

@@ -1,0 +1,8 @@
+"""Evidence: tables of what was said, checked once and never changed."""
+
+from __future__ import annotations
+
+from noracle.evidence.evidence import Evidence, read_table
+from noracle.evidence.tables import TABLES
+
+__all__ = ["TABLES", "Evidence", "read_table"]

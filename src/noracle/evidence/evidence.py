@@ -1,0 +1,297 @@
+"""Evidence: what systems answered and what was said about the truth."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import narwhals as nw
+
+from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
+from noracle.evidence.frames import Frame, fetch, open_frames
+from noracle.evidence.normal import agree, normalise
+from noracle.evidence.tables import MAX_CLASSES, TABLES
+from noracle.evidence.validate import faults_of_evidence, faults_of_table
+
+Conflicts = Literal["error", "drop"]
+_MOST_INFERRED = 100_000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """Tables of what was said, on one engine, lazily; never changed.
+
+    Columns and types are checked when the evidence is made, rows when they are first counted, so that a large file is read once;
+    :meth:`check` checks the rows at once. Build it with :meth:`from_tables`, :meth:`from_wide` or :meth:`from_paper_csv`.
+
+    Attributes
+    ----------
+    answers, judgements, items
+        Lazy narwhals frames with canonical columns, or None.
+    n_classes
+        Number of classes of every item; None where ``items`` has a column ``n_classes``.
+    classes
+        The classes themselves, where they were given.
+    class_kind
+        ``"whole"`` (classes 0 to K - 1) or ``"text"``.
+    conflicts
+        What happens to items whose labels contradict each other.
+    inferred
+        The visible choices that were made, one line each.
+    """
+
+    answers: Frame | None
+    judgements: Frame | None
+    items: Frame | None = None
+    n_classes: int | None = None
+    classes: tuple[int | str, ...] | None = None
+    class_kind: Literal["whole", "text"] = "whole"
+    conflicts: Conflicts = "error"
+    inferred: tuple[str, ...] = ()
+    _connection: object = dataclasses.field(default=None, repr=False)
+    _checked: list[bool] = dataclasses.field(default_factory=list, repr=False)
+
+    @classmethod
+    def from_tables(
+        cls,
+        answers: object = None,
+        judgements: object = None,
+        items: object = None,
+        *,
+        n_classes: int | None = None,
+        classes: Sequence[int | str] | None = None,
+        conflicts: Conflicts = "error",
+    ) -> Self:
+        """Evidence from long tables.
+
+        Parameters
+        ----------
+        answers
+            ``item``, ``system``, ``answer`` (null: no answer) and optionally ``guess``.
+        judgements
+            ``item``, ``class``, ``verdict`` (yes, no, unsure) and optionally ``rater``, ``propensity``, ``cost``, ``at``.
+        items
+            ``item`` and optionally ``n_classes``, ``stratum``, ``weight``, ``text``, ``options``, ``image``.
+        n_classes
+            Number of classes K where ``items`` does not say. Without it K is inferred, with a warning: one more than the largest
+            class seen, or the number of different classes seen where classes are text.
+        classes
+            The classes, where they are not 0 to K - 1.
+        conflicts
+            ``"error"`` refuses items whose labels contradict each other; ``"drop"`` leaves these labels unused and counts the items.
+
+        Each table is a path or glob (CSV, JSONL, Parquet), a dict of columns, or a pandas, Polars, Arrow, DuckDB or PySpark frame.
+        Further columns are allowed and ignored. Frames of pandas mark a missing answer with NaN.
+
+        Raises
+        ------
+        EvidenceError
+            If a column is missing or of a wrong type; all faults at once.
+
+        Examples
+        --------
+        >>> evidence = Evidence.from_tables(
+        ...     answers={"item": [1, 2, 3], "system": ["a", "a", "a"], "answer": [0, 2, None]},
+        ...     judgements={"item": [1, 2], "class": [0, 2], "verdict": ["yes", "no"]},
+        ...     n_classes=3,
+        ... )
+        >>> evidence.n_classes
+        3
+        """
+        if conflicts not in {"error", "drop"}:
+            raise ArgumentError(f"conflicts must be 'error' or 'drop'; got {conflicts!r}.")
+        given = {"answers": answers, "judgements": judgements, "items": items}
+        tables = {name: table for name, table in given.items() if table is not None}
+        if not tables.keys() & {"answers", "judgements"}:
+            raise EvidenceError(fault("evidence", "must have answers, judgements or both", "neither"))
+        known = _known_classes(n_classes, classes)
+        frames, connection = open_frames(tables)
+        faults: list[str] = []
+        for name in frames:
+            frames[name], problems = normalise(frames[name], TABLES[name])
+            faults += problems
+        if faults:
+            raise EvidenceError(*faults)
+        faults += [f"{name} {_EMPTY}" for name in frames if not fetch(frames[name].select("item").head(1))]
+        if faults:
+            raise EvidenceError(*faults)
+        frames, _, faults = agree(frames, [(name, "item") for name in frames], "item")
+        frames, kind, more = agree(frames, [("answers", "answer"), ("judgements", "class")], "answer and class")
+        faults += more
+        if known is not None and (kind == "text") != isinstance(known[0], str) and not more:
+            has = "text" if kind == "text" else "whole numbers"
+            faults.append(fault("classes", "must have the type of answer and class", f"{known[0]!r} and {has}"))
+        if faults:
+            raise EvidenceError(*faults)
+        if "items" in frames and "n_classes" in frames["items"].columns and n_classes is not None:
+            frames["items"] = frames["items"].with_columns(nw.col("n_classes").fill_null(n_classes))
+        evidence = cls(
+            answers=frames.get("answers"),
+            judgements=frames.get("judgements"),
+            items=frames.get("items"),
+            n_classes=n_classes if known is None else len(known),
+            classes=known,
+            class_kind="text" if kind == "text" else "whole",
+            conflicts=conflicts,
+            _connection=connection,
+        )
+        return evidence._with_n_classes()
+
+    @classmethod
+    def from_wide(
+        cls,
+        table: object,
+        *,
+        systems: Sequence[str],
+        item: str | None = None,
+        label: str | None = None,
+        ruled_out: str | None = None,
+        n_classes: int | None = None,
+        classes: Sequence[int | str] | None = None,
+    ) -> Self:
+        """Evidence from a table with one row an item and one column a system.
+
+        Parameters
+        ----------
+        table
+            Any table that :meth:`from_tables` takes.
+        systems
+            The columns with answers, one a system.
+        item
+            The column that names items; by default the row number, from 0.
+        label, ruled_out
+            The columns with the true class and with a class that is ruled out; null where nobody said.
+
+        Examples
+        --------
+        >>> wide = {"q": [1, 2], "agent": [0, 1], "key": [0, None], "not": [None, 2]}
+        >>> Evidence.from_wide(wide, systems=["agent"], item="q", label="key", ruled_out="not", n_classes=3).judgements.columns
+        ['item', 'class', 'verdict', 'said']
+        """
+        from noracle.evidence.wide import lengthen
+
+        answers, judgements, connection = lengthen(table, systems=systems, item=item, label=label, ruled_out=ruled_out)
+        evidence = cls.from_tables(answers, judgements, n_classes=n_classes, classes=classes)
+        return dataclasses.replace(evidence, _connection=(connection, evidence._connection))
+
+    @classmethod
+    def from_paper_csv(cls, path: str | Path, *, answers: object = None) -> Self:
+        """Evidence from a CSV file with columns ``Question, A, B, …, Answer, Comp_label``.
+
+        Option letters become classes 0, 1, …; an item is named by its row, from 0; its number of classes is the number of options
+        that are filled. ``Answer`` is an ordinary label, ``Comp_label`` a ruled-out class. ``answers`` is a long table with these
+        item numbers, whose answers are letters or classes. Texts are kept only in ``items``.
+        """
+        from noracle.evidence.wide import answers_as_classes, read_paper_csv
+
+        judgements, items = read_paper_csv(path)
+        return cls.from_tables(None if answers is None else answers_as_classes(answers), judgements, items)
+
+    def check(self) -> Self:
+        """Check every row now; returns the evidence itself.
+
+        Raises
+        ------
+        EvidenceError
+            With all faults at once, the first five items of each named.
+        """
+        if not self._checked:
+            faults = faults_of_evidence(self)
+            if faults:
+                raise EvidenceError(*faults)
+            self._checked.append(True)
+        return self
+
+    def rows(self, table: Literal["answers", "judgements", "items"], *columns: str) -> list[tuple[Any, ...]]:
+        """The rows of a table as tuples of plain values; by default all its columns."""
+        frame: Frame | None = getattr(self, table)
+        if frame is None:
+            return []
+        return fetch(frame.select(*columns) if columns else frame)
+
+    @property
+    def has_own_n_classes(self) -> bool:
+        """Whether the number of classes may differ by item."""
+        return self.items is not None and "n_classes" in self.items.columns
+
+    def _with_n_classes(self) -> Self:
+        """Infer the number of classes where nobody gave it, and say so."""
+        if self.has_own_n_classes or self.classes is not None:
+            return self
+        if self.class_kind == "whole":
+            return self if self.n_classes is not None else self._inferred(self._largest_class() + 1, "the largest class seen plus one")
+        seen = self._seen_classes(_MOST_INFERRED + 1 if self.n_classes is None else self.n_classes + 6)
+        if self.n_classes is None:
+            return self._inferred(len(seen), "the number of different classes seen")
+        if len(seen) > self.n_classes:
+            shown = ", ".join(repr(s[:40]) for s in seen[:6])
+            rule = f"must have at most {self.n_classes} different classes"
+            raise EvidenceError(fault("answer and class", rule, f"more: {shown}, …", remedy="Pass classes."))
+        return self
+
+    def _inferred(self, k: int, how: str) -> Self:
+        if not 2 <= k <= _MOST_INFERRED:
+            raise EvidenceError(
+                fault("n_classes", f"must be given unless {how} is between 2 and {_MOST_INFERRED}", k, remedy="Pass n_classes or classes.")
+            )
+        line = f"n_classes = {k} inferred: {how}"
+        warnings.warn(f"{line}. Pass n_classes to be sure.", EvidenceWarning, stacklevel=4)
+        return dataclasses.replace(self, n_classes=k, inferred=(*self.inferred, line))
+
+    def _largest_class(self) -> int:
+        largest = [
+            fetch(frame.select(nw.col(column).max()))[0][0]
+            for frame, column in ((self.answers, "answer"), (self.judgements, "class"))
+            if frame is not None
+        ]
+        return max((int(v) for v in largest if v is not None), default=0)
+
+    def _seen_classes(self, most: int) -> list[str]:
+        seen: set[str] = set()
+        for frame, column in ((self.answers, "answer"), (self.judgements, "class")):
+            if frame is not None:
+                different = frame.filter(~nw.col(column).is_null()).group_by(column).agg(n=nw.len()).head(most)
+                seen.update(str(row[0]) for row in fetch(different))
+        return sorted(seen)
+
+
+_EMPTY = "must have rows; got an empty table. Write rows into it or leave it out."
+
+
+def read_table(source: object, table: str) -> Frame:
+    """Read and check one table of :data:`TABLES`; returns a lazy narwhals frame with its known columns.
+
+    Examples
+    --------
+    >>> read_table({"item": [1], "rater": ["ann"], "label": ["cat"]}, "ratings").columns
+    ['item', 'rater', 'label']
+    """
+    if table not in TABLES:
+        raise ArgumentError(f"table must be one of {sorted(TABLES)}; got {table!r}.")
+    frames, _ = open_frames({table: source})
+    frame, faults = normalise(frames[table], TABLES[table])
+    if faults:
+        raise EvidenceError(*faults)
+    if not fetch(frame.select("item").head(1)):
+        raise EvidenceError(f"{table} {_EMPTY}")
+    faults = faults_of_table(frame, TABLES[table])
+    if faults:
+        raise EvidenceError(*faults)
+    return frame
+
+
+def _known_classes(n_classes: object, classes: Sequence[int | str] | None) -> tuple[int | str, ...] | None:
+    if n_classes is not None and (isinstance(n_classes, bool) or not isinstance(n_classes, int) or not 2 <= n_classes <= MAX_CLASSES):
+        raise EvidenceError(fault("n_classes", f"must be a whole number from 2 to {MAX_CLASSES}", repr(n_classes)))
+    if classes is None:
+        return None
+    known = tuple(classes)
+    one_type = len({type(c) for c in known}) == 1 and isinstance(known[0], (int, str))
+    if len(set(known)) != len(known) or len(known) < 2 or not one_type:
+        raise EvidenceError(fault("classes", "must be at least two different texts or whole numbers", repr(known)[:80]))
+    if n_classes is not None and n_classes != len(known):
+        raise EvidenceError(fault("n_classes", f"must be the number of classes, {len(known)}", n_classes, remedy="Leave it out."))
+    return known

@@ -1,0 +1,101 @@
+"""Files as DuckDB relations: CSV, JSONL and Parquet, also compressed and as globs.
+
+Errors of the engine become one line that names the file and what to do; lines of the file are never quoted, because they may
+hold the text of an item.
+"""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from noracle.errors import EvidenceError, fault
+
+if TYPE_CHECKING:
+    import duckdb
+
+_READERS = {
+    ".csv": "read_csv({}, header = true, union_by_name = true)",
+    ".tsv": "read_csv({}, header = true, union_by_name = true)",
+    ".jsonl": "read_json({}, format = 'newline_delimited', union_by_name = true)",
+    ".ndjson": "read_json({}, format = 'newline_delimited', union_by_name = true)",
+    ".json": "read_json({}, union_by_name = true)",
+    ".parquet": "read_parquet({}, union_by_name = true)",
+    ".pq": "read_parquet({}, union_by_name = true)",
+}
+_COMPRESSED = (".gz", ".zst")
+_MEMORY_LIMIT = "3GB"
+_connections = itertools.count()
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """A private DuckDB connection that spills to disk instead of taking all memory.
+
+    The limit is 3 GB, or what the environment variable ``NORACLE_MEMORY_LIMIT`` says (for example ``8GB``).
+    """
+    import duckdb
+
+    spill = Path(tempfile.gettempdir()) / f"noracle-{os.getpid()}-{next(_connections)}"
+    limit = os.environ.get("NORACLE_MEMORY_LIMIT", _MEMORY_LIMIT)
+    return duckdb.connect(":memory:", config={"memory_limit": limit, "temp_directory": str(spill)})
+
+
+def scan(path: str | Path, table: str, run: Callable[[str], duckdb.DuckDBPyRelation]) -> duckdb.DuckDBPyRelation:
+    """The file or glob as a relation; ``run`` makes a relation out of a query."""
+    import duckdb
+
+    name = os.fspath(path)
+    suffixes = [s.lower() for s in Path(name).suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    reader = _READERS.get(suffixes[-1] if suffixes else "")
+    if reader is None:
+        known = ", ".join(_READERS)
+        raise EvidenceError(fault(table, f"must be a file ending in {known}", repr(name), remedy="Rename it or pass a data frame."))
+    files = [name] if Path(name).is_file() else sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (the pattern may be absolute)
+    files = [f for f in files if Path(f).is_file()]
+    if not files and "://" not in name:
+        raise EvidenceError(fault(table, "must name a file or a glob that matches files", repr(name), remedy="Check the path."))
+    for file in files:
+        if Path(file).stat().st_size == 0:
+            raise EvidenceError(fault(table, "must not be empty", f"the empty file {file!r}", remedy="Write a header and rows into it."))
+    listed = "[" + ", ".join("'" + f.replace("'", "''") + "'" for f in files or [name]) + "]"
+    try:
+        return run(f"SELECT * FROM {reader.format(listed)}")  # noqa: S608 (names are quoted)
+    except duckdb.Error as error:
+        raise unreadable(error, f"{table} file {name!r}") from None
+
+
+_REASONS = (
+    (r"unicode|utf-?8|byte sequence", "must be UTF-8 text", "Save it as UTF-8"),
+    (r"magic bytes|footer|thrift|snappy|truncated|not a parquet|too small to be", "must be a complete Parquet file", "Write it again"),
+    (r"json", "must hold one JSON object a line", "Repair that line"),
+    (r"convert", "must keep one type a column", "Make the whole column text or the whole column whole numbers"),
+    (r"csv", "must be a regular CSV file", "Repair that line"),
+    (r"schema|type mismatch|mismatch", "must have the same columns in every file", "Write the files again with one schema"),
+)
+
+
+def unreadable(error: Exception, what: str) -> EvidenceError:
+    """One line about a file (or a query on it) that the engine refused."""
+    text = str(error)
+    lines = re.search(r"line:?\s*(\d+)", text, flags=re.IGNORECASE)
+    column = re.search(r'column "([^"]{1,60})"', text)
+    place = f" at line {lines[1]}" if lines else ""
+    place += f", column {column[1]!r}" if column else ""
+    kind = text.split(":", 1)[0]
+    for pattern, rule, remedy in _REASONS:
+        if re.search(pattern, text, flags=re.IGNORECASE):
+            return EvidenceError(fault(what, rule, f"{_article(kind)}{place}", remedy=f"{remedy}, or pass a data frame."))
+    return EvidenceError(fault(what, "must be readable", f"{_article(kind)}{place}", remedy="Open it with its own tool and save it again."))
+
+
+def _article(kind: str) -> str:
+    kind = kind.strip().lower()[:60]
+    return f"an {kind}" if kind[:1] in "aeiou" else f"a {kind}"

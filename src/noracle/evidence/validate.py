@@ -1,0 +1,183 @@
+"""The rules that rows must keep, and the search for rows that do not.
+
+Counters come first, one pass a table; only a counter that is not zero sends a second query to find the first items.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import narwhals as nw
+
+from noracle.errors import fault
+from noracle.evidence.frames import Frame, fetch
+from noracle.evidence.labels import class_labels, item_labels, once, with_n_classes
+from noracle.evidence.normal import UNKNOWN, either, odd
+from noracle.evidence.tables import MAX_CLASSES, TABLES, Table
+
+if TYPE_CHECKING:
+    from noracle.evidence.evidence import Evidence
+
+_DROP = "Correct the labels or pass conflicts='drop'."
+
+
+class RowFault(NamedTuple):
+    """A rule about single rows: where ``broken`` is true, ``column`` breaks it."""
+
+    column: str
+    rule: str
+    broken: nw.Expr
+    shown: str | None = None
+    remedy: str = ""
+
+
+def row_faults(table: Table, columns: list[str]) -> list[RowFault]:
+    """The rules about single rows of a table with these columns."""
+    rules = []
+    for column in table.columns:
+        name, col = column.name, nw.col(column.name)
+        if name not in columns:
+            continue
+        is_odd = nw.col(odd(name)) if odd(name) in columns else None
+        if is_odd is not None:
+            rules.append(RowFault(name, "must be whole numbers or text", is_odd, remedy="Round it or write it as text."))
+        if not column.nullable:
+            null = col.is_null() if is_odd is None else col.is_null() & ~is_odd
+            rules.append(RowFault(name, "must not be null", null, remedy="Fill it in or leave the row out."))
+        if column.kind == "verdict":
+            unknown = (nw.col("said") == UNKNOWN) & ~col.is_null()
+            rules.append(RowFault(name, "must be yes, no or unsure", unknown, name))
+        if column.kind == "count":
+            rule = f"must be a whole number from 2 to {MAX_CLASSES}"
+            rules.append(RowFault(name, rule, ((col < 2) | (col > MAX_CLASSES)).fill_null(value=False), name))
+        if column.kind == "number":
+            broken = [col.is_nan(), col.abs() == float("inf")]
+            if column.low is not None:
+                broken.append(col <= column.low if column.above else col < column.low)
+            if column.high is not None:
+                broken.append(col > column.high)
+            rules.append(RowFault(name, column.rule, either(broken).fill_null(value=False), name))
+    return rules
+
+
+def outside(column: str, evidence: Evidence, k: nw.Expr) -> nw.Expr | None:
+    """Where a class is not among the classes; None where nothing can be outside."""
+    col = nw.col(column)
+    if evidence.classes is not None:
+        return ~col.is_in(evidence.classes) & ~col.is_null()
+    if evidence.class_kind == "whole":
+        return ((col < 0) | (col >= k)).fill_null(value=False)
+    return None
+
+
+def faults_of_table(frame: Frame, table: Table, more: list[RowFault] | None = None) -> list[str]:
+    """All faults of one table on its own."""
+    rules = row_faults(table, frame.columns) + (more or [])
+    counters = {f"fault_{i}": rule.broken.cast(nw.Int64).sum() for i, rule in enumerate(rules)}
+    numbers = fetch(frame.select(**counters))[0]
+    lines = [_located(frame, table.name, rule, int(n)) for rule, n in zip(rules, numbers, strict=True) if n]
+    if table.key:
+        lines += _repeated(frame, table)
+    return lines
+
+
+def _located(frame: Frame, table: str, rule: RowFault, total: int) -> str:
+    argument = f"{table}.{rule.column}"
+    if rule.column == "item":
+        return fault(argument, rule.rule, _rows(total), remedy=rule.remedy)
+    shown = [nw.col(rule.shown).alias("shown")] if rule.shown else []
+    found = fetch(frame.filter(rule.broken).select("item", *shown).sort("item").head(5))
+    came = _short(found[0][1]) if rule.shown else _rows(total)
+    return fault(argument, rule.rule, came, where=[row[0] for row in found], total=total, remedy=rule.remedy)
+
+
+def _repeated(frame: Frame, table: Table) -> list[str]:
+    repeated = repeats(frame, table.key)
+    total = count(repeated)
+    if not total:
+        return []
+    found = fetch(repeated.select("item").sort("item").head(5))
+    rule = f"must have one row for each {' and '.join(table.key)}"
+    where = [row[0] for row in found]
+    return [fault(table.name, rule, "repeated rows", where=where, total=total, remedy="Keep one row of each.")]
+
+
+def repeats(frame: Frame, key: tuple[str, ...]) -> Frame:
+    """The keys that occur more than once."""
+    groups = frame.filter(*[~nw.col(name).is_null() for name in key]).group_by(*key).agg(times=nw.len())
+    return groups.filter(nw.col("times") > 1)
+
+
+def count(frame: Frame) -> int:
+    """Number of rows."""
+    return int(fetch(frame.select(n=nw.len()))[0][0])
+
+
+def faults_of_evidence(evidence: Evidence) -> list[str]:
+    """All faults of all tables, each with its first five items."""
+    lines = []
+    for name, column in (("answers", "answer"), ("judgements", "class")):
+        frame: Frame | None = getattr(evidence, name)
+        if frame is not None:
+            lines += faults_of_table(with_n_classes(frame, evidence), TABLES[name], _outside_fault(column, evidence))
+    if evidence.items is not None:
+        lines += faults_of_table(evidence.items, TABLES["items"])
+        lines += _strangers(evidence)
+    if evidence.conflicts == "error" and not lines:
+        lines += _contradictions(evidence)
+    return lines
+
+
+def _outside_fault(column: str, evidence: Evidence) -> list[RowFault]:
+    broken = outside(column, evidence, nw.col("k"))
+    if broken is None:
+        return []
+    if evidence.classes is not None:
+        rule, remedy = f"must be one of {_short(list(evidence.classes))}", "Correct it or add it to classes."
+    elif evidence.has_own_n_classes:
+        rule, remedy = "must be in [0, n_classes) of its item", "Correct it or the item's n_classes."
+    else:
+        rule, remedy = f"must be in [0, {evidence.n_classes})", "Pass a larger n_classes or drop those items."
+    return [RowFault(column, rule, broken, column, remedy)]
+
+
+def _strangers(evidence: Evidence) -> list[str]:
+    """Answers of items that the table of items does not hold."""
+    if evidence.answers is None or evidence.items is None:
+        return []
+    strange = evidence.answers.filter(~nw.col("item").is_null()).join(evidence.items.select("item"), on="item", how="anti")
+    strange = strange.group_by("item").agg(times=nw.len())
+    total = count(strange)
+    if not total:
+        return []
+    found = fetch(strange.select("item").sort("item").head(5))
+    remedy = "Add them to items or drop these answers."
+    return [fault("answers.item", "must be in items", "unknown items", where=[r[0] for r in found], total=total, remedy=remedy)]
+
+
+def _contradictions(evidence: Evidence) -> list[str]:
+    if evidence.judgements is None:
+        return []
+    labels = item_labels(class_labels(evidence, once(evidence.judgements)))
+    bad = labels.filter(nw.col("conflict"))
+    found: list[tuple[Any, ...]] = fetch(bad.select("item", "n_yes", "clash", "n_no", "k").sort("item").head(5))
+    if not found:
+        return []
+    _, n_yes, clash, n_no, k = found[0]
+    if n_yes > 1:
+        came = "two different yes classes"
+    elif clash:
+        came = "different verdicts on one class"
+    else:
+        came = f"{n_no} of {k} classes ruled out"
+    where = [row[0] for row in found]
+    return [fault("judgements", "must not contradict each other", came, where=where, total=count(bad), remedy=_DROP)]
+
+
+def _rows(total: int) -> str:
+    return f"{total} such row{'' if total == 1 else 's'}"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"

@@ -1,0 +1,10 @@
+"""The only place that formats: text cards, HTML pages and plots of results.
+
+words      numbers and plain words
+content    what is said about a result, once for all media
+card       content as plain text and as an HTML fragment
+plots      matplotlib drawings, colour-blind-safe
+page       one self-contained HTML file of several results
+"""
+
+from __future__ import annotations

@@ -1,0 +1,111 @@
+"""A result as a few lines of plain text, and the same as an HTML fragment.
+
+accuracy of 'agent-7'    0.800    95 % interval [0.708, 0.869]
+  method      complementary labels, exact binomial
+  evidence    500 items, 497 with a ruled-out class (9 answers ruled out), 3 without an answer (counted as wrong)
+  guarantee   finite-sample
+  rests on    iid items (assumed) · uniform routing (checked, p = 0.41)
+"""
+
+from __future__ import annotations
+
+import functools
+import textwrap
+from typing import TYPE_CHECKING
+
+from noracle.report.content import SHOWN, Table, content
+
+if TYPE_CHECKING:
+    import jinja2
+
+_INDENT, _LABEL, _WIDTH = "  ", 12, 120
+
+
+def card(result: object) -> str:
+    """Describe a result in plain text.
+
+    The first line holds the number and its interval, and says so if nothing is promised or an assumption failed.
+
+    Parameters
+    ----------
+    result
+        Any result of :mod:`noracle.results`.
+
+    Returns
+    -------
+    str
+        Lines without a trailing line break.
+
+    Examples
+    --------
+    >>> from noracle.results import Check
+    >>> print(card(Check(name="routing", assumption="uniform routing", p_value=0.41, statistic=8.2, finding="fine", method="chi-squared")))
+    check of routing    passed    p = 0.41
+      finding     fine
+      assumption  uniform routing
+      method      chi-squared, fails below p = 0.001
+      statistic   8.2
+    """
+    said = content(result)
+    lines = ["    ".join((*said.headline, *said.alerts))]
+    lines += [line for table in said.tables for line in _table_lines(table)]
+    for label, text in (*said.lines, *(("note", note) for note in said.notes)):
+        start = f"{_INDENT}{label:<{_LABEL}}"
+        lines += textwrap.wrap(
+            _one_line(text),
+            width=_WIDTH,
+            initial_indent=start,
+            subsequent_indent=" " * len(start),
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [start.rstrip()]
+    return "\n".join(lines)
+
+
+def html_card(result: object) -> str:
+    """Describe a result as an HTML fragment with the same words and numbers; everything is escaped.
+
+    Examples
+    --------
+    >>> from noracle.results import Check
+    >>> check = Check(name="<b>", assumption="uniform routing", p_value=0.41, statistic=8.2, finding="fine", method="chi-squared")
+    >>> "<b>" in html_card(check), "check of &lt;b&gt;" in html_card(check)
+    (False, True)
+    """
+    return templates().get_template("card.html").render(said=content(result)).strip()
+
+
+@functools.cache
+def templates() -> jinja2.Environment:
+    """The templates of this package, with autoescape."""
+    import jinja2
+
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("noracle.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _table_lines(table: Table) -> list[str]:
+    """The table in aligned columns; long ones end with the number of rows left out."""
+    chosen = range(min(len(table.rows), SHOWN)) if table.shown is None else table.shown
+    if not chosen:
+        return []
+    rows = [table.header, *(tuple(_one_line(cell) for cell in table.rows[i]) for i in chosen)]
+    widths = [max(len(row[c]) for row in rows) for c in range(len(table.header))]
+    lines = []
+    for row in rows:
+        cells = [cell.rjust(w) if right else cell.ljust(w) for cell, w, right in zip(row, widths, table.numeric, strict=True)]
+        lines.append((_INDENT + "  ".join(cells)).rstrip())
+    left = len(table.rows) - len(chosen) + table.left_out
+    if left:
+        lines.append(f"{_INDENT}… and {left:,} more")
+    return lines
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,321 @@
+"""What is said about a result, once for all media.
+
+``content(result)`` is the only function that looks inside a result in order to describe it; cards and pages only lay it out.
+A new type of result is taught with ``@content.register``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from noracle.errors import ArgumentError
+from noracle.report import words
+from noracle.results import Check, Comparison, Difference, Estimate, Guarantee, Plan, Ranges, Routing
+
+# A card shows this many rows of a long list and says how many it left out; pages show all of them.
+SHOWN = 12
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of text under a caption; ``numeric`` marks the columns that are aligned to the right."""
+
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: tuple[bool, ...]
+    shown: tuple[int, ...] | None = None
+    """Rows that a text card shows; None for the first few."""
+    left_out: int = 0
+    """Rows that the table itself does not hold."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """A headline, what must not be missed, labelled lines, tables and notes."""
+
+    headline: tuple[str, ...]
+    alerts: tuple[str, ...] = ()
+    lines: tuple[tuple[str, str], ...] = ()
+    tables: tuple[Table, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The first piece of the headline, for headings and contents lists."""
+        return self.headline[0]
+
+
+@functools.singledispatch
+def content(result: object) -> Content:
+    """Describe a result.
+
+    Parameters
+    ----------
+    result
+        Any result of :mod:`noracle.results`.
+
+    Returns
+    -------
+    Content
+        The same words and numbers for text, HTML and pages.
+    """
+    raise ArgumentError(f"result must be a result of noracle; got {type(result).__name__}.")
+
+
+def _alerts(guarantee: Guarantee) -> tuple[str, ...]:
+    """What the first line must say: a promise that is not one, and assumptions that failed."""
+    alerts = [f"FAILED: {a.name}" + ("" if a.p_value is None else f" ({words.p_value(a.p_value)})") for a in words.failed(guarantee)]
+    if guarantee.kind.label == "heuristic":
+        alerts.insert(0, "HEURISTIC: no promise")
+    return tuple(alerts)
+
+
+def _lines(*pairs: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple((label, text) for label, text in pairs if text)
+
+
+def _promise(guarantee: Guarantee) -> tuple[tuple[str, str], ...]:
+    return (("guarantee", words.kind(guarantee)), ("rests on", words.rests_on(guarantee)))
+
+
+@content.register
+def _(result: Estimate) -> Content:
+    digits = words.digits_for(result.width)
+    value = words.number(result.value, digits)
+    if math.isnan(result.value) and result.reason:
+        value = f"undefined ({result.reason})"
+    promised = words.bound(result.low, result.high, result.confidence, result.side, digits)
+    name = f"{result.quantity} of {result.subject!r}"
+    reason = "" if math.isnan(result.value) else result.reason
+    limits = {
+        "two-sided": ("low", "high", words.number(result.low, digits), words.number(result.high, digits)),
+        "lower": ("low", "high", words.number(result.low, digits), "—"),
+        "upper": ("low", "high", "—", words.number(result.high, digits)),
+    }[result.side]
+    table = Table(
+        caption=f"{name}, {words.percent(result.confidence)}",
+        header=("system", "estimate", limits[0], limits[1], "standard error", "guarantee"),
+        rows=(
+            (
+                result.subject,
+                words.number(result.value, digits),
+                limits[2],
+                limits[3],
+                words.number(result.se, digits),
+                words.kind(result.guarantee),
+            ),
+        ),
+        numeric=(False, True, True, True, True, False),
+        shown=(),
+    )
+    return Content(
+        headline=(name, value, promised),
+        alerts=_alerts(result.guarantee),
+        lines=_lines(
+            ("method", words.how(result.method, result.interval)),
+            ("evidence", words.evidence(result.counts)),
+            *_promise(result.guarantee),
+            ("reason", reason),
+        ),
+        tables=(table,),
+        notes=result.notes,
+    )
+
+
+@content.register
+def _(result: Comparison) -> Content:
+    if len(result.leaders) == 1:
+        verdict = f"best: {result.leaders[0]!r}"
+    elif len(result.leaders) == len(result.systems):
+        verdict = "no system is certainly better than another" if len(result.systems) > 1 else "nothing to compare"
+    else:
+        verdict = f"best is one of {words.listed(result.leaders)}"
+    ranks = Table(
+        caption="Places that each system can hold",
+        header=("system", "estimate", "best place", "worst place", *(("dropped after labels",) if result.dropped else ())),
+        rows=tuple(
+            (r.system, words.number(r.value), str(r.best), str(r.worst), *((_dropped(result, r.system),) if result.dropped else ()))
+            for r in result.ranks
+        ),
+        numeric=(False, True, True, True, *((True,) if result.dropped else ())),
+    )
+    differences = Table(
+        caption=f"Differences of accuracy, simultaneous at {words.percent(result.confidence)}",
+        header=("first", "second", "first − second", "low", "high", "labels", "better"),
+        rows=tuple(_difference_row(d) for d in result.differences),
+        numeric=(False, False, True, True, True, True, False),
+        shown=tuple(result.differences.index(d) for d in against_leader(result)),
+    )
+    return Content(
+        headline=(f"comparison of {len(result.systems)} systems", verdict, f"{words.percent(result.confidence)} simultaneous"),
+        alerts=_alerts(result.guarantee),
+        lines=_lines(
+            ("method", words.how(result.method, result.interval)),
+            ("evidence", words.evidence(result.counts)),
+            *_promise(result.guarantee),
+            ("reason", result.reason),
+        ),
+        tables=(ranks, differences),
+        notes=result.notes,
+    )
+
+
+def _dropped(result: Comparison, system: str) -> str:
+    return words.count(result.dropped[system]) if system in result.dropped else "—"
+
+
+def _difference_row(d: Difference) -> tuple[str, ...]:
+    better = {"first": d.first, "second": d.second}.get(d.verdict, "not separable")
+    if math.isnan(d.value):
+        better = "undefined"
+    return (d.first, d.second, signed(d.value), signed(d.low), signed(d.high), words.count(d.n), better)
+
+
+def signed(value: float) -> str:
+    """Write a difference with its sign."""
+    text = words.number(value)
+    return text if math.isnan(value) or float(text) < 0 or float(text) == 0 else f"+{text}"
+
+
+def against_leader(result: Comparison, most: int = SHOWN) -> tuple[Difference, ...]:
+    """All differences if they are few, else those against the system that ranks first."""
+    if len(result.differences) <= most:
+        return result.differences
+    first = result.ranks[0].system if result.ranks else result.systems[0]
+    return tuple(d for d in result.differences if first in (d.first, d.second))
+
+
+@content.register
+def _(result: Plan) -> Content:
+    bought = " + ".join(f"{words.count(n)} {kind.replace('_', ' ')}" for kind, n in result.buy.items()) or "nothing"
+    chosen: dict[str, Any] = {**result.buy, "cost": result.cost, "predicted": result.predicted}
+    options = (chosen, *result.alternatives)
+    names = tuple(dict.fromkeys(k for row in options for k in row))
+    table = Table(
+        caption="The plan and its alternatives",
+        header=("", *(n.replace("_", " ") for n in names)),
+        rows=tuple(("chosen" if row is chosen else "", *(words.scalar(row.get(n)) for n in names)) for row in options),
+        numeric=(False, *(_numeric(options, n) for n in names)),
+        shown=None if result.alternatives else (),
+    )
+    cost = "" if math.isnan(result.cost) else f"cost {words.scalar(result.cost)}"
+    reached = f"predicted {words.scalar(result.predicted)}" + (
+        f" ({result.reason})" if math.isnan(result.predicted) and result.reason else ""
+    )
+    return Content(
+        headline=tuple(h for h in (f"plan for {result.goal} {words.scalar(result.wanted)}", f"buy {bought}", cost, reached) if h),
+        alerts=_alerts(result.guarantee),
+        lines=_lines(
+            ("method", words.how(result.method, result.interval)),
+            ("supposing", words.pairs(result.inputs)),
+            ("confidence", words.percent(result.confidence)),
+            *_promise(result.guarantee),
+            ("reason", "" if math.isnan(result.predicted) else result.reason),
+        ),
+        tables=(table,),
+        notes=result.notes,
+    )
+
+
+@content.register
+def _(result: Check) -> Content:
+    rows = result.parts or ({"statistic": result.statistic, "p_value": result.p_value, "threshold": result.threshold},)
+    names = tuple(dict.fromkeys(k for row in rows for k in row))
+    table = Table(
+        caption="Parts of the check" if result.parts else "The check",
+        header=tuple(n.replace("_", " ") for n in names),
+        rows=tuple(tuple(words.scalar(row.get(n)) for n in names) for row in rows),
+        numeric=tuple(_numeric(rows, n) for n in names),
+        shown=None if result.parts else (),
+    )
+    verdict = "passed" if result.passed else "FAILED"
+    if math.isnan(result.p_value):
+        verdict = f"undecided ({result.reason})" if result.reason else "undecided"
+    return Content(
+        headline=(f"check of {result.name.removeprefix('check_').replace('_', ' ')}", verdict, words.p_value(result.p_value)),
+        alerts=() if result.passed else (f"the evidence speaks against: {result.assumption}",),
+        lines=_lines(
+            ("finding", result.finding),
+            ("assumption", result.assumption),
+            ("method", f"{words.how(result.method)}, fails below p = {result.threshold:g}"),
+            ("statistic", "" if math.isnan(result.statistic) else words.scalar(float(result.statistic))),
+            ("evidence", words.evidence(result.counts)),
+            ("reason", "" if math.isnan(result.p_value) else result.reason),
+        ),
+        tables=(table,),
+        notes=result.notes,
+    )
+
+
+@content.register
+def _(result: Ranges) -> Content:
+    def row(name: str, low: float, high: float) -> tuple[str, ...]:
+        said = "excludes nothing" if low <= 0 and high >= 1 else ""
+        return (name, words.number(low), words.number(high), said)
+
+    table = Table(
+        caption="What remains possible",
+        header=("quantity", "lowest", "highest", ""),
+        rows=tuple(row(r.name, r.low, r.high) for r in result.ranges),
+        numeric=(False, True, True, False),
+    )
+    one = result.ranges[0] if len(result.ranges) == 1 else None
+    headline = (
+        ("possible range of " + one.name, words.interval(one.low, one.high))
+        if one
+        else (f"possible ranges of {len(result.ranges)} quantities",)
+    )
+    return Content(
+        headline=headline,
+        alerts=_alerts(result.guarantee),
+        lines=_lines(
+            ("method", words.how(result.method)),
+            ("evidence", words.evidence(result.counts)),
+            *_promise(result.guarantee),
+            ("reason", result.reason),
+        ),
+        tables=(table,),
+        notes=result.notes,
+    )
+
+
+@content.register
+def _(result: Routing) -> Content:
+    asked = Counter(str(k) for _, k, _ in result.rows)
+    by_class = Table(
+        caption="Questions by class",
+        header=("class", "questions"),
+        rows=tuple((k, words.count(asked[k])) for k in sorted(asked, key=lambda k: (len(k), k))),
+        numeric=(False, True),
+        shown=(),
+    )
+    first = Table(
+        caption="First questions",
+        header=("item", "class", "propensity"),
+        rows=tuple((str(i), str(k), f"{p:.4g}") for i, k, p in result.rows[:SHOWN]),
+        numeric=(False, False, True),
+        shown=tuple(range(min(3, len(result.rows)))),
+        left_out=max(0, len(result.rows) - SHOWN),
+    )
+    plural = "" if len(result.rows) == 1 else "s"
+    return Content(
+        headline=(f"{words.count(len(result.rows))} question{plural} to ask", f"{result.design} routing", f"seed {result.seed}"),
+        lines=_lines(
+            ("uniform", f"at least {words.percent(result.epsilon)} of the questions ignore the answers" if 0 < result.epsilon < 1 else ""),
+            ("systems", words.listed(result.systems)),
+            ("evidence", words.evidence(result.counts)),
+            ("reason", result.reason),
+        ),
+        tables=(by_class, first) if result.rows else (),
+        notes=result.notes,
+    )
+
+
+def _numeric(rows: tuple[Mapping[str, Any], ...], name: str) -> bool:
+    return all(isinstance(row.get(name), (int, float, type(None))) for row in rows)

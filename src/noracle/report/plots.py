@@ -1,0 +1,291 @@
+"""Plots of results: colour-blind-safe, readable without colour, and without touching matplotlib's global state.
+
+Shape and line carry the meaning too: a hollow marker is "not separable", a dashed line is a heuristic, a cross has no interval.
+Every plot has the same numbers as a table in the page that shows it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from noracle.errors import ArgumentError
+from noracle.report import words
+from noracle.report.content import against_leader
+from noracle.results import Check, Comparison, Difference, Estimate, Kind, Plan, Ranges, Routing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's palette: told apart by everybody, and on paper by their lightness. The page swaps them for dark mode.
+BLUE, ORANGE, INK, GREY, LINE = "#0072b2", "#b34e00", "#1b1f24", "#5c6570", "#c9d0d8"
+_MOST_BARS = 20
+
+
+def plot(result: object, ax: Axes | None = None) -> Axes:
+    """Draw a result.
+
+    Parameters
+    ----------
+    result
+        Any result of :mod:`noracle.results`.
+    ax
+        Where to draw; by default a new figure, not registered with pyplot.
+
+    Returns
+    -------
+    Axes
+        For a comparison these are the differences; ``rank_plot`` draws the places.
+
+    Examples
+    --------
+    >>> from noracle.results import Guarantee, Kind, Range, Ranges
+    >>> promise = Guarantee(kind=Kind.LOGICAL, error_rate=0)
+    >>> ranges = Ranges(ranges=(Range(name="a", low=0.2, high=0.7),), method="worst case", guarantee=promise)
+    >>> [label.get_text() for label in plot(ranges).get_yticklabels()]
+    ['a']
+    """
+    if isinstance(result, Estimate):
+        return interval_plot([result], ax)
+    if isinstance(result, Comparison):
+        return _differences(result, ax)
+    if isinstance(result, Plan):
+        return _alternatives(result, ax)
+    if isinstance(result, Check):
+        return _parts(result, ax)
+    if isinstance(result, Ranges):
+        return _ranges(result, ax)
+    if isinstance(result, Routing):
+        return _questions(result, ax)
+    raise ArgumentError(f"result must be a result of noracle; got {type(result).__name__}.")
+
+
+def interval_plot(estimates: Sequence[Estimate], ax: Axes | None = None) -> Axes:
+    """Draw the intervals of several estimates, one line each, the first on top.
+
+    Examples
+    --------
+    >>> from noracle.results import Estimate, Guarantee, Kind
+    >>> promise = Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05)
+    >>> one = Estimate(quantity="accuracy", subject="a", value=0.8, low=0.7, high=0.9, confidence=0.95, method="ml",
+    ...                interval="exact", guarantee=promise)
+    >>> interval_plot([one]).get_xlabel()
+    'accuracy, 95 % interval'
+    """
+    ax = _axes(ax, len(estimates))
+    for y, e in enumerate(estimates):
+        dashed = e.guarantee.kind == Kind.HEURISTIC
+        _interval(ax, y, e.value, e.low, e.high, color=ORANGE if dashed else BLUE, dashed=dashed)
+    _names(ax, [e.subject for e in estimates])
+    if estimates:
+        first = estimates[0]
+        spread = {words.percent(e.confidence) for e in estimates}
+        sides = {"interval" if e.side == "two-sided" else f"{e.side} bound" for e in estimates}
+        ax.set_xlabel(f"{first.quantity}, {' and '.join(sorted(spread))} {' or '.join(sorted(sides))}")
+        ends = [v for e in estimates for v in (e.value, e.low, e.high) if math.isfinite(v)]
+        _limits(ax, ends, unit=len(estimates) == 1)
+    return ax
+
+
+def rank_plot(result: Comparison, ax: Axes | None = None) -> Axes:
+    """Draw the places that each system of a comparison can hold.
+
+    Examples
+    --------
+    >>> from noracle.results import Comparison, Guarantee, Kind, Rank
+    >>> promise = Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05)
+    >>> ranks = (Rank(system="a", best=1, worst=1, value=0.8), Rank(system="b", best=2, worst=2, value=0.7))
+    >>> result = Comparison(systems=("a", "b"), differences=(), ranks=ranks, leaders=("a",), confidence=0.95, method="scores",
+    ...                     interval="betting", guarantee=promise)
+    >>> rank_plot(result).get_xlabel()
+    'place (1 is best)'
+    """
+    ax = _axes(ax, len(result.ranks))
+    for y, r in enumerate(result.ranks):
+        color = BLUE if r.system in result.leaders else GREY
+        ax.plot([r.best, r.worst], [y, y], color=color, linewidth=6, solid_capstyle="round", alpha=0.9)
+        ax.annotate(
+            str(r.best) if r.best == r.worst else f"{r.best}–{r.worst}",
+            (r.worst, y),
+            (8, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8.5,
+            color=INK,
+        )
+    _names(ax, [r.system for r in result.ranks])
+    places = max((r.worst for r in result.ranks), default=1)
+    ax.set_xlim(0.6, places + 0.9)
+    ax.set_xticks(sorted({1, *range(1, places + 1, max(1, math.ceil(places / 10)))}))
+    ax.set_xlabel("place (1 is best)")
+    return ax
+
+
+def drawn_differences(result: Comparison) -> tuple[Difference, ...]:
+    """The differences that a plot shows: all if they are few, else those against the system that ranks first."""
+    return against_leader(result, _MOST_BARS)
+
+
+def _differences(result: Comparison, ax: Axes | None) -> Axes:
+    shown = drawn_differences(result)
+    ax = _axes(ax, len(shown))
+    ax.axvline(0, color=GREY, linewidth=1)
+    for y, d in enumerate(shown):
+        open_ = d.verdict == "not separable"
+        _interval(ax, y, d.value, d.low, d.high, color=GREY if open_ else BLUE, hollow=open_)
+    _names(ax, [f"{_short(d.first)} − {_short(d.second)}" for d in shown])
+    ax.set_xlabel(f"difference of accuracy, {words.percent(result.confidence)} simultaneous")
+    _limits(ax, [0.0, *(v for d in shown for v in (d.low, d.high, d.value) if math.isfinite(v))])
+    return ax
+
+
+def _alternatives(result: Plan, ax: Axes | None) -> Axes:
+    rows: list[Mapping[str, Any]] = [{**result.buy, "cost": result.cost, "predicted": result.predicted}, *result.alternatives]
+    by_cost = all(_number(row.get("cost")) for row in rows)
+    key = "cost" if by_cost else "predicted"
+    rows = [row for row in rows if _number(row.get(key))]
+    kinds = list(result.buy)
+    names = [(" + ".join(f"{words.scalar(row[k])} {k}" for k in kinds if row.get(k)) or _label(row, (*kinds, key))) for row in rows]
+    values = [float(row[key]) for row in rows]
+    ax = _axes(ax, len(rows))
+    _bars(ax, values, ["chosen" if i == 0 else "" for i in range(len(rows))], highlight={0})
+    _names(ax, names)
+    ax.set_xlabel("cost" if by_cost else f"predicted {result.goal}")
+    return ax
+
+
+def _parts(result: Check, ax: Axes | None) -> Axes:
+    parts = result.parts[:_MOST_BARS]
+    key = next(
+        (k for k in ("observed", "value", "rate", "statistic", "p_value", "p") if parts and all(_number(p.get(k)) for p in parts)), None
+    )
+    if key is None:
+        key = next((k for k in (parts[0] if parts else {}) if all(_number(p.get(k)) for p in parts)), None)
+    if key is None:
+        ax = _axes(ax, 1)
+        value = 0.0 if math.isnan(result.p_value) else result.p_value
+        _bars(ax, [value], [words.p_value(result.p_value)], highlight=set() if result.passed else {0})
+        ax.axvline(result.threshold, color=INK, linestyle="--", linewidth=1)
+        _names(ax, [result.name])
+        ax.set_xlim(0, 1)
+        ax.set_xlabel(f"p-value; fails below {result.threshold:g}")
+        return ax
+    ax = _axes(ax, len(parts))
+    _bars(ax, [float(p[key]) for p in parts], ["" for _ in parts], highlight=set() if result.passed else set(range(len(parts))))
+    expected = [p.get("expected") for p in parts]
+    marked = key != "expected" and all(_number(e) for e in expected)
+    if marked:
+        ax.plot([float(e) for e in expected if e is not None], range(len(parts)), "D", color=INK, markersize=6, markeredgecolor="white")
+    _names(ax, [_label(p, (key, "expected")) for p in parts])
+    label = key.replace("_", " ") + (" (bars) and expected (◆)" if marked else "")
+    ax.set_xlabel(label if len(parts) == len(result.parts) else f"{label}, first {len(parts)} of {len(result.parts)}")
+    return ax
+
+
+def _ranges(result: Ranges, ax: Axes | None) -> Axes:
+    ax = _axes(ax, len(result.ranges))
+    for y, r in enumerate(result.ranges):
+        if math.isfinite(r.low) and math.isfinite(r.high):
+            ax.plot([r.low, r.high], [y, y], color=BLUE, linewidth=6, solid_capstyle="butt")
+        else:
+            ax.plot([0.5], [y], "x", color=ORANGE)
+    _names(ax, [r.name for r in result.ranges])
+    ends = [v for r in result.ranges for v in (r.low, r.high) if math.isfinite(v)]
+    _limits(ax, ends, unit=all(0 <= v <= 1 for v in ends))
+    ax.set_xlabel("possible values")
+    return ax
+
+
+def _questions(result: Routing, ax: Axes | None) -> Axes:
+    asked = Counter(str(k) for _, k, _ in result.rows).most_common(_MOST_BARS)
+    asked.sort(key=lambda pair: (len(pair[0]), pair[0]))
+    ax = _axes(ax, len(asked))
+    _bars(ax, [float(n) for _, n in asked], [words.count(n) for _, n in asked])
+    _names(ax, [f"class {k}" for k, _ in asked])
+    ax.set_xlabel("questions")
+    return ax
+
+
+def _axes(ax: Axes | None, rows: int) -> Axes:
+    """``ax``, or the axes of a new figure with room for so many rows, in the house style."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    if ax is None:
+        ax = Figure(figsize=(4.9, 0.75 + 0.32 * max(rows, 1)), layout="constrained").subplots()
+    for name in ("top", "right", "left"):
+        ax.spines[name].set_visible(False)
+    ax.spines["bottom"].set_color(GREY)
+    ax.tick_params(axis="x", colors=INK, labelsize=8.5)
+    ax.tick_params(axis="y", length=0, colors=INK, labelsize=8.5)
+    ax.xaxis.label.set_color(INK)
+    ax.xaxis.label.set_fontsize(8.5)
+    ax.grid(axis="x", color=LINE, linewidth=0.8)
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]))
+    ax.set_axisbelow(True)
+    ax.set_facecolor("none")
+    return ax
+
+
+def _names(ax: Axes, names: Sequence[str]) -> None:
+    ax.set_yticks(range(len(names)), [_short(n) for n in names], parse_math=False)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+
+
+def _short(name: str, most: int = 34) -> str:
+    name = "".join(c if c.isprintable() else " " for c in name)
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def _interval(ax: Axes, y: float, value: float, low: float, high: float, *, color: str, dashed: bool = False, hollow: bool = False) -> None:
+    if math.isfinite(low) and math.isfinite(high):
+        ax.plot([low, high], [y, y], color=color, linewidth=2.4, linestyle="--" if dashed else "-", solid_capstyle="butt")
+        ax.plot([low, high], [y, y], "|", color=color, markersize=9, markeredgewidth=2)
+    if math.isfinite(value):
+        marker = "o" if math.isfinite(low) and math.isfinite(high) else "x"
+        ax.plot([value], [y], marker, color=color, markersize=7, markerfacecolor="white" if hollow else color, markeredgewidth=1.6)
+    else:
+        centre = (low + high) / 2 if math.isfinite(low) and math.isfinite(high) else 0.5
+        ax.annotate("estimate undefined", (centre, y), (0, 5), textcoords="offset points", ha="center", va="bottom", fontsize=8, color=INK)
+
+
+def _bars(ax: Axes, values: Sequence[float], notes: Sequence[str], highlight: set[int] | None = None) -> None:
+    for y, (value, note) in enumerate(zip(values, notes, strict=True)):
+        marked = highlight is not None and y in highlight
+        ax.barh(
+            y,
+            value,
+            height=0.62,
+            color=ORANGE if marked else BLUE,
+            hatch="//" if marked else None,
+            edgecolor="white" if marked else BLUE,
+            linewidth=0,
+        )
+        if note:
+            ax.annotate(note, (value, y), (4, 0), textcoords="offset points", va="center", fontsize=8, color=INK)
+    ax.margins(x=0.14)
+
+
+def _limits(ax: Axes, ends: Sequence[float], *, unit: bool = False) -> None:
+    """Show the values with some air, and all of the unit interval if it is the scale."""
+    if unit:
+        ends = [0.0, 1.0, *ends]
+    if ends:
+        air = 0.02 if unit else 0.06 * max(max(ends) - min(ends), 1e-3)
+        ax.set_xlim(min(ends) - air, max(ends) + air)
+
+
+def _label(row: Mapping[str, Any], skip: Sequence[str]) -> str:
+    """What a row is called: its first text, or its first value that is not drawn."""
+    others = {k: v for k, v in row.items() if k not in skip}
+    for name in ("name", "part", "class", "system", "stratum", "rater"):
+        if name in others:
+            return f"{name} {others[name]}" if name == "class" else str(others[name])
+    texts = [str(v) for v in others.values() if isinstance(v, str)]
+    return texts[0] if texts else words.pairs(dict(list(others.items())[:2])) or "—"
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,225 @@
+"""Numbers and plain words, said in the same way everywhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from noracle.results import Assumption, Guarantee, Kind, Side
+
+METHODS = {
+    "ml": "maximum likelihood over all labels",
+    "ivw": "inverse-variance weighting of ordinary and complementary labels",
+    "weighted": "fixed weighting of ordinary and complementary labels",
+    "complementary": "complementary labels",
+    "ordinary": "ordinary labels",
+    "scores": "mean of unbiased scores",
+}
+INTERVALS = {
+    "exact": "exact",
+    "anytime": "likelihood-mixture confidence sequence",
+    "betting": "betting confidence sequence",
+    "profile": "profile likelihood",
+    "wald": "Wald (normal approximation)",
+    "hoeffding": "Hoeffding",
+    "bernstein": "empirical Bernstein",
+    "theorem2": "Theorem 2 (corrected)",
+    "proposition3": "Proposition 3 (corrected)",
+    "theorem4": "Theorem 4 (inverted over the accuracy)",
+}
+KINDS = {
+    Kind.LOGICAL: "It follows from the counts for every possible answer key. No probability is involved.",
+    Kind.FINITE_SAMPLE: "If what it rests on is true, the interval holds at least as often as the confidence says, however few the labels.",
+    Kind.ASYMPTOTIC: "If what it rests on is true, the interval holds about as often as the confidence says once there are many labels. "
+    "With few labels, or close to 0 or 1, it can fail far more often.",
+    Kind.HEURISTIC: "Nothing is promised. Read the number as a hint.",
+}
+STATUSES = {
+    "by-design": "enforced by how the evidence was made or computed",
+    "checked": "a check looked and found nothing against it",
+    "assumed": "taken for granted; nothing in the evidence was used to check it",
+    "failed": "a check speaks against it",
+}
+# What a counts summary calls things, in the order in which a card tells them.
+_EXCLUDED = {
+    "without_answer": "{n} without an answer (counted as wrong)",
+    "labelled_without_answer": "{n} labelled without an answer (counted as wrong)",
+    "unsure": "{n} unsure",
+}
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Write a number with fixed digits; NaN is ``undefined``.
+
+    Examples
+    --------
+    >>> number(0.8), number(float("nan")), number(-0.0001)
+    ('0.800', 'undefined', '0.000')
+    """
+    if math.isnan(value):
+        return "undefined"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    text = f"{value:.{digits}f}"
+    return text.lstrip("-") if float(text) == 0 else text
+
+
+def digits_for(width: float) -> int:
+    """How many decimals show an interval of this width with at least two figures.
+
+    Examples
+    --------
+    >>> [digits_for(w) for w in (0.5, 0.02, 0.004, 0.0001)]
+    [3, 3, 4, 5]
+    """
+    if not math.isfinite(width) or width <= 0:
+        return 3
+    return min(8, max(3, 1 - math.floor(math.log10(width) + 1e-9)))
+
+
+def count(n: float) -> str:
+    """Write a count with thousands separated."""
+    return f"{n:,}" if isinstance(n, int) else f"{n:,.6g}"
+
+
+def p_value(p: float) -> str:
+    """Write a p-value.
+
+    Examples
+    --------
+    >>> p_value(0.41), p_value(float("nan"))
+    ('p = 0.41', 'p undefined')
+    """
+    return "p undefined" if math.isnan(p) else f"p = {p:.2g}"
+
+
+def percent(share: float) -> str:
+    """Write a confidence as in ``95 %``."""
+    return f"{round(100 * share, 10):g} %"
+
+
+def interval(low: float, high: float, digits: int = 3) -> str:
+    """Write an interval; the whole unit interval is named as saying nothing.
+
+    Examples
+    --------
+    >>> interval(0.708, 0.869), interval(0.0, 1.0)
+    ('[0.708, 0.869]', '[0, 1] (vacuous: it excludes nothing)')
+    """
+    if math.isnan(low) or math.isnan(high):
+        return "undefined"
+    if low <= 0 and high >= 1:
+        return "[0, 1] (vacuous: it excludes nothing)"
+    return f"[{number(low, digits)}, {number(high, digits)}]"
+
+
+def bound(low: float, high: float, confidence: float, side: Side = "two-sided", digits: int = 3) -> str:
+    """Write what is promised: an interval or a bound on one side."""
+    if side == "two-sided":
+        return f"{percent(confidence)} interval {interval(low, high, digits)}"
+    limit, end = (low, 0.0) if side == "lower" else (high, 1.0)
+    vacuous = " (vacuous: it excludes nothing)" if (limit <= end if side == "lower" else limit >= end) else ""
+    return f"{percent(confidence)} {side} bound {number(limit, digits)}{vacuous}"
+
+
+def how(method: str, interval_name: str = "") -> str:
+    """Write the method and the interval in words; names that are not known are shown as they are."""
+    parts = [METHODS.get(method, method), INTERVALS.get(interval_name, interval_name)]
+    if interval_name == "exact" and method in ("ordinary", "complementary"):
+        parts[1] = "exact binomial"
+    return ", ".join(p for p in parts if p)
+
+
+def kind(guarantee: Guarantee) -> str:
+    """Write the kind of a guarantee."""
+    anytime = guarantee.anytime and guarantee.kind > Kind.HEURISTIC
+    return guarantee.kind.label + (", valid at every look (anytime)" if anytime else "")
+
+
+def rests_on(guarantee: Guarantee) -> str:
+    """Write the assumptions in one line."""
+    return " · ".join(str(a) for a in guarantee.assumptions) or "nothing beyond the counts"
+
+
+def failed(guarantee: Guarantee) -> list[Assumption]:
+    """Return the assumptions that a check speaks against."""
+    return [a for a in guarantee.assumptions if a.status == "failed"]
+
+
+def excluded(counts: Mapping[str, Any]) -> list[str]:
+    """Say what the evidence held that is not an ordinary part of the number: no answers, unsure verdicts, unused rows."""
+    lines = [words.format(n=count(counts[key])) for key, words in _EXCLUDED.items() if counts.get(key)]
+    lines += [f"{count(n)} {key.replace('_', ' ')} (not used)" for key, n in _unused(counts) if n]
+    return lines
+
+
+def evidence(counts: Mapping[str, Any]) -> str:
+    """Write the evidence in one line, from the summary of counts or from any mapping of names to numbers.
+
+    Examples
+    --------
+    >>> evidence({"items": 500, "complementary": 497, "complementary_avoided": 488, "without_answer": 3})
+    '500 items, 497 with a ruled-out class (9 answers ruled out), 3 without an answer (counted as wrong)'
+    """
+    parts = []
+    if "items" in counts:
+        parts.append(f"{count(counts['items'])} item{'' if counts['items'] == 1 else 's'}")
+    if counts.get("ordinary"):
+        right = f" ({count(counts['ordinary_right'])} right)" if "ordinary_right" in counts else ""
+        parts.append(f"{count(counts['ordinary'])} with an ordinary label{right}")
+    if counts.get("complementary"):
+        hits = counts["complementary"] - counts.get("complementary_avoided", counts["complementary"])
+        tail = f" ({count(hits)} answer{'' if hits == 1 else 's'} ruled out)" if "complementary_avoided" in counts else ""
+        parts.append(f"{count(counts['complementary'])} with a ruled-out class{tail}")
+    known = {"items", "labelled", "ordinary", "ordinary_right", "complementary", "complementary_avoided", "unused", *_EXCLUDED}
+    parts += [f"{key.replace('_', ' ')} {scalar(v)}" for key, v in counts.items() if key not in known and _is_scalar(v)]
+    if "ordinary" in counts and not counts.get("labelled", 1):
+        parts.append("no labels")
+    return ", ".join([*parts, *excluded(counts)])
+
+
+def scalar(value: Any) -> str:
+    """Write one value of a mapping: numbers short, mappings and lists in one line."""
+    if value is None:
+        return "undefined"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return count(value)
+    if isinstance(value, float):
+        return _short(value)
+    if isinstance(value, Mapping):
+        return pairs(value)
+    if isinstance(value, (list, tuple)):
+        return ", ".join(scalar(v) for v in value)
+    return str(value)
+
+
+def _short(value: float) -> str:
+    if math.isnan(value):
+        return "undefined"
+    if 1000 <= abs(value) < 1e15:
+        return f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
+    return f"{value:.4g}"
+
+
+def pairs(values: Mapping[str, Any]) -> str:
+    """Write a mapping in one line, ``name value`` each."""
+    return ", ".join(f"{str(k).replace('_', ' ')} {scalar(v)}" for k, v in values.items())
+
+
+def listed(names: Iterable[str], most: int = 6) -> str:
+    """Write quoted names, the first few of many."""
+    names = list(names)
+    shown = ", ".join(repr(n) for n in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, (int, float, str)) and value != ""
+
+
+def _unused(counts: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    unused = counts.get("unused")
+    return list(unused.items()) if isinstance(unused, Mapping) else []

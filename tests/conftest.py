@@ -1,0 +1,25 @@
+"""Shared by all tests: hypothesis profiles and the larger data sets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+hypothesis.settings.register_profile("default", max_examples=100, deadline=None, derandomize=True)
+hypothesis.settings.register_profile("slow", max_examples=10_000, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("default")
+
+# Plots are drawn without a screen, whatever the machine has.
+os.environ["MPLBACKEND"] = "Agg"
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder that NORACLE_DATA names; tests that need it skip without it."""
+    folder = os.environ.get("NORACLE_DATA", "")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("NORACLE_DATA does not name a folder with the larger data sets")
+    return Path(folder)

@@ -1,0 +1,121 @@
+"""Files that an earlier version wrote are read for ever.
+
+A stored file is never edited: a change that breaks one needs a new version of the schema, beside the old one.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from referencing import Registry, Resource
+
+from noracle.counts.tallies import AccuracyCounts
+from noracle.errors import ArgumentError
+from noracle.results import RESULT_TYPES, read_result
+from noracle.schemas import load_schema, schema_names
+from tests.unit.report.samples import SAMPLES
+
+STORED = sorted(Path(__file__).parent.glob("*.json"))
+REGISTRY: Registry[Any] = Registry().with_resources((load_schema(n)["$id"], Resource.from_contents(load_schema(n))) for n in schema_names())
+
+
+def validator(name: str) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(load_schema(name), registry=REGISTRY)
+
+
+def read(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def stored(name: str) -> dict[str, Any]:
+    return read(Path(__file__).parent / f"{name}.json")
+
+
+def test_every_version_has_a_schema_and_a_stored_file() -> None:
+    assert set(schema_names()) == {*RESULT_TYPES, "results/1", "counts/1"}
+    assert {read(path)["schema"] for path in STORED} == set(schema_names())
+
+
+@pytest.mark.parametrize("name", schema_names())
+def test_schema_is_itself_valid(name: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(load_schema(name))
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda p: p.stem)
+def test_stored_file_is_valid(path: Path) -> None:
+    validator(read(path)["schema"]).validate(read(path))
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda p: p.stem)
+def test_stored_file_is_read_and_written_back_unchanged(path: Path) -> None:
+    data = read(path)
+    if data["schema"] == "counts/1":
+        assert AccuracyCounts.from_dict(data).to_dict() == data
+    elif data["schema"] == "results/1":
+        assert [read_result(r).to_dict() for r in data["results"]] == data["results"]
+    else:
+        assert read_result(data).to_dict() == data
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_results_of_today_are_valid(name: str) -> None:
+    data = json.loads(SAMPLES[name].to_json())
+    validator(data["schema"]).validate(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value"),
+    [
+        ("estimate-1", ("value",), math.nan),
+        ("estimate-1", ("low",), math.inf),
+        ("estimate-1", ("value",), "0.8"),
+        ("estimate-1", ("confidence",), 95),
+        ("estimate-1", ("side",), "both"),
+        ("estimate-1", ("guarantee", "kind"), "certain"),
+        ("estimate-1", ("guarantee", "assumptions", 0, "status"), "true"),
+        ("estimate-1", ("counts", "items"), math.nan),
+        ("estimate-1-undefined", ("reason",), ""),
+        ("comparison-1", ("differences", 0, "low"), math.nan),
+        ("comparison-1", ("ranks", 0, "best"), 0),
+        ("plan-1", ("buy", "ordinary"), -1),
+        ("plan-1", ("alternatives", 0, "cost"), math.nan),
+        ("check-1", ("p_value",), 1.5),
+        ("check-1", ("finding",), ""),
+        ("ranges-1", ("ranges", 0, "high"), math.nan),
+        ("routing-1", ("rows", 0, 2), 0),
+        ("routing-1", ("rows", 0), ["q1", "A"]),
+        ("results-1", ("results", 0, "value"), math.nan),
+        ("results-1", ("results", 0, "schema"), "estimate/9"),
+        ("counts-1", ("tallies", 0, "n"), -1),
+        ("counts-1", ("tallies", 0, "verdict"), "maybe"),
+        ("counts-1", ("tallies", 0, "weight"), math.nan),
+    ],
+)
+def test_schema_refuses(name: str, path: tuple[Any, ...], value: object) -> None:
+    data = copy.deepcopy(stored(name))
+    place: Any = data
+    for step in path[:-1]:
+        place = place[step]
+    assert place[path[-1]] != value
+    place[path[-1]] = value
+    with pytest.raises(jsonschema.ValidationError):
+        validator(data["schema"]).validate(data)
+
+
+@pytest.mark.parametrize("name", ["estimate-1", "comparison-1", "plan-1", "ranges-1"])
+def test_schema_refuses_a_missing_guarantee(name: str) -> None:
+    data = stored(name)
+    del data["guarantee"]
+    with pytest.raises(jsonschema.ValidationError, match="guarantee"):
+        validator(data["schema"]).validate(data)
+
+
+def test_unknown_schema_is_named() -> None:
+    with pytest.raises(ArgumentError, match="got 'estimate/9'"):
+        load_schema("estimate/9")

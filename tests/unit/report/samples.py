@@ -1,0 +1,155 @@
+"""One result of every type, and some that are awkward: undefined, vacuous, failed, hostile names."""
+
+from __future__ import annotations
+
+import math
+
+from noracle.counts.tallies import AccuracyCounts
+from noracle.results import (
+    Assumption,
+    Check,
+    Comparison,
+    Difference,
+    Estimate,
+    Guarantee,
+    Kind,
+    Plan,
+    Range,
+    Ranges,
+    Rank,
+    Routing,
+    _Result,
+)
+
+IID = Assumption(name="iid items")
+UNIFORM = Assumption(name="uniform routing", status="checked", detail="asked classes look uniform", p_value=0.41)
+FINITE = Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05, assumptions=(IID, UNIFORM))
+COUNTS = AccuracyCounts.from_counts(n_classes=10, system="agent-7", ordinary=(300, 235), complementary=(2700, 2634), n_without_answer=3)
+
+ESTIMATE = Estimate(
+    quantity="accuracy",
+    subject="agent-7",
+    value=0.8,
+    low=0.708,
+    high=0.869,
+    se=0.041,
+    confidence=0.95,
+    method="complementary",
+    interval="exact",
+    guarantee=FINITE,
+    counts={**COUNTS.summary(), "unused": {"judgements_without_answers": 4}},
+)
+UNDEFINED = Estimate(
+    quantity="accuracy",
+    subject="agent-8",
+    value=math.nan,
+    low=0.0,
+    high=1.0,
+    confidence=0.95,
+    method="ml",
+    interval="exact",
+    guarantee=FINITE,
+    counts=AccuracyCounts.from_counts(n_classes=10, n_items=7).summary(),
+    reason="no labels",
+)
+HEURISTIC = Estimate(
+    quantity="accuracy",
+    subject="<script>alert('x')</script>",
+    value=-0.031,
+    low=0.0,
+    high=0.004,
+    confidence=0.99,
+    side="upper",
+    method="ml",
+    interval="wald",
+    guarantee=Guarantee(
+        kind=Kind.HEURISTIC,
+        error_rate=0.01,
+        anytime=True,
+        assumptions=(Assumption(name="uniform routing", status="failed", detail="class 3 was asked far too often", p_value=2e-7), IID),
+    ),
+    notes=("The estimate is not clipped: a value below 0 speaks against uniform routing.",),
+)
+COMPARISON = Comparison(
+    systems=("agent-7", "agent-8", "baseline"),
+    differences=(
+        Difference(first="agent-7", second="agent-8", value=0.021, low=-0.013, high=0.055, n=3000),
+        Difference(first="agent-7", second="baseline", value=0.191, low=0.122, high=0.26, n=3000),
+        Difference(first="agent-8", second="baseline", value=0.17, low=0.101, high=0.239, n=3000),
+    ),
+    ranks=(
+        Rank(system="agent-7", best=1, worst=2, value=0.8),
+        Rank(system="agent-8", best=1, worst=2, value=0.779),
+        Rank(system="baseline", best=3, worst=3, value=0.609),
+    ),
+    leaders=("agent-7", "agent-8"),
+    dropped={"baseline": 1200},
+    confidence=0.95,
+    method="scores",
+    interval="betting",
+    guarantee=FINITE,
+    counts={"items": 3000},
+)
+PLAN = Plan(
+    goal="half-width",
+    wanted=0.02,
+    predicted=0.0198,
+    buy={"ordinary": 300, "complementary": 9100},
+    cost=12100.0,
+    confidence=0.95,
+    method="cheapest mix",
+    interval="exact",
+    guarantee=FINITE,
+    inputs={"n_classes": 10, "accuracy": 0.8, "cost_ordinary": 10.0, "cost_complementary": 1.0},
+    alternatives=(
+        {"ordinary": 0, "complementary": 19000, "cost": 19000.0, "predicted": 0.0199},
+        {"ordinary": 1560, "complementary": 0, "cost": 15600.0, "predicted": 0.0199},
+    ),
+)
+CHECK = Check(
+    name="routing",
+    assumption="uniform routing",
+    p_value=0.41,
+    statistic=8.2,
+    finding="the asked classes look uniform",
+    method="chi-squared",
+    parts=(
+        {"class": "A", "observed": 310, "expected": 300.0, "p_value": 0.5},
+        {"class": "B", "observed": 290, "expected": 300.0, "p_value": 0.5},
+    ),
+    counts={"questions": 600},
+)
+FAILED_CHECK = Check(
+    name="yes rate",
+    assumption="verdicts are right",
+    p_value=3e-9,
+    statistic=41.0,
+    finding="'yes' was said to 14.2 % of the questions; 10 % were expected",
+    method="exact binomial",
+)
+RANGES = Ranges(
+    ranges=(Range(name="accuracy of 'agent-7'", low=0.61, high=0.83), Range(name="accuracy of 'agent-8'", low=0.0, high=1.0)),
+    method="worst case over unsure verdicts",
+    guarantee=Guarantee(kind=Kind.LOGICAL, error_rate=0.0),
+    counts={"items": 500, "unsure": 12},
+)
+ROUTING = Routing(
+    rows=(("q17", "C", 0.955), ("q2", "A", 0.005), ("q9", "B", 0.955), ("q4", "B", 0.955)),
+    design="targeted",
+    epsilon=0.05,
+    seed=7,
+    systems=("agent-7",),
+    counts={"items": 4},
+)
+
+SAMPLES: dict[str, _Result] = {
+    "estimate": ESTIMATE,
+    "undefined": UNDEFINED,
+    "heuristic": HEURISTIC,
+    "comparison": COMPARISON,
+    "plan": PLAN,
+    "check": CHECK,
+    "failed-check": FAILED_CHECK,
+    "ranges": RANGES,
+    "routing": ROUTING,
+}
