@@ -312,7 +312,8 @@ class Comparison(_Result):
         raise ArgumentError(f"systems must be two of {list(self.systems)}; got {first!r} and {second!r}.")
 
     def __repr__(self) -> str:
-        return f"Comparison({len(self.systems)} systems, leaders {list(self.leaders)}, at {self.confidence:g}, {self.interval}, {self.guarantee.kind.label})"
+        promise = f"at {self.confidence:g}, {self.interval}, {self.guarantee.kind.label}"
+        return f"Comparison({len(self.systems)} systems, leaders {list(self.leaders)}, {promise})"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)

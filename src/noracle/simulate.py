@@ -35,10 +35,22 @@ class World:
 
 
 def simulate_world(
-    *, n_items: int = 1000, n_classes: int | Sequence[int] = 10, systems: Mapping[str, float] | None = None, n_questions: int | None = None,
-    n_ordinary: int = 0, n_complementary: int = 0, n_ruled_out: int = 1, no_answer: float = 0.0, false_no: float = 0.0, false_yes: float = 0.0,
-    unsure: float = 0.0, bias: float = 0.0, transition: Sequence[Sequence[float]] | None = None, seed: int = 0,
-) -> World:  # fmt: skip
+    *,
+    n_items: int = 1000,
+    n_classes: int | Sequence[int] = 10,
+    systems: Mapping[str, float] | None = None,
+    n_questions: int | None = None,
+    n_ordinary: int = 0,
+    n_complementary: int = 0,
+    n_ruled_out: int = 1,
+    no_answer: float = 0.0,
+    false_no: float = 0.0,
+    false_yes: float = 0.0,
+    unsure: float = 0.0,
+    bias: float = 0.0,
+    transition: Sequence[Sequence[float]] | None = None,
+    seed: int = 0,
+) -> World:
     """Draw items, answers and labels.
 
     Parameters
@@ -72,7 +84,14 @@ def simulate_world(
     rng = np.random.default_rng(seed)
     sizes = [check_n_classes(k) for k in ([n_classes] if isinstance(n_classes, int) else n_classes)]
     rates = dict(systems or {"agent": 0.8})
-    for name, value in (("no_answer", no_answer), ("false_no", false_no), ("false_yes", false_yes), ("unsure", unsure), ("bias", bias), *rates.items()):
+    for name, value in (
+        ("no_answer", no_answer),
+        ("false_no", false_no),
+        ("false_yes", false_yes),
+        ("unsure", unsure),
+        ("bias", bias),
+        *rates.items(),
+    ):
         if not 0 <= value <= 1:
             raise ArgumentError(f"{name} must be in [0, 1]; got {value}.")
     if n_items < 1 or n_ordinary + n_complementary > n_items or (n_questions or 0) > n_items:

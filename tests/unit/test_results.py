@@ -30,7 +30,7 @@ statuses = st.sampled_from(["by-design", "checked", "assumed", "failed"])
 assumptions = st.lists(st.builds(Assumption, name=st.sampled_from("abc"), status=statuses), max_size=3, unique_by=lambda a: a.name).map(
     tuple
 )
-guarantees = st.builds(Guarantee, kind=kinds, error_rate=st.floats(0, 1), anytime=st.booleans(), assumptions=assumptions)
+guarantees = st.builds(Guarantee, kind=kinds, error_rate=st.floats(0, 1), anytime=st.booleans(), assumptions=assumptions.map(tuple))
 
 
 @pytest.mark.parametrize("name", SAMPLES)

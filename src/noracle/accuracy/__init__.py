@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from noracle.accuracy.check import check_overlap, check_routing, check_sensitivity, check_yes_rate, range_unsure
+from noracle.accuracy.check import check_overlap, check_routing, check_yes_rate
 from noracle.accuracy.compare import Race, compare_systems, race_systems
 from noracle.accuracy.estimate import estimate_accuracy
 from noracle.accuracy.plan import plan_labels
 from noracle.accuracy.route import route_items
+from noracle.accuracy.sensitivity import check_sensitivity, range_unsure
 from noracle.accuracy.stream import AccuracyStream
 
 __all__ = [

@@ -39,7 +39,8 @@ def compare_systems(
 
     Notes
     -----
-    Assumes that labelled items are a random sample of the items asked about; labels of different kinds may be mixed as long as the kind does not
+    Assumes that labelled items are a random sample of the items asked about; labels of different kinds may be mixed as long as the kind
+    does not
     depend on the item. Numbers of classes may differ by item. Ranks follow from the simultaneous differences: a system's best place is one
     more than the number of systems that are certainly better.
 
@@ -65,11 +66,22 @@ def compare_systems(
     n = sum(counts.patterns.values())
     reason = "" if any(p.verdict != "unsure" for p in counts.patterns) else "no usable label of an item that all systems were asked about"
     return Comparison(
-        systems=names, differences=tuple(differences), ranks=ranks, leaders=tuple(r.system for r in ranks if r.best == 1),
-        confidence=confidence, method="paired scores", interval=interval, guarantee=guarantee.given(*checks, strict=strict),
-        counts={"labelled": n, "unsure": sum(k for p, k in counts.patterns.items() if p.verdict == "unsure"), "unused": dict(counts.unused)},
-        notes=_notes(counts, differences), reason=reason,
-    )  # fmt: skip
+        systems=names,
+        differences=tuple(differences),
+        ranks=ranks,
+        leaders=tuple(r.system for r in ranks if r.best == 1),
+        confidence=confidence,
+        method="paired scores",
+        interval=interval,
+        guarantee=guarantee.given(*checks, strict=strict),
+        counts={
+            "labelled": n,
+            "unsure": sum(k for p, k in counts.patterns.items() if p.verdict == "unsure"),
+            "unused": dict(counts.unused),
+        },
+        notes=_notes(counts, differences),
+        reason=reason,
+    )
 
 
 def _patterns(evidence: Evidence | PatternCounts, systems: Sequence[str] | None) -> PatternCounts:
@@ -158,7 +170,9 @@ def _rows(counts: PatternCounts, i: int, j: int) -> tuple[Score, ...]:
 
 
 def _difference(counts: PatternCounts, i: int, j: int, interval: str, tail: float) -> Difference:
-    value, se, n = _combined([(_kind(p), p.weight, _score(p, i) - _score(p, j), k) for p, k in counts.patterns.items() if p.verdict != "unsure"])
+    value, se, n = _combined(
+        [(_kind(p), p.weight, _score(p, i) - _score(p, j), k) for p, k in counts.patterns.items() if p.verdict != "unsure"]
+    )
     low, high = -1.0, 1.0
     if interval == "betting" and n:
         low, _ = betting_interval(_rows(counts, i, j), tail, 0.0, floor=-1.0)
@@ -253,7 +267,9 @@ class Race:
         if pattern.verdict == "unsure":
             return
         if pattern.n_classes > self.n_classes or pattern.weight > self.heaviest:
-            raise ArgumentError(f"n_classes and heaviest must bound every item; got {pattern.n_classes} classes and weight {pattern.weight:g}.")
+            raise ArgumentError(
+                f"n_classes and heaviest must bound every item; got {pattern.n_classes} classes and weight {pattern.weight:g}."
+            )
         least = self.heaviest * lowest(_kind(pattern), self.n_classes)
         size = len(self.systems)
         gains = np.array([[lower_score(pattern, i, j) if i != j else 0.0 for j in range(size)] for i in range(size)])
@@ -272,7 +288,12 @@ class Race:
 
 
 def race_systems(
-    evidence: Evidence, *, systems: Sequence[str] | None = None, confidence: float = 0.95, checks: Sequence[Check] = (), strict: bool = False
+    evidence: Evidence,
+    *,
+    systems: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    checks: Sequence[Check] = (),
+    strict: bool = False,
 ) -> Comparison:
     """Drop systems that are certainly not the best, label by label, valid under continuous looking.
 
@@ -281,7 +302,8 @@ def race_systems(
 
     Notes
     -----
-    Assumes that items come in random order, as sealed beforehand. If questions are aimed at the systems still in the race, their propensities
+    Assumes that items come in random order, as sealed beforehand. If questions are aimed at the systems still in the race, their
+    propensities
     must be recorded.
 
     References
@@ -293,7 +315,12 @@ def race_systems(
         raise ArgumentError(f"systems must be at least two; got {list(names)}.")
     counts = PatternCounts(systems=tuple(names), patterns=dict(Counter(rows)))
     scale = _scale(counts)
-    race = Race(names, n_classes=max((p.n_classes for p in rows), default=2), confidence=confidence, heaviest=max((p.weight / scale for p in rows), default=1.0))
+    race = Race(
+        names,
+        n_classes=max((p.n_classes for p in rows), default=2),
+        confidence=confidence,
+        heaviest=max((p.weight / scale for p in rows), default=1.0),
+    )
     for row in rows:
         race.update(row._replace(weight=row.weight / scale))
     end = compare_systems(counts, confidence=confidence, checks=checks, strict=strict)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import betaincinv, ndtri
+from scipy.special import betaincinv
 
 from noracle.bounds import linear
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR
@@ -22,11 +23,22 @@ _MOST = 10**9
 
 
 def plan_labels(
-    *, n_classes: int, accuracy: float, half_width: float | None = None, budget: float | None = None, match: int | None = None,
-    difference: float | None = None, disagreement: float | None = None, power: float = 0.8, kind: LabelKind | Literal["cheapest"] = "cheapest",
-    costs: Mapping[str, float] | None = None, caps: Mapping[str, int] | None = None, epsilon: float = 0.05, confidence: float = 0.95,
+    *,
+    n_classes: int,
+    accuracy: float,
+    half_width: float | None = None,
+    budget: float | None = None,
+    match: int | None = None,
+    difference: float | None = None,
+    disagreement: float | None = None,
+    power: float = 0.8,
+    kind: LabelKind | Literal["cheapest"] = "cheapest",
+    costs: Mapping[str, float] | None = None,
+    caps: Mapping[str, int] | None = None,
+    epsilon: float = 0.05,
+    confidence: float = 0.95,
     seed: int = 0,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """Plan labels for one of four goals.
 
     - ``half_width``: the least cost for which the expected half-width of the *actual* exact interval is at most this;
@@ -41,7 +53,8 @@ def plan_labels(
     disagreement
         For ``difference``: the share of items on which exactly one of the two systems is right; default the largest possible.
     kind
-        ``ordinary``; ``complementary``; ``question`` (one uniform class per item, yes or no); ``targeted`` (ask about the answer with probability
+        ``ordinary``; ``complementary``; ``question`` (one uniform class per item, yes or no); ``targeted`` (ask about the answer with
+        probability
         1 - ε + ε/K); ``cheapest`` of those that have a price.
     costs
         Price per label of each kind; default 1 for all, so that the fewest labels win.
@@ -50,7 +63,8 @@ def plan_labels(
 
     Notes
     -----
-    Information per label is 1/(A(1-A)) for an ordinary label and 1/((A+K-2)(1-A)) for a complementary one; a mixture fills the cheaper source
+    Information per label is 1/(A(1-A)) for an ordinary label and 1/((A+K-2)(1-A)) for a complementary one; a mixture fills the cheaper
+    source
     of information first.
 
     Examples
@@ -65,7 +79,11 @@ def plan_labels(
     check_confidence(confidence)
     if not 0 <= accuracy <= 1:
         raise ArgumentError(f"accuracy must be in [0, 1]; got {accuracy}.")
-    goals = [name for name, value in (("half_width", half_width), ("budget", budget), ("match", match), ("difference", difference)) if value is not None]
+    goals = [
+        name
+        for name, value in (("half_width", half_width), ("budget", budget), ("match", match), ("difference", difference))
+        if value is not None
+    ]
     if len(goals) != 1:
         raise ArgumentError(f"one goal must be given: half_width, budget, match or difference; got {', '.join(goals) or 'none'}.")
     choose("kind", kind, (*KINDS, "cheapest"))
@@ -92,7 +110,9 @@ def plan_labels(
     options += _mixed(widths, half_width, budget, prices, caps)
     usable = [o for o in options if o["feasible"]]
     if not usable:
-        raise ArgumentError(f"{goal.replace('-', '_')} cannot be met: {options[0]['why']}. Raise the caps, widen the goal or allow other kinds of label.")
+        raise ArgumentError(
+            f"{goal.replace('-', '_')} cannot be met: {options[0]['why']}. Raise the caps, widen the goal or allow other kinds of label."
+        )
     best = min(usable, key=(lambda o: (o["cost"], o["predicted"])) if half_width is not None else (lambda o: (o["predicted"], o["cost"])))
     return Plan(
         goal=goal, wanted=wanted, predicted=best["predicted"], buy=best["buy"], cost=best["cost"], confidence=confidence,
@@ -104,9 +124,15 @@ def plan_labels(
 
 def _promise(confidence: float) -> Guarantee:
     return Guarantee(
-        kind=Kind.HEURISTIC, error_rate=1 - confidence,
-        assumptions=(Assumption(name="guessed accuracy"), Assumption(name="iid items"), Assumption(name="uniform routing"), Assumption(name="right verdicts")),
-    )  # fmt: skip
+        kind=Kind.HEURISTIC,
+        error_rate=1 - confidence,
+        assumptions=(
+            Assumption(name="guessed accuracy"),
+            Assumption(name="iid items"),
+            Assumption(name="uniform routing"),
+            Assumption(name="right verdicts"),
+        ),
+    )
 
 
 def _prices(costs: Mapping[str, float] | None, kind: str) -> dict[str, float]:
@@ -181,9 +207,13 @@ def _option(buy: dict[str, int], predicted: float, cost: float, *, feasible: boo
     return {"buy": buy, "predicted": predicted, "cost": cost, "feasible": feasible, "why": why}
 
 
+def _narrow(widths: _Widths, fixed: Mapping[str, int], kind: str, half_width: float, n: int) -> bool:
+    return widths.of({**fixed, kind: n}) <= half_width
+
+
 def _least(widths: _Widths, kind: str, half_width: float, price: float, caps: Mapping[str, int] | None) -> dict[str, Any]:
     cap = (caps or {}).get(kind, _MOST)
-    n = _search(lambda m: widths.of({kind: m}) <= half_width, max(1, cap))
+    n = _search(partial(_narrow, widths, {}, kind, half_width), max(1, cap))
     if n is None or n > cap:
         return _option({kind: cap}, math.nan, math.nan, feasible=False, why=f"{cap} {kind} labels are not enough")
     return _option({kind: n}, widths.of({kind: n}), n * price)
@@ -210,8 +240,7 @@ def _mixed(
             rest = int((budget - fixed * prices[capped]) / prices[other] + 1e-9)
         else:
             cap = (caps or {}).get(other, _MOST)
-            found = _search(lambda m, fixed=fixed, capped=capped, other=other: widths.of({capped: fixed, other: m}) <= float(half_width or 0), cap)  # type: ignore[misc]
-            rest = found if found is not None else 0
+            rest = _search(partial(_narrow, widths, {capped: fixed}, other, float(half_width or 0)), cap) or 0
         if fixed and rest:
             buy = {capped: fixed, other: rest}
             options.append(_option(buy, widths.of(buy), sum(prices[name] * n for name, n in buy.items())))
@@ -225,46 +254,79 @@ def _match(k: int, accuracy: float, match: int, prices: Mapping[str, float], con
     variance = (accuracy + k - 2) * (1 - accuracy) / n
     wanted = accuracy * (1 - accuracy) / match
     return Plan(
-        goal="variance", wanted=wanted, predicted=variance, buy={"complementary": n}, cost=n * prices.get("complementary", 1.0), confidence=confidence,
-        method="equation (5): n_c = (1 + (K - 2)/A)·n_o", interval="none", guarantee=_promise(confidence), inputs={**inputs, "match": match},
+        goal="variance",
+        wanted=wanted,
+        predicted=variance,
+        buy={"complementary": n},
+        cost=n * prices.get("complementary", 1.0),
+        confidence=confidence,
+        method="equation (5): n_c = (1 + (K - 2)/A)·n_o",
+        interval="none",
+        guarantee=_promise(confidence),
+        inputs={**inputs, "match": match},
         notes=("the plan rests on the guessed accuracy",),
-    )  # fmt: skip
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------------- power
 
 
 def _power(
-    k: int, accuracy: float, difference: float, disagreement: float | None, power: float, prices: Mapping[str, float], confidence: float,
-    seed: int, inputs: dict[str, Any],
-) -> Plan:  # fmt: skip
+    k: int,
+    accuracy: float,
+    difference: float,
+    disagreement: float | None,
+    power: float,
+    prices: Mapping[str, float],
+    confidence: float,
+    seed: int,
+    inputs: dict[str, Any],
+) -> Plan:
     most = min(accuracy, 1 - accuracy + difference) + max(0.0, min(accuracy, 1 - accuracy + difference) - difference)
     share = most if disagreement is None else disagreement
     if not 0 < difference <= min(share, accuracy) or share > 1:
-        raise ArgumentError(f"difference must be positive, at most the disagreement and at most the accuracy; got {difference} with disagreement {share:g}.")
+        raise ArgumentError(
+            f"difference must be positive, at most the disagreement and at most the accuracy; got {difference} with disagreement {share:g}."
+        )
     if not 0 < power < 1:
         raise ArgumentError(f"power must be in (0, 1); got {power}.")
     options = []
     for kind, price in prices.items():
         if kind not in ("ordinary", "complementary"):
             raise ArgumentError(f"kind must be 'ordinary' or 'complementary' for a comparison; got {kind!r}.")
-        n = _search(lambda m, kind=kind: simulated_power(k, difference, share, kind, m, confidence, seed) >= power, 10**7)  # type: ignore[misc]
+        found = partial(simulated_power, k, difference, share, kind, confidence=confidence, seed=seed)
+        n = _search(partial(_strong, found, power), 10**7)
         if n is None:
             options.append(_option({kind: 10**7}, math.nan, math.nan, feasible=False, why=f"10 million {kind} labels are not enough"))
         else:
-            options.append(_option({kind: n}, simulated_power(k, difference, share, kind, n, confidence, seed), n * price))
+            options.append(_option({kind: n}, found(n), n * price))
     usable = [o for o in options if o["feasible"]]
     if not usable:
         raise ArgumentError(f"difference cannot be found: {options[0]['why']}.")
     best = min(usable, key=lambda o: o["cost"])
     return Plan(
-        goal="power", wanted=power, predicted=best["predicted"], buy=best["buy"], cost=best["cost"], confidence=confidence,
-        method="simulated power of the paired betting test", interval="betting", guarantee=_promise(confidence),
-        inputs={**inputs, "disagreement": share}, alternatives=tuple(options), notes=("the plan rests on the guessed difference and disagreement",),
-    )  # fmt: skip
+        goal="power",
+        wanted=power,
+        predicted=best["predicted"],
+        buy=best["buy"],
+        cost=best["cost"],
+        confidence=confidence,
+        method="simulated power of the paired betting test",
+        interval="betting",
+        guarantee=_promise(confidence),
+        inputs={**inputs, "disagreement": share},
+        alternatives=tuple(options),
+        notes=("the plan rests on the guessed difference and disagreement",),
+    )
 
 
-def simulated_power(k: int, difference: float, disagreement: float, kind: str, n: int, confidence: float, seed: int, worlds: int = 2000) -> float:
+def _strong(found: Callable[[int], float], power: float, n: int) -> bool:
+    return found(n) >= power
+
+
+def simulated_power(
+    k: int, difference: float, disagreement: float, kind: str, n: int, confidence: float, seed: int, worlds: int = 2000
+) -> float:
     """Share of simulated worlds in which the two-sided paired betting interval lies above 0.
 
     An item on which exactly one system is right has d = ±1 with an ordinary label and, with probability 1/(K-1), d = ±(K-1) with a
@@ -297,7 +359,9 @@ def verify_plan(plan: Plan) -> bool:
         return complementary <= ordinary * (1 + 1e-9) or accuracy in (0.0, 1.0)
     if plan.goal == "power":
         ((kind, n),) = plan.buy.items()
-        again = simulated_power(k, float(inputs["difference"]), float(inputs["disagreement"]), kind, n, plan.confidence, int(inputs["seed"]) + 1, worlds=10_000)
+        again = simulated_power(
+            k, float(inputs["difference"]), float(inputs["disagreement"]), kind, n, plan.confidence, int(inputs["seed"]) + 1, worlds=10_000
+        )
         return again >= plan.wanted - 0.04
     if plan.goal == "budget" and cost > plan.wanted * (1 + 1e-9):
         return False
@@ -332,7 +396,9 @@ def _simulated_half_width(plan: Plan, worlds: int = 400) -> float:
     grid = np.linspace(max(0.0, accuracy - 4 * plan.predicted), min(1.0, accuracy + 4 * plan.predicted), 81)
     kept = []
     for a in grid:
-        total = weights[0] * binom.rvs(n_o, a, size=4000, random_state=rng) + weights[1] * binom.rvs(n_c, (a + k - 2) / (k - 1), size=4000, random_state=rng)
+        total = weights[0] * binom.rvs(n_o, a, size=4000, random_state=rng) + weights[1] * binom.rvs(
+            n_c, (a + k - 2) / (k - 1), size=4000, random_state=rng
+        )
         if tail <= np.mean(total >= centre) and tail <= np.mean(total <= centre):
             kept.append(a)
     return (max(kept) - min(kept)) / 2 if kept else 0.5

@@ -19,8 +19,10 @@ def route_items(
 ) -> Routing:  # fmt: skip
     """Draw one question per item, in random order, with the probability of each question recorded.
 
-    ``uniform`` asks each of the K classes with probability 1/K: such labels serve every system, also future ones. ``targeted`` asks class k with
-    probability (1 - ε)·votes(k)/votes + ε/K, where votes are the answers of ``systems``: a question about the answer itself is worth many about
+    ``uniform`` asks each of the K classes with probability 1/K: such labels serve every system, also future ones. ``targeted`` asks
+    class k with
+    probability (1 - ε)·votes(k)/votes + ε/K, where votes are the answers of ``systems``: a question about the answer itself is worth
+    many about
     other classes, and since every class keeps at least ε/K the labels stay unbiased for every system through their propensities.
 
     Parameters

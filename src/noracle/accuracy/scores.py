@@ -7,7 +7,8 @@
     the same with wrong verdicts            1{answer = k}·(verdict - φ)/((1 - μ - φ)·π_k)
     no answer                               0
 
-Each is unbiased for 1{answer is right} if, given the truth, the label does not depend on the answer or the item (rows 2 and 3), if the recorded
+Each is unbiased for 1{answer is right} if, given the truth, the label does not depend on the answer or the item (rows 2 and 3), if the
+recorded
 probabilities are right (rows 4 and 5), and if μ = P(no | true) and φ = P(yes | false) hold for answers that were asked about (row 5).
 """
 
@@ -87,7 +88,9 @@ def transition_scores(transition: Sequence[Sequence[float]] | np.ndarray[Any, An
         )
     condition = float(np.linalg.cond(matrix))
     if not condition < 1e10:
-        raise ArgumentError(f"transition must be invertible; got condition number {condition:.3g}. Labels drawn this way cannot tell the classes apart.")
+        raise ArgumentError(
+            f"transition must be invertible; got condition number {condition:.3g}. Labels drawn this way cannot tell the classes apart."
+        )
     inverse: np.ndarray[Any, Any] = np.linalg.inv(matrix)
     return inverse
 
@@ -95,4 +98,6 @@ def transition_scores(transition: Sequence[Sequence[float]] | np.ndarray[Any, An
 def check_error_rates(false_no: float, false_yes: float) -> None:
     """Raise unless both rates are in [0, 1) and together below 1."""
     if not (0 <= false_no < 1 and 0 <= false_yes < 1 and false_no + false_yes < 1):
-        raise ArgumentError(f"false_no + false_yes must be below 1 with both in [0, 1); got {false_no} and {false_yes}. At 1 a verdict says nothing.")
+        raise ArgumentError(
+            f"false_no + false_yes must be below 1 with both in [0, 1); got {false_no} and {false_yes}. At 1 a verdict says nothing."
+        )

@@ -14,11 +14,11 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import betainc
 
+from noracle.accuracy.scores import complementary_score, ordinary_score
 from noracle.bounds.betting import Score
 from noracle.bounds.linear import Cell
 from noracle.counts.tallies import AccuracyCounts, Tally
 from noracle.errors import ArgumentError, EvidenceError, fault
-from noracle.accuracy.scores import complementary_score, ordinary_score
 
 Matrix = np.ndarray[Any, Any]
 LabelKinds = Literal["both", "ordinary", "complementary"]
@@ -78,7 +78,9 @@ def binomial_cells(stratum: Stratum, kinds: LabelKinds = "both", *, false_no: fl
     if recorded:
         _require_one_propensity(stratum)
         if kinds == "complementary":
-            raise ArgumentError("method must not be 'complementary' where propensities were recorded: those labels are not uniform. Use 'scores'.")
+            raise ArgumentError(
+                "method must not be 'complementary' where propensities were recorded: those labels are not uniform. Use 'scores'."
+            )
         yes = stratum.n(verdict="yes", hit=True, design="recorded")
         cells.append(Cell(yes + stratum.n(verdict="no", hit=True, design="recorded"), yes))
     for t, n in stratum.tallies.items():
@@ -128,28 +130,40 @@ def targeting_p_value(stratum: Stratum) -> float:
 class ScoreRows:
     """Scores of the answered items of a sample; ``lower`` is for limits from below, ``upper`` for limits from above.
 
-    Both have the accuracy as their mean. They differ only for questions with recorded propensities, where 1{asked, yes}/π is never negative and
-    1 - 1{asked, no}/π never above 1, so that no bound on the propensities is needed. ``mean`` rows are the augmented form, for the value.
+    Both have the accuracy as their mean. They differ only for questions with recorded propensities, where 1{asked, yes}/π is never
+    negative and
+    1 - 1{asked, no}/π never above 1, so that no bound on the propensities is needed. ``mean`` has, for every kind of label, the
+    scores for the value (augmented for questions) and the variance of one such score to expect at an accuracy of one half, which fixes the
+    weights of the kinds beforehand and so keeps the value unbiased.
     """
 
-    mean: tuple[Score, ...]
+    mean: tuple[tuple[float, tuple[Score, ...]], ...]
     lower: tuple[Score, ...]
     upper: tuple[Score, ...]
 
     @property
     def n(self) -> int:
         """Number of scores."""
-        return sum(s.n for s in self.mean)
+        return sum(s.n for _, scores in self.mean for s in scores)
 
     def moments(self) -> tuple[float, float]:
-        """Mean and unbiased variance of the ``mean`` rows; NaN without them."""
-        n = np.array([s.n for s in self.mean], dtype=float)
-        value = np.array([s.value for s in self.mean])
-        total = float(n.sum())
-        if total == 0:
+        """The weighted mean of the scores and its estimated variance; NaN where undefined."""
+        kinds = [(variance, *_moments(scores)) for variance, scores in self.mean if scores]
+        total = sum(n / v for v, n, _, _ in kinds)
+        if not total:
             return float("nan"), float("nan")
-        mean = float(np.dot(n, value) / total)
-        return mean, float(np.dot(n, (value - mean) ** 2) / (total - 1)) if total > 1 else float("nan")
+        shares = [n / v / total for v, n, _, _ in kinds]
+        mean = sum(w * m for w, (_, _, m, _) in zip(shares, kinds, strict=True))
+        return mean, sum(w * w * spread / n for w, (_, n, _, spread) in zip(shares, kinds, strict=True))
+
+
+def _moments(scores: tuple[Score, ...]) -> tuple[float, float, float]:
+    """Number, mean and unbiased variance of scores; the variance of a single one is NaN."""
+    n = np.array([s.n for s in scores], dtype=float)
+    value = np.array([s.value for s in scores])
+    total = float(n.sum())
+    mean = float(np.dot(n, value) / total)
+    return total, mean, float(np.dot(n, (value - mean) ** 2) / (total - 1)) if total > 1 else float("nan")
 
 
 def score_rows(
@@ -180,10 +194,16 @@ def score_rows(
                 rows[t.n_ruled_out, factor, complementary_score(hit=t.hit, n_classes=t.n_classes, n_ruled_out=t.n_ruled_out).value] += n
     factors = [s.weight / mean_weight for s in strata if s.answered] or [1.0]
     ranges = {kind: _range(kind, strata, mean_weight, inverse) for kind, _, _ in rows}
-    plain = tuple(Score(f * value, *ranges[kind], n) for (kind, f, value), n in rows.items())
+    by_kind: dict[int, list[Score]] = {kind: [] for kind in ranges}
+    for (kind, f, value), n in rows.items():
+        by_kind[kind].append(Score(f * value, *ranges[kind], n))
+    plain = tuple(score for scores in by_kind.values() for score in scores)
     inf = float("inf")
     return ScoreRows(
-        mean=plain + _augmented(questions, guess),
+        mean=(
+            *((_typical_variance(*ranges[kind]), tuple(scores)) for kind, scores in by_kind.items()),
+            (0.25, _augmented(questions, guess)),
+        ),
         lower=plain + tuple(Score(yes * f, 0.0, inf, n) for (yes, _, f), n in questions.items()),
         upper=plain + tuple(Score(f - no * f, -inf, max(factors), n) for (_, no, f), n in questions.items()),
     )
@@ -206,6 +226,11 @@ def _range(kind: int, strata: tuple[Stratum, ...], mean_weight: float, inverse: 
     return min(lows), max(highs)
 
 
+def _typical_variance(low: float, high: float) -> float:
+    """Variance of a score with mean 1/2 that sits at the ends of its range: exact for ordinary and complementary labels of one K."""
+    return (high - 0.5) * (0.5 - low)
+
+
 def _transition_value(t: Tally, inverse: Matrix, classes: tuple[int | str, ...] | None) -> float:
     if t.n_ruled_out != 1:
         raise ArgumentError("transition needs one ruled-out class per item; several draws do not follow T. Drop all but one at random.")
@@ -217,8 +242,8 @@ def _transition_value(t: Tally, inverse: Matrix, classes: tuple[int | str, ...] 
     k = inverse.shape[0]
     if not isinstance(asked, int) or not isinstance(answer, int) or not (0 <= asked < k and 0 <= answer < k) or t.n_classes != k:
         raise ArgumentError(
-            f"transition must have one row for each of the {t.n_classes} classes and counts by class; got {k} rows, ruled-out class {asked!r} and "
-            f"answer {answer!r}. Pass classes=[…] for named classes."
+            f"transition must have one row for each of the {t.n_classes} classes and counts by class; got {k} rows, ruled-out class "
+            f"{asked!r} and answer {answer!r}. Pass classes=[…] for named classes."
         )
     return float(inverse[asked, answer])
 

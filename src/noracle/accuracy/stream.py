@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from typing import Any, Literal
@@ -115,7 +116,13 @@ class AccuracyStream:
             error = 1 - self.confidence
             if self.interval == "anytime":
                 b = 1 / (self.n_classes - 1)
-                limits = linear.anytime((linear.Cell(*self._ordinary), linear.Cell(*self._complementary, 1 - b, b)), error)
+                limits = linear.anytime(
+                    (
+                        linear.Cell(self._ordinary[0], self._ordinary[1]),
+                        linear.Cell(self._complementary[0], self._complementary[1], 1 - b, b),
+                    ),
+                    error,
+                )
                 self._limits = limits.low * self.answered_share, limits.high * self.answered_share
             else:
                 low, _ = betting_interval(self._scores(upper=False), error / 2, 0.0)
@@ -132,7 +139,11 @@ class AccuracyStream:
                 continue
             if t.design == "recorded":
                 # 1{asked, yes}/π >= 0 for limits from below; 1{answered} - 1{asked, no}/π <= 1 for limits from above.
-                rows.append(Score(float(t.answered) - (t.no_score or 0.0), -math.inf, 1.0, n) if upper else Score(t.yes_score or 0.0, 0.0, math.inf, n))
+                rows.append(
+                    Score(float(t.answered) - (t.no_score or 0.0), -math.inf, 1.0, n)
+                    if upper
+                    else Score(t.yes_score or 0.0, 0.0, math.inf, n)
+                )
             elif t.verdict == "yes":
                 rows.append(Score(float(t.hit), 0.0, 1.0, n))
             else:
@@ -141,8 +152,6 @@ class AccuracyStream:
 
     def estimate(self) -> Estimate:
         """The estimate now, with its interval and guarantee."""
-        import dataclasses
-
         counts = self.counts
         method: Literal["ml", "scores"] = "ml" if self.interval == "anytime" else "scores"
         estimate = estimate_accuracy(counts, method=method, interval=self.interval, confidence=self.confidence)

@@ -1,7 +1,7 @@
 """Intervals and confidence sequences as pure functions of counts; nothing here knows of systems or tables.
 
-    binomial.py        Clopper–Pearson
-    concentration.py   Hoeffding, empirical Bernstein, Bernstein with a variance that depends on the mean
-    linear.py          binomial counts whose success probability is linear in one unknown rate: likelihood, exact, anytime
-    betting.py         means of bounded scores, valid at every look
+binomial.py        Clopper–Pearson
+concentration.py   Hoeffding, empirical Bernstein, Bernstein with a variance that depends on the mean
+linear.py          binomial counts whose success probability is linear in one unknown rate: likelihood, exact, anytime
+betting.py         means of bounded scores, valid at every look
 """

@@ -61,7 +61,7 @@ def betting_interval(
 
 
 def log_wealth(scores: Iterable[Score], mean: float) -> float:
-    """log of the mixed wealth of betting that the mean is *greater* than ``mean``."""
+    """Log of the mixed wealth of betting that the mean is *greater* than ``mean``."""
     rows = [s for s in scores if s.n]
     return _log_wealth(
         np.array([s.value for s in rows]), np.array([s.low for s in rows]), np.array([float(s.n) for s in rows]), mean

@@ -33,9 +33,7 @@ def bernstein_radius(mean: float, n: int, tail: float) -> float:
     return math.sqrt(2 * mean * (1 - mean) / (n - 1) * log) + 7 * log / (3 * (n - 1))
 
 
-def bernstein_inverted(
-    value: float, variance: Callable[[float], float], scale: float, below: float, above: float
-) -> tuple[float, float]:
+def bernstein_inverted(value: float, variance: Callable[[float], float], scale: float, below: float, above: float) -> tuple[float, float]:
     """All rates A in [0, 1] that Bernstein's inequality with the variance *at A* does not exclude.
 
     |value - A| <= sqrt(2·variance(A)·log(1/tail)) + scale·log(1/tail). The variance must be concave in A; then the set is an interval.

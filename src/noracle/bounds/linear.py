@@ -181,7 +181,7 @@ def anytime(cells: Iterable[Cell], error: float) -> Limits:
 
 
 def _log_mixture(cells: tuple[Cell, ...], mode: float) -> float:
-    """log ∫ L(A) dA over [0, 1] by Gauss–Legendre quadrature on both sides of the mode, where L is above e^-45 of its top."""
+    """Log ∫ L(A) dA over [0, 1] by Gauss–Legendre quadrature on both sides of the mode, where L is above e^-45 of its top."""
     top = log_likelihood(cells, mode)
     nodes, weights = _legendre()
     total = 0.0

@@ -52,10 +52,7 @@ def answer_table(evidence: Evidence, *, systems: Sequence[str] | None = None) ->
     for item, system, answer in rows:
         if system in chosen and answer is not None:
             votes.setdefault(item, Counter())[answer] += 1
-    if evidence.items is not None:
-        items = [r[0] for r in fetch(evidence.items.select("item"))]
-    else:
-        items = list({r[0] for r in rows})
+    items = {r[0] for r in (rows if evidence.items is None else fetch(evidence.items.select("item")))}
     n_classes: Mapping[Any, int] | int = int(evidence.n_classes or 0)
     if evidence.has_own_n_classes and evidence.items is not None:
         n_classes = {item: int(k) for item, k in fetch(evidence.items.select("item", nw.col("n_classes")))}

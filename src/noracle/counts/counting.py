@@ -113,8 +113,10 @@ def label_rows(evidence: Evidence, *, systems: Sequence[str] | None = None) -> t
     return names, [pattern for pattern in patterns if pattern is not None]
 
 
-def count_judgements(evidence: Evidence, *, by_rater: bool = True) -> JudgementCounts:
+def count_judgements(evidence: Evidence, *, by_rater: bool = True, by_time: bool = False) -> JudgementCounts:
     """What was asked and what was said, over all judgements, whether their items have answers or not.
+
+    ``by_time`` adds the ``period`` of each question: ten periods with the same number of judgements, in the order of ``at``.
 
     Exact repeats count once; judgements of items that the table of items does not hold are left out where that table gives the
     number of classes.
@@ -138,12 +140,21 @@ def count_judgements(evidence: Evidence, *, by_rater: bool = True) -> JudgementC
     if evidence.has_own_n_classes and evidence.items is not None:
         frame = frame.join(evidence.items.select("item", "n_classes"), on="item", how="inner")
         keys.append("n_classes")
+    if by_time:
+        if "at" not in frame.columns:
+            raise EvidenceError(fault("judgements", "must have a column at to be counted by time", "none"))
+        keys.append("at")
     questions: Counter[Question] = Counter()
-    for *values, n in fetch(frame.group_by(*keys).agg(n=nw.len())):
-        row = dict(zip(keys, values, strict=True))
+    rows = [(dict(zip(keys, values, strict=True)), int(n)) for *values, n in fetch(frame.group_by(*keys).agg(n=nw.len()))]
+    if by_time:
+        rows.sort(key=lambda pair: (pair[0]["at"] is not None, pair[0]["at"]))
+    total, seen = sum(n for _, n in rows), 0
+    for row, n in rows:
         k = int(row.get("n_classes") or evidence.n_classes or 0)
         verdict: Any = VERDICTS[int(row["said"])]
-        questions[Question(k, row["class"], verdict, row.get("rater") or "", _score(row.get("propensity")))] += int(n)
+        period = f"period {10 * seen // total + 1} of 10" if by_time else ""
+        questions[Question(k, row["class"], verdict, row.get("rater") or "", _score(row.get("propensity")), period)] += n
+        seen += n
     return JudgementCounts(questions=dict(questions), inferred=evidence.inferred)
 
 
@@ -450,6 +461,7 @@ def _patterns(
         if scored:
             per_system[f"yes_{i}"] = nw.when(chosen).then(nw.col("yes_score"))
             per_system[f"no_{i}"] = nw.when(chosen).then(nw.col("no_score"))
+            per_system[f"answer_{i}"] = nw.when(chosen).then(nw.col("answer"))
             per_system[f"given_{i}"] = nw.when(chosen & nw.col("recorded")).then(nw.col("given"))
     frame = met.with_columns(**per_system).group_by("item", *shared).agg(*[nw.col(c).max() for c in per_system])
     if ordered:
@@ -468,7 +480,9 @@ def _pattern(evidence: Evidence, row: dict[str, Any], n_systems: int) -> Pattern
     verdict: Any = VERDICTS[int(row["verdict"])]
     is_recorded = bool(row.get("recorded"))
     scores: list[tuple[float, ...] | None] = [None, None]
+    groups: tuple[int, ...] | None = None
     if is_recorded and verdict != "unsure":
+        groups = _groups([row[f"answer_{i}"] for i in range(n_systems)])
         scores = [tuple(_score(row[f"{side}_{i}"]) or 0.0 for i in range(n_systems)) for side in ("yes", "no")]
     return Pattern(
         k,
@@ -488,3 +502,9 @@ def _same_answers(given: Sequence[Any]) -> tuple[int, ...]:
     """Numbers that equal answers share, from 0 in the order of first use; -1 is no answer."""
     order: dict[Any, int] = {}
     return tuple(-1 if answer is None else order.setdefault(answer, len(order)) for answer in given)
+
+
+def _groups(answers: Sequence[Any]) -> tuple[int, ...]:
+    """Equal answers share a number, in the order in which they first appear; -1 is no answer."""
+    numbers: dict[Any, int] = {}
+    return tuple(-1 if a is None else numbers.setdefault(a, len(numbers)) for a in answers)

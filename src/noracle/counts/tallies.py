@@ -120,7 +120,9 @@ class AccuracyCounts:
         labelled = int(ordinary[0] + complementary[0])
         total = labelled + n_without_answer if n_items is None else n_items
         if not (_is_count(n_without_answer) and _is_count(total) and total - n_without_answer >= labelled):
-            raise EvidenceError(fault("n_items", f"must be at least {labelled + n_without_answer} (labelled and unanswered items)", n_items))
+            raise EvidenceError(
+                fault("n_items", f"must be at least {labelled + n_without_answer} (labelled and unanswered items)", n_items)
+            )
         cell = Cell(system, n_classes, stratum, weight)
         return cls(tallies=dict(+tallies), items={cell: total}, answered={cell: total - n_without_answer})
 

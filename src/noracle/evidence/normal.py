@@ -46,7 +46,10 @@ def normalise(frame: Frame, table: Table) -> tuple[Frame, list[str]]:
     columns: list[nw.Expr] = []
     for column in table.columns:
         if column.name in schema:
-            exprs, problem = _canonical(column, schema[column.name], table.name)
+            kind = kind_of(schema[column.name])
+            if kind == "text" and column.kind in {"number", "count"} and _without_values(frame, column.name):
+                kind = "null"
+            exprs, problem = _canonical(column, schema[column.name], kind, table.name)
             columns.extend(exprs)
             faults.extend(problem)
     if missing or not columns:
@@ -57,14 +60,13 @@ def normalise(frame: Frame, table: Table) -> tuple[Frame, list[str]]:
     return frame, faults
 
 
-def _canonical(column: Column, dtype: Any, table: str) -> tuple[list[nw.Expr], list[str]]:
+def _canonical(column: Column, dtype: Any, kind: str, table: str) -> tuple[list[nw.Expr], list[str]]:
     name, col = column.name, nw.col(column.name)
-    kind = kind_of(dtype)
     if column.kind == "any":
         return [col], []
     if column.kind == "number":
         if kind == "null":
-            return [col.cast(nw.Float64)], []
+            return [nw.lit(None, dtype=nw.Float64).alias(name)], []
         if kind not in {"whole", "float"}:
             return [col], [fault(f"{table}.{name}", "must hold numbers", kind, remedy="Convert the column.")]
         return [col if dtype == nw.Float64 else col.cast(nw.Float64)], []
@@ -83,7 +85,7 @@ def _canonical(column: Column, dtype: Any, table: str) -> tuple[list[nw.Expr], l
     if kind == "float":
         return _whole(col if dtype == nw.Float64 else col.cast(nw.Float64), name), []
     if kind == "null":
-        return [col.cast(nw.Int64 if column.kind == "count" else nw.String)], []
+        return [nw.lit(None, dtype=nw.Int64 if column.kind == "count" else nw.String).alias(name)], []
     return [col if dtype == nw.String else col.cast(nw.String)], []
 
 

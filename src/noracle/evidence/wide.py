@@ -94,8 +94,8 @@ def read_paper_csv(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, li
                 judgements["class"].append(places[said])
                 judgements["verdict"].append(verdict)
         about: dict[str, Any] = {"item": number, "n_classes": len(options), "text": row["Question"], "options": [o for _, o in options]}
-        for key in items:
-            items[key].append(about[key])
+        for key, column in items.items():
+            column.append(about[key])
     faults = [
         fault(column, "must be the letter of a filled option", "other text", where=where, total=len(where), remedy="Correct it.")
         for column, where in wrong.items()

@@ -1,0 +1,196 @@
+"""What if verdicts are wrong, or missing? How far a statement stands, and the worst case of what was not said."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import ndtri
+
+from noracle.accuracy.estimate import counts_of, estimate_accuracy
+from noracle.accuracy.strata import Stratum, strata_of
+from noracle.counts.tallies import AccuracyCounts, Tally, Verdict
+from noracle.errors import ArgumentError
+from noracle.evidence import Evidence
+from noracle.results import Assumption, Check, Guarantee, Kind, Range, Ranges, check_confidence, tails
+
+
+def check_sensitivity(
+    evidence: Evidence | AccuracyCounts, *, system: str | None = None, at_least: float | None = None, at_most: float | None = None,
+    confidence: float = 0.95,
+) -> Check:  # fmt: skip
+    """How often may verdicts be wrong before "accuracy is at least (or at most) x" falls?
+
+    Finds the smallest rate of each kind of wrong verdict, alone, at which the one-sided likelihood-ratio limit no longer supports the
+    statement:
+
+    - ``false_no``: no is said to the true class (μ);
+    - ``false_yes_answer``: yes is said to the system's answer although it is wrong, as for near misses (φ);
+    - ``false_yes_other``: yes is said to some other wrong class (φ').
+
+    With one uniform question per item the four outcomes have probabilities linear in A, times 1/K: yes to the answer A(1-μ) + (1-A)φ;
+    yes to
+    another class A(K-1)φ' + (1-A)(1-μ+(K-2)φ'); no to the answer Aμ + (1-A)(1-φ); no to another class the rest. The limits use the
+    outcome given the verdict, so they also hold for two separate sets of labels.
+
+    Notes
+    -----
+    ASYMPTOTIC, a diagnostic and not a test. ``false_no`` and ``false_yes_other`` make a good system look worse, so they threaten only
+    "at most";
+    ``false_yes_answer`` makes it look better and threatens "at least". A statement that one system is better than another keeps
+    its sign under rates that are the same for both.
+
+    Examples
+    --------
+    >>> from noracle import AccuracyCounts, check_sensitivity
+    >>> counts = AccuracyCounts.from_counts(n_classes=10, ordinary=(300, 240), complementary=(2700, 2640))
+    >>> check = check_sensitivity(counts, at_least=0.7)
+    >>> check.passed, round(check.diagnostics["false_yes_answer"], 2)
+    (True, 0.4)
+    """
+    if (at_least is None) == (at_most is None):
+        raise ArgumentError("at_least or at_most must be given, one of them; got " + ("neither." if at_least is None else "both."))
+    check_confidence(confidence)
+    counts = counts_of(evidence, system)
+    strata = [s for s in strata_of(counts) if s.items]
+    outcomes = [_outcomes(s) for s in strata]
+    total = sum(s.weight * s.items for s in strata)
+    error = (1 - confidence) / max(1, len(strata))
+
+    def holds(false_no: float, answer: float, other: float) -> bool:
+        limit = 0.0
+        for s, n in zip(strata, outcomes, strict=True):
+            low, high = _noisy_limits(n, s.n_classes, false_no, answer, other, error)
+            limit += s.weight * s.items / total * s.answered_share * (low if at_least is not None else high)
+        return limit >= at_least if at_least is not None else limit <= float(at_most or 0.0)
+
+    statement = f"accuracy is at least {at_least:g}" if at_least is not None else f"accuracy is at most {at_most:g}"
+    subject = counts.systems[0]
+    if not holds(0.0, 0.0, 0.0):
+        return Check(
+            name="sensitivity",
+            assumption="right verdicts",
+            p_value=0.0,
+            statistic=math.nan,
+            method="likelihood-ratio limits with wrong verdicts",
+            finding=f"'{statement}' is not supported for {subject} even if every verdict is right",
+            counts=counts.summary(),
+            diagnostics={"statement": statement, "confidence": confidence},
+        )
+    rates = {
+        "false_no": _smallest(lambda r: holds(r, 0.0, 0.0)),
+        "false_yes_answer": _smallest(lambda r: holds(0.0, r, 0.0)),
+        "false_yes_other": _smallest(lambda r: holds(0.0, 0.0, r)),
+    }
+    words = ", ".join(f"{name.replace('_', ' ')} {'never' if math.isnan(r) else f'{r:.3f}'}" for name, r in rates.items())
+    return Check(
+        name="sensitivity",
+        assumption="right verdicts",
+        p_value=math.nan,
+        statistic=min((r for r in rates.values() if not math.isnan(r)), default=math.nan),
+        finding=f"'{statement}' for {subject} falls when wrong verdicts reach: {words}",
+        method="likelihood-ratio limits with wrong verdicts",
+        counts=counts.summary(),
+        diagnostics={**rates, "statement": statement, "confidence": confidence},
+        reason="sensitivity is not a test: there is no p-value; a rate that is null never overturns the statement",
+    )
+
+
+def _outcomes(stratum: Stratum) -> tuple[int, int, int, int]:
+    """Labelled and answered items by outcome: yes to the answer, yes to another class, no to the answer, no to another class."""
+    for t in stratum.tallies:
+        if t.answered and t.verdict != "unsure" and (t.design != "uniform" or (t.verdict == "no" and t.n_ruled_out != 1)):
+            raise ArgumentError("evidence must come from uniform questions, one per item, for a sensitivity check; got other labels.")
+    return tuple(stratum.n(verdict=v, hit=h) for v in ("yes", "no") for h in (True, False))  # type: ignore[return-value]
+
+
+_RATES = np.linspace(0.0, 1.0, 4001)
+
+
+def _noisy_limits(n: tuple[int, int, int, int], k: int, mu: float, phi: float, other: float, error: float) -> tuple[float, float]:
+    """Likelihood-ratio limits for A, on a grid, from the outcomes given the verdicts."""
+    if not sum(n):
+        return 0.0, 1.0
+    a = _RATES
+    yes_hit, yes_miss = a * (1 - mu) + (1 - a) * phi, a * (k - 1) * other + (1 - a) * (1 - mu + (k - 2) * other)
+    no_hit, no_miss = a * mu + (1 - a) * (1 - phi), a * (k - 1) * (1 - other) + (1 - a) * (mu + (k - 2) * (1 - other))
+    logs = np.zeros_like(a)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for count, part, whole in (
+            (n[0], yes_hit, yes_hit + yes_miss),
+            (n[1], yes_miss, yes_hit + yes_miss),
+            (n[2], no_hit, no_hit + no_miss),
+            (n[3], no_miss, no_hit + no_miss),
+        ):
+            if count:
+                logs += count * np.log(part / whole)
+    logs = np.where(np.isnan(logs), -np.inf, logs)
+    kept = np.nonzero(logs >= logs.max() - float(ndtri(error)) ** 2 / 2)[0]
+    return float(a[kept[0]]), float(a[kept[-1]])
+
+
+def _smallest(holds: Callable[[float], bool]) -> float:
+    """The smallest rate below one half at which a statement falls; NaN if none does."""
+    good = 0.0
+    for rate in np.concatenate([np.linspace(0, 0.05, 26)[1:], np.linspace(0.05, 0.49, 45)[1:]]):
+        if not holds(float(rate)):
+            bad = float(rate)
+            for _ in range(12):
+                middle = (good + bad) / 2
+                good, bad = (middle, bad) if holds(middle) else (good, middle)
+            return bad
+        good = float(rate)
+    return math.nan
+
+
+def range_unsure(evidence: Evidence | AccuracyCounts, *, system: str | None = None, confidence: float = 0.95) -> Ranges:
+    """The accuracy if every ``unsure`` had been answered in the worst or in the best way for the system.
+
+    Worst: unsure about the system's answer becomes no, unsure about another class becomes yes. Best: the other way round. ``value`` is
+    the range
+    of the maximum-likelihood estimate, ``interval`` the union of the exact intervals, which contains the accuracy with probability at
+    least ``confidence`` whatever the unsure verdicts hide.
+
+    Examples
+    --------
+    >>> from noracle import AccuracyCounts, range_unsure
+    >>> from noracle.counts import Tally, Cell
+    >>> tallies = {Tally("a", 4, "yes", True): 70, Tally("a", 4, "yes", False): 20, Tally("a", 4, "unsure", True): 10}
+    >>> counts = AccuracyCounts(tallies=tallies, items={Cell("a", 4): 100}, answered={Cell("a", 4): 100})
+    >>> range_unsure(counts)["value"].low < 0.75 < range_unsure(counts)["value"].high
+    True
+    """
+    tails(confidence, "two-sided")
+    counts = counts_of(evidence, system)
+
+    def resolved(best: bool) -> AccuracyCounts:
+        tallies: dict[Tally, int] = defaultdict(int)
+        for t, n in counts.tallies.items():
+            if t.verdict != "unsure":
+                tallies[t] += n
+                continue
+            verdict: Verdict = "yes" if t.hit == best else "no"
+            new = t._replace(verdict=verdict, n_ruled_out=int(verdict == "no"), ruled_hit=t.hit and verdict == "no")
+            tallies[new] += n
+        return AccuracyCounts(
+            tallies=dict(tallies), items=counts.items, answered=counts.answered, unused=counts.unused, inferred=counts.inferred
+        )
+
+    worst, best = (estimate_accuracy(resolved(b), confidence=confidence) for b in (False, True))
+    guarantee = worst.guarantee & best.guarantee
+    return Ranges(
+        ranges=(
+            Range(name="value", low=min(worst.value, best.value), high=max(worst.value, best.value)),
+            Range(name="interval", low=min(worst.low, best.low), high=max(worst.high, best.high)),
+        ),
+        method="every unsure verdict resolved in the worst and in the best way",
+        guarantee=Guarantee(
+            kind=min(guarantee.kind, Kind.FINITE_SAMPLE),
+            error_rate=1 - confidence,
+            assumptions=(*guarantee.assumptions, Assumption(name="nothing about unsure verdicts", status="by-design")),
+        ),
+        counts=counts.summary(),
+        notes=() if counts.total(verdict="unsure") else ("there is no unsure verdict: the range is a point",),
+    )

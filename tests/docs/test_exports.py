@@ -1,0 +1,101 @@
+"""The public names, pinned: adding or removing one is a decision, seen in this file."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import noracle
+
+PUBLIC = (
+    "__version__",
+    # evidence and counts
+    "AccuracyCounts",
+    "Evidence",
+    "JudgementCounts",
+    "PatternCounts",
+    "count_accuracy",
+    "count_judgements",
+    "count_patterns",
+    # verbs
+    "AccuracyStream",
+    "Race",
+    "check_overlap",
+    "check_routing",
+    "check_sensitivity",
+    "check_yes_rate",
+    "compare_systems",
+    "estimate_accuracy",
+    "plan_labels",
+    "race_systems",
+    "range_unsure",
+    "route_items",
+    # results
+    "Assumption",
+    "Check",
+    "Comparison",
+    "Difference",
+    "Estimate",
+    "Guarantee",
+    "Kind",
+    "Plan",
+    "Range",
+    "Ranges",
+    "Rank",
+    "Routing",
+    "read_result",
+    # errors
+    "ArgumentError",
+    "AssumptionError",
+    "EvidenceError",
+    "EvidenceWarning",
+    "GuaranteeWarning",
+    "MissingExtra",
+    "NoracleError",
+    "NoracleWarning",
+)
+RETURNS = {
+    "estimate": "Estimate",
+    "compare": "Comparison",
+    "race": "Comparison",
+    "plan": "Plan",
+    "check": "Check",
+    "route": "Routing",
+    "range": "Ranges",
+}
+VERBS = [name for name in PUBLIC if name.split("_")[0] in RETURNS]
+
+
+def test_public_names_are_the_pinned_ones() -> None:
+    assert sorted(noracle.__all__) == sorted(PUBLIC)
+
+
+def test_no_name_is_exported_twice() -> None:
+    assert len(set(noracle.__all__)) == len(noracle.__all__)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_name_is_there_and_documented(name: str) -> None:
+    value = getattr(noracle, name)
+    if callable(value):
+        assert inspect.getdoc(value)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in PUBLIC if n.startswith(("estimate_", "compare_", "race_", "plan_", "check_", "route_", "range_"))]
+)
+def test_verbs_return_what_their_name_says(name: str) -> None:
+    assert RETURNS[name.split("_", maxsplit=1)[0]] in str(inspect.signature(getattr(noracle, name)).return_annotation)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in PUBLIC if n.startswith(("estimate_", "compare_", "race_", "plan_", "check_", "route_", "range_"))]
+)
+def test_verbs_take_everything_but_the_evidence_by_keyword(name: str) -> None:
+    parameters = list(inspect.signature(getattr(noracle, name)).parameters.values())
+    assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in parameters[1:])
+    assert not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+    assert "alpha" not in [p.name for p in parameters]
+    if "rng" in [p.name for p in parameters]:
+        assert parameters[-1].name == "rng"

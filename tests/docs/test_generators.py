@@ -1,0 +1,63 @@
+"""What the documentation makes from code and measurements."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import noracle
+
+EXTENSIONS = Path(__file__).parents[2] / "docs" / "_ext"
+ROW = {
+    "interval": "exact",
+    "method": "ml",
+    "setting": "K=10",
+    "coverage": 0.96,
+    "nominal": 0.95,
+    "width": 0.1,
+    "guarantee": "finite-sample",
+}
+
+
+@pytest.fixture
+def extension(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> ModuleType:
+    monkeypatch.syspath_prepend(str(EXTENSIONS))
+    module = importlib.import_module(request.param)
+    monkeypatch.delitem(sys.modules, request.param)
+    return module
+
+
+@pytest.mark.parametrize("extension", ["guarantee_rows"], indirect=True)
+@pytest.mark.parametrize(
+    ("coverage", "worlds", "said"), [(0.96, 2000, "holds"), (0.94, 2000, "holds"), (0.93, 2000, "FAILS"), (0.94, 20000, "FAILS")]
+)
+def test_verdict_allows_three_standard_errors(extension: ModuleType, coverage: float, worlds: int, said: str) -> None:
+    assert extension.cells({**ROW, "coverage": coverage, "worlds": worlds})[-1] == said
+
+
+@pytest.mark.parametrize("extension", ["guarantee_rows"], indirect=True)
+def test_rows_are_read_sorted_and_missing_files_are_empty(extension: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "guarantees.json"
+    assert extension.read_rows(path) == []
+    path.write_text(json.dumps({"rows": [{**ROW, "interval": "wald", "width": None}, ROW]}))
+    rows = extension.read_rows(path)
+    assert [r["interval"] for r in rows] == ["exact", "wald"]
+    assert extension.cells(rows[1])[5] == "undefined"
+    assert len(extension.cells(rows[0])) == len(extension.COLUMNS)
+
+
+@pytest.mark.parametrize("extension", ["public_names"], indirect=True)
+def test_every_public_name_gets_a_page(extension: ModuleType, tmp_path: Path) -> None:
+    names = {name: getattr(noracle, name) for name in noracle.__all__ if not name.startswith("__")}
+    (tmp_path / "gone.md").write_text("")
+    extension.write_pages(tmp_path, names)
+    assert {p.stem for p in tmp_path.glob("*.md")} == {*names, "index"}
+    index = (tmp_path / "index.md").read_text(encoding="utf-8")
+    assert all(f"[{name}]({name}.md): " in index for name in names)
+    assert extension.OTHER not in index
+    assert "autofunction:: noracle.estimate_accuracy" in (tmp_path / "estimate_accuracy.md").read_text(encoding="utf-8")

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import noracle
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_readme_begins_with_what_it_is_and_how_to_see_it() -> None:
+    start = README.split("\n## ")[0]
+    assert start.startswith("# noracle\n")
+    assert "without an answer key" in start
+    assert re.search(r"^make demo\b", start, flags=re.MULTILINE)
+    assert re.search(r"^make test\b", start, flags=re.MULTILINE)
+
+
+def test_every_make_target_that_pages_name_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    assert {"demo", "test", "test-slow", "lint", "docs", "bench"} <= targets
+    for page in (README, (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")):
+        assert set(re.findall(r"(?:^|`)make ([a-z-]+)", page, flags=re.MULTILINE)) <= targets
+
+
+def test_every_verb_of_the_table_is_public_and_every_public_verb_is_in_the_table() -> None:
+    table = README.split("## Which question")[1].split("\n## ")[0]
+    named = set(re.findall(r"`((?:estimate|compare|race|plan|check|route|range)_\w+)`", table))
+    public = {n for n in noracle.__all__ if re.match(r"(estimate|compare|race|plan|check|route|range)_", n)}
+    assert named == public

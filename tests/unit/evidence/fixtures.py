@@ -1,0 +1,52 @@
+"""Fixtures that the tests of evidence and of counting share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.evidence.backends import SINGLE, Columns, as_relations, as_spark
+
+Bring = Callable[[Mapping[str, Columns]], dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def spark_session() -> Iterator[Any]:
+    pyspark = pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "--conf spark.ui.showConsoleProgress=false pyspark-shell")
+    builder = pyspark.SparkSession.builder.master("local[1]").appName("noracle-tests")
+    for key, value in (
+        ("spark.ui.enabled", "false"),
+        ("spark.sql.shuffle.partitions", "1"),
+        ("spark.driver.memory", "1g"),
+        ("spark.driver.host", "127.0.0.1"),
+        ("spark.driver.bindAddress", "127.0.0.1"),
+    ):
+        builder = builder.config(key, value)
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:  # noqa: BLE001 (no Java, no network interface: there is nothing to test then)
+        pytest.skip(f"PySpark does not start here: {type(error).__name__}")
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(params=[*SINGLE, "duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+def bring(request: pytest.FixtureRequest, tmp_path: Path) -> Bring:
+    """Brings tables given as dicts of columns to one engine after the other."""
+    engine = request.param
+
+    def to_engine(tables: Mapping[str, Columns]) -> dict[str, Any]:
+        if engine == "duckdb":
+            return as_relations(tables, tmp_path)
+        if engine == "spark":
+            return as_spark(tables, request.getfixturevalue("spark_session"))
+        return {name: SINGLE[engine](columns, name, tmp_path) for name, columns in tables.items()}
+
+    to_engine.engine = engine  # type: ignore[attr-defined]
+    return to_engine
