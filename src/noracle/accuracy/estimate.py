@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from noracle.accuracy.parts import Part, Settings, estimate_part, normal_limits
-from noracle.accuracy.scores import check_error_rates, transition_scores
-from noracle.accuracy.strata import Matrix, Stratum, strata_of, targeting_p_value
+from noracle.accuracy.scores import transition_scores
+from noracle.accuracy.strata import ErrorRates, Matrix, Stratum, strata_of, targeting_p_value
 from noracle.bounds.binomial import clopper_pearson
 from noracle.counts import AccuracyCounts, count_accuracy
 from noracle.errors import ArgumentError, GuaranteeWarning
@@ -19,6 +19,7 @@ from noracle.results import Assumption, Check, Estimate, Guarantee, Kind, Side, 
 
 Method = Literal["ml", "ivw", "weighted", "complementary", "ordinary", "scores"]
 Interval = Literal["exact", "anytime", "betting", "profile", "wald", "hoeffding", "bernstein", "theorem2", "proposition3", "theorem4"]
+Rate = float | Mapping[Any, float]
 METHODS = ("ml", "ivw", "weighted", "complementary", "ordinary", "scores")
 
 # Which promise an interval makes, and the methods whose value it can stand beside.
@@ -40,7 +41,8 @@ INTERVALS: dict[str, tuple[Kind, bool, tuple[str, ...]]] = {
 def estimate_accuracy(
     evidence: Evidence | AccuracyCounts, *, system: str | None = None, method: Method | None = None, interval: Interval | None = None,
     confidence: float = 0.95, side: Side = "two-sided", weight: float = 0.5, transition: Sequence[Sequence[float]] | Matrix | None = None,
-    classes: Sequence[int | str] | None = None, false_no: float | Estimate = 0.0, false_yes: float | Estimate = 0.0,
+    classes: Sequence[int | str] | None = None, false_no: Rate | Estimate = 0.0,
+    false_yes: Rate | Estimate = 0.0,
     guess: float | Literal["leave-one-out"] = "leave-one-out", population: Literal["answers", "beyond"] = "answers",
     checks: Sequence[Check] = (), strict: bool = False,
 ) -> Estimate:  # fmt: skip
@@ -64,8 +66,8 @@ def estimate_accuracy(
     transition, classes
         T[y][k] = P(class k is ruled out | true class y), for labels that are not uniform; ``classes`` gives the order of named classes.
     false_no, false_yes
-        Known rates of wrong verdicts about the answer itself, P(no | right) and P(yes | wrong); or estimates of them, whose error rates
-        are added.
+        Known rates of wrong verdicts about the answer itself, P(no | right) and P(yes | wrong), one number or one per class; or estimates
+        of them, whose error rates are added.
     guess
         For recorded propensities: the guess of correctness that reduces the variance.
     population
@@ -98,9 +100,10 @@ def estimate_accuracy(
             "population": population, "checks": checks, "strict": strict, "classes": classes, "weight": weight,
         }  # fmt: skip
         return _with_estimated_rates(evidence, false_no, false_yes, options)
-    counts = counts_of(evidence, system, by_class=transition is not None)
+    rates = ErrorRates(false_no, false_yes) if false_no or false_yes else None
+    counts = counts_of(evidence, system, by_class=transition is not None or (rates is not None and rates.by_class))
     strata = strata_of(counts)
-    settings = _settings(strata, method, interval, weight, transition, classes, false_no, false_yes, guess)
+    settings = _settings(strata, method, interval, weight, transition, classes, rates, guess)
     below, above = tails(confidence, side)
     groups = _by_name(strata) if settings.pooled else [(s,) for s in strata]
     kind, anytime, _ = INTERVALS[settings.interval]
@@ -130,10 +133,11 @@ def counts_of(evidence: Evidence | AccuracyCounts, system: str | None, *, by_cla
 def _settings(
     strata: tuple[Stratum, ...], method: str | None, interval: str | None, weight: float,
     transition: Sequence[Sequence[float]] | Matrix | None, classes: Sequence[int | str] | None,
-    false_no: float, false_yes: float, guess: float | Literal["leave-one-out"],
+    rates: ErrorRates | None, guess: float | Literal["leave-one-out"],
 ) -> Settings:  # fmt: skip
     """Fill in what was left open, and refuse combinations that have no meaning."""
-    needs_scores = transition is not None or any(t.design == "recorded" for s in strata for t in s.tallies)
+    by_class = rates is not None and rates.by_class
+    needs_scores = transition is not None or by_class or any(t.design == "recorded" for s in strata for t in s.tallies)
     method = choose("method", method or ("scores" if needs_scores else "ml"), METHODS)
     interval = choose("interval", interval or ("betting" if method == "scores" else "exact"), tuple(INTERVALS))
     if method not in INTERVALS[interval][2]:
@@ -143,15 +147,17 @@ def _settings(
         raise ArgumentError(f"method must be 'scores' with a transition matrix; got {method!r}.")
     if not 0 <= weight <= 1:
         raise ArgumentError(f"weight must be in [0, 1]; got {weight}.")
-    check_error_rates(false_no, false_yes)
-    if (false_no or false_yes) and (method not in ("ml", "ordinary") or interval in ("betting", "theorem2", "hoeffding", "bernstein")):
+    if rates is not None and (method not in ("scores", "ml", "ordinary") or (method == "scores") != (interval in ("betting", "wald"))):
         raise ArgumentError(
-            f"method must be 'ml' with interval exact, anytime, profile or wald when verdicts can be wrong; got {method!r}, {interval!r}."
+            "method must be 'ml' with interval exact, anytime or profile, or 'scores' with betting or wald, when verdicts can be wrong; "
+            f"got {method!r} with {interval!r}."
         )
+    if by_class and method != "scores":
+        raise ArgumentError(f"method must be 'scores' where error rates differ by class; got {method!r}.")
     inverse = None if transition is None else transition_scores(transition)
     return Settings(
         method=method, interval=interval, weight=weight, inverse=inverse, classes=None if classes is None else tuple(classes),
-        guess=guess, false_no=false_no, false_yes=false_yes,
+        guess=guess, rates=rates,
     )  # fmt: skip
 
 
@@ -279,11 +285,11 @@ def _assumptions(counts: AccuracyCounts, strata: tuple[Stratum, ...], settings: 
         rests.append(Assumption(name="known transition matrix", detail="given the truth, the ruled-out class depends on nothing else"))
     elif complementary and settings.method != "ordinary":
         rests.append(Assumption(name="uniform routing", detail="the class asked about does not depend on item, truth or answers"))
-    if settings.false_no or settings.false_yes:
+    if settings.rates is not None:
         rests.append(
             Assumption(
                 name="known error rates",
-                detail=f"false no {settings.false_no:g}, false yes {settings.false_yes:g} for classes that were answered",
+                detail=f"false no {settings.rates.false_no}, false yes {settings.rates.false_yes} for classes that were answered",
             )
         )
     else:
@@ -297,11 +303,11 @@ def _assumptions(counts: AccuracyCounts, strata: tuple[Stratum, ...], settings: 
 
 
 def _with_estimated_rates(
-    evidence: Evidence | AccuracyCounts, false_no: float | Estimate, false_yes: float | Estimate, options: dict[str, Any]
+    evidence: Evidence | AccuracyCounts, false_no: Rate | Estimate, false_yes: Rate | Estimate, options: dict[str, Any]
 ) -> Estimate:
     """The accuracy is monotone in each rate, so its extremes lie at the corners of their intervals; error rates are added."""
 
-    def corners(rate: float | Estimate) -> tuple[float, tuple[float, ...]]:
+    def corners(rate: Rate | Estimate) -> tuple[Rate, tuple[Rate, ...]]:
         return (rate.value, (rate.low, rate.high)) if isinstance(rate, Estimate) else (rate, (rate,))
 
     (no, nos), (yes, yess) = corners(false_no), corners(false_yes)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from scipy.special import ndtri
 
-from noracle.accuracy.strata import LabelKinds, Matrix, Stratum, binomial_cells, score_rows
+from noracle.accuracy.strata import ErrorRates, LabelKinds, Matrix, Stratum, binomial_cells, score_rows
 from noracle.bounds import concentration, linear
 from noracle.bounds.betting import betting_interval
 from noracle.bounds.linear import Cell, Limits
@@ -28,8 +28,7 @@ class Settings:
     inverse: Matrix | None
     classes: tuple[int | str, ...] | None
     guess: float | Literal["leave-one-out"]
-    false_no: float
-    false_yes: float
+    rates: ErrorRates | None
 
     @property
     def pooled(self) -> bool:
@@ -55,7 +54,9 @@ def estimate_part(group: tuple[Stratum, ...], settings: Settings, below: float, 
 
 
 def _scored_part(group: tuple[Stratum, ...], settings: Settings, below: float, above: float) -> Part:
-    rows = score_rows(_only(group, settings.method), inverse=settings.inverse, classes=settings.classes, guess=settings.guess)
+    rows = score_rows(
+        _only(group, settings.method), inverse=settings.inverse, classes=settings.classes, guess=settings.guess, rates=settings.rates
+    )
     mean, spread = rows.moments()
     if settings.interval == "wald":
         limits = normal_limits(mean, spread, below, above)
@@ -79,7 +80,7 @@ def _only(group: tuple[Stratum, ...], method: str) -> tuple[Stratum, ...]:
 
 def _binomial_part(stratum: Stratum, settings: Settings, below: float, above: float) -> Part:
     kinds = _KINDS.get(settings.method, "both")
-    cells = linear.merge(binomial_cells(stratum, kinds, false_no=settings.false_no, false_yes=settings.false_yes))
+    cells = linear.merge(binomial_cells(stratum, kinds, rates=settings.rates))
     n = sum(c.n for c in cells)
     if not n:
         return Part(value=math.nan, limits=Limits(0.0, 1.0), variance=math.nan, n=0)

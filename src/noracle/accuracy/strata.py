@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import betainc
 
-from noracle.accuracy.scores import complementary_score, ordinary_score
+from noracle.accuracy.scores import check_error_rates, complementary_score, corrected_score, ordinary_score
 from noracle.bounds.betting import Score
 from noracle.bounds.linear import Cell
 from noracle.counts.tallies import AccuracyCounts, Tally
@@ -58,7 +58,42 @@ def strata_of(counts: AccuracyCounts) -> tuple[Stratum, ...]:
     return tuple(sorted(rows, key=lambda s: (-s.items, s.name, s.n_classes, s.weight)))
 
 
-def binomial_cells(stratum: Stratum, kinds: LabelKinds = "both", *, false_no: float = 0.0, false_yes: float = 0.0) -> tuple[Cell, ...]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class ErrorRates:
+    """Known rates of wrong verdicts, P(no | right) and P(yes | wrong): one number, or one for each class that was answered."""
+
+    false_no: float | Mapping[Any, float] = 0.0
+    false_yes: float | Mapping[Any, float] = 0.0
+
+    def __post_init__(self) -> None:
+        for pair in self.all():
+            check_error_rates(*pair)
+
+    @property
+    def by_class(self) -> bool:
+        """Whether some rate differs by class."""
+        return isinstance(self.false_no, Mapping) or isinstance(self.false_yes, Mapping)
+
+    def of(self, answer: Any) -> tuple[float, float]:
+        """The rates for questions about one answer."""
+        try:
+            no = self.false_no[answer] if isinstance(self.false_no, Mapping) else self.false_no
+            yes = self.false_yes[answer] if isinstance(self.false_yes, Mapping) else self.false_yes
+        except KeyError:
+            raise ArgumentError(
+                f"false_no and false_yes must have a rate for every class that was answered; {answer!r} is not there."
+            ) from None
+        return no, yes
+
+    def all(self) -> list[tuple[float, float]]:
+        """The rates of every class that is named; one pair where none is."""
+        named = [*(r for r in (self.false_no, self.false_yes) if isinstance(r, Mapping))]
+        if not named:
+            return [self.of(None)]
+        return [self.of(answer) for answer in named[0]]
+
+
+def binomial_cells(stratum: Stratum, kinds: LabelKinds = "both", *, rates: ErrorRates | None = None) -> tuple[Cell, ...]:
     """The stratum's labels as binomial counts, each linear in the accuracy among answered items.
 
     With wrong verdicts, or where the answer itself was asked about on purpose, only questions about the answer count: their verdict is
@@ -66,14 +101,13 @@ def binomial_cells(stratum: Stratum, kinds: LabelKinds = "both", *, false_no: fl
     """
     recorded = stratum.n(design="recorded") - stratum.n(design="recorded", verdict="unsure")
     cells: list[Cell] = []
-    if false_no or false_yes:
+    if rates is not None:
+        false_no, false_yes = rates.of(None)
+        if recorded:
+            _require_one_propensity(stratum)
+        else:
+            require_questions(stratum)
         yes, no = stratum.n(verdict="yes", hit=True), stratum.n(verdict="no", hit=True)
-        many = any(t.verdict != "unsure" and t.n_ruled_out != (t.verdict == "no") for t in stratum.tallies)
-        if many or not stratum.n(verdict="yes"):
-            raise ArgumentError(
-                "false_no and false_yes need the question protocol (one uniformly chosen class per item, yes or no); got "
-                + ("several labels on an item." if many else "no yes-label.")
-            )
         return (Cell(yes + no, yes, false_yes, 1 - false_no - false_yes),)
     if recorded:
         _require_one_propensity(stratum)
@@ -168,13 +202,15 @@ def _moments(scores: tuple[Score, ...]) -> tuple[float, float, float]:
 
 def score_rows(
     strata: tuple[Stratum, ...], *, inverse: Matrix | None = None, classes: tuple[int | str, ...] | None = None,
-    guess: float | Literal["leave-one-out"] = "leave-one-out",
+    guess: float | Literal["leave-one-out"] = "leave-one-out", rates: ErrorRates | None = None,
 ) -> ScoreRows:  # fmt: skip
     """One score for every labelled and answered item of these strata, items weighted by their weight over the mean weight.
 
     Ranges are those of the *kind* of label over all strata: a bet may depend on the kind, which says nothing of the item, but not on
     the item's own number of classes, weight or answer, since accuracy may differ with them.
     """
+    if rates is not None:
+        return _corrected_rows(strata, rates)
     answered = sum(s.answered for s in strata)
     mean_weight = sum(s.weight * s.answered for s in strata) / answered if answered else 1.0
     rows: Counter[tuple[int, float, float]] = Counter()
@@ -224,6 +260,41 @@ def _range(kind: int, strata: tuple[Stratum, ...], mean_weight: float, inverse: 
         lows.append(factor * least)
         highs.append(factor * most)
     return min(lows), max(highs)
+
+
+def _corrected_rows(strata: tuple[Stratum, ...], rates: ErrorRates) -> ScoreRows:
+    """Scores of uniform questions whose verdicts are wrong at known rates, which may differ by the class that was answered."""
+    mean_weight = sum(s.weight * s.answered for s in strata) / max(1, sum(s.answered for s in strata))
+    rows: Counter[float] = Counter()
+    ends = [0.0, 1.0]
+    for stratum in strata:
+        require_questions(stratum)
+        factor = stratum.weight / mean_weight
+        for false_no, false_yes in rates.all():
+            ends += [
+                factor
+                * corrected_score(asked_answer=True, yes=yes, propensity=1 / stratum.n_classes, false_no=false_no, false_yes=false_yes)
+                for yes in (True, False)
+            ]
+        for t, n in stratum.tallies.items():
+            if t.answered and t.verdict != "unsure":
+                false_no, false_yes = rates.of(t.answer)
+                rows[factor * corrected_score(
+                    asked_answer=t.hit, yes=t.verdict == "yes", propensity=1 / t.n_classes, false_no=false_no, false_yes=false_yes
+                )] += n  # fmt: skip
+    scores = tuple(Score(value, min(ends), max(ends), n) for value, n in rows.items())
+    return ScoreRows(mean=((1.0, scores),), lower=scores, upper=scores)
+
+
+def require_questions(stratum: Stratum) -> None:
+    """Raise unless the labels come from uniform questions, one per item, answered yes or no."""
+    labels = [t for t in stratum.tallies if t.verdict != "unsure"]
+    if any(t.n_ruled_out != (t.verdict == "no") or t.design != "uniform" for t in labels) or (
+        labels and all(t.verdict == "no" for t in labels)
+    ):
+        raise ArgumentError(
+            "false_no and false_yes need the question protocol: one uniformly chosen class per item, answered yes or no; got other labels."
+        )
 
 
 def _typical_variance(low: float, high: float) -> float:

@@ -461,7 +461,6 @@ def _patterns(
         if scored:
             per_system[f"yes_{i}"] = nw.when(chosen).then(nw.col("yes_score"))
             per_system[f"no_{i}"] = nw.when(chosen).then(nw.col("no_score"))
-            per_system[f"answer_{i}"] = nw.when(chosen).then(nw.col("answer"))
             per_system[f"given_{i}"] = nw.when(chosen & nw.col("recorded")).then(nw.col("given"))
     frame = met.with_columns(**per_system).group_by("item", *shared).agg(*[nw.col(c).max() for c in per_system])
     if ordered:
@@ -480,9 +479,7 @@ def _pattern(evidence: Evidence, row: dict[str, Any], n_systems: int) -> Pattern
     verdict: Any = VERDICTS[int(row["verdict"])]
     is_recorded = bool(row.get("recorded"))
     scores: list[tuple[float, ...] | None] = [None, None]
-    groups: tuple[int, ...] | None = None
     if is_recorded and verdict != "unsure":
-        groups = _groups([row[f"answer_{i}"] for i in range(n_systems)])
         scores = [tuple(_score(row[f"{side}_{i}"]) or 0.0 for i in range(n_systems)) for side in ("yes", "no")]
     return Pattern(
         k,
@@ -502,9 +499,3 @@ def _same_answers(given: Sequence[Any]) -> tuple[int, ...]:
     """Numbers that equal answers share, from 0 in the order of first use; -1 is no answer."""
     order: dict[Any, int] = {}
     return tuple(-1 if answer is None else order.setdefault(answer, len(order)) for answer in given)
-
-
-def _groups(answers: Sequence[Any]) -> tuple[int, ...]:
-    """Equal answers share a number, in the order in which they first appear; -1 is no answer."""
-    numbers: dict[Any, int] = {}
-    return tuple(-1 if a is None else numbers.setdefault(a, len(numbers)) for a in answers)

@@ -10,6 +10,7 @@ accuracy of 'agent-7'    0.800    95 % interval [0.708, 0.869]
 from __future__ import annotations
 
 import functools
+import re
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -50,15 +51,7 @@ def card(result: object) -> str:
     lines = ["    ".join((*said.headline, *said.alerts))]
     lines += [line for table in said.tables for line in _table_lines(table)]
     for label, text in (*said.lines, *(("note", note) for note in said.notes)):
-        start = f"{_INDENT}{label:<{_LABEL}}"
-        lines += textwrap.wrap(
-            _one_line(text),
-            width=_WIDTH,
-            initial_indent=start,
-            subsequent_indent=" " * len(start),
-            break_long_words=False,
-            break_on_hyphens=False,
-        ) or [start.rstrip()]
+        lines += _wrapped(label, text)
     return "\n".join(lines)
 
 
@@ -105,6 +98,17 @@ def _table_lines(table: Table) -> list[str]:
     if left:
         lines.append(f"{_INDENT}… and {left:,} more")
     return lines
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    """A labelled line, folded under itself where it is long, never between a number and its word."""
+    start = f"{_INDENT}{label:<{_LABEL}}"
+    held = re.sub(r"(\d) (?=\w)", "\\1\N{NO-BREAK SPACE}", _one_line(text))
+    folded = textwrap.wrap(held, width=_WIDTH - len(start), break_long_words=False, break_on_hyphens=False) or [""]
+    return [
+        f"{lead}{line}".replace("\N{NO-BREAK SPACE}", " ").rstrip()
+        for lead, line in zip([start, *[" " * len(start)] * len(folded)], folded, strict=False)
+    ]
 
 
 def _one_line(text: str) -> str:

@@ -11,7 +11,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from noracle.errors import ArgumentError
 from noracle.report import words
@@ -194,13 +194,12 @@ def against_leader(result: Comparison, most: int = SHOWN) -> tuple[Difference, .
 @content.register
 def _(result: Plan) -> Content:
     bought = " + ".join(f"{words.count(n)} {kind.replace('_', ' ')}" for kind, n in result.buy.items()) or "nothing"
-    chosen: dict[str, Any] = {**result.buy, "cost": result.cost, "predicted": result.predicted}
-    options = (chosen, *result.alternatives)
+    options = tuple({**option.buy, **option.said} for option in plan_options(result))
     names = tuple(dict.fromkeys(k for row in options for k in row))
     table = Table(
         caption="The plan and its alternatives",
         header=("", *(n.replace("_", " ") for n in names)),
-        rows=tuple(("chosen" if row is chosen else "", *(words.scalar(row.get(n)) for n in names)) for row in options),
+        rows=tuple(("" if i else "chosen", *(words.scalar(row.get(n, "")) for n in names)) for i, row in enumerate(options)),
         numeric=(False, *(_numeric(options, n) for n in names)),
         shown=None if result.alternatives else (),
     )
@@ -221,6 +220,27 @@ def _(result: Plan) -> Content:
         tables=(table,),
         notes=result.notes,
     )
+
+
+class Option(NamedTuple):
+    """Something that could be bought, and what the planner says of it."""
+
+    buy: dict[str, int]
+    said: dict[str, Any]
+
+
+def plan_options(result: Plan) -> list[Option]:
+    """The plan and then its alternatives, each with a number for every kind of label; the plan itself is not repeated."""
+    options = [Option(dict(result.buy), {"cost": result.cost, "predicted": result.predicted})]
+    for alternative in result.alternatives:
+        said = dict(alternative)
+        buy = dict(said.pop("buy", None) or {k: said.pop(k) for k in result.buy if k in said})
+        if buy == dict(result.buy):
+            options[0] = Option(buy, {**options[0].said, **said})
+        else:
+            options.append(Option(buy, said))
+    kinds = dict.fromkeys(k for option in options for k in option.buy)
+    return [Option({k: option.buy.get(k, 0) for k in kinds}, option.said) for option in options]
 
 
 @content.register
@@ -318,4 +338,4 @@ def _(result: Routing) -> Content:
 
 
 def _numeric(rows: tuple[Mapping[str, Any], ...], name: str) -> bool:
-    return all(isinstance(row.get(name), (int, float, type(None))) for row in rows)
+    return all(isinstance(row.get(name), (int, float, type(None))) and not isinstance(row.get(name), bool) for row in rows)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from noracle.errors import ArgumentError
 from noracle.report import words
-from noracle.report.content import against_leader
+from noracle.report.content import against_leader, plan_options
 from noracle.results import Check, Comparison, Difference, Estimate, Kind, Plan, Ranges, Routing
 
 if TYPE_CHECKING:
@@ -142,46 +142,53 @@ def _differences(result: Comparison, ax: Axes | None) -> Axes:
 
 
 def _alternatives(result: Plan, ax: Axes | None) -> Axes:
-    rows: list[Mapping[str, Any]] = [{**result.buy, "cost": result.cost, "predicted": result.predicted}, *result.alternatives]
-    by_cost = all(_number(row.get("cost")) for row in rows)
-    key = "cost" if by_cost else "predicted"
-    rows = [row for row in rows if _number(row.get(key))]
-    kinds = list(result.buy)
-    names = [(" + ".join(f"{words.scalar(row[k])} {k}" for k in kinds if row.get(k)) or _label(row, (*kinds, key))) for row in rows]
-    values = [float(row[key]) for row in rows]
-    ax = _axes(ax, len(rows))
-    _bars(ax, values, ["chosen" if i == 0 else "" for i in range(len(rows))], highlight={0})
+    options = plan_options(result)[:_MOST_BARS]
+    chosen = options[0].buy
+    key = "cost" if all(_number(option.said.get("cost")) for option in options) else "predicted"
+    options = [option for option in options if _number(option.said.get(key))]
+    ax = _axes(ax, len(options))
+    _bars(
+        ax, [float(option.said[key]) for option in options], ["chosen" if option.buy == chosen else "" for option in options], highlight={0}
+    )
+    names = [" + ".join(f"{words.count(n)} {kind}" for kind, n in option.buy.items() if n) or "nothing" for option in options]
     _names(ax, names)
-    ax.set_xlabel("cost" if by_cost else f"predicted {result.goal}")
+    ax.set_xlabel("cost" if key == "cost" else f"predicted {result.goal}")
     return ax
 
 
 def _parts(result: Check, ax: Axes | None) -> Axes:
+    """Bars of what was observed beside what was expected, or of p-values beside the threshold."""
     parts = result.parts[:_MOST_BARS]
-    key = next(
-        (k for k in ("observed", "value", "rate", "statistic", "p_value", "p") if parts and all(_number(p.get(k)) for p in parts)), None
-    )
+    compared = bool(parts) and all(_number(part.get("expected")) for part in parts)
+    wanted = ("observed", "value", "rate", "statistic") if compared else ("p_value", "p")
+    key = next((k for k in wanted if parts and all(_number(part.get(k)) for part in parts)), None)
     if key is None:
-        key = next((k for k in (parts[0] if parts else {}) if all(_number(p.get(k)) for p in parts)), None)
-    if key is None:
-        ax = _axes(ax, 1)
-        value = 0.0 if math.isnan(result.p_value) else result.p_value
-        _bars(ax, [value], [words.p_value(result.p_value)], highlight=set() if result.passed else {0})
-        ax.axvline(result.threshold, color=INK, linestyle="--", linewidth=1)
-        _names(ax, [result.name])
-        ax.set_xlim(0, 1)
-        ax.set_xlabel(f"p-value; fails below {result.threshold:g}")
-        return ax
+        parts, key, compared = ({"name": result.name, "p_value": result.p_value},), "p_value", False
+    values = [float(part[key]) for part in parts]
     ax = _axes(ax, len(parts))
-    _bars(ax, [float(p[key]) for p in parts], ["" for _ in parts], highlight=set() if result.passed else set(range(len(parts))))
-    expected = [p.get("expected") for p in parts]
-    marked = key != "expected" and all(_number(e) for e in expected)
-    if marked:
-        ax.plot([float(e) for e in expected if e is not None], range(len(parts)), "D", color=INK, markersize=6, markeredgecolor="white")
-    _names(ax, [_label(p, (key, "expected")) for p in parts])
-    label = key.replace("_", " ") + (" (bars) and expected (◆)" if marked else "")
-    ax.set_xlabel(label if len(parts) == len(result.parts) else f"{label}, first {len(parts)} of {len(result.parts)}")
+    p_values = [float(part["p_value"]) if _number(part.get("p_value")) else math.nan for part in parts]
+    _bars(
+        ax,
+        [0.0 if math.isnan(v) else v for v in values],
+        ["" if compared else words.p_value(v) for v in values],
+        highlight=_below(p_values, result),
+    )
+    if compared:
+        ax.plot([float(part["expected"]) for part in parts], range(len(parts)), "D", color=INK, markersize=6, markeredgecolor="white")
+        label = f"{key} (bars) and expected (◆)"
+    else:
+        ax.axvline(result.threshold, color=INK, linestyle="--", linewidth=1)
+        ax.set_xlim(0, 1.15)
+        ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
+        label = f"p-value; fails below {result.threshold:g}"
+    _names(ax, [_label(part, (key, "expected", "p_value")) for part in parts])
+    ax.set_xlabel(label if len(parts) >= len(result.parts) else f"{label}, first {len(parts)} of {len(result.parts)}")
     return ax
+
+
+def _below(p_values: Sequence[float], result: Check) -> set[int]:
+    """The parts that speak against the assumption."""
+    return set() if result.passed else {i for i, p in enumerate(p_values) if p < result.threshold}
 
 
 def _ranges(result: Ranges, ax: Axes | None) -> Axes:
@@ -280,7 +287,7 @@ def _limits(ax: Axes, ends: Sequence[float], *, unit: bool = False) -> None:
 def _label(row: Mapping[str, Any], skip: Sequence[str]) -> str:
     """What a row is called: its first text, or its first value that is not drawn."""
     others = {k: v for k, v in row.items() if k not in skip}
-    for name in ("name", "part", "class", "system", "stratum", "rater"):
+    for name in ("name", "part", "group", "class", "system", "stratum", "rater", "what"):
         if name in others:
             return f"{name} {others[name]}" if name == "class" else str(others[name])
     texts = [str(v) for v in others.values() if isinstance(v, str)]

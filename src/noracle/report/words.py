@@ -44,7 +44,6 @@ STATUSES = {
 # What a counts summary calls things, in the order in which a card tells them.
 _EXCLUDED = {
     "without_answer": "{n} without an answer (counted as wrong)",
-    "labelled_without_answer": "{n} labelled without an answer (counted as wrong)",
     "unsure": "{n} unsure",
 }
 
@@ -172,7 +171,17 @@ def evidence(counts: Mapping[str, Any]) -> str:
         hits = counts["complementary"] - counts.get("complementary_avoided", counts["complementary"])
         tail = f" ({count(hits)} answer{'' if hits == 1 else 's'} ruled out)" if "complementary_avoided" in counts else ""
         parts.append(f"{count(counts['complementary'])} with a ruled-out class{tail}")
-    known = {"items", "labelled", "ordinary", "ordinary_right", "complementary", "complementary_avoided", "unused", *_EXCLUDED}
+    known = {
+        "items",
+        "labelled",
+        "labelled_without_answer",
+        "ordinary",
+        "ordinary_right",
+        "complementary",
+        "complementary_avoided",
+        "unused",
+        *_EXCLUDED,
+    }
     parts += [f"{key.replace('_', ' ')} {scalar(v)}" for key, v in counts.items() if key not in known and _is_scalar(v)]
     if "ordinary" in counts and not counts.get("labelled", 1):
         parts.append("no labels")
@@ -205,8 +214,15 @@ def _short(value: float) -> str:
 
 
 def pairs(values: Mapping[str, Any]) -> str:
-    """Write a mapping in one line, ``name value`` each."""
-    return ", ".join(f"{str(k).replace('_', ' ')} {scalar(v)}" for k, v in values.items())
+    """Write a mapping in one line, ``name value`` each; what is not given is left out.
+
+    Examples
+    --------
+    >>> pairs({"n_classes": 4, "costs": {"ordinary": 5, "complementary": 1}, "caps": {}, "power": None})
+    'n classes 4, costs (ordinary 5, complementary 1)'
+    """
+    given = {str(k).replace("_", " "): v for k, v in values.items() if v is not None and v != {}}
+    return ", ".join(f"{k} ({pairs(v)})" if isinstance(v, Mapping) else f"{k} {scalar(v)}" for k, v in given.items())
 
 
 def listed(names: Iterable[str], most: int = 6) -> str:

@@ -101,12 +101,25 @@ def test_undefined_difference_does_not_break_the_plot() -> None:
 def test_plan_bars_are_costs() -> None:
     ax = plot(PLAN)
     assert [p.get_width() for p in ax.patches] == [12100.0, 19000.0, 15600.0]
-    assert names(ax)[0] == "300 ordinary + 9,100 complementary"
+    assert names(ax) == ["300 ordinary + 9,100 complementary", "19,000 complementary", "1,560 ordinary"]
 
 
 def test_plan_without_costs_shows_predictions() -> None:
     ax = plot(dataclasses.replace(PLAN, cost=math.nan))
     assert "half-width" in ax.get_xlabel()
+
+
+def test_plan_alternatives_with_a_basket_do_not_repeat_the_plan() -> None:
+    baskets = (
+        {"buy": {"ordinary": 300, "complementary": 9100}, "cost": 12100.0, "predicted": 0.0198, "feasible": True},
+        {"buy": {"targeted": 900}, "cost": 9900.0, "predicted": 0.0197, "feasible": False},
+    )
+    plan = dataclasses.replace(PLAN, alternatives=baskets)
+    assert [p.get_width() for p in plot(plan).patches] == [12100.0, 9900.0]
+    lines = str(plan).splitlines()
+    assert lines[1].split() == ["ordinary", "complementary", "targeted", "cost", "predicted", "feasible"]
+    assert lines[2].split() == ["chosen", "300", "9,100", "0", "12,100", "0.0198", "yes"]
+    assert lines[3].split() == ["0", "0", "900", "9,900", "0.0197", "no"]
 
 
 def test_check_bars_are_observations() -> None:
@@ -121,6 +134,14 @@ def test_check_without_parts_shows_its_p_value() -> None:
 
 def test_check_with_wordy_parts_shows_its_p_value() -> None:
     assert "p-value" in plot(dataclasses.replace(CHECK, parts=({"name": "a", "finding": "fine"},))).get_xlabel()
+
+
+def test_check_without_expectations_shows_p_values_and_the_threshold() -> None:
+    parts = ({"what": "class 3", "statistic": 40.0, "p_value": 1e-8}, {"what": "class 4", "statistic": 0.5, "p_value": 0.7})
+    ax = plot(dataclasses.replace(CHECK, p_value=1e-8, parts=parts))
+    assert [p.get_width() for p in ax.patches] == [1e-8, 0.7]
+    assert names(ax) == ["class 3", "class 4"]
+    assert [p.get_hatch() for p in ax.patches] == ["//", None]
 
 
 def test_ranges_and_questions() -> None:
