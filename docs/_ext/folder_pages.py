@@ -14,6 +14,7 @@ class FolderPages(TocTree):
     """A toctree that finds its entries."""
 
     def run(self) -> list[nodes.Node]:
+        self.env.note_reread()  # pages come and go without this one changing
         here = Path(self.env.doc2path(self.env.docname))
         names = sorted(p.stem for p in here.parent.glob("*.md") if p != here)
         if not names:

@@ -1,52 +1,58 @@
 """noracle: how good is an AI system when there is no answer key?
 
 The flow is evidence → counts → bounds → estimators → results → report. Start with :class:`Evidence` and :func:`estimate_accuracy`.
+Names are loaded when they are first used, so that importing the package costs next to nothing.
 """
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from noracle._version import __version__
-from noracle.accuracy import (
-    AccuracyStream,
-    Race,
-    check_overlap,
-    check_routing,
-    check_sensitivity,
-    check_yes_rate,
-    compare_systems,
-    estimate_accuracy,
-    plan_labels,
-    race_systems,
-    range_unsure,
-    route_items,
-)
-from noracle.counts import AccuracyCounts, JudgementCounts, PatternCounts, count_accuracy, count_judgements, count_patterns
-from noracle.errors import (
-    ArgumentError,
-    AssumptionError,
-    EvidenceError,
-    EvidenceWarning,
-    GuaranteeWarning,
-    MissingExtra,
-    NoracleError,
-    NoracleWarning,
-)
-from noracle.evidence import Evidence
-from noracle.results import (
-    Assumption,
-    Check,
-    Comparison,
-    Difference,
-    Estimate,
-    Guarantee,
-    Kind,
-    Plan,
-    Range,
-    Ranges,
-    Rank,
-    Routing,
-    read_result,
-)
+
+if TYPE_CHECKING:
+    from noracle.accuracy import (
+        AccuracyStream,
+        Race,
+        check_overlap,
+        check_routing,
+        check_sensitivity,
+        check_yes_rate,
+        compare_systems,
+        estimate_accuracy,
+        plan_labels,
+        race_systems,
+        range_unsure,
+        route_items,
+    )
+    from noracle.counts import AccuracyCounts, JudgementCounts, PatternCounts, count_accuracy, count_judgements, count_patterns
+    from noracle.errors import (
+        ArgumentError,
+        AssumptionError,
+        EvidenceError,
+        EvidenceWarning,
+        GuaranteeWarning,
+        MissingExtra,
+        NoracleError,
+        NoracleWarning,
+    )
+    from noracle.evidence import Evidence
+    from noracle.results import (
+        Assumption,
+        Check,
+        Comparison,
+        Difference,
+        Estimate,
+        Guarantee,
+        Kind,
+        Plan,
+        Range,
+        Ranges,
+        Rank,
+        Routing,
+        read_result,
+    )
 
 __all__ = [
     "AccuracyCounts",
@@ -91,3 +97,20 @@ __all__ = [
     "read_result",
     "route_items",
 ]
+
+
+_LAYERS = ("noracle.errors", "noracle.results", "noracle.evidence", "noracle.counts", "noracle.accuracy")
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        for layer in _LAYERS:
+            module = importlib.import_module(layer)
+            if hasattr(module, name):
+                globals()[name] = getattr(module, name)
+                return globals()[name]
+    raise AttributeError(f"module 'noracle' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

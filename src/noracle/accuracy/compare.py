@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from typing import Literal
 
@@ -59,8 +59,9 @@ def compare_systems(
     pairs = list(combinations(range(len(names)), 2))
     tail = error / (2 * max(1, len(pairs)))
     differences = [_difference(counts, i, j, interval, tail) for i, j in pairs]
-    kind = Kind.FINITE_SAMPLE if interval == "betting" else Kind.ASYMPTOTIC
-    guarantee = Guarantee(kind=kind, error_rate=error, anytime=interval == "betting", assumptions=_assumptions(counts))
+    finite = interval == "betting" and not _weighted(counts)
+    kind = Kind.FINITE_SAMPLE if finite else Kind.ASYMPTOTIC
+    guarantee = Guarantee(kind=kind, error_rate=error, anytime=finite, assumptions=_assumptions(counts))
     values = [_mean_score(counts, i) for i in range(len(names))]
     ranks = _ranks(names, values, differences)
     n = sum(counts.patterns.values())
@@ -110,8 +111,14 @@ def _notes(counts: PatternCounts, differences: Sequence[Difference]) -> tuple[st
         notes.append(f"{open_pairs} of {len(differences)} pairs cannot be separated with these labels")
     if len({p.stratum for p in counts.patterns}) > 1:
         notes.append("strata are pooled: labels must have been drawn at the same rate in all of them")
+    if _weighted(counts):
+        notes.append("weights differ: their mean and the heaviest are taken from the labelled items, so the promise is asymptotic")
     notes += [f"not used: {k} {name}" for name, k in counts.unused.items() if k]
     return tuple(notes)
+
+
+def _weighted(counts: PatternCounts) -> bool:
+    return len({p.weight for p in counts.patterns}) > 1
 
 
 # ------------------------------------------------------------------------------------------------------ scores of a pattern
@@ -157,8 +164,18 @@ def lowest(kind: int, n_classes: int) -> float:
     return -1.0 if kind <= 0 else -max((n_classes - 1) / kind, 1.0)
 
 
+def _mixed(patterns: Iterable[Pattern]) -> bool:
+    """Whether the kind of a label may go with the item, so that all kinds must share one bet and one mean.
+
+    A uniform question is answered yes with probability 1/K, and aimed questions reach some items only.
+    """
+    used = [p for p in patterns if p.verdict != "unsure"]
+    kinds = {_kind(p) for p in used}
+    return len(kinds) > 1 and (-1 in kinds or len({p.n_classes for p in used}) > 1)
+
+
 def _rows(counts: PatternCounts, i: int, j: int) -> tuple[Score, ...]:
-    """Lower scores of A_i - A_j with the range of their kind."""
+    """Lower scores of A_i - A_j with the range of their kind, or of all kinds together."""
     scale = _scale(counts)
     heaviest = max((p.weight / scale for p in counts.patterns), default=1.0)
     most = max((p.n_classes for p in counts.patterns), default=2)
@@ -166,13 +183,21 @@ def _rows(counts: PatternCounts, i: int, j: int) -> tuple[Score, ...]:
     for p, n in counts.patterns.items():
         if p.verdict != "unsure":
             rows[_kind(p), p.weight / scale * lower_score(p, i, j)] += n
-    return tuple(Score(value, heaviest * lowest(kind, most), math.inf, n) for (kind, value), n in rows.items())
+    least = {kind: lowest(kind, most) for kind, _ in rows}
+    if _mixed(counts.patterns):
+        least = dict.fromkeys(least, min(least.values()))
+    return tuple(Score(value, heaviest * least[kind], math.inf, n) for (kind, value), n in rows.items())
+
+
+def _values(counts: PatternCounts, score: Callable[[Pattern], float]) -> tuple[float, float, int]:
+    """Mean, standard error and number of the scores of all patterns."""
+    mixed = _mixed(counts.patterns)
+    rows = ((0 if mixed else _kind(p), p.weight, score(p), n) for p, n in counts.patterns.items() if p.verdict != "unsure")
+    return _combined(rows)
 
 
 def _difference(counts: PatternCounts, i: int, j: int, interval: str, tail: float) -> Difference:
-    value, se, n = _combined(
-        [(_kind(p), p.weight, _score(p, i) - _score(p, j), k) for p, k in counts.patterns.items() if p.verdict != "unsure"]
-    )
+    value, se, n = _values(counts, lambda p: _score(p, i) - _score(p, j))
     low, high = -1.0, 1.0
     if interval == "betting" and n:
         low, _ = betting_interval(_rows(counts, i, j), tail, 0.0, floor=-1.0)
@@ -208,7 +233,7 @@ def _combined(rows: Iterable[tuple[int, float, float, int]]) -> tuple[float, flo
 
 
 def _mean_score(counts: PatternCounts, i: int) -> float:
-    return _combined([(_kind(p), p.weight, _score(p, i), k) for p, k in counts.patterns.items() if p.verdict != "unsure"])[0]
+    return _values(counts, lambda p: _score(p, i))[0]
 
 
 def _ranks(names: Sequence[str], values: Sequence[float], differences: Sequence[Difference]) -> tuple[Rank, ...]:
@@ -233,6 +258,14 @@ class Race:
     For every ordered pair a wealth process bets that the first is better than the second. When it reaches (S - 1)/error the second is
     dropped. The best of S systems is ever dropped with probability at most ``error``, whenever one looks or stops.
 
+    Parameters
+    ----------
+    n_classes, heaviest
+        The largest number of classes and the largest weight of any item.
+    mixed
+        Bet the same on every kind of label. Needed where kinds go with items: questions about items with different numbers of classes, or
+        propensities for some labels only.
+
     Examples
     --------
     >>> from noracle.counts import Pattern
@@ -243,18 +276,22 @@ class Race:
     ('a',)
     """
 
-    def __init__(self, systems: Sequence[str], *, n_classes: int, confidence: float = 0.95, heaviest: float = 1.0) -> None:
+    def __init__(
+        self, systems: Sequence[str], *, n_classes: int, confidence: float = 0.95, heaviest: float = 1.0, mixed: bool = False
+    ) -> None:
         if len(systems) < 2:
             raise ArgumentError(f"systems must be at least two; got {list(systems)}.")
         self.systems = tuple(systems)
         self.confidence = check_confidence(confidence)
         self.n_classes = n_classes
         self.heaviest = heaviest
+        self.mixed = mixed
         self.n = 0
         self.dropped: dict[str, int] = {}
         size = len(self.systems)
         self._threshold = math.log((size - 1) / (1 - confidence))
         self._wealth = np.zeros((size, size, len(FRACTIONS)))
+        self._seen: dict[tuple[int, int], Pattern] = {}
 
     @property
     def leaders(self) -> tuple[str, ...]:
@@ -270,7 +307,10 @@ class Race:
             raise ArgumentError(
                 f"n_classes and heaviest must bound every item; got {pattern.n_classes} classes and weight {pattern.weight:g}."
             )
-        least = self.heaviest * lowest(_kind(pattern), self.n_classes)
+        self._seen.setdefault((_kind(pattern), pattern.n_classes), pattern)
+        if not self.mixed and _mixed(self._seen.values()):
+            raise ArgumentError("mixed must be True where kinds of label go with items (numbers of classes or designs differ); got False.")
+        least = self.heaviest * lowest(1 if self.mixed else _kind(pattern), self.n_classes)
         size = len(self.systems)
         gains = np.array([[lower_score(pattern, i, j) if i != j else 0.0 for j in range(size)] for i in range(size)])
         gains *= pattern.weight / -least
@@ -320,6 +360,7 @@ def race_systems(
         n_classes=max((p.n_classes for p in rows), default=2),
         confidence=confidence,
         heaviest=max((p.weight / scale for p in rows), default=1.0),
+        mixed=_mixed(rows),
     )
     for row in rows:
         race.update(row._replace(weight=row.weight / scale))

@@ -8,14 +8,17 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from scipy.special import chdtrc
+
 from noracle.accuracy.parts import Part, Settings, estimate_part, normal_limits
 from noracle.accuracy.scores import transition_scores
 from noracle.accuracy.strata import ErrorRates, Matrix, Stratum, strata_of, targeting_p_value
 from noracle.bounds.binomial import clopper_pearson
+from noracle.bounds.linear import Cell, anytime
 from noracle.counts import AccuracyCounts, count_accuracy
 from noracle.errors import ArgumentError, GuaranteeWarning
 from noracle.evidence import Evidence
-from noracle.results import Assumption, Check, Estimate, Guarantee, Kind, Side, choose, tails
+from noracle.results import FAILED_BELOW, Assumption, Check, Estimate, Guarantee, Kind, Side, choose, tails
 
 Method = Literal["ml", "ivw", "weighted", "complementary", "ordinary", "scores"]
 Interval = Literal["exact", "anytime", "betting", "profile", "wald", "hoeffding", "bernstein", "theorem2", "proposition3", "theorem4"]
@@ -72,7 +75,7 @@ def estimate_accuracy(
         For recorded propensities: the guess of correctness that reduces the variance.
     population
         ``answers``: accuracy on the items in the answers table, so that the answered share is known. ``beyond``: these items are a sample
-        of more; the answered share then has an interval of its own.
+        of more; the answered share (of every stratum, among all items) then has an interval of its own.
     checks
         Results of ``check_*``: each is written to the guarantee, a failed one makes it HEURISTIC, or raises if ``strict``.
 
@@ -105,20 +108,22 @@ def estimate_accuracy(
     strata = strata_of(counts)
     settings = _settings(strata, method, interval, weight, transition, classes, rates, guess)
     below, above = tails(confidence, side)
-    groups = _by_name(strata) if settings.pooled else [(s,) for s in strata]
-    kind, anytime, _ = INTERVALS[settings.interval]
-    shares = _shares(groups, below, above, beyond=population == "beyond", method=settings.interval)
+    groups = _pools(strata, settings.method) if settings.pooled else [(s,) for s in strata]
+    kind, every_look, _ = INTERVALS[settings.interval]
+    if population == "beyond" and len({s.weight for s in strata if s.items}) > 1:
+        raise ArgumentError("population must be 'answers' where weights differ, since those of other items are not known; got 'beyond'.")
+    shares = _shares(groups, below, above, beyond=population == "beyond", interval=settings.interval)
     parts = [estimate_part(g, settings, shares.below, shares.above) for g in groups]
     estimate = _combine(counts, groups, parts, shares, settings, confidence, side)
     guarantee = Guarantee(
-        kind=kind, error_rate=1 - confidence, anytime=anytime, assumptions=_assumptions(counts, strata, settings, population)
+        kind=kind, error_rate=1 - confidence, anytime=every_look, assumptions=_assumptions(counts, strata, settings, population)
     )
     if settings.interval == "wald" and (math.isnan(estimate.se) or not _wald_is_sound(estimate)):
         warnings.warn(
             f"interval='wald' is unreliable here (value {estimate.value:.3g}, n = {sum(p.n for p in parts)}); use interval='exact'.",
             GuaranteeWarning, stacklevel=2,
         )  # fmt: skip
-    return dataclasses.replace(estimate, guarantee=guarantee.given(*checks, strict=strict))
+    return dataclasses.replace(estimate, guarantee=guarantee.given(*_allocation(groups), *checks, strict=strict))
 
 
 def counts_of(evidence: Evidence | AccuracyCounts, system: str | None, *, by_class: bool = False) -> AccuracyCounts:
@@ -161,10 +166,36 @@ def _settings(
     )  # fmt: skip
 
 
-def _by_name(strata: tuple[Stratum, ...]) -> list[tuple[Stratum, ...]]:
-    """Strata of the same name pool their scores; only the names given by the user are separate strata."""
-    names = dict.fromkeys(s.name for s in strata)
-    return [tuple(s for s in strata if s.name == name) for name in names]
+def _pools(strata: tuple[Stratum, ...], method: str) -> list[tuple[Stratum, ...]]:
+    """Strata of the same name pool their scores; only the names given by the user are separate strata.
+
+    The labels of one kind alone are not a random sample where numbers of classes differ (a uniform question is answered yes with
+    probability 1/K), so the methods that use one kind keep the numbers of classes apart.
+    """
+
+    def key(s: Stratum) -> tuple[str, int]:
+        return s.name, s.n_classes if method in ("ordinary", "complementary") else 0
+
+    return [tuple(s for s in strata if key(s) == pool) for pool in dict.fromkeys(key(s) for s in strata)]
+
+
+def _allocation(groups: Sequence[tuple[Stratum, ...]]) -> list[Check]:
+    """Failed checks: labels of a pool that do not fall on its strata as on a random sample (chi-square, where 5 are expected in each)."""
+    checks = []
+    for group in groups:
+        sizes = [(s.answered, s.n()) for s in group if s.answered]
+        answered, labelled = (sum(column) for column in zip(*sizes, strict=True)) if sizes else (0, 0)
+        if len(sizes) < 2 or labelled * min(a for a, _ in sizes) < 5 * answered:
+            continue
+        statistic = sum((n - labelled * a / answered) ** 2 / (labelled * a / answered) for a, n in sizes)
+        p_value = float(chdtrc(len(sizes) - 1, statistic))
+        where = f" of stratum {group[0].name!r}" if group[0].name else ""
+        if p_value < FAILED_BELOW:
+            checks.append(Check(
+                name="allocation", assumption="iid items", p_value=p_value, statistic=statistic, method="chi-square",
+                finding=f"labels do not fall on numbers of classes and weights{where} as on a random sample; 'exact' keeps them apart",
+            ))  # fmt: skip
+    return checks
 
 
 # --------------------------------------------------------------------------------------------------- putting parts together
@@ -180,10 +211,15 @@ class _Shares:
     above: float
 
 
-def _shares(groups: Sequence[tuple[Stratum, ...]], below: float, above: float, *, beyond: bool, method: str) -> _Shares:
+def _shares(groups: Sequence[tuple[Stratum, ...]], below: float, above: float, *, beyond: bool, interval: str) -> _Shares:
+    """The error rate is split over the parts with labels; over all parts, whose number is fixed beforehand, where every look counts.
+
+    For items beyond these the shares of the parts are unknown too: each part's share of answered items among *all* items has limits.
+    """
     total = sum(s.weight * s.items for g in groups for s in g)
-    labelled = max(1, sum(1 for g in groups if any(s.n() for s in g)))
-    divide = 1 if method == "wald" else labelled
+    n_items = sum(s.items for g in groups for s in g)
+    sequential = INTERVALS[interval][1]
+    divide = 1 if interval == "wald" else max(1, sum(any(s.answered if sequential else s.n() for s in g) for g in groups))
     weights, answered = [], []
     for group in groups:
         size = sum(s.weight * s.items for s in group)
@@ -191,10 +227,14 @@ def _shares(groups: Sequence[tuple[Stratum, ...]], below: float, above: float, *
         weights.append(size / total if total else 1.0)
         share = with_answer / size if size else 0.0
         low = high = share
-        if beyond:
-            items, n_answered = sum(s.items for s in group), sum(s.answered for s in group)
-            low, high = clopper_pearson(n_answered, items, below / (2 * labelled), above / (2 * labelled))
-            low, high = (low if below > 0 else 0.0), (high if above > 0 else 1.0)
+        if beyond and size:
+            n_answered, spent = sum(s.answered for s in group), 2 * len(groups)
+            if sequential:
+                limits = anytime([Cell(n_items, n_answered)], (below + above) / spent)
+                low, high = limits.low if below > 0 else 0.0, limits.high if above > 0 else 1.0
+            else:
+                low, high = clopper_pearson(n_answered, n_items, below / spent, above / spent)
+            low, high = low / weights[-1], high / weights[-1]
         answered.append((share, low, high))
     halve = 2 if beyond else 1
     return _Shares(weights=tuple(weights), answered=tuple(answered), below=below / (divide * halve), above=above / (divide * halve))
@@ -205,17 +245,17 @@ def _combine(
     confidence: float, side: Side,
 ) -> Estimate:  # fmt: skip
     known = [(w, a, p) for w, a, p in zip(shares.weights, shares.answered, parts, strict=True) if p.n]
-    blind = [w for w, a, p in zip(shares.weights, shares.answered, parts, strict=True) if not p.n and a[2] > 0]
+    blind = [w for w, a, p in zip(shares.weights, shares.answered, parts, strict=True) if not p.n and a[0] > 0]
     n = sum(p.n for p in parts)
     notes: list[str] = []
     reason, value, variance = "", math.nan, math.nan
     if known:
         covered = sum(w for w, _, _ in known) + sum(
-            w for w, a, p in zip(shares.weights, shares.answered, parts, strict=True) if not p.n and a[2] <= 0
+            w for w, a, p in zip(shares.weights, shares.answered, parts, strict=True) if not p.n and a[0] <= 0
         )
         value = sum(w * a[0] * p.value for w, a, p in known) / covered
         variance = sum((w * a[0]) ** 2 * p.variance for w, a, p in known)
-    elif all(a[2] <= 0 for a in shares.answered) and counts.items and sum(counts.items.values()):
+    elif all(a[0] <= 0 for a in shares.answered) and counts.items and sum(counts.items.values()):
         value, variance = 0.0, math.nan
         notes.append("the system answered nothing: every item counts as wrong")
     else:

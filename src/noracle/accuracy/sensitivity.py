@@ -164,6 +164,8 @@ def range_unsure(evidence: Evidence | AccuracyCounts, *, system: str | None = No
     """
     tails(confidence, "two-sided")
     counts = counts_of(evidence, system)
+    if any(t.verdict == "unsure" and t.design == "recorded" for t in counts.tallies):
+        raise ArgumentError("evidence must come from uniform questions for the worst case of unsure verdicts; got recorded propensities.")
 
     def resolved(best: bool) -> AccuracyCounts:
         tallies: dict[Tally, int] = defaultdict(int)

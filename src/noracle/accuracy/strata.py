@@ -206,8 +206,10 @@ def score_rows(
 ) -> ScoreRows:  # fmt: skip
     """One score for every labelled and answered item of these strata, items weighted by their weight over the mean weight.
 
-    Ranges are those of the *kind* of label over all strata: a bet may depend on the kind, which says nothing of the item, but not on
-    the item's own number of classes, weight or answer, since accuracy may differ with them.
+    A bet must not depend on anything that may go with the accuracy of an item: its number of classes, its weight, its answer. So ranges
+    are taken over all strata. They differ by the *kind* of label only where the kind says nothing of the item. A uniform question is
+    answered yes with probability 1/K, and aimed questions reach some items only; hence, where numbers of classes differ or only some labels
+    have propensities, all kinds share one range and one mean.
     """
     if rates is not None:
         return _corrected_rows(strata, rates)
@@ -230,18 +232,22 @@ def score_rows(
                 rows[t.n_ruled_out, factor, complementary_score(hit=t.hit, n_classes=t.n_classes, n_ruled_out=t.n_ruled_out).value] += n
     factors = [s.weight / mean_weight for s in strata if s.answered] or [1.0]
     ranges = {kind: _range(kind, strata, mean_weight, inverse) for kind, _, _ in rows}
+    low, high = 0.0, max(factors)
+    shared = len({s.n_classes for s in strata if s.answered}) > 1 or bool(questions)
+    if shared and len(ranges) + bool(questions) > 1:
+        low, high = min(low, *(r[0] for r in ranges.values())), max(high, *(r[1] for r in ranges.values()))
+        ranges = dict.fromkeys(ranges, (low, high))
     by_kind: dict[int, list[Score]] = {kind: [] for kind in ranges}
     for (kind, f, value), n in rows.items():
         by_kind[kind].append(Score(f * value, *ranges[kind], n))
     plain = tuple(score for scores in by_kind.values() for score in scores)
     inf = float("inf")
+    augmented = _augmented(questions, guess)
+    by_variance = (*((_typical_variance(*ranges[kind]), tuple(scores)) for kind, scores in by_kind.items()), (0.25, augmented))
     return ScoreRows(
-        mean=(
-            *((_typical_variance(*ranges[kind]), tuple(scores)) for kind, scores in by_kind.items()),
-            (0.25, _augmented(questions, guess)),
-        ),
-        lower=plain + tuple(Score(yes * f, 0.0, inf, n) for (yes, _, f), n in questions.items()),
-        upper=plain + tuple(Score(f - no * f, -inf, max(factors), n) for (_, no, f), n in questions.items()),
+        mean=((1.0, plain + augmented),) if shared else by_variance,
+        lower=plain + tuple(Score(yes * f, low, inf, n) for (yes, _, f), n in questions.items()),
+        upper=plain + tuple(Score(f - no * f, -inf, high, n) for (_, no, f), n in questions.items()),
     )
 
 

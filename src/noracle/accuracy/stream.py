@@ -59,6 +59,7 @@ class AccuracyStream:
         self.interval = interval
         self.answered_share = answered_share
         self.n = 0
+        self._recorded = False
         self._tallies: Counter[Tally] = Counter()
         self._ordinary = [0, 0]
         self._complementary = [0, 0]
@@ -70,13 +71,17 @@ class AccuracyStream:
             raise EvidenceError(fault("verdict", "must be yes, no or unsure", repr(verdict)))
         if propensity is not None and not 0 < propensity <= 1:
             raise EvidenceError(fault("propensity", "must be in (0, 1]", propensity))
-        recorded = propensity is not None and abs(propensity * self.n_classes - 1) > 1e-9
+        # A bet may not depend on the item: an item that nobody answered is asked uniformly even in a targeted design.
+        recorded = propensity is not None and (self.interval == "betting" or abs(propensity * self.n_classes - 1) > 1e-9)
         answered = answer is not None
         if self.interval == "anytime":
             if recorded:
                 raise ArgumentError("interval must be 'betting' for recorded propensities; got 'anytime'.")
             if not answered and self.answered_share == 1.0:
                 raise ArgumentError("answered_share must be given (or interval='betting' chosen) once an item has no answer; got 1.0.")
+        elif self.n and recorded != self._recorded:
+            raise ArgumentError("propensity must be given for every label of a stream or for none; got some of each.")
+        self._recorded = recorded
         hit = answered and answer == asked
         inverse = 1 / propensity if recorded and propensity and hit else 0.0
         self._tallies[

@@ -206,11 +206,12 @@ class Evidence:
         return self
 
     def rows(self, table: Literal["answers", "judgements", "items"], *columns: str) -> list[tuple[Any, ...]]:
-        """The rows of a table as tuples of plain values; by default all its columns."""
+        """The rows of a table as tuples of plain values; by default with all columns that it has of :data:`TABLES`."""
         frame: Frame | None = getattr(self, table)
         if frame is None:
             return []
-        return fetch(frame.select(*columns) if columns else frame)
+        known = [column.name for column in TABLES[table].columns if column.name in frame.columns]
+        return fetch(frame.select(*(columns or known)))
 
     @property
     def has_own_n_classes(self) -> bool:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import duckdb
 
 _READERS = {
-    ".csv": "read_csv({}, header = true, union_by_name = true)",
-    ".tsv": "read_csv({}, header = true, union_by_name = true)",
+    ".csv": "read_csv({}, header = true, skip = 0, union_by_name = true{})",
+    ".tsv": "read_csv({}, header = true, skip = 0, union_by_name = true{})",
     ".jsonl": "read_json({}, format = 'newline_delimited', union_by_name = true)",
     ".ndjson": "read_json({}, format = 'newline_delimited', union_by_name = true)",
     ".json": "read_json({}, union_by_name = true)",
@@ -67,9 +67,19 @@ def scan(path: str | Path, table: str, run: Callable[[str], duckdb.DuckDBPyRelat
             raise EvidenceError(fault(table, "must not be empty", f"the empty file {file!r}", remedy="Write a header and rows into it."))
     listed = "[" + ", ".join("'" + f.replace("'", "''") + "'" for f in files or [name]) + "]"
     try:
-        return run(f"SELECT * FROM {reader.format(listed)}")  # noqa: S608 (names are quoted)
+        return run(f"SELECT * FROM {reader.format(listed, _delimiter(files))}")  # noqa: S608 (names are quoted)
     except duckdb.Error as error:
         raise unreadable(error, f"{table} file {name!r}") from None
+
+
+def _delimiter(files: list[str]) -> str:
+    """The delimiter of the header line; guessed from all lines, one ragged line could make it disappear."""
+    if not files or files[0].lower().endswith(_COMPRESSED):
+        return ""
+    with Path(files[0]).open("rb") as file:
+        header = file.readline(100_000)
+    found = max((",", ";", "\t", "|"), key=lambda mark: header.count(mark.encode()))
+    return f", delim = '{found}'" if found.encode() in header else ""
 
 
 _REASONS = (
@@ -85,6 +95,9 @@ _REASONS = (
 def unreadable(error: Exception, what: str) -> EvidenceError:
     """One line about a file (or a query on it) that the engine refused."""
     text = str(error)
+    named = re.search(r"file = (.+)$", text, flags=re.MULTILINE) or re.search(r"file [\"']([^\"']+)[\"']", text)
+    if named and "file" not in what:
+        what = f"file {named[1].strip()!r}"
     lines = re.search(r"line:?\s*(\d+)", text, flags=re.IGNORECASE)
     column = re.search(r'column "([^"]{1,60})"', text)
     place = f" at line {lines[1]}" if lines else ""

@@ -42,7 +42,7 @@ def normalise(frame: Frame, table: Table) -> tuple[Frame, list[str]]:
     missing = [c for c in table.names(required=True) if c not in schema]
     if missing:
         rule = f"must have columns {', '.join(table.names(required=True))}"
-        faults.append(fault(table.name, rule, f"no {', '.join(missing)} in {list(schema)[:12]}", remedy="Rename the columns."))
+        faults.append(fault(table.name, rule, f"no {', '.join(missing)} in {shown(schema)}", remedy="Rename the columns."))
     columns: list[nw.Expr] = []
     for column in table.columns:
         if column.name in schema:
@@ -58,6 +58,11 @@ def normalise(frame: Frame, table: Table) -> tuple[Frame, list[str]]:
     if table.name == "judgements":
         frame = frame.with_columns(said=_said())
     return frame, faults
+
+
+def shown(columns: Iterable[str]) -> list[str]:
+    """The columns as a message shows them; what looks like text of a file without a header stays hidden."""
+    return [name if name.isidentifier() and len(name) <= 30 else "…" for name in list(columns)[:12]]
 
 
 def _canonical(column: Column, dtype: Any, kind: str, table: str) -> tuple[list[nw.Expr], list[str]]:

@@ -40,7 +40,8 @@ def row_faults(table: Table, columns: list[str]) -> list[RowFault]:
             continue
         is_odd = nw.col(odd(name)) if odd(name) in columns else None
         if is_odd is not None:
-            rules.append(RowFault(name, "must be whole numbers or text", is_odd, remedy="Round it or write it as text."))
+            words = "must be a whole number" if column.kind == "count" else "must be whole numbers or text"
+            rules.append(RowFault(name, words, is_odd, remedy="Correct it or leave the row out."))
         if not column.nullable:
             null = col.is_null() if is_odd is None else col.is_null() & ~is_odd
             rules.append(RowFault(name, "must not be null", null, remedy="Fill it in or leave the row out."))

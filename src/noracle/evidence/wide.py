@@ -12,6 +12,7 @@ import narwhals as nw
 
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.frames import Frame, fetch, number_rows, open_frames
+from noracle.evidence.normal import shown
 
 _ROW = "_noracle_row"
 
@@ -28,7 +29,7 @@ def lengthen(
     if isinstance(systems, str) or not systems:
         raise EvidenceError(fault("systems", "must be a list of columns", repr(systems)))
     if missing:
-        raise EvidenceError(fault("table", f"must have columns {', '.join(wanted)}", f"no {', '.join(missing)} in {columns[:12]}"))
+        raise EvidenceError(fault("table", f"must have columns {', '.join(wanted)}", f"no {', '.join(missing)} in {shown(columns)}"))
     if item is None:
         if wide.implementation.is_pyspark():
             raise EvidenceError(fault("item", "must name a column of a PySpark frame", None, remedy="Rows have no order there."))
@@ -112,7 +113,7 @@ def answers_as_classes(answers: object) -> Mapping[str, list[Any]]:
     frame = frames["answers"]
     missing = [c for c in ("item", "system", "answer") if c not in frame.columns]
     if missing:
-        raise EvidenceError(fault("answers", "must have columns item, system, answer", f"no {', '.join(missing)} in {frame.columns[:12]}"))
+        raise EvidenceError(fault("answers", "must have columns item, system, answer", f"no {', '.join(missing)} in {shown(frame.columns)}"))
     rows = fetch(frame.select("item", "system", "answer"))
     faults = [item for item, _, answer in rows if isinstance(answer, str) and answer.strip().upper() not in (*string.ascii_uppercase, "")]
     if faults:

@@ -58,9 +58,9 @@ def same(found: Any, wanted: Any) -> None:
 
 
 @pytest.mark.parametrize("one_each", [True, False], ids=["flat", "grouped"])
-def test_counts_match_counting_by_hand_on_every_engine(bring: Bring, one_each: bool) -> None:
+def test_counts_match_counting_by_hand_on_every_engine(bring_anywhere: Bring, one_each: bool) -> None:
     tables = world(1, one_each=one_each)
-    evidence = Evidence.from_tables(**bring(tables))
+    evidence = Evidence.from_tables(**bring_anywhere(tables))
     same(count_accuracy(evidence), reference.accuracy(**tables))
     same(dataclasses.replace(count_patterns(evidence), unused={}), reference.patterns(**tables))
 
@@ -249,16 +249,14 @@ ORDERED: World = {
 
 
 def test_label_rows_follow_the_rows(bring: Bring) -> None:
-    if bring.engine == "spark":  # type: ignore[attr-defined]
-        pytest.skip("PySpark frames have no order of rows")
     systems, rows = label_rows(Evidence.from_tables(**bring(ORDERED), n_classes=3))
     assert systems == ("a",)
     assert [(p.verdict, p.hits, p.n_ruled_out) for p in rows] == [("yes", (True,), 0), ("no", (False,), 1), ("yes", (True,), 1)]
 
 
-def test_label_rows_follow_the_time_where_there_is_one(bring: Bring) -> None:
+def test_label_rows_follow_the_time_where_there_is_one(bring_anywhere: Bring) -> None:
     tables = {**ORDERED, "judgements": {**ORDERED["judgements"], "at": ["d", "c", "b", "a"]}}
-    _, rows = label_rows(Evidence.from_tables(**bring(tables), n_classes=3))
+    _, rows = label_rows(Evidence.from_tables(**bring_anywhere(tables), n_classes=3))
     assert [p.verdict for p in rows] == ["no", "yes", "yes"]
 
 

@@ -36,17 +36,24 @@ def spark_session() -> Iterator[Any]:
     session.stop()
 
 
-@pytest.fixture(params=[*SINGLE, "duckdb", pytest.param("spark", marks=pytest.mark.spark)])
-def bring(request: pytest.FixtureRequest, tmp_path: Path) -> Bring:
-    """Brings tables given as dicts of columns to one engine after the other."""
-    engine = request.param
-
+def _bring(engine: str, request: pytest.FixtureRequest, folder: Path) -> Bring:
     def to_engine(tables: Mapping[str, Columns]) -> dict[str, Any]:
         if engine == "duckdb":
-            return as_relations(tables, tmp_path)
+            return as_relations(tables, folder)
         if engine == "spark":
             return as_spark(tables, request.getfixturevalue("spark_session"))
-        return {name: SINGLE[engine](columns, name, tmp_path) for name, columns in tables.items()}
+        return {name: SINGLE[engine](columns, name, folder) for name, columns in tables.items()}
 
-    to_engine.engine = engine  # type: ignore[attr-defined]
     return to_engine
+
+
+@pytest.fixture(params=[*SINGLE, "duckdb"])
+def bring(request: pytest.FixtureRequest, tmp_path: Path) -> Bring:
+    """Brings tables given as dicts of columns to one local engine after the other."""
+    return _bring(request.param, request, tmp_path)
+
+
+@pytest.fixture(params=[*SINGLE, "duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+def bring_anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Bring:
+    """The same, and PySpark, which is slow to answer."""
+    return _bring(request.param, request, tmp_path)

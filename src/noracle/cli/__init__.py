@@ -1,0 +1,173 @@
+"""The command line: one file a verb.
+
+Exit codes: 0 fine or yes; 1 a considered no (a check failed); 2 bad input or usage; 3 undecided (labels used up); 70 an internal
+error; 130 interrupted. Errors are one line on stderr; ``--debug`` shows the traceback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+from noracle._version import __version__
+from noracle.cli import check, compare, demo, estimate, plan, race, route, simulate
+from noracle.cli._output import complain, settings
+from noracle.errors import AssumptionError, NoracleError, NoracleWarning
+
+FINE, NO, BAD_INPUT, UNDECIDED, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 70, 130
+
+_GLOBAL = ("--debug", "-v", "-vv", "--verbose", "-q", "--quiet")
+# The parent of typer's own parameter error is the error of every wrong use, in each version of typer.
+_UsageError: type[Any] = typer.BadParameter.__mro__[1]
+
+_EXAMPLE = """Example:
+
+noracle estimate --answers answers.csv --judgements judgements.csv --n-classes 10
+
+noracle demo shows every verb on simulated labels."""
+
+app = typer.Typer(
+    name="noracle",
+    help="How good is an AI system when there is no answer key?",
+    epilog=_EXAMPLE,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _name, _verb in (
+    ("estimate", estimate),
+    ("compare", compare),
+    ("race", race),
+    ("plan", plan),
+    ("route", route),
+    ("check", check),
+    ("simulate", simulate),
+    ("demo", demo),
+):
+    app.command(_name, epilog=_verb.EXAMPLE)(_verb.command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"noracle {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _globals(
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    verbose: Annotated[int, typer.Option("--verbose", "-v", count=True, help="Say what is done; twice says more.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No warnings and no progress.")] = False,
+) -> None:
+    settings.debug, settings.verbose, settings.quiet = debug, verbose, quiet
+    logging.getLogger("noracle").setLevel([logging.WARNING, logging.INFO, logging.DEBUG][min(verbose, 2)])
+    del version
+
+
+def main() -> None:
+    """Run the command line on ``sys.argv`` and leave with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(encoding="utf-8", errors="backslashreplace")
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line on these arguments and return its exit code."""
+    settings.begin(arguments)
+    with _logging_to_stderr(), _interruptible() as interrupted, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NoracleWarning)
+        code, line = _outcome(_globals_first(arguments) or ["--help"])
+        if interrupted:
+            code, line = INTERRUPTED, "interrupted"
+    if line:
+        complain(line)
+    elif not settings.quiet:
+        for text in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, NoracleWarning)):
+            complain(f"warning: {text}")
+    return code
+
+
+def _outcome(arguments: Sequence[str]) -> tuple[int, str]:
+    """The exit code and, for an error, its line."""
+    try:
+        code = typer.main.get_command(app).main(args=list(arguments), prog_name="noracle", standalone_mode=False)
+        code = code if isinstance(code, int) else FINE
+        return (code, "interrupted") if code == INTERRUPTED else (code, "")
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED, "interrupted"
+    except SystemExit:
+        return FINE, ""  # the reader of stdout closed it while help was printed
+    except _UsageError as error:
+        where = error.ctx.command_path if error.ctx is not None else "noracle"
+        return BAD_INPUT, f"error: {error.format_message()} Try '{where} --help'."
+    except AssumptionError as error:
+        return NO, _line("error", error)
+    except NoracleError as error:
+        return BAD_INPUT, _line("error", error)
+    except OSError as error:
+        where = f": {error.filename!r}" if error.filename else ""
+        return BAD_INPUT, _line("error", f"{error.strerror or error}{where}")
+    except Exception as error:  # noqa: BLE001 (the top of the program: nothing may pass it)
+        return INTERNAL, _line("internal error", f"{type(error).__name__}: {error} (--debug shows the traceback)")
+
+
+def _line(kind: str, error: object) -> str:
+    if settings.debug:
+        traceback.print_exc()
+    return f"{kind}: {error}"
+
+
+def _globals_first(arguments: Sequence[str]) -> list[str]:
+    """Global flags may stand anywhere before a ``--``."""
+    end = list(arguments).index("--") if "--" in arguments else len(arguments)
+    early, rest = arguments[:end], arguments[end:]
+    return [a for a in early if a in _GLOBAL] + [a for a in early if a not in _GLOBAL] + list(rest)
+
+
+@contextlib.contextmanager
+def _logging_to_stderr() -> Iterator[None]:
+    logger = logging.getLogger("noracle")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    level = logger.level
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[list[bool]]:
+    """Remember Ctrl-C: an engine that is interrupted may raise an error of its own instead of KeyboardInterrupt."""
+    interrupted: list[bool] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted
+        return
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        interrupted.append(True)
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGINT, stop)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+__all__ = ["app", "main", "run"]

@@ -1,0 +1,124 @@
+"""``noracle check``: were the labels collected fairly?"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from noracle.accuracy import check_overlap, check_routing, check_sensitivity, check_yes_rate, range_unsure
+from noracle.cli import _options as opt
+from noracle.cli._files import read_counts
+from noracle.cli._options import Protocol, Sources, is_question, seeded
+from noracle.cli._output import Output, working
+from noracle.counts import AccuracyCounts, count_accuracy, count_judgements
+from noracle.errors import ArgumentError
+from noracle.results import Check, Ranges
+
+if TYPE_CHECKING:
+    from noracle.evidence import Evidence
+
+EXAMPLE = """Example:
+
+noracle check --answers answers.csv --judgements judgements.csv --n-classes 10 --at-least 0.7 --system agent-7
+
+Exit code 1 says that a check failed."""
+
+By = Literal["all", "rater", "time"]
+
+
+def command(
+    answers: opt.AnswersFile = None,
+    judgements: opt.JudgementsFile = None,
+    items: opt.ItemsFile = None,
+    wide: opt.WideFile = None,
+    systems: opt.SystemNames = None,
+    item: opt.ItemColumn = None,
+    label: opt.LabelColumn = None,
+    ruled_out: opt.RuledOutColumn = None,
+    counts: opt.StoredCounts = None,
+    system: Annotated[str | None, typer.Option("--system", metavar="S", help="One system only; default all.")] = None,
+    n_classes: opt.NClasses = None,
+    classes: opt.Classes = None,
+    conflicts: opt.ConflictChoice = "error",
+    protocol: opt.ProtocolChoice = None,
+    by: Annotated[By, typer.Option("--by", help="Look at the routing as a whole, by rater, or by time.")] = "all",
+    at_least: Annotated[float | None, typer.Option("--at-least", metavar="A", help="How wrong may verdicts be before this falls?")] = None,
+    at_most: Annotated[float | None, typer.Option("--at-most", metavar="A", help="How wrong may verdicts be before this falls?")] = None,
+    confidence: opt.Confidence = 0.95,
+    seed: opt.Seed = 0,
+    as_json: opt.AsJson = False,
+    html: opt.Html = None,
+) -> None:
+    """Check routing, yes-rate, overlap of label kinds and, with --at-least or --at-most, sensitivity.
+
+    Where verdicts are unsure, the range of the accuracy over all that they may hide stands beside.
+    """
+    output = Output(title="Were the labels collected fairly?", as_json=as_json, html=html)
+    named = opt.names(systems)
+    sources = Sources(
+        answers=answers,
+        judgements=judgements,
+        items=items,
+        wide=wide,
+        systems=named,
+        item=item,
+        label=label,
+        ruled_out=ruled_out,
+        n_classes=n_classes,
+        classes=classes,
+        conflicts=conflicts,
+    )
+    if at_least is not None and at_most is not None:
+        raise ArgumentError("--at-least or --at-most must be given, not both; got both.")
+    results: list[Check | Ranges] = []
+    wanted = [system] if system is not None else None if wide is not None else named
+    parts = [read_counts(path) for path in counts or ()]
+    with working("checking"):
+        if sources.given or not parts:
+            evidence = sources.load()
+            results += question_checks(evidence, protocol=sources.protocol(protocol), by=by, seed=seed)
+            if evidence.answers is not None:
+                parts.append(count_accuracy(evidence, systems=None if parts else wanted))
+        if parts:
+            total = parts[0]
+            for other in parts[1:]:
+                total = total + other
+            results += label_checks(total, wanted or list(total.systems), at_least=at_least, at_most=at_most, confidence=confidence)
+    if not results:
+        raise ArgumentError("judgements must allow at least one check; got none that applies. Pass --answers too, or --protocol question.")
+    output.emit(results, seed=seed)
+    if any(isinstance(r, Check) and not r.passed for r in results):
+        raise typer.Exit(1)
+
+
+def question_checks(evidence: Evidence, *, protocol: Protocol | None, by: By, seed: int) -> list[Check]:
+    """Routing and yes-rate, where classes were asked about at random."""
+    if evidence.judgements is None:
+        return []
+    counts = count_judgements(evidence, by_rater=by == "rater", by_time=by == "time")
+    if not is_question(counts, protocol):
+        return []
+    checks = [seeded(check_routing(counts, by=by, seed=seed), seed)]
+    return checks if protocol == "sets" else [*checks, check_yes_rate(counts)]
+
+
+def label_checks(
+    counts: AccuracyCounts, systems: list[str], *, at_least: float | None, at_most: float | None, confidence: float
+) -> list[Check | Ranges]:
+    """Overlap of label kinds over all systems; sensitivity and the range of unsure verdicts system by system."""
+    of = {name: counts.of(name) for name in systems}
+    chosen = of[systems[0]]
+    for name in systems[1:]:
+        chosen = chosen + of[name]
+    results: list[Check | Ranges] = [check_overlap(chosen)]
+    if at_least is not None or at_most is not None:
+        results += [check_sensitivity(c, at_least=at_least, at_most=at_most, confidence=confidence) for c in of.values()]
+    for name, own in of.items():
+        recorded = any(t.design == "recorded" for t in own.tallies)
+        if own.total(verdict="unsure") and not recorded:
+            ranges = range_unsure(own, confidence=confidence)
+            renamed = tuple(dataclasses.replace(r, name=f"accuracy of {name!r}, {r.name}") for r in ranges.ranges)
+            results.append(dataclasses.replace(ranges, ranges=renamed))
+    return results

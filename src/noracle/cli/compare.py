@@ -1,0 +1,65 @@
+"""``noracle compare``: which system is better?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from noracle.accuracy import compare_systems
+from noracle.cli import _options as opt
+from noracle.cli._options import Sources, routing_checks
+from noracle.cli._output import Output, working
+
+EXAMPLE = """Example:
+
+noracle compare --answers answers.csv --judgements judgements.csv --n-classes 10 --systems agent-7,agent-8"""
+
+
+def command(
+    answers: opt.AnswersFile = None,
+    judgements: opt.JudgementsFile = None,
+    items: opt.ItemsFile = None,
+    wide: opt.WideFile = None,
+    systems: opt.SystemNames = None,
+    item: opt.ItemColumn = None,
+    label: opt.LabelColumn = None,
+    ruled_out: opt.RuledOutColumn = None,
+    n_classes: opt.NClasses = None,
+    classes: opt.Classes = None,
+    conflicts: opt.ConflictChoice = "error",
+    protocol: opt.ProtocolChoice = None,
+    interval: Annotated[
+        Literal["betting", "wald"], typer.Option("--interval", help="betting is finite-sample, wald asymptotic.")
+    ] = "betting",
+    confidence: opt.Confidence = 0.95,
+    check: opt.CheckRouting = True,
+    strict: opt.Strict = False,
+    seed: opt.Seed = 0,
+    as_json: opt.AsJson = False,
+    html: opt.Html = None,
+) -> None:
+    """Compare systems on the same labels; all differences hold together at --confidence.
+
+    Systems that cannot be separated share places: that is an answer too, and the exit code stays 0.
+    """
+    output = Output(title="Which system is better?", as_json=as_json, html=html)
+    named = opt.names(systems)
+    sources = Sources(
+        answers=answers,
+        judgements=judgements,
+        items=items,
+        wide=wide,
+        systems=named,
+        item=item,
+        label=label,
+        ruled_out=ruled_out,
+        n_classes=n_classes,
+        classes=classes,
+        conflicts=conflicts,
+    )
+    with working("comparing"):
+        evidence = sources.load()
+        checks = routing_checks(evidence, protocol=sources.protocol(protocol), seed=seed) if check else []
+        result = compare_systems(evidence, systems=named, interval=interval, confidence=confidence, checks=checks, strict=strict)
+    output.emit([result], single=True, seed=seed if checks else None, more=checks)

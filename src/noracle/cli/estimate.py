@@ -1,0 +1,127 @@
+"""``noracle estimate``: how accurate is each system?"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Literal
+
+import typer
+
+from noracle.accuracy.estimate import Interval, Method, estimate_accuracy
+from noracle.cli import _options as opt
+from noracle.cli._files import read_counts, read_matrix, write_json
+from noracle.cli._options import Sources, log, routing_checks
+from noracle.cli._output import Output, check_target, working
+from noracle.counts import AccuracyCounts, count_accuracy
+from noracle.errors import ArgumentError
+from noracle.results import Check, Side
+
+EXAMPLE = """Example:
+
+noracle estimate --answers answers.csv --judgements judgements.csv --n-classes 10 --html report.html
+
+noracle estimate --counts monday.json --counts tuesday.json --system agent-7 --json"""
+
+
+def command(
+    answers: opt.AnswersFile = None,
+    judgements: opt.JudgementsFile = None,
+    items: opt.ItemsFile = None,
+    wide: opt.WideFile = None,
+    systems: opt.SystemNames = None,
+    item: opt.ItemColumn = None,
+    label: opt.LabelColumn = None,
+    ruled_out: opt.RuledOutColumn = None,
+    counts: opt.StoredCounts = None,
+    save_counts: Annotated[str | None, typer.Option("--save-counts", metavar="FILE", help="Write the counts, to be added later.")] = None,
+    system: Annotated[str | None, typer.Option("--system", metavar="S", help="One system only; default all.")] = None,
+    n_classes: opt.NClasses = None,
+    classes: opt.Classes = None,
+    conflicts: opt.ConflictChoice = "error",
+    protocol: opt.ProtocolChoice = None,
+    method: Annotated[Method | None, typer.Option("--method", help="Default ml; scores where labels were not uniform.")] = None,
+    interval: Annotated[Interval | None, typer.Option("--interval", help="Default exact; betting with scores.")] = None,
+    confidence: opt.Confidence = 0.95,
+    side: Annotated[Side, typer.Option("--side", help="Interval on both sides, or a lower or upper limit only.")] = "two-sided",
+    population: Annotated[
+        Literal["answers", "beyond"], typer.Option("--population", help="Accuracy on these items, or on more of their kind.")
+    ] = "answers",
+    weight: Annotated[float, typer.Option("--weight", metavar="W", help="For method weighted: the ordinary share.")] = 0.5,
+    transition: Annotated[
+        str | None, typer.Option("--transition", metavar="FILE", help="Matrix P(ruled out | true class), CSV or JSON; rows true.")
+    ] = None,
+    false_no: Annotated[float, typer.Option("--false-no", metavar="P", help="Known rate of no to a right answer.")] = 0.0,
+    false_yes: Annotated[float, typer.Option("--false-yes", metavar="P", help="Known rate of yes to a wrong answer.")] = 0.0,
+    check: opt.CheckRouting = True,
+    strict: opt.Strict = False,
+    seed: opt.Seed = 0,
+    as_json: opt.AsJson = False,
+    html: opt.Html = None,
+) -> None:
+    """Estimate the accuracy of each system, with an interval and what it rests on.
+
+    An item without an answer counts as wrong. Without --system all systems are estimated, each at --confidence.
+    """
+    output = Output(title="Accuracy without an answer key", as_json=as_json, html=html)
+    check_target("save-counts", save_counts)
+    named = opt.names(systems)
+    sources = Sources(
+        answers=answers,
+        judgements=judgements,
+        items=items,
+        wide=wide,
+        systems=named,
+        item=item,
+        label=label,
+        ruled_out=ruled_out,
+        n_classes=n_classes,
+        classes=classes,
+        conflicts=conflicts,
+    )
+    matrix = read_matrix(transition)
+    # A wide table needs its columns named; else --systems chooses among the systems. Stored counts hold all systems.
+    wanted = [system] if system is not None else None if wide is not None else named
+    checks: list[Check] = []
+    parts = [read_counts(path) for path in counts or ()]
+    order: list[int | str] | None = None
+    if sources.given or not parts:
+        with working("counting"):
+            evidence = sources.load()
+            order = None if evidence.classes is None else list(evidence.classes)
+            started = time.perf_counter()
+            parts.append(count_accuracy(evidence, systems=None if save_counts or parts else wanted, by_class=matrix is not None))
+            log.info("answers and labels counted in %.2f s", time.perf_counter() - started)
+            if check and matrix is None:
+                checks = routing_checks(evidence, protocol=sources.protocol(protocol), seed=seed)
+    total = _added(parts)
+    if save_counts is not None:
+        write_json(save_counts, total.to_dict())
+    with working("estimating"):
+        results = [
+            estimate_accuracy(
+                total.of(name),
+                method=method,
+                interval=interval,
+                confidence=confidence,
+                side=side,
+                population=population,
+                weight=weight,
+                transition=matrix,
+                classes=order,
+                false_no=false_no,
+                false_yes=false_yes,
+                checks=checks,
+                strict=strict,
+            )
+            for name in wanted or total.systems
+        ]
+    output.emit(results, single=system is not None, seed=seed if checks else None, more=checks)
+
+
+def _added(parts: list[AccuracyCounts]) -> AccuracyCounts:
+    total = parts[0]
+    for other in parts[1:]:
+        total = total + other
+    if not total.systems:
+        raise ArgumentError("evidence must hold at least one system; got none.")
+    return total

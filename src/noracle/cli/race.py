@@ -1,0 +1,69 @@
+"""``noracle race``: stop testing the losers early."""
+
+from __future__ import annotations
+
+import typer
+
+from noracle.accuracy import race_systems
+from noracle.cli import _options as opt
+from noracle.cli._options import Sources, log, routing_checks
+from noracle.cli._output import Output, working
+
+EXAMPLE = """Example:
+
+noracle race --answers answers.csv --judgements judgements.csv --n-classes 10
+
+Exit code 3 says that the labels were used up before one system was left."""
+
+_UNDECIDED = 3
+
+
+def command(
+    answers: opt.AnswersFile = None,
+    judgements: opt.JudgementsFile = None,
+    items: opt.ItemsFile = None,
+    wide: opt.WideFile = None,
+    systems: opt.SystemNames = None,
+    item: opt.ItemColumn = None,
+    label: opt.LabelColumn = None,
+    ruled_out: opt.RuledOutColumn = None,
+    n_classes: opt.NClasses = None,
+    classes: opt.Classes = None,
+    conflicts: opt.ConflictChoice = "error",
+    protocol: opt.ProtocolChoice = None,
+    confidence: opt.Confidence = 0.95,
+    check: opt.CheckRouting = True,
+    strict: opt.Strict = False,
+    seed: opt.Seed = 0,
+    as_json: opt.AsJson = False,
+    html: opt.Html = None,
+) -> None:
+    """Drop systems that are certainly not the best, label by label, valid however often one looks.
+
+    Labels are taken in the order of the column at, else of the rows.
+    """
+    output = Output(title="Race of systems", as_json=as_json, html=html)
+    named = opt.names(systems)
+    sources = Sources(
+        answers=answers,
+        judgements=judgements,
+        items=items,
+        wide=wide,
+        systems=named,
+        item=item,
+        label=label,
+        ruled_out=ruled_out,
+        n_classes=n_classes,
+        classes=classes,
+        conflicts=conflicts,
+    )
+    with working("racing"):
+        evidence = sources.load()
+        checks = routing_checks(evidence, protocol=sources.protocol(protocol), seed=seed) if check else []
+        log.info("the race begins")
+        result = race_systems(evidence, systems=named, confidence=confidence, checks=checks, strict=strict)
+    decided = len(result.leaders) == 1
+    after = [] if decided else [f"labels used up: not separable among {', '.join(result.leaders)}"]
+    output.emit([result], single=True, seed=seed if checks else None, more=checks, after=after)
+    if not decided:
+        raise typer.Exit(_UNDECIDED)

@@ -1,0 +1,334 @@
+"""Every verb: what it prints, its JSON, its files and its exit code."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import referencing
+
+import noracle as library
+from noracle.cli import app
+from noracle.schemas import load_schema, schema_names
+from tests.unit.cli.conftest import CANARY, Run
+
+VERBS = ("estimate", "compare", "race", "plan", "route", "check", "simulate", "demo")
+
+
+def assert_valid(value: dict[str, Any]) -> None:
+    """The value keeps the schema that it names, and nobody said NaN."""
+    resources = [(load_schema(n)["$id"], referencing.Resource.from_contents(load_schema(n))) for n in schema_names()]
+    registry: referencing.Registry[Any] = referencing.Registry().with_resources(resources)
+    jsonschema.Draft202012Validator(load_schema(value["schema"]), registry=registry).validate(value)
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("verb", ["", *VERBS])
+def test_help_shows_an_example(verb: str) -> None:
+    from typer.testing import CliRunner
+
+    result = CliRunner().invoke(app, [verb, "--help"] if verb else ["--help"], prog_name="noracle")
+    assert result.exit_code == 0
+    assert "Example:" in result.output
+    assert f"noracle {verb or 'estimate'}" in result.output.split("Example:")[1]
+
+
+def test_examples_of_plan_simulate_and_demo_run_as_they_are_printed(noracle: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from noracle.cli import demo, plan, simulate
+
+    monkeypatch.chdir(tmp_path)
+    for verb in (plan, simulate, demo):
+        line = next(line for line in verb.EXAMPLE.splitlines() if line.startswith("noracle"))
+        ended = noracle(*line.split()[1:])
+        assert (ended.code, ended.err) == (0, ""), line
+
+
+def test_readme_commands_run(noracle: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    readme = Path(__file__).parents[3] / "README.md"
+    lines = re.findall(r"^\$ noracle (.+)$", readme.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert len(lines) >= 3
+    for line in lines:
+        assert noracle(*line.split()).code == 0, line
+
+
+def test_version(noracle: Run) -> None:
+    assert noracle("--version").out == f"noracle {library.__version__}\n"
+
+
+def test_estimate_of_all_systems(noracle: Run, tables: list[str]) -> None:
+    ended = noracle("estimate", *tables, "--json")
+    assert (ended.code, ended.err) == (0, "")
+    assert_valid(ended.json)
+    assert ended.json["schema"] == "results/1"
+    good, poor = ended.json["results"]
+    assert (good["subject"], poor["subject"]) == ("good", "poor")
+    assert good["low"] > poor["high"]
+    assert {a["name"]: a["status"] for a in good["guarantee"]["assumptions"]}["uniform routing"] == "checked"
+    card = noracle("estimate", *tables)
+    assert "accuracy of 'good'" in card.out and "accuracy of 'poor'" in card.out and "seed 0" in card.out
+
+
+def test_estimate_of_one_system_is_what_the_library_says(noracle: Run, tables: list[str], world: Path) -> None:
+    ended = noracle("estimate", *tables, "--system", "poor", "--json", "--no-check", "--interval", "anytime", "--confidence", "0.9")
+    assert_valid(ended.json)
+    evidence = library.Evidence.from_tables(*(str(world / f"{n}.csv") for n in ("answers", "judgements", "items")))
+    expected = library.estimate_accuracy(evidence, system="poor", interval="anytime", confidence=0.9)
+    assert ended.json == expected.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("options", "field", "value"),
+    [
+        (["--side", "lower"], "high", 1.0),
+        (["--method", "ordinary"], "method", "ordinary"),
+        (["--population", "beyond"], "confidence", 0.95),
+        (["--false-no", "0.02", "--false-yes", "0.01"], "method", "ml"),
+        (["--method", "weighted", "--weight", "0.3", "--interval", "hoeffding"], "interval", "hoeffding"),
+    ],
+)
+def test_estimate_passes_its_options_on(noracle: Run, tables: list[str], options: list[str], field: str, value: object) -> None:
+    ended = noracle("estimate", *tables, "--system", "good", "--json", *options)
+    assert ended.code == 0, ended.err
+    plain = noracle("estimate", *tables, "--system", "good", "--json").json
+    assert ended.json[field] == value
+    assert (ended.json["low"], ended.json["high"]) != (plain["low"], plain["high"])
+
+
+def test_counts_of_two_halves_add_to_the_whole(noracle: Run, world: Path, tmp_path: Path) -> None:
+    answers, judgements = (read_csv(world / f"{n}.csv") for n in ("answers", "judgements"))
+    for half in (0, 1):
+        for name, rows in (("answers", answers), ("judgements", judgements)):
+            mine = [r for r in rows if int(r["item"]) % 2 == half]
+            with (tmp_path / f"{name}{half}.csv").open("w", encoding="utf-8", newline="") as file:
+                writer = csv.DictWriter(file, list(rows[0]))
+                writer.writeheader()
+                writer.writerows(mine)
+    common = ["--n-classes", "5", "--no-check", "--json"]
+    first = [f"--answers={tmp_path}/answers0.csv", f"--judgements={tmp_path}/judgements0.csv", *common]
+    second = [f"--answers={tmp_path}/answers1.csv", f"--judgements={tmp_path}/judgements1.csv", *common]
+    assert noracle("estimate", *first, "--save-counts", tmp_path / "0.json", "--system", "good").code == 0
+    assert_valid(json.loads((tmp_path / "0.json").read_text(encoding="utf-8")))
+    both = noracle("estimate", *second, "--counts", tmp_path / "0.json", "--save-counts", tmp_path / "all.json")
+    whole = noracle("estimate", f"--answers={world}/answers.csv", f"--judgements={world}/judgements.csv", *common)
+    stored = noracle("estimate", "--counts", tmp_path / "all.json", "--json")
+    assert both.json == whole.json == stored.json
+    assert len(whole.json["results"]) == 2
+
+
+def test_wide_table(noracle: Run, tmp_path: Path) -> None:
+    rows = [f"{i},{i % 3},{(i + (i % 5 == 0)) % 3},{i % 3 if i % 2 else ''},{'' if i % 2 else (i + 1) % 3}" for i in range(200)]
+    (tmp_path / "wide.csv").write_text("q,a,b,key,not\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    wide = [f"--wide={tmp_path}/wide.csv", "--systems", "a,b", "--item", "q", "--label", "key", "--ruled-out", "not", "--n-classes", "3"]
+    ended = noracle("estimate", *wide, "--json")
+    assert_valid(ended.json)
+    a, b = ended.json["results"]
+    assert (a["value"], a["counts"]["ordinary"], a["counts"]["complementary"]) == (1.0, 100, 100)
+    assert b["value"] < 0.95
+    assert noracle("compare", *wide, "--json").json["systems"] == ["a", "b"]
+
+
+def test_transition_matrix(noracle: Run, tmp_path: Path) -> None:
+    matrix = [[0.0, 0.7, 0.3], [0.2, 0.0, 0.8], [0.5, 0.5, 0.0]]
+    (tmp_path / "t.csv").write_text("\n".join(",".join(map(str, row)) for row in matrix), encoding="utf-8")
+    (tmp_path / "t.json").write_text(json.dumps(matrix), encoding="utf-8")
+    world = ["--n-items", 3000, "--n-classes", 3, "--system", "a=0.7", "--n-complementary", 3000]
+    assert noracle("simulate", *world, "--transition", tmp_path / "t.csv", "--seed", 1, "--out", tmp_path / "w").code == 0
+    tables = [f"--{n}={tmp_path}/w/{n}.csv" for n in ("answers", "judgements", "items")]
+    ended = noracle("estimate", *tables, "--transition", tmp_path / "t.json", "--system", "a", "--json")
+    assert ended.json["method"] == "scores"
+    assert ended.json["low"] < 0.7 < ended.json["high"]
+    assert ended.json["low"] > 0.6
+    named = noracle("estimate", *tables, "--transition", tmp_path / "t.csv", "--system", "a", "--json")
+    assert named.json == ended.json
+
+
+def test_failed_routing_makes_it_heuristic_and_strict_refuses(noracle: Run, tmp_path: Path) -> None:
+    answers = "item,system,answer\n" + "".join(f"{i},a,{i % 4}\n" for i in range(400))
+    judgements = "item,class,verdict\n" + "".join(f"{i},0,{'yes' if i % 4 == 0 else 'no'}\n" for i in range(400))
+    (tmp_path / "a.csv").write_text(answers, encoding="utf-8")
+    (tmp_path / "j.csv").write_text(judgements, encoding="utf-8")
+    tables = [f"--answers={tmp_path}/a.csv", f"--judgements={tmp_path}/j.csv", "--n-classes", 4, "--system", "a"]
+    ended = noracle("estimate", *tables, "--json")
+    assert (ended.code, ended.json["guarantee"]["kind"]) == (0, "heuristic")
+    assert ended.err.count("\n") == 1 and "--protocol sets" in ended.err
+    assert noracle("-q", "estimate", *tables, "--json").err == ""
+    refused = noracle("estimate", *tables, "--strict")
+    assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
+    trusted = noracle("estimate", *tables, "--protocol", "sets", "--json")
+    assert (trusted.err, trusted.json["guarantee"]["kind"]) == ("", "finite-sample")
+    check = noracle("check", *tables, "--json")
+    assert check.code == 1
+    assert_valid(check.json)
+
+
+def test_compare(noracle: Run, tables: list[str]) -> None:
+    ended = noracle("compare", *tables, "--json")
+    assert (ended.code, ended.err) == (0, "")
+    assert_valid(ended.json)
+    assert ended.json["leaders"] == ["good"]
+
+
+def test_compare_of_systems_that_cannot_be_separated_is_fine(noracle: Run, tmp_path: Path) -> None:
+    noracle("simulate", "--n-items", 300, "--system", "a=0.7", "--system", "b=0.7", "--out", tmp_path)
+    tables = [f"--{n}={tmp_path}/{n}.csv" for n in ("answers", "judgements", "items")]
+    assert noracle("compare", *tables).code == 0
+    race = noracle("race", *tables)
+    assert race.code == 3
+    assert "labels used up: not separable among" in race.out
+    assert_valid(noracle("race", *tables, "--json").json)
+
+
+def test_race_with_a_winner(noracle: Run, tables: list[str]) -> None:
+    ended = noracle("race", *tables, "--systems", "good,poor", "--json")
+    assert (ended.code, ended.err) == (0, "")
+    assert_valid(ended.json)
+    assert ended.json["leaders"] == ["good"]
+    assert 0 < ended.json["dropped"]["poor"] < 1500
+
+
+def test_plan(noracle: Run) -> None:
+    goal = ["--n-classes", 10, "--accuracy", 0.8, "--half-width", 0.03]
+    ended = noracle("plan", *goal, "--cost", "ordinary=1", "--cost", "complementary=0.2", "--cap", "ordinary=300", "--json", "--seed", 5)
+    assert (ended.code, ended.err) == (0, "")
+    assert_valid(ended.json)
+    assert ended.json["inputs"]["seed"] == 5
+    assert ended.json["buy"].get("ordinary", 0) <= 300
+    verified = noracle("plan", *goal, "--kind", "ordinary", "--verify")
+    assert verified.code == 0
+    assert "verified: yes" in verified.out
+    assert noracle("plan", "--n-classes", 10, "--accuracy", 0.78, "--match", 300, "--json").json["buy"] == {"complementary": 3377}
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_route_writes_questions_that_estimate_takes(noracle: Run, world: Path, tmp_path: Path, ending: str) -> None:
+    out = tmp_path / f"questions.{ending}"
+    options = ["--answers", world / "answers.csv", "--items", world / "items.csv", "--design", "targeted", "--epsilon", 0.1, "--n", 400]
+    ended = noracle("route", *options, "--seed", 7, "--out", out, "--json")
+    assert (ended.code, ended.err) == (0, "")
+    assert_valid(ended.json)
+    assert ended.json == noracle("route", *options, "--seed", 7, "--json").json
+    key = {int(r["item"]): int(r["class"]) for r in read_csv(world / "key.csv")}
+    rows = ended.json["rows"]
+    lines = ["item,class,propensity,verdict", *(f"{i},{k},{p},{'yes' if key[i] == k else 'no'}" for i, k, p in rows)]
+    (tmp_path / "j.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    import duckdb
+
+    written = duckdb.sql(f"SELECT item, class, propensity FROM '{out}'").fetchall()
+    assert written == [(i, k, pytest.approx(p)) for i, k, p in rows]
+    tables = ["--answers", world / "answers.csv", "--judgements", tmp_path / "j.csv", "--items", world / "items.csv"]
+    estimate = noracle("estimate", *tables, "--system", "good", "--json").json
+    assert estimate["method"] == "scores"
+    assert estimate["low"] < 0.87 < estimate["high"]
+
+
+def test_route_draws_and_prints_a_seed(noracle: Run, world: Path) -> None:
+    options = ["--answers", world / "answers.csv", "--n-classes", 5, "--n", 3]
+    printed = re.search(r"^seed (\d+)$", noracle("route", *options).out, flags=re.MULTILINE)
+    assert printed is not None
+    assert noracle("route", *options, "--seed", printed[1], "--json").json["seed"] == int(printed[1])
+
+
+def test_check_passes_on_a_fair_world(noracle: Run, tables: list[str]) -> None:
+    ended = noracle("check", *tables, "--json", "--seed", 4)
+    assert (ended.code, ended.err) == (0, "")
+    assert_valid(ended.json)
+    kinds = [r.get("name", r["schema"]) for r in ended.json["results"]]
+    assert kinds == ["routing", "yes rate", "overlap", "ranges/1", "ranges/1"]
+    assert ended.json["results"][0]["diagnostics"]["seed"] == 4
+    assert {r["name"] for r in ended.json["results"][3]["ranges"]} == {"accuracy of 'good', value", "accuracy of 'good', interval"}
+
+
+def test_check_sensitivity(noracle: Run, tables: list[str]) -> None:
+    ended = noracle("check", *tables, "--system", "good", "--at-least", 0.7, "--json")
+    assert ended.code == 0
+    assert "sensitivity" in [r.get("name") for r in ended.json["results"]]
+    assert noracle("check", *tables, "--system", "poor", "--at-least", 0.9).code == 1
+
+
+def test_check_of_separate_sets_leaves_the_yes_rate_out(noracle: Run, tmp_path: Path) -> None:
+    noracle("simulate", "--n-items", 900, "--n-ordinary", 300, "--n-complementary", 600, "--out", tmp_path)
+    tables = [f"--{n}={tmp_path}/{n}.csv" for n in ("answers", "judgements", "items")]
+    assert noracle("check", *tables, "--protocol", "question").code == 1
+    sets = noracle("check", *tables, "--protocol", "sets", "--json")
+    assert sets.code == 0
+    assert [r["name"] for r in sets.json["results"]] == ["overlap"]
+    nothing = noracle("check", f"--judgements={tmp_path}/judgements.csv", "--n-classes", 10, "--protocol", "sets")
+    assert (nothing.code, nothing.err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_simulate_writes_all_tables_and_repeats_itself(noracle: Run, tmp_path: Path, ending: str) -> None:
+    options = [
+        "--n-items",
+        200,
+        "--n-classes",
+        "3,5",
+        "--system",
+        "a=0.8",
+        "--no-answer",
+        0.1,
+        "--unsure",
+        0.1,
+        "--seed",
+        9,
+        "--format",
+        ending,
+    ]
+    ended = noracle("simulate", *options, "--out", tmp_path / "w", "--json")
+    assert (ended.code, ended.err) == (0, "")
+    assert_valid(ended.json)
+    assert ended.json["diagnostics"]["seed"] == 9
+    again = noracle("simulate", *options, "--out", tmp_path / "v", "--json")
+    for name in ("answers", "judgements", "items", "key"):
+        first, second = (tmp_path / d / f"{name}.{ending}" for d in "wv")
+        assert first.read_bytes() == second.read_bytes()
+    assert again.json["ranges"] == ended.json["ranges"]
+    assert sorted(p.name for p in (tmp_path / "w").iterdir()) == sorted(f"{n}.{ending}" for n in ("answers", "judgements", "items", "key"))
+    tables = [f"--{n}={tmp_path}/w/{n}.{ending}" for n in ("answers", "judgements", "items")]
+    assert noracle("estimate", *tables, "--json").code == 0
+
+
+def test_demo(noracle: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = noracle("demo", "--n-items", 800)
+    assert (ended.code, ended.err) == (0, "")
+    folder = tmp_path / "noracle-demo"
+    assert {p.name for p in folder.iterdir()} == {"answers.csv", "judgements.csv", "items.csv", "key.csv", "report.html"}
+    assert ended.out.splitlines()[-1] == f"report {Path('noracle-demo') / 'report.html'}"
+    for word in ("accuracy of 'agent-1'", "comparison of 3 systems", "check of routing", "plan for half-width"):
+        assert word in ended.out
+        assert word.replace("'", "&#39;") in (folder / "report.html").read_text(encoding="utf-8")
+    as_json = noracle("demo", "--n-items", 800, "--json")
+    assert_valid(as_json.json)
+
+
+@pytest.mark.parametrize("verb", ["estimate", "compare", "race", "check", "route"])
+def test_html_and_no_text_of_items_anywhere(noracle: Run, tables: list[str], tmp_path: Path, verb: str) -> None:
+    options = [t for t in tables if not (verb == "route" and t.startswith("--judgements"))]
+    page = tmp_path / "page.html"
+    for more in ([], ["--json"], ["-vv"]):
+        ended = noracle(verb, *options, "--html", page, *more)
+        assert ended.code == 0, ended.err
+        assert CANARY not in ended.out + ended.err
+    text = page.read_text(encoding="utf-8")
+    assert CANARY not in text
+    assert f"noracle {verb}" in text
+    assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_html_of_verbs_without_evidence(noracle: Run, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert noracle("plan", "--n-classes", 4, "--accuracy", 0.8, "--budget", 200, "--html", page).code == 0
+    assert "<svg" in page.read_text(encoding="utf-8")
+    assert noracle("simulate", "--n-items", 50, "--out", tmp_path / "w", "--html", page).code == 0
+    assert "<svg" in page.read_text(encoding="utf-8")
