@@ -35,3 +35,11 @@ def peak_gib() -> float:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (2**30 if sys.platform == "darwin" else 2**20), 2)
+
+
+def cpu_seconds() -> float:
+    """The processor time of this process, which other work on the machine does not stretch."""
+    import resource
+
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime

@@ -104,9 +104,10 @@ def width_complementary(worlds: int) -> dict[str, Any]:
     means = np.mean([widths(int(s)) for s in rng.binomial(n, Q, size=worlds)], axis=0)
     ratio, mean_ratio = exact / bound, float(means[0] / means[1])
     return {
-        "n_classes": K, "accuracy": A, "n_complementary": n, "exact": round(exact, 4), "theorem2": round(bound, 4), "theorem2_inside": round(cut, 4),
-        "ratio": round(ratio, 4), "worlds": worlds, "mean_exact": round(float(means[0]), 4), "mean_theorem2": round(float(means[1]), 4),
-        "mean_ratio": round(mean_ratio, 4), "target_ratio": 0.30, "met": ratio <= 0.30 and mean_ratio <= 0.30,
+        "n_classes": K, "accuracy": A, "n_complementary": n, "exact": round(exact, 4), "theorem2": round(bound, 4),
+        "theorem2_inside": round(cut, 4), "ratio": round(ratio, 4), "worlds": worlds, "mean_exact": round(float(means[0]), 4),
+        "mean_theorem2": round(float(means[1]), 4), "mean_ratio": round(mean_ratio, 4), "target_ratio": 0.30,
+        "met": ratio <= 0.30 and mean_ratio <= 0.30,
     }  # fmt: skip
 
 
@@ -140,7 +141,11 @@ def main() -> int:
     benches: list[tuple[str, str, Callable[[], dict[str, Any]]]] = [
         ("exact-time", "exact limits for 10,000 labels take less than 2 s", lambda: exact_time(options.repeat)),
         ("stream-time", "an anytime update with its interval takes at most 1 ms a label", lambda: stream_time(options.repeat)),
-        ("width-complementary", "exact is at most 0.30 times as wide as the corrected Theorem 2", lambda: width_complementary(options.worlds)),
+        (
+            "width-complementary",
+            "exact is at most 0.30 times as wide as the corrected Theorem 2",
+            lambda: width_complementary(options.worlds),
+        ),
         ("width-mixed", "exact is at most 1.10 times as wide as Wald", lambda: width_mixed(options.worlds)),
     ]
     fine = True

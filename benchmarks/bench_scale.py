@@ -22,7 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from _common import emit, in_child, peak_gib
+from _common import cpu_seconds, emit, in_child, peak_gib
 
 N_CLASSES = 10
 Met = Counter[tuple[Any, ...]]
@@ -35,7 +35,9 @@ def generate(folder: Path, rows: int) -> None:
     if (folder / "done").exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    with duckdb.connect(config={"memory_limit": "3GB", "temp_directory": str(folder / "spill"), "preserve_insertion_order": "false"}) as con:
+    with duckdb.connect(
+        config={"memory_limit": "3GB", "temp_directory": str(folder / "spill"), "preserve_insertion_order": "false"}
+    ) as con:
         con.sql(
             f"SELECT (i * 7919 + 13) % {rows} AS item, 'agent' AS system, "
             f"CASE WHEN hash(i) % 50 = 0 THEN NULL ELSE (hash(i * 3 + 1) % {N_CLASSES})::INT END AS answer FROM range({rows}) t(i)"
@@ -125,7 +127,9 @@ def child(way: str, folder: Path) -> None:
     start = time.perf_counter()
     met = WAYS[way](folder)
     seconds = time.perf_counter() - start
-    print(json.dumps({"seconds": seconds, "gib": peak_gib(), "met": sorted((str(k), n) for k, n in met.items() if n)}))
+    print(
+        json.dumps({"seconds": seconds, "cpu": cpu_seconds(), "gib": peak_gib(), "met": sorted((str(k), n) for k, n in met.items() if n)})
+    )
 
 
 def timed(ways: list[str], folder: Path, repeat: int) -> dict[str, dict[str, Any]]:
@@ -134,7 +138,14 @@ def timed(ways: list[str], folder: Path, repeat: int) -> dict[str, dict[str, Any
     for _ in range(repeat):
         for way in ways:
             runs[way].append(in_child(__file__, "--child", way, "--dir", str(folder)))
-    return {way: {**min(rs, key=lambda r: r["seconds"]), "gib": max(r["gib"] for r in rs)} for way, rs in runs.items()}
+    return {
+        way: {
+            **min(rs, key=lambda r: r["seconds"]),
+            "cpu": round(min(r["cpu"] for r in rs), 2),
+            "gib": max(r["gib"] for r in rs),
+        }
+        for way, rs in runs.items()
+    }
 
 
 def main() -> None:
@@ -156,7 +167,7 @@ def main() -> None:
         found = timed(["peer", "ours", *(["pandas"] if options.pandas else [])], folder / str(options.rows), options.repeat)
         figures: dict[str, Any] = {"rows": options.rows, "repeat": options.repeat}
         for way, result in found.items():
-            figures[f"{way}_s"], figures[f"{way}_gib"] = round(result["seconds"], 2), result["gib"]
+            figures[f"{way}_s"], figures[f"{way}_cpu_s"], figures[f"{way}_gib"] = round(result["seconds"], 2), result["cpu"], result["gib"]
         figures["ratio"] = round(found["ours"]["seconds"] / found["peer"]["seconds"], 3)
         figures["same_counts"] = all(result["met"] == found["peer"]["met"] for result in found.values())
         if options.spark_rows:

@@ -1,7 +1,8 @@
 """Write RESULTS.md from results.jsonl: for every claim the latest figures and the command that gives them.
 
-    python benchmarks/make_results.py          # write
-    python benchmarks/make_results.py --check  # 1 if RESULTS.md is not what results.jsonl says
+    python benchmarks/make_results.py
+
+With ``--check`` nothing is written, and the exit code is 1 if the page is not what the lines say.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     python examples/quickstart.py
 
-3,000 questions have 10 possible classes. For each, one expert was asked about one class, drawn at random: "is it this one?". Nine of ten say no.
+3,000 questions have 10 possible classes. For each, one expert was asked about one class, drawn at random: "is it this one?".
+Nine of ten say no.
 """
 
 from __future__ import annotations

@@ -94,7 +94,8 @@ def _stand_in(n_items: int = 12_000) -> Answers:
         answer = np.where(right, key, (key + 1 + rng.integers(n_classes - 1)) % n_classes)
         given.append(np.where(rng.random(n_items) < share, answer, -1))
     return Answers(
-        systems=tuple(_STAND_INS), n_classes=n_classes, key=key, given=np.array(given), source="simulated stand-in (NORACLE_DATA has no MMLU-Pro file)"
+        systems=tuple(_STAND_INS), n_classes=n_classes, key=key, given=np.array(given),
+        source="simulated stand-in (NORACLE_DATA has no MMLU-Pro file)",
     )  # fmt: skip
 
 
@@ -118,7 +119,8 @@ def medical_abstracts() -> Answers:
     folds = StratifiedKFold(n_splits=5, shuffle=True, random_state=0)
     given = cross_val_predict(system, [text for _, text in rows], key, cv=folds)
     return Answers(
-        systems=("TF-IDF + naive Bayes",), n_classes=np.full(len(key), 5), key=key, given=given[None, :], source="Medical Abstracts, 5-fold cross-validation"
+        systems=("TF-IDF + naive Bayes",), n_classes=np.full(len(key), 5), key=key, given=given[None, :],
+        source="Medical Abstracts, 5-fold cross-validation",
     )  # fmt: skip
 
 

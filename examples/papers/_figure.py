@@ -45,9 +45,9 @@ def figure_points(repetitions: int, seed: int, ratios: tuple[int, ...] = (1, 2, 
 
 def draw_figure(points: list[Point], path: Path) -> None:
     """Two panels, as in the paper; the numbers are also in the table beside it."""
-    import matplotlib
+    import matplotlib as mpl
 
-    matplotlib.use("Agg")
+    mpl.use("Agg")
     import matplotlib.pyplot as plt
 
     n_c = [p.n_complementary for p in points]

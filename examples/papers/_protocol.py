@@ -7,6 +7,8 @@
     Comp-Var      as many such items as give the variance of n_o ordinary labels (equation 5)
     IVW-0.5, IVW, ML   the labels of Ord and of Comp-Indep, on different items
     Comp-Printed  Comp-Indep as printed: an item without an answer counts as one whose answer was not ruled out
+
+Labels are drawn, counted, and handed to ``noracle.estimate_accuracy``.
 """
 
 from __future__ import annotations
@@ -133,7 +135,7 @@ def draw_labels(rng: np.random.Generator, population: Population, n_ordinary: in
     """Label a random part of the items, without replacement, and count what each estimator may see."""
     k, key, given = population
     n_items = len(key)
-    place = {"n_classes": k, "n_items": n_items, "n_without_answer": int((given < 0).sum())}
+    blank = Labels(k, n_items=n_items, n_without_answer=int((given < 0).sum()))
     order = rng.permutation(n_items)
     ruled_out = (key + 1 + rng.integers(k - 1, size=n_items)) % k
     n_var = min(n_items, variance_match(k, population.among_answered, n_ordinary))
@@ -147,15 +149,15 @@ def draw_labels(rng: np.random.Generator, population: Population, n_ordinary: in
         return len(answered), int((given[answered] != ruled_out[answered]).sum())
 
     first, rest = order[:n_ordinary], order[n_ordinary : k * n_ordinary]
-    mixed = Labels(ordinary=ordinary(first), complementary=complementary(rest), **place)
+    mixed = blank._replace(ordinary=ordinary(first), complementary=complementary(rest))
     n_rest = len(rest)
     return {
-        "Ord": Labels(ordinary=ordinary(first), **place),
-        "Comp-n_o": Labels(complementary=complementary(rest[:n_ordinary]), **place),
+        "Ord": blank._replace(ordinary=ordinary(first)),
+        "Comp-n_o": blank._replace(complementary=complementary(rest[:n_ordinary])),
         # All K−1 wrong classes are ruled out, so the answer escapes exactly when it is right.
-        "Comp-(K−1)": Labels(complementary=ordinary(first), n_ruled_out=k - 1, **place),
-        "Comp-Indep": Labels(complementary=complementary(rest), **place),
-        "Comp-Var": Labels(complementary=complementary(order[:n_var]), **place),
+        "Comp-(K−1)": blank._replace(complementary=ordinary(first), n_ruled_out=k - 1),
+        "Comp-Indep": blank._replace(complementary=complementary(rest)),
+        "Comp-Var": blank._replace(complementary=complementary(order[:n_var])),
         "IVW-0.5": mixed,
         "IVW": mixed,
         "ML": mixed,
@@ -195,11 +197,9 @@ def repeat(draw: Callable[[], Mapping[str, Labels]], truth: float, repetitions: 
         for row, labels in _rows(draw, repetitions):
             runs.setdefault(row, []).append(run(labels, _METHODS.get(row, "complementary"), exact_too=exact_too))
     return {
-        row: Summary(
-            truth, np.array([r.value for r in rs]), np.array([r.se for r in rs]), np.array([r.wald for r in rs]), np.array([r.exact for r in rs])
-        )
-        for row, rs in runs.items()
-    }  # fmt: skip
+        row: Summary(truth, *(np.array([getattr(r, field) for r in found]) for field in ("value", "se", "wald", "exact")))
+        for row, found in runs.items()
+    }
 
 
 def _rows(draw: Callable[[], Mapping[str, Labels]], repetitions: int) -> Iterator[tuple[str, Labels]]:

@@ -1,7 +1,7 @@
 """Figures printed in the paper, in per cent.
 
-Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision": Tables 1, 2 and 3 and appendix I. A cell of Tables 1
-and 2 is (mean of three seeds, standard deviation across seeds, mean of the standard deviations within runs).
+Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision": Tables 1, 2 and 3 and appendix I. A cell of
+Tables 1 and 2 is (mean of three seeds, standard deviation across seeds, mean of the standard deviations within runs).
 """
 
 from __future__ import annotations

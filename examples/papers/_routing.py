@@ -1,20 +1,22 @@
 """Three ways to spend a label on a system, measured: complementary only, one uniform question an item, and targeted questions.
 
-Items are drawn with replacement, so that no design profits from a finite set of items, and every label counts, also one that falls on an item
-without an answer. ``labels`` below is the number of labels a repetition buys; the variance of the estimate times ``labels`` is the
+Items are drawn with replacement, so that no design profits from a finite set of items, and every label counts, also one that falls on an
+item without an answer. ``labels`` below is the number of labels a repetition buys; the variance of the estimate times ``labels`` is the
 variance per label, and the ratio of two of them is the ratio of labels needed for the same standard error.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from _data import Answers
 
 from noracle import AccuracyCounts, estimate_accuracy
 from noracle.counts import Cell, Tally
+
+if TYPE_CHECKING:
+    from _data import Answers
 
 Array = np.ndarray[Any, Any]
 EPSILON = 0.05
@@ -49,7 +51,9 @@ def expected_gains(n_classes: int, among_answered: float, epsilon: float = EPSIL
     return (a + k - 2) * (1 - a) / targeted, 1 / (information * targeted)
 
 
-def targeted_counts(n_classes: int, n_items: int, n_without: int, chance: float, tally: tuple[int, int, int], system: str = "system") -> AccuracyCounts:
+def targeted_counts(
+    n_classes: int, n_items: int, n_without: int, chance: float, tally: tuple[int, int, int], system: str = "system"
+) -> AccuracyCounts:
     """Counts of targeted questions about one system: said yes to its answer, said no to its answer, asked about another class."""
     yes, no, other = tally
     place = Cell(system, n_classes)

@@ -2,8 +2,8 @@
 
     python examples/papers/partitioned.py --out partitioned-out
 
-Every estimate comes from ``noracle.estimate_accuracy`` on counts. The paper asked gpt-5-nano, whose answers are not public; so Tables 1 and 3
-are made twice: from real answers of other language models (NORACLE_DATA, else a simulated stand-in), and from counts drawn at the
+Every estimate comes from ``noracle.estimate_accuracy`` on counts. The paper asked gpt-5-nano, whose answers are not public; so Tables 1
+and 3 are made twice: from real answers of other language models (NORACLE_DATA, else a simulated stand-in), and from counts drawn at the
 paper's own reference accuracies, which must give the paper's standard errors.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from _data import Answers, imbalanced, medical_abstracts, mmlu_pro, ten_options
@@ -77,21 +78,23 @@ def coverage_table(columns: Columns, rows: Sequence[str]) -> str:
         cells = [row]
         for c in columns.values():
             s = c[row]
-            cells.append(f"{s.coverage('exact'):.3f} ({percent(s.width('exact'), 1)}) / {s.coverage('wald'):.3f} ({percent(s.width('wald'), 1)})")
+            cells.append(
+                f"{s.coverage('exact'):.3f} ({percent(s.width('exact'), 1)}) / {s.coverage('wald'):.3f} ({percent(s.width('wald'), 1)})"
+            )
         body.append(cells)
     return markdown(["coverage (width) exact / Wald", *columns], body)
 
 
-def standard_errors_table(columns: Columns) -> str:
-    """Standard error within a run: ours beside the paper's."""
+def table_1_beside(columns: Columns, what: Literal["mean", "standard error"]) -> str:
+    """Means of the estimates, or standard errors within a run: ours beside the paper's."""
     body = []
     for row, published in TABLE_1.items():
         cells = [row]
-        for (_, _, printed), c in zip(published, columns.values(), strict=True):
-            ours = 100 * c[row].se
+        for (mean, _, se), c in zip(published, columns.values(), strict=True):
+            ours, printed = (100 * c[row].mean, mean) if what == "mean" else (100 * c[row].se, se)
             cells.append(f"{ours:.2f} / {printed:.2f} ({ours - printed:+.2f})")
         body.append(cells)
-    return markdown(["standard error, ours / paper (difference)", *columns], body)
+    return markdown([f"{what}, ours / paper (difference)", *columns], body)
 
 
 def deviations_table(columns: Columns) -> str:
@@ -142,40 +145,43 @@ def main(argv: Sequence[str] | None = None) -> int:
     shares = ", ".join(f"{s} {percent(float((answers.of(s) < 0).mean()), 1)} %" for s in systems)
     page.add(
         "Table 1 on real answers, per cent",
-        f"{answers.source}: {len(answers.key):,} questions with 10 options, 300 ordinary and 2,700 complementary labels on different questions, "
-        f"{n} repetitions, seed {seed}. Without an answer: {shares}; no answer is wrong.",
+        f"{answers.source}: {len(answers.key):,} questions with 10 options, 300 ordinary and 2,700 complementary labels on different "
+        f"questions, {n} repetitions, seed {seed}. Without an answer: {shares}; no answer is wrong.",
         estimates_table(real, [*ROWS, PRINTED]),
-        "Comp-(K−1) takes all nine \"no\" labels of 300 questions: together they are the ordinary label, so clustered by question it equals Ord. "
-        "Comp-Indep spreads as many labels over 2,700 questions. Comp-Printed is the same by the printed formula, in which a question without an "
-        "answer counts as not ruled out. The paper's MMLU-Pro column (gpt-5-nano, 77.97) cannot be re-run: its answers are not public.",
+        "Comp-(K−1) takes all nine 'no' labels of 300 questions: together they are the ordinary label, so clustered by question it equals "
+        "Ord. Comp-Indep spreads as many labels over 2,700 questions. Comp-Printed is the same by the printed formula, in which a question "
+        "without an answer counts as not ruled out. The paper's MMLU-Pro column (gpt-5-nano, 77.97) cannot be re-run: its answers are not "
+        "public.",
         coverage_table(real, [*ROWS, PRINTED]),
-        "Labels are drawn without replacement from a finite set of questions, so that intervals made for new questions cover a little more often.",
-    )  # fmt: skip
+        "Labels are drawn without replacement from a finite set of questions, so that intervals made for new questions cover a little more "
+        "often.",
+    )
 
     paper = paper_columns(n, seed)
     page.add(
         "Table 1 at the paper's accuracies and sizes, per cent",
-        "Counts are drawn at the paper's reference accuracies: its standard errors must follow. Differences come from the paper's three seeds, "
-        "whose estimates are not at the reference.",
-        standard_errors_table(paper),
+        "Counts are drawn at the paper's reference accuracies: its standard errors must follow. Differences come from the paper's three "
+        "seeds, whose estimates are not at the reference.",
+        table_1_beside(paper, "mean"),
+        table_1_beside(paper, "standard error"),
         coverage_table(paper, ROWS),
     )
 
     second, source = table_2_columns(n, seed)
     page.add(
         "Table 2, per cent",
-        "EDINET (K = 16) is simulated: classes as 1, 1/2, … 1/16, true accuracy 20 (the paper's is not published), 496 and 3,269 items. Medical "
-        f"Abstract: {source}, 2,888 abstracts, 577 + 2,308 labels; the paper judged a language model, and its standard errors, half as large, point to 11,550 "
-        "abstracts. Unequal classes do not bias the estimates: labels are uniform over the wrong classes.",
+        "EDINET (K = 16) is simulated: classes as 1, 1/2, … 1/16, true accuracy 20 (the paper's is not published), 496 and 3,269 items. "
+        f"Medical Abstract: {source}, 2,888 abstracts, 577 + 2,308 labels; the paper judged a language model, and its standard errors, "
+        "half as large, point to 11,550 abstracts. Unequal classes do not bias the estimates: labels are uniform over the wrong classes.",
         table_2_beside(second),
         coverage_table(second, ("Ord", "Comp-Indep", "IVW-0.5", "IVW", "ML")),
     )
 
     page.add(
         "Table 3: deviation from the reference, in points",
-        "The paper prints |mean of three seeds − reference|. Expected is the mean of that over our repetitions; the share says how often three of "
-        "our runs are at least as far off as printed. Where it is near 0 (the mixed rows of GPQA) drawing labels does not explain the printed "
-        "deviation; answers of the model that differ from run to run would.",
+        "The paper prints |mean of three seeds − reference|. Expected is the mean of that over our repetitions; the share says how often "
+        "three of our runs are at least as far off as printed. Where it is near 0 (the mixed rows of GPQA) drawing labels does not explain "
+        "the printed deviation; answers of the model that differ from run to run would.",
         deviations_table(paper),
         own_deviations_table(real, ROWS),
     )
@@ -185,8 +191,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     body = [[f"{p.n_complementary:,}", f"{p.best_weight:.3f}", *(f"{1e4 * v:.3f}" for v in p[2:])] for p in points]
     page.add(
         "Figure 2: weight and variance (× 10⁻⁴) against the number of complementary labels",
-        f"K = {N_CLASSES}, accuracy {ACCURACY} (MedQA-USMLE), {N_ORDINARY} ordinary labels. As in the paper the best weight passes 0.5 near "
-        "n_c = 3·n_o, and equal weights lose on both sides of it.",
+        f"K = {N_CLASSES}, accuracy {ACCURACY} (MedQA-USMLE), {N_ORDINARY} ordinary labels. As in the paper the best weight passes 0.5 "
+        "near n_c = 3·n_o, and equal weights lose on both sides of it.",
         markdown(header, body),
     )
     if options.out:

@@ -281,7 +281,7 @@ def noisy_by_class(k: int, accuracies: tuple[float, ...], n: int, false_no: tupl
         rows = []
         for c in range(k):
             rows += [(yes(k, hit=True, answer=c), key[3 * c]), (no(k, hit=True, answer=c), key[3 * c + 1])]
-            # The verdict on another class does not matter to these scores; one yes keeps the protocol visible.
+            # The verdict on another class does not matter to these scores.
             rows += [(no(k, hit=False, answer=c), key[3 * c + 2])]
         return _counts(rows, {Cell("s", k): n})
 

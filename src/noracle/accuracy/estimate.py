@@ -226,7 +226,7 @@ def _shares(groups: Sequence[tuple[Stratum, ...]], below: float, above: float, *
         with_answer = sum(s.weight * s.answered for s in group)
         weights.append(size / total if total else 1.0)
         share = with_answer / size if size else 0.0
-        low = high = share
+        low, high = (share, share) if total else (0.0, 1.0)
         if beyond and size:
             n_answered, spent = sum(s.answered for s in group), 2 * len(groups)
             if sequential:

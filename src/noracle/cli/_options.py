@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from noracle.counts import JudgementCounts, count_judgements
+from noracle.cli._questions import asked_questions
+from noracle.counts import AccuracyCounts, JudgementCounts
 from noracle.errors import ArgumentError, GuaranteeWarning
 from noracle.evidence import Evidence
 from noracle.results import Check
@@ -175,15 +176,16 @@ def is_question(counts: JudgementCounts, protocol: Protocol | None) -> bool:
     return {"yes", "no"} <= {q.verdict for q in counts.questions}
 
 
-def routing_checks(evidence: Evidence, *, protocol: Protocol | None, seed: int) -> list[Check]:
-    """The routing check where it applies; a failure is also warned about, with the way out."""
+def routing_checks(evidence: Evidence, counted: AccuracyCounts | None = None, *, protocol: Protocol | None, seed: int) -> list[Check]:
+    """The routing check where it applies; a failure is also warned about, with the way out.
+
+    ``counted`` are counts of the same evidence, if there are any: they may spare a second look at every item.
+    """
     from noracle.accuracy import check_routing
 
     if evidence.judgements is None:
         return []
-    started = time.perf_counter()
-    counts = count_judgements(evidence, by_rater=False)
-    log.info("judgements counted in %.2f s", time.perf_counter() - started)
+    counts = asked_questions(evidence, counted)
     if not is_question(counts, protocol):
         return []
     check = seeded(check_routing(counts, seed=seed), seed)

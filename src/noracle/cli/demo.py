@@ -47,8 +47,8 @@ def command(
         say(f"simulated {n_items:,} items with {_CLASSES} classes, three systems and one question an item (seed {seed})\n")
     with working("estimating, comparing, checking and planning"):
         evidence = Sources(answers=files["answers"], judgements=files["judgements"], items=files["items"]).load()
-        checks = routing_checks(evidence, protocol="question", seed=seed)
         counts = count_accuracy(evidence)
+        checks = routing_checks(evidence, counts, protocol="question", seed=seed)
         results: list[Result] = [estimate_accuracy(counts.of(name), checks=checks) for name in counts.systems]
         comparison = compare_systems(evidence, checks=checks)
         best = next(r.value for r in comparison.ranks)

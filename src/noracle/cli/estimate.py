@@ -92,7 +92,7 @@ def command(
             parts.append(count_accuracy(evidence, systems=None if save_counts or parts else wanted, by_class=matrix is not None))
             log.info("answers and labels counted in %.2f s", time.perf_counter() - started)
             if check and matrix is None:
-                checks = routing_checks(evidence, protocol=sources.protocol(protocol), seed=seed)
+                checks = routing_checks(evidence, parts[-1], protocol=sources.protocol(protocol), seed=seed)
     total = _added(parts)
     if save_counts is not None:
         write_json(save_counts, total.to_dict())

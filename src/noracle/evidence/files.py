@@ -83,7 +83,7 @@ def _delimiter(files: list[str]) -> str:
 
 
 _REASONS = (
-    (r"unicode|utf-?8|byte sequence", "must be UTF-8 text", "Save it as UTF-8"),
+    (r"invalid unicode|not utf-8|byte sequence|invalid utf", "must be UTF-8 text", "Save it as UTF-8"),
     (r"magic bytes|footer|thrift|snappy|truncated|not a parquet|too small to be", "must be a complete Parquet file", "Write it again"),
     (r"json", "must hold one JSON object a line", "Repair that line"),
     (r"convert", "must keep one type a column", "Make the whole column text or the whole column whole numbers"),

@@ -95,8 +95,8 @@ def read_paper_csv(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, li
                 judgements["class"].append(places[said])
                 judgements["verdict"].append(verdict)
         about: dict[str, Any] = {"item": number, "n_classes": len(options), "text": row["Question"], "options": [o for _, o in options]}
-        for key, column in items.items():
-            column.append(about[key])
+        for key, values in items.items():
+            values.append(about[key])
     faults = [
         fault(column, "must be the letter of a filled option", "other text", where=where, total=len(where), remedy="Correct it.")
         for column, where in wrong.items()
@@ -113,7 +113,9 @@ def answers_as_classes(answers: object) -> Mapping[str, list[Any]]:
     frame = frames["answers"]
     missing = [c for c in ("item", "system", "answer") if c not in frame.columns]
     if missing:
-        raise EvidenceError(fault("answers", "must have columns item, system, answer", f"no {', '.join(missing)} in {shown(frame.columns)}"))
+        raise EvidenceError(
+            fault("answers", "must have columns item, system, answer", f"no {', '.join(missing)} in {shown(frame.columns)}")
+        )
     rows = fetch(frame.select("item", "system", "answer"))
     faults = [item for item, _, answer in rows if isinstance(answer, str) and answer.strip().upper() not in (*string.ascii_uppercase, "")]
     if faults:

@@ -21,7 +21,7 @@ from tests.unit.evidence.bad_inputs import BAD_INPUTS, SECRET, BadInput
 def assert_refused(ended: Ended, code: int = 2) -> None:
     assert ended.code == code, ended
     assert ended.out == ""
-    assert ended.err.count("\n") == 1 and ended.err.endswith("\n"), ended.err
+    assert ended.err.splitlines(keepends=True) == [ended.err], ended.err
     assert "Traceback" not in ended.err
     assert SECRET not in ended.err
     assert CANARY not in ended.err
@@ -130,7 +130,8 @@ def test_internal_error_is_70_and_debug_shows_the_traceback(noracle: Run, monkey
     line = ["plan", "--n-classes", 4, "--accuracy", 0.8, "--half-width", 0.1]
     ended = noracle(*line)
     assert_refused(ended, code=70)
-    assert ended.err.startswith("internal error: RuntimeError: a fault of ours") and "--debug" in ended.err
+    assert ended.err.startswith("internal error: RuntimeError: a fault of ours")
+    assert "--debug" in ended.err
     for debug in (["--debug", *line], [*line, "--debug"]):
         ended = noracle(*debug)
         assert ended.code == 70
@@ -205,7 +206,8 @@ def test_warnings_go_to_stderr_and_json_alone_to_stdout(shell: Run, world: Path)
     ended = shell("estimate", f"--answers={world}/answers.csv", f"--judgements={world}/judgements.csv", "--json")
     assert ended.code == 0
     assert ended.json["schema"] == "results/1"
-    assert ended.err.startswith("warning: n_classes = 5 inferred") and ended.err.count("\n") == 1
+    assert ended.err.startswith("warning: n_classes = 5 inferred")
+    assert ended.err.count("\n") == 1
     quiet = shell("estimate", f"--answers={world}/answers.csv", f"--judgements={world}/judgements.csv", "--json", "-q")
     assert (quiet.code, quiet.err, quiet.out) == (0, "", ended.out)
 

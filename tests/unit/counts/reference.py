@@ -36,7 +36,9 @@ class Item:
     def score(self, answer: Any, verdict: str) -> float:
         spoken = [j for j in self.judgements if j["verdict"] != "unsure"]
         total = sum(
-            1 / (j.get("propensity") or 1 / self.k) for j in spoken if answer is not None and j["class"] == answer and j["verdict"] == verdict
+            1 / (j.get("propensity") or 1 / self.k)
+            for j in spoken
+            if answer is not None and j["class"] == answer and j["verdict"] == verdict
         )
         return float(f"{total / len(spoken):.12g}")
 

@@ -21,7 +21,7 @@ World = dict[str, Columns]
 
 def world(seed: int, *, one_each: bool = False, n: int = 60) -> World:
     """Answers, judgements and items with everything that may occur in them, except contradictions."""
-    draw = random.Random(seed)  # noqa: S311
+    draw = random.Random(seed)
     items: Columns = {
         "item": list(range(n)),
         "n_classes": [draw.choice([3, 4, 10]) for _ in range(n)],
@@ -162,7 +162,12 @@ CONTRADICTIONS = {
 def test_contradictory_items_are_an_error_or_are_dropped_and_counted(bring: Bring, name: str) -> None:
     classes, verdicts, raters = CONTRADICTIONS[name]
     answers: Columns = {"item": [7, 8], "system": ["a", "a"], "answer": [0, 1]}
-    judgements: Columns = {"item": [7] * len(classes) + [8], "class": [*classes, 1], "verdict": [*verdicts, "yes"], "rater": [*raters, "cleo"]}
+    judgements: Columns = {
+        "item": [7] * len(classes) + [8],
+        "class": [*classes, 1],
+        "verdict": [*verdicts, "yes"],
+        "rater": [*raters, "cleo"],
+    }
     tables = bring({"answers": answers, "judgements": judgements})
     with pytest.raises(EvidenceError, match=r"judgements must not contradict each other; got .* at item 7\. .*conflicts='drop'"):
         count_accuracy(Evidence.from_tables(**tables, n_classes=3))
@@ -212,7 +217,10 @@ def test_partitions_add_up_to_the_whole() -> None:
 def test_only_the_chosen_systems_are_counted() -> None:
     tables = world(3)
     evidence = Evidence.from_tables(**tables)
-    same(dataclasses.replace(count_accuracy(evidence, systems=["b"]), unused={}), dataclasses.replace(count_accuracy(evidence).of("b"), unused={}))
+    same(
+        dataclasses.replace(count_accuracy(evidence, systems=["b"]), unused={}),
+        dataclasses.replace(count_accuracy(evidence).of("b"), unused={}),
+    )
     assert count_patterns(evidence, systems=["b", "a"]).systems == ("b", "a")
     with pytest.raises(EvidenceError, match="systems must be in answers; got \\['c'\\]"):
         count_accuracy(evidence, systems=["c"])
@@ -235,7 +243,8 @@ def test_questions_keep_class_rater_and_propensity(bring: Bring) -> None:
     evidence = Evidence.from_tables(**bring(tables))
     ks = dict(zip(tables["items"]["item"], tables["items"]["n_classes"], strict=True))
     wanted = Counter(
-        (ks[i], c, v, r or "", None if p is None else float(f"{p:.12g}")) for i, c, v, r, p in zip(*tables["judgements"].values(), strict=True)
+        (ks[i], c, v, r or "", None if p is None else float(f"{p:.12g}"))
+        for i, c, v, r, p in zip(*tables["judgements"].values(), strict=True)
     )
     found = count_judgements(evidence).questions
     assert {(q.n_classes, q.asked, q.verdict, q.rater, q.propensity): n for q, n in found.items()} == wanted
@@ -319,7 +328,9 @@ def test_random_small_tables_match_counting_by_hand(tables: World, polars: bool)
     if polars:
         pl = pytest.importorskip("polars")
         types = {"answer": pl.Int64, "rater": pl.String, "propensity": pl.Float64}
-        given = {name: pl.DataFrame(table, schema_overrides={k: v for k, v in types.items() if k in table}) for name, table in tables.items()}
+        given = {
+            name: pl.DataFrame(table, schema_overrides={k: v for k, v in types.items() if k in table}) for name, table in tables.items()
+        }
     evidence = Evidence.from_tables(**given, conflicts="drop")
     same(count_accuracy(evidence), reference.accuracy(**tables))
     same(dataclasses.replace(count_patterns(evidence), unused={}), reference.patterns(**tables))

@@ -37,7 +37,9 @@ def bad(message: str) -> Callable[[Callable[[Path], Arguments]], Callable[[Path]
     return add
 
 
-def files(folder: Path, answers: str | bytes = ANSWERS, judgements: str | bytes = JUDGEMENTS, *, items: str = "", n_classes: Any = 3) -> Arguments:
+def files(
+    folder: Path, answers: str | bytes = ANSWERS, judgements: str | bytes = JUDGEMENTS, *, items: str = "", n_classes: Any = 3
+) -> Arguments:
     """Write the tables as CSV files."""
     arguments: Arguments = {} if n_classes is None else {"n_classes": n_classes}
     for name, text in (("answers", answers), ("judgements", judgements), ("items", items)):
@@ -177,7 +179,9 @@ def fractional_answer(folder: Path) -> Arguments:
 
 @bad(r"answers\.answer must be in \[0, n_classes\) of its item; got 2 at item 2\. Correct it or the item's n_classes\.")
 def answer_outside_its_item(folder: Path) -> Arguments:
-    return files(folder, "item,system,answer\n1,a,0\n2,a,2\n", "item,class,verdict\n1,0,yes\n", items="item,n_classes\n1,5\n2,2\n", n_classes=None)
+    return files(
+        folder, "item,system,answer\n1,a,0\n2,a,2\n", "item,class,verdict\n1,0,yes\n", items="item,n_classes\n1,5\n2,2\n", n_classes=None
+    )
 
 
 @bad(r"answer and class must have at most 2 different classes; got more: 'ant', 'bee', 'cow', ….*Pass classes\.")
@@ -299,4 +303,9 @@ def ragged_csv(folder: Path) -> Arguments:
 @bad(r"answers\.answer must be in \[0, 3\); got 8 at item 2\.")
 def text_stays_out_of_the_message(folder: Path) -> Arguments:
     items = f"item,n_classes,text\n1,3,{SECRET}\n2,3,{SECRET}\n"
-    return files(folder, "item,system,answer\n1,a,0\n2,a,8\n", "item,class,verdict\n1,0,yes\n", items=items.replace("n_classes,", "").replace(",3,", ","))
+    return files(
+        folder,
+        "item,system,answer\n1,a,0\n2,a,8\n",
+        "item,class,verdict\n1,0,yes\n",
+        items=items.replace("n_classes,", "").replace(",3,", ","),
+    )

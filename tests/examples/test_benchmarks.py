@@ -1,0 +1,54 @@
+"""The benchmarks say what they measure, and the widths hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import bench_accuracy
+import make_results
+import pytest
+
+
+def test_exact_is_at_most_three_tenths_of_theorem_2() -> None:
+    figures = bench_accuracy.width_complementary(50)
+    assert figures["theorem2"] == pytest.approx(1.214, abs=5e-4)
+    assert figures["exact"] == pytest.approx(0.342, abs=1e-3)
+    assert figures["met"]
+
+
+def test_exact_is_at_most_a_tenth_wider_than_wald() -> None:
+    figures = bench_accuracy.width_mixed(20)
+    assert figures["met"]
+    assert 0.05 < figures["exact"] < 0.09
+
+
+def test_exact_for_ten_thousand_labels_is_quick() -> None:
+    assert bench_accuracy.exact_time(1)["met"]
+
+
+def test_stream_takes_at_most_a_millisecond_a_label() -> None:
+    assert bench_accuracy.stream_time(2, labels=1000)["ms_per_label"] < 2.0  # twice the claim: test machines are shared
+
+
+def test_page_shows_the_latest_line_of_every_command() -> None:
+    lines = [
+        {"bench": "a", "claim": "quick", "seconds": 2.5, "met": False, "command": "x"},
+        {"bench": "b", "claim": "small", "parts": {"p": 1200}, "met": True, "command": "y"},
+        {"bench": "a", "claim": "quick", "seconds": 1.5, "met": True, "command": "x"},
+    ]
+    text = make_results.page(lines)
+    assert text.count("## a") == 1
+    assert "| seconds | 1.5 |" in text
+    assert "2.5" not in text
+    assert "| parts | p: 1,200 |" in text
+    assert "**no**" not in text
+
+
+def test_results_page_is_what_the_recorded_lines_say() -> None:
+    folder = Path(make_results.__file__).parent
+    if not (folder / "results.jsonl").exists():
+        pytest.skip("benchmarks/results.jsonl has not been recorded")
+    import json
+
+    lines = [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert (folder / "RESULTS.md").read_text(encoding="utf-8") == make_results.page(lines)

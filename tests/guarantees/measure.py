@@ -1,0 +1,93 @@
+"""Measure how often an interval contains the truth, over many simulated worlds of one setting."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+import zlib
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from scipy.special import betainc
+
+from noracle import GuaranteeWarning, compare_systems, estimate_accuracy
+from tests.guarantees.settings import Setting
+from tests.guarantees.streams import Stream, agrees, missed
+
+WORLDS = 2000
+SIGNIFICANT = 1e-4
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Row:
+    """One interval in one setting."""
+
+    interval: str
+    method: str
+    setting: str
+    worlds: int
+    coverage: float
+    nominal: float
+    width: float
+    guarantee: str
+    p_value: float
+
+    @property
+    def significant(self) -> bool:
+        """Whether so many misses are not chance if the coverage is as promised."""
+        return self.p_value < SIGNIFICANT
+
+    def to_dict(self) -> dict[str, Any]:
+        rounded = {"coverage": round(self.coverage, 4), "width": round(self.width, 4), "p_value": float(f"{self.p_value:.3g}")}
+        return {**dataclasses.asdict(self), **rounded, "significant": self.significant}
+
+
+def excess_p_value(misses: int, worlds: int, error: float) -> float:
+    """P(at least so many misses) if each world is missed with probability ``error``."""
+    return 1.0 if misses <= 0 else float(betainc(misses, worlds - misses + 1, error))
+
+
+def limits(setting: Setting, interval: str, method: str, counts: Any) -> tuple[float, float, str]:
+    """The interval for one world, through the public functions."""
+    options = dict(setting.world.options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GuaranteeWarning)
+        if method == "compare":
+            result = compare_systems(counts, interval=interval, confidence=setting.confidence)  # type: ignore[arg-type]
+            difference = result.difference("a", "b")
+            return difference.low, difference.high, result.guarantee.kind.label
+        estimate = estimate_accuracy(counts, method=method, interval=interval, confidence=setting.confidence, **options)  # type: ignore[arg-type]
+    return estimate.low, estimate.high, estimate.guarantee.kind.label
+
+
+def measure(setting: Setting, interval: str, method: str, *, worlds: int = WORLDS, seed: int = 0) -> Row:
+    """Draw the worlds, estimate each different one once, and count."""
+    rng = np.random.default_rng([seed, zlib.crc32(setting.name.encode())])
+    drawn = Counter(map(tuple, setting.world.draw(rng, worlds).tolist()))
+    covered, total, promise = 0, 0.0, ""
+    for key, n in drawn.items():
+        low, high, kind = limits(setting, interval, method, setting.world.build(key))
+        if not low <= high:
+            raise AssertionError(f"reversed or undefined interval [{low}, {high}] for {key} in {setting.name}")
+        # Rounding of the truth, not of the limits: 0.7·0.9 and the like.
+        covered += n * (low - 1e-12 <= setting.world.truth <= high + 1e-12)
+        total += n * (high - low)
+        promise = kind if kind != "heuristic" else promise or kind
+    error = 1 - setting.confidence
+    return Row(
+        interval=interval, method=method, setting=setting.name, worlds=worlds, coverage=covered / worlds, nominal=setting.confidence,
+        width=total / worlds, guarantee=promise, p_value=excess_p_value(worlds - covered, worlds, error),
+    )  # fmt: skip
+
+
+def measure_stream(stream: Stream, interval: str, *, worlds: int = WORLDS, seed: int = 0) -> Row:
+    """Share of streams that never miss, looked at after every label; the width is that of the last look, over some streams."""
+    rng = np.random.default_rng([seed, zlib.crc32(stream.name.encode())])
+    codes = stream.draw(rng, worlds)
+    misses = int(missed(stream, interval, codes).any(axis=1).sum())
+    widths = [high - low for c in codes[:40] for _, low, high in agrees(stream, interval, c, (codes.shape[1],))]
+    return Row(
+        interval=interval, method="every look", setting=stream.name, worlds=worlds, coverage=1 - misses / worlds, nominal=0.95,
+        width=float(np.mean(widths)), guarantee="finite-sample", p_value=excess_p_value(misses, worlds, 0.05),
+    )  # fmt: skip
