@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import ndtri
 
+from noracle.accuracy.strata import typical_variance
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval
 from noracle.counts import PatternCounts, count_patterns, label_rows
 from noracle.counts.tallies import Pattern
@@ -192,8 +193,14 @@ def _rows(counts: PatternCounts, i: int, j: int) -> tuple[Score, ...]:
 def _values(counts: PatternCounts, score: Callable[[Pattern], float]) -> tuple[float, float, int]:
     """Mean, standard error and number of the scores of all patterns."""
     mixed = _mixed(counts.patterns)
-    rows = ((0 if mixed else _kind(p), p.weight, score(p), n) for p, n in counts.patterns.items() if p.verdict != "unsure")
-    return _combined(rows)
+    most = max((p.n_classes for p in counts.patterns), default=2)
+
+    def kind(p: Pattern) -> tuple[int, float]:
+        if mixed:
+            return 0, 1.0
+        return _kind(p), 0.25 if _kind(p) <= 0 else typical_variance(1 - (most - 1) / p.n_ruled_out, 1.0)
+
+    return _combined((*kind(p), p.weight, score(p), n) for p, n in counts.patterns.items() if p.verdict != "unsure")
 
 
 def _difference(counts: PatternCounts, i: int, j: int, interval: str, tail: float) -> Difference:
@@ -205,31 +212,34 @@ def _difference(counts: PatternCounts, i: int, j: int, interval: str, tail: floa
         high = -mirrored
     elif se > 0:
         z = -float(ndtri(tail))
-        low, high = max(-1.0, value - z * se), min(1.0, value + z * se)
+        low, high = (min(max(x, -1.0), 1.0) for x in (value - z * se, value + z * se))
     return Difference(first=counts.systems[i], second=counts.systems[j], value=value, low=low, high=high, n=n)
 
 
-def _combined(rows: Iterable[tuple[int, float, float, int]]) -> tuple[float, float, int]:
-    """Mean of scores with its standard error: kinds of label are weighted by the inverse of their plug-in variance."""
-    by_kind: dict[int, list[tuple[float, float, int]]] = {}
-    for kind, weight, value, n in rows:
-        by_kind.setdefault(kind, []).append((weight, value, n))
-    means, variances, sizes = [], [], []
-    for entries in by_kind.values():
+def _combined(rows: Iterable[tuple[int, float, float, float, int]]) -> tuple[float, float, int]:
+    """Mean of scores with its standard error, from rows (kind, typical variance, weight, score, number).
+
+    Kinds of label are weighted by the inverse of their typical variance, which is fixed beforehand: the mean stays unbiased, and the mean
+    difference of two systems is the difference of their means.
+    """
+    by_kind: dict[tuple[int, float], list[tuple[float, float, int]]] = {}
+    for kind, typical, weight, value, n in rows:
+        by_kind.setdefault((kind, typical), []).append((weight, value, n))
+    means, variances, sizes, shares = [], [], [], []
+    for (_, typical), entries in by_kind.items():
         w, v, k = (np.array(c, dtype=float) for c in zip(*entries, strict=True))
         size = float(k.sum())
         weighted = w * v * size / float(np.dot(k, w))
         mean = float(np.dot(k, weighted)) / size
         means.append(mean)
         sizes.append(size)
+        shares.append(size / typical)
         variances.append(float(np.dot(k, (weighted - mean) ** 2)) / (size - 1) / size if size > 1 else math.nan)
-    n = int(sum(sizes))
-    if not n:
+    if not sizes:
         return math.nan, math.nan, 0
-    usable = all(v > 0 for v in variances)
-    share = np.array([1 / v for v in variances] if usable else sizes)
-    share /= share.sum()
-    return float(np.dot(share, means)), math.sqrt(float(np.dot(share**2, variances))) if usable else math.nan, n
+    share = np.array(shares) / sum(shares)
+    variance = float(np.dot(share**2, variances))
+    return float(np.dot(share, means)), math.sqrt(variance) if variance > 0 else math.nan, int(sum(sizes))
 
 
 def _mean_score(counts: PatternCounts, i: int) -> float:

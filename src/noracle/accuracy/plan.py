@@ -362,12 +362,12 @@ def verify_plan(plan: Plan) -> bool:
         again = simulated_power(
             k, float(inputs["difference"]), float(inputs["disagreement"]), kind, n, plan.confidence, int(inputs["seed"]) + 1, worlds=10_000
         )
-        return again >= plan.wanted - 0.04
+        return bool(again >= plan.wanted - 0.04)
     if plan.goal == "budget" and cost > plan.wanted * (1 + 1e-9):
         return False
     again = _simulated_half_width(plan)
     limit = plan.wanted if plan.goal == "half-width" else plan.predicted
-    return again <= limit * 1.04 + 1e-3
+    return bool(again <= limit * 1.04 + 1e-3)
 
 
 def _simulated_half_width(plan: Plan, worlds: int = 400) -> float:
@@ -401,4 +401,4 @@ def _simulated_half_width(plan: Plan, worlds: int = 400) -> float:
         )
         if tail <= np.mean(total >= centre) and tail <= np.mean(total <= centre):
             kept.append(a)
-    return (max(kept) - min(kept)) / 2 if kept else 0.5
+    return float(max(kept) - min(kept)) / 2 if kept else 0.5

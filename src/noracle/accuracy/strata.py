@@ -243,7 +243,7 @@ def score_rows(
     plain = tuple(score for scores in by_kind.values() for score in scores)
     inf = float("inf")
     augmented = _augmented(questions, guess)
-    by_variance = (*((_typical_variance(*ranges[kind]), tuple(scores)) for kind, scores in by_kind.items()), (0.25, augmented))
+    by_variance = (*((typical_variance(*ranges[kind]), tuple(scores)) for kind, scores in by_kind.items()), (0.25, augmented))
     return ScoreRows(
         mean=((1.0, plain + augmented),) if shared else by_variance,
         lower=plain + tuple(Score(yes * f, low, inf, n) for (yes, _, f), n in questions.items()),
@@ -303,7 +303,7 @@ def require_questions(stratum: Stratum) -> None:
         )
 
 
-def _typical_variance(low: float, high: float) -> float:
+def typical_variance(low: float, high: float) -> float:
     """Variance of a score with mean 1/2 that sits at the ends of its range: exact for ordinary and complementary labels of one K."""
     return (high - 0.5) * (0.5 - low)
 

@@ -18,6 +18,7 @@ from scipy.special import betainc, gammaln, ndtri
 from noracle.bounds.binomial import clopper_pearson
 
 _EDGE = 1e-9
+_ROUNDING = 1e-12
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -242,7 +243,7 @@ def exact(cells: Iterable[Cell], below: float, above: float) -> Limits:
     if len(cells) == 1:
         c = cells[0]
         p_low, p_high = clopper_pearson(c.successes, c.n, below, above)
-        return clip((p_low - c.a) / c.b, (p_high - c.a) / c.b)
+        return clip((p_low - c.a) / c.b - _ROUNDING, (p_high - c.a) / c.b + _ROUNDING)  # outwards, so that rounding excludes nothing
     if len(cells) > 2:
         limits = anytime(cells, below + above)
         return Limits(limits.low if below > 0 else 0.0, limits.high if above > 0 else 1.0)

@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from noracle.cli._questions import asked_questions
-from noracle.counts import AccuracyCounts, JudgementCounts
+from noracle.counts import AccuracyCounts, JudgementCounts, count_judgements
 from noracle.errors import ArgumentError, GuaranteeWarning
 from noracle.evidence import Evidence
 from noracle.results import Check
@@ -185,7 +184,7 @@ def routing_checks(evidence: Evidence, counted: AccuracyCounts | None = None, *,
 
     if evidence.judgements is None:
         return []
-    counts = asked_questions(evidence, counted)
+    counts = count_judgements(evidence, by_rater=False, counts=counted)
     if not is_question(counts, protocol):
         return []
     check = seeded(check_routing(counts, seed=seed), seed)

@@ -113,13 +113,21 @@ def label_rows(evidence: Evidence, *, systems: Sequence[str] | None = None) -> t
     return names, [pattern for pattern in patterns if pattern is not None]
 
 
-def count_judgements(evidence: Evidence, *, by_rater: bool = True, by_time: bool = False) -> JudgementCounts:
+def count_judgements(
+    evidence: Evidence, *, by_rater: bool = True, by_time: bool = False, counts: AccuracyCounts | None = None
+) -> JudgementCounts:
     """What was asked and what was said, over all judgements, whether their items have answers or not.
-
-    ``by_time`` adds the ``period`` of each question: ten periods with the same number of judgements, in the order of ``at``.
 
     Exact repeats count once; judgements of items that the table of items does not hold are left out where that table gives the
     number of classes.
+
+    Parameters
+    ----------
+    by_time
+        Adds the ``period`` of each question: ten periods with about the same number of judgements, in the order of ``at``.
+    counts
+        Counts of the same evidence, if they are there: where they prove one judgement an item, nothing can be repeated or
+        contradictory, and one scan is enough.
 
     Examples
     --------
@@ -129,25 +137,18 @@ def count_judgements(evidence: Evidence, *, by_rater: bool = True, by_time: bool
     """
     if evidence.judgements is None:
         raise EvidenceError(fault("evidence", "must have judgements", "none"))
-    evidence.check()
-    frame = once(evidence.judgements)
-    if evidence.conflicts == "drop":
-        labels = item_labels(class_labels(evidence, frame))
-        frame = frame.join(labels.filter(nw.col("conflict")).select("item"), on="item", how="anti")
-    keys = ["class", "said", *(["rater"] if by_rater else [])]
-    if "propensity" in frame.columns:
-        keys.append("propensity")
+    if by_time and "at" not in evidence.judgements.columns:
+        raise EvidenceError(fault("judgements", "must have a column at to be counted by time", "none"))
+    frame = _questions(evidence, evidence.judgements, single=counts is not None and _one_judgement_an_item(evidence, counts))
+    keys = ["class", "said", *(name for name, wanted in (("rater", by_rater), ("propensity", True), ("at", by_time)) if wanted)]
+    keys = [name for name in keys if name in frame.columns]
     if evidence.has_own_n_classes and evidence.items is not None:
         frame = frame.join(evidence.items.select("item", "n_classes"), on="item", how="inner")
         keys.append("n_classes")
-    if by_time:
-        if "at" not in frame.columns:
-            raise EvidenceError(fault("judgements", "must have a column at to be counted by time", "none"))
-        keys.append("at")
-    questions: Counter[Question] = Counter()
     rows = [(dict(zip(keys, values, strict=True)), int(n)) for *values, n in fetch(frame.group_by(*keys).agg(n=nw.len()))]
     if by_time:
         rows.sort(key=lambda pair: (pair[0]["at"] is not None, pair[0]["at"]))
+    questions: Counter[Question] = Counter()
     total, seen = sum(n for _, n in rows), 0
     for row, n in rows:
         k = int(row.get("n_classes") or evidence.n_classes or 0)
@@ -156,6 +157,27 @@ def count_judgements(evidence: Evidence, *, by_rater: bool = True, by_time: bool
         questions[Question(k, row["class"], verdict, row.get("rater") or "", _score(row.get("propensity")), period)] += n
         seen += n
     return JudgementCounts(questions=dict(questions), inferred=evidence.inferred)
+
+
+def _questions(evidence: Evidence, judgements: Frame, *, single: bool) -> Frame:
+    """The judgements, each once, without those of contradictory items if these are dropped."""
+    if single:
+        return judgements
+    evidence.check()
+    frame = once(judgements)
+    if evidence.conflicts == "drop":
+        labels = item_labels(class_labels(evidence, frame))
+        frame = frame.join(labels.filter(nw.col("conflict")).select("item"), on="item", how="anti")
+    return frame
+
+
+def _one_judgement_an_item(evidence: Evidence, counts: AccuracyCounts) -> bool:
+    """Every labelled item has a judgement; if there are no more judgements than labelled items, each has exactly one."""
+    labelled: Counter[str] = Counter()
+    for tally, n in counts.tallies.items():
+        labelled[tally.system] += n
+    judgements = 0 if evidence.judgements is None else count(evidence.judgements)
+    return judgements == max(labelled.values(), default=0) + counts.unused.get(WITHOUT_ANSWERS, 0)
 
 
 # ---------------------------------------------------------------- shared steps

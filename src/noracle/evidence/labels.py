@@ -33,11 +33,12 @@ def recorded(k: nw.Expr) -> nw.Expr:
 
 
 def once(judgements: Frame) -> Frame:
-    """Each judgement once: same item, class, verdict, rater and propensity; a missing rater is one unnamed rater."""
+    """Each judgement once, at its latest time: same item, class, verdict, rater and propensity; no rater is one unnamed rater."""
     rater = nw.col("rater").fill_null("") if "rater" in judgements.columns else nw.lit("")
     frame = judgements.with_columns(rater=rater)
     keys = ["item", "class", "said", "rater", *(["propensity"] if "propensity" in judgements.columns else [])]
-    return frame.group_by(*keys).agg(repeats=nw.len())
+    latest = {"at": nw.col("at").max()} if "at" in judgements.columns else {}
+    return frame.group_by(*keys).agg(repeats=nw.len(), **latest)
 
 
 def class_labels(evidence: Evidence, judgements: Frame) -> Frame:

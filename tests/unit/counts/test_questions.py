@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from noracle import Evidence, count_accuracy, count_judgements
-from noracle.cli import _questions
-from noracle.cli._questions import asked_questions
+from noracle.counts import counting
 
 ANSWERS = {"item": [1, 1, 2, 2, 3, 3], "system": ["a", "b"] * 3, "answer": [0, 1, 2, 2, None, 0]}
 
@@ -38,13 +37,20 @@ def test_one_scan_counts_the_same(judgements: dict[str, list[Any]], own: bool, m
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the full count was not needed")
 
-    monkeypatch.setattr(_questions, "count_judgements", refuse)
-    assert asked_questions(evidence, counts) == expected
+    monkeypatch.setattr(counting, "once", refuse)
+    assert count_judgements(evidence, by_rater=False, counts=counts) == expected
 
 
 def test_repeated_judgement_needs_the_full_count() -> None:
     judgements = {"item": [1, 1, 2], "class": [0, 0, 2], "verdict": ["yes", "yes", "no"]}
     evidence = Evidence.from_tables(ANSWERS, judgements, n_classes=3)
-    questions = asked_questions(evidence, count_accuracy(evidence))
+    questions = count_judgements(evidence, by_rater=False, counts=count_accuracy(evidence))
     assert questions == count_judgements(evidence, by_rater=False)
     assert sum(questions.questions.values()) == 2
+
+
+def test_questions_are_counted_by_time() -> None:
+    judgements = {"item": list(range(100)), "class": [0] * 50 + [1] * 50, "verdict": ["no"] * 100, "at": [*range(99, -1, -1)]}
+    questions = count_judgements(Evidence.from_tables(judgements=judgements, n_classes=3), by_time=True).questions
+    assert {(q.period, q.asked): n for q, n in questions.items()}["period 1 of 10", 1] == 10
+    assert len({q.period for q in questions}) == 10
