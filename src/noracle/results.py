@@ -107,6 +107,8 @@ class Guarantee:
             if math.isnan(check.p_value):
                 continue
             failed = check.p_value < FAILED_BELOW
+            if check.refutes_only and not failed:
+                continue
             if failed and strict:
                 raise AssumptionError(f"{check.name} failed (p = {check.p_value:.2g}): {check.finding}")
             status: Status = "failed" if failed else "checked"
@@ -359,6 +361,7 @@ class Check(_Result):
     """Does the evidence look as the assumption says it should?
 
     ``passed`` is ``p_value >= threshold``; a check without enough evidence has p NaN, passes, and says so in ``finding``.
+    ``refutes_only`` says that a pass proves nothing, because faults can cancel.
     """
 
     schema: ClassVar[str] = "check/1"
@@ -371,6 +374,7 @@ class Check(_Result):
     finding: str
     method: str
     threshold: float = FAILED_BELOW
+    refutes_only: bool = False
     parts: tuple[Mapping[str, Any], ...] = ()
     counts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     diagnostics: Mapping[str, Any] = dataclasses.field(default_factory=dict)

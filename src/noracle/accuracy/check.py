@@ -191,7 +191,8 @@ def check_yes_rate(evidence: Evidence | JudgementCounts) -> Check:
     finding = "; ".join(x["what"] for x in parts) if parts else "not applicable: there is no yes among the verdicts"
     return Check(
         name="yes rate",
-        assumption="expected share of yes",
+        assumption="right verdicts",
+        refutes_only=True,
         p_value=p_value,
         statistic=parts[0]["statistic"] if parts else math.nan,
         finding=finding,

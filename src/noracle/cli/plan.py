@@ -10,6 +10,7 @@ from noracle.accuracy import plan_labels
 from noracle.cli import _options as opt
 from noracle.cli._output import Output, working
 from noracle.errors import ArgumentError
+from noracle.evidence.prices import Prices, read_prices
 
 EXAMPLE = """Example:
 
@@ -44,6 +45,9 @@ def command(
         Kind,
         typer.Option("--kind", help="Kind of label; cheapest of those that have a price."),
     ] = "cheapest",
+    prices: Annotated[
+        str | None, typer.Option("--prices", metavar="FILE", help="TOML with [labels] and [caps]; see the guide.", rich_help_panel=_PRICES)
+    ] = None,
     cost: Annotated[
         list[str] | None, typer.Option("--cost", metavar="KIND=PRICE", help="Price of a label; repeat.", rich_help_panel=_PRICES)
     ] = None,
@@ -59,7 +63,9 @@ def command(
 ) -> None:
     """Plan labels for a wanted half-width, a budget, a match or a comparison."""
     output = Output(title="Labels to buy", as_json=as_json, html=html)
-    costs, caps = opt.pairs("cost", cost), opt.pairs("cap", cap)
+    listed = Prices() if prices is None else read_prices(prices)
+    costs = {**listed.labels, **(opt.pairs("cost", cost) or {})} or None
+    caps = {**listed.caps, **(opt.pairs("cap", cap) or {})} or None
     for name, n in (caps or {}).items():
         if n != int(n) or n < 0:
             raise ArgumentError(f"--cap must be a whole number; got {n:g} for {name}.")

@@ -280,6 +280,8 @@ def _flat(evidence: Evidence, answers: Frame, *, by_class: bool) -> AccuracyCoun
     scored = "propensity" in judgements.columns
     frame, keys = _flat_groups(evidence, answers, judgements, by_class=by_class)
     rows = [dict(zip([*keys, "n"], row, strict=True)) for row in fetch(frame)]
+    for row in rows:  # a judgement that joined has said something, an answer that joined has a system
+        row["has_label"], row["has_answer"] = row["said"] is not None, row["system"] is not None
     if any(row["broken"] for row in rows):
         evidence.check()
         raise EvidenceError(fault("evidence", "must keep its rules", "rows that changed while they were read", remedy="Read it again."))
@@ -313,17 +315,14 @@ def _flat_groups(evidence: Evidence, answers: Frame, judgements: Frame, *, by_cl
         right = right.with_columns(wrong=nw.col("wrong") | either(strange))
     right = right.select(nw.col("item").alias("answered_item"), "system", "answer", "wrong", *places)
     joined = left.join(right, left_on="item", right_on="answered_item", how="full")
-    has_label, has_answer = ~nw.col("item").is_null(), ~nw.col("answered_item").is_null()
-    faults = [~has_label & ~has_answer, has_label & (nw.col("said") == UNKNOWN), has_answer & nw.col("wrong")]
+    faults = [nw.col("said") == UNKNOWN, nw.col("wrong")]
     faults += [e for e in (outside(c, evidence, _k(evidence)) for c in ("answer", "class")) if e is not None]
-    hit = (nw.col("answer") == nw.col("class")).fill_null(value=False)
+    hit = nw.col("answer") == nw.col("class")
     columns: dict[str, nw.Expr] = {
         "system": nw.col("system"),
         "said": nw.col("said"),
         "hit": hit,
         "answered": ~nw.col("answer").is_null(),
-        "has_label": has_label,
-        "has_answer": has_answer,
         "broken": either(faults).fill_null(value=False),
         **{name: nw.col(name) for name in places},
     }

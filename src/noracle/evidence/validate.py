@@ -62,12 +62,12 @@ def row_faults(table: Table, columns: list[str]) -> list[RowFault]:
 
 
 def outside(column: str, evidence: Evidence, k: nw.Expr) -> nw.Expr | None:
-    """Where a class is not among the classes; None where nothing can be outside."""
+    """Where a class is not among the classes (null for a null class); None where nothing can be outside."""
     col = nw.col(column)
     if evidence.classes is not None:
         return ~col.is_in(evidence.classes) & ~col.is_null()
     if evidence.class_kind == "whole":
-        return ((col < 0) | (col >= k)).fill_null(value=False)
+        return (col < 0) | (col >= k)
     return None
 
 

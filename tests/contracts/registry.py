@@ -1,0 +1,136 @@
+"""Every public estimator, in every way it can be called; the contract tests run over this list.
+
+A new estimator gets one line here. ``test_registry`` fails while a public ``estimate_``, ``compare_``, … function is missing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import noracle
+from noracle import Evidence, GuaranteeWarning
+from noracle.accuracy.estimate import INTERVALS
+
+VERBS = ("estimate_", "compare_", "certify_", "plan_", "prove_", "check_", "race_", "route_", "range_")
+STREAMS = ("AccuracyStream", "Race")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One way to call one public function on evidence (a plan needs none)."""
+
+    function: str
+    how: str
+    run: Callable[[Evidence, float], Any]
+    confident: bool = True
+    random: bool = False
+    ordered: bool = False  # the order of the labels is part of the evidence
+
+    def __str__(self) -> str:
+        return f"{self.function} {self.how}".strip()
+
+    def __call__(self, evidence: Evidence, confidence: float = 0.95) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GuaranteeWarning)
+            return self.run(evidence, confidence)
+
+
+def _stream(interval: str) -> Callable[[Evidence, float], Any]:
+    def run(evidence: Evidence, confidence: float) -> Any:
+        answers = {item: answer for item, system, answer in evidence.rows("answers", "item", "system", "answer") if system == "a"}
+        share = sum(a is not None for a in answers.values()) / len(answers)
+        stream = noracle.AccuracyStream(n_classes=4, system="a", confidence=confidence, interval=interval, answered_share=share or 1.0)  # type: ignore[arg-type]
+        if evidence.judgements is not None:
+            for item, asked, verdict in evidence.rows("judgements", "item", "class", "verdict"):
+                if interval == "betting" or answers[item] is not None:
+                    stream.update(answer=answers[item], asked=asked, verdict=verdict)
+        return stream.estimate()
+
+    return run
+
+
+def _race(evidence: Evidence, confidence: float) -> Any:
+    from noracle.counts import label_rows
+
+    names, rows = label_rows(evidence)
+    race = noracle.Race(names, n_classes=4, confidence=confidence)
+    for row in rows:
+        race.update(row)
+    end = noracle.compare_systems(evidence, confidence=confidence)
+    return dataclasses.replace(end, leaders=race.leaders, dropped=race.dropped)
+
+
+def _entries() -> list[Entry]:
+    rows = [
+        Entry(
+            function="estimate_accuracy", how=f"{method} {interval} {side}",
+            run=lambda e, c, m=method, i=interval, s=side: noracle.estimate_accuracy(e, system="a", method=m, interval=i, confidence=c, side=s),
+        )
+        for interval, (_, _, methods) in INTERVALS.items() for method in methods for side in ("two-sided", "lower", "upper")
+        if side == "two-sided" or method in ("ml", "scores")
+    ]  # fmt: skip
+    rows += [
+        Entry(function="estimate_accuracy", how="defaults", run=lambda e, c: noracle.estimate_accuracy(e, system="a", confidence=c)),
+        Entry(
+            function="estimate_accuracy", how="wrong verdicts",
+            run=lambda e, c: noracle.estimate_accuracy(e, system="a", confidence=c, false_no=0.05, false_yes=0.1),
+        ),
+        Entry(
+            function="estimate_accuracy", how="beyond",
+            run=lambda e, c: noracle.estimate_accuracy(e, system="a", confidence=c, population="beyond"),
+        ),
+        Entry(
+            function="estimate_accuracy", how="beyond anytime",
+            run=lambda e, c: noracle.estimate_accuracy(e, system="a", confidence=c, interval="anytime", population="beyond"),
+        ),
+        Entry(function="compare_systems", how="betting", run=lambda e, c: noracle.compare_systems(e, confidence=c)),
+        Entry(function="compare_systems", how="wald", run=lambda e, c: noracle.compare_systems(e, confidence=c, interval="wald")),
+        Entry(function="race_systems", how="", run=lambda e, c: noracle.race_systems(e, confidence=c), ordered=True),
+        Entry(function="Race", how="", run=_race, ordered=True),
+        Entry(function="AccuracyStream", how="anytime", run=_stream("anytime")),
+        Entry(function="AccuracyStream", how="betting", run=_stream("betting")),
+        Entry(
+            function="plan_labels", how="half width", confident=False,
+            run=lambda e, c: noracle.plan_labels(n_classes=4, accuracy=0.8, half_width=0.05, confidence=c),
+        ),
+        Entry(
+            function="plan_labels", how="budget", confident=False,
+            run=lambda e, c: noracle.plan_labels(n_classes=4, accuracy=0.8, budget=300, confidence=c, costs={"ordinary": 3, "complementary": 1}),
+        ),
+        Entry(function="plan_labels", how="match", confident=False, run=lambda e, c: noracle.plan_labels(n_classes=4, accuracy=0.8, match=100)),
+        Entry(
+            function="plan_labels", how="difference", confident=False, random=True,
+            run=lambda e, c: noracle.plan_labels(n_classes=4, accuracy=0.8, difference=0.2, kind="ordinary", confidence=c, seed=3),
+        ),
+        Entry(function="route_items", how="uniform", confident=False, random=True, run=lambda e, c: noracle.route_items(e, seed=5)),
+        Entry(
+            function="route_items", how="targeted", confident=False, random=True,
+            run=lambda e, c: noracle.route_items(e, design="targeted", systems=["a"], seed=5, n=None),
+        ),
+        Entry(function="check_routing", how="all", confident=False, random=True, run=lambda e, c: noracle.check_routing(e, seed=2)),
+        Entry(function="check_routing", how="rater", confident=False, random=True, run=lambda e, c: noracle.check_routing(e, by="rater", seed=2)),
+        Entry(function="check_routing", how="time", confident=False, random=True, run=lambda e, c: noracle.check_routing(e, by="time", seed=2)),
+        Entry(function="check_yes_rate", how="", confident=False, run=lambda e, c: noracle.check_yes_rate(e)),
+        Entry(function="check_overlap", how="", confident=False, run=lambda e, c: noracle.check_overlap(e)),
+        Entry(
+            function="check_sensitivity", how="at least", confident=False,
+            run=lambda e, c: noracle.check_sensitivity(e, system="a", at_least=0.3, confidence=c),
+        ),
+        Entry(
+            function="check_sensitivity", how="at most", confident=False,
+            run=lambda e, c: noracle.check_sensitivity(e, system="a", at_most=0.99, confidence=c),
+        ),
+        Entry(function="range_unsure", how="", run=lambda e, c: noracle.range_unsure(e, system="a", confidence=c)),
+    ]  # fmt: skip
+    return rows
+
+
+ENTRIES = tuple(_entries())
+
+
+def public_estimators() -> set[str]:
+    """The public names that must be registered."""
+    return {name for name in noracle.__all__ if name.startswith(VERBS) or name in STREAMS}
