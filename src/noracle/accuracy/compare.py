@@ -87,6 +87,8 @@ def compare_systems(
 
 
 def _patterns(evidence: Evidence | PatternCounts, systems: Sequence[str] | None) -> PatternCounts:
+    if not isinstance(evidence, (Evidence, PatternCounts)):
+        raise ArgumentError(f"evidence must be Evidence or PatternCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
     counts = evidence if isinstance(evidence, PatternCounts) else count_patterns(evidence, systems=systems)
     if isinstance(evidence, PatternCounts) and systems is not None and tuple(systems) != counts.systems:
         raise ArgumentError(f"systems must be {list(counts.systems)}, the ones that were counted; got {list(systems)}.")

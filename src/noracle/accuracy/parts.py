@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 from scipy.special import ndtri
 
-from noracle.accuracy.strata import ErrorRates, LabelKinds, Matrix, Stratum, binomial_cells, score_rows
+from noracle.accuracy.strata import ErrorRates, Guess, LabelKinds, Matrix, Stratum, binomial_cells, score_rows
 from noracle.bounds import concentration, linear
 from noracle.bounds.betting import betting_interval
 from noracle.bounds.linear import Cell, Limits
@@ -27,7 +26,7 @@ class Settings:
     weight: float
     inverse: Matrix | None
     classes: tuple[int | str, ...] | None
-    guess: float | Literal["leave-one-out"]
+    guess: Guess
     rates: ErrorRates | None
 
     @property

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from typing import Any, Literal
 
-from noracle.accuracy.estimate import estimate_accuracy
+from noracle.accuracy.estimate import VACUOUS, estimate_accuracy
 from noracle.bounds import linear
 from noracle.bounds.betting import Score, betting_interval
 from noracle.counts.tallies import AccuracyCounts, Tally, check_n_classes
@@ -165,4 +165,7 @@ class AccuracyStream:
         share = self.answered_share if self.interval == "anytime" else 1.0
         among = estimate.diagnostics["answered_share"]
         value = estimate.value * share / among if self.interval == "anytime" and among else estimate.value
-        return dataclasses.replace(estimate, value=value, low=self.low, high=self.high)
+        notes = [note for note in estimate.notes if note != VACUOUS]
+        if self.low <= 0 and self.high >= 1:
+            notes.append(VACUOUS)
+        return dataclasses.replace(estimate, value=value, low=self.low, high=self.high, notes=tuple(notes))

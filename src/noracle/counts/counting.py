@@ -30,7 +30,9 @@ NOT_ALL_SYSTEMS = "labelled items that some system was not asked about"
 _PLACE = ("n_classes", "stratum", "weight")
 
 
-def count_accuracy(evidence: Evidence, *, systems: Sequence[str] | None = None, by_class: bool = False) -> AccuracyCounts:
+def count_accuracy(
+    evidence: Evidence, *, systems: Sequence[str] | None = None, by_class: bool = False, by_guess: bool = False
+) -> AccuracyCounts:
     """How often the answers of each system met the labels.
 
     An item with a ``yes`` has an ordinary label; without one its distinct ``no`` classes make a complementary label; an item with
@@ -46,6 +48,8 @@ def count_accuracy(evidence: Evidence, *, systems: Sequence[str] | None = None, 
         The systems to count; by default all.
     by_class
         Keep the class that was asked about and the answer, for transition matrices.
+    by_guess
+        Keep the guess of correctness that came with the answer, for questions with recorded propensities.
 
     Returns
     -------
@@ -68,11 +72,13 @@ def count_accuracy(evidence: Evidence, *, systems: Sequence[str] | None = None, 
     (1, 1, 2)
     """
     answers = _answers(evidence, systems)
+    if by_guess and "guess" not in answers.columns:
+        raise EvidenceError(fault("answers", "must have a column guess to be counted by guess", "none"))
     if evidence.judgements is not None:
-        flat = _flat(evidence, answers, by_class=by_class)
+        flat = _flat(evidence, answers, by_class=by_class, by_guess=by_guess)
         if flat is not None:
             return _known_systems(flat, systems)
-    return _known_systems(_grouped(evidence, answers, by_class=by_class), systems)
+    return _known_systems(_grouped(evidence, answers, by_class=by_class, by_guess=by_guess), systems)
 
 
 def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None) -> PatternCounts:
@@ -233,6 +239,7 @@ class _Met(NamedTuple):
     place: tuple[Any, ...]
     asked: Any
     answer: Any
+    guess: float | None
     n: int
 
 
@@ -252,7 +259,7 @@ def _tallied(evidence: Evidence, rows: Iterable[_Met], unused: dict[str, int]) -
             scores = (_score(row.yes_score), _score(row.no_score)) if row.recorded and row.verdict != UNSURE else (None, None)
             tally = Tally(
                 row.system, k, verdict, row.hit, row.answered, row.n_ruled_out, row.ruled_hit, design, *scores, stratum, weight,
-                row.asked, row.answer,
+                row.asked, row.answer, _score(row.guess),
             )  # fmt: skip
             tallies[tally] += row.n
     used = {name: n for name, n in unused.items() if n}
@@ -272,13 +279,13 @@ def _score(value: Any) -> float | None:
 # ---------------------------------------------------------------- the flat way
 
 
-def _flat(evidence: Evidence, answers: Frame, *, by_class: bool) -> AccuracyCounts | None:
+def _flat(evidence: Evidence, answers: Frame, *, by_class: bool, by_guess: bool) -> AccuracyCounts | None:
     """Counts by one outer join and one group-by, or None where some item has several judgements."""
     judgements = evidence.judgements
     if judgements is None:
         return None
     scored = "propensity" in judgements.columns
-    frame, keys = _flat_groups(evidence, answers, judgements, by_class=by_class)
+    frame, keys = _flat_groups(evidence, answers, judgements, by_class=by_class, by_guess=by_guess)
     rows = [dict(zip([*keys, "n"], row, strict=True)) for row in fetch(frame)]
     for row in rows:  # a judgement that joined has said something, an answer that joined has a system
         row["has_label"], row["has_answer"] = row["said"] is not None, row["system"] is not None
@@ -301,7 +308,7 @@ def _flat(evidence: Evidence, answers: Frame, *, by_class: bool) -> AccuracyCoun
     return _tallied(evidence, [_flat_row(evidence, row, scored) for row in rows if row["has_answer"]], {WITHOUT_ANSWERS: alone})
 
 
-def _flat_groups(evidence: Evidence, answers: Frame, judgements: Frame, *, by_class: bool) -> tuple[Frame, list[str]]:
+def _flat_groups(evidence: Evidence, answers: Frame, judgements: Frame, *, by_class: bool, by_guess: bool) -> tuple[Frame, list[str]]:
     scored = "propensity" in judgements.columns
     broken = either([rule.broken for rule in row_faults(TABLES["judgements"], judgements.columns) if rule.column != "verdict"])
     said = nw.when(broken).then(nw.lit(UNKNOWN)).otherwise(nw.col("said"))
@@ -313,7 +320,7 @@ def _flat_groups(evidence: Evidence, answers: Frame, judgements: Frame, *, by_cl
         strange = [nw.col("known").is_null()]
         strange += [rule.broken for rule in row_faults(TABLES["items"], ["item", *places]) if rule.column != "item"]
         right = right.with_columns(wrong=nw.col("wrong") | either(strange))
-    right = right.select(nw.col("item").alias("answered_item"), "system", "answer", "wrong", *places)
+    right = right.select(nw.col("item").alias("answered_item"), "system", "answer", "wrong", *(["guess"] if by_guess else []), *places)
     joined = left.join(right, left_on="item", right_on="answered_item", how="full")
     faults = [nw.col("said") == UNKNOWN, nw.col("wrong")]
     faults += [e for e in (outside(c, evidence, _k(evidence)) for c in ("answer", "class")) if e is not None]
@@ -329,6 +336,8 @@ def _flat_groups(evidence: Evidence, answers: Frame, judgements: Frame, *, by_cl
     if scored:
         columns["recorded"] = recorded(_k(evidence))
         columns["propensity"] = nw.when(columns["recorded"] & hit).then(nw.col("propensity"))
+        if by_guess:
+            columns["guess"] = nw.when(columns["recorded"]).then(nw.col("guess"))
     if by_class:
         columns["asked"], columns["given"] = nw.col("class"), nw.col("answer")
     return joined.select(**columns).group_by(*columns).agg(n=nw.len()), list(columns)
@@ -351,6 +360,7 @@ def _flat_row(evidence: Evidence, row: dict[str, Any], scored: bool) -> _Met:
         place=tuple(row[name] for name in _place_columns(evidence)),
         asked=row.get("asked"),
         answer=row.get("given") if verdict is not None else None,
+        guess=row.get("guess"),
         n=int(row["n"]),
     )
 
@@ -381,7 +391,9 @@ def _labels(evidence: Evidence, judgements: Frame, *, by_class: bool = False) ->
     return _Labels(each, classes, items, unused)
 
 
-def _met(evidence: Evidence, answers: Frame, labels: _Labels, *, by_class: bool = False, given: bool = False) -> Frame:
+def _met(
+    evidence: Evidence, answers: Frame, labels: _Labels, *, by_class: bool = False, by_guess: bool = False, given: bool = False
+) -> Frame:
     """One row an answer: how it met the label of its item (``verdict`` is null without a label).
 
     ``by_class`` keeps the class that was asked about and the answer, ``given`` only the answer.
@@ -410,6 +422,8 @@ def _met(evidence: Evidence, answers: Frame, labels: _Labels, *, by_class: bool 
         for name in ("yes", "no"):
             mean = nw.col(f"{name}_sum").fill_null(0.0) / nw.col("n_said").cast(nw.Float64)
             columns[f"{name}_score"] = nw.when(is_recorded & (verdict != UNSURE)).then(mean)
+        if by_guess:
+            columns["guess"] = nw.when(is_recorded).then(nw.col("guess"))
     if by_class:
         columns["asked"] = nw.col("asked")
     if by_class or given:
@@ -417,7 +431,7 @@ def _met(evidence: Evidence, answers: Frame, labels: _Labels, *, by_class: bool 
     return frame.select(**columns)
 
 
-def _grouped(evidence: Evidence, answers: Frame, *, by_class: bool) -> AccuracyCounts:
+def _grouped(evidence: Evidence, answers: Frame, *, by_class: bool, by_guess: bool) -> AccuracyCounts:
     evidence.check()
     places = _place_columns(evidence)
     if evidence.judgements is None:
@@ -425,7 +439,7 @@ def _grouped(evidence: Evidence, answers: Frame, *, by_class: bool) -> AccuracyC
         keys, unused = ["system", "answered", *places], dict[str, int]()
     else:
         labels = _labels(evidence, evidence.judgements, by_class=by_class)
-        frame = _met(evidence, answers, labels, by_class=by_class)
+        frame = _met(evidence, answers, labels, by_class=by_class, by_guess=by_guess)
         keys = [name for name in frame.columns if name != "item"]
         unused = {**labels.unused, WITHOUT_ANSWERS: count(labels.judgements.join(answers.select("item"), on="item", how="anti"))}
     rows = [dict(zip([*keys, "n"], row, strict=True)) for row in fetch(frame.group_by(*keys).agg(n=nw.len()))]
@@ -443,6 +457,7 @@ def _grouped(evidence: Evidence, answers: Frame, *, by_class: bool) -> AccuracyC
             place=tuple(row[name] for name in places),
             asked=row.get("asked"),
             answer=row.get("given"),
+            guess=row.get("guess"),
             n=int(row["n"]),
         )
         for row in rows
