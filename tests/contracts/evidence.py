@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,7 @@ def tables(case: str, n: int = 80) -> tuple[Columns, Columns | None]:
 CASES = ("usual", "no labels", "one label", "all right", "all wrong", "nothing answered", "all unsure")
 
 
-@lru_cache(maxsize=None)
+@cache
 def evidence(case: str = "usual") -> Evidence:
     answers, judgements = tables(case)
     return Evidence.from_tables(answers=answers, judgements=judgements, n_classes=K)
@@ -60,7 +60,7 @@ def permuted(columns: Columns, order: list[int]) -> Columns:
     return {name: [values[i] for i in order] for name, values in columns.items()}
 
 
-@lru_cache(maxsize=None)
+@cache
 def changed(*, shuffle: bool = False, classes: tuple[Any, ...] | None = None, items: bool = False) -> Evidence:
     """The usual evidence with its rows in another order, with its classes renamed, or with its items renamed."""
     answers, judgements = tables("usual")

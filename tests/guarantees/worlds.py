@@ -133,7 +133,9 @@ class Group:
     stratum: str = ""
 
 
-def groups(parts: tuple[Group, ...], n: int, *, beyond: bool = False, ordinary: bool = False, fixed: tuple[int, ...] | None = None) -> World:
+def groups(
+    parts: tuple[Group, ...], n: int, *, beyond: bool = False, ordinary: bool = False, fixed: tuple[int, ...] | None = None
+) -> World:
     """Items of several groups; n of them, drawn at random, get a uniform question each (or an ordinary label).
 
     ``fixed`` labels that many of each group instead. The population is ten times the sample with known shares, or unknown ``beyond``.
@@ -223,7 +225,11 @@ def aimed_elsewhere(k: int, n: int, aims: tuple[Aim, ...]) -> World:
         uniform = abs(aim.chance * k - 1) < 1e-9
         score = 1 / aim.chance
         extra: dict[str, Any] = {} if uniform else {"design": "recorded"}
-        right, wrong, rest = aim.share * aim.chance * aim.accuracy, aim.share * aim.chance * (1 - aim.accuracy), aim.share * (1 - aim.chance)
+        right, wrong, rest = (
+            aim.share * aim.chance * aim.accuracy,
+            aim.share * aim.chance * (1 - aim.accuracy),
+            aim.share * (1 - aim.chance),
+        )
         yes_scores = {} if uniform else {"yes_score": score, "no_score": 0.0}
         no_scores = {} if uniform else {"yes_score": 0.0, "no_score": score}
         none = {} if uniform else {"yes_score": 0.0, "no_score": 0.0}

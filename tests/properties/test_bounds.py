@@ -96,7 +96,7 @@ def test_closed_form_and_bisection_agree(pair: tuple[Cell, ...]) -> None:
 
 @given(cells(most=12), st.floats(0.01, 0.99))
 def test_two_cell_tails_equal_double_sums(pair: tuple[Cell, ...], rate: float) -> None:
-    """The lower limit lies above ``rate`` exactly when P(estimate at least as large) is below the tail; the sum over all samples says so."""
+    """The lower limit lies above ``rate`` exactly when P(estimate at least as large), summed over all samples, is below the tail."""
     merged = linear.merge(pair)
     assume(len(merged) == 2)
     value = linear.maximum_likelihood(merged)
@@ -184,7 +184,9 @@ def test_betting_limits_are_ordered_and_solve_for_the_wealth(rows: list[Score], 
 def test_betting_limits_do_not_fall_when_a_score_rises(rows: list[Score], tail: float) -> None:
     before = betting_interval(rows, tail, tail)
     first = rows[0]
-    after = betting_interval([Score(first.high, first.low, first.high, 1), Score(first.value, first.low, first.high, first.n - 1), *rows[1:]], tail, tail)
+    after = betting_interval(
+        [Score(first.high, first.low, first.high, 1), Score(first.value, first.low, first.high, first.n - 1), *rows[1:]], tail, tail
+    )
     assert after[0] >= before[0] - SLACK
     assert after[1] >= before[1] - SLACK
 

@@ -8,11 +8,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from scipy.special import chdtrc
-
 from noracle.accuracy.parts import Part, Settings, estimate_part, normal_limits
 from noracle.accuracy.scores import transition_scores
-from noracle.accuracy.strata import ErrorRates, Guess, Matrix, Stratum, strata_of, targeting_p_value
+from noracle.accuracy.strata import ErrorRates, Guess, Matrix, Stratum, binomial_p_value, strata_of, targeting_p_value
 from noracle.bounds.binomial import clopper_pearson
 from noracle.bounds.linear import Cell, anytime
 from noracle.counts import AccuracyCounts, count_accuracy
@@ -183,21 +181,18 @@ def _pools(strata: tuple[Stratum, ...], method: str) -> list[tuple[Stratum, ...]
 
 
 def _allocation(groups: Sequence[tuple[Stratum, ...]]) -> list[Check]:
-    """Failed checks: labels of a pool that do not fall on its strata as on a random sample (chi-square, where 5 are expected in each)."""
+    """Failed checks: labels of a pool that do not fall on its strata as on a random sample (exact binomial, Bonferroni)."""
     checks = []
     for group in groups:
         sizes = [(s.answered, s.n()) for s in group if s.answered]
-        answered, labelled = (sum(column) for column in zip(*sizes, strict=True)) if sizes else (0, 0)
-        if len(sizes) < 2 or labelled * min(a for a, _ in sizes) < 5 * answered:
-            continue
-        statistic = sum((n - labelled * a / answered) ** 2 / (labelled * a / answered) for a, n in sizes)
-        p_value = float(chdtrc(len(sizes) - 1, statistic))
-        where = f" of stratum {group[0].name!r}" if group[0].name else ""
-        if p_value < FAILED_BELOW:
-            checks.append(Check(
-                name="allocation", assumption="iid items", p_value=p_value, statistic=statistic, method="chi-square",
-                finding=f"labels do not fall on numbers of classes and weights{where} as on a random sample; 'exact' keeps them apart",
-            ))  # fmt: skip
+        answered, labelled = sum(a for a, _ in sizes), sum(n for _, n in sizes)
+        p_value = min((binomial_p_value(n, labelled, a / answered) for a, n in sizes), default=1.0) * len(sizes)
+        if len(sizes) > 1 and p_value < FAILED_BELOW:
+            where = f" of stratum {group[0].name!r}" if group[0].name else ""
+            finding = f"labels do not fall on numbers of classes and weights{where} as on a random sample; 'exact' keeps them apart"
+            checks.append(
+                Check(name="allocation", assumption="iid items", p_value=p_value, statistic=math.nan, finding=finding, method="exact binomial")
+            )
     return checks
 
 

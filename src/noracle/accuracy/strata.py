@@ -155,8 +155,17 @@ def targeting_p_value(stratum: Stratum) -> float:
     chances = _answer_propensities(stratum)
     if len(chances) != 1 or min(chances) <= 0:
         return float("nan")
-    p = min(chances)
-    n, hits = stratum.n(design="recorded"), stratum.n(design="recorded", hit=True)
+    return binomial_p_value(stratum.n(design="recorded", hit=True), stratum.n(design="recorded"), min(chances))
+
+
+def binomial_p_value(hits: int, n: int, p: float) -> float:
+    """Two-sided p-value of ``hits`` of ``n`` with probability ``p`` each: twice the smaller tail.
+
+    Examples
+    --------
+    >>> round(binomial_p_value(9, 10, 0.5), 4)
+    0.0215
+    """
     at_most = 1.0 if hits >= n else float(1 - betainc(hits + 1, n - hits, p))
     at_least = 1.0 if hits <= 0 else float(betainc(hits, n - hits + 1, p))
     return min(1.0, 2 * min(at_most, at_least))

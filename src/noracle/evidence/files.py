@@ -53,7 +53,7 @@ def connect() -> duckdb.DuckDBPyConnection:
 def _forget_engines() -> None:
     """At exit: narwhals keeps its DuckDB namespace for ever, and DuckDB 2.0 would then report its types as leaked on stderr."""
     cached = getattr(sys.modules.get("narwhals._namespace"), "_builtin_namespace", None)
-    if hasattr(cached, "cache_clear"):
+    if cached is not None and hasattr(cached, "cache_clear"):
         cached.cache_clear()
 
 
