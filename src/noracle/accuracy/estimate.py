@@ -191,7 +191,9 @@ def _allocation(groups: Sequence[tuple[Stratum, ...]]) -> list[Check]:
             where = f" of stratum {group[0].name!r}" if group[0].name else ""
             finding = f"labels do not fall on numbers of classes and weights{where} as on a random sample; 'exact' keeps them apart"
             checks.append(
-                Check(name="allocation", assumption="iid items", p_value=p_value, statistic=math.nan, finding=finding, method="exact binomial")
+                Check(
+                    name="allocation", assumption="iid items", p_value=p_value, statistic=math.nan, finding=finding, method="exact binomial"
+                )
             )
     return checks
 

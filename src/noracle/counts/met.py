@@ -118,7 +118,7 @@ def met_labels(
         columns["recorded"] = is_recorded
         for name in ("yes", "no"):
             mean = nw.col(f"{name}_sum").fill_null(0.0) / nw.col("n_said").cast(nw.Float64)
-            columns[f"{name}rounded"] = nw.when(is_recorded & (verdict != UNSURE)).then(mean)
+            columns[f"{name}_score"] = nw.when(is_recorded & (verdict != UNSURE)).then(mean)
         if by_guess:
             columns["guess"] = nw.when(is_recorded).then(nw.col("guess"))
     if by_class:

@@ -31,7 +31,9 @@ def questions(rng: np.random.Generator, n: int, groups: tuple[tuple[int, float, 
     return AccuracyCounts(tallies={t: c for t, c in tallies.items() if c}, items=items, answered=dict(items))
 
 
-@pytest.mark.parametrize(("method", "interval"), [("scores", "betting"), ("ordinary", "betting"), ("complementary", "betting"), ("ml", "exact")])
+@pytest.mark.parametrize(
+    ("method", "interval"), [("scores", "betting"), ("ordinary", "betting"), ("complementary", "betting"), ("ml", "exact")]
+)
 def test_verdicts_that_go_with_the_number_of_classes_do_not_bias(method: str, interval: str) -> None:
     """Yes is said 17 times as often on the easy items; a bet on yes alone would be lost every time."""
     rng = np.random.default_rng(1)
