@@ -137,7 +137,7 @@ def _tallied(evidence: Evidence, rows: Iterable[_Met], unused: dict[str, int]) -
 # ---------------------------------------------------------------- the flat way
 
 
-def _flat(evidence: Evidence, answers: Frame, *, by_class: bool, by_guess: bool) -> AccuracyCounts | None:
+def _flat(evidence: Evidence, answers: Frame, *, by_class: bool = False, by_guess: bool = False) -> AccuracyCounts | None:
     """Counts by one outer join and one group-by, or None where some item has several judgements."""
     judgements = evidence.judgements
     if judgements is None:
@@ -166,7 +166,7 @@ def _flat(evidence: Evidence, answers: Frame, *, by_class: bool, by_guess: bool)
     return _tallied(evidence, [_flat_row(evidence, row, scored) for row in rows if row["has_answer"]], {WITHOUT_ANSWERS: alone})
 
 
-def _flat_groups(evidence: Evidence, answers: Frame, judgements: Frame, *, by_class: bool, by_guess: bool) -> tuple[Frame, list[str]]:
+def _flat_groups(evidence: Evidence, answers: Frame, judgements: Frame, *, by_class: bool = False, by_guess: bool = False) -> tuple[Frame, list[str]]:
     scored = "propensity" in judgements.columns
     broken = either([rule.broken for rule in row_faults(TABLES["judgements"], judgements.columns) if rule.column != "verdict"])
     said = nw.when(broken).then(nw.lit(UNKNOWN)).otherwise(nw.col("said"))
@@ -226,7 +226,7 @@ def _flat_row(evidence: Evidence, row: dict[str, Any], scored: bool) -> _Met:
 # ---------------------------------------------------------------- the grouped way
 
 
-def _grouped(evidence: Evidence, answers: Frame, *, by_class: bool, by_guess: bool) -> AccuracyCounts:
+def _grouped(evidence: Evidence, answers: Frame, *, by_class: bool = False, by_guess: bool = False) -> AccuracyCounts:
     evidence.check()
     places = place_columns(evidence)
     if evidence.judgements is None:
