@@ -166,7 +166,9 @@ def _flat(evidence: Evidence, answers: Frame, *, by_class: bool = False, by_gues
     return _tallied(evidence, [_flat_row(evidence, row, scored) for row in rows if row["has_answer"]], {WITHOUT_ANSWERS: alone})
 
 
-def _flat_groups(evidence: Evidence, answers: Frame, judgements: Frame, *, by_class: bool = False, by_guess: bool = False) -> tuple[Frame, list[str]]:
+def _flat_groups(
+    evidence: Evidence, answers: Frame, judgements: Frame, *, by_class: bool = False, by_guess: bool = False
+) -> tuple[Frame, list[str]]:
     scored = "propensity" in judgements.columns
     broken = either([rule.broken for rule in row_faults(TABLES["judgements"], judgements.columns) if rule.column != "verdict"])
     said = nw.when(broken).then(nw.lit(UNKNOWN)).otherwise(nw.col("said"))
