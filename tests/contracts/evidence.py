@@ -77,3 +77,13 @@ def changed(*, shuffle: bool = False, classes: tuple[Any, ...] | None = None, it
         judgements = permuted(judgements, rng.permutation(len(judgements["item"])).tolist())
     named = None if classes is None or isinstance(classes[0], int) else sorted(classes)
     return Evidence.from_tables(answers=answers, judgements=judgements, n_classes=None if named else K, classes=named)
+
+
+@cache
+def with_texts() -> Evidence:
+    """The usual evidence with a table of items that holds their texts and options."""
+    answers, judgements = tables("usual")
+    names = sorted(set(answers["item"]))
+    texts = [f"SECRET question {name}" for name in names]
+    items = {"item": names, "n_classes": [K] * len(names), "text": texts, "options": [["SECRET option"] * K for _ in names]}
+    return Evidence.from_tables(answers=answers, judgements=judgements, items=items)

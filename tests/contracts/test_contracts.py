@@ -15,7 +15,7 @@ from referencing import Registry, Resource
 from noracle import ArgumentError, Check, Comparison, Estimate, Evidence, NoracleError, Plan, Ranges, Routing, read_result
 from noracle.results import Guarantee, Kind
 from noracle.schemas import load_schema, schema_names
-from tests.contracts.evidence import CASES, changed, evidence, tables
+from tests.contracts.evidence import CASES, changed, evidence, tables, with_texts
 from tests.contracts.registry import ENTRIES, Entry, public_estimators
 
 SCHEMAS: Registry[Any] = Registry().with_resources((load_schema(n)["$id"], Resource.from_contents(load_schema(n))) for n in schema_names())
@@ -163,6 +163,14 @@ def honest(result: Any) -> None:
         assert isinstance(guarantee.kind, Kind)
         assert 0 < guarantee.error_rate < 1
         assert guarantee.assumptions
+
+
+@every
+def test_texts_of_items_appear_nowhere(entry: Entry, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    result = entry(with_texts())
+    shown = [result.to_json(), repr(result), str(result), result._repr_html_(), caplog.text]
+    assert not any("SECRET" in text for text in shown)
 
 
 @every

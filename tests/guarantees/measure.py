@@ -109,6 +109,6 @@ def measure_stream(stream: Stream, interval: str, *, worlds: int = WORLDS, seed:
     misses = int(missed(stream, interval, codes).any(axis=1).sum())
     widths = [high - low for c in codes[:40] for _, low, high in agrees(stream, interval, c, (codes.shape[1],))]
     return Row(
-        interval=interval, method="every look", setting=stream.name, worlds=worlds, enumerated=False, coverage=1 - misses / worlds, nominal=0.95,
-        width=float(np.mean(widths)), guarantee="finite-sample", p_value=excess_p_value(misses, worlds, 0.05),
+        interval=interval, method="every look", setting=stream.name, worlds=worlds, enumerated=False, coverage=1 - misses / worlds,
+        nominal=0.95, width=float(np.mean(widths)), guarantee="finite-sample", p_value=excess_p_value(misses, worlds, 0.05),
     )  # fmt: skip

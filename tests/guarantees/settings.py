@@ -50,7 +50,7 @@ class Setting:
     @property
     def limits(self) -> Mapping[str, float]:
         """Mean widths that must not be exceeded, so that [0, 1] would fail."""
-        return LIMITS.get(self.name)
+        return LIMITS.get(self.name, {})
 
 
 def _asymmetric(k: int) -> np.ndarray:

@@ -53,8 +53,12 @@ def test_table_spans_what_was_promised() -> None:
 
 def test_wald_fails_where_it_must_and_is_only_recorded() -> None:
     assert not {interval for interval, _ in RECORD} & ASSERTED
-    setting = next(s for s in SETTINGS if s.name == "K=4 A=0.02 n_o=30 n_c=200")
-    assert measure(setting, "wald", "ml").guarantee == "asymptotic"
+    setting = next(s for s in SETTINGS if s.name == "K=5 A=0.98 n_o=100 n_c=200")
+    row = measure(setting, "wald", "ml")
+    assert row.guarantee == "asymptotic"
+    assert row.coverage < 0.9
+    assert row.significant
+    assert not measure(setting, "exact", "ml").significant
 
 
 def test_measurement_finds_an_interval_that_is_too_short() -> None:

@@ -105,8 +105,9 @@ def test_two_cell_tails_equal_double_sums(pair: tuple[Cell, ...], rate: float) -
     weights = [c.b / (c.p(at) * (1 - c.p(at))) for c in merged]
     observed = sum(w * c.successes for w, c in zip(weights, merged, strict=True))
     upper = lower = 0.0
+    chances = [binom.pmf(np.arange(c.n + 1), c.n, c.p(rate)) for c in merged]
     for s0, s1 in itertools.product(range(merged[0].n + 1), range(merged[1].n + 1)):
-        p = float(binom.pmf(s0, merged[0].n, merged[0].p(rate)) * binom.pmf(s1, merged[1].n, merged[1].p(rate)))
+        p = float(chances[0][s0] * chances[1][s1])
         statistic = weights[0] * s0 + weights[1] * s1
         tie = 1e-9 * abs(observed) + 1e-12
         upper += p * (statistic >= observed - tie)
