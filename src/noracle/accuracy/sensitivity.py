@@ -195,6 +195,7 @@ def range_unsure(evidence: Evidence | AccuracyCounts, *, system: str | None = No
             Range(name="interval", low=low, high=min(high, 1.0)),
         ),
         method="every unsure verdict resolved in the worst and in the best way",
+        subject=f"range of the accuracy of {counts.systems[0]!r} over unsure verdicts" if counts.systems else "",
         guarantee=Guarantee(
             kind=min(guarantee.kind, kind),
             error_rate=1 - confidence,
