@@ -13,6 +13,7 @@ from scipy.special import ndtri
 
 from noracle.accuracy.strata import typical_variance
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval
+from noracle.bounds.linear import ordered
 from noracle.counts import PatternCounts, count_patterns, label_rows
 from noracle.counts.tallies import Pattern
 from noracle.errors import ArgumentError
@@ -211,7 +212,8 @@ def _difference(counts: PatternCounts, i: int, j: int, interval: str, tail: floa
     if interval == "betting" and n:
         low, _ = betting_interval(_rows(counts, i, j), tail, 0.0, floor=-1.0)
         mirrored, _ = betting_interval(_rows(counts, j, i), tail, 0.0, floor=-1.0)
-        high = -mirrored
+        limits = ordered(low, -mirrored, -1.0)
+        low, high = limits.low, limits.high
     elif se > 0:
         z = -float(ndtri(tail))
         low, high = (min(max(x, -1.0), 1.0) for x in (value - z * se, value + z * se))

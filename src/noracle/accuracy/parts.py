@@ -62,7 +62,7 @@ def _scored_part(group: tuple[Stratum, ...], settings: Settings, below: float, a
     else:
         low, _ = betting_interval(rows.lower, below, 0.0)
         _, high = betting_interval(rows.upper, 0.0, above)
-        limits = Limits(low, high) if low <= high else Limits(high, high, empty=True) if mean < 0 else Limits(low, low, empty=True)
+        limits = linear.ordered(low, high)
     if settings.method != "scores":
         cells = binomial_cells(group[0], _KINDS.get(settings.method, "both")) if len(group) == 1 else ()
         if cells:

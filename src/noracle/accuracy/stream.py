@@ -132,7 +132,8 @@ class AccuracyStream:
             else:
                 low, _ = betting_interval(self._scores(upper=False), error / 2, 0.0)
                 _, high = betting_interval(self._scores(upper=True), 0.0, error / 2)
-                self._limits = low, high
+                limits = linear.ordered(low, high)
+                self._limits = limits.low, limits.high
         return self._limits
 
     def _scores(self, *, upper: bool) -> list[Score]:

@@ -117,3 +117,9 @@ def test_aimed_questions_compare_systems_without_bias() -> None:
     means = [d.value for d in values]
     assert np.mean(means) == pytest.approx(truth_difference, abs=4 * float(np.std(means)) / 40**0.5)
     assert sum(d.low <= truth_difference <= d.high for d in values) >= 36
+
+
+def test_labels_that_contradict_themselves_are_not_reversed() -> None:
+    counts = PatternCounts.from_counts(n_classes=3, systems=("a", "b"), yes={(True, True): 1}, no={(True, False): 22})
+    difference = compare_systems(counts).difference("a", "b")
+    assert -1 <= difference.low <= difference.high <= 1

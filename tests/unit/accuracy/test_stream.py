@@ -85,3 +85,11 @@ def test_update_and_look_take_about_a_millisecond() -> None:
         stream.update(answer=0, asked=t % 10, verdict="no" if t % 10 else "yes")
         assert stream.low <= stream.high
     assert (time.perf_counter() - start) / 200 < 5e-3  # a millisecond on an idle machine
+
+
+def test_stream_that_contradicts_itself_is_not_reversed() -> None:
+    stream = AccuracyStream(n_classes=9, interval="betting")
+    stream.update(answer=1, asked=1, verdict="yes")
+    for _ in range(4):
+        stream.update(answer=1, asked=1, verdict="no")
+    assert stream.low == stream.high == 0.0

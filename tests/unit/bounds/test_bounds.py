@@ -131,3 +131,18 @@ def test_tails_of_zero_leave_a_side_open() -> None:
         assert limits.high == 1.0
         assert limits.low > 0
     assert clopper_pearson(5, 10, 0.0, 0.05)[0] == 0.0
+
+
+def test_limits_that_cross_are_empty_and_never_reversed() -> None:
+    assert linear.ordered(0.3, 0.4) == linear.Limits(0.3, 0.4)
+    assert linear.ordered(0.3, 0.0) == linear.Limits(0.0, 0.0, empty=True)
+    assert linear.ordered(1.0, 0.4) == linear.Limits(1.0, 1.0, empty=True)
+    assert linear.ordered(-0.5, -1.0, -1.0) == linear.Limits(-1.0, -1.0, empty=True)
+    assert linear.ordered(0.5, 0.25) == linear.Limits(0.375, 0.375, empty=True)
+
+
+def test_estimate_of_zero_lies_in_its_interval() -> None:
+    """Several samples share the estimate 0; the lower limit must not tell them apart."""
+    cells = [Cell(4, 0), complementary(3, 4, 4)]
+    assert linear.maximum_likelihood(cells) == 0.0
+    assert linear.exact(cells, 0.1, 0.1).low == 0.0
