@@ -49,10 +49,10 @@ docs: .venv/installed-docs
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-# A part is one test file with slow tests, or one file of properties (10,000 examples each). Its stamp under .slow/ is newer than
+# A part is one test file with slow tests or with properties (10,000 examples each). Its stamp under .slow/ is newer than
 # the sources that it tested, so an interrupted run goes on where it stopped. SLOW_SOURCES= keeps stamps although the sources changed.
 SLOW_SOURCES ?= $(shell find src/noracle -name '*.py')
-SLOW_FILES := $(shell grep -rlE --include='test_*.py' 'mark\.slow' tests 2>/dev/null) $(wildcard tests/properties/test_*.py)
+SLOW_FILES := $(shell grep -rlE --include='test_*.py' 'mark\.slow|^@(hypothesis\.)?given' tests 2>/dev/null)
 SLOW_PARTS := $(foreach f,$(sort $(SLOW_FILES)),$(if $(PART),$(if $(findstring $(PART),$(f)),$(f)),$(f)))
 SLOW_STAMPS := $(patsubst tests/%.py,.slow/%.ok,$(SLOW_PARTS))
 

@@ -406,12 +406,13 @@ class Range:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Ranges(_Result):
-    """What remains possible for some quantities, whatever the unknown part is."""
+    """What remains possible for some quantities, whatever the unknown part is; ``subject`` says what they are about."""
 
     schema: ClassVar[str] = "ranges/1"
 
     ranges: tuple[Range, ...]
     method: str
+    subject: str = ""
     guarantee: Guarantee
     counts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     diagnostics: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ def tables(case: str, n: int = 80) -> tuple[Columns, Columns | None]:
 CASES = ("usual", "no labels", "one label", "all right", "all wrong", "nothing answered", "all unsure")
 
 
+@cache
 def evidence(case: str = "usual") -> Evidence:
     answers, judgements = tables(case)
     return Evidence.from_tables(answers=answers, judgements=judgements, n_classes=K)
@@ -58,7 +60,8 @@ def permuted(columns: Columns, order: list[int]) -> Columns:
     return {name: [values[i] for i in order] for name, values in columns.items()}
 
 
-def changed(*, shuffle: bool = False, classes: dict[int, Any] | None = None, items: bool = False) -> Evidence:
+@cache
+def changed(*, shuffle: bool = False, classes: tuple[Any, ...] | None = None, items: bool = False) -> Evidence:
     """The usual evidence with its rows in another order, with its classes renamed, or with its items renamed."""
     answers, judgements = tables("usual")
     assert judgements is not None
@@ -72,5 +75,15 @@ def changed(*, shuffle: bool = False, classes: dict[int, Any] | None = None, ite
     if shuffle:
         answers = permuted(answers, rng.permutation(len(answers["item"])).tolist())
         judgements = permuted(judgements, rng.permutation(len(judgements["item"])).tolist())
-    named = None if classes is None or isinstance(next(iter(classes.values())), int) else sorted(classes.values())
+    named = None if classes is None or isinstance(classes[0], int) else sorted(classes)
     return Evidence.from_tables(answers=answers, judgements=judgements, n_classes=None if named else K, classes=named)
+
+
+@cache
+def with_texts() -> Evidence:
+    """The usual evidence with a table of items that holds their texts and options."""
+    answers, judgements = tables("usual")
+    names = sorted(set(answers["item"]))
+    texts = [f"SECRET question {name}" for name in names]
+    items = {"item": names, "n_classes": [K] * len(names), "text": texts, "options": [["SECRET option"] * K for _ in names]}
+    return Evidence.from_tables(answers=answers, judgements=judgements, items=items)

@@ -66,24 +66,32 @@ def _race(evidence: Evidence, confidence: float) -> Any:
 def _entries() -> list[Entry]:
     rows = [
         Entry(
-            function="estimate_accuracy", how=f"{method} {interval} {side}",
-            run=lambda e, c, m=method, i=interval, s=side: noracle.estimate_accuracy(e, system="a", method=m, interval=i, confidence=c, side=s),
+            function="estimate_accuracy",
+            how=f"{method} {interval} {side}",
+            run=lambda e, c, m=method, i=interval, s=side: noracle.estimate_accuracy(
+                e, system="a", method=m, interval=i, confidence=c, side=s
+            ),
         )
-        for interval, (_, _, methods) in INTERVALS.items() for method in methods for side in ("two-sided", "lower", "upper")
+        for interval, (_, _, methods) in INTERVALS.items()
+        for method in methods
+        for side in ("two-sided", "lower", "upper")
         if side == "two-sided" or method in ("ml", "scores")
-    ]  # fmt: skip
+    ]
     rows += [
         Entry(function="estimate_accuracy", how="defaults", run=lambda e, c: noracle.estimate_accuracy(e, system="a", confidence=c)),
         Entry(
-            function="estimate_accuracy", how="wrong verdicts",
+            function="estimate_accuracy",
+            how="wrong verdicts",
             run=lambda e, c: noracle.estimate_accuracy(e, system="a", confidence=c, false_no=0.05, false_yes=0.1),
         ),
         Entry(
-            function="estimate_accuracy", how="beyond",
+            function="estimate_accuracy",
+            how="beyond",
             run=lambda e, c: noracle.estimate_accuracy(e, system="a", confidence=c, population="beyond"),
         ),
         Entry(
-            function="estimate_accuracy", how="beyond anytime",
+            function="estimate_accuracy",
+            how="beyond anytime",
             run=lambda e, c: noracle.estimate_accuracy(e, system="a", confidence=c, interval="anytime", population="beyond"),
         ),
         Entry(function="compare_systems", how="betting", run=lambda e, c: noracle.compare_systems(e, confidence=c)),
@@ -93,38 +101,64 @@ def _entries() -> list[Entry]:
         Entry(function="AccuracyStream", how="anytime", run=_stream("anytime")),
         Entry(function="AccuracyStream", how="betting", run=_stream("betting")),
         Entry(
-            function="plan_labels", how="half width", confident=False,
+            function="plan_labels",
+            how="half width",
+            confident=False,
             run=lambda e, c: noracle.plan_labels(n_classes=4, accuracy=0.8, half_width=0.05, confidence=c),
         ),
         Entry(
-            function="plan_labels", how="budget", confident=False,
-            run=lambda e, c: noracle.plan_labels(n_classes=4, accuracy=0.8, budget=300, confidence=c, costs={"ordinary": 3, "complementary": 1}),
+            function="plan_labels",
+            how="budget",
+            confident=False,
+            run=lambda e, c: noracle.plan_labels(
+                n_classes=4, accuracy=0.8, budget=300, confidence=c, costs={"ordinary": 3, "complementary": 1}
+            ),
         ),
-        Entry(function="plan_labels", how="match", confident=False, run=lambda e, c: noracle.plan_labels(n_classes=4, accuracy=0.8, match=100)),
         Entry(
-            function="plan_labels", how="difference", confident=False, random=True,
+            function="plan_labels", how="match", confident=False, run=lambda e, c: noracle.plan_labels(n_classes=4, accuracy=0.8, match=100)
+        ),
+        Entry(
+            function="plan_labels",
+            how="difference",
+            confident=False,
+            random=True,
             run=lambda e, c: noracle.plan_labels(n_classes=4, accuracy=0.8, difference=0.2, kind="ordinary", confidence=c, seed=3),
         ),
         Entry(function="route_items", how="uniform", confident=False, random=True, run=lambda e, c: noracle.route_items(e, seed=5)),
         Entry(
-            function="route_items", how="targeted", confident=False, random=True,
+            function="route_items",
+            how="targeted",
+            confident=False,
+            random=True,
             run=lambda e, c: noracle.route_items(e, design="targeted", systems=["a"], seed=5, n=None),
         ),
         Entry(function="check_routing", how="all", confident=False, random=True, run=lambda e, c: noracle.check_routing(e, seed=2)),
-        Entry(function="check_routing", how="rater", confident=False, random=True, run=lambda e, c: noracle.check_routing(e, by="rater", seed=2)),
-        Entry(function="check_routing", how="time", confident=False, random=True, run=lambda e, c: noracle.check_routing(e, by="time", seed=2)),
+        Entry(
+            function="check_routing",
+            how="rater",
+            confident=False,
+            random=True,
+            run=lambda e, c: noracle.check_routing(e, by="rater", seed=2),
+        ),
+        Entry(
+            function="check_routing", how="time", confident=False, random=True, run=lambda e, c: noracle.check_routing(e, by="time", seed=2)
+        ),
         Entry(function="check_yes_rate", how="", confident=False, run=lambda e, c: noracle.check_yes_rate(e)),
         Entry(function="check_overlap", how="", confident=False, run=lambda e, c: noracle.check_overlap(e)),
         Entry(
-            function="check_sensitivity", how="at least", confident=False,
+            function="check_sensitivity",
+            how="at least",
+            confident=False,
             run=lambda e, c: noracle.check_sensitivity(e, system="a", at_least=0.3, confidence=c),
         ),
         Entry(
-            function="check_sensitivity", how="at most", confident=False,
+            function="check_sensitivity",
+            how="at most",
+            confident=False,
             run=lambda e, c: noracle.check_sensitivity(e, system="a", at_most=0.99, confidence=c),
         ),
         Entry(function="range_unsure", how="", run=lambda e, c: noracle.range_unsure(e, system="a", confidence=c)),
-    ]  # fmt: skip
+    ]
     return rows
 
 

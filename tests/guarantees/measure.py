@@ -1,4 +1,4 @@
-"""Measure how often an interval contains the truth, over many simulated worlds of one setting."""
+"""Measure how often an interval contains the truth, over many simulated worlds of one setting, or over all of them."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class Row:
     method: str
     setting: str
     worlds: int
+    enumerated: bool
     coverage: float
     nominal: float
     width: float
@@ -35,7 +36,7 @@ class Row:
 
     @property
     def significant(self) -> bool:
-        """Whether so many misses are not chance if the coverage is as promised."""
+        """Whether so many misses are not chance if the coverage is as promised; for enumerated worlds, whether it is below the promise."""
         return self.p_value < SIGNIFICANT
 
     def to_dict(self) -> dict[str, Any]:
@@ -61,30 +62,43 @@ def limits(setting: Setting, interval: str, method: str, counts: Any) -> tuple[f
     return estimate.low, estimate.high, estimate.guarantee.kind.label
 
 
-def measure(setting: Setting, interval: str, method: str, *, worlds: int = WORLDS, seed: int = 0) -> Row:
-    """Draw the worlds, estimate each different one once, and count."""
+def _worlds(setting: Setting, worlds: int, seed: int) -> tuple[dict[tuple[int, ...], float], bool]:
+    """Different worlds with their shares: all that matter where they are at most 4,000, else ``worlds`` drawn ones."""
+    if setting.world.every is not None:
+        found = setting.world.every()
+        if len(found) <= 4000:
+            return found, True
     rng = np.random.default_rng([seed, zlib.crc32(setting.name.encode())])
     drawn = Counter(map(tuple, setting.world.draw(rng, worlds).tolist()))
-    covered, total, refused, promise = 0, 0.0, 0, ""
-    for key, n in drawn.items():
+    return {key: n / worlds for key, n in drawn.items()}, False
+
+
+def measure(setting: Setting, interval: str, method: str, *, worlds: int = WORLDS, seed: int = 0) -> Row:
+    """Estimate each different world once, and add up. Enumerated worlds that are too rare to look at count as missed."""
+    shares, enumerated = _worlds(setting, worlds, seed)
+    covered, total, refused, promise = 0.0, 0.0, 0.0, ""
+    for key, share in shares.items():
         try:
             low, high, kind = limits(setting, interval, method, setting.world.build(key))
         except ArgumentError:
             # A check at p < 1e-3 refuses to answer now and then; more than a few refusals would hide misses.
-            refused += n
+            refused += share
             low, high, kind = 0.0, 1.0, promise
         if not low <= high:
             raise AssertionError(f"reversed or undefined interval [{low}, {high}] for {key} in {setting.name}")
         # Rounding of the truth, not of the limits: 0.7·0.9 and the like.
-        covered += n * (low - 1e-12 <= setting.world.truth <= high + 1e-12)
-        total += n * (high - low)
+        covered += share * (low - 1e-12 <= setting.world.truth <= high + 1e-12)
+        total += share * (high - low)
         promise = kind if kind != "heuristic" else promise or kind
-    if refused > worlds // 200:
-        raise AssertionError(f"{refused} of {worlds} worlds refused in {setting.name}")
-    error = 1 - setting.confidence
+    if refused > 0.005:
+        raise AssertionError(f"{refused:.1%} of the worlds refused in {setting.name}")
+    if enumerated:
+        worlds, p_value = len(shares), 1.0 if covered >= setting.confidence - 1e-9 else 0.0
+    else:
+        p_value = excess_p_value(round((1 - covered) * worlds), worlds, 1 - setting.confidence)
     return Row(
-        interval=interval, method=method, setting=setting.name, worlds=worlds, coverage=covered / worlds, nominal=setting.confidence,
-        width=total / worlds, guarantee=promise, p_value=excess_p_value(worlds - covered, worlds, error),
+        interval=interval, method=method, setting=setting.name, worlds=worlds, enumerated=enumerated, coverage=covered,
+        nominal=setting.confidence, width=total, guarantee=promise, p_value=p_value,
     )  # fmt: skip
 
 
@@ -95,6 +109,6 @@ def measure_stream(stream: Stream, interval: str, *, worlds: int = WORLDS, seed:
     misses = int(missed(stream, interval, codes).any(axis=1).sum())
     widths = [high - low for c in codes[:40] for _, low, high in agrees(stream, interval, c, (codes.shape[1],))]
     return Row(
-        interval=interval, method="every look", setting=stream.name, worlds=worlds, coverage=1 - misses / worlds, nominal=0.95,
-        width=float(np.mean(widths)), guarantee="finite-sample", p_value=excess_p_value(misses, worlds, 0.05),
+        interval=interval, method="every look", setting=stream.name, worlds=worlds, enumerated=False, coverage=1 - misses / worlds,
+        nominal=0.95, width=float(np.mean(widths)), guarantee="finite-sample", p_value=excess_p_value(misses, worlds, 0.05),
     )  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -85,14 +86,16 @@ def _questions(k: int, accuracy: float, share: float = 1.0, low: float | None = 
 
 def _aimed(k: int, chance: float, accuracy: float, share: float) -> list[Outcome]:
     score = 1 / chance
-    about = {"design": "recorded"}
+    about: dict[str, Any] = {"design": "recorded"}
     rest = share * (1 - chance)
     nan = float("nan")
+    none = {"yes_score": 0.0, "no_score": 0.0, **about}
+    right, wrong = share * chance * accuracy, share * chance * (1 - accuracy)
     return [
-        Outcome(yes(k, hit=True, yes_score=score, no_score=0.0, **about), share * chance * accuracy, nan, nan, True, score, 1.0, 0.0),
-        Outcome(no(k, hit=True, yes_score=0.0, no_score=score, **about), share * chance * (1 - accuracy), nan, nan, False, 0.0, 1 - score, 0.0),
-        Outcome(no(k, hit=False, yes_score=0.0, no_score=0.0, **about), rest, nan, nan, False, 0.0, 1.0, 0.0),
-    ]  # fmt: skip
+        Outcome(yes(k, hit=True, **{**none, "yes_score": score}), right, nan, nan, True, score, 1.0, 0.0),
+        Outcome(no(k, hit=True, **{**none, "no_score": score}), wrong, nan, nan, False, 0.0, 1 - score, 0.0),
+        Outcome(no(k, hit=False, **none), rest, nan, nan, False, 0.0, 1.0, 0.0),
+    ]
 
 
 def _without_replacement(n_right: int, n_items: int) -> Callable[[Rng, int], np.ndarray]:

@@ -5,6 +5,8 @@ The settings marked quick run in the default tests, all of them in the slow ones
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -51,15 +53,21 @@ def test_table_spans_what_was_promised() -> None:
 
 def test_wald_fails_where_it_must_and_is_only_recorded() -> None:
     assert not {interval for interval, _ in RECORD} & ASSERTED
-    setting = next(s for s in SETTINGS if s.name == "K=4 A=0.02 n_o=30 n_c=200")
-    assert measure(setting, "wald", "ml").guarantee == "asymptotic"
+    setting = next(s for s in SETTINGS if s.name == "K=5 A=0.98 n_o=100 n_c=200")
+    row = measure(setting, "wald", "ml")
+    assert row.guarantee == "asymptotic"
+    assert row.coverage < 0.9
+    assert row.significant
+    assert not measure(setting, "exact", "ml").significant
 
 
 def test_measurement_finds_an_interval_that_is_too_short() -> None:
     """A 90 % interval sold as a 95 % one is caught."""
     setting = next(s for s in SETTINGS if s.name == "K=4 A=0.78 n_o=300 n_c=0")
-    short = measure(Setting(name=setting.name, world=setting.world, confidence=0.9), "profile", "ml")
-    assert excess_p_value(round((1 - short.coverage) * short.worlds), short.worlds, 0.05) < 1e-4
+    drawn = dataclasses.replace(setting.world, every=None)
+    for world in (setting.world, drawn):
+        short = measure(Setting(name=setting.name, world=world, confidence=0.9), "profile", "ml")
+        assert excess_p_value(round((1 - short.coverage) * WORLDS), WORLDS, 0.05) < 1e-4
 
 
 def test_excess_p_value_is_the_binomial_tail() -> None:

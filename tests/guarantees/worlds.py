@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from scipy.stats import binom
 
 from noracle import AccuracyCounts, PatternCounts
 from noracle.counts import Cell, Pattern, Tally
@@ -20,12 +21,16 @@ Rng = np.random.Generator
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class World:
-    """One kind of world: the truth, how counts are drawn (one row a world), and how they become what an estimator takes."""
+    """One kind of world: the truth, how counts are drawn (one row a world), and how they become what an estimator takes.
+
+    ``every`` gives all samples that matter with their probabilities, where they are few enough to need no drawing.
+    """
 
     truth: float
     draw: Callable[[Rng, int], np.ndarray]
     build: Callable[[Key], Any]
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    every: Callable[[], dict[Key, float]] | None = None
 
 
 def escape(k: int, accuracy: float, m: int = 1) -> float:
@@ -64,7 +69,11 @@ def plain(k: int, accuracy: float, n_o: int, n_c: int, m: int = 1) -> World:
     def build(key: Key) -> AccuracyCounts:
         return AccuracyCounts.from_counts(n_classes=k, ordinary=(n_o, key[0]), complementary=(n_c, key[1]), n_ruled_out=m)
 
-    return World(truth=accuracy, draw=draw, build=build)
+    def every() -> dict[Key, float]:
+        chances = np.outer(binom.pmf(np.arange(n_o + 1), n_o, accuracy), binom.pmf(np.arange(n_c + 1), n_c, escape(k, accuracy, m)))
+        return {(int(i), int(j)): float(chances[i, j]) for i, j in np.argwhere(chances > 1e-9)}
+
+    return World(truth=accuracy, draw=draw, build=build, every=every)
 
 
 def two_m(k: int, accuracy: float, n: int, ms: tuple[int, int], n_o: int) -> World:
@@ -133,7 +142,9 @@ class Group:
     stratum: str = ""
 
 
-def groups(parts: tuple[Group, ...], n: int, *, beyond: bool = False, ordinary: bool = False, fixed: tuple[int, ...] | None = None) -> World:
+def groups(
+    parts: tuple[Group, ...], n: int, *, beyond: bool = False, ordinary: bool = False, fixed: tuple[int, ...] | None = None
+) -> World:
     """Items of several groups; n of them, drawn at random, get a uniform question each (or an ordinary label).
 
     ``fixed`` labels that many of each group instead. The population is ten times the sample with known shares, or unknown ``beyond``.
@@ -223,7 +234,11 @@ def aimed_elsewhere(k: int, n: int, aims: tuple[Aim, ...]) -> World:
         uniform = abs(aim.chance * k - 1) < 1e-9
         score = 1 / aim.chance
         extra: dict[str, Any] = {} if uniform else {"design": "recorded"}
-        right, wrong, rest = aim.share * aim.chance * aim.accuracy, aim.share * aim.chance * (1 - aim.accuracy), aim.share * (1 - aim.chance)
+        right, wrong, rest = (
+            aim.share * aim.chance * aim.accuracy,
+            aim.share * aim.chance * (1 - aim.accuracy),
+            aim.share * (1 - aim.chance),
+        )
         yes_scores = {} if uniform else {"yes_score": score, "no_score": 0.0}
         no_scores = {} if uniform else {"yes_score": 0.0, "no_score": score}
         none = {} if uniform else {"yes_score": 0.0, "no_score": 0.0}

@@ -10,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from noracle import AccuracyCounts, AccuracyStream, PatternCounts, Race, compare_systems, estimate_accuracy, range_unsure, read_result
-from noracle.bounds.betting import log_wealth
 from noracle.accuracy.compare import _rows
+from noracle.bounds.betting import log_wealth
 from noracle.counts import Cell, Pattern, Tally
 
 SLACK = 1e-9
@@ -66,9 +66,10 @@ def test_counts_add_and_come_back_from_json(a: AccuracyCounts, b: AccuracyCounts
             assert number == a.summary()[name] + b.summary()[name]
 
 
-@given(
-    st.integers(2, 50), st.tuples(st.integers(0, 300), st.integers(0, 300)), st.tuples(st.integers(0, 300), st.integers(0, 300)), st.integers(0, 20)
-)  # fmt: skip
+pairs = st.tuples(st.integers(0, 300), st.integers(0, 300))
+
+
+@given(st.integers(2, 50), pairs, pairs, st.integers(0, 20))
 def test_published_numbers_survive_json(k: int, o: tuple[int, int], c: tuple[int, int], without: int) -> None:
     ordinary, complementary = (max(o), min(o)), (max(c), min(c))
     found = AccuracyCounts.from_counts(n_classes=k, ordinary=ordinary, complementary=complementary, n_without_answer=without)
@@ -107,7 +108,10 @@ def test_stream_equals_estimate_on_its_counts(k: int, labels: list[tuple[str, bo
     assert now.value == pytest.approx(batch.value, nan_ok=True)
 
 
-@given(st.integers(2, 12), st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), st.integers(0, 15), st.integers(0, 15), st.data())
+some, few = st.integers(0, 15), st.integers(0, 6)
+
+
+@given(st.integers(2, 12), some, some, some, some, few, few, st.data())
 def test_range_of_unsure_contains_every_way_to_resolve_it(
     k: int, yes_hit: int, yes_miss: int, no_hit: int, no_miss: int, about_answer: int, about_other: int, data: st.DataObject
 ) -> None:  # fmt: skip
@@ -122,7 +126,12 @@ def test_range_of_unsure_contains_every_way_to_resolve_it(
     ranges = range_unsure(AccuracyCounts(tallies={t: c for t, c in (known | unsure).items() if c}, items=place, answered=place))
     to_yes = data.draw(st.integers(0, about_answer)), data.draw(st.integers(0, about_other))
     resolved = list(known.values())
-    resolved = [resolved[0] + to_yes[0], resolved[1] + to_yes[1], resolved[2] + about_answer - to_yes[0], resolved[3] + about_other - to_yes[1]]
+    resolved = [
+        resolved[0] + to_yes[0],
+        resolved[1] + to_yes[1],
+        resolved[2] + about_answer - to_yes[0],
+        resolved[3] + about_other - to_yes[1],
+    ]
     truth = estimate_accuracy(AccuracyCounts(tallies=dict(zip(known, resolved, strict=True)), items=place, answered=place))
     assert ranges["value"].low - SLACK <= truth.value <= ranges["value"].high + SLACK
     assert ranges["interval"].low - SLACK <= truth.low
@@ -136,25 +145,23 @@ hits = st.sampled_from([True, False, None])
 def patterns(draw: st.DrawFn) -> PatternCounts:
     k = draw(st.sampled_from([3, 10]))
     shown = st.dictionaries(st.tuples(hits, hits), st.integers(1, 60), max_size=5)
-    yes = {h: n for h, n in draw(shown).items()}
-    no = {h: n for h, n in draw(shown).items()}
+    yes = draw(shown)
+    no = draw(shown)
     return PatternCounts.from_counts(n_classes=k, systems=("a", "b"), yes=yes, no=no)
 
 
 @given(patterns(), st.sampled_from(["betting", "wald"]))
 def test_comparison_is_antisymmetric(found: PatternCounts, interval: str) -> None:
-    swapped = PatternCounts(
-        systems=("b", "a"), patterns={dataclasses_replace_hits(p): n for p, n in found.patterns.items()}
-    )
-    there = compare_systems(found, interval=interval).difference("a", "b")  # type: ignore[arg-type]
+    swapped = PatternCounts(systems=("b", "a"), patterns={swapped_hits(p): n for p, n in found.patterns.items()})
+    result = compare_systems(found, interval=interval)  # type: ignore[arg-type]
+    there, mirrored = result.difference("a", "b"), result.difference("b", "a")
     back = compare_systems(swapped, interval=interval).difference("a", "b")  # type: ignore[arg-type]
     assert -1 <= there.low <= there.high <= 1
     assert (there.value, there.low, there.high) == pytest.approx((back.value, back.low, back.high), abs=1e-7, nan_ok=True)
-    mirrored = compare_systems(found, interval=interval).difference("b", "a")  # type: ignore[arg-type]
     assert (mirrored.low, mirrored.high) == (-there.high, -there.low)
 
 
-def dataclasses_replace_hits(p: Pattern) -> Pattern:
+def swapped_hits(p: Pattern) -> Pattern:
     return p._replace(hits=tuple(reversed(p.hits)))
 
 

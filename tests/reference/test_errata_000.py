@@ -1,6 +1,6 @@
 """The printed formulas of "Towards scalable oversight via partitioned human supervision" (Yin, Ishida, Sugiyama), and their corrections.
 
-Each erratum has a test in which the printed formula stands beside ours and fails. Numbers are those of the errata page of the documentation.
+Each erratum has a test in which the printed formula stands beside ours and fails.
 """
 
 from __future__ import annotations
@@ -258,7 +258,15 @@ def test_equation_8_minimises_the_variance(k: int, n_o: int, n_c: int, accuracy:
     assert equation == pytest.approx(best, abs=1e-5)
 
 
-CASES = [(2, 10, 7, 5, 1), (3, 5, 2, 9, 8), (4, 20, 3, 30, 12), (10, 50, 40, 450, 440), (5, 0, 0, 20, 17), (5, 20, 4, 0, 0), (7, 3, 0, 40, 2)]
+CASES = [
+    (2, 10, 7, 5, 1),
+    (3, 5, 2, 9, 8),
+    (4, 20, 3, 30, 12),
+    (10, 50, 40, 450, 440),
+    (5, 0, 0, 20, 17),
+    (5, 20, 4, 0, 0),
+    (7, 3, 0, 40, 2),
+]
 
 
 @pytest.mark.parametrize(("k", "n_o", "s_o", "n_c", "s_c"), CASES)
@@ -280,9 +288,11 @@ def equation_9(k: int, n_o: int, s_o: int, n_c: int, s_c: int) -> tuple[int, int
     return n_o + n_c, (k - 2) * (t_o + t_c) + (k - 3) * s_o - s_c, -(k - 2) * s_o
 
 
-@pytest.mark.parametrize(("k", "n_o", "s_o", "n_c", "s_c"), [(10, 50, 40, 450, 440), (4, 20, 3, 30, 12), (50, 100_000, 3, 900_000, 850_000)])
+@pytest.mark.parametrize(
+    ("k", "n_o", "s_o", "n_c", "s_c"), [(10, 50, 40, 450, 440), (4, 20, 3, 30, 12), (50, 100_000, 3, 900_000, 850_000)]
+)
 def test_equation_9_root_is_accurate_in_both_branches(k: int, n_o: int, s_o: int, n_c: int, s_c: int) -> None:
-    """The residual of the quadratic in exact arithmetic; the larger root loses its digits where β > 0 unless written without cancellation."""
+    """The residual of the quadratic in exact arithmetic; written plainly, the larger root loses its digits where β > 0."""
     n, beta, gamma = equation_9(k, n_o, s_o, n_c, s_c)
     found = linear.maximum_likelihood([Cell(n_o, s_o), complementary_cell(k, n_c, s_c)])
     x = Fraction(found)

@@ -247,6 +247,8 @@ def check_overlap(evidence: Evidence | AccuracyCounts, *, system: str | None = N
     >>> check_overlap(counts).passed
     True
     """
+    if not isinstance(evidence, (Evidence, AccuracyCounts)):
+        raise ArgumentError(f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
     counts = evidence if isinstance(evidence, AccuracyCounts) else count_accuracy(evidence, systems=None if system is None else [system])
     names = counts.systems if system is None else (system,)
     parts = [_overlap_part(counts.of(name), name) for name in names]

@@ -13,6 +13,7 @@ from scipy.special import ndtri
 
 from noracle.accuracy.strata import typical_variance
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval
+from noracle.bounds.linear import ordered
 from noracle.counts import PatternCounts, count_patterns, label_rows
 from noracle.counts.tallies import Pattern
 from noracle.errors import ArgumentError
@@ -87,6 +88,8 @@ def compare_systems(
 
 
 def _patterns(evidence: Evidence | PatternCounts, systems: Sequence[str] | None) -> PatternCounts:
+    if not isinstance(evidence, (Evidence, PatternCounts)):
+        raise ArgumentError(f"evidence must be Evidence or PatternCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
     counts = evidence if isinstance(evidence, PatternCounts) else count_patterns(evidence, systems=systems)
     if isinstance(evidence, PatternCounts) and systems is not None and tuple(systems) != counts.systems:
         raise ArgumentError(f"systems must be {list(counts.systems)}, the ones that were counted; got {list(systems)}.")
@@ -209,7 +212,8 @@ def _difference(counts: PatternCounts, i: int, j: int, interval: str, tail: floa
     if interval == "betting" and n:
         low, _ = betting_interval(_rows(counts, i, j), tail, 0.0, floor=-1.0)
         mirrored, _ = betting_interval(_rows(counts, j, i), tail, 0.0, floor=-1.0)
-        high = -mirrored
+        limits = ordered(low, -mirrored, -1.0)
+        low, high = limits.low, limits.high
     elif se > 0:
         z = -float(ndtri(tail))
         low, high = (min(max(x, -1.0), 1.0) for x in (value - z * se, value + z * se))

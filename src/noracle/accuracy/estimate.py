@@ -8,11 +8,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from scipy.special import chdtrc
-
 from noracle.accuracy.parts import Part, Settings, estimate_part, normal_limits
 from noracle.accuracy.scores import transition_scores
-from noracle.accuracy.strata import ErrorRates, Matrix, Stratum, strata_of, targeting_p_value
+from noracle.accuracy.strata import ErrorRates, Guess, Matrix, Stratum, binomial_p_value, strata_of, targeting_p_value
 from noracle.bounds.binomial import clopper_pearson
 from noracle.bounds.linear import Cell, anytime
 from noracle.counts import AccuracyCounts, count_accuracy
@@ -23,6 +21,7 @@ from noracle.results import FAILED_BELOW, Assumption, Check, Estimate, Guarantee
 Method = Literal["ml", "ivw", "weighted", "complementary", "ordinary", "scores"]
 Interval = Literal["exact", "anytime", "betting", "profile", "wald", "hoeffding", "bernstein", "theorem2", "proposition3", "theorem4"]
 Rate = float | Mapping[Any, float]
+VACUOUS = "the interval is [0, 1]: these labels say nothing at this confidence"
 METHODS = ("ml", "ivw", "weighted", "complementary", "ordinary", "scores")
 
 # Which promise an interval makes, and the methods whose value it can stand beside.
@@ -46,7 +45,7 @@ def estimate_accuracy(
     confidence: float = 0.95, side: Side = "two-sided", weight: float = 0.5, transition: Sequence[Sequence[float]] | Matrix | None = None,
     classes: Sequence[int | str] | None = None, false_no: Rate | Estimate = 0.0,
     false_yes: Rate | Estimate = 0.0,
-    guess: float | Literal["leave-one-out"] = "leave-one-out", population: Literal["answers", "beyond"] = "answers",
+    guess: Guess = "leave-one-out", population: Literal["answers", "beyond"] = "answers",
     checks: Sequence[Check] = (), strict: bool = False,
 ) -> Estimate:  # fmt: skip
     """Estimate the accuracy of a system from labels that say what an item is, or is not.
@@ -72,7 +71,8 @@ def estimate_accuracy(
         Known rates of wrong verdicts about the answer itself, P(no | right) and P(yes | wrong), one number or one per class; or estimates
         of them, whose error rates are added.
     guess
-        For recorded propensities: the guess of correctness that reduces the variance.
+        For recorded propensities: the guess of correctness that reduces the variance of the value. ``leave-one-out`` is the share of yes
+        on other items, ``column`` the column ``guess`` of the answers (an autorater, a share of votes, fixed before the labels).
     population
         ``answers``: accuracy on the items in the answers table, so that the answered share is known. ``beyond``: these items are a sample
         of more; the answered share (of every stratum, among all items) then has an interval of its own.
@@ -104,7 +104,8 @@ def estimate_accuracy(
         }  # fmt: skip
         return _with_estimated_rates(evidence, false_no, false_yes, options)
     rates = ErrorRates(false_no, false_yes) if false_no or false_yes else None
-    counts = counts_of(evidence, system, by_class=transition is not None or (rates is not None and rates.by_class))
+    by_class = transition is not None or (rates is not None and rates.by_class)
+    counts = counts_of(evidence, system, by_class=by_class, by_guess=guess == "column")
     strata = strata_of(counts)
     settings = _settings(strata, method, interval, weight, transition, classes, rates, guess)
     below, above = tails(confidence, side)
@@ -126,19 +127,19 @@ def estimate_accuracy(
     return dataclasses.replace(estimate, guarantee=guarantee.given(*_allocation(groups), *checks, strict=strict))
 
 
-def counts_of(evidence: Evidence | AccuracyCounts, system: str | None, *, by_class: bool = False) -> AccuracyCounts:
+def counts_of(evidence: Evidence | AccuracyCounts, system: str | None, *, by_class: bool = False, by_guess: bool = False) -> AccuracyCounts:
     """The counts of one system, from tables or from counts."""
     if isinstance(evidence, AccuracyCounts):
         return evidence.of(system)
     if not isinstance(evidence, Evidence):
         raise ArgumentError(f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
-    return count_accuracy(evidence, systems=None if system is None else [system], by_class=by_class).of(system)
+    return count_accuracy(evidence, systems=None if system is None else [system], by_class=by_class, by_guess=by_guess).of(system)
 
 
 def _settings(
     strata: tuple[Stratum, ...], method: str | None, interval: str | None, weight: float,
     transition: Sequence[Sequence[float]] | Matrix | None, classes: Sequence[int | str] | None,
-    rates: ErrorRates | None, guess: float | Literal["leave-one-out"],
+    rates: ErrorRates | None, guess: Guess,
 ) -> Settings:  # fmt: skip
     """Fill in what was left open, and refuse combinations that have no meaning."""
     by_class = rates is not None and rates.by_class
@@ -180,21 +181,20 @@ def _pools(strata: tuple[Stratum, ...], method: str) -> list[tuple[Stratum, ...]
 
 
 def _allocation(groups: Sequence[tuple[Stratum, ...]]) -> list[Check]:
-    """Failed checks: labels of a pool that do not fall on its strata as on a random sample (chi-square, where 5 are expected in each)."""
+    """Failed checks: labels of a pool that do not fall on its strata as on a random sample (exact binomial, Bonferroni)."""
     checks = []
     for group in groups:
         sizes = [(s.answered, s.n()) for s in group if s.answered]
-        answered, labelled = (sum(column) for column in zip(*sizes, strict=True)) if sizes else (0, 0)
-        if len(sizes) < 2 or labelled * min(a for a, _ in sizes) < 5 * answered:
-            continue
-        statistic = sum((n - labelled * a / answered) ** 2 / (labelled * a / answered) for a, n in sizes)
-        p_value = float(chdtrc(len(sizes) - 1, statistic))
-        where = f" of stratum {group[0].name!r}" if group[0].name else ""
-        if p_value < FAILED_BELOW:
-            checks.append(Check(
-                name="allocation", assumption="iid items", p_value=p_value, statistic=statistic, method="chi-square",
-                finding=f"labels do not fall on numbers of classes and weights{where} as on a random sample; 'exact' keeps them apart",
-            ))  # fmt: skip
+        answered, labelled = sum(a for a, _ in sizes), sum(n for _, n in sizes)
+        p_value = min((binomial_p_value(n, labelled, a / answered) for a, n in sizes), default=1.0) * len(sizes)
+        if len(sizes) > 1 and p_value < FAILED_BELOW:
+            where = f" of stratum {group[0].name!r}" if group[0].name else ""
+            finding = f"labels do not fall on numbers of classes and weights{where} as on a random sample; 'exact' keeps them apart"
+            checks.append(
+                Check(
+                    name="allocation", assumption="iid items", p_value=p_value, statistic=math.nan, finding=finding, method="exact binomial"
+                )
+            )
     return checks
 
 
@@ -278,7 +278,7 @@ def _combine(
     if known and not 0 <= value <= 1:
         notes.append(f"the unclipped value {value:.3f} lies outside [0, 1]: chance, or labels that do not follow the assumed design")
     if low <= 0 and high >= 1:
-        notes.append("the interval is [0, 1]: these labels say nothing at this confidence")
+        notes.append(VACUOUS)
     if len(parts) > 1:
         diagnostics["strata"] = [
             {

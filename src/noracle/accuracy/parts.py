@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 from scipy.special import ndtri
 
-from noracle.accuracy.strata import ErrorRates, LabelKinds, Matrix, Stratum, binomial_cells, score_rows
+from noracle.accuracy.strata import ErrorRates, Guess, LabelKinds, Matrix, Stratum, binomial_cells, score_rows
 from noracle.bounds import concentration, linear
 from noracle.bounds.betting import betting_interval
 from noracle.bounds.linear import Cell, Limits
@@ -27,7 +26,7 @@ class Settings:
     weight: float
     inverse: Matrix | None
     classes: tuple[int | str, ...] | None
-    guess: float | Literal["leave-one-out"]
+    guess: Guess
     rates: ErrorRates | None
 
     @property
@@ -63,7 +62,7 @@ def _scored_part(group: tuple[Stratum, ...], settings: Settings, below: float, a
     else:
         low, _ = betting_interval(rows.lower, below, 0.0)
         _, high = betting_interval(rows.upper, 0.0, above)
-        limits = Limits(low, high) if low <= high else Limits(high, high, empty=True) if mean < 0 else Limits(low, low, empty=True)
+        limits = linear.ordered(low, high)
     if settings.method != "scores":
         cells = binomial_cells(group[0], _KINDS.get(settings.method, "both")) if len(group) == 1 else ()
         if cells:

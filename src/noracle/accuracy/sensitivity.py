@@ -156,9 +156,9 @@ def range_unsure(evidence: Evidence | AccuracyCounts, *, system: str | None = No
 
     Notes
     -----
-    For the lower limit every unsure about the answer is a no; how many of the others are a yes is searched, since a no is less informative
-    and can be the worse of the two; for the upper limit the other way round. Beyond 200 unsure verdicts of one kind the search is on 200
-    numbers of them, and the promise asymptotic. Assumes uniform questions, one per item.
+    Limits do not always move with a verdict, since a no is less informative than a yes. So all numbers of yes among the unsure verdicts are
+    searched, stratum by stratum; where there are more than 400 combinations only those in which one kind is resolved in one way, and the
+    promise is asymptotic. Assumes uniform questions, one per item.
 
     Examples
     --------
@@ -180,14 +180,15 @@ def range_unsure(evidence: Evidence | AccuracyCounts, *, system: str | None = No
     )
     total = sum(s.weight * s.items for s in strata)
     parts = max(1, sum(s.n() > 0 for s in strata))
-    low, high, most = 0.0, 0.0 if strata else 1.0, 0
+    low, high, complete = 0.0, 0.0 if strata else 1.0, True
     for s in strata:
         share = s.weight * s.items / total * s.answered_share
-        about_answer, other = s.n(verdict="unsure", hit=True), s.n(verdict="unsure", hit=False)
-        low += share * min(_limits(s, 0.0, x, below / parts, above / parts).low for x in _numbers(other))
-        high += share * max(_limits(s, x, 0.0, below / parts, above / parts).high for x in _numbers(about_answer))
-        most = max(most, about_answer, other)
-    kind = Kind.FINITE_SAMPLE if most <= _MOST_SEARCHED else Kind.ASYMPTOTIC
+        ways, every = _ways(s.n(verdict="unsure", hit=True), s.n(verdict="unsure", hit=False))
+        found = [_limits(s, about_answer, other, below / parts, above / parts) for about_answer, other in ways]
+        low += share * min(f.low for f in found)
+        high += share * max(f.high for f in found)
+        complete = complete and every
+    kind = Kind.FINITE_SAMPLE if complete else Kind.ASYMPTOTIC
     guarantee = worst.guarantee & best.guarantee
     return Ranges(
         ranges=(
@@ -195,6 +196,7 @@ def range_unsure(evidence: Evidence | AccuracyCounts, *, system: str | None = No
             Range(name="interval", low=low, high=min(high, 1.0)),
         ),
         method="every unsure verdict resolved in the worst and in the best way",
+        subject=f"range of the accuracy of {counts.systems[0]!r} over unsure verdicts" if counts.systems else "",
         guarantee=Guarantee(
             kind=min(guarantee.kind, kind),
             error_rate=1 - confidence,
@@ -206,12 +208,21 @@ def range_unsure(evidence: Evidence | AccuracyCounts, *, system: str | None = No
     )
 
 
-_MOST_SEARCHED = 200
+_MOST_SEARCHED = 400
 
 
-def _numbers(n: int) -> list[float]:
-    """Shares of n verdicts: all of 0/n to n/n, or 201 of them."""
-    return [0.0] if not n else [i / min(n, _MOST_SEARCHED) for i in range(min(n, _MOST_SEARCHED) + 1)]
+def _ways(about_answer: int, other: int) -> tuple[list[tuple[float, float]], bool]:
+    """Shares of yes among the unsure verdicts of both kinds, and whether these are all the ways there are."""
+    if (about_answer + 1) * (other + 1) <= _MOST_SEARCHED:
+        return [(i, j) for i in _numbers(about_answer, about_answer) for j in _numbers(other, other)], True
+    first, second = _numbers(about_answer, _MOST_SEARCHED // 8), _numbers(other, _MOST_SEARCHED // 8)
+    return [*((0.0, j) for j in second), *((1.0, j) for j in second), *((i, 0.0) for i in first), *((i, 1.0) for i in first)], False
+
+
+def _numbers(n: int, most: int) -> list[float]:
+    """Shares of n verdicts: all of 0/n to n/n, or at most ``most`` + 1 of them."""
+    steps = min(n, most)
+    return [i / steps for i in range(steps + 1)] if steps else [0.0]
 
 
 def _resolved(tallies: Mapping[Tally, int], about_answer: float, other: float) -> dict[Tally, int]:

@@ -21,6 +21,8 @@ from noracle.counts.tallies import AccuracyCounts, Tally
 from noracle.errors import ArgumentError, EvidenceError, fault
 
 Matrix = np.ndarray[Any, Any]
+Guess = float | Literal["leave-one-out", "column"]
+Question = tuple[float, float, float, float | None]  # yes score, no score, relative weight, guess
 LabelKinds = Literal["both", "ordinary", "complementary"]
 
 
@@ -153,8 +155,17 @@ def targeting_p_value(stratum: Stratum) -> float:
     chances = _answer_propensities(stratum)
     if len(chances) != 1 or min(chances) <= 0:
         return float("nan")
-    p = min(chances)
-    n, hits = stratum.n(design="recorded"), stratum.n(design="recorded", hit=True)
+    return binomial_p_value(stratum.n(design="recorded", hit=True), stratum.n(design="recorded"), min(chances))
+
+
+def binomial_p_value(hits: int, n: int, p: float) -> float:
+    """Two-sided p-value of ``hits`` of ``n`` with probability ``p`` each: twice the smaller tail.
+
+    Examples
+    --------
+    >>> round(binomial_p_value(9, 10, 0.5), 4)
+    0.0215
+    """
     at_most = 1.0 if hits >= n else float(1 - betainc(hits + 1, n - hits, p))
     at_least = 1.0 if hits <= 0 else float(betainc(hits, n - hits + 1, p))
     return min(1.0, 2 * min(at_most, at_least))
@@ -202,7 +213,7 @@ def _moments(scores: tuple[Score, ...]) -> tuple[float, float, float]:
 
 def score_rows(
     strata: tuple[Stratum, ...], *, inverse: Matrix | None = None, classes: tuple[int | str, ...] | None = None,
-    guess: float | Literal["leave-one-out"] = "leave-one-out", rates: ErrorRates | None = None,
+    guess: Guess = "leave-one-out", rates: ErrorRates | None = None,
 ) -> ScoreRows:  # fmt: skip
     """One score for every labelled and answered item of these strata, items weighted by their weight over the mean weight.
 
@@ -216,14 +227,14 @@ def score_rows(
     answered = sum(s.answered for s in strata)
     mean_weight = sum(s.weight * s.answered for s in strata) / answered if answered else 1.0
     rows: Counter[tuple[int, float, float]] = Counter()
-    questions: Counter[tuple[float, float, float]] = Counter()
+    questions: Counter[Question] = Counter()
     for stratum in strata:
         factor = stratum.weight / mean_weight
         for t, n in stratum.tallies.items():
             if not t.answered or t.verdict == "unsure":
                 continue
             if t.design == "recorded":
-                questions[t.yes_score or 0.0, t.no_score or 0.0, factor] += n
+                questions[t.yes_score or 0.0, t.no_score or 0.0, factor, t.guess] += n
             elif t.verdict == "yes":
                 rows[0, factor, ordinary_score(hit=t.hit).value] += n
             elif inverse is not None:
@@ -246,8 +257,8 @@ def score_rows(
     by_variance = (*((typical_variance(*ranges[kind]), tuple(scores)) for kind, scores in by_kind.items()), (0.25, augmented))
     return ScoreRows(
         mean=((1.0, plain + augmented),) if shared else by_variance,
-        lower=plain + tuple(Score(yes * f, low, inf, n) for (yes, _, f), n in questions.items()),
-        upper=plain + tuple(Score(f - no * f, -inf, high, n) for (_, no, f), n in questions.items()),
+        lower=plain + tuple(Score(yes * f, low, inf, n) for (yes, _, f, _), n in questions.items()),
+        upper=plain + tuple(Score(f - no * f, -inf, high, n) for (_, no, f, _), n in questions.items()),
     )
 
 
@@ -325,15 +336,21 @@ def _transition_value(t: Tally, inverse: Matrix, classes: tuple[int | str, ...] 
     return float(inverse[asked, answer])
 
 
-def _augmented(questions: Counter[tuple[float, float, float]], guess: float | Literal["leave-one-out"]) -> tuple[Score, ...]:
-    """Scores f + (1 - f)·yes - f·no; by default f is the weighted share of yes among all *other* items, so that it stays unbiased."""
-    total_yes = sum(yes * n for (yes, _, _), n in questions.items())
-    total = sum((yes + no) * n for (yes, no, _), n in questions.items())
+def _augmented(questions: Counter[Question], guess: Guess) -> tuple[Score, ...]:
+    """Scores f + (1 - f)·yes - f·no, where the guess f must not have seen the item's own verdict, so that they stay unbiased.
+
+    By default f is the weighted share of yes among all *other* items; ``column`` takes the guess that came with the answer, where there
+    is one.
+    """
+    total_yes = sum(yes * n for (yes, _, _, _), n in questions.items())
+    total = sum((yes + no) * n for (yes, no, _, _), n in questions.items())
     scores = []
-    for (yes, no, factor), n in questions.items():
-        f = guess
-        if f == "leave-one-out":
-            rest = total - yes - no
-            f = (total_yes - yes) / rest if rest > 1e-12 else 0.5
+    for (yes, no, factor, own), n in questions.items():
+        rest = total - yes - no
+        f = (total_yes - yes) / rest if rest > 1e-12 else 0.5
+        if guess == "column" and own is not None:
+            f = own
+        elif isinstance(guess, (int, float)):
+            f = guess
         scores.append(Score(factor * (f + (1 - f) * yes - f * no), -float("inf"), float("inf"), n))
     return tuple(scores)

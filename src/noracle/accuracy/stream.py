@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from typing import Any, Literal
 
-from noracle.accuracy.estimate import estimate_accuracy
+from noracle.accuracy.estimate import VACUOUS, estimate_accuracy
 from noracle.bounds import linear
 from noracle.bounds.betting import Score, betting_interval
 from noracle.counts.tallies import AccuracyCounts, Tally, check_n_classes
@@ -132,7 +132,8 @@ class AccuracyStream:
             else:
                 low, _ = betting_interval(self._scores(upper=False), error / 2, 0.0)
                 _, high = betting_interval(self._scores(upper=True), 0.0, error / 2)
-                self._limits = low, high
+                limits = linear.ordered(low, high)
+                self._limits = limits.low, limits.high
         return self._limits
 
     def _scores(self, *, upper: bool) -> list[Score]:
@@ -165,4 +166,7 @@ class AccuracyStream:
         share = self.answered_share if self.interval == "anytime" else 1.0
         among = estimate.diagnostics["answered_share"]
         value = estimate.value * share / among if self.interval == "anytime" and among else estimate.value
-        return dataclasses.replace(estimate, value=value, low=self.low, high=self.high)
+        notes = [note for note in estimate.notes if note != VACUOUS]
+        if self.low <= 0 and self.high >= 1:
+            notes.append(VACUOUS)
+        return dataclasses.replace(estimate, value=value, low=self.low, high=self.high, notes=tuple(notes))

@@ -258,6 +258,20 @@ def clip(low: float, high: float) -> Limits:
     return Limits(max(low, 0.0), min(high, 1.0))
 
 
+def ordered(low: float, high: float, floor: float = 0.0, ceiling: float = 1.0) -> Limits:
+    """Limits that were found apart; where they cross no rate fits: the end that one of them reached, else the middle, marked empty.
+
+    Examples
+    --------
+    >>> ordered(0.2, 0.0)
+    Limits(low=0.0, high=0.0, empty=True)
+    """
+    if low <= high:
+        return Limits(low, high)
+    point = high if high <= floor else low if low >= ceiling else (low + high) / 2
+    return Limits(point, point, empty=True)
+
+
 def _invert_pair(cells: tuple[Cell, ...], below: float, above: float) -> Limits:
     value = maximum_likelihood(cells)
     at = min(max(value, _EDGE), 1 - _EDGE)
@@ -278,7 +292,7 @@ def _invert_pair(cells: tuple[Cell, ...], below: float, above: float) -> Limits:
         return float(np.dot(pmf, 1 - _at_least(most + 1, cells[inner].n, p[inner]))) + 1e-13
 
     low, high, empty = 0.0, 1.0, False
-    if below > 0:
+    if below > 0 and value > 0:  # at an estimate of 0 every sample is at least as large
         if tail(1.0, upper=True) < below:
             low, empty = 1.0, True
         elif tail(0.0, upper=True) < below:

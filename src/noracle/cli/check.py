@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -115,10 +114,8 @@ def label_checks(
     results: list[Check | Ranges] = [check_overlap(chosen)]
     if at_least is not None or at_most is not None:
         results += [check_sensitivity(c, at_least=at_least, at_most=at_most, confidence=confidence) for c in of.values()]
-    for name, own in of.items():
+    for own in of.values():
         recorded = any(t.design == "recorded" for t in own.tallies)
         if own.total(verdict="unsure") and not recorded:
-            ranges = range_unsure(own, confidence=confidence)
-            renamed = tuple(dataclasses.replace(r, name=f"accuracy of {name!r}, {r.name}") for r in ranges.ranges)
-            results.append(dataclasses.replace(ranges, ranges=renamed))
+            results.append(range_unsure(own, confidence=confidence))
     return results

@@ -126,6 +126,7 @@ def known_accuracy(world: World, files: dict[str, str]) -> Ranges:
     return Ranges(
         ranges=tuple(Range(name=f"accuracy of {name!r}", low=a, high=a) for name, a in world.accuracy.items()),
         method="counted with the answer key; no answer counts as wrong",
+        subject="what the key says",
         guarantee=Guarantee(
             kind=Kind.LOGICAL, error_rate=0.0, assumptions=(Assumption(name="the key of a simulated world", status="by-design"),)
         ),

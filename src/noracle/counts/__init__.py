@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from noracle.counts.answers import AnswerTable, answer_table
-from noracle.counts.counting import count_accuracy, count_judgements, count_patterns, label_rows
+from noracle.counts.counting import count_accuracy
+from noracle.counts.patterns import count_patterns, label_rows
+from noracle.counts.questions import count_judgements
 from noracle.counts.tallies import (
     AccuracyCounts,
     Cell,

@@ -30,7 +30,8 @@ class Tally(NamedTuple):
     ``ruled_hit`` says that the answer is among the ruled-out classes (for ``no`` the same as ``hit``).
     ``design`` is ``uniform`` where every class was asked with the same probability, ``recorded`` where propensities say otherwise;
     then ``yes_score`` is the item's mean of 1{asked = answer, yes}/propensity and ``no_score`` that of 1{asked = answer, no}/propensity.
-    ``asked`` and ``answer`` are classes, kept only when counted by class.
+    ``asked`` and ``answer`` are classes, kept only when counted by class; ``guess`` is the guess of correctness that came with the
+    answer, kept only when counted by guess and where propensities were recorded.
     """
 
     system: str
@@ -47,6 +48,7 @@ class Tally(NamedTuple):
     weight: float = 1.0
     asked: int | str | None = None
     answer: int | str | None = None
+    guess: float | None = None
 
 
 class Cell(NamedTuple):

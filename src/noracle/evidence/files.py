@@ -6,10 +6,12 @@ hold the text of an item.
 
 from __future__ import annotations
 
+import atexit
 import glob
 import itertools
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -41,9 +43,18 @@ def connect() -> duckdb.DuckDBPyConnection:
     """
     import duckdb
 
+    atexit.unregister(_forget_engines)
+    atexit.register(_forget_engines)
     spill = Path(tempfile.gettempdir()) / f"noracle-{os.getpid()}-{next(_connections)}"
     limit = os.environ.get("NORACLE_MEMORY_LIMIT", _MEMORY_LIMIT)
     return duckdb.connect(":memory:", config={"memory_limit": limit, "temp_directory": str(spill)})
+
+
+def _forget_engines() -> None:
+    """At exit: narwhals keeps its DuckDB namespace for ever, and DuckDB 2.0 would then report its types as leaked on stderr."""
+    cached = getattr(sys.modules.get("narwhals._namespace"), "_builtin_namespace", None)
+    if cached is not None and hasattr(cached, "cache_clear"):
+        cached.cache_clear()
 
 
 def scan(path: str | Path, table: str, run: Callable[[str], duckdb.DuckDBPyRelation]) -> duckdb.DuckDBPyRelation:

@@ -289,7 +289,7 @@ def _(result: Ranges) -> Content:
     headline = (
         ("possible range of " + one.name, words.interval(one.low, one.high))
         if one
-        else (f"possible ranges of {len(result.ranges)} quantities",)
+        else (f"{result.subject or f'possible ranges of {len(result.ranges)} quantities'}",)
     )
     return Content(
         headline=headline,

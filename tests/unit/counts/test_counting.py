@@ -5,9 +5,7 @@ import random
 from collections import Counter
 from typing import Any
 
-import hypothesis
 import pytest
-from hypothesis import strategies as st
 
 from noracle.counts import count_accuracy, count_judgements, count_patterns, counting, label_rows
 from noracle.errors import EvidenceError
@@ -298,39 +296,3 @@ def test_missing_tables_are_named() -> None:
     judgements_only = Evidence.from_tables(judgements={"item": [1], "class": [0], "verdict": ["yes"]}, n_classes=3)
     with pytest.raises(EvidenceError, match="evidence must have answers; got none"):
         count_accuracy(judgements_only)
-
-
-@st.composite
-def small_worlds(draw: st.DrawFn) -> World:
-    n = draw(st.integers(1, 5))
-    ks = [draw(st.integers(2, 4)) for _ in range(n)]
-    items: Columns = {"item": list(range(n)), "n_classes": ks}
-    pairs = draw(st.lists(st.tuples(st.integers(0, n - 1), st.sampled_from("ab")), min_size=1, unique=True, max_size=2 * n))
-    answers: Columns = {
-        "item": [i for i, _ in pairs],
-        "system": [s for _, s in pairs],
-        "answer": [draw(st.one_of(st.none(), st.integers(0, ks[i] - 1))) for i, _ in pairs],
-    }
-    judged = draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=8))
-    judgements: Columns = {
-        "item": judged,
-        "class": [draw(st.integers(0, ks[i] - 1)) for i in judged],
-        "verdict": [draw(st.sampled_from(["yes", "no", "no", "unsure"])) for _ in judged],
-        "rater": [draw(st.sampled_from(["ann", "bob", None])) for _ in judged],
-        "propensity": [draw(st.sampled_from([None, 0.25, 0.5, 1.0])) for _ in judged],
-    }
-    return {"answers": answers, "judgements": judgements, "items": items}
-
-
-@hypothesis.given(tables=small_worlds(), polars=st.booleans())
-def test_random_small_tables_match_counting_by_hand(tables: World, polars: bool) -> None:
-    given: dict[str, Any] = dict(tables)
-    if polars:
-        pl = pytest.importorskip("polars")
-        types = {"answer": pl.Int64, "rater": pl.String, "propensity": pl.Float64}
-        given = {
-            name: pl.DataFrame(table, schema_overrides={k: v for k, v in types.items() if k in table}) for name, table in tables.items()
-        }
-    evidence = Evidence.from_tables(**given, conflicts="drop")
-    same(count_accuracy(evidence), reference.accuracy(**tables))
-    same(dataclasses.replace(count_patterns(evidence), unused={}), reference.patterns(**tables))

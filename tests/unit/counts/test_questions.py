@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from noracle import Evidence, count_accuracy, count_judgements
-from noracle.counts import counting
+from noracle.counts import questions as asked
 
 ANSWERS = {"item": [1, 1, 2, 2, 3, 3], "system": ["a", "b"] * 3, "answer": [0, 1, 2, 2, None, 0]}
 
@@ -37,7 +37,7 @@ def test_one_scan_counts_the_same(judgements: dict[str, list[Any]], own: bool, m
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the full count was not needed")
 
-    monkeypatch.setattr(counting, "once", refuse)
+    monkeypatch.setattr(asked, "once", refuse)
     assert count_judgements(evidence, by_rater=False, counts=counts) == expected
 
 

@@ -1,0 +1,128 @@
+"""How answers met labels, item by item: the steps that all counts share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import narwhals as nw
+
+from noracle.errors import EvidenceError, fault
+from noracle.evidence.evidence import Evidence
+from noracle.evidence.frames import Frame
+from noracle.evidence.labels import class_labels, item_labels, once
+from noracle.evidence.normal import NO, UNSURE, YES
+from noracle.evidence.validate import count
+
+WITHOUT_ANSWERS = "judgements of items without answers"
+REPEATED = "repeated judgements"
+CONTRADICTORY = "contradictory items"
+NOT_ALL_SYSTEMS = "labelled items that some system was not asked about"
+
+_PLACE = ("n_classes", "stratum", "weight")
+
+
+def answers_of(evidence: Evidence, systems: Sequence[str] | None) -> Frame:
+    """The answers of the chosen systems, or of all."""
+    if evidence.answers is None:
+        raise EvidenceError(fault("evidence", "must have answers", "none"))
+    if systems is None:
+        return evidence.answers
+    if isinstance(systems, str) or not systems:
+        raise EvidenceError(fault("systems", "must be a list of names", repr(systems)))
+    return evidence.answers.filter(nw.col("system").is_in([str(s) for s in systems]))
+
+
+def place_columns(evidence: Evidence) -> list[str]:
+    """The columns of ``items`` that place an item in the population."""
+    return [] if evidence.items is None else [c for c in _PLACE if c in evidence.items.columns]
+
+
+def placed(frame: Frame, evidence: Evidence) -> Frame:
+    """The frame with number of classes, stratum and weight of its items, and ``known`` (whether ``items`` holds the item)."""
+    if evidence.items is None:
+        return frame
+    items = evidence.items.select("item", *place_columns(evidence), known=nw.lit(value=True))
+    if "stratum" in items.columns:
+        items = items.with_columns(nw.col("stratum").fill_null(""))
+    return frame.join(items, on="item", how="left")
+
+
+def classes_expr(evidence: Evidence) -> nw.Expr:
+    """The number of classes of an item."""
+    return nw.col("n_classes") if evidence.has_own_n_classes else nw.lit(evidence.n_classes)
+
+
+def place_of(evidence: Evidence, row: dict[str, Any]) -> tuple[int, str, float]:
+    """Number of classes, stratum and weight of a row."""
+    k = row["n_classes"] if evidence.has_own_n_classes else evidence.n_classes
+    return int(k or 0), row.get("stratum") or "", rounded(row.get("weight")) or 1.0
+
+
+def rounded(value: Any) -> float | None:
+    """Engines add in different orders: twelve digits are the same on all of them."""
+    return None if value is None else float(f"{float(value):.12g}")
+
+
+class Labels(NamedTuple):
+    """Judgements gathered: each once, by item and class, by item (without contradictory items), and what is not used."""
+
+    judgements: Frame
+    classes: Frame
+    items: Frame
+    unused: dict[str, int]
+
+
+def labels_of(evidence: Evidence, judgements: Frame, *, by_class: bool = False) -> Labels:
+    """Judgements gathered into one label an item; what is repeated or contradictory is counted as unused."""
+    each = once(judgements)
+    classes = class_labels(evidence, each)
+    items = item_labels(classes, by_class=by_class)
+    unused = {REPEATED: count(judgements) - count(each)}
+    if evidence.conflicts == "drop":
+        bad = items.filter(nw.col("conflict")).select("item")
+        unused[CONTRADICTORY] = count(bad)
+        if unused[CONTRADICTORY]:
+            each = each.join(bad, on="item", how="anti")
+            items = items.filter(~nw.col("conflict"))
+    return Labels(each, classes, items, unused)
+
+
+def met_labels(
+    evidence: Evidence, answers: Frame, labels: Labels, *, by_class: bool = False, by_guess: bool = False, given: bool = False
+) -> Frame:
+    """One row an answer: how it met the label of its item (``verdict`` is null without a label).
+
+    ``by_class`` keeps the class that was asked about and the answer, ``given`` only the answer.
+    """
+    scored = "recorded" in labels.items.columns
+    about = ["item", "verdict", "n_no", "n_said", *(["recorded"] if scored else []), *(["asked"] if by_class else [])]
+    sums = ["yes_sum", "no_sum"] if scored else []
+    of_class = labels.classes.select("item", "class", "yes", "no", "unsure", *sums)
+    frame = placed(answers, evidence).join(labels.items.select(*about), on="item", how="left")
+    frame = frame.join(of_class, left_on=["item", "answer"], right_on=["item", "class"], how="left")
+    verdict, labelled = nw.col("verdict"), ~nw.col("verdict").is_null()
+    spoken = nw.when(verdict == YES).then(nw.col("yes")).when(verdict == NO).then(nw.col("no")).otherwise(nw.col("unsure"))
+    columns: dict[str, nw.Expr] = {
+        "item": nw.col("item"),
+        "system": nw.col("system"),
+        "answered": ~nw.col("answer").is_null(),
+        "verdict": verdict,
+        "hit": (labelled & (spoken == 1)).fill_null(value=False),
+        "n_no": nw.col("n_no").fill_null(0),
+        "ruled_hit": (labelled & (nw.col("no") == 1)).fill_null(value=False),
+        **{name: nw.col(name) for name in place_columns(evidence)},
+    }
+    if scored:
+        is_recorded = (nw.col("recorded") == 1).fill_null(value=False)
+        columns["recorded"] = is_recorded
+        for name in ("yes", "no"):
+            mean = nw.col(f"{name}_sum").fill_null(0.0) / nw.col("n_said").cast(nw.Float64)
+            columns[f"{name}_score"] = nw.when(is_recorded & (verdict != UNSURE)).then(mean)
+        if by_guess:
+            columns["guess"] = nw.when(is_recorded).then(nw.col("guess"))
+    if by_class:
+        columns["asked"] = nw.col("asked")
+    if by_class or given:
+        columns["given"] = nw.when(labelled).then(nw.col("answer"))
+    return frame.select(**columns)

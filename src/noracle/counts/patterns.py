@@ -1,0 +1,133 @@
+"""How systems met the same labels together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals as nw
+
+from noracle.counts.met import (
+    NOT_ALL_SYSTEMS,
+    WITHOUT_ANSWERS,
+    answers_of,
+    labels_of,
+    met_labels,
+    place_columns,
+    place_of,
+    rounded,
+)
+from noracle.counts.tallies import Pattern, PatternCounts
+from noracle.errors import EvidenceError, fault
+from noracle.evidence.evidence import Evidence
+from noracle.evidence.frames import Frame, fetch, number_rows
+from noracle.evidence.normal import VERDICTS
+from noracle.evidence.validate import count
+
+_NO_ANSWER, _MISS, _HIT = 0, 1, 2
+
+
+def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None) -> PatternCounts:
+    """How systems met the same labels together, over the labelled items that every system was asked about.
+
+    Examples
+    --------
+    >>> evidence = Evidence.from_tables(
+    ...     answers={"item": [1, 1, 2, 2], "system": ["a", "b", "a", "b"], "answer": [0, 1, 2, 2]},
+    ...     judgements={"item": [1, 2], "class": [0, 2], "verdict": ["yes", "yes"]},
+    ...     n_classes=3,
+    ... )
+    >>> sorted(p.hits for p in count_patterns(evidence).patterns)
+    [(True, False), (True, True)]
+    """
+    names, frame, keys, unused = _patterns(evidence, systems)
+    rows = fetch(frame.group_by(*keys).agg(n=nw.len()))
+    patterns: Counter[Pattern] = Counter()
+    for *values, n in rows:
+        row = dict(zip(keys, values, strict=True))
+        pattern = _pattern(evidence, row, len(names))
+        if pattern is None:
+            unused[NOT_ALL_SYSTEMS] = unused.get(NOT_ALL_SYSTEMS, 0) + int(n)
+        else:
+            patterns[pattern] += int(n)
+    return PatternCounts(systems=names, patterns=dict(patterns), unused=unused, inferred=evidence.inferred)
+
+
+def label_rows(evidence: Evidence, *, systems: Sequence[str] | None = None) -> tuple[tuple[str, ...], list[Pattern]]:
+    """The systems, and the labelled items one by one in the order in which their labels were complete.
+
+    The order is that of column ``at`` of the judgements where there is one (the last judgement of an item completes its label), else
+    that of the rows, where the engine keeps it (files, dicts, pandas, Polars, Arrow; not PySpark).
+    """
+    names, frame, keys, _ = _patterns(evidence, systems, ordered=True)
+    rows = fetch(frame.select(*keys, "at", "item").sort("at", "item"))
+    patterns = (_pattern(evidence, dict(zip(keys, row[:-2], strict=True)), len(names)) for row in rows)
+    return names, [pattern for pattern in patterns if pattern is not None]
+
+
+def _patterns(
+    evidence: Evidence, systems: Sequence[str] | None, *, ordered: bool = False
+) -> tuple[tuple[str, ...], Frame, list[str], dict[str, int]]:
+    """One row a labelled item with a column ``met_i`` for system i (null: not asked), and the columns that make a pattern."""
+    answers = answers_of(evidence, systems)
+    if evidence.judgements is None:
+        raise EvidenceError(fault("evidence", "must have judgements", "none"))
+    evidence.check()
+    judgements = number_rows(evidence.judgements, "row") if ordered and "at" not in evidence.judgements.columns else evidence.judgements
+    found = {str(row[0]) for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system"))}
+    missing = [s for s in systems or () if str(s) not in found]
+    if missing:
+        raise EvidenceError(fault("systems", "must be in answers", f"{missing}, which have no answers"))
+    names = tuple(sorted(found)) if systems is None else tuple(dict.fromkeys(str(s) for s in systems))
+    labels = labels_of(evidence, judgements)
+    scored = "recorded" in labels.items.columns
+    met = met_labels(evidence, answers, labels, given=scored).filter(~nw.col("verdict").is_null())
+    code = nw.when(~nw.col("answered")).then(nw.lit(_NO_ANSWER)).when(nw.col("hit")).then(nw.lit(_HIT)).otherwise(nw.lit(_MISS))
+    met = met.with_columns(code=code)
+    shared = ["verdict", "n_no", *place_columns(evidence), *(["recorded"] if scored else [])]
+    per_system: dict[str, nw.Expr] = {}
+    for i, name in enumerate(names):
+        chosen = nw.col("system") == name
+        per_system[f"met_{i}"] = nw.when(chosen).then(nw.col("code"))
+        if scored:
+            per_system[f"yes_{i}"] = nw.when(chosen).then(nw.col("yes_score"))
+            per_system[f"no_{i}"] = nw.when(chosen).then(nw.col("no_score"))
+            per_system[f"given_{i}"] = nw.when(chosen & nw.col("recorded")).then(nw.col("given"))
+    frame = met.with_columns(**per_system).group_by("item", *shared).agg(*[nw.col(c).max() for c in per_system])
+    if ordered:
+        order = nw.col("at" if "at" in judgements.columns else "row").max()
+        frame = frame.join(judgements.group_by("item").agg(at=order), on="item", how="left")
+    without = count(labels.judgements.join(answers.select("item"), on="item", how="anti"))
+    unused = {name: n for name, n in {**labels.unused, WITHOUT_ANSWERS: without}.items() if n}
+    return names, frame, [*shared, *per_system], unused
+
+
+def _pattern(evidence: Evidence, row: dict[str, Any], n_systems: int) -> Pattern | None:
+    codes = [row[f"met_{i}"] for i in range(n_systems)]
+    if any(code is None for code in codes):
+        return None
+    k, stratum, weight = place_of(evidence, row)
+    verdict: Any = VERDICTS[int(row["verdict"])]
+    is_recorded = bool(row.get("recorded"))
+    scores: list[tuple[float, ...] | None] = [None, None]
+    if is_recorded and verdict != "unsure":
+        scores = [tuple(rounded(row[f"{side}_{i}"]) or 0.0 for i in range(n_systems)) for side in ("yes", "no")]
+    return Pattern(
+        k,
+        verdict,
+        tuple(None if code == _NO_ANSWER else code == _HIT for code in codes),
+        n_ruled_out=int(row["n_no"]),
+        design="recorded" if is_recorded else "uniform",
+        yes_scores=scores[0],
+        no_scores=scores[1],
+        groups=_same_answers([row[f"given_{i}"] for i in range(n_systems)]) if is_recorded else None,
+        stratum=stratum,
+        weight=weight,
+    )
+
+
+def _same_answers(given: Sequence[Any]) -> tuple[int, ...]:
+    """Numbers that equal answers share, from 0 in the order of first use; -1 is no answer."""
+    order: dict[Any, int] = {}
+    return tuple(-1 if answer is None else order.setdefault(answer, len(order)) for answer in given)

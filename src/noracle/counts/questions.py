@@ -1,0 +1,87 @@
+"""What was asked and what was said."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import narwhals as nw
+
+from noracle.counts.met import (
+    WITHOUT_ANSWERS,
+    rounded,
+)
+from noracle.counts.tallies import AccuracyCounts, JudgementCounts, Question
+from noracle.errors import EvidenceError, fault
+from noracle.evidence.evidence import Evidence
+from noracle.evidence.frames import Frame, fetch
+from noracle.evidence.labels import class_labels, item_labels, once
+from noracle.evidence.normal import VERDICTS
+from noracle.evidence.validate import count
+
+
+def count_judgements(
+    evidence: Evidence, *, by_rater: bool = True, by_time: bool = False, counts: AccuracyCounts | None = None
+) -> JudgementCounts:
+    """What was asked and what was said, over all judgements, whether their items have answers or not.
+
+    Exact repeats count once; judgements of items that the table of items does not hold are left out where that table gives the
+    number of classes.
+
+    Parameters
+    ----------
+    by_time
+        Adds the ``period`` of each question: ten periods with about the same number of judgements, in the order of ``at``.
+    counts
+        Counts of the same evidence, if they are there: where they prove one judgement an item, nothing can be repeated or
+        contradictory, and one scan is enough.
+
+    Examples
+    --------
+    >>> evidence = Evidence.from_tables(judgements={"item": [1, 2], "class": [0, 0], "verdict": ["yes", "no"]}, n_classes=3)
+    >>> sorted(q.verdict for q in count_judgements(evidence).questions)
+    ['no', 'yes']
+    """
+    if evidence.judgements is None:
+        raise EvidenceError(fault("evidence", "must have judgements", "none"))
+    if by_time and "at" not in evidence.judgements.columns:
+        raise EvidenceError(fault("judgements", "must have a column at to be counted by time", "none"))
+    frame = _questions(evidence, evidence.judgements, single=counts is not None and _one_judgement_an_item(evidence, counts))
+    keys = ["class", "said", *(name for name, wanted in (("rater", by_rater), ("propensity", True), ("at", by_time)) if wanted)]
+    keys = [name for name in keys if name in frame.columns]
+    if evidence.has_own_n_classes and evidence.items is not None:
+        frame = frame.join(evidence.items.select("item", "n_classes"), on="item", how="inner")
+        keys.append("n_classes")
+    rows = [(dict(zip(keys, values, strict=True)), int(n)) for *values, n in fetch(frame.group_by(*keys).agg(n=nw.len()))]
+    if by_time:
+        rows.sort(key=lambda pair: (pair[0]["at"] is not None, pair[0]["at"]))
+    questions: Counter[Question] = Counter()
+    total, seen = sum(n for _, n in rows), 0
+    for row, n in rows:
+        k = int(row.get("n_classes") or evidence.n_classes or 0)
+        verdict: Any = VERDICTS[int(row["said"])]
+        period = f"period {10 * seen // total + 1} of 10" if by_time else ""
+        questions[Question(k, row["class"], verdict, row.get("rater") or "", rounded(row.get("propensity")), period)] += n
+        seen += n
+    return JudgementCounts(questions=dict(questions), inferred=evidence.inferred)
+
+
+def _questions(evidence: Evidence, judgements: Frame, *, single: bool) -> Frame:
+    """The judgements, each once, without those of contradictory items if these are dropped."""
+    if single:
+        return judgements
+    evidence.check()
+    frame = once(judgements)
+    if evidence.conflicts == "drop":
+        labels = item_labels(class_labels(evidence, frame))
+        frame = frame.join(labels.filter(nw.col("conflict")).select("item"), on="item", how="anti")
+    return frame
+
+
+def _one_judgement_an_item(evidence: Evidence, counts: AccuracyCounts) -> bool:
+    """Every labelled item has a judgement; if there are no more judgements than labelled items, each has exactly one."""
+    labelled: Counter[str] = Counter()
+    for tally, n in counts.tallies.items():
+        labelled[tally.system] += n
+    judgements = 0 if evidence.judgements is None else count(evidence.judgements)
+    return judgements == max(labelled.values(), default=0) + counts.unused.get(WITHOUT_ANSWERS, 0)

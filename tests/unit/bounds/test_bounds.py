@@ -1,0 +1,148 @@
+"""The limits at their edges and at size; what holds for all counts is in tests/properties."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from noracle.bounds import linear
+from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval, log_wealth
+from noracle.bounds.binomial import clopper_pearson
+from noracle.bounds.concentration import bernstein_inverted
+from noracle.bounds.linear import Cell
+
+
+def complementary(k: int, n: int, s: int) -> Cell:
+    return Cell(n, s, (k - 2) / (k - 1), 1 / (k - 1))
+
+
+def test_no_labels_exclude_nothing() -> None:
+    for limits in (
+        linear.exact([], 0.025, 0.025),
+        linear.anytime([Cell(0, 0)], 0.05),
+        linear.profile([], 0.025, 0.025),
+        linear.wald([], 0.1, 0.1),
+    ):
+        assert (limits.low, limits.high, limits.empty) == (0.0, 1.0, False)
+    assert betting_interval([], 0.025, 0.025) == (0.0, 1.0)
+    assert math.isnan(linear.maximum_likelihood([]))
+
+
+def test_cells_with_the_same_probability_merge() -> None:
+    assert linear.merge([Cell(3, 1), Cell(0, 0, 0.5, 0.5), Cell(4, 4)]) == (Cell(7, 5),)
+
+
+def test_impossible_counts_have_no_likelihood() -> None:
+    assert linear.log_likelihood((Cell(3, 1),), 0.0) == -math.inf
+    assert linear.log_likelihood((Cell(3, 1),), 1.0) == -math.inf
+    assert linear.log_likelihood((Cell(3, 3),), 1.0) == 0.0
+
+
+@pytest.mark.parametrize(("cells", "value"), [([Cell(5, 5), complementary(4, 9, 9)], 1.0), ([Cell(5, 0), complementary(4, 9, 1)], 0.0)])
+def test_maximum_at_the_ends(cells: list[Cell], value: float) -> None:
+    assert linear.maximum_likelihood(cells) == value
+    limits = linear.exact(cells, 0.025, 0.025)
+    assert value in (limits.low, limits.high)
+
+
+def test_three_kinds_of_label_have_a_maximum_and_conservative_limits() -> None:
+    cells = [Cell(30, 18), complementary(6, 80, 74), Cell(80, 60, 0.4, 0.6)]
+    value = linear.maximum_likelihood(cells)
+    grid = np.linspace(0.001, 0.999, 9981)
+    best = grid[np.argmax([linear.log_likelihood(tuple(cells), float(a)) for a in grid])]
+    assert value == pytest.approx(best, abs=2e-4)
+    exact, profile = linear.exact(cells, 0.025, 0.025), linear.profile(cells, 0.025, 0.025)
+    assert exact.low <= profile.low <= value <= profile.high <= exact.high
+
+
+def test_counts_that_no_accuracy_explains_are_empty_on_their_side() -> None:
+    low = linear.exact([complementary(10, 300, 200)], 0.025, 0.025)
+    assert (low.low, low.high, low.empty) == (0.0, 0.0, True)
+    both = linear.exact([Cell(20, 0), complementary(10, 300, 200)], 0.025, 0.025)
+    assert (both.low, both.high, both.empty) == (0.0, 0.0, True)
+    assert linear.clip(1.2, 1.4) == linear.Limits(1.0, 1.0, empty=True)
+
+
+def test_exact_with_many_labels_is_fast_and_near_the_normal_limits() -> None:
+    cells = [Cell(20_000, 15_600), complementary(10, 180_000, 175_600)]
+    start = time.perf_counter()
+    exact = linear.exact(cells, 0.025, 0.025)
+    assert time.perf_counter() - start < 2.0
+    wald = linear.wald(cells, 0.025, 0.025)
+    assert (exact.low, exact.high) == pytest.approx((wald.low, wald.high), abs=2e-4)
+
+
+def test_exact_with_a_negligible_second_kind_is_clopper_pearson() -> None:
+    alone = clopper_pearson(70, 100, 0.025, 0.025)
+    nearly = linear.exact([Cell(100, 70), complementary(1000, 1, 1)], 0.025, 0.025)
+    assert (nearly.low, nearly.high) == pytest.approx(alone, abs=0.01)
+
+
+@pytest.mark.parametrize(("n", "p"), [(10, 0.5), (5000, 0.001), (100_000, 0.97), (7, 0.0), (7, 1.0)])
+def test_support_carries_all_mass(n: int, p: float) -> None:
+    counts, pmf = linear.support(n, p)
+    assert pmf.sum() == pytest.approx(1.0, abs=1e-10)
+    assert pmf == pytest.approx(binom.pmf(counts, n, p), rel=1e-7, abs=1e-13)
+
+
+def test_anytime_update_takes_a_millisecond() -> None:
+    cells = [Cell(1000, 780), complementary(10, 9000, 8780)]
+    linear.anytime(cells, 0.05)
+    start = time.perf_counter()
+    for _ in range(50):
+        linear.anytime(cells, 0.05)
+    assert (time.perf_counter() - start) / 50 < 4e-3  # a millisecond on an idle machine
+
+
+def test_bets_start_with_one() -> None:
+    assert float(np.exp(LOG_PRIOR).sum()) == pytest.approx(1.0)
+    assert FRACTIONS.max() == 1.0
+    assert FRACTIONS.min() > 0
+
+
+def test_scores_may_be_open_on_the_side_that_is_not_bet_against() -> None:
+    rows = [Score(4.0, 0.0, math.inf, 30), Score(0.0, 0.0, math.inf, 100)]
+    low, high = betting_interval(rows, 0.05, 0.0)
+    assert 0.3 < low < 1
+    assert high == 1.0
+
+
+def test_scores_that_contradict_every_mean_give_the_end() -> None:
+    assert betting_interval([Score(9.0, 0.0, math.inf, 200)], 0.05, 0.0)[0] == 1.0
+
+
+def test_wealth_of_a_loss_of_everything_is_kept_by_smaller_bets() -> None:
+    assert math.isfinite(log_wealth([Score(0.0, 0.0, 1.0, 50)], 0.5))
+    assert log_wealth([Score(0.0, 0.0, 1.0, 50)], 0.5) < 0
+
+
+@pytest.mark.parametrize(("value", "expected"), [(-0.8, (0.0, 0.0)), (1.9, (1.0, 1.0))])
+def test_inverted_bernstein_far_outside_is_the_nearer_end(value: float, expected: tuple[float, float]) -> None:
+    assert bernstein_inverted(value, lambda a: 0.001 * a * (1 - a), 0.01, 0.025, 0.025) == expected
+
+
+def test_tails_of_zero_leave_a_side_open() -> None:
+    cells = [Cell(50, 20), complementary(4, 60, 55)]
+    for limits in (linear.exact(cells, 0.05, 0.0), linear.profile(cells, 0.05, 0.0), linear.wald(cells, 0.05, 0.0)):
+        assert limits.high == 1.0
+        assert limits.low > 0
+    assert clopper_pearson(5, 10, 0.0, 0.05)[0] == 0.0
+
+
+def test_limits_that_cross_are_empty_and_never_reversed() -> None:
+    assert linear.ordered(0.3, 0.4) == linear.Limits(0.3, 0.4)
+    assert linear.ordered(0.3, 0.0) == linear.Limits(0.0, 0.0, empty=True)
+    assert linear.ordered(1.0, 0.4) == linear.Limits(1.0, 1.0, empty=True)
+    assert linear.ordered(-0.5, -1.0, -1.0) == linear.Limits(-1.0, -1.0, empty=True)
+    assert linear.ordered(0.5, 0.25) == linear.Limits(0.375, 0.375, empty=True)
+
+
+def test_estimate_of_zero_lies_in_its_interval() -> None:
+    """Several samples share the estimate 0; the lower limit must not tell them apart."""
+    cells = [Cell(4, 0), complementary(3, 4, 4)]
+    assert linear.maximum_likelihood(cells) == 0.0
+    assert linear.exact(cells, 0.1, 0.1).low == 0.0
