@@ -6,6 +6,7 @@ budgets allow, and proves how close to the least it is.
 
 from __future__ import annotations
 
+from noracle.ppi.estimate import estimate_mean
 from noracle.ppi.measurements import Additive, Cascade, Label, Maximum, Measurement, Table, complementary, ordinary
 from noracle.ppi.plan import plan_budget
 
@@ -17,6 +18,7 @@ __all__ = [
     "Measurement",
     "Table",
     "complementary",
+    "estimate_mean",
     "ordinary",
     "plan_budget",
 ]

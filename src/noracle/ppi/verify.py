@@ -120,6 +120,15 @@ def _named(problem: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     return None
 
 
+def price_of(plan: Plan, name: str) -> float:
+    """The price of one measurement of this name in the budget that the plan is about; NaN if there is none."""
+    problem = plan.diagnostics["problem"]
+    one = _named(problem, name)
+    limits = list(problem["budgets"].values())
+    place = next((i for i, v in enumerate(limits) if v is None or math.isnan(v)), 0)
+    return math.nan if one is None else float(one["cost"][place])
+
+
 def _affordable(plan: Plan, problem: Mapping[str, Any], measured: Sequence[tuple[Mapping[str, Any], int]]) -> bool:
     names = list(problem["budgets"])
     spent = [sum(n * one["cost"][i] for one, n in measured) for i in range(len(names))]
