@@ -333,3 +333,12 @@ def test_bad_input_is_one_clear_error(data: Any, options: dict[str, Any], error:
 def test_data_in_the_place_of_the_plan_are_refused() -> None:
     with pytest.raises(ArgumentError, match="plan must be a Plan or None"):
         estimate_mean(world(), world(), target="human")  # type: ignore[arg-type]
+
+
+def test_classical_estimate_counts_a_shared_mean_once() -> None:
+    rng = np.random.default_rng(4)
+    human = (rng.random(200) < 0.7).astype(float)
+    ruled_out = np.where(rng.random(200) < 0.9, 1.0, -2.0)
+    data = {"h": [*human, *[None] * 200], "c": [*[None] * 200, *ruled_out]}
+    found = estimate_mean(None, data, target="h", same_mean={"c": "h"}, interval="classical")
+    assert found.value == pytest.approx(human.mean())
