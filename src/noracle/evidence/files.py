@@ -32,22 +32,31 @@ _READERS = {
     ".pq": "read_parquet({}, union_by_name = true)",
 }
 _COMPRESSED = (".gz", ".zst")
-_MEMORY_LIMIT = "3GB"
+_MEMORY_LIMIT = 4_500_000_000  # bytes: a join of two files with 100 million rows each just fits
 _connections = itertools.count()
 
 
 def connect() -> duckdb.DuckDBPyConnection:
     """A private DuckDB connection that spills to disk instead of taking all memory.
 
-    The limit is 3 GB, or what the environment variable ``NORACLE_MEMORY_LIMIT`` says (for example ``8GB``).
+    The limit is 4.5 GB or half the memory of the machine, whichever is less, or what the environment variable
+    ``NORACLE_MEMORY_LIMIT`` says (for example ``8GB``).
     """
     import duckdb
 
     atexit.unregister(_forget_engines)
     atexit.register(_forget_engines)
     spill = Path(tempfile.gettempdir()) / f"noracle-{os.getpid()}-{next(_connections)}"
-    limit = os.environ.get("NORACLE_MEMORY_LIMIT", _MEMORY_LIMIT)
+    limit = os.environ.get("NORACLE_MEMORY_LIMIT", f"{min(_MEMORY_LIMIT, _memory() // 2)}B")
     return duckdb.connect(":memory:", config={"memory_limit": limit, "temp_directory": str(spill)})
+
+
+def _memory() -> int:
+    """Bytes of memory of this machine; a small guess where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 8_000_000_000
 
 
 def _forget_engines() -> None:
