@@ -153,7 +153,8 @@ def jackknife(samples: Sequence[Sample], problem: Problem, *, chunk: int = 2048)
 def classical(samples: Sequence[Sample], problem: Problem) -> tuple[Array, Array, Array]:
     """Value, variance and rows of Σ a_j·(mean of column j over all rows that observe it), without any rater.
 
-    Where several columns share a mean, the first of them (the gold rater) speaks for it. A row's influence is Σ_j a_j·(x_j - mean_j)/n_j over the wanted columns that it observes; the variance is their sum of squares.
+    Where several columns share a mean, the first of them (the gold rater) speaks for it. A row's influence is Σ_j a_j·(x_j - mean_j)/n_j
+    over the wanted columns that it observes; the variance is their sum of squares.
     """
     wanted = np.zeros(problem.design.shape[0])
     for mean in np.flatnonzero(problem.target):
