@@ -12,6 +12,7 @@ GROUPS = {
     "noracle.evidence": "Evidence",
     "noracle.counts": "Counts",
     "noracle.accuracy": "Accuracy",
+    "noracle.ppi": "Budgets and means across raters",
     "noracle.simulate": "Simulated worlds",
     "noracle.report": "Reports",
     "noracle.schemas": "Schemas",

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         NoracleWarning,
     )
     from noracle.evidence import Evidence
+    from noracle.ppi import estimate_mean, plan_budget
     from noracle.results import (
         Assumption,
         Check,
@@ -91,6 +92,8 @@ __all__ = [
     "count_judgements",
     "count_patterns",
     "estimate_accuracy",
+    "estimate_mean",
+    "plan_budget",
     "plan_labels",
     "race_systems",
     "range_unsure",
@@ -99,7 +102,7 @@ __all__ = [
 ]
 
 
-_LAYERS = ("noracle.errors", "noracle.results", "noracle.evidence", "noracle.counts", "noracle.accuracy")
+_LAYERS = ("noracle.errors", "noracle.results", "noracle.evidence", "noracle.counts", "noracle.accuracy", "noracle.ppi")
 
 
 def __getattr__(name: str) -> Any:

@@ -347,6 +347,10 @@ class Plan(_Result):
 
     def verify(self) -> bool:
         """Recompute what the plan promises without the code that made it; True if the promise holds."""
+        if self.inputs.get("planner") == "budget":
+            from noracle.ppi.verify import verify_budget_plan
+
+            return verify_budget_plan(self)
         from noracle.accuracy.plan import verify_plan
 
         return verify_plan(self)

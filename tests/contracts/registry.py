@@ -63,6 +63,28 @@ def _race(evidence: Evidence, confidence: float) -> Any:
     return dataclasses.replace(end, leaders=race.leaders, dropped=race.dropped)
 
 
+def _ratings(evidence: Evidence) -> dict[str, list[float | None]]:
+    """Whether ``a`` is right, where that is known (gold), and whether ``a`` and ``b`` agree (a rater that is cheap)."""
+    given: dict[str, dict[Any, Any]] = {"a": {}, "b": {}}
+    for item, system, answer in evidence.rows("answers", "item", "system", "answer"):
+        given[system][item] = answer
+    truth: dict[Any, Any] = {}
+    if evidence.judgements is not None:
+        truth = {i: c for i, c, v in evidence.rows("judgements", "item", "class", "verdict") if v == "yes" and i in given["a"]}
+    a, b = given["a"], given["b"]
+    return {
+        "gold": [float(a[i] == truth[i]) if i in truth else None for i in a],
+        "agreement": [float(a[i] is not None and a[i] == b[i]) for i in a],
+    }
+
+
+def _budget(confidence: float, **goal: float) -> Any:
+    cov = [[0.25, 0.15], [0.15, 0.25]]
+    return noracle.plan_budget(
+        cov=cov, names=["gold", "rater"], target="gold", costs={"gold": 1.0, "rater": 0.1}, confidence=confidence, **goal
+    )
+
+
 def _entries() -> list[Entry]:
     rows = [
         Entry(
@@ -123,6 +145,16 @@ def _entries() -> list[Entry]:
             confident=False,
             random=True,
             run=lambda e, c: noracle.plan_labels(n_classes=4, accuracy=0.8, difference=0.2, kind="ordinary", confidence=c, seed=3),
+        ),
+        Entry(function="plan_budget", how="budget", confident=False, run=lambda e, c: _budget(c, budgets=100.0)),
+        Entry(function="plan_budget", how="half width", confident=False, run=lambda e, c: _budget(c, half_width=0.05)),
+        *(
+            Entry(
+                function="estimate_mean",
+                how=interval,
+                run=lambda e, c, i=interval: noracle.estimate_mean(None, _ratings(e), target="gold", confidence=c, interval=i),
+            )
+            for interval in ("crossfit-t", "jackknife-t", "paper", "classical")
         ),
         Entry(function="route_items", how="uniform", confident=False, random=True, run=lambda e, c: noracle.route_items(e, seed=5)),
         Entry(

@@ -27,8 +27,13 @@ LAYERS = (
     ("__init__", "__main__"),
 )
 LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
-# Inside a function of results.py only: cards and plots, and the checker of a plan.
-ALLOWED = {("results", "noracle.report.card"), ("results", "noracle.report.plots"), ("results", "noracle.accuracy.plan")}
+# Inside a function of results.py only: cards and plots, and the checkers of plans.
+ALLOWED = {
+    ("results", "noracle.report.card"),
+    ("results", "noracle.report.plots"),
+    ("results", "noracle.accuracy.plan"),
+    ("results", "noracle.ppi.verify"),
+}
 
 
 class Import(NamedTuple):

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 from noracle._version import __version__
-from noracle.cli import check, compare, demo, estimate, plan, race, route, simulate
+from noracle.cli import check, compare, demo, estimate, mean, plan, race, route, simulate
 from noracle.cli._output import complain, settings
 from noracle.errors import AssumptionError, NoracleError, NoracleWarning
 
@@ -49,6 +49,7 @@ for _name, _verb in (
     ("compare", compare),
     ("race", race),
     ("plan", plan),
+    ("mean", mean),
     ("route", route),
     ("check", check),
     ("simulate", simulate),

@@ -94,6 +94,13 @@ def pairs(option: str, values: Sequence[str] | None) -> dict[str, float] | None:
     return found
 
 
+def combination(option: str, value: str | None) -> str | dict[str, float] | None:
+    """A name, or names with coefficients as in ``a=1,b=-1``."""
+    if value is None or "=" not in value:
+        return value
+    return pairs(option, [value])
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
     """Where the evidence is, as the options say."""

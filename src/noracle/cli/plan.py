@@ -1,4 +1,4 @@
-"""``noracle plan``: how many labels, of which kind?"""
+"""``noracle plan``: how many labels, of which kind, by which raters?"""
 
 from __future__ import annotations
 
@@ -8,28 +8,40 @@ import typer
 
 from noracle.accuracy import plan_labels
 from noracle.cli import _options as opt
-from noracle.cli._output import Output, working
+from noracle.cli._budget import Asked, assign_items, plan_with_pilot
+from noracle.cli._files import check_format, write_json, write_table
+from noracle.cli._output import Output, check_target, working
 from noracle.errors import ArgumentError
 from noracle.evidence.prices import Prices, read_prices
 
 EXAMPLE = """Example:
 
-noracle plan --n-classes 10 --accuracy 0.8 --half-width 0.02 --cost ordinary=1 --cost complementary=0.2 --cap ordinary=500"""
+noracle plan --n-classes 10 --accuracy 0.8 --half-width 0.02 --cost ordinary=1 --cost complementary=0.2 --cap ordinary=500
+
+Example with raters:
+
+noracle plan --pilot pilot.csv --target human --costs prices.toml --budget 500 --have pilot --out plan.json"""
 
 Kind = Literal["ordinary", "complementary", "question", "targeted", "cheapest"]
-_GOAL, _PRICES = "Goal (one of them)", "Prices"
+_GOAL, _PRICES, _PILOT = "Goal (one of them)", "Prices", "Budgets across raters"
 
 
 def command(
-    n_classes: Annotated[int, typer.Option("--n-classes", metavar="K", help="Number of classes.")],
+    n_classes: Annotated[int | None, typer.Option("--n-classes", metavar="K", help="Number of classes.")] = None,
     accuracy: Annotated[
-        float, typer.Option("--accuracy", metavar="A", help="A guess of the accuracy; of the better system with --difference.")
-    ],
+        float | None, typer.Option("--accuracy", metavar="A", help="A guess of the accuracy; of the better system with --difference.")
+    ] = None,
     half_width: Annotated[
         float | None, typer.Option("--half-width", metavar="W", help="Least cost for an interval of ± W.", rich_help_panel=_GOAL)
     ] = None,
     budget: Annotated[
-        float | None, typer.Option("--budget", metavar="B", help="Narrowest interval for this money.", rich_help_panel=_GOAL)
+        float | None,
+        typer.Option(
+            "--budget",
+            metavar="B",
+            help="Narrowest interval for this money. With --pilot and --half-width: the most that may be spent.",
+            rich_help_panel=_GOAL,
+        ),
     ] = None,
     match: Annotated[
         int | None, typer.Option("--match", metavar="N", help="Complementary labels worth N ordinary ones.", rich_help_panel=_GOAL)
@@ -45,51 +57,152 @@ def command(
         Kind,
         typer.Option("--kind", help="Kind of label; cheapest of those that have a price."),
     ] = "cheapest",
+    pilot: Annotated[
+        str | None,
+        typer.Option(
+            "--pilot",
+            metavar="FILE",
+            help="Scores of raters on some items: a column for each rater (empty: not observed), or rows item, rater, value.",
+            rich_help_panel=_PILOT,
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target", metavar="NAME", help="The rater whose mean is wanted; or a combination, as in a=1,b=-1.", rich_help_panel=_PILOT
+        ),
+    ] = None,
+    have: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--have",
+            metavar="pilot|SET=N",
+            help="What is paid already and will be used: the pilot, or counts such as human+judge=250; repeat.",
+            rich_help_panel=_PILOT,
+        ),
+    ] = None,
+    strata: Annotated[
+        str | None, typer.Option("--strata", metavar="COL", help="The column of the pilot that names strata.", rich_help_panel=_PILOT)
+    ] = None,
+    share: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--share", metavar="STRATUM=P", help="Share of a stratum, where the pilot does not have it; repeat.", rich_help_panel=_PILOT
+        ),
+    ] = None,
     prices: Annotated[
-        str | None, typer.Option("--prices", metavar="FILE", help="TOML with [labels] and [caps]; see the guide.", rich_help_panel=_PRICES)
+        str | None,
+        typer.Option(
+            "--prices",
+            "--costs",
+            metavar="FILE",
+            help="TOML with [labels], [raters], [caps] and [costs]; see the guide.",
+            rich_help_panel=_PRICES,
+        ),
     ] = None,
     cost: Annotated[
-        list[str] | None, typer.Option("--cost", metavar="KIND=PRICE", help="Price of a label; repeat.", rich_help_panel=_PRICES)
+        list[str] | None,
+        typer.Option("--cost", metavar="KIND=PRICE", help="Price of a label, or of a rater's score; repeat.", rich_help_panel=_PRICES),
     ] = None,
     cap: Annotated[
-        list[str] | None, typer.Option("--cap", metavar="KIND=N", help="Most labels of a kind; repeat.", rich_help_panel=_PRICES)
+        list[str] | None,
+        typer.Option("--cap", metavar="KIND=N", help="Most labels of a kind or scores of a rater; repeat.", rich_help_panel=_PRICES),
     ] = None,
     epsilon: Annotated[float, typer.Option("--epsilon", metavar="E", help="Uniform share of targeted questions.")] = 0.05,
     confidence: opt.Confidence = 0.95,
     verify: Annotated[bool, typer.Option("--verify", help="Check the plan in another way; exit code 1 if it does not hold.")] = False,
     seed: opt.Seed = 0,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="FILE", help="Write the plan as JSON, for 'noracle mean --plan'.", rich_help_panel="Output"),
+    ] = None,
+    items: Annotated[
+        str | None,
+        typer.Option("--items", metavar="FILE", help="Items that could be looked at, for --assign.", rich_help_panel=_PILOT),
+    ] = None,
+    assign: Annotated[
+        str | None,
+        typer.Option(
+            "--assign",
+            metavar="FILE",
+            help="Draw items at random and write who looks at which: item, rater, value (to be filled in).",
+            rich_help_panel=_PILOT,
+        ),
+    ] = None,
     as_json: opt.AsJson = False,
     html: opt.Html = None,
 ) -> None:
-    """Plan labels for a wanted half-width, a budget, a match or a comparison."""
+    """Plan labels for a wanted half-width, a budget, a match or a comparison.
+
+    With --pilot the plan spreads a budget over raters and kinds of label, for the mean of --target. If --half-width cannot be reached
+    within --budget, the plan is the best within the budget and the exit code is 3.
+    """
     output = Output(title="Labels to buy", as_json=as_json, html=html)
+    check_target("out", out)
+    check_target("assign", assign)
+    check_format("assign", assign)
+    if (items is None) != (assign is None):
+        raise ArgumentError("--items and --assign must come together; got one of them.")
     listed = Prices() if prices is None else read_prices(prices)
-    costs = {**listed.labels, **(opt.pairs("cost", cost) or {})} or None
-    caps = {**listed.caps, **(opt.pairs("cap", cap) or {})} or None
-    for name, n in (caps or {}).items():
+    caps = {**listed.caps, **(opt.pairs("cap", cap) or {})}
+    for name, n in caps.items():
         if n != int(n) or n < 0:
             raise ArgumentError(f"--cap must be a whole number; got {n:g} for {name}.")
     if not 0 < epsilon <= 1:
         raise ArgumentError(f"--epsilon must be in (0, 1]; got {epsilon:g}.")
-    with working("planning"):
-        result = plan_labels(
-            n_classes=n_classes,
-            accuracy=accuracy,
-            half_width=half_width,
-            budget=budget,
-            match=match,
-            difference=difference,
-            disagreement=disagreement,
-            power=power,
-            kind=kind,
-            costs=costs,
-            caps=None if caps is None else {k: int(n) for k, n in caps.items()},
-            epsilon=epsilon,
-            confidence=confidence,
-            seed=seed,
-        )
-        holds = result.verify() if verify else True
-    after = [f"verified: {'yes' if holds else 'NO'}"] if verify else []
-    output.emit([result], single=True, seed=seed, after=after)
-    if not holds:
-        raise typer.Exit(1)
+    prices_of = opt.pairs("cost", cost) or {}
+    code, after = 0, list[str]()
+    if pilot is not None:
+        _only("without --pilot", match=match, difference=difference, disagreement=disagreement)
+        with working("planning"):
+            found = plan_with_pilot(
+                Asked(
+                    pilot=pilot, target=opt.combination("target", target), prices=listed, costs=prices_of, caps=caps, budget=budget,
+                    half_width=half_width, have=have or (), strata=strata, shares=opt.pairs("share", share), n_classes=n_classes,
+                    accuracy=accuracy, confidence=confidence,
+                )
+            )  # fmt: skip
+        result, code = found.plan, 3 if found.missed else 0
+    else:
+        _only("with --pilot", target=target, have=have, strata=strata, share=share, assign=assign)
+        if n_classes is None or accuracy is None:
+            missing = [n for n, v in (("--n-classes", n_classes), ("--accuracy", accuracy)) if v is None]
+            raise ArgumentError(f"{' and '.join(missing)} must be given, or --pilot for a plan across raters; got neither.")
+        with working("planning"):
+            result = plan_labels(
+                n_classes=n_classes,
+                accuracy=accuracy,
+                half_width=half_width,
+                budget=budget,
+                match=match,
+                difference=difference,
+                disagreement=disagreement,
+                power=power,
+                kind=kind,
+                costs={**listed.labels, **prices_of} or None,
+                caps={k: int(n) for k, n in caps.items()} or None,
+                epsilon=epsilon,
+                confidence=confidence,
+                seed=seed,
+            )
+    if verify:
+        with working("verifying"):
+            holds = result.verify()
+        after.append(f"verified: {'yes' if holds else 'NO'}")
+        code = code if holds else 1
+    if out is not None:
+        write_json(out, result.to_dict())
+        after.append(f"plan {out}")
+    if pilot is not None and items is not None and assign is not None:
+        write_table(assign, assign_items(result, items, pilot=pilot, strata=strata, seed=seed))
+        after += [f"who looks at what {assign}", f"seed {seed}"]
+    output.emit([result], single=True, seed=None if pilot is not None else seed, after=after)
+    if code:
+        raise typer.Exit(code)
+
+
+def _only(when: str, **values: object) -> None:
+    """Refuse options that belong to the other kind of plan."""
+    stray = [f"--{name}" for name, value in values.items() if value]
+    if stray:
+        raise ArgumentError(f"{', '.join(stray)} must come {when}; got {'no --pilot' if when == 'with --pilot' else 'both'}.")

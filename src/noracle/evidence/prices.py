@@ -10,6 +10,16 @@ ordinary = 200
 [raters]                # price of one score by a rater; for budgets across raters
 expert = 4.0
 autorater = 0.02
+
+[costs]                 # how prices of raters add up over the raters of one item; additive if left out
+model = "cascade"       # or "additive", or "maximum" (in parallel: the largest price counts)
+overhead = 0.1          # paid once for each item, whatever is asked about it
+output = 0.01           # cascade only: price of a word that is written …
+input = 0.001           # … and of a word that is read again
+
+[lengths]               # cascade only: how many words each rater writes
+short = 100
+long = 400
 """
 
 from __future__ import annotations
@@ -23,16 +33,23 @@ from typing import Any
 
 from noracle.errors import EvidenceError, fault
 
-_TABLES = ("labels", "caps", "raters")
+_TABLES = ("labels", "caps", "raters", "costs", "lengths")
+MODELS = ("additive", "maximum", "cascade")
+_NUMBERS = ("overhead", "output", "input")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Prices of labels and raters, and how many labels of a kind can be had."""
+    """Prices of labels and raters, how they add up, and how many labels of a kind can be had."""
 
     labels: Mapping[str, float] = dataclasses.field(default_factory=dict)
     caps: Mapping[str, int] = dataclasses.field(default_factory=dict)
     raters: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    model: str = "additive"
+    overhead: float = 0.0
+    output: float = 0.0
+    input: float = 0.0
+    lengths: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 def read_prices(path: str | Path) -> Prices:
@@ -65,16 +82,43 @@ def read_prices(path: str | Path) -> Prices:
             faults.append(fault(f"prices.{name}", "must be a table", repr(table)))
             continue
         tables[name] = table
-        faults += [_fault(name, key, value) for key, value in table.items() if not _is_sound(name, value)]
+        faults += _cost_faults(table) if name == "costs" else [_fault(name, k, v) for k, v in table.items() if not _is_sound(name, v)]
     if not data:
         faults.append(fault("prices", "must not be empty", str(path)))
+    if not faults and ("lengths" in data) != (tables["costs"].get("model") == "cascade"):
+        faults.append(fault("prices", "must have lengths with the model cascade, and only then", "one without the other"))
     if faults:
         raise EvidenceError(*faults)
+    costs = tables["costs"]
     return Prices(
         labels={k: float(v) for k, v in tables["labels"].items()},
         caps={k: int(v) for k, v in tables["caps"].items()},
         raters={k: float(v) for k, v in tables["raters"].items()},
+        model=costs.get("model", "additive"),
+        overhead=float(costs.get("overhead", 0.0)),
+        output=float(costs.get("output", 0.0)),
+        input=float(costs.get("input", 0.0)),
+        lengths={k: float(v) for k, v in tables["lengths"].items()},
     )
+
+
+def _cost_faults(table: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the table that says how prices add up."""
+    faults = []
+    for key, value in table.items():
+        if key == "model":
+            if value not in MODELS:
+                faults.append(fault("prices.costs.model", f"must be one of {', '.join(MODELS)}", repr(value)))
+        elif key not in _NUMBERS:
+            faults.append(fault("prices.costs", f"must have model, {', '.join(_NUMBERS)} only", repr(key)))
+        elif isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value >= 0):
+            faults.append(fault(f"prices.costs.{key}", "must be a number of at least 0", repr(value)))
+    cascade = table.get("model") == "cascade"
+    if cascade != ("output" in table) or ("input" in table and not cascade):
+        faults.append(
+            fault("prices.costs", "must have output, and may have input, with the model cascade and only then", repr(dict(table)))
+        )
+    return faults
 
 
 def _is_sound(table: str, value: object) -> bool:

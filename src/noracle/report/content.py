@@ -68,19 +68,21 @@ def content(result: object) -> Content:
     raise ArgumentError(f"result must be a result of noracle; got {type(result).__name__}.")
 
 
-def _alerts(guarantee: Guarantee) -> tuple[str, ...]:
+def alerts(guarantee: Guarantee) -> tuple[str, ...]:
     """What the first line must say: a promise that is not one, and assumptions that failed."""
-    alerts = [f"FAILED: {a.name}" + ("" if a.p_value is None else f" ({words.p_value(a.p_value)})") for a in words.failed(guarantee)]
+    found = [f"FAILED: {a.name}" + ("" if a.p_value is None else f" ({words.p_value(a.p_value)})") for a in words.failed(guarantee)]
     if guarantee.kind.label == "heuristic":
-        alerts.insert(0, "HEURISTIC: no promise")
-    return tuple(alerts)
+        found.insert(0, "HEURISTIC: no promise")
+    return tuple(found)
 
 
-def _lines(*pairs: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+def labelled(*pairs: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    """The lines that have a text."""
     return tuple((label, text) for label, text in pairs if text)
 
 
-def _promise(guarantee: Guarantee) -> tuple[tuple[str, str], ...]:
+def promise(guarantee: Guarantee) -> tuple[tuple[str, str], ...]:
+    """The lines on the guarantee and what it rests on."""
     return (("guarantee", words.kind(guarantee)), ("rests on", words.rests_on(guarantee)))
 
 
@@ -90,7 +92,8 @@ def _(result: Estimate) -> Content:
     value = words.number(result.value, digits)
     if math.isnan(result.value) and result.reason:
         value = f"undefined ({result.reason})"
-    promised = words.bound(result.low, result.high, result.confidence, result.side, digits)
+    unit = result.quantity == "accuracy"
+    promised = words.bound(result.low, result.high, result.confidence, result.side, digits, unit=unit)
     name = f"{result.quantity} of {result.subject!r}"
     reason = "" if math.isnan(result.value) else result.reason
     limits = {
@@ -114,16 +117,20 @@ def _(result: Estimate) -> Content:
         numeric=(False, True, True, True, True, False),
         shown=(),
     )
+    from noracle.report import budgets
+
+    mean = budgets.is_mean(result)
     return Content(
         headline=(name, value, promised),
-        alerts=_alerts(result.guarantee),
-        lines=_lines(
+        alerts=alerts(result.guarantee),
+        lines=labelled(
+            *(budgets.mean_lines(result) if mean else ()),
             ("method", words.how(result.method, result.interval)),
-            ("evidence", words.evidence(result.counts)),
-            *_promise(result.guarantee),
+            ("evidence", budgets.mean_evidence(result) if mean else words.evidence(result.counts)),
+            *promise(result.guarantee),
             ("reason", reason),
         ),
-        tables=(table,),
+        tables=budgets.mean_tables(result, digits) if mean else (table,),
         notes=result.notes,
     )
 
@@ -154,11 +161,11 @@ def _(result: Comparison) -> Content:
     )
     return Content(
         headline=(f"comparison of {len(result.systems)} systems", verdict, f"{words.percent(result.confidence)} simultaneous"),
-        alerts=_alerts(result.guarantee),
-        lines=_lines(
+        alerts=alerts(result.guarantee),
+        lines=labelled(
             ("method", words.how(result.method, result.interval)),
             ("evidence", words.evidence(result.counts)),
-            *_promise(result.guarantee),
+            *promise(result.guarantee),
             ("reason", result.reason),
         ),
         tables=(ranks, differences),
@@ -193,6 +200,10 @@ def against_leader(result: Comparison, most: int = SHOWN) -> tuple[Difference, .
 
 @content.register
 def _(result: Plan) -> Content:
+    from noracle.report import budgets
+
+    if budgets.is_budget_plan(result):
+        return budgets.budget_content(result)
     bought = " + ".join(f"{words.count(n)} {kind.replace('_', ' ')}" for kind, n in result.buy.items()) or "nothing"
     options = tuple({**option.buy, **option.said} for option in plan_options(result))
     names = tuple(dict.fromkeys(k for row in options for k in row))
@@ -209,12 +220,12 @@ def _(result: Plan) -> Content:
     )
     return Content(
         headline=tuple(h for h in (f"plan for {result.goal} {words.scalar(result.wanted)}", f"buy {bought}", cost, reached) if h),
-        alerts=_alerts(result.guarantee),
-        lines=_lines(
+        alerts=alerts(result.guarantee),
+        lines=labelled(
             ("method", words.how(result.method, result.interval)),
             ("supposing", words.pairs(result.inputs)),
             ("confidence", words.percent(result.confidence)),
-            *_promise(result.guarantee),
+            *promise(result.guarantee),
             ("reason", "" if math.isnan(result.predicted) else result.reason),
         ),
         tables=(table,),
@@ -260,7 +271,7 @@ def _(result: Check) -> Content:
     return Content(
         headline=(f"check of {result.name.removeprefix('check_').replace('_', ' ')}", verdict, words.p_value(result.p_value)),
         alerts=() if result.passed else (f"the evidence speaks against: {result.assumption}",),
-        lines=_lines(
+        lines=labelled(
             ("finding", result.finding),
             ("assumption", result.assumption),
             ("method", f"{words.how(result.method)}, fails below p = {result.threshold:g}"),
@@ -293,11 +304,11 @@ def _(result: Ranges) -> Content:
     )
     return Content(
         headline=headline,
-        alerts=_alerts(result.guarantee),
-        lines=_lines(
+        alerts=alerts(result.guarantee),
+        lines=labelled(
             ("method", words.how(result.method)),
             ("evidence", words.evidence(result.counts)),
-            *_promise(result.guarantee),
+            *promise(result.guarantee),
             ("reason", result.reason),
         ),
         tables=(table,),
@@ -326,7 +337,7 @@ def _(result: Routing) -> Content:
     plural = "" if len(result.rows) == 1 else "s"
     return Content(
         headline=(f"{words.count(len(result.rows))} question{plural} to ask", f"{result.design} routing", f"seed {result.seed}"),
-        lines=_lines(
+        lines=labelled(
             ("uniform", f"at least {words.percent(result.epsilon)} of the questions ignore the answers" if 0 < result.epsilon < 1 else ""),
             ("systems", words.listed(result.systems)),
             ("evidence", words.evidence(result.counts)),

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from noracle._version import __version__
 from noracle.errors import ArgumentError
-from noracle.report import plots, words
+from noracle.report import budgets, plots, words
 from noracle.report.card import templates
 from noracle.report.content import Content, Table, content
-from noracle.results import Comparison, Estimate, Guarantee, Kind
+from noracle.results import Comparison, Estimate, Guarantee, Kind, Plan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -174,9 +174,26 @@ def _section(i: int, result: object) -> _Section:
         tail = f"Drawn against {result.ranks[0].system!r} only; the table below has all differences." if few else ranks.said
         differences = dataclasses.replace(differences, said=f"A hollow mark is not separable from 0. {tail}")
         drawings: tuple[_Drawing, ...] = (ranks, differences)
+    elif isinstance(result, Plan) and budgets.is_budget_plan(result):
+        drawings, described = _budget_drawings(anchor, result, described)
     else:
         drawings = (_drawing(anchor + "-plot", plots.plot(result), ", ".join(described.headline)),)
     return _Section(anchor=anchor, said=described, drawings=drawings, guarantee=getattr(result, "guarantee", None))
+
+
+def _budget_drawings(anchor: str, plan: Plan, described: Content) -> tuple[tuple[_Drawing, ...], Content]:
+    """The plan beside simpler ones, and allocation and weights over the budget, each before the table with its numbers."""
+    from noracle.ppi.path import budget_path
+
+    points = budget_path(plan)
+    counts, weights = budgets.path_tables(points)
+    first, *others = described.tables
+    drawings = (
+        _drawing(f"{anchor}-plot", plots.plot(plan), ", ".join(described.headline)),
+        _drawing(f"{anchor}-allocation", budgets.allocation_plot(points), "Items of each set over the budget"),
+        _drawing(f"{anchor}-weights", budgets.weights_plot(points), "Weights over the budget"),
+    )
+    return drawings, dataclasses.replace(described, tables=(first, counts, weights, *others))
 
 
 def _estimates_table(estimates: list[Estimate]) -> Table:

@@ -52,7 +52,9 @@ def plot(result: object, ax: Axes | None = None) -> Axes:
     if isinstance(result, Comparison):
         return _differences(result, ax)
     if isinstance(result, Plan):
-        return _alternatives(result, ax)
+        from noracle.report import budgets
+
+        return budgets.alternatives_plot(result, ax) if budgets.is_budget_plan(result) else _alternatives(result, ax)
     if isinstance(result, Check):
         return _parts(result, ax)
     if isinstance(result, Ranges):
@@ -74,18 +76,18 @@ def interval_plot(estimates: Sequence[Estimate], ax: Axes | None = None) -> Axes
     >>> interval_plot([one]).get_xlabel()
     'accuracy, 95 % interval'
     """
-    ax = _axes(ax, len(estimates))
+    ax = new_axes(ax, len(estimates))
     for y, e in enumerate(estimates):
         dashed = e.guarantee.kind == Kind.HEURISTIC
         _interval(ax, y, e.value, e.low, e.high, color=ORANGE if dashed else BLUE, dashed=dashed)
-    _names(ax, [e.subject for e in estimates])
+    name_rows(ax, [e.subject for e in estimates])
     if estimates:
         first = estimates[0]
         spread = {words.percent(e.confidence) for e in estimates}
         sides = {"interval" if e.side == "two-sided" else f"{e.side} bound" for e in estimates}
         ax.set_xlabel(f"{first.quantity}, {' and '.join(sorted(spread))} {' or '.join(sorted(sides))}")
         ends = [v for e in estimates for v in (e.value, e.low, e.high) if math.isfinite(v)]
-        _limits(ax, ends, unit=len(estimates) == 1)
+        _limits(ax, ends, unit=len(estimates) == 1 and all(e.quantity == "accuracy" for e in estimates))
     return ax
 
 
@@ -102,7 +104,7 @@ def rank_plot(result: Comparison, ax: Axes | None = None) -> Axes:
     >>> rank_plot(result).get_xlabel()
     'place (1 is best)'
     """
-    ax = _axes(ax, len(result.ranks))
+    ax = new_axes(ax, len(result.ranks))
     for y, r in enumerate(result.ranks):
         color = BLUE if r.system in result.leaders else GREY
         ax.plot([r.best, r.worst], [y, y], color=color, linewidth=6, solid_capstyle="round", alpha=0.9)
@@ -115,7 +117,7 @@ def rank_plot(result: Comparison, ax: Axes | None = None) -> Axes:
             fontsize=8.5,
             color=INK,
         )
-    _names(ax, [r.system for r in result.ranks])
+    name_rows(ax, [r.system for r in result.ranks])
     places = max((r.worst for r in result.ranks), default=1)
     ax.set_xlim(0.6, places + 0.9)
     ax.set_xticks(sorted({1, *range(1, places + 1, max(1, math.ceil(places / 10)))}))
@@ -130,12 +132,12 @@ def drawn_differences(result: Comparison) -> tuple[Difference, ...]:
 
 def _differences(result: Comparison, ax: Axes | None) -> Axes:
     shown = drawn_differences(result)
-    ax = _axes(ax, len(shown))
+    ax = new_axes(ax, len(shown))
     ax.axvline(0, color=GREY, linewidth=1)
     for y, d in enumerate(shown):
         open_ = d.verdict == "not separable"
         _interval(ax, y, d.value, d.low, d.high, color=GREY if open_ else BLUE, hollow=open_)
-    _names(ax, [f"{_short(d.first)} − {_short(d.second)}" for d in shown])
+    name_rows(ax, [f"{short_name(d.first)} − {short_name(d.second)}" for d in shown])
     ax.set_xlabel(f"difference of accuracy, {words.percent(result.confidence)} simultaneous")
     _limits(ax, [0.0, *(v for d in shown for v in (d.low, d.high, d.value) if math.isfinite(v))])
     return ax
@@ -146,12 +148,12 @@ def _alternatives(result: Plan, ax: Axes | None) -> Axes:
     chosen = options[0].buy
     key = "cost" if all(_number(option.said.get("cost")) for option in options) else "predicted"
     options = [option for option in options if _number(option.said.get(key))]
-    ax = _axes(ax, len(options))
-    _bars(
+    ax = new_axes(ax, len(options))
+    draw_bars(
         ax, [float(option.said[key]) for option in options], ["chosen" if option.buy == chosen else "" for option in options], highlight={0}
     )
     names = [" + ".join(f"{words.count(n)} {kind}" for kind, n in option.buy.items() if n) or "nothing" for option in options]
-    _names(ax, names)
+    name_rows(ax, names)
     ax.set_xlabel("cost" if key == "cost" else f"predicted {result.goal}")
     return ax
 
@@ -165,9 +167,9 @@ def _parts(result: Check, ax: Axes | None) -> Axes:
     if key is None:
         parts, key, compared = ({"name": result.name, "p_value": result.p_value},), "p_value", False
     values = [float(part[key]) for part in parts]
-    ax = _axes(ax, len(parts))
+    ax = new_axes(ax, len(parts))
     p_values = [float(part["p_value"]) if _number(part.get("p_value")) else math.nan for part in parts]
-    _bars(
+    draw_bars(
         ax,
         [0.0 if math.isnan(v) else v for v in values],
         ["" if compared else words.p_value(v) for v in values],
@@ -181,7 +183,7 @@ def _parts(result: Check, ax: Axes | None) -> Axes:
         ax.set_xlim(0, 1.15)
         ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
         label = f"p-value; fails below {result.threshold:g}"
-    _names(ax, [_label(part, (key, "expected", "p_value")) for part in parts])
+    name_rows(ax, [_label(part, (key, "expected", "p_value")) for part in parts])
     ax.set_xlabel(label if len(parts) >= len(result.parts) else f"{label}, first {len(parts)} of {len(result.parts)}")
     return ax
 
@@ -192,13 +194,13 @@ def _below(p_values: Sequence[float], result: Check) -> set[int]:
 
 
 def _ranges(result: Ranges, ax: Axes | None) -> Axes:
-    ax = _axes(ax, len(result.ranges))
+    ax = new_axes(ax, len(result.ranges))
     for y, r in enumerate(result.ranges):
         if math.isfinite(r.low) and math.isfinite(r.high):
             ax.plot([r.low, r.high], [y, y], color=BLUE, linewidth=6, solid_capstyle="butt")
         else:
             ax.plot([0.5], [y], "x", color=ORANGE)
-    _names(ax, [r.name for r in result.ranges])
+    name_rows(ax, [r.name for r in result.ranges])
     ends = [v for r in result.ranges for v in (r.low, r.high) if math.isfinite(v)]
     _limits(ax, ends, unit=all(0 <= v <= 1 for v in ends))
     ax.set_xlabel("possible values")
@@ -208,14 +210,14 @@ def _ranges(result: Ranges, ax: Axes | None) -> Axes:
 def _questions(result: Routing, ax: Axes | None) -> Axes:
     asked = Counter(str(k) for _, k, _ in result.rows).most_common(_MOST_BARS)
     asked.sort(key=lambda pair: (len(pair[0]), pair[0]))
-    ax = _axes(ax, len(asked))
-    _bars(ax, [float(n) for _, n in asked], [words.count(n) for _, n in asked])
-    _names(ax, [f"class {k}" for k, _ in asked])
+    ax = new_axes(ax, len(asked))
+    draw_bars(ax, [float(n) for _, n in asked], [words.count(n) for _, n in asked])
+    name_rows(ax, [f"class {k}" for k, _ in asked])
     ax.set_xlabel("questions")
     return ax
 
 
-def _axes(ax: Axes | None, rows: int) -> Axes:
+def new_axes(ax: Axes | None, rows: int) -> Axes:
     """``ax``, or the axes of a new figure with room for so many rows, in the house style."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -236,12 +238,14 @@ def _axes(ax: Axes | None, rows: int) -> Axes:
     return ax
 
 
-def _names(ax: Axes, names: Sequence[str]) -> None:
-    ax.set_yticks(range(len(names)), [_short(n) for n in names], parse_math=False)
+def name_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Write the names of rows at the left, the first on top."""
+    ax.set_yticks(range(len(names)), [short_name(n) for n in names], parse_math=False)
     ax.set_ylim(len(names) - 0.4, -0.6)
 
 
-def _short(name: str, most: int = 34) -> str:
+def short_name(name: str, most: int = 34) -> str:
+    """A name that fits beside a plot."""
     name = "".join(c if c.isprintable() else " " for c in name)
     return name if len(name) <= most else name[: most - 1] + "…"
 
@@ -258,7 +262,8 @@ def _interval(ax: Axes, y: float, value: float, low: float, high: float, *, colo
         ax.annotate("estimate undefined", (centre, y), (0, 5), textcoords="offset points", ha="center", va="bottom", fontsize=8, color=INK)
 
 
-def _bars(ax: Axes, values: Sequence[float], notes: Sequence[str], highlight: set[int] | None = None) -> None:
+def draw_bars(ax: Axes, values: Sequence[float], notes: Sequence[str], highlight: set[int] | None = None) -> None:
+    """Draw horizontal bars with a note at the end of each; highlighted ones are hatched."""
     for y, (value, note) in enumerate(zip(values, notes, strict=True)):
         marked = highlight is not None and y in highlight
         ax.barh(

@@ -15,6 +15,8 @@ METHODS = {
     "complementary": "complementary labels",
     "ordinary": "ordinary labels",
     "scores": "mean of unbiased scores",
+    "multippi": "best weights over all raters",
+    "classical": "mean of the labels alone",
 }
 INTERVALS = {
     "exact": "exact",
@@ -27,6 +29,10 @@ INTERVALS = {
     "theorem2": "Theorem 2 (corrected)",
     "proposition3": "Proposition 3 (corrected)",
     "theorem4": "Theorem 4 (inverted over the accuracy)",
+    "crossfit-t": "cross-fitted, Student's t",
+    "jackknife-t": "jackknife, Student's t",
+    "paper": "as published (in-sample residuals, normal)",
+    "classical": "Student's t",
 }
 KINDS = {
     Kind.LOGICAL: "It follows from the counts for every possible answer key. No probability is involved.",
@@ -113,8 +119,18 @@ def interval(low: float, high: float, digits: int = 3) -> str:
     return f"[{number(low, digits)}, {number(high, digits)}]"
 
 
-def bound(low: float, high: float, confidence: float, side: Side = "two-sided", digits: int = 3) -> str:
-    """Write what is promised: an interval or a bound on one side."""
+def bound(low: float, high: float, confidence: float, side: Side = "two-sided", digits: int = 3, *, unit: bool = True) -> str:
+    """Write what is promised: an interval or a bound on one side; ``unit`` says that all values lie between 0 and 1.
+
+    Examples
+    --------
+    >>> bound(-0.2, 1.3, 0.95, unit=False), bound(-0.2, 1.3, 0.95)
+    ('95 % interval [-0.200, 1.300]', '95 % interval [0, 1] (vacuous: it excludes nothing)')
+    """
+    if not unit and not (math.isnan(low) or math.isnan(high)):
+        limits = f"[{number(low, digits)}, {number(high, digits)}]"
+        said = f"interval {limits}" if side == "two-sided" else f"{side} bound {number(low if side == 'lower' else high, digits)}"
+        return f"{percent(confidence)} {said}"
     if side == "two-sided":
         return f"{percent(confidence)} interval {interval(low, high, digits)}"
     limit, end = (low, 0.0) if side == "lower" else (high, 1.0)
@@ -127,6 +143,8 @@ def how(method: str, interval_name: str = "") -> str:
     parts = [METHODS.get(method, method), INTERVALS.get(interval_name, interval_name)]
     if interval_name == "exact" and method in ("ordinary", "complementary"):
         parts[1] = "exact binomial"
+    if interval_name == "anytime" and method == "multippi":
+        parts[1] = "asymptotic confidence sequence"
     return ", ".join(p for p in parts if p)
 
 

@@ -17,7 +17,7 @@ from noracle.cli import app
 from noracle.schemas import load_schema, schema_names
 from tests.unit.cli.conftest import CANARY, Run
 
-VERBS = ("estimate", "compare", "race", "plan", "route", "check", "simulate", "demo")
+VERBS = ("estimate", "compare", "race", "plan", "mean", "route", "check", "simulate", "demo")
 
 
 def assert_valid(value: dict[str, Any]) -> None:

@@ -1,0 +1,162 @@
+"""What ``noracle plan --pilot`` does: prices and options as arguments of the budget planner."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from noracle.cli import _options as opt
+from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.evidence.prices import Prices
+
+if TYPE_CHECKING:
+    from noracle.ppi.measurements import CostModel, Label
+    from noracle.results import Plan
+
+_COMPLEMENTARY = re.compile(r"complementary(?:-([1-9][0-9]*))?")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the options say."""
+
+    pilot: str
+    target: str | Mapping[str, float] | None
+    prices: Prices
+    costs: Mapping[str, float]
+    caps: Mapping[str, float]
+    budget: float | None
+    half_width: float | None
+    have: Sequence[str]
+    strata: str | None
+    shares: Mapping[str, float] | None
+    n_classes: int | None
+    accuracy: float | None
+    confidence: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The plan, and whether it misses the half-width."""
+
+    plan: Plan
+    missed: bool = False
+
+
+def plan_with_pilot(asked: Asked) -> Found:
+    """The best plan within the budget, or the smallest budget for the half-width; with both, the latter if it is within the former."""
+    from noracle.ppi import plan_budget
+
+    if asked.target is None:
+        raise ArgumentError("--target must name the rater whose mean is wanted; got none.")
+    if asked.budget is None and asked.half_width is None:
+        raise ArgumentError("--budget or --half-width must be given; got neither.")
+    if asked.shares and asked.strata is None:
+        raise ArgumentError("--share must come with --strata, the column that names strata; got no --strata.")
+    kinds = {**asked.prices.labels, **{k: p for k, p in asked.costs.items() if _is_label(k)}}
+    raters = {**asked.prices.raters, **{k: p for k, p in asked.costs.items() if not _is_label(k)}}
+    if not (kinds or raters or asked.prices.lengths):
+        raise ArgumentError("prices must be given: --costs FILE, or --cost NAME=PRICE for each rater; got none.")
+    common: dict[str, Any] = {
+        "target": asked.target,
+        "costs": _model(asked.prices, raters),
+        "caps": dict(asked.caps) or None,
+        "have": _have(asked.have),
+        "labels": _labels(kinds, asked.n_classes),
+        "accuracy": asked.accuracy,
+        "strata": asked.strata,
+        "shares": asked.shares,
+        "confidence": asked.confidence,
+    }
+    if asked.half_width is None:
+        return Found(plan=plan_budget(asked.pilot, budgets=asked.budget, **common))
+    if asked.budget is None:
+        return Found(plan=plan_budget(asked.pilot, half_width=asked.half_width, **common))
+    within = plan_budget(asked.pilot, budgets=asked.budget, **common)
+    if within.predicted > asked.half_width:
+        words = f"± {asked.half_width:g} is out of reach within a budget of {asked.budget:g}; the best is ± {within.predicted:.4g}"
+        return Found(plan=dataclasses.replace(within, reason=words), missed=True)
+    least = plan_budget(asked.pilot, half_width=asked.half_width, **common)
+    return Found(plan=least if least.cost <= asked.budget else within)
+
+
+def _is_label(name: str) -> bool:
+    return name in ("ordinary", "question", "targeted") or _COMPLEMENTARY.fullmatch(name) is not None
+
+
+def _labels(kinds: Mapping[str, float], n_classes: int | None) -> tuple[Label, ...]:
+    """Kinds of label of the target: ordinary, complementary, and complementary-J with J classes ruled out."""
+    from noracle.ppi import complementary, ordinary
+
+    found = []
+    for name, price in kinds.items():
+        several = _COMPLEMENTARY.fullmatch(name)
+        if name == "ordinary":
+            found.append(ordinary(price=price))
+        elif several is None:
+            raise ArgumentError(f"labels must be ordinary, complementary or complementary-J when --pilot is given; got {name!r}.")
+        elif n_classes is None:
+            raise ArgumentError(f"--n-classes must be given with the label {name!r}; got none.")
+        else:
+            found.append(complementary(n_classes=n_classes, n_ruled_out=int(several[1] or 1), price=price, name=name))
+    return tuple(found)
+
+
+def _model(prices: Prices, raters: Mapping[str, float]) -> CostModel:
+    from noracle.ppi import Additive, Cascade, Maximum
+
+    if prices.model == "cascade":
+        return Cascade(lengths=prices.lengths, output=prices.output, input=prices.input, prices=raters, per_item=prices.overhead)
+    if prices.model == "maximum":
+        return Maximum(prices=raters, per_item=prices.overhead)
+    return Additive(prices=raters, per_item=prices.overhead)
+
+
+def _have(values: Sequence[str]) -> str | dict[str, int] | None:
+    if not values:
+        return None
+    if list(values) == ["pilot"]:
+        return "pilot"
+    counts = opt.pairs("have", values) or {}
+    for name, n in counts.items():
+        if n != int(n) or n < 0:
+            raise ArgumentError(f"--have must be pilot or a whole number for each set; got {n:g} for {name}.")
+    return {name: int(n) for name, n in counts.items()}
+
+
+def assign_items(plan: Plan, items: str, *, pilot: str, strata: str | None, seed: int) -> dict[str, list[Any]]:
+    """Draw the items of each set at random among those that the pilot does not hold; the values are to be filled in."""
+    import random
+
+    from noracle.evidence.frames import fetch, open_frames
+
+    frames, _connection = open_frames({"items": items, "pilot": pilot})
+    wanted = ("item", *((strata,) if strata else ()))
+    missing = [c for c in wanted if c not in frames["items"].columns]
+    if missing:
+        raise EvidenceError(fault("--items", f"must have the columns {', '.join(wanted)}", f"no {', '.join(missing)} in {items!r}"))
+    seen = {str(row[0]) for row in fetch(frames["pilot"].select("item"))} if "item" in frames["pilot"].columns else set()
+    waiting: dict[str, list[Any]] = {}
+    for row in dict.fromkeys(tuple(r) for r in fetch(frames["items"].select(*wanted))):
+        if str(row[0]) not in seen:
+            waiting.setdefault(str(row[1]) if strata else "", []).append(row[0])
+    rng = random.Random(seed)  # noqa: S311 (a draw that anybody can repeat, not a secret)
+    for held in waiting.values():
+        held.sort(key=str)
+        rng.shuffle(held)
+    columns: dict[str, list[Any]] = {"item": [], "rater": [], "value": []}
+    for name, n in plan.buy.items():
+        group, _, raters = name.rpartition("/") if strata else ("", "", name)
+        pool = waiting.get(group, [])
+        if len(pool) < n:
+            place = f" of {group!r}" if group else ""
+            rule = f"must have {n} more items{place} that the pilot does not hold, for {name!r}"
+            raise EvidenceError(fault("--items", rule, f"{len(pool)}", remedy="Bring more items, or plan with a smaller budget."))
+        for item in (pool.pop() for _ in range(n)):
+            for rater in raters.split("+"):
+                columns["item"].append(item)
+                columns["rater"].append(rater)
+                columns["value"].append(None)
+    return columns

@@ -1,0 +1,125 @@
+"""Scores as an array: a column for each rater, NaN where a rater did not score."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noracle.errors import EvidenceError, fault
+from noracle.evidence.frames import fetch, open_frames
+
+Array = NDArray[np.float64]
+_LONG = ("item", "rater", "value")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scores:
+    """Rows of scores; ``strata`` names the stratum of each row where a column says so."""
+
+    names: tuple[str, ...]
+    rows: Array
+    strata: tuple[str, ...] = ()
+
+
+def read_scores(table: object, *, names: Sequence[str] | None = None, strata: str | None = None, what: str = "pilot") -> Scores:
+    """Scores out of an array, a dict of columns, a file or any data frame.
+
+    Parameters
+    ----------
+    table
+        A 2-D array (then ``names`` says what its columns are); or a wide table with a column for each rater; or a long table with the
+        columns ``item``, ``rater`` and ``value``. Null and NaN mean: not observed.
+    names
+        The wanted raters, in this order. By default all columns that hold numbers, but ``item``.
+    strata
+        The column that names the stratum of an item.
+
+    Examples
+    --------
+    >>> read_scores({"human": [1, 0, None], "judge": [0.9, 0.2, 0.4]}).rows.tolist()
+    [[1.0, 0.9], [0.0, 0.2], [nan, 0.4]]
+    >>> long = {"item": [1, 1, 2], "rater": ["human", "judge", "judge"], "value": [1.0, 0.9, 0.2]}
+    >>> read_scores(long, names=["human", "judge"]).rows.tolist()
+    [[1.0, 0.9], [nan, 0.2]]
+    """
+    if isinstance(table, (np.ndarray, list, tuple)):
+        return _from_array(table, names, what)
+    frames, _connection = open_frames({what: table})
+    frame = frames[what]
+    columns = list(frame.columns)
+    if set(_LONG) <= set(columns):
+        return _from_long(fetch(frame.select(*_LONG, *((strata,) if strata else ()))), names, what)
+    schema = frame.collect_schema()
+    chosen = list(names) if names is not None else [c for c in columns if c not in ("item", strata) and schema[c].is_numeric()]
+    missing = [c for c in [*chosen, *((strata,) if strata else ())] if c not in columns]
+    if missing or not chosen:
+        raise EvidenceError(
+            fault(what, f"must have columns {', '.join(chosen) or 'of numbers'}", f"no {', '.join(missing) or 'such column'}")
+        )
+    other = [c for c in chosen if not (schema[c].is_numeric() or schema[c].is_boolean() or str(schema[c]) in ("Unknown", "Null"))]
+    if other:
+        raise EvidenceError(fault(what, "must hold numbers", f"{schema[other[0]]} in column {other[0]!r}"))
+    fetched = fetch(frame.select(*chosen, *((strata,) if strata else ())))
+    rows = np.array([[_number(v) for v in row[: len(chosen)]] for row in fetched], dtype=np.float64).reshape(-1, len(chosen))
+    return Scores(names=tuple(chosen), rows=rows, strata=tuple(str(row[-1]) for row in fetched) if strata else ())
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _from_array(table: object, names: Sequence[str] | None, what: str) -> Scores:
+    try:
+        rows = np.asarray(table, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise EvidenceError(fault(what, "must be rows of numbers, NaN where not observed", type(table).__name__)) from None
+    if rows.ndim != 2:
+        raise EvidenceError(fault(what, "must be a table of rows and columns", f"shape {rows.shape}"))
+    if names is not None and len(names) != rows.shape[1]:
+        raise EvidenceError(fault("names", f"must be {rows.shape[1]}, one for each column", len(names)))
+    return Scores(names=tuple(names) if names is not None else tuple(f"x{j}" for j in range(rows.shape[1])), rows=rows)
+
+
+def _from_long(fetched: Sequence[tuple[Any, ...]], names: Sequence[str] | None, what: str) -> Scores:
+    raters = list(names) if names is not None else list(dict.fromkeys(str(row[1]) for row in fetched))
+    place = {rater: j for j, rater in enumerate(raters)}
+    missing = sorted(set(raters) - {str(row[1]) for row in fetched})
+    if missing:
+        raise EvidenceError(fault(what, f"must have values of {', '.join(raters)}", f"none of {', '.join(missing)}"))
+    items: dict[Any, int] = {}
+    for row in fetched:
+        items.setdefault(row[0], len(items))
+    rows = np.full((len(items), len(raters)), np.nan)
+    seen: set[tuple[int, int]] = set()
+    twice: dict[Any, None] = {}
+    strata = [""] * len(items)
+    for row in fetched:
+        i, j = items[row[0]], place.get(str(row[1]))
+        if len(row) > 3:
+            strata[i] = str(row[3])
+        if j is None:
+            continue
+        if (i, j) in seen:
+            twice[row[0]] = None
+        seen.add((i, j))
+        rows[i, j] = _number(row[2])
+    if twice:
+        raise EvidenceError(fault(what, "must have one value for each item and rater", "two", where=list(twice), total=len(twice)))
+    return Scores(names=tuple(raters), rows=rows, strata=tuple(strata) if fetched and len(fetched[0]) > 3 else ())
+
+
+def patterns(rows: Array) -> Mapping[tuple[int, ...], int]:
+    """How many rows observe each set of columns; rows that observe nothing are left out.
+
+    Examples
+    --------
+    >>> patterns(np.array([[1.0, np.nan], [0.0, 2.0], [1.0, 3.0]]))
+    {(0,): 1, (0, 1): 2}
+    """
+    seen, count = np.unique(~np.isnan(rows), axis=0, return_counts=True)
+    return {tuple(np.flatnonzero(p).tolist()): int(n) for p, n in zip(seen, count, strict=True) if p.any()}

@@ -1,0 +1,348 @@
+"""What is said about a plan across raters and about the mean that it leads to, and how both are drawn."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from noracle.report import words
+from noracle.report.content import Content, Table, alerts, labelled, promise
+from noracle.results import Estimate, Plan
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from noracle.ppi.path import BudgetPoint
+
+_MOST_LINES = 8
+
+
+def is_budget_plan(plan: Plan) -> bool:
+    """Whether the plan spreads budgets over raters."""
+    return plan.inputs.get("planner") == "budget" and "problem" in plan.diagnostics
+
+
+def budget_content(plan: Plan) -> Content:
+    """Describe a plan across raters: what to buy, how close to the best it is, what more money brings."""
+    said = plan.diagnostics
+    bought = " + ".join(f"{words.count(n)} {name}" for name, n in plan.buy.items()) or "nothing"
+    target = plan.inputs.get("target")
+    name = repr(target) if isinstance(target, str) else words.scalar(target)
+    return Content(
+        headline=(
+            f"plan for {plan.goal} {words.scalar(plan.wanted)}",
+            f"buy {bought}",
+            f"cost {_money(plan.cost)}",
+            f"predicted ± {words.scalar(plan.predicted)} for {name}",
+        ),
+        alerts=alerts(plan.guarantee),
+        lines=labelled(
+            ("method", words.how(plan.method, plan.interval)),
+            ("in hand", words.pairs(plan.inputs.get("in_hand") or {})),
+            ("proved", _gap(plan)),
+            ("next unit", _next_unit(said["prices"], said["variance"], plan.predicted)),
+            ("covariance", _covariance(plan)),
+            ("confidence", words.percent(plan.confidence)),
+            *promise(plan.guarantee),
+            ("reason", plan.reason),
+        ),
+        tables=(_alternatives(plan), _allocation(plan), _budgets(plan)),
+        notes=tuple(note for note in plan.notes if not note.startswith("one more unit of")),
+    )
+
+
+def _gap(plan: Plan) -> str:
+    gap = plan.diagnostics["gap"]
+    if not isinstance(gap, (int, float)) or math.isnan(gap):
+        return ""
+    what = "dearer than the smallest budget" if plan.goal == "half-width" else "more variance than the best real-valued plan"
+    return f"at most {100 * gap:.2g} % {what}, over all sets for sale"
+
+
+def _next_unit(prices: Mapping[str, float], variance: float, half_width: float) -> str:
+    """The shadow prices: what one more unit of each budget takes off the half-width (to first order)."""
+    parts = [
+        f"one more of {name!r} narrows ± by {half_width * price / (2 * variance):.2g}"
+        for name, price in prices.items()
+        if price > 1e-9 * variance
+    ]
+    return " · ".join(parts)
+
+
+def _covariance(plan: Plan) -> str:
+    rows = plan.inputs.get("pilot_rows")
+    return "as given" if rows is None else f"estimated from a pilot, {words.count(rows)} rows"
+
+
+def _allocation(plan: Plan) -> Table:
+    costs = _costs(plan)
+    weights = plan.diagnostics["weights"]
+    hand = plan.diagnostics.get("weights_in_hand") or {}
+    rows = [
+        (
+            name,
+            words.count(n),
+            words.scalar(costs.get(name, math.nan)),
+            _money(n * costs.get(name, math.nan)),
+            _weights(weights.get(name, {})),
+        )
+        for name, n in plan.buy.items()
+    ]
+    if hand:
+        total = sum((plan.inputs.get("in_hand") or {}).values())
+        rows.append(("in hand", words.count(total), "paid", "paid", _weights(hand)))
+    return Table(
+        caption="What to observe on how many items",
+        header=("set", "items", "price", "cost", "weights in the estimate"),
+        rows=tuple(rows),
+        numeric=(False, True, True, True, False),
+    )
+
+
+def _weights(weights: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.3f}" for name, value in weights.items())
+
+
+def _costs(plan: Plan) -> dict[str, float]:
+    """The price of each set that is bought, in the budget that the plan is about."""
+    from noracle.ppi.verify import price_of
+
+    return {name: price_of(plan, name) for name in plan.buy}
+
+
+def _budgets(plan: Plan) -> Table:
+    said = plan.diagnostics
+    limits = plan.inputs.get("budgets") or {}
+    rows = tuple(
+        (
+            name,
+            "made small" if limits.get(name) is None else words.scalar(limits[name]),
+            _money(spent),
+            f"{said['prices'][name]:.3g}",
+        )
+        for name, spent in said["spent"].items()
+    )
+    return Table(
+        caption="Budgets, what is spent, and how much variance one more unit would take away",
+        header=("budget", "limit", "spent", "shadow price"),
+        rows=rows,
+        numeric=(False, True, True, True),
+        shown=() if len(rows) < 2 else None,
+    )
+
+
+def _alternatives(plan: Plan) -> Table:
+    rows = [("chosen", _money(plan.cost), words.scalar(plan.predicted), _bought(plan.buy))]
+    for other in plan.alternatives:
+        why = str(other.get("why", "")) if not other.get("feasible", True) else ""
+        rows.append((str(other["name"]), _or_dash(other["cost"], 9), _or_dash(other["predicted"]), why or _bought(other["buy"])))
+    return Table(
+        caption="The plan and simpler ones",
+        header=("", "cost", "predicted ±", "buy"),
+        rows=tuple(rows),
+        numeric=(False, True, True, False),
+    )
+
+
+def _or_dash(value: float | None, digits: int = 12) -> str:
+    return "—" if value is None or math.isnan(value) else words.scalar(round(value, digits))
+
+
+def _money(value: float) -> str:
+    """A sum of many prices, without the dust of their addition."""
+    return words.scalar(round(value, 9))
+
+
+def _bought(buy: Mapping[str, int]) -> str:
+    return " + ".join(f"{words.count(n)} {name}" for name, n in buy.items()) or "nothing"
+
+
+def alternatives_plot(plan: Plan, ax: Axes | None = None) -> Axes:
+    """Bars of the half-width (or of the cost, for a wanted half-width) of the plan and of simpler ones."""
+    from noracle.report import plots
+
+    key = "cost" if plan.goal == "half-width" else "predicted"
+    options = [("chosen", getattr(plan, key)), *((str(o["name"]), o[key]) for o in plan.alternatives)]
+    drawn = [(name, float(v)) for name, v in options if v is not None and math.isfinite(v)]
+    ax = plots.new_axes(ax, len(drawn))
+    plots.draw_bars(ax, [v for _, v in drawn], [words.scalar(v) for _, v in drawn], highlight={0})
+    plots.name_rows(ax, [name for name, _ in drawn])
+    ax.set_xlabel("cost" if key == "cost" else "predicted half-width")
+    return ax
+
+
+# ------------------------------------------------------------------------------------------------------------ over the budget
+
+
+def allocation_plot(points: Sequence[BudgetPoint], ax: Axes | None = None) -> Axes:
+    """Draw how many items each set gets, over the budget; both axes are logarithmic."""
+    sets = _series(point.n for point in points)
+    ax = _lines(points, {s: [point.n.get(s, math.nan) for point in points] for s in sets}, ax)
+    ax.set_yscale("log")
+    ax.set_ylabel("items")
+    return ax
+
+
+def weights_plot(points: Sequence[BudgetPoint], ax: Axes | None = None) -> Axes:
+    """Draw the weight of each rater in each set, over the budget."""
+    flat = [_flat(point) for point in points]
+    series = _series(flat)
+    ax = _lines(points, {s: [values.get(s, math.nan) for values in flat] for s in series}, ax)
+    ax.axhline(0, color=_colour("GREY"), linewidth=0.8)
+    ax.set_ylabel("weight")
+    return ax
+
+
+def path_tables(points: Sequence[BudgetPoint]) -> tuple[Table, Table]:
+    """The numbers of both plots."""
+    sets = list(dict.fromkeys(s for point in points for s in point.n))
+    flat = [_flat(point) for point in points]
+    series = list(dict.fromkeys(s for values in flat for s in values))
+    counts = Table(
+        caption="Items of each set over the budget (real numbers, before rounding)",
+        header=("budget", "half-width", *sets),
+        rows=tuple(
+            (words.scalar(p.budget), words.scalar(p.half_width), *(words.scalar(round(p.n[s], 1)) if s in p.n else "0" for s in sets))
+            for p in points
+        ),
+        numeric=(True,) * (len(sets) + 2),
+        shown=(),
+    )
+    weights = Table(
+        caption="Weights over the budget (rater in set)",
+        header=("budget", *series),
+        rows=tuple(
+            (words.scalar(p.budget), *(f"{values[s]:.3f}" if s in values else "—" for s in series))
+            for p, values in zip(points, flat, strict=True)
+        ),
+        numeric=(True,) * (len(series) + 1),
+        shown=(),
+    )
+    return counts, weights
+
+
+def _flat(point: BudgetPoint) -> dict[str, float]:
+    return {rater if rater == s else f"{rater} in {s}": v for s, values in point.weights.items() for rater, v in values.items()}
+
+
+def _series(points: Any) -> list[str]:
+    """The lines to draw: those that reach the largest values, in the order in which they appear."""
+    largest: dict[str, float] = {}
+    for values in points:
+        for name, v in values.items():
+            largest[name] = max(largest.get(name, 0.0), abs(v))
+    kept = sorted(largest, key=lambda s: -largest[s])[:_MOST_LINES]
+    return [s for s in largest if s in kept]
+
+
+def _colour(name: str) -> str:
+    from noracle.report import plots
+
+    return str(getattr(plots, name))
+
+
+def _lines(points: Sequence[BudgetPoint], series: Mapping[str, Sequence[float]], ax: Axes | None) -> Axes:
+    """Lines over the budget; colour, dash and marker all tell them apart."""
+    from matplotlib.figure import Figure
+
+    from noracle.report import plots
+
+    if ax is None:
+        ax = Figure(figsize=(6.4, 3.2), layout="constrained").subplots()
+    plots.new_axes(ax, 1)
+    ax.spines["left"].set_visible(True)
+    ax.spines["left"].set_color(plots.GREY)
+    styles = itertools.product(("-", "--"), zip((plots.BLUE, plots.ORANGE, plots.INK, plots.GREY), "osD^", strict=True))
+    x = [point.budget for point in points]
+    for (name, values), (dash, (colour, marker)) in zip(series.items(), styles, strict=False):
+        label = plots.short_name(name).replace("$", r"\$")
+        ax.plot(x, values, dash, marker=marker, color=colour, markersize=4.5, linewidth=1.6, label=label)
+    ax.set_xscale("log")
+    ax.set_xlabel("budget")
+    ax.yaxis.label.set_color(plots.INK)
+    ax.yaxis.label.set_fontsize(8.5)
+    if series:
+        ax.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return ax
+
+
+# ------------------------------------------------------------------------------------------------------------------- the mean
+
+
+def is_mean(estimate: Estimate) -> bool:
+    """Whether the estimate is a mean across raters."""
+    return estimate.quantity == "mean"
+
+
+def mean_lines(estimate: Estimate) -> tuple[tuple[str, str], ...]:
+    """The classical interval beside, and what the raters were worth."""
+    beside = estimate.diagnostics.get("classical")
+    if not beside or estimate.interval == "classical":
+        return ()
+    digits = words.digits_for(4 * beside["se"])
+    text = f"{words.number(beside['value'], digits)} {_limits(estimate, beside, digits)}, from the labels alone"
+    ratio = estimate.diagnostics.get("variance_ratio")
+    worth = ""
+    if isinstance(ratio, (int, float)) and math.isfinite(ratio) and ratio > 0:
+        worth = (
+            f"they leave {100 * ratio:.0f} % of the classical variance"
+            if ratio < 0.995
+            else "no help: the variance is that of the labels alone"
+        )
+    return (("classical", text), ("raters", worth))
+
+
+def _limits(estimate: Estimate, beside: Mapping[str, float], digits: int) -> str:
+    if "low" not in beside:
+        return f"with a standard error of {words.number(beside['se'], digits)}"
+    if estimate.side == "two-sided":
+        return f"[{words.number(beside['low'], digits)}, {words.number(beside['high'], digits)}]"
+    return f"({estimate.side} bound {words.number(beside['low' if estimate.side == 'lower' else 'high'], digits)})"
+
+
+def mean_evidence(estimate: Estimate) -> str:
+    """How many rows there are, how many of them with the target, and which sets were observed."""
+    counts = estimate.counts
+    parts = [f"{words.count(counts['items'])} items"] if "items" in counts else []
+    if "labelled" in counts:
+        parts.append(f"{words.count(counts['labelled'])} of them with {estimate.subject!r}")
+    return ", ".join([*parts, *words.excluded(counts)])
+
+
+def mean_tables(estimate: Estimate, digits: int) -> tuple[Table, ...]:
+    """The estimate with the classical one beside it, and the weights of every sample."""
+    beside = estimate.diagnostics.get("classical") or {}
+    rows = [(words.how(estimate.method, estimate.interval), estimate.value, estimate.low, estimate.high, estimate.se)]
+    if beside and estimate.interval != "classical":
+        limits = (beside.get("low", math.nan), beside.get("high", math.nan))
+        rows.append(("classical: the labels alone", beside["value"], *limits, beside["se"]))
+    open_low, open_high = estimate.side == "upper", estimate.side == "lower"
+    first = Table(
+        caption=f"mean of {estimate.subject!r}, {words.percent(estimate.confidence)}",
+        header=("method", "estimate", "low", "high", "standard error"),
+        rows=tuple(
+            (
+                name,
+                words.number(value, digits),
+                "—" if open_low or math.isnan(low) else words.number(low, digits),
+                "—" if open_high or math.isnan(high) else words.number(high, digits),
+                words.number(se, digits),
+            )
+            for name, value, low, high, se in rows
+        ),
+        numeric=(False, True, True, True, True),
+        shown=(),
+    )
+    weights = estimate.diagnostics.get("weights") or {}
+    seen = estimate.diagnostics.get("measurements") or {}
+    if not seen:
+        return (first,)
+    return first, Table(
+        caption="What each sample observes and its weights in the estimate" if weights else "What each sample observes",
+        header=("sample", "items", *(("weights",) if weights else ())),
+        rows=tuple((name, words.count(n), *((_weights(weights.get(name, {})),) if weights else ())) for name, n in seen.items()),
+        numeric=(False, True, *((False,) if weights else ())),
+        shown=None if weights else (),
+    )
