@@ -52,6 +52,10 @@ def command(
     ] = None,
     false_no: Annotated[float, typer.Option("--false-no", metavar="P", help="Known rate of no to a right answer.")] = 0.0,
     false_yes: Annotated[float, typer.Option("--false-yes", metavar="P", help="Known rate of yes to a wrong answer.")] = 0.0,
+    guess: Annotated[
+        Literal["leave-one-out", "column"],
+        typer.Option("--guess", help="For recorded propensities: the share of yes on other items, or the column guess of the answers."),
+    ] = "leave-one-out",
     check: opt.CheckRouting = True,
     strict: opt.Strict = False,
     seed: opt.Seed = 0,
@@ -89,7 +93,8 @@ def command(
             evidence = sources.load()
             order = None if evidence.classes is None else list(evidence.classes)
             started = time.perf_counter()
-            parts.append(count_accuracy(evidence, systems=None if save_counts or parts else wanted, by_class=matrix is not None))
+            chosen = None if save_counts or parts else wanted
+            parts.append(count_accuracy(evidence, systems=chosen, by_class=matrix is not None, by_guess=guess == "column"))
             log.info("answers and labels counted in %.2f s", time.perf_counter() - started)
             if check and matrix is None:
                 checks = routing_checks(evidence, parts[-1], protocol=sources.protocol(protocol), seed=seed)
@@ -110,6 +115,7 @@ def command(
                 classes=order,
                 false_no=false_no,
                 false_yes=false_yes,
+                guess=guess,
                 checks=checks,
                 strict=strict,
             )

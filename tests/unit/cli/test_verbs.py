@@ -241,6 +241,17 @@ def test_route_draws_and_prints_a_seed(noracle: Run, world: Path) -> None:
     assert noracle("route", *options, "--seed", printed[1], "--json").json["seed"] == int(printed[1])
 
 
+def test_guess_that_comes_with_the_answers(noracle: Run, world: Path, tmp_path: Path) -> None:
+    lines = (world / "answers.csv").read_text(encoding="utf-8").splitlines()
+    answers = tmp_path / "answers.csv"
+    answers.write_text("\n".join([lines[0] + ",guess", *(line + ",0.5" for line in lines[1:])]), encoding="utf-8")
+    options = ["--judgements", world / "judgements.csv", "--items", world / "items.csv", "--guess", "column"]
+    assert noracle("estimate", "--answers", answers, *options, "--json").code == 0
+    without = noracle("estimate", "--answers", world / "answers.csv", *options)
+    assert without.code == 2
+    assert "must have a column guess" in without.err
+
+
 def test_check_passes_on_a_fair_world(noracle: Run, tables: list[str]) -> None:
     ended = noracle("check", *tables, "--json", "--seed", 4)
     assert (ended.code, ended.err) == (0, "")
