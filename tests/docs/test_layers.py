@@ -27,7 +27,7 @@ LAYERS = (
     ("__init__", "__main__"),
 )
 LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
-# Inside a function of results.py only: cards and plots, and the checkers of plans.
+# Inside a function of results only: cards and plots, and the checkers of plans.
 ALLOWED = {
     ("results", "noracle.report.card"),
     ("results", "noracle.report.plots"),

@@ -17,8 +17,8 @@ from noracle.results import (
     Range,
     Ranges,
     Rank,
+    Result,
     Routing,
-    _Result,
 )
 
 IID = Assumption(name="iid items")
@@ -142,7 +142,7 @@ ROUTING = Routing(
     counts={"items": 4},
 )
 
-SAMPLES: dict[str, _Result] = {
+SAMPLES: dict[str, Result] = {
     "estimate": ESTIMATE,
     "undefined": UNDEFINED,
     "heuristic": HEURISTIC,

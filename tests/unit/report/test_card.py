@@ -7,7 +7,7 @@ import pytest
 
 from noracle.errors import ArgumentError
 from noracle.report.card import card, html_card
-from noracle.results import Assumption, Difference, Guarantee, Kind, Rank, _Result
+from noracle.results import Assumption, Difference, Guarantee, Kind, Rank, Result
 from tests.unit.report.samples import CHECK, COMPARISON, ESTIMATE, FAILED_CHECK, HEURISTIC, PLAN, ROUTING, SAMPLES, UNDEFINED
 
 
@@ -63,7 +63,7 @@ def test_heuristic_and_failed_assumption_are_in_the_first_line() -> None:
 
 
 @pytest.mark.parametrize("result", [COMPARISON, PLAN, SAMPLES["ranges"]])
-def test_heuristic_is_in_the_first_line_of_every_type(result: _Result) -> None:
+def test_heuristic_is_in_the_first_line_of_every_type(result: Result) -> None:
     weak = Guarantee(kind=Kind.HEURISTIC, error_rate=0.05, assumptions=(Assumption(name="iid items", status="failed"),))
     first = card(dataclasses.replace(result, guarantee=weak)).splitlines()[0]  # type: ignore[type-var]
     assert "HEURISTIC" in first

@@ -1,0 +1,48 @@
+"""What estimators return: frozen objects that carry their guarantee.
+
+    Estimate     a number with an interval                     estimate_*
+    Comparison   differences of systems and their ranking      compare_*, race_*
+    Plan         what to buy next, with a verify()             plan_*
+    Check        does the evidence look as it should?          check_*
+    Ranges       what is possible, without probability         range_*
+    Routing      the questions to ask, with propensities       route_*
+
+``repr`` is one line, ``str`` a card, ``to_dict``/``from_dict`` JSON with a ``"schema"``. An undefined number is NaN in Python,
+``null`` with a ``reason`` in JSON.
+"""
+
+from __future__ import annotations
+
+from noracle.results.arguments import Side, check_confidence, choose, tails
+from noracle.results.base import NaN, Result
+from noracle.results.check import Check, Range, Ranges
+from noracle.results.estimate import Comparison, Difference, Estimate, Rank
+from noracle.results.guarantee import FAILED_BELOW, Assumption, Guarantee, Kind, Status
+from noracle.results.plan import Plan, Routing
+from noracle.results.reading import RESULT_TYPES, read_result, results_dict
+
+__all__ = [
+    "FAILED_BELOW",
+    "RESULT_TYPES",
+    "Assumption",
+    "Check",
+    "Comparison",
+    "Difference",
+    "Estimate",
+    "Guarantee",
+    "Kind",
+    "NaN",
+    "Plan",
+    "Range",
+    "Ranges",
+    "Rank",
+    "Result",
+    "Routing",
+    "Side",
+    "Status",
+    "check_confidence",
+    "choose",
+    "read_result",
+    "results_dict",
+    "tails",
+]

@@ -1,0 +1,89 @@
+"""What the evidence says about an assumption, and what it leaves possible."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from noracle._version import __version__
+from noracle.errors import ArgumentError
+from noracle.results.base import Result, number
+from noracle.results.guarantee import FAILED_BELOW, Guarantee
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Check(Result):
+    """Does the evidence look as the assumption says it should?
+
+    ``passed`` is ``p_value >= threshold``; a check without enough evidence has p NaN, passes, and says so in ``finding``.
+    ``refutes_only`` says that a pass proves nothing, because faults can cancel.
+    """
+
+    schema: ClassVar[str] = "check/1"
+    _numbers: ClassVar[tuple[str, ...]] = ("p_value", "statistic", "threshold")
+
+    name: str
+    assumption: str
+    p_value: float
+    statistic: float
+    finding: str
+    method: str
+    threshold: float = FAILED_BELOW
+    refutes_only: bool = False
+    parts: tuple[Mapping[str, Any], ...] = ()
+    counts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    diagnostics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    version: str = __version__
+
+    @property
+    def passed(self) -> bool:
+        """False only if the evidence speaks against the assumption."""
+        return math.isnan(self.p_value) or self.p_value >= self.threshold
+
+    def __repr__(self) -> str:
+        return f"Check({self.name}: {'passed' if self.passed else 'FAILED'}, p = {self.p_value:.3g})"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """The smallest and the largest possible value of one quantity."""
+
+    name: str
+    low: float
+    high: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Ranges(Result):
+    """What remains possible for some quantities, whatever the unknown part is; ``subject`` says what they are about."""
+
+    schema: ClassVar[str] = "ranges/1"
+
+    ranges: tuple[Range, ...]
+    method: str
+    subject: str = ""
+    guarantee: Guarantee
+    counts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    diagnostics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    version: str = __version__
+
+    @classmethod
+    def _revive(cls, values: dict[str, Any]) -> dict[str, Any]:
+        values["ranges"] = tuple(Range(**{k: number(v) for k, v in r.items()}) for r in values["ranges"])
+        return values
+
+    def __getitem__(self, name: str) -> Range:
+        for r in self.ranges:
+            if r.name == name:
+                return r
+        raise ArgumentError(f"name must be one of {[r.name for r in self.ranges]}; got {name!r}.")
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{r.name} [{r.low:.4g}, {r.high:.4g}]" for r in self.ranges[:4])
+        return f"Ranges({inside}{', …' if len(self.ranges) > 4 else ''})"

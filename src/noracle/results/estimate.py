@@ -1,0 +1,127 @@
+"""A number with an interval, and differences of such numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from noracle._version import __version__
+from noracle.errors import ArgumentError
+from noracle.results.arguments import Side
+from noracle.results.base import NaN, Result, number
+from noracle.results.guarantee import Guarantee
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Estimate(Result):
+    """A number with an interval and the promise behind it.
+
+    ``value`` may lie outside [0, 1] where the estimator is not clipped; ``low`` and ``high`` never do for an accuracy.
+    """
+
+    schema: ClassVar[str] = "estimate/1"
+    _numbers: ClassVar[tuple[str, ...]] = ("value", "low", "high", "se")
+
+    quantity: str
+    subject: str
+    value: float
+    low: float
+    high: float
+    confidence: float
+    method: str
+    interval: str
+    guarantee: Guarantee
+    side: Side = "two-sided"
+    se: float = NaN
+    counts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    diagnostics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    version: str = __version__
+
+    @property
+    def width(self) -> float:
+        """``high - low``."""
+        return self.high - self.low
+
+    def __repr__(self) -> str:
+        return (
+            f"Estimate({self.quantity} of {self.subject!r}: {self.value:.4g} [{self.low:.4g}, {self.high:.4g}] "
+            f"at {self.confidence:g}, {self.interval}, {self.guarantee.kind.label})"
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Accuracy of ``first`` minus accuracy of ``second`` on the same labels."""
+
+    first: str
+    second: str
+    value: float
+    low: float
+    high: float
+    n: int = 0
+
+    @property
+    def verdict(self) -> Literal["first", "second", "not separable"]:
+        """Who is better, if the interval says so."""
+        return "first" if self.low > 0 else "second" if self.high < 0 else "not separable"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """The places that a system can hold, given all differences at once."""
+
+    system: str
+    best: int
+    worst: int
+    value: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Comparison(Result):
+    """Differences of systems, simultaneous at ``confidence``, and the ranking that follows.
+
+    ``leaders`` are the systems that nobody is certainly better than. ``dropped`` (races only) says after how many labels a
+    system was certainly not the best.
+    """
+
+    schema: ClassVar[str] = "comparison/1"
+
+    systems: tuple[str, ...]
+    differences: tuple[Difference, ...]
+    ranks: tuple[Rank, ...]
+    leaders: tuple[str, ...]
+    confidence: float
+    method: str
+    interval: str
+    guarantee: Guarantee
+    dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    counts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    diagnostics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    version: str = __version__
+
+    @classmethod
+    def _revive(cls, values: dict[str, Any]) -> dict[str, Any]:
+        def numbers(row: Mapping[str, Any]) -> dict[str, Any]:
+            return {k: number(v) for k, v in row.items()}
+
+        values["differences"] = tuple(Difference(**numbers(d)) for d in values["differences"])
+        values["ranks"] = tuple(Rank(**numbers(r)) for r in values["ranks"])
+        return values
+
+    def difference(self, first: str, second: str) -> Difference:
+        """The difference ``first - second``, whichever way round it is stored."""
+        for d in self.differences:
+            if (d.first, d.second) == (first, second):
+                return d
+            if (d.first, d.second) == (second, first):
+                return Difference(first=first, second=second, value=-d.value, low=-d.high, high=-d.low, n=d.n)
+        raise ArgumentError(f"systems must be two of {list(self.systems)}; got {first!r} and {second!r}.")
+
+    def __repr__(self) -> str:
+        promise = f"at {self.confidence:g}, {self.interval}, {self.guarantee.kind.label}"
+        return f"Comparison({len(self.systems)} systems, leaders {list(self.leaders)}, {promise})"

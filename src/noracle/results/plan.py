@@ -1,0 +1,84 @@
+"""What to buy next, and the questions to ask."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from noracle._version import __version__
+from noracle.results.base import Result
+from noracle.results.guarantee import Guarantee
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Plan(Result):
+    """What to buy next: counts by kind of label, what they cost, and what they will give.
+
+    ``goal`` is the wanted number (for example a half-width of 0.02), ``predicted`` the number the plan gives. ``verify()`` recomputes
+    the prediction in another way than the planner did.
+    """
+
+    schema: ClassVar[str] = "plan/1"
+    _numbers: ClassVar[tuple[str, ...]] = ("predicted", "cost", "wanted")
+
+    goal: str
+    wanted: float
+    predicted: float
+    buy: Mapping[str, int]
+    cost: float
+    confidence: float
+    method: str
+    interval: str
+    guarantee: Guarantee
+    inputs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    alternatives: tuple[Mapping[str, Any], ...] = ()
+    diagnostics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    version: str = __version__
+
+    def verify(self) -> bool:
+        """Recompute what the plan promises without the code that made it; True if the promise holds."""
+        if self.inputs.get("planner") == "budget":
+            from noracle.ppi.verify import verify_budget_plan
+
+            return verify_budget_plan(self)
+        from noracle.accuracy.plan import verify_plan
+
+        return verify_plan(self)
+
+    def __repr__(self) -> str:
+        bought = ", ".join(f"{n} {kind}" for kind, n in self.buy.items())
+        return f"Plan({self.goal} {self.wanted:g}: buy {bought}; predicted {self.predicted:.4g}, cost {self.cost:g})"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Routing(Result):
+    """The questions to ask, in the order to ask them: is this item of this class?
+
+    ``rows`` are (item, class, propensity); they are the ``judgements`` table without its verdicts.
+    """
+
+    schema: ClassVar[str] = "routing/1"
+
+    rows: tuple[tuple[Any, Any, float], ...]
+    design: str
+    epsilon: float
+    seed: int
+    systems: tuple[str, ...] = ()
+    counts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    version: str = __version__
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The rows as columns ``item``, ``class``, ``propensity``, for any data frame."""
+        items, classes, propensities = (list(c) for c in zip(*self.rows, strict=True)) if self.rows else ([], [], [])
+        return {"item": items, "class": classes, "propensity": propensities}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"Routing({len(self.rows)} questions, {self.design}, seed {self.seed})"
