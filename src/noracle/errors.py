@@ -3,6 +3,7 @@
     NoracleError                 everything raised on purpose
     ├── EvidenceError            a table, a file or a count breaks a rule (also a ValueError)
     ├── ArgumentError            an argument breaks a rule (also a ValueError)
+    │   └── SingularTransition   a transition matrix that cannot be inverted
     ├── AssumptionError          an assumption was checked, failed, and strict=True was asked for
     └── MissingExtra             an optional library is not installed (also an ImportError)
 
@@ -35,6 +36,10 @@ class EvidenceError(NoracleError, ValueError):
 
 class ArgumentError(NoracleError, ValueError):
     """An argument breaks a rule."""
+
+
+class SingularTransition(ArgumentError):
+    """A transition matrix cannot be inverted: its labels do not tell the classes apart."""
 
 
 class AssumptionError(NoracleError):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from noracle import errors
@@ -32,10 +34,24 @@ def test_warnings_are_user_warnings(kind: type[Warning]) -> None:
     assert issubclass(kind, UserWarning)
 
 
+def drawn() -> dict[str, str | None]:
+    """Every class in the drawing of the module, with the class that it hangs on."""
+    parents: dict[str, str | None] = {}
+    path: list[str] = []
+    for line in (errors.__doc__ or "").splitlines():
+        found = re.match(r"    ((?:│   |    )*(?:├── |└── )?)([A-Z]\w+) {2,}", line)
+        if found:
+            depth = len(found[1]) // 4
+            path = [*path[:depth], found[2]]
+            parents[found[2]] = path[-2] if depth else None
+    return parents
+
+
 def test_the_docstring_draws_every_class() -> None:
-    classes = [name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, (NoracleError, UserWarning))]
-    assert len(classes) == 8
-    assert all(name in (errors.__doc__ or "") for name in classes)
+    classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, (NoracleError, UserWarning))]
+    tops = (NoracleError, errors.NoracleWarning)
+    assert len(classes) == 9
+    assert drawn() == {c.__name__: None if c in tops else c.__bases__[0].__name__ for c in classes}
 
 
 def test_one_fault_is_the_message_and_several_are_joined() -> None:
