@@ -33,6 +33,7 @@ ALLOWED = {
     ("results", "noracle.report.plots"),
     ("results", "noracle.accuracy.plan"),
     ("results", "noracle.ppi.verify"),
+    ("results", "noracle.logic.verify"),
 }
 
 

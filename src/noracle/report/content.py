@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from noracle.errors import ArgumentError
 from noracle.report import words
-from noracle.results import Check, Comparison, Difference, Estimate, Guarantee, Plan, Ranges, Routing
+from noracle.results import Check, Comparison, Difference, Estimate, Guarantee, Plan, Proof, Ranges, Routing
 
 # A card shows this many rows of a long list and says how many it left out; pages show all of them.
 SHOWN = 12
@@ -285,7 +285,20 @@ def _(result: Check) -> Content:
 
 
 @content.register
+def _(result: Proof) -> Content:
+    from noracle.report import proofs
+
+    return proofs.proof_content(result)
+
+
+@content.register
 def _(result: Ranges) -> Content:
+    from noracle.report import proofs
+
+    special = proofs.ranges_content(result)
+    if special is not None:
+        return special
+
     def row(name: str, low: float, high: float) -> tuple[str, ...]:
         said = "excludes nothing" if low <= 0 and high >= 1 else ""
         return (name, words.number(low), words.number(high), said)

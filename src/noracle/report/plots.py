@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from noracle.errors import ArgumentError
 from noracle.report import words
 from noracle.report.content import against_leader, plan_options
-from noracle.results import Check, Comparison, Difference, Estimate, Kind, Plan, Ranges, Routing
+from noracle.results import Check, Comparison, Difference, Estimate, Kind, Plan, Proof, Ranges, Routing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,8 +57,15 @@ def plot(result: object, ax: Axes | None = None) -> Axes:
         return budgets.alternatives_plot(result, ax) if budgets.is_budget_plan(result) else _alternatives(result, ax)
     if isinstance(result, Check):
         return _parts(result, ax)
+    if isinstance(result, Proof):
+        from noracle.report import proofs
+
+        return proofs.proof_plot(result, ax)
     if isinstance(result, Ranges):
-        return _ranges(result, ax)
+        from noracle.report import proofs
+
+        special = proofs.ranges_plot(result, ax)
+        return _ranges(result, ax) if special is None else special
     if isinstance(result, Routing):
         return _questions(result, ax)
     raise ArgumentError(f"result must be a result of noracle; got {type(result).__name__}.")

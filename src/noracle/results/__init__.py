@@ -3,6 +3,7 @@
     Estimate     a number with an interval                     estimate_*
     Comparison   differences of systems and their ranking      compare_*, race_*
     Plan         what to buy next, with a verify()             plan_*
+    Proof        what answers alone prove, with a verify()     prove_*
     Check        does the evidence look as it should?          check_*
     Ranges       what is possible, without probability         range_*
     Routing      the questions to ask, with propensities       route_*
@@ -19,6 +20,7 @@ from noracle.results.check import Check, Range, Ranges
 from noracle.results.estimate import Comparison, Difference, Estimate, Rank
 from noracle.results.guarantee import FAILED_BELOW, Assumption, Guarantee, Kind, Status
 from noracle.results.plan import Plan, Routing
+from noracle.results.proof import Proof, Verdict
 from noracle.results.reading import RESULT_TYPES, read_result, results_dict
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "Kind",
     "NaN",
     "Plan",
+    "Proof",
     "Range",
     "Ranges",
     "Rank",
@@ -40,6 +43,7 @@ __all__ = [
     "Routing",
     "Side",
     "Status",
+    "Verdict",
     "check_confidence",
     "choose",
     "read_result",

@@ -10,8 +10,9 @@ from noracle.results.base import Result
 from noracle.results.check import Check, Ranges
 from noracle.results.estimate import Comparison, Estimate
 from noracle.results.plan import Plan, Routing
+from noracle.results.proof import Proof
 
-RESULT_TYPES: dict[str, type[Result]] = {c.schema: c for c in (Estimate, Comparison, Plan, Check, Ranges, Routing)}
+RESULT_TYPES: dict[str, type[Result]] = {c.schema: c for c in (Estimate, Comparison, Plan, Proof, Check, Ranges, Routing)}
 
 
 def read_result(data: Mapping[str, Any]) -> Result:
