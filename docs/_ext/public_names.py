@@ -13,6 +13,7 @@ GROUPS = {
     "noracle.counts": "Counts",
     "noracle.accuracy": "Accuracy",
     "noracle.ppi": "Budgets and means across raters",
+    "noracle.superhuman": "Ratings, ceilings and certificates",
     "noracle.simulate": "Simulated worlds",
     "noracle.report": "Reports",
     "noracle.schemas": "Schemas",

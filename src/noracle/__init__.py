@@ -26,7 +26,16 @@ if TYPE_CHECKING:
         range_unsure,
         route_items,
     )
-    from noracle.counts import AccuracyCounts, JudgementCounts, PatternCounts, count_accuracy, count_judgements, count_patterns
+    from noracle.counts import (
+        AccuracyCounts,
+        JudgementCounts,
+        PatternCounts,
+        RatingCounts,
+        count_accuracy,
+        count_judgements,
+        count_patterns,
+        count_ratings,
+    )
     from noracle.errors import (
         ArgumentError,
         AssumptionError,
@@ -37,10 +46,11 @@ if TYPE_CHECKING:
         NoracleError,
         NoracleWarning,
     )
-    from noracle.evidence import Evidence
+    from noracle.evidence import Evidence, Ratings
     from noracle.ppi import estimate_mean, plan_budget
     from noracle.results import (
         Assumption,
+        Certificate,
         Check,
         Comparison,
         Difference,
@@ -54,6 +64,16 @@ if TYPE_CHECKING:
         Routing,
         read_result,
     )
+    from noracle.superhuman import (
+        CertificateStream,
+        aggregate_labels,
+        certify_published,
+        certify_superhuman,
+        check_assumptions,
+        estimate_agreement,
+        estimate_ceiling,
+        plan_certificate,
+    )
 
 __all__ = [
     "AccuracyCounts",
@@ -61,6 +81,8 @@ __all__ = [
     "ArgumentError",
     "Assumption",
     "AssumptionError",
+    "Certificate",
+    "CertificateStream",
     "Check",
     "Comparison",
     "Difference",
@@ -81,8 +103,14 @@ __all__ = [
     "Range",
     "Ranges",
     "Rank",
+    "RatingCounts",
+    "Ratings",
     "Routing",
     "__version__",
+    "aggregate_labels",
+    "certify_published",
+    "certify_superhuman",
+    "check_assumptions",
     "check_overlap",
     "check_routing",
     "check_sensitivity",
@@ -91,9 +119,13 @@ __all__ = [
     "count_accuracy",
     "count_judgements",
     "count_patterns",
+    "count_ratings",
     "estimate_accuracy",
+    "estimate_agreement",
+    "estimate_ceiling",
     "estimate_mean",
     "plan_budget",
+    "plan_certificate",
     "plan_labels",
     "race_systems",
     "range_unsure",
@@ -102,7 +134,15 @@ __all__ = [
 ]
 
 
-_LAYERS = ("noracle.errors", "noracle.results", "noracle.evidence", "noracle.counts", "noracle.accuracy", "noracle.ppi")
+_LAYERS = (
+    "noracle.errors",
+    "noracle.results",
+    "noracle.evidence",
+    "noracle.counts",
+    "noracle.accuracy",
+    "noracle.ppi",
+    "noracle.superhuman",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -33,6 +33,8 @@ ALLOWED = {
     ("results", "noracle.report.plots"),
     ("results", "noracle.accuracy.plan"),
     ("results", "noracle.ppi.verify"),
+    ("results", "noracle.superhuman.verify"),
+    ("results", "noracle.superhuman.plan"),
 }
 
 

@@ -17,7 +17,7 @@ from noracle.counts import count_accuracy
 from noracle.simulate import simulate_world
 
 if TYPE_CHECKING:
-    from noracle.cli._output import Result
+    from noracle.results import Result
 
 EXAMPLE = """Example:
 

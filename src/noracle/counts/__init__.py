@@ -6,6 +6,7 @@ from noracle.counts.answers import AnswerTable, answer_table
 from noracle.counts.counting import count_accuracy
 from noracle.counts.patterns import count_patterns, label_rows
 from noracle.counts.questions import count_judgements
+from noracle.counts.ratings import RatingCounts, count_ratings
 from noracle.counts.tallies import (
     AccuracyCounts,
     Cell,
@@ -28,6 +29,7 @@ __all__ = [
     "Pattern",
     "PatternCounts",
     "Question",
+    "RatingCounts",
     "Tally",
     "Verdict",
     "answer_table",
@@ -35,5 +37,6 @@ __all__ = [
     "count_accuracy",
     "count_judgements",
     "count_patterns",
+    "count_ratings",
     "label_rows",
 ]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from noracle.errors import ArgumentError
 from noracle.report import words
-from noracle.results import Check, Comparison, Difference, Estimate, Guarantee, Plan, Ranges, Routing
+from noracle.results import Certificate, Check, Comparison, Difference, Estimate, Guarantee, Plan, Ranges, Routing
 
 # A card shows this many rows of a long list and says how many it left out; pages show all of them.
 SHOWN = 12
@@ -223,7 +223,7 @@ def _(result: Plan) -> Content:
         alerts=alerts(result.guarantee),
         lines=labelled(
             ("method", words.how(result.method, result.interval)),
-            ("supposing", words.pairs(result.inputs)),
+            ("supposing", words.pairs({k: v for k, v in result.inputs.items() if k not in ("planner", "values")})),
             ("confidence", words.percent(result.confidence)),
             *promise(result.guarantee),
             ("reason", "" if math.isnan(result.predicted) else result.reason),
@@ -231,6 +231,13 @@ def _(result: Plan) -> Content:
         tables=(table,),
         notes=result.notes,
     )
+
+
+@content.register
+def _(result: Certificate) -> Content:
+    from noracle.report import certificates
+
+    return certificates.certificate_content(result)
 
 
 class Option(NamedTuple):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from noracle.errors import ArgumentError
 from noracle.report import words
 from noracle.report.content import against_leader, plan_options
-from noracle.results import Check, Comparison, Difference, Estimate, Kind, Plan, Ranges, Routing
+from noracle.results import Certificate, Check, Comparison, Difference, Estimate, Kind, Plan, Ranges, Routing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,6 +55,10 @@ def plot(result: object, ax: Axes | None = None) -> Axes:
         from noracle.report import budgets
 
         return budgets.alternatives_plot(result, ax) if budgets.is_budget_plan(result) else _alternatives(result, ax)
+    if isinstance(result, Certificate):
+        from noracle.report import certificates
+
+        return certificates.certificate_plot(result, ax)
     if isinstance(result, Check):
         return _parts(result, ax)
     if isinstance(result, Ranges):

@@ -44,6 +44,10 @@ class Plan(Result):
             from noracle.ppi.verify import verify_budget_plan
 
             return verify_budget_plan(self)
+        if self.inputs.get("planner") == "certificate":
+            from noracle.superhuman.plan import verify_certificate_plan
+
+            return verify_certificate_plan(self)
         from noracle.accuracy.plan import verify_plan
 
         return verify_plan(self)
