@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         check_yes_rate,
         compare_systems,
         estimate_accuracy,
-        plan_labels,
         race_systems,
         range_unsure,
         route_items,
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
         NoracleWarning,
     )
     from noracle.evidence import Evidence, Ratings
-    from noracle.ppi import estimate_mean, plan_budget
+    from noracle.ppi import estimate_mean, plan_budget, plan_labels
     from noracle.results import (
         Assumption,
         Certificate,

@@ -325,7 +325,7 @@ def _(result: Ranges) -> Content:
 
 @content.register
 def _(result: Routing) -> Content:
-    asked = Counter(str(k) for _, k, _ in result.rows)
+    asked = Counter("open" if k is None else str(k) for _, k, _ in result.rows)
     by_class = Table(
         caption="Questions by class",
         header=("class", "questions"),
@@ -336,7 +336,7 @@ def _(result: Routing) -> Content:
     first = Table(
         caption="First questions",
         header=("item", "class", "propensity"),
-        rows=tuple((str(i), str(k), f"{p:.4g}") for i, k, p in result.rows[:SHOWN]),
+        rows=tuple((str(i), "open" if k is None else str(k), "" if p is None else f"{p:.4g}") for i, k, p in result.rows[:SHOWN]),
         numeric=(False, False, True),
         shown=tuple(range(min(3, len(result.rows)))),
         left_out=max(0, len(result.rows) - SHOWN),

@@ -212,11 +212,11 @@ def _ranges(result: Ranges, ax: Axes | None) -> Axes:
 
 
 def _questions(result: Routing, ax: Axes | None) -> Axes:
-    asked = Counter(str(k) for _, k, _ in result.rows).most_common(_MOST_BARS)
+    asked = Counter("open" if k is None else f"class {k}" for _, k, _ in result.rows).most_common(_MOST_BARS)
     asked.sort(key=lambda pair: (len(pair[0]), pair[0]))
     ax = new_axes(ax, len(asked))
     draw_bars(ax, [float(n) for _, n in asked], [words.count(n) for _, n in asked])
-    name_rows(ax, [f"class {k}" for k, _ in asked])
+    name_rows(ax, [k for k, _ in asked])
     ax.set_xlabel("questions")
     return ax
 

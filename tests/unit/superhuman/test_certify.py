@@ -13,6 +13,7 @@ import pytest
 
 from noracle.counts.ratings import RatingCounts
 from noracle.errors import ArgumentError, EvidenceError
+from noracle.evidence import Ratings
 from noracle.results import Certificate, Check, Kind, read_result
 from noracle.schemas import load_schema
 from noracle.superhuman.certify import TESTS, certify_superhuman
@@ -406,7 +407,11 @@ def test_what_promises_nothing_never_certifies(test: Any) -> None:
 
 
 def test_answers_and_ratings_as_two_tables() -> None:
-    ratings = {"item": [i for i in range(300) for _ in "abc"], "rater": list("abc") * 300, "label": (["x", "x", "x"] + ["x", "x", "y"]) * 150}
+    ratings = {
+        "item": [i for i in range(300) for _ in "abc"],
+        "rater": list("abc") * 300,
+        "label": (["x", "x", "x"] + ["x", "x", "y"]) * 150,
+    }
     answers = {"item": list(range(300)), "system": ["agent"] * 300, "answer": ["x"] * 300}
     two = certify_superhuman(answers, ratings, trained_on_annotators="no")
     assert two.certified
