@@ -410,7 +410,7 @@ def test_answers_and_ratings_as_two_tables() -> None:
     ratings = {
         "item": [i for i in range(300) for _ in "abc"],
         "rater": list("abc") * 300,
-        "label": (["x", "x", "x"] + ["x", "x", "y"]) * 150,
+        "label": ["x", "x", "x", "x", "x", "y"] * 150,
     }
     answers = {"item": list(range(300)), "system": ["agent"] * 300, "answer": ["x"] * 300}
     two = certify_superhuman(answers, ratings, trained_on_annotators="no")
