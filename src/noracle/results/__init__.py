@@ -2,6 +2,7 @@
 
     Estimate     a number with an interval                     estimate_*
     Comparison   differences of systems and their ranking      compare_*, race_*
+    Certificate  a claim with its test and a verify()          certify_*
     Plan         what to buy next, with a verify()             plan_*
     Proof        what answers alone prove, with a verify()     prove_*
     Check        does the evidence look as it should?          check_*
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from noracle.results.arguments import Side, check_confidence, choose, tails
 from noracle.results.base import NaN, Result
+from noracle.results.certificate import Certificate
 from noracle.results.check import Check, Range, Ranges
 from noracle.results.estimate import Comparison, Difference, Estimate, Rank
 from noracle.results.guarantee import FAILED_BELOW, Assumption, Guarantee, Kind, Status
@@ -27,6 +29,7 @@ __all__ = [
     "FAILED_BELOW",
     "RESULT_TYPES",
     "Assumption",
+    "Certificate",
     "Check",
     "Comparison",
     "Difference",
