@@ -281,7 +281,7 @@ def _proof_entries() -> list[Entry]:
         ),
         Entry(
             function="range_accuracies", how="", confident=False,
-            run=lambda e, c: noracle.range_accuracies(sketch(e), only=["grade of a", "grade of b"], time_limit=5),
+            run=lambda e, c: noracle.range_accuracies(sketch(e), only="grade of a", time_limit=5),
         ),
         Entry(
             function="range_checks", how="", confident=False,

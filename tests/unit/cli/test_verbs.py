@@ -18,8 +18,8 @@ from noracle.schemas import load_schema, schema_names
 from tests.unit.cli.conftest import CANARY, Run
 
 VERBS = (
-    "estimate", "compare", "race", "plan", "mean", "route", "check", "certify", "ceiling", "agreement", "alarm", "ranges", "conflict", "verify",
-    "simulate", "demo",
+    "estimate", "compare", "race", "plan", "mean", "route", "check", "certify", "ceiling", "agreement", "alarm", "ranges", "conflict",
+    "verify", "simulate", "demo",
 )  # fmt: skip
 
 
