@@ -16,7 +16,7 @@ from noracle.logic.branch import Node, search
 from noracle.logic.dual import Case, Leaf, dual_steps
 from noracle.logic.program import Program, Whole, rows_of
 from noracle.logic.side import check_prevalence
-from noracle.logic.solver import MOST_ENTRIES, entries, integral, is_tame
+from noracle.logic.solver import MOST_ENTRIES, entries, integral, is_tame, ready
 from noracle.logic.spec import Spec, as_spec
 from noracle.results import Assumption, Guarantee, Kind, Proof, Verdict
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _FIRST_NODES = 40
 _MOST_NODES = 20_000
 _SMALL = 20_000
+_TIME_UP = "the time limit was reached"
 
 
 class Decided(NamedTuple):
@@ -124,6 +125,8 @@ def decide(sketch: Sketch, spec: Spec, program: Program, *, deadline: float) -> 
         return Decided("alarm", "weights on rows", node=stepped.leaf, steps=stepped.steps)
     if entries(program) > MOST_ENTRIES:
         return Decided("undecided", "dual steps", steps=stepped.steps, reason="too many patterns for the linear program")
+    if not ready(deadline):
+        return Decided("undecided", "dual steps", steps=stepped.steps, reason=_TIME_UP)
     found = search(program, most=_FIRST_NODES, deadline=_share(deadline, 0.5))
     if found.given is not None:
         return Decided("consistent", _by(found.nodes), given=found.given, steps=stepped.steps, nodes=found.nodes)
@@ -142,12 +145,14 @@ def decide(sketch: Sketch, spec: Spec, program: Program, *, deadline: float) -> 
         return Decided("alarm", _by(more.nodes), node=more.node, steps=stepped.steps, nodes=nodes)
     if solved.status == "infeasible" and is_tame(program):
         return Decided("alarm", "integer program", steps=stepped.steps, nodes=nodes)
-    return Decided("undecided", "integer program", steps=stepped.steps, nodes=nodes, reason="the time limit was reached")
+    return Decided("undecided", "integer program", steps=stepped.steps, nodes=nodes, reason=_TIME_UP)
 
 
 def _tree(program: Program, deadline: float) -> Node | None:
     """Cases that prove what the closed form has proved by rounding, where they are few."""
-    return search(program, most=_FIRST_NODES, deadline=_share(deadline, 0.5)).node if entries(program) <= _SMALL else None
+    if entries(program) > _SMALL or not ready(_share(deadline, 0.5)):
+        return None
+    return search(program, most=_FIRST_NODES, deadline=_share(deadline, 0.5)).node
 
 
 def _by(nodes: int) -> str:

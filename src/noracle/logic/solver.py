@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +28,8 @@ _IN_PROCESS_INTEGER = 20_000
 _START = 0.3
 _TAME = 10**9
 _PER_ENTRY = 1.5e-6
+_SOLVERS = ("scipy.sparse", "scipy.optimize")
+_loaded = threading.Event()
 
 
 class Solved(NamedTuple):
@@ -35,6 +39,21 @@ class Solved(NamedTuple):
     given: Array
     weights: Array
     value: float
+
+
+def ready(deadline: float) -> bool:
+    """Whether the solvers of scipy are loaded before the deadline; they load in a thread, so that a short limit is kept."""
+    if not _loaded.is_set():
+        thread = threading.Thread(target=_load, daemon=True)
+        thread.start()
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return _loaded.is_set()
+
+
+def _load() -> None:
+    for name in _SOLVERS:
+        importlib.import_module(name)
+    _loaded.set()
 
 
 def entries(program: Program) -> int:
@@ -166,8 +185,6 @@ def integral(case: Case, deadline: float) -> Solved:
 
 def run(A: Any, n_rows: int, data: dict[str, Any], deadline: float) -> dict[str, Any] | None:
     """Solve here if it is small, else in a process of its own; None if the time was up."""
-    import scipy.optimize  # noqa: F401 (the first import takes time, which must not come on top)
-
     seconds = deadline - time.monotonic() - _PER_ENTRY * A.nnz  # reading the problem in is not part of the solver's own limit
     if seconds <= 0:
         return None
