@@ -3,8 +3,8 @@
     python benchmarks/bench_ppi.py [--record]
 
 The peer is cvxpy with CLARABEL on the semidefinite program, scaled so that the variance is near 1 (unscaled it loses digits). Peer and ours
-solve the same problems in the same process. A batch is timed as a whole; a single solve is the median over problems. All sets of raters
-are allowed, prices are additive, and 250 labelled rows are in hand in every second problem.
+solve the same problems in the same process, in turn, three times each, and the shortest time counts; shown is the median over problems.
+A batch is timed as a whole. All sets of raters are allowed, prices are additive, and 250 labelled rows are in hand in every second problem.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from _common import emit
 
 from noracle.ppi.columns import solve_columns
 from noracle.ppi.measurements import Measurement, SetPrices, information_of, subsets
-from noracle.ppi.solver import make_program, solve, solve_batch
+from noracle.ppi.program import make_program
+from noracle.ppi.solver import solve, solve_batch
 
 FAMILIES = ("factor", "wishart", "nested")
 
@@ -73,6 +74,16 @@ def peer(G: np.ndarray, costs: np.ndarray, budget: float, prior: np.ndarray, tar
     return float(t.value) * value
 
 
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """What comes out, and the shortest of three times: what else the machine does only ever adds to a time."""
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        found = work()
+        seconds.append(time.perf_counter() - start)
+    return found, min(seconds)
+
+
 def against_peer(k: int, batch: int, shown: int, wanted_batch: float, wanted_single: float) -> dict[str, Any]:
     """Seconds a problem: the peer, ours alone, ours in a batch."""
     target, budget = np.eye(k)[0], 500.0
@@ -83,12 +94,10 @@ def against_peer(k: int, batch: int, shown: int, wanted_batch: float, wanted_sin
     solve(make_program(G[0], costs, budget, prior[0], target))  # imports and caches
     peer(G[0], costs, budget, prior[0], target)
     for i in range(shown):
-        start = time.perf_counter()
-        value = peer(G[i], costs, budget, prior[i], target)
-        theirs.append(time.perf_counter() - start)
-        start = time.perf_counter()
-        answer = solve(make_program(G[i], costs, budget, prior[i], target))
-        alone.append(time.perf_counter() - start)
+        value, seconds = timed(lambda i=i: peer(G[i], costs, budget, prior[i], target))
+        theirs.append(seconds)
+        answer, seconds = timed(lambda i=i: solve(make_program(G[i], costs, budget, prior[i], target)))
+        alone.append(seconds)
         differences.append(abs(answer.variance / value - 1))
     start = time.perf_counter()
     gap = 0.0

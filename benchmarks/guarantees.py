@@ -17,6 +17,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tests.guarantees.means import all_means, measure_mean  # noqa: E402
 from tests.guarantees.measure import WORLDS, measure, measure_stream  # noqa: E402
 from tests.guarantees.settings import all_settings  # noqa: E402
 from tests.guarantees.streams import all_streams  # noqa: E402
@@ -33,6 +34,10 @@ def rows(*, quick: bool, worlds: int) -> list[dict[str, Any]]:
     for stream in all_streams() if not quick else ():
         found += [measure_stream(stream, interval, worlds=worlds).to_dict() for interval in stream.intervals]
         print(f"        stream  {stream.name}", file=sys.stderr, flush=True)
+    for mean in all_means() if not quick else ():
+        start = time.perf_counter()
+        found += [row.to_dict() for row in measure_mean(mean, worlds=worlds)]
+        print(f"{time.perf_counter() - start:6.1f} s  {mean.name}", file=sys.stderr, flush=True)
     return found
 
 

@@ -13,6 +13,8 @@ GROUPS = {
     "noracle.counts": "Counts",
     "noracle.accuracy": "Accuracy",
     "noracle.ppi": "Budgets and means across raters",
+    "noracle.superhuman": "Ratings, ceilings and certificates",
+    "noracle.logic": "What answers alone prove",
     "noracle.simulate": "Simulated worlds",
     "noracle.report": "Reports",
     "noracle.schemas": "Schemas",

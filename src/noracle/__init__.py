@@ -21,12 +21,22 @@ if TYPE_CHECKING:
         check_yes_rate,
         compare_systems,
         estimate_accuracy,
-        plan_labels,
         race_systems,
         range_unsure,
         route_items,
     )
-    from noracle.counts import AccuracyCounts, JudgementCounts, PatternCounts, count_accuracy, count_judgements, count_patterns
+    from noracle.counts import (
+        AccuracyCounts,
+        JudgementCounts,
+        PatternCounts,
+        RatingCounts,
+        Sketch,
+        count_accuracy,
+        count_decisions,
+        count_judgements,
+        count_patterns,
+        count_ratings,
+    )
     from noracle.errors import (
         ArgumentError,
         AssumptionError,
@@ -37,10 +47,22 @@ if TYPE_CHECKING:
         NoracleError,
         NoracleWarning,
     )
-    from noracle.evidence import Evidence
-    from noracle.ppi import estimate_mean, plan_budget
+    from noracle.evidence import Evidence, Ratings
+    from noracle.logic import (
+        Spec,
+        axiom_alarm,
+        least_violators,
+        minimal_conflict,
+        prove_malfunction,
+        range_accuracies,
+        range_checks,
+        threshold,
+        trace,
+    )
+    from noracle.ppi import estimate_mean, plan_budget, plan_labels
     from noracle.results import (
         Assumption,
+        Certificate,
         Check,
         Comparison,
         Difference,
@@ -48,11 +70,22 @@ if TYPE_CHECKING:
         Guarantee,
         Kind,
         Plan,
+        Proof,
         Range,
         Ranges,
         Rank,
         Routing,
         read_result,
+    )
+    from noracle.superhuman import (
+        CertificateStream,
+        aggregate_labels,
+        certify_published,
+        certify_superhuman,
+        check_assumptions,
+        estimate_agreement,
+        estimate_ceiling,
+        plan_certificate,
     )
 
 __all__ = [
@@ -61,6 +94,8 @@ __all__ = [
     "ArgumentError",
     "Assumption",
     "AssumptionError",
+    "Certificate",
+    "CertificateStream",
     "Check",
     "Comparison",
     "Difference",
@@ -77,32 +112,63 @@ __all__ = [
     "NoracleWarning",
     "PatternCounts",
     "Plan",
+    "Proof",
     "Race",
     "Range",
     "Ranges",
     "Rank",
+    "RatingCounts",
+    "Ratings",
     "Routing",
+    "Sketch",
+    "Spec",
     "__version__",
+    "aggregate_labels",
+    "axiom_alarm",
+    "certify_published",
+    "certify_superhuman",
+    "check_assumptions",
     "check_overlap",
     "check_routing",
     "check_sensitivity",
     "check_yes_rate",
     "compare_systems",
     "count_accuracy",
+    "count_decisions",
     "count_judgements",
     "count_patterns",
+    "count_ratings",
     "estimate_accuracy",
+    "estimate_agreement",
+    "estimate_ceiling",
     "estimate_mean",
+    "least_violators",
+    "minimal_conflict",
     "plan_budget",
+    "plan_certificate",
     "plan_labels",
+    "prove_malfunction",
     "race_systems",
+    "range_accuracies",
+    "range_checks",
     "range_unsure",
     "read_result",
     "route_items",
+    "threshold",
+    "trace",
 ]
 
 
-_LAYERS = ("noracle.errors", "noracle.results", "noracle.evidence", "noracle.counts", "noracle.accuracy", "noracle.ppi")
+_LAYERS = (
+    "noracle.errors",
+    "noracle.results",
+    "noracle.evidence",
+    "noracle.counts",
+    "noracle.accuracy",
+    "noracle.ppi",
+    "noracle.superhuman",
+    "noracle.logic",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import noracle
-from noracle import Evidence, GuaranteeWarning
+from noracle import Evidence, GuaranteeWarning, Ratings
 from noracle.accuracy.estimate import INTERVALS
+from noracle.superhuman.certify import TESTS
 
 VERBS = ("estimate_", "compare_", "certify_", "plan_", "prove_", "check_", "race_", "route_", "range_")
-STREAMS = ("AccuracyStream", "Race")
+STREAMS = ("AccuracyStream", "CertificateStream", "Race")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,7 @@ class Entry:
     confident: bool = True
     random: bool = False
     ordered: bool = False  # the order of the labels is part of the evidence
+    rated: bool = False  # reads ratings instead of judgements
 
     def __str__(self) -> str:
         return f"{self.function} {self.how}".strip()
@@ -83,6 +85,77 @@ def _budget(confidence: float, **goal: float) -> Any:
     return noracle.plan_budget(
         cov=cov, names=["gold", "rater"], target="gold", costs={"gold": 1.0, "rater": 0.1}, confidence=confidence, **goal
     )
+
+
+def _known(evidence: Evidence) -> dict[Any, Any]:
+    if evidence.judgements is None:
+        return {}
+    return {i: c for i, c, v in evidence.rows("judgements", "item", "class", "verdict") if v == "yes"}
+
+
+def _rated(evidence: Evidence) -> Ratings:
+    """The systems as raters, and three more who say what the judgements know; ``a`` is also the system that is judged."""
+    given = evidence.rows("answers", "item", "system", "answer")
+    known = {i: c for i, c in _known(evidence).items() if i in {row[0] for row in given}}
+    rows = [*given, *((i, f"judge {j}", c) for i, c in known.items() for j in range(3))]
+    own = [row for row in given if row[1] == "a"]
+    ratings = dict(zip(("item", "rater", "label"), map(list, zip(*rows, strict=True)), strict=True))
+    answers = dict(zip(("item", "system", "answer"), map(list, zip(*own, strict=True)), strict=True))
+    return Ratings.from_tables(ratings, answers, labels=evidence.classes or range(4))
+
+
+def _certificates(evidence: Evidence, confidence: float) -> Any:
+    stream = noracle.CertificateStream(system="a", trained_on_annotators="no", confidence=confidence)
+    stream.extend(noracle.count_ratings(_rated(evidence)))
+    return stream.certificate()
+
+
+def _rating_entries() -> list[Entry]:
+    rows = [
+        Entry(
+            function="estimate_ceiling", how=method, rated=True,
+            run=lambda e, c, m=method: noracle.estimate_ceiling(_rated(e), method=m, confidence=c),
+        )
+        for method in ("plurality", "pairwise", "quadratic", "free", "paper", "paper-empirical")
+    ]  # fmt: skip
+    rows += [
+        Entry(
+            function="estimate_agreement", how=statistic, rated=True, random=True,
+            run=lambda e, c, s=statistic: noracle.estimate_agreement(_rated(e), statistic=s, confidence=c, n_boot=200),
+        )
+        for statistic in ("pairwise", "cohen", "fleiss", "krippendorff")
+    ]  # fmt: skip
+    rows += [
+        Entry(
+            function="certify_superhuman", how=test, rated=True, random=test == "binomial",
+            run=lambda e, c, t=test: noracle.certify_superhuman(_rated(e), test=t, trained_on_annotators="no", confidence=c),
+        )
+        for test in TESTS
+        if not test.startswith("paper")
+    ]  # fmt: skip
+    rows += [
+        Entry(
+            function="certify_published", how=test, rated=True,
+            run=lambda e, c, t=test: noracle.certify_published(0.971, 0.8825, 1821, 3, test=t, trained_on_annotators="no", confidence=c),
+        )
+        for test in ("exact", "paper-hms", "paper-oms")
+    ]  # fmt: skip
+    return [
+        *rows,
+        Entry(function="CertificateStream", how="", rated=True, run=_certificates),
+        Entry(
+            function="plan_certificate", how="items", confident=False, random=True, rated=True,
+            run=lambda e, c: noracle.plan_certificate(_rated(e), test="t", confidence=c),
+        ),
+        Entry(
+            function="check_assumptions", how="(2)", confident=False, random=True, rated=True,
+            run=lambda e, c: noracle.check_assumptions(_rated(e), _known(e)),
+        ),
+        Entry(
+            function="check_assumptions", how="(6)", confident=False, rated=True,
+            run=lambda e, c: noracle.check_assumptions(_rated(e), _known(e), system="a"),
+        ),
+    ]  # fmt: skip
 
 
 def _entries() -> list[Entry]:
@@ -194,7 +267,30 @@ def _entries() -> list[Entry]:
     return rows
 
 
-ENTRIES = tuple(_entries())
+def _proof_entries() -> list[Entry]:
+    """What answers alone prove: no probability, hence no confidence."""
+    sketch = noracle.count_decisions
+    return [
+        Entry(
+            function="prove_malfunction", how="accuracy", confident=False,
+            run=lambda e, c: noracle.prove_malfunction(sketch(e), "accuracy > 1/2", time_limit=5),
+        ),
+        Entry(
+            function="prove_malfunction", how="grade", confident=False,
+            run=lambda e, c: noracle.prove_malfunction(sketch(e), "grade > 0.95", time_limit=5),
+        ),
+        Entry(
+            function="range_accuracies", how="", confident=False,
+            run=lambda e, c: noracle.range_accuracies(sketch(e), only="grade of a", time_limit=5),
+        ),
+        Entry(
+            function="range_checks", how="", confident=False,
+            run=lambda e, c: noracle.range_checks(sketch(e), "grade > 0.8", time_limit=5),
+        ),
+    ]  # fmt: skip
+
+
+ENTRIES = (*_entries(), *_rating_entries(), *_proof_entries())
 
 
 def public_estimators() -> set[str]:

@@ -31,8 +31,11 @@ LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 ALLOWED = {
     ("results", "noracle.report.card"),
     ("results", "noracle.report.plots"),
-    ("results", "noracle.accuracy.plan"),
+    ("results", "noracle.ppi.verify_labels"),
     ("results", "noracle.ppi.verify"),
+    ("results", "noracle.superhuman.verify"),
+    ("results", "noracle.superhuman.plan"),
+    ("results", "noracle.logic.verify"),
 }
 
 
@@ -97,8 +100,8 @@ def test_imports_only_go_down() -> None:
         ("errors.py", "def f():\n    import noracle.counts.tallies", 1),
         ("counts/tallies.py", "from noracle.errors import fault\nfrom . import counting\nfrom ..errors import fault", 0),
         ("counts/tallies.py", "from ..accuracy import estimate", 1),
-        ("accuracy/plan.py", "from noracle.ppi import mean", 1),
-        ("accuracy/plan.py", "if True:\n    from noracle.report.card import card", 1),
+        ("accuracy/route.py", "from noracle.ppi import mean", 1),
+        ("accuracy/route.py", "if True:\n    from noracle.report.card import card", 1),
         ("results.py", "def f():\n    from noracle.report.card import card", 0),
         ("results.py", "from noracle.report.card import card", 1),
         ("cli/__init__.py", "from noracle.report.page import write_page\nfrom noracle import errors", 0),

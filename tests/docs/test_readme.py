@@ -26,6 +26,6 @@ def test_every_make_target_that_pages_name_exists() -> None:
 
 def test_every_verb_of_the_table_is_public_and_every_public_verb_is_in_the_table() -> None:
     table = README.split("## Which question")[1].split("\n## ")[0]
-    named = set(re.findall(r"`((?:estimate|compare|race|plan|check|route|range)_\w+)`", table))
-    public = {n for n in noracle.__all__ if re.match(r"(estimate|compare|race|plan|check|route|range)_", n)}
+    named = set(re.findall(r"`((?:estimate|compare|race|certify|plan|prove|check|route|range)_\w+)`", table))
+    public = {n for n in noracle.__all__ if re.match(r"(estimate|compare|race|certify|plan|prove|check|route|range)_", n)}
     assert named == public

@@ -79,7 +79,7 @@ class Tally:
         return mean / float(np.sqrt(self.mse - mean**2))
 
 
-def half_width(fit: Fit, df: float | None, confidence: float = 0.95) -> Array:
+def half_width(fit: Fit, df: float | Array | None, confidence: float = 0.95) -> Array:
     """Half of an interval: normal without degrees of freedom, else Student's t."""
     tail = (1 + confidence) / 2
     return np.asarray((ndtri(tail) if df is None else stdtrit(df, tail)) * np.sqrt(fit.variance))
@@ -159,10 +159,10 @@ def tally_intervals(
             tally.add(fit.value, half_width(fit, None), truth)
         elif name == "crossfit-t":
             fit = cross_fit(samples, guarded)
-            tally.add(fit.value, half_width(fit, labelled - p - 1), truth)
+            tally.add(fit.value, half_width(fit, labelled - 1 - (p - fit.dropped.sum(axis=-1))), truth)
         elif name == "jackknife-t":
             fit = jackknife(samples, guarded)
-            tally.add(fit.value, half_width(fit, labelled - p - 1), truth)
+            tally.add(fit.value, half_width(fit, labelled - 1 - (p - fit.dropped.sum(axis=-1))), truth)
         else:
             value, variance, n = classical(samples, plain)
             tally.add(value, stdtrit(n - 1, 0.975) * np.sqrt(variance), truth)

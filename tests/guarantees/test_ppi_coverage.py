@@ -8,7 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from noracle.ppi.estimate import estimate_mean
+from noracle.errors import EvidenceError
+from noracle.ppi.estimate import INTERVALS, estimate_mean
+from tests.guarantees.means import BATCHES, PUBLISHED, RARE, USELESS, Cells, all_means, at_once, in_batches, measure_mean
 from tests.guarantees.ppi_worlds import CELLS, SHARES, TRUTH, gaussian_worlds, known_means, label_kinds, look_often, shaped_worlds
 
 LOW, HIGH = 0.944, 0.958
@@ -116,3 +118,81 @@ def test_public_function_is_the_measured_one() -> None:
         found = estimate_mean(None, np.concatenate(rows), target="label", raters=["label", "pro", "flash"])
         covered += found.low <= TRUTH <= found.high
     assert covered >= 0.95 * worlds - 3.5 * (0.05 * 0.95 * worlds) ** 0.5
+
+
+# ---------------------------------------------------------------------------------------------------------------- the table of guarantees
+
+
+def rows_of(population: Cells, labelled: np.ndarray, others: list[np.ndarray]) -> np.ndarray:
+    """The counts of one world as rows; a part of the rows of each kind after another."""
+    k = population.values.shape[1]
+    rows = [np.repeat(population.values, c, axis=0) for c in labelled]
+    for columns, counts in zip(population.rated, others, strict=True):
+        for c in counts:
+            part = np.full((int(c.sum()), k), np.nan)
+            part[:, list(columns)] = np.repeat(population.values[:, list(columns)], c, axis=0)
+            rows.append(part)
+    return np.concatenate(rows)
+
+
+@pytest.mark.filterwarnings("ignore::noracle.errors.EvidenceWarning")
+@pytest.mark.parametrize("population", [PUBLISHED, RARE, USELESS], ids=["published", "rare", "useless"])
+@pytest.mark.parametrize("n", [50, 250])
+def test_worlds_of_the_table_are_those_of_the_public_function(population: Cells, n: int) -> None:
+    names = ["label", "pro", "flash"][: population.values.shape[1]]
+    for seed in range(4):
+        rng = np.random.default_rng([n, seed])
+        labelled = population.labelled([n // 5] * 5, 1, rng)
+        if not len(labelled):
+            continue
+        others = [s.counts.astype(int) for s in population.others(1, 1, rng)]
+        data = rows_of(population, labelled[0], others)
+        tallies = at_once(population, n, 1, np.random.default_rng([n, seed]))
+        for interval, tally in tallies.items():
+            found = estimate_mean(None, data, target="label", raters=names, interval=interval)  # type: ignore[arg-type]
+            if interval == "crossfit-t":  # folds are dealt anew
+                assert found.width == pytest.approx(tally.width, rel=0.2)
+                continue
+            assert found.value - population.truth == pytest.approx(tally.error, abs=1e-9), interval
+            assert found.width == pytest.approx(tally.width, rel=1e-9), interval
+
+
+@pytest.mark.parametrize("population", [PUBLISHED, RARE, USELESS], ids=["published", "rare", "useless"])
+def test_batches_of_the_table_are_those_of_the_public_function(population: Cells) -> None:
+    names = ["label", "pro", "flash"][: population.values.shape[1]]
+    n, compared = 50, 0
+    for seed in range(12):
+        rng = np.random.default_rng([1, seed])
+        labelled = population.labelled([n // BATCHES] * BATCHES, 1, rng)
+        if not len(labelled):
+            continue
+        # The batch that ends a wait is drawn before those that waited; together they are one.
+        drawn = [[s.counts[0].astype(int) for s in population.others(BATCHES, 1, rng)] for _ in range(BATCHES)]
+        data = rows_of(population, labelled[0], [np.array(d) for d in zip(*drawn, strict=True)])
+        found = estimate_mean(None, data, target="label", raters=names, interval="anytime", batches=BATCHES)
+        tally = in_batches(population, n, 1, np.random.default_rng([1, seed]))
+        assert found.width == pytest.approx(tally.width, rel=1e-9), seed
+        assert abs(found.value - population.truth) == pytest.approx(abs(tally.error), abs=1e-9)
+        compared += 1
+    assert compared >= 4
+
+
+def test_labels_that_never_vary_are_refused() -> None:
+    data = rows_of(RARE, np.array([[0, 0, 3, 47]]), [np.array([[36, 4, 59, 1901]])])
+    for interval in INTERVALS:
+        with pytest.raises(EvidenceError):
+            estimate_mean(None, data, target="label", raters=["label", "pro"], interval=interval)  # type: ignore[arg-type]
+
+
+def test_rows_of_means_in_the_table() -> None:
+    """All intervals, at the numbers of labels and at the ends where an approximation breaks; and it is seen to break."""
+    settings = {s.name: s for s in all_means()}
+    for n in (50, 100, 250):
+        assert {f"mean, 2 raters, N={n}", f"mean, 2 raters, N={n} in {BATCHES} batches"} <= set(settings)
+    assert sum("10 Gaussian raters" in name for name in settings) == sum("useless" in name for name in settings) == 2
+    rows = {r.interval: r for r in measure_mean(settings["mean, 2 raters, N=100"], worlds=100)}
+    assert set(rows) | {"anytime"} == set(INTERVALS)
+    assert all(r.guarantee == "asymptotic" and not r.significant and r.worlds == 2000 for r in rows.values())
+    assert rows["crossfit-t"].width < 0.9 * rows["classical"].width
+    rare = next(s for name, s in settings.items() if "2 % of the items, N=250 (" in name)
+    assert all(r.significant for r in measure_mean(rare, worlds=100))

@@ -1,11 +1,10 @@
-"""Accuracy from ordinary, complementary, mixed, biased and noisy labels; comparison; label planning; routing; checks."""
+"""Accuracy from ordinary, complementary, mixed, biased and noisy labels; comparison; routing; checks."""
 
 from __future__ import annotations
 
 from noracle.accuracy.check import check_overlap, check_routing, check_yes_rate
 from noracle.accuracy.compare import Race, compare_systems, race_systems
 from noracle.accuracy.estimate import estimate_accuracy
-from noracle.accuracy.plan import plan_labels
 from noracle.accuracy.route import route_items
 from noracle.accuracy.sensitivity import check_sensitivity, range_unsure
 from noracle.accuracy.stream import AccuracyStream
@@ -19,7 +18,6 @@ __all__ = [
     "check_yes_rate",
     "compare_systems",
     "estimate_accuracy",
-    "plan_labels",
     "race_systems",
     "range_unsure",
     "route_items",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -23,8 +24,12 @@ from noracle.results import Check
 _SIMULATIONS = 19_999
 
 
-def _judgements(evidence: Evidence | JudgementCounts) -> JudgementCounts:
-    return evidence if isinstance(evidence, JudgementCounts) else count_judgements(evidence)
+def _judgements(evidence: Evidence | JudgementCounts, *, by_time: bool = False) -> JudgementCounts:
+    """What was asked. Beside recorded propensities, judgements without one that never say no are open questions, and left out."""
+    counts = evidence if isinstance(evidence, JudgementCounts) else count_judgements(evidence, by_time=by_time)
+    asked = {q: n for q, n in counts.questions.items() if q.propensity is not None}
+    others_say_no = any(q.verdict == "no" for q in counts.questions if q.propensity is None)
+    return dataclasses.replace(counts, questions=asked) if asked and not others_say_no else counts
 
 
 def _is_uniform(q: Question) -> bool:
@@ -54,6 +59,7 @@ def check_routing(evidence: Evidence | JudgementCounts, *, by: str = "all", seed
 
     Uniform questions: chi-square of the asked classes against n/K, by number of classes (simulated p where an expected count is below 5).
     Recorded propensities: the mean of 1/π of the asked class is K under any right design (normal p). The parts are joined by Bonferroni.
+    Where some judgements have a propensity, those without one that never say no were open questions (say the class) and are left out.
 
     Parameters
     ----------
@@ -70,7 +76,7 @@ def check_routing(evidence: Evidence | JudgementCounts, *, by: str = "all", seed
     """
     if by not in ("all", "rater", "time"):
         raise ArgumentError(f"by must be 'all', 'rater' or 'time'; got {by!r}.")
-    counts = count_judgements(evidence, by_time=by == "time") if isinstance(evidence, Evidence) else evidence
+    counts = _judgements(evidence, by_time=by == "time")
     rng = np.random.default_rng(seed)
     groups: dict[str, dict[Question, int]] = defaultdict(dict)
     for q, n in counts.questions.items():

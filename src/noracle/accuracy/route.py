@@ -2,56 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from noracle.counts import answer_table
+from noracle.counts.answers import AnswerTable
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
-from noracle.results import Routing, choose
+from noracle.results import Plan, Routing, choose
+
+_EPSILON = 0.05
+_KIND = re.compile(r"(ordinary|targeted)|(complementary|question)(?:-([1-9][0-9]*))?")
 
 
 def route_items(
-    evidence: Evidence, *, design: Literal["uniform", "targeted"] = "uniform", systems: Sequence[str] | None = None, epsilon: float = 0.05,
-    n: int | None = None, seed: int | None = None,
+    evidence: Evidence, *, plan: Plan | None = None, design: Literal["uniform", "targeted"] | None = None,
+    systems: Sequence[str] | None = None, epsilon: float | None = None, n: int | None = None, seed: int | None = None,
 ) -> Routing:  # fmt: skip
-    """Draw one question per item, in random order, with the probability of each question recorded.
+    """Draw the questions to ask, in random order, with the probability of each question recorded.
 
-    ``uniform`` asks each of the K classes with probability 1/K: such labels serve every system, also future ones. ``targeted`` asks
-    class k with
-    probability (1 - ε)·votes(k)/votes + ε/K, where votes are the answers of ``systems``: a question about the answer itself is worth
-    many about
-    other classes, and since every class keeps at least ε/K the labels stay unbiased for every system through their propensities.
+    ``uniform`` asks one class an item, each of the K classes with probability 1/K: such labels serve every system, also future ones.
+    ``targeted`` asks class k with probability (1 - ε)·votes(k)/votes + ε/K, where votes are the answers of ``systems``: a question about
+    the answer itself is worth many about other classes, and since every class keeps at least ε/K the labels stay unbiased for every
+    system through their propensities. A ``plan`` says how many items get which kind of label.
 
     Parameters
     ----------
     evidence
         Answers (and items). Judgements are not looked at.
+    plan
+        A plan of :func:`plan_labels`, or one of :func:`plan_budget` that buys kinds of label. Each kind gets items of its own, drawn at
+        random: ``ordinary`` an open question, with neither class nor propensity (somebody says the class: fill it in, with the verdict
+        yes); ``question-J`` and ``complementary-J`` J distinct classes, drawn uniformly among all, one row each; ``targeted`` one question
+        of the targeted design. Raters of the plan that are not labels have no rows.
+    design
+        ``uniform`` by default; the plan says it where there is one.
     systems
         Whose answers are targeted; all by default. An item that none of them answered is asked uniformly.
     epsilon
-        Uniform share of targeted routing, in (0, 1].
+        Uniform share of targeted questions, in (0, 1]; by default as in the plan, else 0.05.
     n
-        How many items, drawn without replacement; all by default.
+        How many items, drawn without replacement; all by default, and as many as the plan says where there is one.
     seed
         Makes the routing reproducible, whatever the order of the rows. Drawn and recorded when left out.
 
+    Notes
+    -----
+    The propensity of a row is that of its class: J classes of one item have 1/K each. The right class is among them with probability J/K.
+    A yes makes an ordinary label of the item, so complementary labels that are asked for in this way say *more* than their plan counts on;
+    ``question`` is the kind that is planned as it is asked.
+
     Examples
     --------
-    >>> from noracle import Evidence, route_items
+    >>> from noracle import Evidence, plan_labels, route_items
     >>> evidence = Evidence.from_tables(answers={"item": [1, 2, 3], "system": ["a"] * 3, "answer": [0, 1, 1]}, n_classes=4)
     >>> routing = route_items(evidence, design="targeted", seed=7)
     >>> len(routing), routing.columns()["item"] == route_items(evidence, design="targeted", seed=7).columns()["item"]
     (3, True)
+    >>> plan = plan_labels(n_classes=4, accuracy=0.8, budget=2, kind="ordinary")
+    >>> route_items(evidence, plan=plan, seed=7).columns()["class"]
+    [None, None]
     """
-    choose("design", design, ("uniform", "targeted"))
-    if not 0 < epsilon <= 1:
-        raise ArgumentError(f"epsilon must be in (0, 1]; got {epsilon}. Without a uniform share some classes could never be asked.")
+    if plan is not None and (design is not None or n is not None):
+        raise ArgumentError("design and n must be left out where a plan says them; got both.")
+    choose("design", design or "uniform", ("uniform", "targeted"))
+    share = float(_EPSILON if plan is None else plan.inputs.get("epsilon", _EPSILON)) if epsilon is None else epsilon
+    if not 0 < share <= 1:
+        raise ArgumentError(f"epsilon must be in (0, 1]; got {share}. Without a uniform share some classes could never be asked.")
     if seed is None:
         seed = int(np.random.SeedSequence().entropy) % 2**32  # type: ignore[arg-type]
     table = answer_table(evidence, systems=systems)
+    if plan is not None:
+        return _planned(evidence, table, plan, share, seed)
     size = len(table.items) if n is None else n
     if not 0 < size <= len(table.items):
         raise ArgumentError(f"n must be in [1, {len(table.items)}], the number of items; got {n}.")
@@ -59,16 +85,19 @@ def route_items(
     chosen = rng.permutation(len(table.items))[:size]
     # One uniform number per question, drawn in the order of the sorted items, so that the order of the rows changes nothing.
     draws = rng.random(len(table.items))
-    rows = []
-    for i in chosen:
-        classes = table.classes_of(int(i))
-        chances = _chances(classes, table.votes(int(i)) if design == "targeted" else {}, epsilon)
-        k = min(int(np.searchsorted(np.cumsum(chances), draws[i], side="right")), len(classes) - 1)
-        rows.append((table.items[int(i)], classes[k], float(chances[k])))
+    rows = tuple(_question(table, int(i), share if design == "targeted" else None, draws[i]) for i in chosen)
     return Routing(
-        rows=tuple(rows), design=design, epsilon=epsilon if design == "targeted" else 1.0, seed=seed, systems=tuple(table.systems),
+        rows=rows, design=design or "uniform", epsilon=share if design == "targeted" else 1.0, seed=seed, systems=tuple(table.systems),
         counts={"items": len(table.items), "questions": len(rows)},
     )  # fmt: skip
+
+
+def _question(table: AnswerTable, i: int, epsilon: float | None, draw: float) -> tuple[Any, Any, float]:
+    """One question about the i-th item: targeted with the uniform share ``epsilon``, or uniform."""
+    classes = table.classes_of(i)
+    chances = _chances(classes, {} if epsilon is None else table.votes(i), epsilon or 1.0)
+    k = min(int(np.searchsorted(np.cumsum(chances), draw, side="right")), len(classes) - 1)
+    return table.items[i], classes[k], float(chances[k])
 
 
 def _chances(classes: Sequence[Any], votes: dict[Any, int], epsilon: float) -> np.ndarray[Any, Any]:
@@ -76,3 +105,116 @@ def _chances(classes: Sequence[Any], votes: dict[Any, int], epsilon: float) -> n
     counted = np.array([float(votes.get(c, 0)) for c in classes])
     total = counted.sum()
     return np.full(k, 1 / k) if total == 0 else (1 - epsilon) * counted / total + epsilon / k
+
+
+# --------------------------------------------------------------------------------------------------------------- by a plan
+
+
+class _Kind(NamedTuple):
+    """A kind of label: ordinary, targeted, or a number of classes to ask about."""
+
+    name: str
+    n_asked: int = 0
+
+
+def _planned(evidence: Evidence, table: AnswerTable, plan: Plan, epsilon: float, seed: int) -> Routing:
+    wanted = _wanted(plan)
+    kinds = Counter[_Kind]()
+    for by_kind in wanted.values():
+        kinds.update(by_kind)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(table.items))
+    given = _assigned(wanted, _pools(evidence, table, order, tuple(wanted)), rng)
+    rows = tuple(row for i in order if (kind := given.get(int(i))) is not None for row in _asked(table, int(i), kind, epsilon, rng))
+    return Routing(
+        rows=rows, design="planned", epsilon=epsilon if any(kind.name == "targeted" for kind in kinds) else 1.0, seed=seed,
+        systems=tuple(table.systems), counts={"items": len(table.items), "questions": len(rows), **{k.name: n for k, n in kinds.items()}},
+        notes=tuple(_notes(table, plan, kinds)),
+    )  # fmt: skip
+
+
+def _wanted(plan: Plan) -> dict[str, Counter[_Kind]]:
+    """How many items of each stratum ("" without strata) get which kind of label."""
+    strata = plan.inputs.get("strata") or ("",)
+    target = plan.inputs.get("target") if isinstance(plan.inputs.get("target"), str) else None
+    raters = {*plan.inputs.get("raters", ())} - {target}
+    wanted: dict[str, Counter[_Kind]] = {str(s): Counter() for s in strata}
+    known = False
+    for name, count in plan.buy.items():
+        stratum = next((s for s in sorted(wanted, key=len, reverse=True) if s and name.startswith(f"{s}/")), "")
+        for word in name.removeprefix(f"{stratum}/" if stratum else "").split("+"):
+            if word in raters:
+                continue
+            matched = _KIND.fullmatch(word)
+            if matched is None and word != target:
+                raise ArgumentError(
+                    f"plan must name its kinds of label ordinary, complementary, question or targeted (question-2 for two classes); "
+                    f"got {word!r}."
+                )
+            known = known or matched is not None
+            kind = _Kind("ordinary") if matched is None else _Kind(word, 0 if matched[1] else int(matched[3] or 1))
+            wanted[stratum][kind] += count
+    if not known:
+        bought = ", ".join(plan.buy) or "nothing"
+        raise ArgumentError(
+            f"plan must buy a kind of label (ordinary, complementary, question or targeted); got {bought}. "
+            "Who scores which item is drawn by 'noracle plan --assign'."
+        )
+    return wanted
+
+
+def _pools(evidence: Evidence, table: AnswerTable, order: np.ndarray[Any, Any], strata: tuple[str, ...]) -> dict[str, list[int]]:
+    """The items of each stratum in random order."""
+    if strata == ("",):
+        return {"": order.tolist()}
+    if evidence.items is None or "stratum" not in evidence.items.columns:
+        raise ArgumentError(f"evidence must have items with a column stratum, as the plan has strata {', '.join(strata)}; got none.")
+    of = {item: str(stratum) for item, stratum in evidence.rows("items", "item", "stratum")}
+    pools: dict[str, list[int]] = {s: [] for s in strata}
+    for i in order.tolist():
+        pools.setdefault(of.get(table.items[i], ""), []).append(i)
+    return pools
+
+
+def _assigned(wanted: Mapping[str, Counter[_Kind]], pools: Mapping[str, list[int]], rng: np.random.Generator) -> dict[int, _Kind]:
+    """A kind of label for every item that gets one, in random order within each stratum."""
+    given: dict[int, _Kind] = {}
+    for stratum, by_kind in wanted.items():
+        kinds = [kind for kind, count in sorted(by_kind.items()) for _ in range(count)]
+        pool = pools[stratum]
+        if len(kinds) > len(pool):
+            where = f" of stratum {stratum!r}" if stratum else ""
+            raise ArgumentError(
+                f"plan must not need more items than there are{where}, {len(pool)}; got {len(kinds)}. "
+                "Bring more items, or plan with a smaller budget."
+            )
+        given.update(zip(pool, (kinds[j] for j in rng.permutation(len(kinds))), strict=False))
+    return given
+
+
+def _asked(table: AnswerTable, i: int, kind: _Kind, epsilon: float, rng: np.random.Generator) -> Iterator[tuple[Any, Any, float | None]]:
+    """The rows of one item."""
+    classes = table.classes_of(i)
+    if kind.name == "ordinary":
+        yield table.items[i], None, None
+    elif kind.name == "targeted":
+        yield _question(table, i, epsilon, rng.random())
+    elif kind.n_asked >= len(classes):
+        rule = f"plan must ask about fewer classes than an item has, {len(classes)} at {table.items[i]!r}"
+        raise ArgumentError(f"{rule}; got {kind.name!r}. Leave such items out, or plan with fewer classes a label.")
+    else:
+        for k in rng.choice(len(classes), size=kind.n_asked, replace=False):
+            yield table.items[i], classes[int(k)], 1 / len(classes)
+
+
+def _notes(table: AnswerTable, plan: Plan, kinds: Mapping[_Kind, int]) -> Iterator[str]:
+    if any(kind.name == "ordinary" for kind in kinds):
+        yield "a question without a class is open: write the class beside it, with the verdict yes"
+    if any(kind.name.startswith("complementary") for kind in kinds):
+        yield "where a class that was asked about is the right one, the item has an ordinary label: the estimate is better than planned"
+    if any("+" in name or name in (plan.inputs.get("raters") or ()) for name in plan.buy):
+        yield "only the labels of the plan are here; its other raters are not"
+    supposed = plan.inputs.get("n_classes")
+    sizes = {table.n_classes} if isinstance(table.n_classes, int) else {*table.n_classes.values()}
+    if supposed is not None and sizes != {supposed}:
+        yield f"the plan supposed {supposed} classes; the items have {min(sizes)} to {max(sizes)}"

@@ -3,5 +3,6 @@
 binomial.py        Clopper–Pearson
 concentration.py   Hoeffding, empirical Bernstein, Bernstein with a variance that depends on the mean
 linear.py          binomial counts whose success probability is linear in one unknown rate: likelihood, exact, anytime
+tails.py           p-values: exact binomial and Chernoff tails
 betting.py         means of bounded scores, valid at every look
 """

@@ -1,7 +1,7 @@
 """The command line: one file a verb.
 
-Exit codes: 0 fine or yes; 1 a considered no (a check failed); 2 bad input or usage; 3 undecided (labels used up); 70 an internal
-error; 130 interrupted. Errors are one line on stderr; ``--debug`` shows the traceback.
+Exit codes: 0 fine or yes; 1 a considered no (a check failed, not certified, an alarm fired, not verified); 2 bad input or usage;
+3 undecided (labels or time used up); 70 an internal error; 130 interrupted. Errors are one line on stderr; ``--debug`` shows the traceback.
 """
 
 from __future__ import annotations
@@ -20,7 +20,24 @@ from typing import Annotated, Any
 import typer
 
 from noracle._version import __version__
-from noracle.cli import check, compare, demo, estimate, mean, plan, race, route, simulate
+from noracle.cli import (
+    agreement,
+    alarm,
+    ceiling,
+    certify,
+    check,
+    compare,
+    conflict,
+    demo,
+    estimate,
+    mean,
+    plan,
+    race,
+    ranges,
+    route,
+    simulate,
+    verify,
+)
 from noracle.cli._output import complain, settings
 from noracle.errors import AssumptionError, NoracleError, NoracleWarning
 
@@ -52,6 +69,13 @@ for _name, _verb in (
     ("mean", mean),
     ("route", route),
     ("check", check),
+    ("certify", certify),
+    ("ceiling", ceiling),
+    ("agreement", agreement),
+    ("alarm", alarm),
+    ("ranges", ranges),
+    ("conflict", conflict),
+    ("verify", verify),
     ("simulate", simulate),
     ("demo", demo),
 ):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from noracle.ppi.measurements import CostModel, Label
     from noracle.results import Plan
 
-_COMPLEMENTARY = re.compile(r"complementary(?:-([1-9][0-9]*))?")
+_LABEL = re.compile(r"ordinary|targeted|(complementary|question)(-[1-9][0-9]*)?")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,7 @@ class Asked:
     n_classes: int | None
     accuracy: float | None
     confidence: float
+    epsilon: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,7 @@ def plan_with_pilot(asked: Asked) -> Found:
         "costs": _model(asked.prices, raters),
         "caps": dict(asked.caps) or None,
         "have": _have(asked.have),
-        "labels": _labels(kinds, asked.n_classes),
+        "labels": _labels(kinds, asked.n_classes, asked.epsilon),
         "accuracy": asked.accuracy,
         "strata": asked.strata,
         "shares": asked.shares,
@@ -83,25 +84,17 @@ def plan_with_pilot(asked: Asked) -> Found:
 
 
 def _is_label(name: str) -> bool:
-    return name in ("ordinary", "question", "targeted") or _COMPLEMENTARY.fullmatch(name) is not None
+    return _LABEL.fullmatch(name) is not None
 
 
-def _labels(kinds: Mapping[str, float], n_classes: int | None) -> tuple[Label, ...]:
-    """Kinds of label of the target: ordinary, complementary, and complementary-J with J classes ruled out."""
-    from noracle.ppi import complementary, ordinary
+def _labels(kinds: Mapping[str, float], n_classes: int | None, epsilon: float) -> tuple[Label, ...]:
+    """Kinds of label of the target."""
+    from noracle.ppi.kinds import make_label
 
-    found = []
-    for name, price in kinds.items():
-        several = _COMPLEMENTARY.fullmatch(name)
-        if name == "ordinary":
-            found.append(ordinary(price=price))
-        elif several is None:
-            raise ArgumentError(f"labels must be ordinary, complementary or complementary-J when --pilot is given; got {name!r}.")
-        elif n_classes is None:
+    for name in kinds:
+        if n_classes is None and name != "ordinary":
             raise ArgumentError(f"--n-classes must be given with the label {name!r}; got none.")
-        else:
-            found.append(complementary(n_classes=n_classes, n_ruled_out=int(several[1] or 1), price=price, name=name))
-    return tuple(found)
+    return tuple(make_label(name, n_classes=n_classes, price=price, epsilon=epsilon) for name, price in kinds.items())
 
 
 def _model(prices: Prices, raters: Mapping[str, float]) -> CostModel:

@@ -16,9 +16,7 @@ from noracle.errors import ArgumentError
 from noracle.results import results_dict
 
 if TYPE_CHECKING:
-    from noracle.results import Check, Comparison, Estimate, Plan, Ranges, Routing
-
-    Result = Estimate | Comparison | Plan | Check | Ranges | Routing
+    from noracle.results import Result
 
 
 @dataclasses.dataclass(slots=True)

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noracle.accuracy import compare_systems, estimate_accuracy, plan_labels
+from noracle.accuracy import compare_systems, estimate_accuracy
 from noracle.cli import _options as opt
 from noracle.cli._options import Sources, routing_checks
 from noracle.cli._output import Output, say, working
 from noracle.cli.check import label_checks, question_checks
 from noracle.cli.simulate import write_world
 from noracle.counts import count_accuracy
+from noracle.ppi import plan_labels
 from noracle.simulate import simulate_world
 
 if TYPE_CHECKING:
-    from noracle.cli._output import Result
+    from noracle.results import Result
 
 EXAMPLE = """Example:
 

@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from noracle.accuracy import plan_labels
 from noracle.cli import _options as opt
 from noracle.cli._budget import Asked, assign_items, plan_with_pilot
 from noracle.cli._files import check_format, write_json, write_table
 from noracle.cli._output import Output, check_target, working
 from noracle.errors import ArgumentError
 from noracle.evidence.prices import Prices, read_prices
+from noracle.ppi import plan_labels
 
 EXAMPLE = """Example:
 
@@ -114,7 +114,12 @@ def command(
     seed: opt.Seed = 0,
     out: Annotated[
         str | None,
-        typer.Option("--out", metavar="FILE", help="Write the plan as JSON, for 'noracle mean --plan'.", rich_help_panel="Output"),
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Write the plan as JSON, for 'noracle route --plan' and 'noracle mean --plan'.",
+            rich_help_panel="Output",
+        ),
     ] = None,
     items: Annotated[
         str | None,
@@ -159,7 +164,7 @@ def command(
                 Asked(
                     pilot=pilot, target=opt.combination("target", target), prices=listed, costs=prices_of, caps=caps, budget=budget,
                     half_width=half_width, have=have or (), strata=strata, shares=opt.pairs("share", share), n_classes=n_classes,
-                    accuracy=accuracy, confidence=confidence,
+                    accuracy=accuracy, confidence=confidence, epsilon=epsilon,
                 )
             )  # fmt: skip
         result, code = found.plan, 3 if found.missed else 0

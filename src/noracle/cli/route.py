@@ -8,25 +8,35 @@ import typer
 
 from noracle.accuracy import route_items
 from noracle.cli import _options as opt
-from noracle.cli._files import check_format, write_table
+from noracle.cli._files import check_format, read_json, write_table
 from noracle.cli._options import Sources
 from noracle.cli._output import Output, check_target, working
+from noracle.errors import EvidenceError, NoracleError, fault
+from noracle.results import Plan, read_result
 
 EXAMPLE = """Example:
 
-noracle route --answers answers.csv --n-classes 10 --design targeted --epsilon 0.05 --n 500 --seed 7 --out questions.csv"""
+noracle route --answers answers.csv --n-classes 10 --design targeted --epsilon 0.05 --n 500 --seed 7 --out questions.csv
+
+noracle route --answers answers.csv --n-classes 10 --plan plan.json --seed 7 --out questions.csv"""
 
 
 def command(
     answers: opt.AnswersFile = None,
     items: opt.ItemsFile = None,
+    plan: Annotated[
+        str | None,
+        typer.Option("--plan", metavar="FILE", help="Ask as many questions of each kind as a plan says (JSON of 'noracle plan')."),
+    ] = None,
     design: Annotated[
-        Literal["uniform", "targeted"],
-        typer.Option("--design", help="uniform serves every system; targeted asks about the answers and needs fewer labels."),
-    ] = "uniform",
-    epsilon: Annotated[float, typer.Option("--epsilon", metavar="E", help="Uniform share of targeted questions.")] = 0.05,
+        Literal["uniform", "targeted"] | None,
+        typer.Option("--design", help="uniform (default) serves every system; targeted asks about the answers and needs fewer labels."),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", metavar="E", help="Uniform share of targeted questions; default as planned, else 0.05.")
+    ] = None,
     systems: Annotated[list[str] | None, typer.Option("--systems", metavar="A,B", help="Whose answers are targeted; default all.")] = None,
-    n: Annotated[int | None, typer.Option("--n", metavar="N", min=1, help="How many items; default all.")] = None,
+    n: Annotated[int | None, typer.Option("--n", metavar="N", min=1, help="How many items; default all, or as planned.")] = None,
     n_classes: opt.NClasses = None,
     classes: opt.Classes = None,
     seed: Annotated[
@@ -36,17 +46,32 @@ def command(
     as_json: opt.AsJson = False,
     html: opt.Html = None,
 ) -> None:
-    """Draw one question an item, in random order, and record with which probability it was asked.
+    """Draw the questions to ask, in random order, and record with which probability each was asked.
 
-    The file has columns item, class and propensity: add the verdicts and pass it on as --judgements.
+    The file has columns item, class and propensity: add the verdicts and pass it on as --judgements. With --plan items get the kinds of
+    label that were planned; a row without a class is an open question: write the class beside it, with the verdict yes.
     """
     output = Output(title="Questions to ask", as_json=as_json, html=html)
     check_target("out", out)
     check_format("out", out)
+    planned = None if plan is None else _read_plan(plan)
     with working("drawing questions"):
         evidence = Sources(answers=answers, items=items, n_classes=n_classes, classes=classes).load()
-        result = route_items(evidence, design=design, systems=opt.names(systems), epsilon=epsilon, n=n, seed=seed)
+        result = route_items(evidence, plan=planned, design=design, systems=opt.names(systems), epsilon=epsilon, n=n, seed=seed)
         if out is not None:
             write_table(out, result.columns())
     after = [f"questions {out}"] if out is not None else ["--out FILE writes all questions"]
     output.emit([result], single=True, seed=result.seed, after=after)
+
+
+def _read_plan(path: str) -> Plan:
+    """A plan that ``noracle plan`` wrote."""
+    value = read_json(path, "--plan")
+    try:
+        plan = read_result(value)
+    except (NoracleError, KeyError, TypeError, ValueError, AttributeError):
+        plan = None
+    if not isinstance(plan, Plan):
+        remedy = "Write it with 'noracle plan … --out FILE'."
+        raise EvidenceError(fault("--plan", "must hold a plan (schema plan/1)", f"something else in {path!r}", remedy=remedy))
+    return plan

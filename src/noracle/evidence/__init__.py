@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noracle.evidence.evidence import Evidence, read_table
+from noracle.evidence.ratings import Ratings
 from noracle.evidence.tables import TABLES
 
-__all__ = ["TABLES", "Evidence", "read_table"]
+__all__ = ["TABLES", "Evidence", "Ratings", "read_table"]

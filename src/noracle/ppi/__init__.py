@@ -7,6 +7,8 @@ budgets allow, and proves how close to the least it is.
 from __future__ import annotations
 
 from noracle.ppi.estimate import estimate_mean
+from noracle.ppi.kinds import question, targeted
+from noracle.ppi.labels import plan_labels
 from noracle.ppi.measurements import Additive, Cascade, Label, Maximum, Measurement, Table, complementary, ordinary
 from noracle.ppi.plan import plan_budget
 
@@ -21,4 +23,7 @@ __all__ = [
     "estimate_mean",
     "ordinary",
     "plan_budget",
+    "plan_labels",
+    "question",
+    "targeted",
 ]

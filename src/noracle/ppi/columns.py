@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from noracle.errors import ArgumentError
 from noracle.ppi.measurements import Measurement, SetPrices, information_of
-from noracle.ppi.solver import Allocation, Program, solve
+from noracle.ppi.program import Allocation, Program
+from noracle.ppi.solver import solve
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -78,7 +79,7 @@ def solve_columns(
     variables
         The variables that sets are made of; all by default. Others may be in the prior and in the target.
     budgets, prior, target
-        As in :class:`~noracle.ppi.solver.Program`.
+        As in :class:`~noracle.ppi.program.Program`.
     tolerance
         Relative gap to prove. Sweeps prove 1e-6 easily; branch and bound takes longer the smaller it is.
     start

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from noracle.errors import ArgumentError
 from noracle.ppi.measurements import Measurement, information_of
-from noracle.ppi.solver import Program, solve
+from noracle.ppi.program import Program
+from noracle.ppi.solver import solve
 
 Array = NDArray[np.float64]
 
@@ -146,7 +147,7 @@ def restricted_loss(program: Program, kept: Sequence[int]) -> float:
 
     Examples
     --------
-    >>> from noracle.ppi.solver import make_program
+    >>> from noracle.ppi.program import make_program
     >>> program = make_program([[[4.0]], [[2.0]]], [1.0, 1.0], 10.0, None, [1.0])
     >>> round(restricted_loss(program, [1]), 6)
     2.0

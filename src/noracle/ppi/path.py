@@ -15,7 +15,8 @@ from noracle.errors import ArgumentError
 from noracle.ppi.columns import SWEEP_TO, solve_columns
 from noracle.ppi.measurements import Measurement, SetPrices
 from noracle.ppi.problem import Family, Problem
-from noracle.ppi.solver import Allocation, solve
+from noracle.ppi.program import Allocation
+from noracle.ppi.solver import solve
 from noracle.results import Plan
 
 Array = NDArray[np.float64]

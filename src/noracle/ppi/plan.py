@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from noracle.errors import ArgumentError
+from noracle.ppi.certificate import target_variance
 from noracle.ppi.diagnostics import covariance_loss
 from noracle.ppi.measurements import CostModel, Label, Measurement
 from noracle.ppi.planner import Found, Planner
 from noracle.ppi.problem import Problem
 from noracle.ppi.setting import Setting, Target, make_setting
-from noracle.ppi.solver import target_variance
 from noracle.results import Assumption, Guarantee, Kind, Plan, check_confidence
 
 Array = NDArray[np.float64]

@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noracle.errors import ArgumentError
+from noracle.ppi.certificate import target_variance, variance_of
 from noracle.ppi.columns import SWEEP_TO, solve_columns
 from noracle.ppi.measurements import Measurement
 from noracle.ppi.problem import Problem, least_cover
+from noracle.ppi.program import Allocation, Program
 from noracle.ppi.rounding import LEAST, round_counts, within
 from noracle.ppi.setting import Setting
-from noracle.ppi.solver import Allocation, Program, solve, target_variance, variance_of
+from noracle.ppi.solver import solve
 
 Array = NDArray[np.float64]
 _MANY_RATERS = 8

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from noracle.errors import ArgumentError
 from noracle.ppi.measurements import Measurement, SetPrices, information_of
-from noracle.ppi.solver import Program
+from noracle.ppi.program import Program
 
 Array = NDArray[np.float64]
 

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noracle.errors import ArgumentError
-from noracle.ppi.solver import Allocation, Program, solve_batch, target_variance
+from noracle.ppi.certificate import target_variance
+from noracle.ppi.program import Allocation, Program
+from noracle.ppi.solver import solve_batch
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -79,7 +81,8 @@ def round_counts(program: Program, allocation: Allocation, *, least: int = LEAST
 
     Examples
     --------
-    >>> from noracle.ppi.solver import make_program, solve
+    >>> from noracle.ppi.program import make_program
+    >>> from noracle.ppi.solver import solve
     >>> program = make_program([[[4.0]]], [3.0], 100.0, None, [1.0])
     >>> round_counts(program, solve(program)).tolist()
     [33]

@@ -221,8 +221,8 @@ def _noises(
             raise ArgumentError(f"labels must not share their names with variables; got {kind.name!r}.")
     known = means[group]
     level = accuracy if accuracy is not None else None if known is None else float(known[wanted[0]])
-    if any(label.n_ruled_out for label in labels) and level is None:
-        raise ArgumentError("accuracy must be given with cov: the noise of a complementary label depends on it.")
+    if level is None and any(label.noise(0.5) for label in labels):
+        raise ArgumentError("accuracy must be given with cov: the noise of these kinds of label depends on it.")
     if level is not None and not 0 <= level <= 1:
         raise ArgumentError(f"accuracy must be in [0, 1]; got {level:g}. Labels of this kind need a target of zeros and ones.")
     return {label.name: label.noise(0.0 if level is None else level) for label in labels}

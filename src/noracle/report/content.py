@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from noracle.errors import ArgumentError
 from noracle.report import words
-from noracle.results import Check, Comparison, Difference, Estimate, Guarantee, Plan, Ranges, Routing
+from noracle.results import Certificate, Check, Comparison, Difference, Estimate, Guarantee, Plan, Proof, Ranges, Routing
 
 # A card shows this many rows of a long list and says how many it left out; pages show all of them.
 SHOWN = 12
@@ -223,7 +223,7 @@ def _(result: Plan) -> Content:
         alerts=alerts(result.guarantee),
         lines=labelled(
             ("method", words.how(result.method, result.interval)),
-            ("supposing", words.pairs(result.inputs)),
+            ("supposing", words.pairs({k: v for k, v in result.inputs.items() if k not in ("planner", "values")})),
             ("confidence", words.percent(result.confidence)),
             *promise(result.guarantee),
             ("reason", "" if math.isnan(result.predicted) else result.reason),
@@ -231,6 +231,13 @@ def _(result: Plan) -> Content:
         tables=(table,),
         notes=result.notes,
     )
+
+
+@content.register
+def _(result: Certificate) -> Content:
+    from noracle.report import certificates
+
+    return certificates.certificate_content(result)
 
 
 class Option(NamedTuple):
@@ -285,7 +292,20 @@ def _(result: Check) -> Content:
 
 
 @content.register
+def _(result: Proof) -> Content:
+    from noracle.report import proofs
+
+    return proofs.proof_content(result)
+
+
+@content.register
 def _(result: Ranges) -> Content:
+    from noracle.report import proofs
+
+    special = proofs.ranges_content(result)
+    if special is not None:
+        return special
+
     def row(name: str, low: float, high: float) -> tuple[str, ...]:
         said = "excludes nothing" if low <= 0 and high >= 1 else ""
         return (name, words.number(low), words.number(high), said)
@@ -318,7 +338,7 @@ def _(result: Ranges) -> Content:
 
 @content.register
 def _(result: Routing) -> Content:
-    asked = Counter(str(k) for _, k, _ in result.rows)
+    asked = Counter("open" if k is None else str(k) for _, k, _ in result.rows)
     by_class = Table(
         caption="Questions by class",
         header=("class", "questions"),
@@ -329,7 +349,7 @@ def _(result: Routing) -> Content:
     first = Table(
         caption="First questions",
         header=("item", "class", "propensity"),
-        rows=tuple((str(i), str(k), f"{p:.4g}") for i, k, p in result.rows[:SHOWN]),
+        rows=tuple((str(i), "open" if k is None else str(k), "" if p is None else f"{p:.4g}") for i, k, p in result.rows[:SHOWN]),
         numeric=(False, False, True),
         shown=tuple(range(min(3, len(result.rows)))),
         left_out=max(0, len(result.rows) - SHOWN),

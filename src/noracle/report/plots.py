@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from noracle.errors import ArgumentError
 from noracle.report import words
 from noracle.report.content import against_leader, plan_options
-from noracle.results import Check, Comparison, Difference, Estimate, Kind, Plan, Ranges, Routing
+from noracle.results import Certificate, Check, Comparison, Difference, Estimate, Kind, Plan, Proof, Ranges, Routing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,10 +55,21 @@ def plot(result: object, ax: Axes | None = None) -> Axes:
         from noracle.report import budgets
 
         return budgets.alternatives_plot(result, ax) if budgets.is_budget_plan(result) else _alternatives(result, ax)
+    if isinstance(result, Certificate):
+        from noracle.report import certificates
+
+        return certificates.certificate_plot(result, ax)
     if isinstance(result, Check):
         return _parts(result, ax)
+    if isinstance(result, Proof):
+        from noracle.report import proofs
+
+        return proofs.proof_plot(result, ax)
     if isinstance(result, Ranges):
-        return _ranges(result, ax)
+        from noracle.report import proofs
+
+        special = proofs.ranges_plot(result, ax)
+        return _ranges(result, ax) if special is None else special
     if isinstance(result, Routing):
         return _questions(result, ax)
     raise ArgumentError(f"result must be a result of noracle; got {type(result).__name__}.")
@@ -208,11 +219,11 @@ def _ranges(result: Ranges, ax: Axes | None) -> Axes:
 
 
 def _questions(result: Routing, ax: Axes | None) -> Axes:
-    asked = Counter(str(k) for _, k, _ in result.rows).most_common(_MOST_BARS)
+    asked = Counter("open" if k is None else f"class {k}" for _, k, _ in result.rows).most_common(_MOST_BARS)
     asked.sort(key=lambda pair: (len(pair[0]), pair[0]))
     ax = new_axes(ax, len(asked))
     draw_bars(ax, [float(n) for _, n in asked], [words.count(n) for _, n in asked])
-    name_rows(ax, [f"class {k}" for k, _ in asked])
+    name_rows(ax, [k for k, _ in asked])
     ax.set_xlabel("questions")
     return ax
 

@@ -17,6 +17,12 @@ METHODS = {
     "scores": "mean of unbiased scores",
     "multippi": "best weights over all raters",
     "classical": "mean of the labels alone",
+    "plurality": "share of the most frequent label (no assumption about annotators)",
+    "free": "largest accuracy that the mean agreement allows (no assumption about annotators)",
+    "quadratic": "from the mean agreement, by a quadratic (no assumption about annotators)",
+    "paper": "Theorem 1 of the paper, from the mean agreement",
+    "paper-empirical": "square root of the mean agreement, as the paper uses it (not a bound)",
+    "pairwise": "from the agreement of every pair, if no pair agrees less than independent errors would",
 }
 INTERVALS = {
     "exact": "exact",

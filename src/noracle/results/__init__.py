@@ -2,7 +2,9 @@
 
     Estimate     a number with an interval                     estimate_*
     Comparison   differences of systems and their ranking      compare_*, race_*
+    Certificate  a claim with its test and a verify()          certify_*
     Plan         what to buy next, with a verify()             plan_*
+    Proof        what answers alone prove, with a verify()     prove_*
     Check        does the evidence look as it should?          check_*
     Ranges       what is possible, without probability         range_*
     Routing      the questions to ask, with propensities       route_*
@@ -15,16 +17,19 @@ from __future__ import annotations
 
 from noracle.results.arguments import Side, check_confidence, choose, tails
 from noracle.results.base import NaN, Result
+from noracle.results.certificate import Certificate
 from noracle.results.check import Check, Range, Ranges
 from noracle.results.estimate import Comparison, Difference, Estimate, Rank
 from noracle.results.guarantee import FAILED_BELOW, Assumption, Guarantee, Kind, Status
 from noracle.results.plan import Plan, Routing
+from noracle.results.proof import Proof, Verdict
 from noracle.results.reading import RESULT_TYPES, read_result, results_dict
 
 __all__ = [
     "FAILED_BELOW",
     "RESULT_TYPES",
     "Assumption",
+    "Certificate",
     "Check",
     "Comparison",
     "Difference",
@@ -33,6 +38,7 @@ __all__ = [
     "Kind",
     "NaN",
     "Plan",
+    "Proof",
     "Range",
     "Ranges",
     "Rank",
@@ -40,6 +46,7 @@ __all__ = [
     "Routing",
     "Side",
     "Status",
+    "Verdict",
     "check_confidence",
     "choose",
     "read_result",

@@ -44,9 +44,13 @@ class Plan(Result):
             from noracle.ppi.verify import verify_budget_plan
 
             return verify_budget_plan(self)
-        from noracle.accuracy.plan import verify_plan
+        if self.inputs.get("planner") == "certificate":
+            from noracle.superhuman.plan import verify_certificate_plan
 
-        return verify_plan(self)
+            return verify_certificate_plan(self)
+        from noracle.ppi.verify_labels import verify_label_plan
+
+        return verify_label_plan(self)
 
     def __repr__(self) -> str:
         bought = ", ".join(f"{n} {kind}" for kind, n in self.buy.items())
@@ -57,12 +61,13 @@ class Plan(Result):
 class Routing(Result):
     """The questions to ask, in the order to ask them: is this item of this class?
 
-    ``rows`` are (item, class, propensity); they are the ``judgements`` table without its verdicts.
+    ``rows`` are (item, class, propensity); they are the ``judgements`` table without its verdicts. A row with neither class nor
+    propensity is an open question: say the class.
     """
 
     schema: ClassVar[str] = "routing/1"
 
-    rows: tuple[tuple[Any, Any, float], ...]
+    rows: tuple[tuple[Any, Any, float | None], ...]
     design: str
     epsilon: float
     seed: int

@@ -12,7 +12,7 @@ import pytest
 
 import noracle as library
 from noracle.cli import mean
-from noracle.ppi import Cascade, Maximum, complementary, ordinary, plan_budget
+from noracle.ppi import Cascade, Maximum, complementary, ordinary, plan_budget, question, targeted
 from tests.unit.cli.conftest import Ended, Run
 from tests.unit.cli.test_verbs import assert_valid
 
@@ -288,7 +288,7 @@ def test_items_are_drawn_at_random_and_each_is_looked_at_once(noracle: Run, fold
         (["--budget", "500", "--match", "3"], ("--match must come without --pilot",)),
         (["--budget", "500", "--have", "pilots"], ("--have must be name=number",)),
         (["--budget", "500", "--have", "human=1.5"], ("whole number",)),
-        (["--budget", "500", "--cost", "targeted=1"], ("ordinary, complementary or complementary-J",)),
+        (["--budget", "500", "--cost", "targeted=1"], ("--n-classes must be given with the label 'targeted'",)),
         (["--budget", "500", "--cost", "nobody=1"], ("nobody",)),
         (["--budget", "500", "--share", "a=1"], ("--share must come with --strata",)),
         (["--budget", "500", "--cap", "human=0.5"], ("--cap must be a whole number",)),
@@ -297,6 +297,20 @@ def test_items_are_drawn_at_random_and_each_is_looked_at_once(noracle: Run, fold
 )
 def test_wrong_plans_are_one_line(noracle: Run, folder: Path, more: list[str], words: tuple[str, ...]) -> None:
     assert_one_line(noracle(*options(folder, *more)), *words)
+
+
+def test_questions_and_targeted_labels_are_kinds_beside_raters(noracle: Run, folder: Path) -> None:
+    prices = ["--cost", "question-2=0.3", "--cost", "targeted=1", "--cost", "judge=0.1", "--cap", "question-2=100", "--epsilon", 0.2]
+    plan = ["plan", f"--pilot={folder / 'pilot.csv'}", "--target=human", *prices, "--n-classes", 4, "--budget", 300]
+    ended = noracle(*plan, "--verify", "--json")
+    assert (ended.code, ended.err) == (0, "")
+    expected = plan_budget(
+        folder / "pilot.csv", target="human", costs={"judge": 0.1}, budgets=300, caps={"question-2": 100},
+        labels=[question(n_classes=4, n_asked=2, price=0.3), targeted(n_classes=4, epsilon=0.2, price=1.0)],
+    )  # fmt: skip
+    assert ended.json["buy"] == expected.buy
+    kinds = {word for name in expected.buy for word in name.split("+")}
+    assert {"question-2", "targeted"} <= kinds
 
 
 def test_missing_pieces_are_one_line(noracle: Run, folder: Path) -> None:

@@ -17,7 +17,10 @@ from noracle.cli import app
 from noracle.schemas import load_schema, schema_names
 from tests.unit.cli.conftest import CANARY, Run
 
-VERBS = ("estimate", "compare", "race", "plan", "mean", "route", "check", "simulate", "demo")
+VERBS = (
+    "estimate", "compare", "race", "plan", "mean", "route", "check", "certify", "ceiling", "agreement", "alarm", "ranges", "conflict",
+    "verify", "simulate", "demo",
+)  # fmt: skip
 
 
 def assert_valid(value: dict[str, Any]) -> None:
@@ -232,6 +235,47 @@ def test_route_writes_questions_that_estimate_takes(noracle: Run, world: Path, t
     estimate = noracle("estimate", *tables, "--system", "good", "--json").json
     assert estimate["method"] == "scores"
     assert estimate["low"] < 0.87 < estimate["high"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_plan_route_and_estimate_compose(noracle: Run, world: Path, tmp_path: Path, ending: str) -> None:
+    """The JSON of a plan becomes questions, open ones without a class; filled in they become an estimate with a finite-sample promise."""
+    goal = ["--n-classes", 5, "--accuracy", 0.8, "--budget", 400, "--cost", "ordinary=1", "--cost", "question=0.6", "--cap", "ordinary=60"]
+    planned = noracle("plan", *goal, "--json")
+    (tmp_path / "plan.json").write_text(planned.out, encoding="utf-8")
+    out = tmp_path / f"questions.{ending}"
+    tables = ["--answers", world / "answers.csv", "--items", world / "items.csv"]
+    ended = noracle("route", *tables, "--plan", tmp_path / "plan.json", "--seed", 7, "--out", out, "--json")
+    assert (ended.code, ended.err) == (0, "")
+    assert_valid(ended.json)
+    rows = ended.json["rows"]
+    assert planned.json["buy"] == {
+        "ordinary": sum(k is None for _, k, _ in rows), "question": sum(k is not None for _, k, _ in rows)
+    }  # fmt: skip
+    import duckdb
+
+    assert duckdb.sql(f"SELECT item, class, propensity FROM '{out}'").fetchall() == [tuple(row) for row in rows]
+    key = {int(r["item"]): int(r["class"]) for r in read_csv(world / "key.csv")}
+    filled = [(i, key[i] if k is None else k, "" if p is None else p) for i, k, p in rows]
+    lines = ["item,class,propensity,verdict", *(f"{i},{k},{p},{'yes' if key[i] == k else 'no'}" for i, k, p in filled)]
+    (tmp_path / "j.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    estimate = noracle("estimate", *tables, "--judgements", tmp_path / "j.csv", "--system", "good", "--json").json
+    assert estimate["interval"] == "exact"
+    assert estimate["guarantee"]["kind"] == "finite-sample"
+    assert estimate["low"] < 0.847 < estimate["high"]  # the share of right answers in this world
+    card = noracle("route", *tables, "--plan", tmp_path / "plan.json", "--seed", 7).out
+    assert "open" in card
+
+
+def test_route_refuses_what_is_not_a_plan_of_labels(noracle: Run, world: Path, tmp_path: Path) -> None:
+    tables = ["--answers", world / "answers.csv", "--items", world / "items.csv"]
+    for text in ("[1]", "{}", '{"schema": "plan/9"}', "not json"):
+        (tmp_path / "bad.json").write_text(text, encoding="utf-8")
+        ended = noracle("route", *tables, "--plan", tmp_path / "bad.json")
+        assert (ended.code, ended.out) == (2, "")
+        assert ended.err.startswith("error: --plan must")
+    ended = noracle("route", *tables, "--plan", tmp_path / "nowhere.json")
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
 
 
 def test_route_draws_and_prints_a_seed(noracle: Run, world: Path) -> None:

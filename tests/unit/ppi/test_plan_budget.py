@@ -130,7 +130,7 @@ def test_a_false_plan_does_not_verify(name: str, falsify: Any) -> None:
 
 
 def test_label_plans_are_still_checked_by_their_own_code() -> None:
-    from noracle.accuracy import plan_labels
+    from noracle import plan_labels
 
     assert plan_labels(n_classes=10, accuracy=0.78, match=300).verify()
 

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from noracle.errors import ArgumentError
+from noracle.ppi.certificate import certified_bound, dual_bound, interior_variance, target_variance, variance_of
 from noracle.ppi.measurements import Measurement, information_of, subsets
+from noracle.ppi.program import make_program
 from noracle.ppi.rounding import round_counts
-from noracle.ppi.solver import certified_bound, make_program, solve, solve_batch, variance_of
+from noracle.ppi.solver import solve, solve_batch
 from tests.unit.ppi.problems import covariance, problem, referee
 
 
@@ -31,7 +33,7 @@ def check(seed: int) -> None:
     assert np.abs(M @ y - program.target).max() <= 1e-10 * max(1.0, np.abs(program.target).max())
 
 
-@pytest.mark.parametrize("seed", [*range(0, 144, 7), 20, 51, 92])
+@pytest.mark.parametrize("seed", [*range(0, 144, 7), 20, 51, 89, 92])
 def test_allocation_is_that_of_the_conic_solver(seed: int) -> None:
     pytest.importorskip("cvxpy")
     check(seed)
@@ -68,6 +70,35 @@ def test_price_of_a_budget_is_what_the_variance_loses(seed: int) -> None:
         after = solve(make_program(program.information, program.costs, more, program.prior, program.target))
         slope = (answer.variance - after.variance) / (more[place] - program.budgets[place])
         assert slope == pytest.approx(answer.prices[place], rel=5e-3, abs=1e-6 * answer.variance / program.budgets[place])
+
+
+def test_multipliers_of_a_dual_point_make_it_feasible_and_worth_its_bound() -> None:
+    rng = np.random.default_rng(6)
+    program = problem(9)
+    G, C, M0, a, b = program.information, program.costs, program.prior, program.target, program.budgets
+    for _ in range(20):
+        y, u = rng.normal(size=a.size), rng.uniform(0.1, 1, b.size)
+        y = y if a @ y > 0 else -y
+        bound, by_y, by_u = dual_bound(a @ y, y @ M0 @ y, G @ y @ y, C @ u, b @ u)
+        y, u = y * by_y, u * by_u
+        assert bound == pytest.approx(certified_bound(program, y, u), rel=1e-12)
+        assert bound == pytest.approx(2 * a @ y - y @ M0 @ y - b @ u, rel=1e-9)
+        assert (G @ y @ y <= C @ u * (1 + 1e-12)).all()
+
+
+def test_variance_at_an_interior_point_is_that_of_the_careful_way() -> None:
+    rng = np.random.default_rng(7)
+    a = rng.normal(size=(5, 4))
+    B = rng.normal(size=(5, 4, 4))
+    M = B @ B.swapaxes(1, 2)
+    assert interior_variance(M, a) == pytest.approx(target_variance(M, a), rel=1e-9)
+    M[1] = np.diag([1.0, 2.0, 0.0, 0.0])  # one singular matrix sends all to the careful way
+    a[1, 2:] = 0.0
+    M[2, 0, 0] = np.nan
+    found = interior_variance(M, a)
+    assert found[1] == pytest.approx(a[1, 0] ** 2 + a[1, 1] ** 2 / 2)
+    assert np.isinf(found[2])
+    assert found[[0, 3, 4]] == pytest.approx(target_variance(M[[0, 3, 4]], a[[0, 3, 4]]), rel=1e-9)
 
 
 def test_any_dual_point_bounds_every_allocation() -> None:

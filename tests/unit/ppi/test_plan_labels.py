@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
-from noracle import AccuracyCounts, ArgumentError, estimate_accuracy, plan_labels, read_result
+from noracle import AccuracyCounts, ArgumentError, estimate_accuracy, plan_budget, plan_labels, read_result
+from noracle.ppi.kinds import make_label
 
 GOALS = {
     "half width": {"half_width": 0.05},
@@ -98,3 +100,56 @@ def test_more_power_needs_more_labels() -> None:
 def test_impossible_plans_are_refused(options: dict[str, object], words: str) -> None:
     with pytest.raises((ArgumentError, ValueError), match=words):
         plan_labels(**{"n_classes": 5, "accuracy": 0.8, **options})  # type: ignore[arg-type]
+
+
+def test_mixture_is_that_of_the_budget_planner() -> None:
+    """One allocator: for a budget the counts are those of plan_budget, whatever kinds there are."""
+    prices, caps = {"ordinary": 3.0, "question": 1.0, "complementary": 0.2}, {"ordinary": 40, "complementary": 300}
+    made = plan_labels(n_classes=5, accuracy=0.8, budget=400, costs=prices, caps=caps)
+    labels = [make_label(name, n_classes=5, price=price) for name, price in prices.items()]
+    least = plan_budget(cov=[[0.16]], names=["right"], target="right", costs={}, labels=labels, caps=caps, accuracy=0.8, budgets=400)
+    assert len(made.buy) > 1
+    assert made.buy == least.buy
+    assert made.verify()
+
+
+def test_no_cap_is_broken_by_a_mixture() -> None:
+    """Money that is left after all caps are full buys nothing."""
+    made = plan_labels(
+        n_classes=3, accuracy=0.8, budget=200, costs={"ordinary": 1.0, "complementary": 1.0}, caps={"ordinary": 5, "complementary": 7}
+    )
+    assert made.buy == {"ordinary": 5, "complementary": 7}
+    assert made.verify()
+
+
+def test_kinds_of_all_sorts_are_mixed_when_the_best_is_capped() -> None:
+    made = plan_labels(n_classes=5, accuracy=0.8, half_width=0.05, costs={"targeted": 1.0, "question": 1.0}, caps={"targeted": 100})
+    assert set(made.buy) == {"targeted", "question"}
+    assert made.buy["targeted"] == 100
+    assert made.predicted <= 0.05
+    assert made.verify()
+
+
+@pytest.mark.parametrize("accuracy", [0.0, 0.02, 0.98, 1.0])
+def test_half_width_of_a_mixture_is_the_expected_one_near_the_ends(accuracy: float) -> None:
+    made = plan_labels(
+        n_classes=4,
+        accuracy=accuracy,
+        budget=1000,
+        costs={"ordinary": 1.0, "complementary": 0.5},
+        caps={"ordinary": 30, "complementary": 80},
+    )
+    rng = np.random.default_rng(1)
+    widths = []
+    for _ in range(150):
+        ordinary, complementary = (rng.binomial(n, p) for n, p in ((30, accuracy), (80, (accuracy + 2) / 3)))
+        counts = AccuracyCounts.from_counts(n_classes=4, ordinary=(30, int(ordinary)), complementary=(80, int(complementary)))
+        widths.append(estimate_accuracy(counts).width / 2)
+    assert made.buy == {"ordinary": 30, "complementary": 80}
+    assert made.predicted == pytest.approx(np.mean(widths), rel=0.05, abs=4 * np.std(widths) / 150**0.5)
+    assert made.verify()
+
+
+def test_one_kind_is_preferred_where_a_second_saves_next_to_nothing() -> None:
+    made = plan_labels(n_classes=4, accuracy=0.7, budget=2000.9, costs={"ordinary": 1.0, "complementary": 0.3})
+    assert made.buy == {"ordinary": 2000}

@@ -1,0 +1,206 @@
+"""A fire alarm for graders: Table 2 and Figures 1 to 5 of "A logical alarm for misaligned binary classifiers", and 20 language models.
+
+    python examples/papers/alarm.py --out alarm-out           (--quick: seconds)
+
+First the three graders of the paper's Table 2 (281 items, two labels): verdicts, windows of prevalence, largest claims, ranges and the
+smallest conflict, ours beside theirs. Then the answers of 20 language models to MMLU-Pro (NORACLE_DATA, else a simulated stand-in) as
+20 graders of the same items, with the option letters as labels: what their answers prove without the key, and what the key says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import _alarm_figures as figures
+import numpy as np
+from _data import Answers, mmlu_pro, ten_options
+from _tables import Page, markdown
+
+from noracle.counts.sketch import Sketch
+from noracle.logic.cascade import prove_malfunction
+from noracle.logic.conflict import least_violators, minimal_conflict
+from noracle.logic.ranges import exact_ends, range_accuracies
+from noracle.logic.tracing import threshold, trace
+
+GRADERS = ("Claude", "Mistral", "GPT4")
+# Table 2: answers of the three graders, and how many of these items are truly A and B.
+TABLE_2 = {
+    ("A", "A", "A"): (12, 0), ("A", "A", "B"): (0, 0), ("A", "B", "A"): (113, 8), ("B", "A", "A"): (14, 0),
+    ("B", "B", "A"): (72, 15), ("B", "A", "B"): (0, 1), ("A", "B", "B"): (11, 2), ("B", "B", "B"): (15, 18),
+}  # fmt: skip
+GROUPS = (GRADERS[:2], GRADERS[::2], GRADERS[1:], GRADERS)
+CLAIM = "accuracy > 1/2"
+# What the paper's alarm says of each group: does it fire at 1/2?
+PUBLISHED = {GRADERS[:2]: False, GRADERS[::2]: False, GRADERS[1:]: True, GRADERS: True}
+
+
+def table_2() -> Sketch:
+    """The sketch of Table 2: what a user without the key has."""
+    return Sketch.from_counts({p: a + b for p, (a, b) in TABLE_2.items()}, classifiers=GRADERS, labels=["A", "B"])
+
+
+def flipped() -> Sketch:
+    """The table of Figure 5: Mistral's answers on true A and GPT4's on true B turned round, so that all three keep the claim."""
+    other = {"A": "B", "B": "A"}
+    counts: dict[tuple[object, ...], int] = {}
+    for (claude, mistral, gpt4), by_truth in TABLE_2.items():
+        for truth, n in zip("AB", by_truth, strict=True):
+            pattern = (claude, other[mistral] if truth == "A" else mistral, other[gpt4] if truth == "B" else gpt4)
+            counts[pattern] = counts.get(pattern, 0) + n
+    return Sketch.from_counts(counts, classifiers=GRADERS, labels=["A", "B"])
+
+
+def _windows(sketch: Sketch) -> str:
+    found = trace(sketch, CLAIM, label="A").diagnostics["possible"]
+    return ", ".join(f"{a}..{b}" for a, b in found) or "none"
+
+
+def graders(page: Page, out: Path | None) -> bool:
+    """Table 2; False if a verdict differs from the paper's or a proof does not verify."""
+    sketch, rows, fine = table_2(), [], True
+    for group in GROUPS:
+        part = sketch.of(group)
+        proof = prove_malfunction(part, CLAIM)
+        fine &= proof.verify() and (proof.status == "alarm") == PUBLISHED[group]
+        largest = [f"{r.ranges[0].low:.3f}" for r in (threshold(part, axioms=True), threshold(part), threshold(part, kind="grade"))]
+        rows.append([" ".join(group), "yes" if PUBLISHED[group] else "no", proof.status, _windows(part), *largest])
+    page.add(
+        "Table 2: can the graders all be right more than half of the time on each label?",
+        "The alarm of the paper sees one grader at a time; ours sees whole patterns. The largest claim without an alarm is smaller for it, "
+        "so that it fires earlier. The prevalence of A is 237 in truth.",
+        markdown(["graders", "paper fires", "ours", "possible items of A", "largest, paper's", "largest, ours", "grade, ours"], rows),
+    )
+    core = minimal_conflict(sketch, CLAIM)
+    fine &= core.verify() and core.diagnostics["conflict"] == ["Mistral", "GPT4"]
+    page.add(
+        "Who is in conflict",
+        f"Smallest conflict: {', '.join(core.diagnostics['conflict'])}. Weights on its claims reach at most {core.certificate['largest']}, "
+        f"but would have to reach {core.certificate['needed']}. At accuracy > 0.7 at least "
+        f"{least_violators(sketch, 'accuracy > 0.7').ranges[0].low:.0f} of the three break the claim.",
+    )
+    found = range_accuracies(sketch, given={"Claude": CLAIM, "GPT4": CLAIM})
+    truth = _truth()
+    rows = []
+    for r in found.ranges:
+        low, high = exact_ends(found, r.name)
+        rows.append(
+            [r.name, f"{r.low:.3f}", f"{r.high:.3f}", f"{float(truth[r.name]):.3f}", "yes" if low <= truth[r.name] <= high else "no"]
+        )
+    page.add(
+        "What Mistral can still be if Claude and GPT4 are trusted",
+        "GPT4 is in truth right on 0.477 of B, so that this trust is not deserved; the ranges follow from it all the same. A range that "
+        "misses the truth shows that a trusted claim is false.",
+        markdown(["quantity", "lowest", "highest", "truth", "inside"], rows),
+    )
+    if out is not None:
+        uses = dict(zip(GRADERS, sketch.uses[:, 0].tolist(), strict=True))
+        figures.save(figures.figure1(uses, sketch.n_items), out / "figure1.svg")
+        figures.save(figures.figure2(), out / "figure2.svg")
+        figures.save(figures.figure3(), out / "figure3.svg")
+        pairs = {" and ".join(g): trace(sketch.of(g), CLAIM, label="A") for g in GROUPS[:3]}
+        figures.save(figures.traces(pairs), out / "figure4.svg")
+        figures.save(figures.traces({"all three, flipped": trace(flipped(), CLAIM, label="A")}), out / "figure5.svg")
+    page.add(
+        "Figures",
+        f"Figure 1 to 3: evaluations of one classifier and of a pair ({figures.n_single(281):,} are possible for one classifier and 281 "
+        f"items). Figure 4: the windows above. Figure 5: the flipped table, window {_windows(flipped())}.",
+    )
+    return fine and _windows(flipped()) == "184..281"
+
+
+def _truth() -> dict[str, Fraction]:
+    found: dict[str, Fraction] = {}
+    totals = [sum(n[k] for n in TABLE_2.values()) for k in (0, 1)]
+    for i, name in enumerate(GRADERS):
+        right = [sum(n[k] for p, n in TABLE_2.items() if p[i] == "AB"[k]) for k in (0, 1)]
+        for k, label in enumerate("AB"):
+            found[f"accuracy of {name} on {label}"] = Fraction(right[k], totals[k])
+        found[f"grade of {name}"] = Fraction(sum(right), sum(totals))
+    return found
+
+
+def models(page: Page, answers: Answers, *, claims: Sequence[str], seconds: float) -> bool:
+    """The answers of language models as graders; False if an alarm contradicts the key or the truth leaves a range."""
+    labels = list("ABCDEFGHIJ")[: int(answers.n_classes.max())]
+    sketch = Sketch.from_arrays(answers.given.T, labels=labels, classifiers=answers.systems)
+    worst = {"accuracy": _lowest(answers), "grade": float(answers.among_answered.min())}
+    rows, fine = [], True
+    for claim in claims:
+        start = time.process_time()
+        proof = prove_malfunction(sketch, claim, time_limit=seconds)
+        spent = time.process_time() - start
+        kind, _, number = claim.partition(" > ")
+        really = worst[kind] > float(Fraction(number))
+        fine &= not (really and proof.status == "alarm") and (proof.status == "undecided" or proof.verify())
+        rows.append([claim, proof.status, "kept" if really else "broken", proof.method, f"{spent:.2f}"])
+    page.add(
+        f"{len(answers.systems)} systems as graders of {sketch.n_items:,} items",
+        f"{answers.source}; options as labels, {sketch.n_groups:,} different patterns of answers. No answer is left out, not wrong. An "
+        "alarm where the key says 'kept' would be a false one.",
+        markdown(["claim about all", "verdict", "by the key", "proved by", "processor s"], rows),
+    )
+    core = minimal_conflict(sketch, claims[-1], time_limit=2 * seconds)
+    best = threshold(sketch, kind="grade", denominator=100, time_limit=seconds).ranges[0]
+    page.add(
+        "Conflict and largest claim",
+        f"Smallest conflict found for '{claims[-1]}': {', '.join(core.diagnostics['conflict']) or 'none'}. All grades can be above "
+        f"{best.low:.2f} without an alarm, not above {best.high:.2f}; the lowest grade is in truth {worst['grade']:.2f}.",
+    )
+    order = np.argsort(-answers.among_answered)
+    trusted = [answers.systems[int(i)] for i in order[:2]]
+    given = {name: f"grade > {int(100 * answers.among_answered[answers.systems.index(name)]) - 2}/100" for name in trusted}
+    rows = []
+    for i in order[2 : 2 + 4]:
+        name = f"grade of {answers.systems[int(i)]}"
+        found = range_accuracies(sketch, given=given, only=name, time_limit=seconds)
+        low, high = exact_ends(found, name)
+        mine = answers.given[int(i)]
+        truth = Fraction(int(((mine == answers.key) & (mine >= 0)).sum()), int((mine >= 0).sum()))
+        fine &= low <= truth <= high
+        rows.append([name, f"{float(low):.3f}", f"{float(high):.3f}", f"{float(truth):.3f}", found.diagnostics["ends"][name]["high is"]])
+    page.add(
+        "What the others can be if two are trusted",
+        f"Trusted: {'; '.join(f'{k}: {v}' for k, v in given.items())}. These claims are true.",
+        markdown(["quantity", "lowest", "highest", "truth", "highest is"], rows),
+    )
+    return fine
+
+
+def _lowest(answers: Answers) -> float:
+    """The lowest accuracy of any system on any label, among the items that it answered."""
+    found = []
+    for mine in answers.given:
+        for label in np.unique(answers.key):
+            asked = (answers.key == label) & (mine >= 0)
+            if asked.any():
+                found.append(float((mine[asked] == label).mean()))
+    return min(found)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the page; 1 if a verdict differs from the paper's, a proof fails, or the truth contradicts what was proved."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="six systems and 1,500 items instead of all")
+    parser.add_argument("--seconds", type=float, default=20.0, help="time limit of each proof")
+    parser.add_argument("--out", type=Path, help="folder for alarm.md and the figures")
+    options = parser.parse_args(argv)
+    page = Page("A fire alarm for graders")
+    fine = graders(page, options.out)
+    answers = ten_options(mmlu_pro())
+    if options.quick:
+        few = answers.keep(np.arange(min(1500, len(answers.key))))
+        systems = few.systems[:6]
+        answers = Answers(systems=systems, n_classes=few.n_classes, key=few.key, given=few.given[: len(systems)], source=few.source)
+    fine &= models(page, answers, claims=("accuracy > 1/5", "accuracy > 1/2", "grade > 1/2", "grade > 3/5"), seconds=options.seconds)
+    if options.out:
+        page.write(options.out / "alarm.md")
+        print(f"\nwritten: {options.out / 'alarm.md'}")
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

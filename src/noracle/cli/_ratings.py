@@ -1,0 +1,151 @@
+"""Options that name ratings, and how ratings are loaded from them."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from noracle.cli._files import read_json
+from noracle.cli._options import log, names
+from noracle.counts.ratings import RatingCounts, count_ratings
+from noracle.errors import ArgumentError, EvidenceError, NoracleError, fault
+from noracle.evidence.ratings import Ratings
+
+_RATINGS = "Ratings"
+
+
+def _option(*flags: str, metavar: str, text: str) -> Any:
+    return typer.Option(*flags, metavar=metavar, help=text, rich_help_panel=_RATINGS)
+
+
+RatingsFile = Annotated[
+    str | None,
+    _option("--ratings", metavar="FILE", text="item, rater, label (CSV, JSONL or Parquet; globs too); or see --wide, --votes, --cuts."),
+]
+AnswersFile = Annotated[str | None, _option("--answers", metavar="FILE", text="item, system, answer: what systems said of these items.")]
+IsWide = Annotated[
+    bool, typer.Option("--wide", help="The ratings have one row an item and one column a rater; see --raters.", rich_help_panel=_RATINGS)
+]
+IsVotes = Annotated[bool, typer.Option("--votes", help="The ratings are counts: item, label, n; raters unknown.", rich_help_panel=_RATINGS)]
+RaterNames = Annotated[
+    list[str] | None, _option("--raters", metavar="A,B", text="With --wide: the columns of the raters, separated by commas.")
+]
+ItemColumn = Annotated[str | None, _option("--item", metavar="COL", text="With --wide: the column with items; default the row number.")]
+SystemColumns = Annotated[
+    list[str] | None, _option("--systems", metavar="A,B", text="With --wide: columns of the same file with the answers of systems.")
+]
+Labels = Annotated[
+    str | None,
+    _option("--labels", metavar="A,B,C", text="All labels, in their order; with --cuts the label of each band (empty: leave it out)."),
+]
+Cuts = Annotated[
+    str | None,
+    _option("--cuts", metavar="X,Y", text="Ratings are scores (item, rater, value), cut here; a cut is in the lower band."),
+]
+First = Annotated[
+    int | None,
+    _option("--first", metavar="M", text="Use only the first M ratings of each item, by the column at or by the order of the rows."),
+]
+StoredRatings = Annotated[
+    list[str] | None, _option("--counts", metavar="FILE", text="Stored counts of ratings (rating-counts/1 JSON); several are added.")
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RatingSources:
+    """Where the ratings are, as the options say."""
+
+    ratings: str | None = None
+    answers: str | None = None
+    wide: bool = False
+    votes: bool = False
+    raters: Sequence[str] | None = None
+    item: str | None = None
+    systems: Sequence[str] | None = None
+    labels: str | None = None
+    cuts: str | None = None
+    first: int | None = None
+    counts: Sequence[str] | None = None
+
+    def load(self) -> Ratings:
+        """The ratings; raises where the options do not fit together."""
+        started = time.perf_counter()
+        self._fit()
+        if self.wide:
+            ratings = Ratings.from_wide(
+                self.ratings, self.answers, raters=names(self.raters) or [], item=self.item, systems=names(self.systems) or (),
+                labels=self._labels(), first=self.first,
+            )  # fmt: skip
+        elif self.votes:
+            ratings = Ratings.from_votes(self.ratings, self.answers, labels=self._labels())
+        elif self.cuts is not None:
+            ratings = Ratings.from_scores(self.ratings, self.answers, cuts=self._cuts(), labels=self._bands(), first=self.first)
+        else:
+            ratings = Ratings.from_tables(self.ratings, self.answers, labels=self._labels(), first=self.first)
+        log.info("ratings opened in %.2f s", time.perf_counter() - started)
+        return ratings
+
+    def count(self, loaded: Ratings | None = None, *, systems: Sequence[str] | None = None, pairs: bool = False) -> RatingCounts:
+        """The counts of the ratings (``loaded`` if they are open already) and of stored counts, added."""
+        parts = [read_rating_counts(path) for path in self.counts or ()]
+        if self.ratings is not None or not parts:
+            started = time.perf_counter()
+            parts.append(count_ratings(loaded or self.load(), systems=systems, pairs=pairs))
+            log.info("ratings counted in %.2f s", time.perf_counter() - started)
+        total = parts[0]
+        for other in parts[1:]:
+            total = total + other
+        return total
+
+    def _fit(self) -> None:
+        if self.ratings is None:
+            raise ArgumentError("ratings must be given: --ratings FILE (or --counts FILE where the verb takes it); got none.")
+        forms = [flag for flag, on in (("--wide", self.wide), ("--votes", self.votes), ("--cuts", self.cuts is not None)) if on]
+        if len(forms) > 1:
+            raise ArgumentError(f"{' and '.join(forms)} must not come together; got both.")
+        stray = [f"--{n}" for n, v in (("raters", self.raters), ("item", self.item), ("systems", self.systems)) if v]
+        if stray and not self.wide:
+            raise ArgumentError(f"{', '.join(stray)} must go with --wide; got no --wide.")
+        if self.wide and not self.raters:
+            raise ArgumentError("--wide must come with --raters, the columns of the raters; got none.")
+        if self.first is not None and self.votes:
+            raise ArgumentError("--first must not come with --votes; counts have no order.")
+
+    def _labels(self) -> list[int | str] | None:
+        found = names(self.labels)
+        if found is None:
+            return None
+        return [int(c) for c in found] if all(_is_whole(c) for c in found) else list(found)
+
+    def _bands(self) -> list[int | str | None] | None:
+        """The labels of the bands; an empty one is left out."""
+        if self.labels is None:
+            return None
+        cells = [cell.strip() for cell in next(csv.reader([self.labels], skipinitialspace=True))]
+        whole = all(_is_whole(cell) for cell in cells if cell)
+        return [None if not cell else int(cell) if whole else cell for cell in cells]
+
+    def _cuts(self) -> list[float]:
+        try:
+            return [float(cut) for cut in names(self.cuts) or ()]
+        except ValueError:
+            raise ArgumentError(f"--cuts must be numbers separated by commas; got {self.cuts!r}.") from None
+
+
+def _is_whole(text: str) -> bool:
+    return text.removeprefix("-").isdecimal()
+
+
+def read_rating_counts(path: str) -> RatingCounts:
+    """Counts of ratings that were stored as JSON."""
+    value = read_json(path, "--counts")
+    try:
+        return RatingCounts.from_dict(value)
+    except (NoracleError, KeyError, TypeError, ValueError, AttributeError):
+        came = f"something else in {path!r}"
+        raise EvidenceError(fault("--counts", "must hold counts of ratings (schema rating-counts/1)", came)) from None

@@ -1,0 +1,80 @@
+"""``noracle verify``: does a saved result hold?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from noracle.cli import _options as opt
+from noracle.cli._files import read_json
+from noracle.cli._output import say, say_json, working
+from noracle.errors import EvidenceError, NoracleError, fault
+from noracle.results import RESULT_TYPES, Result, read_result
+
+EXAMPLE = """Example:
+
+noracle alarm --answers answers.csv --spec "accuracy > 1/2" --json > proof.json; noracle verify proof.json
+
+Exit code 0: every result holds. 1: one does not, or has nothing to check."""
+
+_BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError)
+
+
+def command(
+    file: Annotated[str, typer.Argument(metavar="RESULT.json", help="What --json printed: one result, or several.")],
+    as_json: opt.AsJson = False,
+) -> None:
+    """Check saved proofs, plans and certificates again, without the code that found them."""
+    results = _read(file)
+    with working("checking"):
+        rows = [{"result": name, "what": what, "verified": _holds(result)} for name, what, result in results]
+    if as_json:
+        say_json({"verified": all(r["verified"] for r in rows), "results": rows})
+    else:
+        for row in rows:
+            say(f"{row['result']}: {row['what']}    {'verified' if row['verified'] else 'NOT verified'}")
+    if not all(r["verified"] for r in rows):
+        raise typer.Exit(1)
+
+
+def _read(path: str) -> list[tuple[str, str, Any]]:
+    data = read_json(path, "RESULT.json")
+    if not isinstance(data, Mapping):
+        raise EvidenceError(fault("RESULT.json", "must hold a JSON object with a schema", f"something else in {path!r}"))
+    parts = data.get("results") if data.get("schema") == "results/1" else [data]
+    if not isinstance(parts, list) or not parts or not all(isinstance(p, Mapping) for p in parts):
+        raise EvidenceError(fault("RESULT.json", "must hold results", f"none in {path!r}"))
+    found = []
+    for i, part in enumerate(parts, start=1):
+        schema = part.get("schema")
+        kind = RESULT_TYPES.get(str(schema))
+        if kind is not None and not hasattr(kind, "verify"):
+            able = sorted(name for name, c in RESULT_TYPES.items() if hasattr(c, "verify"))
+            rule = f"must be of a kind that can be verified ({', '.join(able)})"
+            raise EvidenceError(fault(f"result {i}", rule, repr(schema), remedy="Compute it again from the evidence instead."))
+        try:
+            result = read_result(part)
+        except NoracleError:
+            raise
+        except _BROKEN as error:
+            why = f"something else ({type(error).__name__}: {error})"
+            raise EvidenceError(fault(f"result {i}", f"must have the shape of schema {schema}", why)) from None
+        found.append((f"result {i}", _what(result), result))
+    return found
+
+
+def _what(result: Result) -> str:
+    status, claim = getattr(result, "status", None), getattr(result, "claim", None)
+    return f"{status}: {claim}" if status is not None else repr(result)
+
+
+def _holds(result: Any) -> bool:
+    """False also where the values are no such result at all."""
+    try:
+        return bool(result.verify())
+    except NoracleError:
+        return False
+    except _BROKEN:
+        return False

@@ -1,0 +1,339 @@
+"""The sketch of joint decisions: how often each pattern of answers was given, and which labels an item can still have.
+
+That is all that a proof from answers alone may see. Items with the same answers and the same possible labels are one group.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import string
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from noracle.counts.grouping import Codes, Counts, Flags, group_rows
+from noracle.errors import EvidenceError, fault
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+ALPHABET = string.digits + string.ascii_letters
+"""One letter a label in the text form of a pattern; a full stop is no answer."""
+MISSING = -1
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sketch:
+    """How often each pattern of answers occurred.
+
+    Attributes
+    ----------
+    classifiers, labels
+        Who answered, and what an answer or the truth can be.
+    patterns
+        One row a group: the place of each classifier's answer in ``labels``, or -1 for no answer.
+    allowed
+        One row a group: the labels that its items can have. A known answer leaves one, "not this label" takes one away.
+    n
+        Number of items of each group, at least 1.
+
+    Sketches of different items add: ``monday + tuesday``.
+
+    Examples
+    --------
+    >>> sketch = Sketch.from_counts({("a", "a"): 3, ("a", "b"): 1, (None, "b"): 2}, classifiers=["x", "y"], labels=["a", "b"])
+    >>> sketch.n_items, sketch.uses.tolist(), (sketch + sketch).n_items
+    (6, [[4, 0], [3, 3]], 12)
+    """
+
+    classifiers: tuple[str, ...]
+    labels: tuple[str, ...]
+    patterns: Codes
+    allowed: Flags
+    n: Counts
+
+    def __post_init__(self) -> None:
+        _check_names("classifiers", self.classifiers, 1)
+        _check_names("labels", self.labels, 2)
+        if not len(self.n):
+            raise EvidenceError(fault("sketch", "must have items", "none"))
+        if not self.allowed.any(axis=1).all():
+            pattern = tuple(self.patterns[int(np.argmin(self.allowed.any(axis=1)))].tolist())
+            answers = ", ".join("no answer" if c < 0 else self.labels[c] for c in pattern)
+            raise EvidenceError(
+                fault("side information", "must leave each item a label", f"items answered ({answers}) with every label ruled out")
+            )
+
+    # ------------------------------------------------------------------------------------------------ builders
+
+    @classmethod
+    def from_arrays(
+        cls,
+        answers: ArrayLike,
+        *,
+        labels: Sequence[object],
+        classifiers: Sequence[object] | None = None,
+        known: ArrayLike | None = None,
+        allowed: ArrayLike | None = None,
+        n: ArrayLike | None = None,
+    ) -> Self:
+        """Group items by their answers.
+
+        Parameters
+        ----------
+        answers
+            One row an item and one column a classifier: places in ``labels``, from 0; -1 is no answer.
+        labels
+            All labels that the truth can be, in order.
+        classifiers
+            Names of the columns; by default 0, 1, …
+        known
+            The place of the true label of each item, -1 where nobody knows.
+        allowed
+            One row an item, one column a label: whether the item can have it.
+        n
+            How many items each row stands for; by default 1.
+
+        Examples
+        --------
+        >>> Sketch.from_arrays([[0, 1], [0, 1], [1, -1]], labels=["no", "yes"], known=[-1, 0, -1]).n_groups
+        3
+        """
+        codes = np.asarray(answers)
+        if codes.ndim != 2 or codes.dtype.kind not in "iub":
+            raise EvidenceError(fault("answers", "must be a table of whole numbers, items by classifiers", f"{codes.dtype} {codes.shape}"))
+        R = len(labels)
+        names = tuple(str(c) for c in (range(codes.shape[1]) if classifiers is None else classifiers))
+        if len(names) != codes.shape[1]:
+            raise EvidenceError(fault("classifiers", f"must name the {codes.shape[1]} columns of answers", f"{len(names)} names"))
+        _check_names("labels", tuple(str(v) for v in labels), 2)
+        if codes.size and (codes.min() < MISSING or codes.max() >= R):
+            worst = codes.max() if codes.max() >= R else codes.min()
+            raise EvidenceError(fault("answers", f"must be in [0, {R}) or -1 for no answer", int(worst)))
+        codes = codes.astype(np.int16, copy=False)
+        can = np.ones((len(codes), R), dtype=bool) if allowed is None else np.array(allowed, dtype=bool)
+        if can.shape != (len(codes), R):
+            raise EvidenceError(fault("allowed", f"must have shape ({len(codes)}, {R})", can.shape))
+        if known is not None:
+            can = can & _only(np.asarray(known), len(codes), R)
+        if not can.any(axis=1).all():
+            where = np.flatnonzero(~can.any(axis=1)).tolist()
+            rule = "must leave each item a label"
+            raise EvidenceError(fault("side information", rule, "every label ruled out", where=where, total=len(where)))
+        weights = np.ones(len(codes), dtype=np.int64) if n is None else np.asarray(n)
+        if weights.shape != (len(codes),) or weights.dtype.kind not in "iub" or (weights.size and weights.min() < 0):
+            raise EvidenceError(fault("n", f"must be {len(codes)} whole numbers, none negative", np.asarray(n).tolist()[:5]))
+        return cls._of_rows(names, tuple(str(v) for v in labels), codes, can, weights.astype(np.int64))
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: Mapping[tuple[object, ...], int],
+        *,
+        classifiers: Sequence[object],
+        labels: Sequence[object],
+        known: Mapping[tuple[object, ...], Mapping[object, int]] | None = None,
+        ruled_out: Mapping[tuple[object, ...], Mapping[object, int]] | None = None,
+    ) -> Self:
+        """A sketch from published pattern counts.
+
+        Parameters
+        ----------
+        counts
+            The answers of all classifiers, in order (None: no answer), and how many items were answered so.
+        classifiers, labels
+            In the order of the patterns; all labels that the truth can be.
+        known, ruled_out
+            Of the items of a pattern, how many are known to have a label, and how many are known not to have it. These are different
+            items; an item with several ruled-out labels needs :meth:`from_arrays`.
+
+        Examples
+        --------
+        >>> counts = {("a", "a"): 1, ("b", "a"): 1, ("b", "b"): 1}
+        >>> Sketch.from_counts(counts, classifiers=["x", "y"], labels=["a", "b"], known={("a", "a"): {"a": 1}}).allowed.tolist()
+        [[True, False], [True, True], [True, True]]
+        """
+        place = {str(label): i for i, label in enumerate(labels)}
+        if len(place) != len(labels):
+            raise EvidenceError(fault("labels", "must differ", list(labels)))
+        rows: list[tuple[list[int], list[bool], int]] = []
+        side = [(given or {}, keep) for given, keep in ((known, True), (ruled_out, False))]
+        for given, _ in side:
+            for pattern in given:
+                if pattern not in counts:
+                    raise EvidenceError(fault("side information", "must be about patterns in counts", pattern))
+        for pattern, total in counts.items():
+            if not isinstance(pattern, tuple) or len(pattern) != len(classifiers):
+                raise EvidenceError(fault("counts", f"must be keyed by tuples of {len(classifiers)} answers", repr(pattern)))
+            strange = [a for a in pattern if a is not None and str(a) not in place]
+            if strange:
+                raise EvidenceError(fault("counts", f"must be keyed by answers among {list(labels)}", repr(strange[0])))
+            _check_count(f"counts[{pattern!r}]", total)
+            codes = [MISSING if a is None else place[str(a)] for a in pattern]
+            left = int(total)
+            for given, keep in side:
+                for label, m in given.get(pattern, {}).items():
+                    if str(label) not in place:
+                        raise EvidenceError(fault("side information", f"must be about labels among {list(labels)}", repr(label)))
+                    _check_count(f"side information about {pattern!r}", m)
+                    rows.append((codes, [(i == place[str(label)]) == keep for i in range(len(labels))], int(m)))
+                    left -= int(m)
+            if left < 0:
+                raise EvidenceError(
+                    fault(f"side information about {pattern!r}", f"must be about at most its {total} items", int(total) - left)
+                )
+            rows.append((codes, [True] * len(labels), left))
+        if not rows:
+            raise EvidenceError(fault("counts", "must have patterns", "none"))
+        return cls.from_arrays(
+            np.array([r[0] for r in rows], dtype=np.int16).reshape(len(rows), len(classifiers)),
+            labels=labels,
+            classifiers=classifiers,
+            allowed=np.array([r[1] for r in rows], dtype=bool),
+            n=np.array([r[2] for r in rows], dtype=np.int64),
+        )
+
+    @classmethod
+    def _of_rows(cls, classifiers: tuple[str, ...], labels: tuple[str, ...], codes: Codes, allowed: Flags, n: Counts) -> Self:
+        keep = n > 0
+        if not keep.all():
+            codes, allowed, n = codes[keep], allowed[keep], n[keep]
+        first, total = group_rows(codes, allowed, n)
+        return cls(classifiers=classifiers, labels=labels, patterns=codes[first], allowed=allowed[first], n=total)
+
+    # ------------------------------------------------------------------------------------------------ what it holds
+
+    @property
+    def n_items(self) -> int:
+        """Number of items Q."""
+        return int(self.n.sum())
+
+    @property
+    def n_groups(self) -> int:
+        """Number of different patterns and sets of possible labels."""
+        return len(self.n)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every classifier answered every item."""
+        return bool((self.patterns >= 0).all())
+
+    @property
+    def has_side_information(self) -> bool:
+        """Whether some item cannot have some label."""
+        return not bool(self.allowed.all())
+
+    @property
+    def uses(self) -> Counts:
+        """How often each classifier gave each answer (N × R)."""
+        size = len(self.labels) + 1  # sums of whole numbers below 2^53 are exact in floats
+        found = [np.bincount(self.patterns[:, i] + 1, weights=self.n, minlength=size)[1:] for i in range(len(self.classifiers))]
+        return np.rint(found).astype(np.int64)
+
+    def of(self, classifiers: Sequence[str]) -> Self:
+        """The same items seen by some of the classifiers only.
+
+        Examples
+        --------
+        >>> sketch = Sketch.from_counts({("a", "a"): 3, ("a", "b"): 1}, classifiers=["x", "y"], labels=["a", "b"])
+        >>> sketch.of(["x"]).n.tolist()
+        [4]
+        """
+        strange = [c for c in classifiers if str(c) not in self.classifiers]
+        if isinstance(classifiers, str) or strange or not classifiers:
+            raise EvidenceError(fault("classifiers", f"must be among {list(self.classifiers)}", repr(strange or classifiers)))
+        places = [self.classifiers.index(str(c)) for c in classifiers]
+        return self._of_rows(tuple(str(c) for c in classifiers), self.labels, self.patterns[:, places], self.allowed, self.n)
+
+    def __add__(self, other: Self) -> Self:
+        if not isinstance(other, Sketch):
+            return NotImplemented
+        for name, mine, theirs in (("classifiers", self.classifiers, other.classifiers), ("labels", self.labels, other.labels)):
+            if set(mine) != set(theirs):
+                raise EvidenceError(fault(f"{name} of both sketches", "must be the same", f"{list(mine)} and {list(theirs)}"))
+        columns = [other.classifiers.index(c) for c in self.classifiers]
+        order = [other.labels.index(label) for label in self.labels]
+        back = np.array([*np.argsort(order), MISSING], dtype=np.int16)  # their code → ours; -1 stays -1
+        return self._of_rows(
+            self.classifiers,
+            self.labels,
+            np.concatenate([self.patterns, back[other.patterns[:, columns]]]),
+            np.concatenate([self.allowed, other.allowed[:, order]]),
+            np.concatenate([self.n, other.n]),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sketch) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Sketch({self.n_items} items, {len(self.classifiers)} classifiers, {len(self.labels)} labels, {self.n_groups} groups)"
+
+    # ------------------------------------------------------------------------------------------------ JSON
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values: a pattern is text, one letter a classifier (``0`` the first label, ``.`` no answer).
+
+        With more than 62 labels a pattern is a list of places instead, -1 for no answer. ``allowed`` lists the places of the possible
+        labels of each group; None where all are possible.
+        """
+        patterns: list[Any]
+        if len(self.labels) <= len(ALPHABET):
+            letters = np.frombuffer((ALPHABET + ".").encode("ascii"), dtype=np.uint8)
+            text = np.ascontiguousarray(letters[self.patterns])
+            patterns = text.view(f"S{len(self.classifiers)}")[:, 0].astype(str).tolist()
+        else:
+            patterns = self.patterns.tolist()
+        full: Flags = np.asarray(self.allowed.all(axis=1))
+        allowed = None
+        if not full.all():
+            allowed = [None if whole else np.flatnonzero(row).tolist() for whole, row in zip(full.tolist(), self.allowed, strict=True)]
+        return {
+            "schema": "sketch/1",
+            "classifiers": list(self.classifiers),
+            "labels": list(self.labels),
+            "patterns": patterns,
+            "n": self.n.tolist(),
+            "allowed": allowed,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read back what :meth:`to_dict` wrote.
+
+        Examples
+        --------
+        >>> sketch = Sketch.from_counts({("a", "a"): 3, (None, "b"): 1}, classifiers=["x", "y"], labels=["a", "b"])
+        >>> sketch.to_dict()["patterns"], Sketch.from_dict(sketch.to_dict()) == sketch
+        (['.1', '00'], True)
+        """
+        if data.get("schema") != "sketch/1":
+            raise EvidenceError(fault("schema", "must be 'sketch/1'", repr(data.get("schema"))))
+        R, patterns = len(data["labels"]), data["patterns"]
+        codes = [[ALPHABET.find(c) for c in p] for p in patterns] if patterns and isinstance(patterns[0], str) else patterns
+        allowed = None
+        if data.get("allowed") is not None:
+            allowed = np.array([[a is None or r in a for r in range(R)] for a in data["allowed"]])
+        return cls.from_arrays(
+            np.array(codes, dtype=np.int16), labels=data["labels"], classifiers=data["classifiers"], allowed=allowed, n=data["n"]
+        )
+
+
+def _check_names(argument: str, names: tuple[str, ...], least: int) -> None:
+    if len(names) < least or len(set(names)) != len(names):
+        count = {1: "one", 2: "two"}[least]
+        raise EvidenceError(fault(argument, f"must be at least {count}, all different", list(names)))
+
+
+def _check_count(argument: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise EvidenceError(fault(argument, "must be a whole number, not negative", repr(value)))
+
+
+def _only(known: NDArray[Any], n_items: int, n_labels: int) -> Flags:
+    """Which labels a known answer leaves; all where it is -1."""
+    if known.shape != (n_items,) or known.dtype.kind not in "iu" or (known.size and not (known.min() >= -1 and known.max() < n_labels)):
+        raise EvidenceError(fault("known", f"must be {n_items} places in [0, {n_labels}), or -1 where unknown", known.tolist()[:5]))
+    return np.asarray((known[:, None] == np.arange(n_labels)) | (known[:, None] < 0))

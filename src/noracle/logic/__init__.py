@@ -1,0 +1,38 @@
+"""What answers alone prove: alarms, possible ranges, conflicts.
+
+spec.py, cascade.py   a claim, and the proof that it cannot hold for all: closed form, plurality, weights, linear and integer program
+verify.py             proofs checked in whole numbers, without a solver
+ranges.py, tracing.py what remains possible: accuracies, prevalences, thresholds
+conflict.py           who is in conflict, and how many at least break the claim
+next_item.py          the known answer that would say most
+algebra.py, evaluations.py, independent.py, agreement.py, marginals.py, crowd.py   for those who study the paper
+"""
+
+from __future__ import annotations
+
+from noracle.logic.axioms import axiom_alarm
+from noracle.logic.cascade import prove_malfunction
+from noracle.logic.conflict import least_violators, minimal_conflict
+from noracle.logic.next_item import items_like, range_checks
+from noracle.logic.ranges import exact_ends, range_accuracies
+from noracle.logic.spec import ANY_ANSWER, Linear, Spec, Statement
+from noracle.logic.tracing import threshold, trace
+from noracle.logic.verify import verify_proof
+
+__all__ = [
+    "ANY_ANSWER",
+    "Linear",
+    "Spec",
+    "Statement",
+    "axiom_alarm",
+    "exact_ends",
+    "items_like",
+    "least_violators",
+    "minimal_conflict",
+    "prove_malfunction",
+    "range_accuracies",
+    "range_checks",
+    "threshold",
+    "trace",
+    "verify_proof",
+]

@@ -1,0 +1,220 @@
+"""Who is in conflict: a smallest set of classifiers that cannot all be as good as claimed, and how many must break the claim."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from noracle.counts.sketch import Sketch
+from noracle.errors import ArgumentError
+from noracle.logic.asking import Asked, Bounds, ask, check_limit, described, names_in, promise, restricted, share
+from noracle.logic.cascade import prove_malfunction
+from noracle.logic.program import Row, rows_of
+from noracle.logic.side import check_prevalence
+from noracle.logic.spec import Spec, as_spec
+from noracle.results import Proof, Range, Ranges
+
+_MOST_SETS = 200_000
+
+
+class _Court:
+    """Verdicts on subsets of the classifiers, each asked once."""
+
+    def __init__(self, sketch: Sketch, spec: Spec, bounds: Bounds, deadline: float) -> None:
+        self.sketch, self.spec, self.bounds, self.deadline = sketch, spec, bounds, deadline
+        self.known: dict[tuple[str, ...], Asked] = {}
+
+    def verdict(self, names: Sequence[str], part: float = 0.3) -> str:
+        """Whether these can all keep their claims."""
+        key = tuple(c for c in self.sketch.classifiers if c in set(names))
+        if key not in self.known:
+            if not key:
+                self.known[key] = Asked("consistent")  # what is known of the items does not contradict itself
+            else:
+                spec = restricted(self.spec, key)
+                self.known[key] = ask(self.sketch.of(key), spec, self.bounds, deadline=share(self.deadline, part))
+        return self.known[key].status
+
+    def core(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """An alarmed set with classifiers taken away while the alarm stays; and those whose removal was not decided."""
+        keep, unsure = list(names), []
+        for name in list(names):
+            rest = [c for c in keep if c != name]
+            said = self.verdict(rest)
+            if said == "alarm":
+                keep = rest
+            elif said == "undecided":
+                unsure.append(name)
+        return keep, [name for name in unsure if name in keep]
+
+    @property
+    def on_solver(self) -> bool:
+        """Whether some alarm has no certificate."""
+        return any(a.on_solver for a in self.known.values())
+
+
+def minimal_conflict(
+    sketch: Sketch, spec: Spec | str, *, prevalence: Mapping[str, tuple[int, int]] | None = None, time_limit: float = 30.0
+) -> Proof:
+    """A smallest set of classifiers that cannot all be as good as claimed.
+
+    Parameters
+    ----------
+    sketch, spec, prevalence, time_limit
+        As in :func:`prove_malfunction`.
+
+    Returns
+    -------
+    Proof
+        If all together raise an alarm: the proof of the alarm for the set alone, on the sketch that only they see.
+        ``diagnostics["conflict"]`` names them. Without any one of them there is no alarm (unless ``diagnostics["undecided"]`` names
+        it); other sets can be in conflict too. Without an alarm: the proof of that verdict, with an empty conflict.
+
+    Notes
+    -----
+    Classifiers without weight in the certificate go first, then the others one by one while the alarm stays (a deletion filter). A claim
+    goes with any of the classifiers that it names.
+
+    Examples
+    --------
+    >>> counts = {("A", "A", "A"): 12, ("A", "B", "A"): 121, ("B", "A", "A"): 14, ("B", "B", "A"): 87, ("A", "B", "B"): 14}
+    >>> sketch = Sketch.from_counts(counts, classifiers=["x", "y", "z"], labels=["A", "B"])
+    >>> minimal_conflict(sketch, "accuracy > 1/2").diagnostics["conflict"]
+    ['y', 'z']
+    """
+    deadline = check_limit(time_limit)
+    spec = as_spec(spec)
+    proof = prove_malfunction(sketch, spec, prevalence=prevalence, time_limit=max(1e-3, 0.4 * time_limit))
+    if proof.status != "alarm":
+        return dataclasses.replace(proof, diagnostics={**proof.diagnostics, "conflict": [], "undecided": []})
+    court = _Court(sketch, spec, check_prevalence(sketch, prevalence), deadline)
+    first = _weighty(sketch, spec, court.bounds, proof)
+    start = first if first and court.verdict(first) == "alarm" else list(sketch.classifiers)
+    core, unsure = court.core(start)
+    if tuple(core) != sketch.classifiers:
+        left = max(1e-3, deadline - time.monotonic())
+        smaller = prove_malfunction(sketch.of(core), restricted(spec, core), prevalence=prevalence, time_limit=left)
+        if smaller.status == "alarm":
+            proof = smaller
+        else:
+            core, unsure = list(sketch.classifiers), list(sketch.classifiers)
+    notes = proof.notes
+    if unsure:
+        notes = (*notes, f"perhaps not the smallest set: the verdict without {', '.join(unsure)} was undecided")
+    said = {**proof.diagnostics, "conflict": core, "undecided": unsure, "time_limit": float(time_limit)}
+    return dataclasses.replace(proof, diagnostics=said, notes=notes)
+
+
+def _weighty(sketch: Sketch, spec: Spec, bounds: Bounds, proof: Proof) -> list[str]:
+    """The classifiers whose rows have weight in the certificate."""
+    rows = rows_of(sketch, spec, bounds)
+    used = {k for k in _rows_used(proof.certificate) if k < len(rows)}
+    return [sketch.classifiers[i] for i in sorted({i for k in used for i in _classifiers_of(rows[k])})]
+
+
+def _rows_used(node: Mapping[str, Any]) -> set[int]:
+    if node.get("kind") == "weights":
+        return {int(k) for k, _ in node["weights"]}
+    if node.get("kind") == "cases":
+        return _rows_used(node["below"]) | _rows_used(node["above"])
+    return set()
+
+
+def _classifiers_of(row: Row) -> set[int]:
+    return {i for piece in row.pieces for i, _ in piece.answers}
+
+
+def least_violators(
+    sketch: Sketch, spec: Spec | str, *, prevalence: Mapping[str, tuple[int, int]] | None = None, time_limit: float = 30.0
+) -> Ranges:
+    """The least number of classifiers that break the claim, whatever the answer key is.
+
+    Parameters
+    ----------
+    sketch, spec, prevalence, time_limit
+        As in :func:`prove_malfunction`.
+
+    Returns
+    -------
+    Ranges
+        One range. At least ``low`` classifiers break the claim: proved by ``diagnostics["conflicts"]``, sets of which each has one that
+        does. ``high`` is enough: ``diagnostics["violators"]`` is a set without which the others can all keep it. Equal unless the time
+        was up. More may break it in truth, and others than these.
+
+    Notes
+    -----
+    Conflicts are collected until a smallest set that meets all of them leaves a consistent rest.
+
+    Examples
+    --------
+    >>> counts = {("A", "A", "A"): 12, ("A", "B", "A"): 121, ("B", "A", "A"): 14, ("B", "B", "A"): 87, ("A", "B", "B"): 14}
+    >>> sketch = Sketch.from_counts(counts, classifiers=["x", "y", "z"], labels=["A", "B"])
+    >>> found = least_violators(sketch, "accuracy > 1/2")
+    >>> found.ranges[0].low, found.ranges[0].high, found.diagnostics["violators"]
+    (1.0, 1.0, ['y'])
+    """
+    deadline = check_limit(time_limit)
+    spec = as_spec(spec)
+    everyone = list(sketch.classifiers)
+    if not names_in(spec, everyone):
+        raise ArgumentError(f"spec must be about classifiers; got '{spec}'.")
+    rows_of(sketch, spec)  # refuses names that are not in the sketch
+    court = _Court(sketch, spec, check_prevalence(sketch, prevalence), deadline)
+    conflicts: list[list[str]] = []
+    chosen: list[str] = []
+    least, decided = 0, True
+    while True:
+        rest = [c for c in everyone if c not in chosen]
+        said = court.verdict(rest)
+        if said == "consistent":
+            break
+        if said == "undecided":
+            decided = False
+            break
+        conflicts.append(court.core(rest)[0])
+        chosen, least = _meets_all(conflicts, everyone)
+    if not decided:
+        chosen = _enough(court, everyone)
+    return Ranges(
+        ranges=(Range(name="classifiers that break the claim, at least", low=float(least), high=float(len(chosen))),),
+        method="conflicts and a smallest set that meets them all",
+        subject=f"least number of {len(everyone)} classifiers that break '{spec}'",
+        guarantee=promise(sketch, court.bounds, on_solver=court.on_solver),
+        counts=described(sketch),
+        diagnostics={"claim": str(spec), "violators": chosen, "conflicts": conflicts, "decided": decided and least == len(chosen)},
+        notes=("other classifiers, and more of them, may break the claim in truth",),
+        reason="" if decided else "the time limit was reached",
+    )
+
+
+def _meets_all(conflicts: Sequence[Sequence[str]], names: Sequence[str]) -> tuple[list[str], int]:
+    """A smallest set with a member of every conflict, and a number that no such set is below."""
+    useful = [c for c in names if any(c in conflict for conflict in conflicts)]
+    size = 0
+    while math.comb(len(useful), size) <= _MOST_SETS:
+        for chosen in itertools.combinations(useful, size):
+            if all(set(chosen) & set(conflict) for conflict in conflicts):
+                return list(chosen), size
+        size += 1
+    return _greedy(conflicts), size
+
+
+def _greedy(conflicts: Sequence[Sequence[str]]) -> list[str]:
+    """A set with a member of every conflict: again and again who is in most of those that are left."""
+    left, chosen = [set(c) for c in conflicts], []
+    while left:
+        names = sorted({name for c in left for name in c})
+        chosen.append(max(names, key=lambda name: sum(name in c for c in left)))
+        left = [c for c in left if chosen[-1] not in c]
+    return chosen
+
+
+def _enough(court: _Court, everyone: Sequence[str]) -> list[str]:
+    """Classifiers without which the others were shown to be consistent: the smallest such set that was met, at worst all."""
+    fine = [key for key, asked in court.known.items() if asked.status == "consistent"]
+    best = max(fine, key=len, default=())
+    return [c for c in everyone if c not in best]

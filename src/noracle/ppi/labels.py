@@ -1,0 +1,323 @@
+"""How many labels, of which kind, for a wanted half-width, budget or power.
+
+Which kinds to buy, and how they mix, is for :func:`~noracle.ppi.plan.plan_budget` to say, which plans with variances. Here its counts are
+moved until the *exact* interval keeps the goal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import betaincinv
+
+from noracle.bounds import linear
+from noracle.bounds.linear import Cell
+from noracle.counts.tallies import check_n_classes
+from noracle.errors import ArgumentError
+from noracle.ppi.kinds import aimed, make_label
+from noracle.ppi.measurements import Label
+from noracle.ppi.plan import plan_budget
+from noracle.results import Assumption, Guarantee, Kind, Plan, check_confidence, choose
+
+KINDS = ("ordinary", "complementary", "question", "targeted")
+LabelKind = Literal["ordinary", "complementary", "question", "targeted"]
+MOST = 10**9
+_EDGE = 1e-3  # kinds are weighed as if the accuracy were at least so far from 0 and 1
+_SMOOTH, _QUANTILES = 25.0, 11
+_PAYS = 0.99  # a second kind of label must save 1 %
+
+
+def plan_labels(
+    *,
+    n_classes: int,
+    accuracy: float,
+    half_width: float | None = None,
+    budget: float | None = None,
+    match: int | None = None,
+    difference: float | None = None,
+    disagreement: float | None = None,
+    power: float = 0.8,
+    kind: LabelKind | Literal["cheapest"] = "cheapest",
+    costs: Mapping[str, float] | None = None,
+    caps: Mapping[str, int] | None = None,
+    epsilon: float = 0.05,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Plan:
+    """Plan labels for one of four goals.
+
+    - ``half_width``: the least cost for which the expected half-width of the *actual* exact interval is at most this;
+    - ``budget``: the smallest expected half-width that this much money buys;
+    - ``match``: the complementary labels with the variance of ``match`` ordinary ones, n_c = (1 + (K - 2)/A)·n_o (equation 5);
+    - ``difference``: labels to find a system better by this much with probability ``power`` (paired betting test, simulated).
+
+    Parameters
+    ----------
+    accuracy
+        A guess of the accuracy; of the better system for ``difference``.
+    disagreement
+        For ``difference``: the share of items on which exactly one of the two systems is right; default the largest possible.
+    kind
+        ``ordinary``; ``complementary``; ``question`` (one uniform class per item, yes or no); ``targeted`` (ask about the answer with
+        probability 1 - ε + ε/K); ``cheapest`` of those that have a price.
+    costs
+        Price per label of each kind; default 1 for all, so that the fewest labels win.
+    caps
+        Most labels of a kind. Where the cheapest kind is capped, kinds are mixed.
+
+    Notes
+    -----
+    :func:`plan_budget` says which kinds to buy together: those with the most information for their price, 1/(A(1-A)) for an ordinary label
+    and 1/((A+K-2)(1-A)) for a complementary one, each up to its cap. Every kind alone is an alternative, and is taken where a mixture
+    would not save 1 %. A plan of autoraters and labels together is a matter for :func:`plan_budget` itself.
+
+    Examples
+    --------
+    >>> plan_labels(n_classes=10, accuracy=0.78, match=300).buy
+    {'complementary': 3377}
+    >>> plan = plan_labels(n_classes=4, accuracy=0.9, half_width=0.03, kind="ordinary")
+    >>> plan.buy["ordinary"] > 300, plan.verify()
+    (True, True)
+    """
+    k = check_n_classes(n_classes)
+    check_confidence(confidence)
+    if not 0 <= accuracy <= 1:
+        raise ArgumentError(f"accuracy must be in [0, 1]; got {accuracy}.")
+    given = {"half_width": half_width, "budget": budget, "match": match, "difference": difference}
+    goals = [name for name, value in given.items() if value is not None]
+    if len(goals) != 1:
+        raise ArgumentError(f"one goal must be given: half_width, budget, match or difference; got {', '.join(goals) or 'none'}.")
+    choose("kind", kind, (*KINDS, "cheapest"))
+    prices = _prices(costs, kind)
+    inputs: dict[str, Any] = {
+        "n_classes": k, "accuracy": accuracy, "kind": kind, "costs": prices, "caps": dict(caps or {}), "epsilon": epsilon, "seed": seed,
+        "disagreement": disagreement, "power": power, "difference": difference,
+    }  # fmt: skip
+    if match is not None:
+        return _match(k, accuracy, match, prices, confidence, inputs)
+    if difference is not None:
+        from noracle.ppi.power import plan_difference
+
+        return plan_difference(inputs, confidence)
+    if half_width is not None and not 0 < half_width < 0.5:
+        raise ArgumentError(f"half_width must be in (0, 0.5); got {half_width}. For plus or minus 2 points pass 0.02.")
+    if budget is not None and not (budget > 0 and math.isfinite(budget)):
+        raise ArgumentError(f"budget must be positive; got {budget}.")
+    market = _Market(
+        labels={name: make_label(name, n_classes=k, price=price, epsilon=epsilon) for name, price in prices.items()},
+        caps={name: most for name, most in (caps or {}).items() if name in prices},
+        guess=min(max(accuracy, _EDGE), 1 - _EDGE),
+        confidence=confidence,
+        widths=Widths(k, accuracy, confidence, epsilon),
+    )
+    key = "cost" if half_width is not None else "predicted"
+    groups = [[name] for name in prices] + ([list(prices)] if len(prices) > 1 else [])
+    options = [market.fewest(group, half_width) if half_width is not None else market.most(group, float(budget or 0)) for group in groups]
+    best = _best(options, key, goals[0])
+    return Plan(
+        goal="half-width" if half_width is not None else "budget", wanted=float(half_width or budget or 0), predicted=best["predicted"],
+        buy=best["buy"], cost=best["cost"], confidence=confidence, method="expected half-width of the exact interval", interval="exact",
+        guarantee=promise(confidence), inputs=inputs, alternatives=tuple(_different(options)),
+        notes=("the plan rests on the guessed accuracy; the interval you get does not",),
+    )  # fmt: skip
+
+
+def promise(confidence: float) -> Guarantee:
+    """What a plan of labels promises: nothing beyond its guesses."""
+    names = ("guessed accuracy", "iid items", "uniform routing", "right verdicts")
+    return Guarantee(kind=Kind.HEURISTIC, error_rate=1 - confidence, assumptions=tuple(Assumption(name=name) for name in names))
+
+
+def _prices(costs: Mapping[str, float] | None, kind: str) -> dict[str, float]:
+    prices = dict(costs) if costs is not None else dict.fromkeys(("ordinary", "complementary") if kind == "cheapest" else (kind,), 1.0)
+    for name, price in prices.items():
+        choose("costs", name, KINDS)
+        if not (price > 0 and math.isfinite(price)):
+            raise ArgumentError(f"costs must be positive; got {price} for {name}. A free kind of label needs no plan.")
+    if kind != "cheapest":
+        if kind not in prices:
+            raise ArgumentError(f"costs must have a price for {kind!r}; got {sorted(prices)}.")
+        prices = {kind: prices[kind]}
+    return prices
+
+
+# ----------------------------------------------------------------------------------------------------------- what can be bought
+
+
+def option(buy: Mapping[str, int], predicted: float = math.nan, cost: float = math.nan, *, why: str = "") -> dict[str, Any]:
+    """Something that could be bought; or, with a ``why``, not."""
+    return {"buy": dict(buy), "predicted": predicted, "cost": cost, "feasible": not why} | ({"why": why} if why else {})
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Market:
+    """Kinds of label with their prices and caps, for one guess of the accuracy."""
+
+    labels: Mapping[str, Label]
+    caps: Mapping[str, int]
+    guess: float
+    confidence: float
+    widths: Widths
+
+    def planned(self, kinds: Sequence[str], *, budget: float | None = None, half_width: float | None = None) -> Mapping[str, int]:
+        """What :func:`plan_budget` buys of these kinds."""
+        plan = plan_budget(
+            cov=[[self.guess * (1 - self.guess)]],
+            names=["right"],
+            target="right",
+            costs={},
+            labels=[self.labels[name] for name in kinds],
+            caps={name: n for name, n in self.caps.items() if name in kinds},
+            accuracy=self.guess,
+            budgets=budget,
+            half_width=half_width,
+            confidence=self.confidence,
+        )
+        return plan.buy
+
+    def most(self, kinds: Sequence[str], budget: float) -> dict[str, Any]:
+        """What a budget buys of these kinds."""
+        try:
+            return self._option(self.planned(kinds, budget=budget))
+        except ArgumentError as error:
+            return option(dict.fromkeys(kinds, 0), why=f"{error}".rstrip("."))
+
+    def fewest(self, kinds: Sequence[str], half_width: float) -> dict[str, Any]:
+        """The fewest labels of these kinds whose exact interval is narrow enough: one kind after the other, each up to its cap."""
+        buy: dict[str, int] = {}
+        for name in self._order(kinds, half_width):
+            cap = self.caps.get(name, MOST)
+            n = smallest(partial(self._narrow, buy, name, half_width), cap) if cap else None
+            buy[name] = cap if n is None else n
+            if n is not None:
+                return self._option(buy)
+        return option(buy, why=f"{' and '.join(f'{n} {name}' for name, n in buy.items())} labels are not enough")
+
+    def _order(self, kinds: Sequence[str], half_width: float) -> list[str]:
+        """The kinds that :func:`plan_budget` buys, the cheapest information first; then the others, for an exact interval may need more."""
+        try:
+            bought = self.planned(kinds, half_width=half_width) if len(kinds) > 1 else {}
+        except ArgumentError:  # out of reach for a normal interval, perhaps not for one that ends at 0 and 1
+            bought = {}
+        return sorted(kinds, key=lambda name: (name not in bought, self._price_of_information(name)))
+
+    def _price_of_information(self, name: str) -> float:
+        label = self.labels[name]
+        return label.price * (self.guess * (1 - self.guess) + label.noise(self.guess))
+
+    def _narrow(self, buy: Mapping[str, int], name: str, half_width: float, n: int) -> bool:
+        return self.widths.of({**buy, name: n}) <= half_width
+
+    def _option(self, buy: Mapping[str, int]) -> dict[str, Any]:
+        held = {name: n for name, n in buy.items() if n}
+        return option(held, self.widths.of(held), sum(self.labels[name].price * n for name, n in held.items()))
+
+
+def _best(options: Sequence[dict[str, Any]], key: str, goal: str) -> dict[str, Any]:
+    """The best option; one with several kinds only if that saves something worth the trouble."""
+    usable = [o for o in options if o["feasible"]]
+    if not usable:
+        raise ArgumentError(f"{goal} cannot be met: {options[0]['why']}. Raise the caps, widen the goal or allow other kinds of label.")
+    best = min(usable, key=lambda o: (o[key], o["cost"], o["predicted"]))
+    simple = min((o for o in usable if len(o["buy"]) == 1), key=lambda o: (o[key], o["cost"], o["predicted"]), default=best)
+    return best if best[key] < _PAYS * simple[key] else simple
+
+
+def _different(options: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [o for i, o in enumerate(options) if o["buy"] not in [other["buy"] for other in options[:i]]]
+
+
+# ------------------------------------------------------------------------------------------------------ exact half-widths
+
+
+class Widths:
+    """Expected half-width of the exact interval for numbers of labels of each kind."""
+
+    def __init__(self, k: int, accuracy: float, confidence: float, epsilon: float) -> None:
+        self.k, self.accuracy, self.tail = k, accuracy, (1 - confidence) / 2
+        self.aimed = aimed(k, epsilon)
+        self.slope = 1 / (k - 1)
+
+    def of(self, buy: Mapping[str, int]) -> float:
+        """Half-width, expected over the labels; for a mixture over quantiles of the counts that vary much for their size."""
+        ordinary = buy.get("ordinary", 0) + math.floor(buy.get("targeted", 0) * self.aimed)
+        complementary = buy.get("complementary", 0)
+        questions = buy.get("question", 0)
+        ordinary += round(questions / self.k)
+        complementary += questions - round(questions / self.k)
+        if not complementary:
+            return self._expected(ordinary, 0.0, 1.0)
+        if not ordinary:
+            return self._expected(complementary, 1 - self.slope, self.slope)
+        q = 1 - self.slope * (1 - self.accuracy)
+        return sum(
+            share * other * self._pair(Cell(ordinary, s_o), Cell(complementary, s_c, 1 - self.slope, self.slope))
+            for s_o, share in _quantiles(ordinary, self.accuracy)
+            for s_c, other in _quantiles(complementary, q)
+        )
+
+    def _pair(self, *cells: Cell) -> float:
+        limits = linear.exact(cells, self.tail, self.tail)
+        return (limits.high - limits.low) / 2
+
+    def _expected(self, n: int, a: float, b: float) -> float:
+        if n < 1:
+            return 0.5
+        p = a + b * self.accuracy
+        counts, pmf = linear.support(n, p)
+        with np.errstate(invalid="ignore"):
+            low = np.where(counts <= 0, 0.0, betaincinv(np.maximum(counts, 1), n - counts + 1, self.tail))
+            high = np.where(counts >= n, 1.0, betaincinv(counts + 1, np.maximum(n - counts, 1), 1 - self.tail))
+        width = np.clip((high - a) / b, 0, 1) - np.clip((low - a) / b, 0, 1)
+        return float(np.dot(pmf, width)) / 2
+
+
+def _quantiles(n: int, p: float) -> list[tuple[int, float]]:
+    """A few counts of successes with their shares: the mean of a count that is nearly normal, else quantiles."""
+    if n * p * (1 - p) > _SMOOTH:
+        return [(round(n * p), 1.0)]
+    counts, pmf = linear.support(n, p)
+    found, times = np.unique(counts[np.searchsorted(np.cumsum(pmf), (np.arange(_QUANTILES) + 0.5) / _QUANTILES)], return_counts=True)
+    return [(int(s), float(t) / _QUANTILES) for s, t in zip(found, times, strict=True)]
+
+
+def smallest(enough: Callable[[int], bool], most: int) -> int | None:
+    """The smallest n that is enough, for a condition that (nearly) stays true once it is; None beyond ``most``."""
+    high = 1
+    while not enough(high):
+        if high >= most:
+            return None
+        high = min(2 * high, most)
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    while high > 1 and enough(high - 1):
+        high -= 1
+    return high
+
+
+def _match(k: int, accuracy: float, match: int, prices: Mapping[str, float], confidence: float, inputs: dict[str, Any]) -> Plan:
+    if match < 1 or accuracy <= 0:
+        raise ArgumentError(f"match must be at least 1 and accuracy positive; got {match} and {accuracy}.")
+    n = math.ceil((1 + (k - 2) / accuracy) * match - 1e-9)
+    variance = (accuracy + k - 2) * (1 - accuracy) / n
+    wanted = accuracy * (1 - accuracy) / match
+    return Plan(
+        goal="variance",
+        wanted=wanted,
+        predicted=variance,
+        buy={"complementary": n},
+        cost=n * prices.get("complementary", 1.0),
+        confidence=confidence,
+        method="equation (5): n_c = (1 + (K - 2)/A)·n_o",
+        interval="none",
+        guarantee=promise(confidence),
+        inputs={**inputs, "match": match},
+        notes=("the plan rests on the guessed accuracy",),
+    )

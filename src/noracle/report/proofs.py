@@ -1,0 +1,285 @@
+"""What is said about proofs from answers alone, about traces, violators and items to check, and how they are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from noracle.errors import ArgumentError
+from noracle.report import words
+from noracle.report.content import Content, Table, alerts, labelled, promise
+from noracle.results import Proof, Ranges
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_GROUPS = 50_000
+_UNSEEN = {
+    "alarm": "which of them breaks the claim, unless the conflict is a single one; how badly",
+    "consistent": "classifiers that are bad in ways that the answers do not show: this verdict never means that they are healthy",
+    "undecided": "anything: the time was up before a proof or a witness was found",
+}
+
+# ------------------------------------------------------------------------------------------------------ proofs
+
+
+def proof_content(proof: Proof) -> Content:
+    """Describe a proof: the status first, then the claim, how it was proved, and what it cannot see."""
+    n = len(proof.sketch.get("classifiers", ()))
+    said = {
+        "alarm": f"at least one of {n} classifiers breaks it, whatever the answer key is" if n > 1 else "it is broken, whatever the key is",
+        "consistent": "some answer key allows it; that is no sign of health",
+        "undecided": "neither proved nor refuted in time",
+    }[proof.status]
+    conflict = proof.diagnostics.get("conflict") or ()
+    unsure = proof.diagnostics.get("undecided") or ()
+    return Content(
+        headline=(f"{proof.status.upper() if proof.status == 'alarm' else proof.status}: {proof.claim}", said),
+        alerts=alerts(proof.guarantee),
+        lines=labelled(
+            ("claim", proof.claim),
+            ("prevalence", _prevalence(proof)),
+            ("proved by", _how(proof)),
+            ("conflict", ", ".join(conflict) + (f" (undecided without {', '.join(unsure)})" if unsure else "") if conflict else ""),
+            ("evidence", words.evidence(proof.counts)),
+            ("cannot see", _UNSEEN[proof.status]),
+            *promise(proof.guarantee),
+            ("reason", proof.reason),
+        ),
+        tables=tuple(t for t in (_uses_table(proof),) if t is not None),
+        notes=proof.notes,
+    )
+
+
+def _prevalence(proof: Proof) -> str:
+    given = proof.spec.get("prevalence") or {}
+    return ", ".join(f"{label} {low} to {high}" for label, (low, high) in given.items())
+
+
+def _how(proof: Proof) -> str:
+    certificate = proof.certificate
+    kind = certificate.get("kind")
+    if kind == "weights":
+        text = f"whole weights on {len(certificate['weights'])} claims: together they reach at most {certificate['largest']}"
+        return f"{proof.method}; {text}, but need {certificate['needed']}" + _strictly(certificate)
+    if kind == "cases":
+        return f"{proof.method}; {_leaves(certificate)} cases, each refuted by whole weights"
+    if kind == "axioms":
+        return f"{proof.method}; the labels leave room for {sum(certificate['most'])} items only"
+    if kind == "solver":
+        return f"{proof.method}; rests on the solver, verify() has nothing to check"
+    return f"{proof.method}; the witness is an answer key" if proof.witness else proof.method
+
+
+def _strictly(certificate: Mapping[str, Any]) -> str:
+    return " or more" if certificate["largest"] < certificate["needed"] else ""
+
+
+def _leaves(node: Mapping[str, Any]) -> int:
+    return _leaves(node["below"]) + _leaves(node["above"]) if node.get("kind") == "cases" else 1
+
+
+def uses_of(proof: Proof) -> list[list[int]] | None:
+    """How often each classifier gave each answer, then no answer; None where there are too many patterns to count."""
+    sketch = proof.sketch
+    if "uses" in sketch:
+        return [[*map(int, row), 0] for row in sketch["uses"]]
+    if len(sketch.get("n", ())) > _MOST_GROUPS or not sketch.get("n"):
+        return None
+    from noracle.counts.sketch import Sketch
+
+    known = Sketch.from_dict({**sketch, "allowed": None})
+    return [[*row, known.n_items - sum(row)] for row in known.uses.tolist()]
+
+
+def _uses_table(proof: Proof) -> Table | None:
+    uses = uses_of(proof)
+    if uses is None:
+        return None
+    missing = any(row[-1] for row in uses)
+    return Table(
+        caption="How often each classifier gave each answer",
+        header=("classifier", *map(str, proof.sketch["labels"]), *(("no answer",) if missing else ())),
+        rows=tuple(
+            (str(name), *(words.count(v) for v in (row if missing else row[:-1])))
+            for name, row in zip(proof.sketch["classifiers"], uses, strict=True)
+        ),
+        numeric=(False, *(True for _ in proof.sketch["labels"]), *((True,) if missing else ())),
+    )
+
+
+def proof_plot(proof: Proof, ax: Axes | None = None) -> Axes:
+    """Draw how often each classifier gave each answer: what the verdict is about."""
+    from noracle.report.plots import INK, name_rows, new_axes
+
+    uses = uses_of(proof) or []
+    names = list(proof.sketch.get("classifiers", ()))[: len(uses)]
+    ax = new_axes(ax, len(names))
+    greys = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"]
+    labels = [*map(str, proof.sketch.get("labels", ())), "no answer"]
+    for y, row in enumerate(uses):
+        start = 0
+        for k, value in enumerate(row):
+            last = k == len(row) - 1
+            colour = "#ffffff" if last else greys[k % len(greys)]
+            ax.barh(y, value, left=start, height=0.62, color=colour, edgecolor=INK, linewidth=0.6, hatch=None if k % 2 == 0 else "//")
+            if value and value >= 0.06 * sum(row):
+                text = labels[k][:8]
+                box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.85}
+                ax.text(start + value / 2, y, text, ha="center", va="center", fontsize=8, color=INK, bbox=box, parse_math=False)
+            start += value
+    name_rows(ax, names)
+    ax.set_xlabel(f"answers given; {proof.status}")
+    return ax
+
+
+# ------------------------------------------------------------------------------------------------------ traces, violators, next items
+
+
+def is_trace(result: Ranges) -> bool:
+    """Whether the ranges are windows of a prevalence."""
+    return "trace" in result.diagnostics
+
+
+def ranges_content(result: Ranges) -> Content | None:
+    """Describe ranges that are not shares: windows, numbers of classifiers, gains. None for all others."""
+    if is_trace(result):
+        return _trace_content(result)
+    if "violators" in result.diagnostics:
+        return _violators_content(result)
+    if "checks" in result.diagnostics:
+        return _checks_content(result)
+    return None
+
+
+def _lines(result: Ranges, *more: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    return labelled(
+        *more,
+        ("method", words.how(result.method)),
+        ("evidence", words.evidence(result.counts)),
+        *promise(result.guarantee),
+        ("reason", result.reason),
+    )
+
+
+def _trace_content(result: Ranges) -> Content:
+    said = result.diagnostics
+    windows = [(int(r.low), int(r.high)) for r in result.ranges]
+    text = ", ".join(f"{words.count(a)} to {words.count(b)}" if a < b else words.count(a) for a, b in windows[:6])
+    rows = [(words.count(a), words.count(b), "possible") for a, b in said["possible"]]
+    rows += [(words.count(a), words.count(b), "undecided") for a, b in said["undecided"]]
+    return Content(
+        headline=(f"prevalence of {said['trace']} if {said['claim']}", f"{text or 'none'} of {words.count(said['items'])} items"),
+        alerts=alerts(result.guarantee),
+        lines=_lines(result, ("claim", said["claim"])),
+        tables=(
+            Table(
+                caption=f"Numbers of items that can have label {said['trace']}",
+                header=("from", "to", ""),
+                rows=tuple(sorted(rows, key=lambda row: int(row[0].replace(",", "")))),
+                numeric=(True, True, False),
+            ),
+        ),
+        notes=result.notes,
+    )
+
+
+def _violators_content(result: Ranges) -> Content:
+    said = result.diagnostics
+    (found,) = result.ranges
+    least = words.count(found.low)
+    text = least if found.low == found.high else f"{least} (perhaps up to {words.count(found.high)})"
+    return Content(
+        headline=(f"at least {text} of {result.counts['classifiers']} classifiers break it: {said['claim']}",),
+        alerts=alerts(result.guarantee),
+        lines=_lines(
+            result, ("claim", said["claim"]), ("enough", f"without {', '.join(said['violators']) or 'anybody'} the others can keep it")
+        ),
+        tables=(
+            Table(
+                caption="Sets of which at least one breaks the claim",
+                header=("conflict",),
+                rows=tuple((", ".join(c),) for c in said["conflicts"]),
+                numeric=(False,),
+            ),
+        )
+        if said["conflicts"]
+        else (),
+        notes=result.notes,
+    )
+
+
+def _checks_content(result: Ranges) -> Content:
+    said = result.diagnostics
+    rows = []
+    for r, row in zip(result.ranges, said["rows"], strict=True):
+        rows.append((r.name, words.count(row["items"]), f"{r.low:.3g}", f"{row['expected']:.3g}", f"{r.high:.3g}", ", ".join(row["fires"])))
+    first = result.ranges[0].name if result.ranges else "nothing to check"
+    return Content(
+        headline=(f"check next for {said['checks']}: {first}",),
+        alerts=alerts(result.guarantee),
+        lines=_lines(result),
+        tables=(
+            Table(
+                caption="What the true label of one item would gain",
+                header=("answers", "items", "at least", "expected", "at most", "settles the alarm if"),
+                rows=tuple(rows),
+                numeric=(False, True, True, True, True, False),
+            ),
+        )
+        if rows
+        else (),
+        notes=result.notes,
+    )
+
+
+def trace_plot(traces: Sequence[Ranges], names: Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
+    """Draw traces over the prevalence of one label, one row each: a bar where the claims can hold, a thin line where they cannot.
+
+    Examples
+    --------
+    >>> from noracle.counts.sketch import Sketch
+    >>> from noracle.logic.tracing import trace
+    >>> counts = {("a", "a"): 1, ("a", "b"): 1, ("b", "a"): 1, ("b", "b"): 1}
+    >>> sketch = Sketch.from_counts(counts, classifiers=["x", "y"], labels=["a", "b"])
+    >>> trace_plot([trace(sketch, "accuracy > 1/2", label="a")], ["x and y"]).get_xlabel()
+    'items of a; bars: all claims can hold, crosses: alarm'
+    """
+    from noracle.report.plots import BLUE, GREY, ORANGE, name_rows, new_axes
+
+    if not traces or not all(is_trace(t) for t in traces):
+        raise ArgumentError("traces must be results of trace; got something else.")
+    labels = {t.diagnostics["trace"] for t in traces}
+    named = list(names) if names is not None else [t.diagnostics["claim"] for t in traces]
+    if len(named) != len(traces):
+        raise ArgumentError(f"names must be one for each of the {len(traces)} traces; got {len(named)}.")
+    ax = new_axes(ax, len(traces))
+    for y, t in enumerate(traces):
+        items = int(t.diagnostics["items"])
+        ax.plot([0, items], [y, y], color=GREY, linewidth=1, linestyle=":")
+        for low, high in t.diagnostics["undecided"]:
+            ax.barh(y, high - low + 0.8, left=low - 0.4, height=0.3, color="white", edgecolor=ORANGE, hatch="//", linewidth=0.6)
+        for low, high in t.diagnostics["possible"]:
+            ax.barh(y, high - low + 0.8, left=low - 0.4, height=0.5, color=BLUE, linewidth=0)
+        if not t.ranges:
+            ax.plot([items / 2], [y], "x", color=ORANGE, markersize=8, markeredgewidth=2)
+    name_rows(ax, named)
+    most = max(int(t.diagnostics["items"]) for t in traces)
+    ax.set_xlim(-0.02 * most - 0.5, 1.02 * most + 0.5)
+    ax.set_xlabel(f"items of {' or '.join(sorted(labels))}; bars: all claims can hold, crosses: alarm")
+    return ax
+
+
+def ranges_plot(result: Ranges, ax: Axes | None = None) -> Axes | None:
+    """Draw ranges that are not shares; None for all others."""
+    if is_trace(result):
+        return trace_plot([result], ax=ax)
+    if "violators" in result.diagnostics or "checks" in result.diagnostics:
+        from noracle.report.plots import draw_bars, name_rows, new_axes
+
+        ax = new_axes(ax, len(result.ranges))
+        draw_bars(ax, [r.high for r in result.ranges], [f"{r.low:.3g} to {r.high:.3g}" for r in result.ranges])
+        name_rows(ax, [r.name for r in result.ranges])
+        ax.set_xlabel("classifiers" if "violators" in result.diagnostics else "gain")
+        return ax
+    return None

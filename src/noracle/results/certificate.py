@@ -1,0 +1,53 @@
+"""A claim that the evidence certifies, or does not."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from noracle._version import __version__
+from noracle.results.base import NaN, Result
+from noracle.results.guarantee import Guarantee
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Certificate(Result):
+    """Is the system better than its annotators by more than ``margin``?
+
+    ``value`` is the difference at the sample and ``low`` its lower limit at ``confidence``; ``attained`` is the largest confidence at
+    which the claim would be certified (0 where there is none). ``reasons`` says why it is not certified. ``inputs`` holds all that
+    ``verify()`` needs to test the claim again.
+    """
+
+    schema: ClassVar[str] = "certificate/1"
+    _numbers: ClassVar[tuple[str, ...]] = ("value", "low", "margin", "attained")
+
+    claim: str
+    subject: str
+    certified: bool
+    value: float
+    low: float
+    margin: float
+    confidence: float
+    attained: float = NaN
+    method: str
+    test: str
+    guarantee: Guarantee
+    reasons: tuple[str, ...] = ()
+    inputs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    counts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    diagnostics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    version: str = __version__
+
+    def verify(self) -> bool:
+        """Test the claim again from ``inputs`` without the code that certified it; True if the same verdict follows."""
+        from noracle.superhuman.verify import verify_certificate
+
+        return verify_certificate(self)
+
+    def __repr__(self) -> str:
+        verdict = "certified" if self.certified else "not certified"
+        return f"Certificate({self.claim}: {verdict} at {self.confidence:g}, {self.test}, {self.guarantee.kind.label})"

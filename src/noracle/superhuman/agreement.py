@@ -1,0 +1,303 @@
+"""How much do the raters agree?"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import narwhals as nw
+import numpy as np
+
+from noracle.counts.ratings import RatingCounts, count_ratings
+from noracle.counts.votes import code_matrix, kinds_of
+from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.evidence.ratings import Ratings
+from noracle.results import Assumption, Estimate, Guarantee, Kind, check_confidence, choose
+from noracle.superhuman import coefficients
+from noracle.superhuman.coefficients import Coefficient, kappa_errors, kappas
+
+Statistic = Literal["pairwise", "cohen", "fleiss", "krippendorff"]
+Metric = Literal["nominal", "ordinal", "interval"]
+STATISTICS = ("pairwise", "cohen", "fleiss", "krippendorff")
+METRICS = ("nominal", "ordinal", "interval")
+NAMES = {"pairwise": "pairwise agreement", "cohen": "Cohen's kappa", "fleiss": "Fleiss' kappa", "krippendorff": "Krippendorff's alpha"}
+ENOUGH_ITEMS, ENOUGH_OF_EACH = 50, 10
+_MOST_CELLS = 20_000_000  # kinds times pairs times cells of a table, for the mean of Cohen's kappa by resampling
+ONE_LABEL = "every rating is the same label: there is nothing to agree about by chance"
+NO_PAIR = "no item has two ratings"
+BOOTSTRAP, LIMIT = "percentile bootstrap over items", "normal limit of the bootstrap over items"
+WORST = "normal, pairs fully correlated"
+
+
+class _Limits(NamedTuple):
+    """A mean of coefficients, half the width of its interval, and the largest standard error that it can have."""
+
+    value: float
+    half: float
+    se: float
+
+
+class _Found(NamedTuple):
+    """What is computed on, and what must be said about it."""
+
+    coefficient: Coefficient
+    subject: str
+    method: str
+    notes: tuple[str, ...] = ()
+    reason: str = ONE_LABEL
+    worst: _Limits | None = None
+
+
+def estimate_agreement(
+    ratings: Ratings | RatingCounts, *, statistic: Statistic = "pairwise", metric: Metric = "nominal",
+    raters: tuple[str, str] | None = None, confidence: float = 0.95, n_boot: int = 2000, seed: int = 0,
+) -> Estimate:  # fmt: skip
+    """Estimate how much raters agree, with an interval from resampled items.
+
+    Parameters
+    ----------
+    ratings
+        Ratings, or counts of them. For ``"cohen"`` counts must have been made with ``pairs=True``.
+    statistic
+        ``"pairwise"``: the mean over items with two ratings or more of the share of pairs that agree. ``"cohen"``: kappa of two raters
+        on the items that both rated; without ``raters`` the mean over all pairs of raters (Light's kappa). ``"fleiss"``: kappa against
+        raters who label by the overall shares; with different numbers of ratings the shares are means of the items' shares.
+        ``"krippendorff"``: alpha, which takes missing ratings as they are.
+    metric
+        For ``"krippendorff"``: labels are names (``"nominal"``), are ordered (``"ordinal"``, in the order of ``labels``), or are
+        numbers (``"interval"``).
+    raters
+        Two raters, for ``"cohen"``.
+    n_boot, seed
+        Number of resamples of the items, and the seed that makes them reproducible.
+
+    Returns
+    -------
+    Estimate
+        NaN with a reason where the coefficient is undefined: no item with two ratings, or one label only.
+
+    Notes
+    -----
+    The interval is asymptotic: percentiles over samples of as many items drawn with replacement. If all resamples give one value (all
+    items agree, say), the interval reaches to the values with a share 1 - ((1 - confidence)/2)^(1/n) of items of a kind that was not
+    seen. Counts do not hold who rated what on the same item, so the mean of Cohen's kappa over pairs of raters gets a normal interval
+    with the mean of the pairs' standard errors, which is right or too wide whatever the correlation. None of these numbers says how
+    often the raters are right.
+
+    References
+    ----------
+    Cohen (1960), Educ. Psychol. Meas. 20, 37-46; Light (1971), Psychol. Bull. 76, 365-377; Fleiss (1971), Psychol. Bull. 76, 378-382;
+    Krippendorff (2004), Content Analysis, ch. 11; Gwet (2014), Handbook of Inter-Rater Reliability, ch. 2 (missing ratings).
+
+    Examples
+    --------
+    >>> counts = RatingCounts.from_votes([[3, 0]] * 60 + [[2, 1]] * 20 + [[0, 3]] * 20)
+    >>> estimate_agreement(counts, statistic="fleiss", n_boot=500)
+    Estimate(Fleiss' kappa of '3 ratings an item': 0.6591 [0.5052, 0.7961] at 0.95, percentile bootstrap over items, asymptotic)
+    """
+    check_confidence(confidence)
+    choose("statistic", statistic, STATISTICS)
+    choose("metric", metric, METRICS)
+    if metric != "nominal" and statistic != "krippendorff":
+        raise ArgumentError(f"metric must be 'nominal' with statistic {statistic!r}; got {metric!r}. Pass statistic='krippendorff'.")
+    if raters is not None and (statistic != "cohen" or isinstance(raters, str) or len(set(raters)) != 2):
+        raise ArgumentError(f"raters must be two different raters with statistic 'cohen'; got {raters!r} with {statistic!r}.")
+    if isinstance(n_boot, bool) or not isinstance(n_boot, int) or n_boot < 100:
+        raise ArgumentError(f"n_boot must be a whole number of at least 100; got {n_boot!r}.")
+    if statistic == "cohen":
+        counts, found = _cohen(ratings, raters, confidence)
+    else:
+        counts = ratings if isinstance(ratings, RatingCounts) else count_ratings(ratings, systems=())
+        found = _of_votes(counts, statistic, metric)
+    return _estimate(counts, found, statistic, confidence, n_boot, seed)
+
+
+def _of_votes(counts: RatingCounts, statistic: str, metric: Metric) -> _Found:
+    _refuse_empty(counts)
+    votes, n_items, n = counts.votes, counts.n_items, counts.n_ratings
+    reason = NO_PAIR if int(n.max()) < 2 else ONE_LABEL
+    same = int(n.min()) == int(n.max())
+    subject = f"{int(n.max())} ratings an item" if same else f"{int(n.min())} to {int(n.max())} ratings an item"
+    notes: list[str] = []
+    single = int(n_items[n < 2].sum())
+    if single:
+        used = "only for the shares of the labels" if statistic == "fleiss" else "not at all"
+        notes.append(f"{single} items with one rating are used {used}")
+    if statistic == "pairwise":
+        return _Found(
+            coefficients.pairwise(votes, n_items), subject, "mean over items of the share of pairs that agree", tuple(notes), reason
+        )
+    if statistic == "fleiss":
+        if not same:
+            notes.append("items have different numbers of ratings: the shares of labels are means of the items' shares")
+        return _Found(coefficients.fleiss(votes, n_items), subject, "against the overall shares of the labels", tuple(notes), reason)
+    values = None
+    if metric == "interval":
+        values = _numbers(counts)
+    if metric == "ordinal":
+        if any("label" in line for line in counts.inferred) and any(isinstance(label, str) for label in counts.labels):
+            raise ArgumentError("labels must be given in their order for metric 'ordinal'; got none. Pass labels=[…] to the ratings.")
+        notes.append(f"order of the labels: {' < '.join(str(label) for label in counts.labels[:12])}")
+    found = coefficients.krippendorff(votes, n_items, values=values, ordinal=metric == "ordinal")
+    return _Found(found, subject, f"{metric} differences", tuple(notes), reason)
+
+
+def _numbers(counts: RatingCounts) -> list[float]:
+    try:
+        values = [float(label) for label in counts.labels]
+    except ValueError:
+        values = [math.nan]
+    if not all(math.isfinite(v) for v in values):
+        shown = ", ".join(repr(label) for label in counts.labels[:5])
+        raise ArgumentError(f"labels must be numbers for metric 'interval'; got {shown}. Pass metric='nominal' or 'ordinal'.")
+    return values
+
+
+def _cohen(ratings: Ratings | RatingCounts, raters: tuple[str, str] | None, confidence: float) -> tuple[RatingCounts, _Found]:
+    if isinstance(ratings, Ratings):
+        ratings.check()
+        known = ratings.seen_raters()
+        _refuse_strangers(known, raters)
+        part = ratings if raters is None else _only(ratings, raters)
+        labels = ratings.seen_labels()
+        _, codes = code_matrix(part, labels)
+        counts = RatingCounts.from_arrays(codes, labels=labels, raters=part.seen_raters(), pairs=True)
+        if raters is None and len(known) > 2 and codes.size <= _MOST_CELLS:
+            kinds, _, n = kinds_of(codes.astype(np.int64) + 1)
+            n_pairs = len(known) * (len(known) - 1) // 2
+            if len(kinds) * n_pairs * len(labels) ** 2 <= _MOST_CELLS:
+                found = coefficients.mean_cohen((kinds - 1).astype(np.int16), n, len(labels))
+                return counts, _Found(found, f"{len(known)} raters", *_mean_words(counts))
+    else:
+        counts = ratings
+    _refuse_empty(counts)
+    if not counts.pairs:
+        if not isinstance(ratings, Ratings):
+            raise ArgumentError("counts must have pairs of raters for statistic 'cohen'; got none. Count with pairs=True or pass ratings.")
+        raise EvidenceError(fault("ratings", "must have items that two raters share", "none"))
+    if raters is None and len(counts.raters or range(3)) > 2:
+        return counts, _worst(counts, confidence)
+    first, second = raters or _pair(counts)
+    _refuse_strangers(counts.raters, (first, second))
+    i, j = counts.raters.index(first), counts.raters.index(second)
+    table = counts.pairs.get((min(i, j), max(i, j)))
+    if table is None:
+        raise EvidenceError(fault("raters", "must have rated common items", f"{first!r} and {second!r}, who have none"))
+    return counts, _Found(coefficients.cohen(table), f"{first} and {second}", "two raters on the items that both rated")
+
+
+def _mean_words(counts: RatingCounts) -> tuple[str, tuple[str, ...]]:
+    every = kappas(np.stack([t.astype(np.float64) for t in counts.pairs.values()])) if counts.pairs else np.array([math.nan])
+    n_all = len(counts.raters) * (len(counts.raters) - 1) // 2 or len(counts.pairs)
+    left = n_all - int((~np.isnan(every)).sum())
+    notes = ["the mean over all pairs of raters, each pair counting equally; name two raters for one pair"]
+    if left:
+        notes.append(f"{left} of {n_all} pairs are left out: no common items, or one label only")
+    return "mean over pairs of raters", tuple(notes)
+
+
+def _worst(counts: RatingCounts, confidence: float) -> _Found:
+    """From tables of pairs alone: the standard error of a mean is at most the mean of the standard errors."""
+    from scipy.special import ndtri
+
+    method, notes = _mean_words(counts)
+    subject = f"{len(counts.raters)} raters" if counts.raters else "all raters"
+    parts = [coefficients.cohen(t) for t in counts.pairs.values()]
+    values = np.array([part.estimate for part in parts])
+    known = ~np.isnan(values)
+    if not known.any():
+        return _Found(parts[0], subject, method, notes)
+    errors = kappa_errors(np.stack([t.astype(np.float64) for t, k in zip(counts.pairs.values(), known, strict=True) if k]))
+    error = (1 - confidence) / 2
+    halves = float(-ndtri(error)) * errors
+    for i, (part, value) in enumerate(zip([p for p, k in zip(parts, known, strict=True) if k], values[known], strict=True)):
+        if errors[i] < 1e-12:
+            low, high = part.reach(error)
+            halves[i] = max(high - value, value - low)
+    more = "who rated what on the same item was not used: the interval holds however the pairs are correlated, and may be too wide"
+    worst = _Limits(float(values[known].mean()), float(halves.mean()), float(errors.mean()))
+    return _Found(parts[0], subject, method, (*notes, more), worst=worst)
+
+
+def _pair(counts: RatingCounts) -> tuple[str, str]:
+    if len(counts.raters) != 2:
+        raise ArgumentError("raters must be named in the counts for one pair; got counts without names.")
+    return counts.raters[0], counts.raters[1]
+
+
+def _only(ratings: Ratings, raters: tuple[str, str]) -> Ratings:
+    """The ratings of two raters; the rows were checked before."""
+    known: dict[str, Any] = {"checked": True}
+    if ratings.form == "wide":
+        return dataclasses.replace(ratings, frame=ratings.used, first=None, raters=tuple(raters), _known=known)
+    frame = ratings.used.filter(nw.col("rater").is_in(list(raters)))
+    return dataclasses.replace(ratings, frame=frame, first=None, _known=known)
+
+
+def _refuse_strangers(known: Sequence[str], raters: tuple[str, str] | None) -> None:
+    strange = [rater for rater in raters or () if rater not in known]
+    if strange:
+        shown = ", ".join(repr(rater) for rater in known[:6])
+        raise ArgumentError(f"raters must be among {shown}{', …' if len(known) > 6 else ''}; got {strange[0]!r}.")
+
+
+def _refuse_empty(counts: RatingCounts) -> None:
+    if not int(counts.n_items.sum()):
+        raise EvidenceError(fault("ratings", "must have at least one rated item", "none"))
+
+
+def _estimate(counts: RatingCounts, found: _Found, statistic: str, confidence: float, n_boot: int, seed: int) -> Estimate:
+    coefficient = found.coefficient
+    notes = list(found.notes)
+    diagnostics: dict[str, Any] = {"statistic": statistic, "n_boot": n_boot, "seed": seed}
+    if found.worst is not None:
+        value, se, interval = found.worst.value, found.worst.se, WORST
+        low, high = max(-1.0, value - found.worst.half), min(1.0, value + found.worst.half)
+        diagnostics = {"statistic": statistic}
+    else:
+        value, interval = coefficient.estimate, LIMIT if coefficient.too_many(n_boot) else BOOTSTRAP
+        low, high, se, undefined = _interval(coefficient, confidence, n_boot, seed)
+        if undefined:
+            diagnostics["undefined_resamples"] = undefined
+    n, enough, rule = _rule_of_thumb(counts)
+    if not enough and not math.isnan(value):
+        notes.append(f"few items for an interval that needs many: {rule}")
+    rests = Assumption(name="iid items", detail=f"items are a random sample; n = {n}, rule of thumb: {rule}")
+    return Estimate(
+        quantity=NAMES[statistic], subject=found.subject, value=value, low=low, high=high, confidence=confidence, method=found.method,
+        interval=interval, se=se, guarantee=Guarantee(kind=Kind.ASYMPTOTIC, error_rate=1 - confidence, assumptions=(rests,)),
+        counts=counts.summary(), diagnostics={**diagnostics, "rule_of_thumb_met": enough}, notes=tuple(notes),
+        reason=found.reason if math.isnan(value) else "",
+    )  # fmt: skip
+
+
+def _interval(coefficient: Coefficient, confidence: float, n_boot: int, seed: int) -> tuple[float, float, float, int]:
+    """Limits, standard error and the number of resamples on which the coefficient is undefined."""
+    value = coefficient.estimate
+    if math.isnan(value):
+        return math.nan, math.nan, math.nan, 0
+    error = (1 - confidence) / 2
+    drawn = coefficient.resampled(n_boot, np.random.default_rng(seed))
+    known = drawn[~np.isnan(drawn)]
+    if not len(known) or float(np.ptp(known)) < 1e-12:
+        return *coefficient.reach(error), math.nan, n_boot - len(known)
+    low, high = (float(q) for q in np.quantile(known, [error, 1 - error]))
+    return min(low, value), max(high, value), float(np.std(known, ddof=1)), n_boot - len(known)
+
+
+def _rule_of_thumb(counts: RatingCounts) -> tuple[int, bool, str]:
+    """Items with two ratings, whether they are enough, and the rule."""
+    paired = counts.n_ratings > 1
+    n_items, votes = counts.n_items[paired], counts.votes[paired]
+    n = int(n_items.sum())
+    _, level = np.unique(counts.agreement[paired].round(9), return_inverse=True)
+    apart = n - int(np.bincount(level.reshape(-1), weights=n_items).max(initial=0))
+    commonest = (votes * n_items[:, None]).sum(axis=0).argmax() if n else 0
+    other = int(n_items[votes[:, commonest] < votes.sum(axis=1)].sum())
+    rule = (
+        f"{ENOUGH_ITEMS} items with two ratings or more, {ENOUGH_OF_EACH} of them off the commonest degree of agreement and "
+        f"{ENOUGH_OF_EACH} with a rating off the commonest label"
+    )
+    return n, n >= ENOUGH_ITEMS and min(apart, other) >= ENOUGH_OF_EACH, f"{rule} (here {n}, {apart} and {other})"

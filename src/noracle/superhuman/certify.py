@@ -1,0 +1,362 @@
+"""Is the system better than the people whose votes it is judged by?"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from noracle.counts.ratings import RatingCounts, count_ratings
+from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.results import Assumption, Certificate, Check, Kind, check_confidence, choose
+from noracle.superhuman.difference import (
+    Outcome,
+    Sample,
+    Ties,
+    by_bernstein,
+    by_betting,
+    by_t,
+    p_by_bernstein,
+    p_by_betting,
+    p_by_t,
+    sample_of,
+    sample_of_matches,
+)
+from noracle.superhuman.split import CEILINGS, Ceiling, CeilingName, bound_at, by_paper, by_tails, p_by_paper, p_by_tails
+from noracle.superhuman.statement import (
+    NOT_A_BOUND,
+    ONE_RATING,
+    TWO_RATINGS,
+    Case,
+    Trained,
+    check_margin,
+    conclude,
+    read_check,
+    trained_word,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from noracle.evidence.ratings import Ratings
+    from noracle.superhuman.aggregate import AggregatedLabels
+
+Test = Literal["betting", "bernstein", "binomial", "t", "paper-hms", "paper-oms"]
+Aggregate = Literal["plurality", "majority", "weighted", "dawid-skene", "mace"]
+TESTS: tuple[Test, ...] = ("betting", "bernstein", "binomial", "t", "paper-hms", "paper-oms")
+AGGREGATES: tuple[Aggregate, ...] = ("plurality", "majority", "weighted", "dawid-skene", "mace")
+_FROM_AGREEMENT: tuple[CeilingName, ...] = ("free", "quadratic", "paper")
+_PAIRED = {"betting": by_betting, "bernstein": by_bernstein, "t": by_t}
+_PAIRED_P = {"betting": p_by_betting, "bernstein": p_by_bernstein, "t": p_by_t}
+
+
+def certify_superhuman(
+    answers: Ratings | RatingCounts | object,
+    ratings: object = None,
+    *,
+    system: str | None = None,
+    margin: float = 0.0,
+    aggregate: Aggregate | AggregatedLabels = "plurality",
+    ties: Ties | None = None,
+    test: Test = "betting",
+    ceiling: CeilingName | None = None,
+    trained_on_annotators: Trained | bool | None = "unknown",
+    check: Check | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Certificate:
+    """Certify that a system is more accurate than the average annotation by more than ``margin``, or say why not.
+
+    Parameters
+    ----------
+    answers, ratings
+        A table of answers (``item``, ``system``, ``answer``) and one of ratings (``item``, ``rater``, ``label``), each in any form that
+        :meth:`noracle.evidence.Ratings.from_tables` takes. Or one argument: :class:`~noracle.evidence.Ratings` that hold the answers, or
+        their counts.
+    system
+        The system to judge; may be left out where there is one. An item that it did not answer counts as not matching.
+    margin
+        How much better it must be, in [0, 1).
+    aggregate
+        The label of an item that the system is compared with. ``plurality`` (also ``majority``): the most frequent one. ``weighted``,
+        ``dawid-skene`` and ``mace`` (or what ``aggregate_labels`` returned) are fitted on all items at once, so that items no longer are
+        independent: HEURISTIC, and never certified.
+    ties
+        ``share``: an answer among t tied labels counts 1/t. ``random``: a seeded draw among them that does not see the system; then the
+        certificate is valid at one look only, and the seed must be fixed beforehand. Default ``share``; ``random`` for the test
+        ``binomial``, which needs whole counts.
+    test
+        ``betting`` (finite-sample, valid at every look), ``bernstein`` (finite-sample) and ``t`` (asymptotic) test the mean of
+        Z = match - share of the top label, item by item. ``binomial`` (finite-sample) tests match rate and ceiling apart by exact tails.
+        ``paper-hms`` and ``paper-oms`` are the published scores.
+    ceiling
+        For ``binomial``: ``plurality`` (default), ``free``, ``quadratic``, ``paper`` or ``paper-empirical``; for the published scores
+        ``paper`` (default) or ``paper-empirical`` (HEURISTIC: not a bound). All but ``plurality`` need the same number of votes on
+        every item.
+    trained_on_annotators
+        Was the system trained on labels of these annotators? ``unknown`` is never certified; ``yes`` only with a ``check`` that supports
+        (6) at this confidence.
+    check
+        The check of (6) on items with known answers, by ``check_assumptions``.
+
+    Returns
+    -------
+    Certificate
+        ``value`` is match rate minus ceiling, ``low`` its lower limit, ``attained`` the largest confidence at which the test would
+        certify. ``reasons`` says why it is not certified. ``verify()`` tests it again with other code.
+
+    Notes
+    -----
+    On every item the annotations that are right are at most those of the most frequent label, so the average annotation is right with
+    probability of at most E[top/votes], whatever the annotators do and whatever decided how many votes an item has. Under (6),
+    P(M = y | G ≠ y) ≥ P(M = G | G ≠ y), the system is right with probability of at least P(M = G). So E[Z] > margin proves the claim. It
+    needs one true label per item and independent items.
+
+    References
+    ----------
+    Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023); Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27; Maurer
+    and Pontil (2009), COLT.
+
+    Examples
+    --------
+    >>> votes = [[0, 0, 0]] * 150 + [[0, 0, 1]] * 150
+    >>> counts = RatingCounts.from_arrays(votes, labels=2, answers={"agent": [0] * 300})
+    >>> certificate = certify_superhuman(counts, trained_on_annotators="no")
+    >>> certificate.certified, round(certificate.value, 3), certificate.verify()
+    (True, 0.167, True)
+    >>> certify_superhuman(counts).reasons[0][:42]
+    'trained_on_annotators is not stated: a sys'
+    """
+    choose("test", test, TESTS)
+    if isinstance(aggregate, str):
+        choose("aggregate", aggregate, AGGREGATES)
+    margin, confidence = check_margin(margin), check_confidence(confidence)
+    trained = trained_word(trained_on_annotators)
+    ceiling = _ceiling_for(test, ceiling)
+    ties = _ties_for(test, ties)
+    counts, matches, system = _counted(_together(answers, ratings), system, aggregate, seed)
+    kept = read_check(check, system)
+    method = aggregate if isinstance(aggregate, str) else aggregate.method
+    if matches is None:
+        sample, untied = sample_of(counts, system, ties=ties, seed=seed)
+    else:
+        sample = sample_of_matches(matches, counts)
+        untied = sample.rows
+    inputs: dict[str, Any] = {
+        "kind": "ratings",
+        "test": test,
+        "margin": margin,
+        "confidence": confidence,
+        "aggregate": method,
+        "ties": ties if matches is None else "aggregate",
+        "rows": [list(row) for row in untied],
+        "without_answer": int(counts.answers[system][:, -1].sum()),
+        "unused": dict(counts.unused),
+        "trained_on_annotators": trained,
+        "check": kept,
+    }
+    if ties == "random" and matches is None:
+        inputs |= {"seed": int(seed), "drawn": [list(row) for row in sample.rows]}
+    if sample.votes is not None and sample.votes > 1:
+        inputs["agreeing_pairs"] = int(((counts.votes * (counts.votes - 1)).sum(axis=1) * counts.n_items).sum())
+    found = None
+    if test not in _PAIRED:
+        inputs |= {"ceiling": ceiling, "n_labels": _n_labels(counts)}
+        if ceiling != "plurality":
+            _same_votes(counts, ceiling)
+        found = ceiling_of(sample, inputs)
+    fitted = matches is not None and method != "majority"
+    return decide(sample, found, system, inputs, fitted=fitted)
+
+
+def decide(sample: Sample, ceiling: Ceiling | None, system: str, inputs: Mapping[str, Any], *, fitted: bool = False) -> Certificate:
+    """Run the test that the inputs name and conclude."""
+    test, margin, error = str(inputs["test"]), float(inputs["margin"]), 1 - float(inputs["confidence"])
+    if not sample.n:
+        weak = Kind.HEURISTIC if ceiling is not None and ceiling.name == "paper-empirical" else Kind.FINITE_SAMPLE
+        outcome = Outcome(value=float("nan"), low=-1.0, p_value=1.0, kind=Kind.ASYMPTOTIC if test == "t" else weak)
+    else:
+        outcome = run(test, sample, ceiling, margin, error)
+    if inputs["ties"] != "share":  # ties are drawn anew at every look
+        outcome = dataclasses.replace(outcome, anytime=False)
+    rests_on = []
+    if ceiling is not None and ceiling.name == "paper-empirical":
+        rests_on.append(NOT_A_BOUND)
+    if ceiling is not None and ceiling.n_votes is not None:
+        rests_on.append(Assumption(name=f"{ceiling.n_votes} ratings on every item by design"))
+    notes = []
+    if fitted:
+        rests_on.append(Assumption(name="aggregate fixed without these items", status="failed", detail="its weights were fitted on them"))
+        notes.append("an aggregate that weighs raters treats their errors as independent and fails silently where they are not")
+    n, ratings = sample.n, sum(row[3] * row[4] for row in sample.rows)
+    case = Case(
+        subject=system,
+        margin=margin,
+        confidence=float(inputs["confidence"]),
+        test=test,
+        method=_method(inputs),
+        n_items=n,
+        match_rate=sample.match_rate,
+        ceiling=sample.ceiling if ceiling is None else ceiling.value if n else float("nan"),
+        vacuous=_vacuous(sample, ceiling),
+        trained=inputs["trained_on_annotators"],
+        check=inputs["check"],
+        rests_on=tuple(rests_on),
+        inputs=inputs,
+        counts={"items": n, "ratings": ratings, "without_answer": inputs["without_answer"], "unused": dict(inputs["unused"])},
+        diagnostics={
+            "tied_share": sum(row[4] for row in sample.rows if row[1] > 1) / n if n else 0.0,
+            "single_share": sum(row[4] for row in sample.rows if row[3] == 1) / n if n else 0.0,
+            "ceilings": _ceilings(sample, inputs),
+        },
+        notes=tuple(notes),
+        p_at=lambda times: _p_at(test, sample, ceiling, margin, times),
+    )
+    return conclude(case, outcome)
+
+
+def _vacuous(sample: Sample, ceiling: Ceiling | None) -> str:
+    most = max((row[3] for row in sample.rows), default=1)
+    if most == 1:
+        return ONE_RATING
+    return TWO_RATINGS if most == 2 and (ceiling is None or ceiling.name != "paper-empirical") else ""
+
+
+def run(test: str, sample: Sample, ceiling: Ceiling | None, margin: float, error: float) -> Outcome:
+    """One test on one sample."""
+    if test in _PAIRED:
+        return _PAIRED[test](sample, margin, error)
+    if ceiling is None:
+        raise ArgumentError(f"ceiling must be given for test {test!r}; got None.")
+    if test == "binomial":
+        return by_tails(round(sample.matched), sample.n, ceiling, margin, error)
+    return by_paper(sample.match_rate, sample.n, ceiling, margin, error, split=test)  # type: ignore[arg-type]
+
+
+def ceiling_of(sample: Sample, inputs: Mapping[str, Any]) -> Ceiling:
+    """The ceiling that a test of two sides uses."""
+    k, n = sample.votes, sample.n
+    mean = sample.ceiling
+    if inputs["ceiling"] != "plurality" and n:
+        mean = 1.0 if k == 1 or k is None else _agreement(sample, inputs)
+    return Ceiling(name=inputs["ceiling"], mean=mean, n=n, n_votes=k, n_labels=inputs["n_labels"])
+
+
+def _agreement(sample: Sample, inputs: Mapping[str, Any]) -> float:
+    """Mean pairwise agreement v."""
+    k = sample.votes or 1
+    return float(inputs["agreeing_pairs"] / (sample.n * k * (k - 1)))
+
+
+def _ceilings(sample: Sample, inputs: Mapping[str, Any]) -> dict[str, float]:
+    """Every bound at the sample that needs nothing but the votes."""
+    if not sample.n:
+        return {}
+    found = {"plurality": sample.ceiling}
+    if "agreeing_pairs" in inputs:
+        found |= {name: bound_at(name, _agreement(sample, inputs), sample.votes) for name in _FROM_AGREEMENT}
+    return found
+
+
+def _p_at(test: str, sample: Sample, ceiling: Ceiling | None, margin: float, times: float) -> float:
+    """The p-value with so many times as many items of every kind, in whole items."""
+    more = Sample(rows=tuple((*row[:4], round(row[4] * times)) for row in sample.rows), shared=sample.shared)
+    if ceiling is None:
+        return _PAIRED_P[test](more, margin)
+    ceiling = dataclasses.replace(ceiling, n=more.n)
+    if test == "binomial":
+        return p_by_tails(round(more.matched), more.n, ceiling, margin)
+    return p_by_paper(more.match_rate, more.n, ceiling, margin, split=test)
+
+
+def _method(inputs: Mapping[str, Any]) -> str:
+    ties = {"share": "ties shared", "random": f"ties drawn with seed {inputs.get('seed')}", "aggregate": ""}[inputs["ties"]]
+    parts = [str(inputs["aggregate"]), ties, f"ceiling {inputs['ceiling']}" if "ceiling" in inputs else "ceiling plurality"]
+    return ", ".join(p for p in parts if p)
+
+
+def _ceiling_for(test: Test, ceiling: CeilingName | None) -> CeilingName:
+    if ceiling is not None:
+        choose("ceiling", ceiling, CEILINGS)
+    if test in _PAIRED:
+        if ceiling not in (None, "plurality"):
+            raise ArgumentError(f"ceiling must be 'plurality' for test {test!r}; got {ceiling!r}. Other ceilings go with test='binomial'.")
+        return "plurality"
+    if test == "binomial":
+        return ceiling or "plurality"
+    if ceiling not in (None, "paper", "paper-empirical"):
+        raise ArgumentError(f"ceiling must be 'paper' or 'paper-empirical' for test {test!r}; got {ceiling!r}.")
+    return ceiling or "paper"
+
+
+def _ties_for(test: Test, ties: Ties | None) -> Ties:
+    if ties is None:
+        return "random" if test == "binomial" else "share"
+    choose("ties", ties, ("share", "random"))
+    if test == "binomial" and ties == "share":
+        raise ArgumentError("ties must be 'random' for test 'binomial', which needs whole counts; got 'share'.")
+    return ties
+
+
+def _same_votes(counts: RatingCounts, ceiling: str) -> None:
+    """Refuse a ceiling from pooled pairs where items have different numbers of votes."""
+    seen = sorted({int(k) for k in counts.n_ratings})
+    if len(seen) > 1:
+        raise EvidenceError(
+            fault(
+                f"ceiling {ceiling!r}", "needs the same number of ratings on every item",
+                f"between {seen[0]} and {seen[-1]}",
+                remedy="Where more ratings were asked on hard items, pooled pairs understate agreement and the bound is invalid. "
+                "Use ceiling='plurality', or a subset of ratings fixed beforehand.",
+            )
+        )  # fmt: skip
+
+
+def _n_labels(counts: RatingCounts) -> int | None:
+    """How many labels there are, where that was said and not read off the ratings."""
+    return None if any("inferred" in line for line in counts.inferred) else len(counts.labels)
+
+
+def _together(answers: object, ratings: object) -> Ratings | RatingCounts:
+    """Ratings that hold the answers."""
+    from noracle.evidence.ratings import Ratings
+
+    if ratings is None:
+        if isinstance(answers, (Ratings, RatingCounts)):
+            return answers
+        raise ArgumentError("ratings must be given beside a table of answers; got None.")
+    if isinstance(answers, (Ratings, RatingCounts)) or isinstance(ratings, (Ratings, RatingCounts)):
+        raise ArgumentError("answers and ratings must be two tables, or one Ratings that holds both; got a mixture.")
+    return Ratings.from_tables(ratings, answers)
+
+
+def _counted(
+    ratings: Ratings | RatingCounts, system: str | None, aggregate: Aggregate | AggregatedLabels, seed: int
+) -> tuple[RatingCounts, NDArray[np.int64] | None, str]:
+    """The counts, the matches with a fitted aggregate where one is asked for, and the system."""
+    counts = ratings if isinstance(ratings, RatingCounts) else count_ratings(ratings)
+    system = the_system(counts, system)
+    if aggregate in ("plurality", "majority"):
+        return counts, None, system
+    if isinstance(ratings, RatingCounts):
+        if system not in counts.matches:
+            raise ArgumentError("aggregate must be 'plurality' for counts without matches, which do not know items; got another.")
+        return counts, counts.matches[system], system
+    from noracle.superhuman.aggregate import aggregate_labels, matches_of
+
+    if isinstance(aggregate, str):
+        aggregate = aggregate_labels(ratings, method=aggregate, seed=seed)  # type: ignore[arg-type]
+    return counts, matches_of(ratings, aggregate, system), system
+
+
+def the_system(counts: RatingCounts, system: str | None) -> str:
+    """The system that was named, or the only one."""
+    known = sorted(counts.answers)
+    if system is None and len(known) == 1:
+        return known[0]
+    if not known:
+        raise EvidenceError(fault("ratings", "must come with the answers of a system", "none", remedy="Pass answers beside the ratings."))
+    if system is None or system not in known:
+        raise ArgumentError(f"system must be one of {', '.join(map(repr, known[:5]))}; got {system!r}.")
+    return system

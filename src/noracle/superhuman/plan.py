@@ -1,0 +1,292 @@
+"""How many items, or how many ratings on each, would be needed to certify?"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri, stdtr
+
+from noracle.bounds.betting import FRACTIONS, LOG_PRIOR
+from noracle.counts.ratings import RatingCounts, count_ratings
+from noracle.errors import ArgumentError
+from noracle.results import Assumption, Guarantee, Kind, Plan, check_confidence, choose
+from noracle.superhuman import retest
+from noracle.superhuman.certify import the_system
+from noracle.superhuman.difference import WIDTH, sample_of
+from noracle.superhuman.statement import MOST_ITEMS, check_margin
+
+if TYPE_CHECKING:
+    from noracle.evidence.ratings import Ratings
+
+PlannedTest = Literal["betting", "bernstein", "t"]
+TESTS: tuple[PlannedTest, ...] = ("betting", "bernstein", "t")
+Array = NDArray[np.float64]
+_WORLDS = 1000
+_DRAWS = 20_000
+
+
+def plan_certificate(
+    ratings: Ratings | RatingCounts,
+    *,
+    system: str | None = None,
+    vary: Literal["items", "ratings"] = "items",
+    margin: float = 0.0,
+    test: PlannedTest = "betting",
+    power: float = 0.8,
+    most_ratings: int = 25,
+    cost_per_rating: float = 1.0,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Plan:
+    """How many items, or ratings on each item, certify with probability ``power`` if rates stay as they are in these ratings.
+
+    Parameters
+    ----------
+    ratings
+        A pilot: ratings with the answers of the system, or their counts.
+    vary
+        ``items``: more items with as many ratings each. ``ratings``: as many items with another number of ratings each, from 2 up to
+        ``most_ratings``. Fewer than an item has are drawn from its own. Further ones are drawn given those that it has and the answer of
+        the system, from a Dirichlet distribution of votes with the pilot's agreement and share of votes for the answer.
+    test
+        ``betting``, ``bernstein`` or ``t``, as in :func:`certify_superhuman`.
+    cost_per_rating
+        Price of one rating.
+
+    Returns
+    -------
+    Plan
+        ``buy`` has the total number of items and of ratings an item; ``predicted`` is the simulated power. HEURISTIC: the rates are those
+        of the pilot, taken as exact.
+
+    Notes
+    -----
+    Z of :func:`certify_superhuman` is drawn again with replacement, in 1,000 worlds for each number of items that is tried; the number is
+    found by doubling and bisection to two per cent.
+
+    Examples
+    --------
+    >>> counts = RatingCounts.from_arrays([[0, 0, 0]] * 70 + [[0, 0, 1]] * 30, labels=2, answers={"a": [0] * 96 + [1] * 4})
+    >>> plan = plan_certificate(counts)
+    >>> 100 < plan.buy["items"] < 400, plan.predicted >= 0.8, plan.verify()
+    (True, True, True)
+    """
+    choose("vary", vary, ("items", "ratings"))
+    choose("test", test, TESTS)
+    margin, confidence = check_margin(margin), check_confidence(confidence)
+    if not 0 < power < 1:
+        raise ArgumentError(f"power must be in (0, 1); got {power!r}.")
+    if not cost_per_rating >= 0:
+        raise ArgumentError(f"cost_per_rating must not be negative; got {cost_per_rating!r}.")
+    counts = ratings if isinstance(ratings, RatingCounts) else count_ratings(ratings)
+    system = the_system(counts, system)
+    in_hand = int(counts.n_items.sum())
+    error = 1 - confidence
+    alternatives: list[dict[str, Any]] = []
+    if vary == "items":
+        pool = _pool(counts, system)
+        found = _items_for(pool, margin, error, test, power, seed)
+        n, k = found, float(counts.n_ratings @ counts.n_items) / in_hand
+    else:
+        pool, each, alternatives = _ratings_for(counts, system, margin, error, test, power, most_ratings, seed)
+        n, k = (in_hand, float(each)) if each else (None, math.nan)
+    predicted = math.nan if n is None else _power(pool, n, margin, error, test, seed)
+    bought = {"items": n or 0} if vary == "items" else {"items": in_hand, "ratings_per_item": int(k) if n else 0}
+    return Plan(
+        goal="power of a certificate",
+        wanted=power,
+        predicted=predicted,
+        buy=bought,
+        cost=math.nan if n is None else n * k * cost_per_rating,
+        confidence=confidence,
+        method=f"items of {system!r} drawn again" + (" with other numbers of ratings" if vary == "ratings" else ""),
+        interval=test,
+        guarantee=Guarantee(kind=Kind.HEURISTIC, error_rate=1 - confidence, assumptions=(Assumption(name="rates as in the pilot"),)),
+        inputs={
+            "planner": "certificate",
+            "vary": vary,
+            "margin": margin,
+            "test": test,
+            "seed": seed,
+            "cost_per_rating": cost_per_rating,
+            "ratings_per_item": k,
+            "values": [[z.numerator, z.denominator, m] for z, m in sorted(pool.items())],
+        },
+        alternatives=tuple(alternatives),
+        diagnostics={"items_in_hand": in_hand, "difference": _mean(pool)},
+        notes=(f"{in_hand:,} items are in hand and count towards the total", "the system must also not be trained on these annotators"),
+        reason="" if n is not None else _why_not(pool, margin, vary),
+    )
+
+
+def _why_not(pool: Counter[Fraction], margin: float, vary: str) -> str:
+    if _mean(pool) <= margin:
+        return f"the difference {_mean(pool):+.4f} is not above the margin {margin:g}: at these rates no number of items would do"
+    return "no number up to the largest that was tried would do" + (": more items are needed" if vary == "ratings" else "")
+
+
+def _mean(pool: Counter[Fraction]) -> float:
+    return float(sum(z * m for z, m in pool.items()) / pool.total())
+
+
+def _pool(counts: RatingCounts, system: str) -> Counter[Fraction]:
+    """Values of Z in the pilot and how often they occur."""
+    found: Counter[Fraction] = Counter()
+    for hit, tied, top, votes, n in sample_of(counts, system, ties="share", seed=0)[1]:
+        found[Fraction(hit, tied) - Fraction(top, votes)] += n
+    return found
+
+
+def _power(pool: Counter[Fraction], n: int, margin: float, error: float, test: str, seed: int) -> float:
+    """Share of simulated samples of n items that certify."""
+    values = np.array([float(z) for z in pool])
+    shares = np.array(list(pool.values()), dtype=float) / pool.total()
+    drawn = np.random.default_rng([seed, n]).multinomial(n, shares, size=_WORLDS)
+    if test == "betting":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gains = np.log1p(np.multiply.outer((values - margin) / (margin + 1), FRACTIONS))
+            logs = _times(drawn, gains) + LOG_PRIOR
+        top = logs.max(axis=1)
+        wealth = top + np.log(np.exp(logs - top[:, None]).sum(axis=1))
+        return float(np.mean(wealth >= -math.log(error)))
+    mean = drawn @ values / n
+    variance = np.maximum(drawn @ values**2 - n * mean**2, 0.0) / max(n - 1, 1)
+    if n < 2:
+        return 0.0
+    if test == "bernstein":
+        log = math.log(2 / error)
+        return float(np.mean(mean - np.sqrt(2 * variance * log / n) - 7 * WIDTH * log / (3 * (n - 1)) > margin))
+    spread = variance > 1e-15
+    t = (margin - mean[spread]) / np.sqrt(variance[spread] / n)
+    return float(np.sum(stdtr(n - 1, t) <= error) / _WORLDS)
+
+
+def _times(drawn: NDArray[np.int64], gains: Array) -> Array:
+    """Matrix product in which nothing times minus infinity is nothing."""
+    finite = np.where(np.isneginf(gains), 0.0, gains)
+    lost = drawn @ np.isneginf(gains).astype(float) > 0
+    return np.asarray(np.where(lost, -np.inf, drawn @ finite))
+
+
+def _items_for(pool: Counter[Fraction], margin: float, error: float, test: str, power: float, seed: int) -> int | None:
+    """The smallest number of items found, to two per cent; None if the difference is not above the margin."""
+    mean = _mean(pool)
+    if mean <= margin:
+        return None
+    variance = float(sum(m * (float(z) - mean) ** 2 for z, m in pool.items())) / pool.total()
+    start = variance * (float(ndtri(power)) - float(ndtri(error))) ** 2 / (mean - margin) ** 2
+    high = max(2, math.ceil(start))
+    low = 1
+    while _power(pool, high, margin, error, test, seed) < power:
+        low, high = high, 2 * high
+        if high > MOST_ITEMS:
+            return None
+    while high - low > max(1, low // 50):
+        middle = (low + high) // 2
+        low, high = (low, middle) if _power(pool, middle, margin, error, test, seed) >= power else (middle, high)
+    return high
+
+
+def _ratings_for(
+    counts: RatingCounts, system: str, margin: float, error: float, test: str, power: float, most: int, seed: int
+) -> tuple[Counter[Fraction], int, list[dict[str, Any]]]:
+    """The smallest number of ratings an item that reaches the power, with Z for it, and all numbers that were tried."""
+    n = int(counts.n_items.sum())
+    rng = np.random.default_rng([seed, n])
+    flat = counts.answers[system].reshape(-1)
+    kind, answer = np.divmod(rng.choice(len(flat), size=_DRAWS, p=flat / flat.sum()), len(counts.labels) + 1)
+    tried: list[dict[str, Any]] = []
+    pool, prior = _pool(counts, system), _prior(counts, system)
+    for k in range(2, max(2, most) + 1):
+        votes = _drawn_votes(counts.votes[kind], k, prior[answer], rng)
+        top = votes.max(axis=1)
+        tied = (votes == top[:, None]).sum(axis=1)
+        padded = np.concatenate([votes, np.zeros((len(votes), 1), dtype=votes.dtype)], axis=1)
+        hit = padded[np.arange(len(votes)), answer] == top
+        found = Counter(Fraction(int(h), int(t)) - Fraction(int(a), k) for h, t, a in zip(hit, tied, top, strict=True))
+        reached = _power(found, n, margin, error, test, seed)
+        tried.append({"items": n, "ratings_per_item": k, "predicted": reached, "difference": _mean(found)})
+        pool = found
+        if reached >= power:
+            return found, k, tried
+    return pool, 0, tried
+
+
+def _drawn_votes(votes: NDArray[np.int64], k: int, prior: Array, rng: np.random.Generator) -> NDArray[np.int64]:
+    """So many ratings of each item: some of those that it has, or those and further ones, each drawn given the ones before."""
+    total = votes.sum(axis=1)
+    drawn = votes.copy()
+    enough = total > k
+    drawn[enough] = _subsets(votes[enough], k, rng)
+    for have in range(int(total.min(initial=k)), k):
+        rows = np.flatnonzero(total <= have)
+        weights = np.cumsum(drawn[rows] + prior[rows], axis=1)
+        chosen = (rng.random((len(rows), 1)) * weights[:, -1:] >= weights).sum(axis=1)
+        drawn[rows, chosen] += 1
+    return drawn
+
+
+def _prior(counts: RatingCounts, system: str) -> Array:
+    """Weights of labels before any vote, one row for each answer (the last: none), from the pilot's agreement and match.
+
+    Votes are Dirichlet with mean r for the label that the system answers and (1 - r)/(R - 1) for every other. r is the share of votes for
+    the answer and A, the sum of the weights, gives the agreement v = (A·q + 1)/(A + 1), q = r² + (1 - r)²/(R - 1).
+    """
+    size, several = len(counts.labels), counts.n_ratings > 1
+    if size < 2:
+        return np.ones((size + 1, size))
+    v = float(np.average(counts.agreement[several], weights=counts.n_items[several])) if several.any() else 1.0
+    said = counts.answers[system][:, :-1]
+    shares = counts.votes / counts.n_ratings[:, None]
+    r = float((said * shares).sum() / said.sum()) if said.sum() else 1 / size
+    q = r**2 + (1 - r) ** 2 / (size - 1)
+    total = min(100.0, max(0.01, (1 - v) / (v - q))) if v > q else 100.0
+    weights = np.full((size + 1, size), (1 - r) / (size - 1))
+    weights[np.arange(size), np.arange(size)] = r
+    weights[size] = 1 / size
+    return total * weights
+
+
+def _subsets(votes: NDArray[np.int64], k: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """So many of the ratings of every row, label by label."""
+    left, wanted = votes.sum(axis=1), np.full(len(votes), k)
+    drawn = np.zeros_like(votes)
+    for label in range(votes.shape[1]):
+        left = left - votes[:, label]
+        drawn[:, label] = rng.hypergeometric(votes[:, label], left, wanted)
+        wanted = wanted - drawn[:, label]
+    return drawn
+
+
+def verify_certificate_plan(plan: Plan, worlds: int = 400) -> bool:
+    """Simulate the plan again with other draws and the tests that :func:`verify_certificate` uses; also check cost and reason."""
+    inputs, n = plan.inputs, plan.buy["items"]
+    values = [(Fraction(a, b), m) for a, b, m in inputs["values"]]
+    total = sum(m for _, m in values)
+    mean = float(sum(z * m for z, m in values) / total)
+    if math.isnan(plan.predicted):
+        return bool(plan.reason) and (mean <= inputs["margin"] or inputs["vary"] == "ratings")
+    if abs(plan.cost - n * inputs["ratings_per_item"] * inputs["cost_per_rating"]) > 1e-6 * max(1.0, plan.cost):
+        return False
+    rng = np.random.default_rng([int(inputs["seed"]), 1])
+    passed = 0
+    for drawn in rng.multinomial(n, [m / total for _, m in values], size=worlds):
+        items = [(z, int(m)) for (z, _), m in zip(values, drawn, strict=True) if m]
+        passed += _certifies(items, inputs["test"], inputs["margin"], 1 - plan.confidence)
+    spread = 4 * math.sqrt(0.25 / worlds + 0.25 / _WORLDS)
+    return bool(abs(passed / worlds - plan.predicted) <= spread and plan.predicted >= plan.wanted - 1e-12)
+
+
+def _certifies(items: list[tuple[Fraction, int]], test: str, margin: float, error: float) -> bool:
+    if test == "betting":
+        return retest.log_wealth(items, margin) >= -math.log(error)
+    if test == "bernstein":
+        return retest.bernstein_limit(items, error) > margin
+    mean, variance = retest.mean_and_variance(items)
+    n = sum(m for _, m in items)
+    return bool(variance) and retest.student_tail((margin - float(mean)) / math.sqrt(variance / n), n - 1) <= error

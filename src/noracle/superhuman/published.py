@@ -1,0 +1,186 @@
+"""Certificates from a paper's figures alone: match rate, agreement, number of items and of annotators."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, Literal
+
+from noracle.errors import ArgumentError
+from noracle.results import Assumption, Certificate, Check, check_confidence, choose
+from noracle.superhuman.split import Ceiling, by_paper, by_tails, hms_score, oms_score, p_by_paper, p_by_tails
+from noracle.superhuman.statement import NOT_A_BOUND, ONE_RATING, Case, Trained, check_margin, conclude, read_check, trained_word
+
+PublishedTest = Literal["exact", "paper-hms", "paper-oms"]
+PublishedCeiling = Literal["free", "quadratic", "paper", "paper-empirical"]
+TESTS: tuple[PublishedTest, ...] = ("exact", "paper-hms", "paper-oms")
+CEILINGS: tuple[PublishedCeiling, ...] = ("free", "quadratic", "paper", "paper-empirical")
+
+
+def certify_published(
+    match_rate: float,
+    agreement: float,
+    n_items: int,
+    n_raters: int,
+    *,
+    n_classes: int | None = None,
+    margin: float = 0.0,
+    test: PublishedTest = "exact",
+    ceiling: PublishedCeiling | None = None,
+    agreement_items: int | None = None,
+    digits: int | None = None,
+    trained_on_annotators: Trained | bool | None = "unknown",
+    check: Check | None = None,
+    system: str = "system",
+    confidence: float = 0.95,
+) -> Certificate:
+    """Certify from published figures that a system is more accurate than the average annotation, or say why not.
+
+    Parameters
+    ----------
+    match_rate
+        L, the share of items on which the system gives the aggregated label ("accuracy" on the benchmark).
+    agreement
+        v, the mean share of pairs of annotations of an item that agree. Where a paper prints U_e, v = U_e².
+    n_items
+        Items behind ``match_rate``; the number of matches is the whole number nearest to match_rate·n_items.
+    n_raters
+        K, annotations on every item.
+    n_classes
+        Number of classes, where known: with K = 2, or K = 3 and two classes, agreement is exactly binomial.
+    margin
+        How much better the system must be, in [0, 1).
+    test
+        ``exact``: binomial tail for the match rate, binomial tail or Chernoff's bound for the agreement, and half of the error rate for
+        each. ``paper-hms`` and ``paper-oms``: the published scores.
+    ceiling
+        ``free`` (default of ``exact``), ``quadratic``, ``paper`` (default of the published scores) or ``paper-empirical`` (HEURISTIC:
+        what the paper's Table 3 uses is not a bound).
+    agreement_items
+        Items behind ``agreement``, if others than ``n_items``.
+    digits
+        Decimals to which both figures were rounded. Then the least favourable figures that round to them are used.
+    trained_on_annotators, check, confidence
+        As in :func:`certify_superhuman`.
+
+    Returns
+    -------
+    Certificate
+        See :func:`certify_superhuman`. The paired test on raw ratings is sharper.
+
+    Notes
+    -----
+    p = 2·min over c of max(P(Binomial(N, c + margin) ≥ matches), tail of "the ceiling is at least c"). The factor 2 pays for choosing c
+    after the fact. It needs the same K on every item and an aggregate whose ties were broken without the system.
+
+    References
+    ----------
+    Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023), Tables 2 and 3; Hoeffding (1963), JASA 58, 13-30.
+
+    Examples
+    --------
+    >>> wang = certify_published(0.971, 0.939**2, 1821, 3, n_classes=2, trained_on_annotators="no")
+    >>> wang.certified, round(wang.attained, 4)
+    (True, 0.9999)
+    """
+    choose("test", test, TESTS)
+    ceiling = _ceiling_for(test, ceiling)
+    margin, confidence = check_margin(margin), check_confidence(confidence)
+    trained, kept = trained_word(trained_on_annotators), read_check(check, system)
+    _check_figures(match_rate, agreement, n_items, n_raters, n_classes, agreement_items, digits)
+    half = 0.0 if digits is None else 0.5 * 10.0**-digits
+    rate = max(0.0, match_rate - half)
+    hits = math.floor(rate * n_items) if half else round(rate * n_items)
+    people = Ceiling(
+        name=ceiling, mean=min(1.0, agreement + half), n=n_items if agreement_items is None else agreement_items, n_votes=n_raters,
+        n_labels=n_classes,
+    )  # fmt: skip
+    shown = hits / n_items if test == "exact" else rate
+
+    def p_at(times: float) -> float:
+        n, bound = round(n_items * times), dataclasses.replace(people, n=round(people.n * times))
+        if test == "exact":
+            return p_by_tails(round(hits * times), n, bound, margin)
+        return p_by_paper(rate, n, bound, margin, split=test)
+
+    error = 1 - confidence
+    if test == "exact":
+        outcome = by_tails(hits, n_items, people, margin, error)
+    else:
+        outcome = by_paper(rate, n_items, people, margin, error, split=test)
+    inputs: dict[str, Any] = {
+        "kind": "published",
+        "test": test,
+        "margin": margin,
+        "confidence": confidence,
+        "match_rate": float(match_rate),
+        "agreement": float(agreement),
+        "n_items": n_items,
+        "n_raters": n_raters,
+        "n_classes": n_classes,
+        "agreement_items": people.n,
+        "digits": digits,
+        "ceiling": ceiling,
+        "trained_on_annotators": trained,
+        "check": kept,
+    }
+    case = Case(
+        subject=system,
+        margin=margin,
+        confidence=confidence,
+        test=test,
+        method=f"published figures, ceiling {ceiling}",
+        n_items=n_items,
+        match_rate=shown,
+        ceiling=people.value,
+        vacuous=ONE_RATING if n_raters == 1 else "",
+        trained=trained,
+        check=kept,
+        rests_on=_rests_on(ceiling, n_raters),
+        inputs=inputs,
+        counts={"items": n_items},
+        diagnostics={"exact_binomial": test == "exact" and people.exact},
+        notes=_notes(test, hits, n_items, match_rate, half),
+        p_at=p_at,
+    )
+    return conclude(case, outcome)
+
+
+def _rests_on(ceiling: str, n_raters: int) -> tuple[Assumption, ...]:
+    more = (NOT_A_BOUND,) if ceiling == "paper-empirical" else ()
+    return (*more, Assumption(name=f"{n_raters} ratings on every item by design"))
+
+
+def _notes(test: str, hits: int, n_items: int, match_rate: float, half: float) -> tuple[str, ...]:
+    notes = []
+    if test == "exact":
+        notes.append(f"{hits:,} matches of {n_items:,} items are taken from the match rate {match_rate:g}")
+    notes.append(
+        "the least favourable figures that round to the published ones are used" if half else "the figures are taken as exact; their "
+        "rounding is not allowed for (pass digits)"
+    )  # fmt: skip
+    return tuple(notes)
+
+
+def _ceiling_for(test: str, ceiling: PublishedCeiling | None) -> PublishedCeiling:
+    if ceiling is None:
+        return "free" if test == "exact" else "paper"
+    choose("ceiling", ceiling, CEILINGS)
+    if test != "exact" and ceiling not in ("paper", "paper-empirical"):
+        raise ArgumentError(f"ceiling must be 'paper' or 'paper-empirical' for test {test!r}; got {ceiling!r}.")
+    return ceiling
+
+
+def _check_figures(
+    match_rate: float, agreement: float, n_items: int, n_raters: int, n_classes: int | None, agreement_items: int | None, digits: int | None
+) -> None:
+    for name, rate in (("match_rate", match_rate), ("agreement", agreement)):
+        if not (isinstance(rate, (int, float)) and 0 <= rate <= 1):
+            raise ArgumentError(f"{name} must be in [0, 1]; got {rate!r}. Pass a share, not a percentage.")
+    whole = (("n_items", n_items, 1), ("n_raters", n_raters, 1), ("n_classes", n_classes, 2), ("agreement_items", agreement_items, 1))
+    for name, n, least in (*whole, ("digits", digits, 1)):
+        if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < least):
+            raise ArgumentError(f"{name} must be a whole number of at least {least}; got {n!r}.")
+
+
+__all__ = ["certify_published", "hms_score", "oms_score"]

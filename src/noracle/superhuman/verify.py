@@ -1,0 +1,303 @@
+"""Test the claim of a certificate again, from its inputs alone and with other code than the one that certified it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from noracle.results import Certificate, Kind
+from noracle.superhuman import retest
+
+_PAIRED = ("betting", "bernstein", "t")
+_CLOSE = 1e-8
+
+
+def verify_certificate(certificate: Certificate) -> bool:
+    """Whether every number and the verdict of a certificate follow from its inputs.
+
+    Sums are exact fractions; betting wealth is multiplied up factor by factor; binomial tails are summed term by term; random ties are
+    drawn again from their seed. A certificate that was changed anywhere in its numbers, or whose inputs are not possible, is refused.
+
+    Examples
+    --------
+    >>> import dataclasses
+    >>> from noracle.counts.ratings import RatingCounts
+    >>> from noracle.superhuman.certify import certify_superhuman
+    >>> counts = RatingCounts.from_arrays([[0, 0, 1]] * 100, labels=2, answers={"agent": [0] * 100})
+    >>> certificate = certify_superhuman(counts, trained_on_annotators="no")
+    >>> verify_certificate(certificate), verify_certificate(dataclasses.replace(certificate, low=0.3))
+    (True, False)
+    """
+    try:
+        return _Again(certificate).holds()
+    except (KeyError, TypeError, ValueError, ArithmeticError, IndexError, AttributeError):
+        return False
+
+
+class _Again:
+    """One certificate, read from its inputs."""
+
+    def __init__(self, certificate: Certificate) -> None:
+        self.said = certificate
+        inputs = self.inputs = certificate.inputs
+        self.test, self.margin, self.error = inputs["test"], float(inputs["margin"]), 1 - float(inputs["confidence"])
+        if inputs["kind"] == "published":
+            self._read_figures(inputs)
+        else:
+            self._read_rows(inputs)
+
+    def _read_figures(self, inputs: Mapping[str, Any]) -> None:
+        half = 0.0 if inputs["digits"] is None else 0.5 * 10.0 ** -inputs["digits"]
+        self.rows: list[tuple[int, ...]] = []
+        self.n, self.n_pairs = int(inputs["n_items"]), int(inputs["agreement_items"])
+        self.k: int | None = int(inputs["n_raters"])
+        self.labels: int | None = inputs["n_classes"]
+        self.agreement = min(1.0, inputs["agreement"] + half)
+        rate = max(0.0, inputs["match_rate"] - half)
+        self.hits: int = math.floor(rate * self.n) if half else round(rate * self.n)
+        self.match_rate = Fraction(self.hits, self.n) if self.test == "exact" else Fraction(rate)
+        self.without = 0
+        _require(0 <= self.hits <= self.n and self.k >= 1 and self.n > 0 and 0 <= inputs["agreement"] <= 1)
+
+    def _read_rows(self, inputs: Mapping[str, Any]) -> None:
+        self.rows = [tuple(row) for row in inputs["rows"]]
+        _require(all(type(v) is int for row in self.rows for v in row))
+        _require(all(h in (0, 1) and t >= 1 <= a and t * a <= k and n > 0 for h, t, a, k, n in self.rows))
+        if inputs["ties"] == "random":
+            drawn = [tuple(row) for row in inputs["drawn"]]
+            _require(drawn == _drawn_again(self.rows, inputs["seed"]))
+            self.rows = drawn
+        shared = inputs["ties"] == "share"
+        self.n = self.n_pairs = sum(row[4] for row in self.rows)
+        votes = {row[3] for row in self.rows}
+        self.k = votes.pop() if len(votes) == 1 else None
+        self.items = [(Fraction(h, t if shared else 1) - Fraction(a, k), n) for h, t, a, k, n in self.rows]
+        self.match_rate = sum((Fraction(h * n, t if shared else 1) for h, t, _, _, n in self.rows), Fraction()) / max(self.n, 1)
+        self.share = sum((Fraction(a * n, k) for _, _, a, k, n in self.rows), Fraction()) / max(self.n, 1)
+        self.hits = math.floor(self.match_rate * self.n)
+        self.labels = inputs.get("n_labels")
+        self.without = inputs["without_answer"]
+        _require(0 <= self.without <= sum(n for h, _, _, _, n in self.rows if not h))
+        self.agreement = 1.0
+        if "agreeing_pairs" in inputs:
+            _require(self.k is not None and self.k > 1)
+            most = self.n * int(self.k or 0) * (int(self.k or 0) - 1)
+            least = sum(n * a * (a - 1) for _, _, a, _, n in self.rows)
+            _require(type(inputs["agreeing_pairs"]) is int and least <= inputs["agreeing_pairs"] <= most)
+            self.agreement = inputs["agreeing_pairs"] / most
+
+    # ------------------------------------------------------------------------------------------------------------- numbers
+
+    @property
+    def ceiling(self) -> float:
+        name = self.inputs.get("ceiling", "plurality")
+        return float(self.share) if name == "plurality" else retest.ceiling_at(name, self.agreement, self.k)
+
+    def _tail(self, n: int) -> Callable[[float], float]:
+        name = self.inputs["ceiling"]
+        mean = float(self.share) if name == "plurality" else self.agreement
+        return lambda c: retest.ceiling_tail(name, mean, n, self.k, self.labels, c)
+
+    def p_value(self, times: float = 1.0) -> float:
+        """The p-value at the margin, if there were so many times as many items."""
+        if self.test in _PAIRED:
+            items = [(z, round(n * times)) for z, n in self.items]
+            return _paired_p(self.test, items, self.margin)
+        n = sum(round(row[4] * times) for row in self.rows) if self.rows else round(self.n * times)
+        if self.test in ("binomial", "exact"):
+            hits = self.hits if times == 1 else self._hits(times)
+            if hits / n - self.ceiling <= self.margin:
+                return 1.0
+            return retest.non_overlap(hits, n, self._tail(n if self.rows else round(self.n_pairs * times)), self.margin)
+        return min(1.0, 1 - retest.published_score(self.test, self._rate(times), self.ceiling, n, self.margin))
+
+    def _hits(self, times: float) -> int:
+        if self.rows:
+            return sum(round(row[4] * times) for row in self.rows if row[0])
+        return round(self.hits * times)
+
+    def _rate(self, times: float) -> float:
+        if times == 1 or not self.rows:
+            return float(self.match_rate)
+        shared = self.inputs["ties"] == "share"
+        counted = [(h / (t if shared else 1), round(n * times)) for h, t, _, _, n in self.rows]
+        return math.fsum(c * n for c, n in counted) / sum(n for _, n in counted)
+
+    def low_fits(self, low: float) -> bool:
+        """Whether ``low`` is the lower limit of the difference: rejected just below it, not just above."""
+        if self.test == "bernstein":
+            return _close(low, max(-1.0, retest.bernstein_limit(self.items, self.error)))
+        if self.test == "t":
+            _, variance = retest.mean_and_variance(self.items)
+            if not variance:
+                return low == -1.0
+            if low == -1.0:
+                return _paired_p("t", self.items, -1.0) >= self.error - _CLOSE
+            return _close(_paired_p("t", self.items, low), self.error)
+        if self.test in ("binomial", "exact"):
+            return _close(low, max(-1.0, self._tail_limit()))
+
+        def rejected(mean: float) -> bool:
+            if self.test == "betting":
+                return mean <= -1 or retest.log_wealth(self.items, mean) >= -math.log(self.error)
+            return retest.published_score(self.test, float(self.match_rate), self.ceiling, self.n, mean) >= 1 - self.error
+
+        return (low == -1.0 or rejected(low - 1e-7)) and not rejected(low + 1e-7)
+
+    def _tail_limit(self) -> float:
+        tail = self._tail(self.n_pairs)
+        system = _last(lambda c: retest.upper_tail(self.hits, self.n, c) <= self.error / 2) if self.hits else 0.0
+        people = 1.0 if tail(1.0) > self.error / 2 else _last(lambda c: tail(c) > self.error / 2)
+        return system - people
+
+    # ------------------------------------------------------------------------------------------------------------- verdict
+
+    def holds(self) -> bool:
+        said, n = self.said, self.n
+        _require(said.margin == self.margin and said.confidence == self.inputs["confidence"] and said.test == self.test)
+        _require(0 <= self.margin < 1 and 0 < self.error < 1)
+        plain = json.dumps({k: v for k, v in self.inputs.items() if k != "digest"}, sort_keys=True)
+        _require(self.inputs["digest"] == hashlib.sha256(plain.encode()).hexdigest())
+        if not n:
+            return not said.certified and math.isnan(said.value) and said.attained == 0.0 and bool(said.reasons)
+        value, p = float(self.match_rate) - self.ceiling, self.p_value()
+        proved = value > self.margin and p <= self.error * (1 + _CLOSE)
+        most = max((row[3] for row in self.rows), default=self.k or 1)
+        vacuous = most == 1 or (bool(self.rows) and most == 2 and self.inputs.get("ceiling") != "paper-empirical")
+        allowed = proved and not vacuous and not self._weak() and self._statement_allows()
+        numbers = (
+            (said.value, value),
+            (said.attained, max(0.0, 1 - p) if value > self.margin else 0.0),
+            (said.diagnostics["p_value"], p),
+            (said.diagnostics["match_rate"], float(self.match_rate)),
+            (said.diagnostics["ceiling"], self.ceiling),
+            (said.guarantee.error_rate, min(1.0, (2 if self.test.startswith("paper") else 1) * self.error)),
+        )
+        return (
+            all(_close(a, b) for a, b in numbers)
+            and self.low_fits(said.low)
+            and said.certified == allowed
+            and bool(said.reasons) != allowed
+            and self._details_fit(value, p)
+            and self._promise_fits()
+        )
+
+    def _weak(self) -> bool:
+        """Whether the ceiling is no bound, or the aggregate was fitted on these items: then nothing is promised."""
+        fitted = self.inputs.get("aggregate") not in (None, "plurality", "majority")
+        return fitted or self.inputs.get("ceiling") == "paper-empirical"
+
+    def _statement_allows(self) -> bool:
+        check, trained = self.inputs["check"], self.inputs["trained_on_annotators"]
+        if check and not check["passed"]:
+            return False
+        if trained != "yes":
+            return bool(trained == "no")
+        strong = bool(check) and (check["confidence"] or 0.0) >= 1 - self.error - 1e-9
+        return strong and bool(check["supported"])
+
+    def _details_fit(self, value: float, p: float) -> bool:
+        said = self.said
+        needed = None if not value > self.margin or p <= self.error else self._needed()
+        if said.diagnostics["needed_items"] != needed:
+            return False
+        if "score" in said.diagnostics:
+            score = retest.published_score(self.test, float(self.match_rate), self.ceiling, self.n, self.margin)
+            if not _close(said.diagnostics["score"], score):
+                return False
+        if not self.rows:
+            two = self.test == "exact" and (self.k == 2 or (self.k == 3 and self.labels == 2))
+            return dict(said.counts) == {"items": self.n} and said.diagnostics["exact_binomial"] == two
+        tied = sum(row[4] for row in self.rows if row[1] > 1) / self.n
+        single = sum(row[4] for row in self.rows if row[3] == 1) / self.n
+        ratings = sum(row[3] * row[4] for row in self.rows)
+        ceilings = {"plurality": float(self.share)}
+        if "agreeing_pairs" in self.inputs:
+            ceilings |= {name: retest.ceiling_at(name, self.agreement, self.k) for name in ("free", "quadratic", "paper")}
+        told = said.diagnostics["ceilings"]
+        if set(told) != set(ceilings) or not all(_close(told[name], ceilings[name]) for name in ceilings):
+            return False
+        counts = {"items": self.n, "ratings": ratings, "without_answer": self.without, "unused": self.inputs["unused"]}
+        return (
+            dict(said.counts) == counts
+            and _close(said.diagnostics["tied_share"], tied)
+            and _close(said.diagnostics["single_share"], single)
+        )
+
+    def _needed(self) -> int | None:
+        low, high = 1.0, 2.0
+        while self.p_value(high) > self.error:
+            low, high = high, 2 * high
+            if self.n * high > 10**9:
+                return None
+        while high / low > 1.01:
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if self.p_value(middle) > self.error else (low, middle)
+        return math.ceil(self.n * high)
+
+    def _promise_fits(self) -> bool:
+        promise = self.said.guarantee
+        weak = self._weak() or any(a.status == "failed" for a in promise.assumptions)
+        kind = Kind.HEURISTIC if weak else Kind.ASYMPTOTIC if self.test == "t" else Kind.FINITE_SAMPLE
+        check = self.inputs["check"]
+        refuted = bool(check) and not check["passed"]
+        fitted = self.inputs.get("aggregate") not in (None, "plurality", "majority")
+        return (
+            promise.kind == kind
+            and promise.anytime == (self.test == "betting" and self.inputs["ties"] == "share" and not weak)
+            and any(a.status == "failed" for a in promise.assumptions) == (refuted or fitted)
+        )
+
+
+def _paired_p(test: str, items: retest.Items, margin: float) -> float:
+    mean, variance = retest.mean_and_variance(items)
+    n = sum(m for _, m in items)
+    if test == "betting":
+        return min(1.0, math.exp(-max(retest.log_wealth(items, margin), 0.0)))
+    if test == "t":
+        return retest.student_tail((margin - float(mean)) / math.sqrt(variance / n), n - 1) if variance else 1.0
+    if n < 2 or retest.bernstein_limit(items, 1.0) <= margin:
+        return 1.0
+    # log of the smallest tail whose limit stays above the margin
+    a, b = -1e6, 0.0
+    for _ in range(200):
+        middle = (a + b) / 2
+        log = math.log(2) - middle
+        above = float(mean) - math.sqrt(2 * float(variance) * log / n) - 14 * log / (3 * n - 3) > margin
+        a, b = (a, middle) if above else (middle, b)
+    return math.exp(b)
+
+
+def _drawn_again(rows: list[tuple[int, ...]], seed: int) -> list[tuple[int, ...]]:
+    """The rows after ties were drawn from the seed, in the order of the rows."""
+    from numpy.random import default_rng
+
+    rng = default_rng(seed)
+    found: dict[tuple[int, ...], int] = {}
+    for hit, tied, top, votes, n in rows:
+        kept = 0 if not hit else n if tied == 1 else int(rng.binomial(n, 1 / tied))
+        found[0, tied, top, votes] = found.get((0, tied, top, votes), 0) + n - kept
+        found[1, tied, top, votes] = found.get((1, tied, top, votes), 0) + kept
+    return [(*key, n) for key, n in sorted(found.items()) if n]
+
+
+def _last(holds: Callable[[float], bool]) -> float:
+    """The largest number in [0, 1] up to which a condition holds."""
+    a, b = 0.0, 1.0
+    for _ in range(60):
+        middle = (a + b) / 2
+        a, b = (middle, b) if holds(middle) else (a, middle)
+    return a
+
+
+def _close(first: float, second: float) -> bool:
+    return abs(first - second) <= _CLOSE * max(1.0, abs(second))
+
+
+def _require(fine: bool) -> None:
+    if not fine:
+        raise ValueError("inputs are not possible")
