@@ -88,6 +88,7 @@ def same(a: dict, b: dict) -> bool:
     return all(torch.equal(a[name], b[name]) for name in a)
 
 
+@pytest.mark.slow
 def test_both_processes_end_with_the_same_bits(ends) -> None:
     (first, second), _, _ = ends
     for part in ("linear", "net", "recipe"):
@@ -95,6 +96,7 @@ def test_both_processes_end_with_the_same_bits(ends) -> None:
     assert first["loss"] == second["loss"]
 
 
+@pytest.mark.slow
 def test_two_processes_take_the_steps_of_one(ends) -> None:
     (first, _), alone, _ = ends
     for name, value in alone["linear"].items():
@@ -103,17 +105,20 @@ def test_two_processes_take_the_steps_of_one(ends) -> None:
     assert first["right"] > 0.9
 
 
+@pytest.mark.slow
 def test_only_the_first_process_writes_and_tells(ends) -> None:
     (first, second), _, _ = ends
     assert (first["writes"], first["heard"]) == (4, 4)
     assert (second["writes"], second["heard"]) == (0, 0)
 
 
+@pytest.mark.slow
 def test_the_score_of_the_first_process_decides_when_to_stop(ends) -> None:
     (first, second), _, _ = ends
     assert first["epochs"] == second["epochs"] == 4
 
 
+@pytest.mark.slow
 def test_targets_of_all_processes_are_put_together(ends) -> None:
     """One of 71 items is left out in each of four epochs, another each time, so all were moved."""
     (first, _), alone, _ = ends
@@ -124,6 +129,7 @@ def test_targets_of_all_processes_are_put_together(ends) -> None:
     assert (alone["recipe"]["target"] != start).any()
 
 
+@pytest.mark.slow
 def test_a_second_start_reads_the_checkpoint_of_the_first_process(ends) -> None:
     (first, _), _, again = ends
     for end in again:
