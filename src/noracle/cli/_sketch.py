@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,6 +15,7 @@ from noracle.cli._output import check_target
 from noracle.counts.decisions import count_decisions
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError, EvidenceError, NoracleError, fault
+from noracle.evidence.known import read_known
 
 _PANEL = "What is known of the items"
 _RANGE = re.compile(r"^(?P<low>\d+)(?:\s*(?:\.\.|-|to)\s*(?P<high>\d+))?$")
@@ -78,25 +79,6 @@ def read_sketch(path: str) -> Sketch:
         raise EvidenceError(
             fault("--sketch", "must have the shape of schema sketch/1", why, remedy="Write it with --save-sketch.")
         ) from None
-
-
-def read_known(path: str) -> dict[Any, Any]:
-    """True labels by item, from a table with columns ``item`` and ``label``."""
-    from noracle.evidence.frames import fetch, open_frames
-
-    frames, _connection = open_frames({"known": path})
-    frame = frames["known"]
-    columns = frame.collect_schema().names()
-    missing = [c for c in ("item", "label") if c not in columns]
-    if missing:
-        raise EvidenceError(fault("--known", "must have columns item and label", f"columns {columns[:8]}", remedy="Rename them."))
-    rows = fetch(frame.select("item", "label"))
-    found: dict[Any, Any] = {}
-    twice = [item for item, label in rows if item in found or found.setdefault(item, label) is None]
-    if twice:
-        rule = "must have one label for each item"
-        raise EvidenceError(fault("--known", rule, "none, or several", where=twice, total=len(twice), remedy="Keep one row an item."))
-    return found
 
 
 def prevalences(values: Sequence[str] | None) -> Mapping[str, tuple[int, int]] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -12,14 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noracle.errors import EvidenceError, fault
-from noracle.evidence.frames import Frame, fetch, open_frames
-from noracle.evidence.normal import normalise
+from noracle.evidence.frames import Frame, fetch
+from noracle.evidence.known import read_known
 from noracle.evidence.ratings import Ratings
-from noracle.evidence.tables import Column, Table
 
 Whole = NDArray[np.int64]
 
-KNOWN = Table(name="known", columns=(Column(name="item", kind="id"), Column(name="label", kind="class")), key=("item",))
 # Up to so many known items are looked up by the engine; with more all rows are read.
 MOST_LOOKED_UP = 5000
 
@@ -63,7 +60,7 @@ class KnownItems:
     def from_ratings(cls, ratings: Ratings, known: object) -> Self:
         """From ratings and a table ``item``, ``label`` or a mapping of items to labels; known items without ratings are left out."""
         ratings.check()
-        wanted = _read_known(known)
+        wanted = read_known(known).items()
         text = ratings.frame.collect_schema()["item"] == nw.String
         truth_of = {
             _as(item, text=text, what="item"): _as(label, text=ratings.label_kind == "text", what="label") for item, label in wanted
@@ -108,22 +105,6 @@ def _tally(ratings: Whole, size: int) -> Whole:
         said = column >= 0
         votes[np.flatnonzero(said), column[said]] += 1
     return votes
-
-
-def _read_known(known: object) -> list[tuple[Any, Any]]:
-    if isinstance(known, Mapping) and (not known or isinstance(known.get("item", 0), (int, str))):  # not a dict of columns
-        rows = list(known.items())
-    else:
-        frames, connection = open_frames({"known": known})
-        frame, faults = normalise(frames["known"], KNOWN)
-        if faults:
-            raise EvidenceError(*faults)
-        rows = [(row[0], row[1]) for row in fetch(frame.select("item", "label").filter(~nw.col("label").is_null()))]
-        del connection  # it had to live until the rows were read
-    twice = [item for item, n in Counter(item for item, _ in rows).items() if n > 1]
-    if twice:
-        raise EvidenceError(fault("known", "must name each item once", "some more often", where=twice, total=len(twice)))
-    return rows
 
 
 def _as(value: Any, *, text: bool, what: str) -> Any:

@@ -16,8 +16,9 @@ import typer
 from typer.testing import CliRunner
 
 from noracle.cli import alarm, conflict, ranges, verify
-from noracle.cli._sketch import prevalences, read_known
+from noracle.cli._sketch import prevalences
 from noracle.errors import ArgumentError, EvidenceError, NoracleError
+from noracle.evidence.known import read_known
 from noracle.results import read_result
 from noracle.schemas import load_schema, schema_names
 from tests.unit.logic.seed_table import BY_TRUTH, GRADERS
@@ -255,7 +256,7 @@ def test_known_labels_must_be_one_an_item(tmp_path: Path) -> None:
     with pytest.raises(EvidenceError, match="one label for each item"):
         read_known(str(tmp_path / "twice.csv"))
     write(tmp_path / "other.csv", ("item", "truth"), [(1, "a")])
-    with pytest.raises(EvidenceError, match="columns item and label"):
+    with pytest.raises(EvidenceError, match="columns item, label"):
         read_known(str(tmp_path / "other.csv"))
 
 
