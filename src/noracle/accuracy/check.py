@@ -108,7 +108,7 @@ def _routing_parts(name: str, questions: Mapping[Question, int], rng: np.random.
     parts: list[dict[str, Any]] = []
     uniform: dict[int, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
     inverse: dict[int, dict[float, int]] = defaultdict(lambda: defaultdict(int))
-    for q, n in questions.items():
+    for q, n in sorted(questions.items(), key=str):  # engines give rows in any order; ties and sums must not depend on it
         if _is_uniform(q):
             uniform[q.n_classes][q.asked] += n
         else:
