@@ -26,6 +26,7 @@ from noracle.cli import (
     ceiling,
     certify,
     check,
+    collect,
     compare,
     conflict,
     demo,
@@ -80,6 +81,7 @@ for _name, _verb in (
     ("demo", demo),
 ):
     app.command(_name, epilog=_verb.EXAMPLE)(_verb.command)
+app.add_typer(collect.app)
 
 
 def _show_version(wanted: bool) -> None:

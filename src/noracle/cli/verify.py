@@ -1,8 +1,9 @@
-"""``noracle verify``: does a saved result hold?"""
+"""``noracle verify``: does a saved result, or the export of a collection project, hold?"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,16 +18,30 @@ EXAMPLE = """Example:
 
 noracle alarm --answers answers.csv --spec "accuracy > 1/2" --json > proof.json; noracle verify proof.json
 
+noracle verify export.zip --published 5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef
+
 Exit code 0: every result holds. 1: one does not, or has nothing to check."""
 
 _BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError)
 
 
 def command(
-    file: Annotated[str, typer.Argument(metavar="RESULT.json", help="What --json printed: one result, or several.")],
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="What --json printed (one result, or several), or the .zip export of a collection project."),
+    ],
     as_json: opt.AsJson = False,
+    published: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HASH", help="A commitment, root or chain head that was written down: it must be in the export. Repeatable."),
+    ] = None,
 ) -> None:
-    """Check saved proofs, plans and certificates again, without the code that found them."""
+    """Check saved proofs, plans and certificates again, without the code that found them; or everything in an export of a project."""
+    if _is_zip(file):
+        _verify_export(file, published or [], as_json)
+        return
+    if published:
+        raise EvidenceError(fault("--published", "must go with the .zip export of a project", repr(file)))
     results = _read(file)
     with working("checking"):
         rows = [{"result": name, "what": what, "verified": _holds(result)} for name, what, result in results]
@@ -36,6 +51,38 @@ def command(
         for row in rows:
             say(f"{row['result']}: {row['what']}    {'verified' if row['verified'] else 'NOT verified'}")
     if not all(r["verified"] for r in rows):
+        raise typer.Exit(1)
+
+
+def _is_zip(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
+    except OSError:
+        return False  # read_json says what is wrong
+
+
+def _verify_export(path: str, published: Sequence[str], as_json: bool) -> None:
+    from noracle.collect.archive import read_archive
+    from noracle.collect.verify import verify_archive
+
+    with working("checking"):
+        result = verify_archive(read_archive(path), published=published)
+    if as_json:
+        say_json(result.to_dict())
+    else:
+        said = ", ".join(f"{n} {name}" for name, n in result.counts.items())
+        say(f"project {result.project} ({result.state}): {said}    {'verified' if result.passed else 'NOT verified'}")
+        for check in result.checks:
+            say(f"  {check.name:<11} {check.status}{f': {check.note}' if check.note else ''}")
+            for line in check.findings:
+                say(f"    - {line}")
+            if check.n_findings > len(check.findings):
+                say(f"    - and {check.n_findings - len(check.findings)} more")
+        say(f"  commitment  {result.commitment}\n  root        {result.root}\n  head        {result.head}")
+        if not published:
+            say("  Hold these three against what was published while the project ran (--published).")
+    if not result.passed:
         raise typer.Exit(1)
 
 

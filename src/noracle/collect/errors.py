@@ -1,0 +1,73 @@
+"""The exceptions of the collection service; ``status`` is the HTTP status that a page or the JSON interface answers with.
+
+CollectError       400   everything that the service refuses on purpose
+├── SignedOut      401   no session, or one that has ended
+├── Forbidden      403   a role that may not do this
+├── NotFound       404   no such thing, or one of another project
+├── Conflict       409   the wrong state, a lease that is not yours, a name that is taken
+├── Refused        422   a value that breaks a rule
+└── Throttled      429   too many attempts; ``wait`` says for how many seconds
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from noracle.errors import NoracleError
+
+
+class CollectError(NoracleError):
+    """Everything that the service refuses on purpose."""
+
+    status: ClassVar[int] = 400
+
+
+class SignedOut(CollectError):
+    """There is no session, or it has ended."""
+
+    status = 401
+
+    def __init__(self, message: str = "Sign in first: there is no session, or it has ended.") -> None:
+        super().__init__(message)
+
+
+class Forbidden(CollectError):
+    """A member whose role may not do that."""
+
+    status = 403
+
+
+class NotFound(CollectError):
+    """There is no such thing, or it belongs to a project of which the person is no member."""
+
+    status = 404
+
+
+class Conflict(CollectError):
+    """The project is in another state, the lease is another person's, or the name is taken."""
+
+    status = 409
+
+
+class Refused(CollectError, ValueError):
+    """A value breaks a rule."""
+
+    status = 422
+
+
+class Throttled(CollectError):
+    """Too many attempts.
+
+    Parameters
+    ----------
+    message
+        What was tried too often.
+    wait
+        Seconds until the next attempt is heard.
+    """
+
+    status = 429
+
+    def __init__(self, message: str = "Too many attempts; wait a little.", *, wait: float = 60.0) -> None:
+        self.wait = wait
+        super().__init__(message)

@@ -1,0 +1,203 @@
+"""The records of a collection project; plain, frozen, JSON in and out.
+
+A *question* is one thing that one person is asked about one item. All questions are drawn when the project is sealed. A *pool* is the group of
+people who may be asked: the experts of class k (partitioned), the annotator in place a of the balanced design (ordinary), or everybody (0).
+
+    protocol      question.shown          value of an answer
+    partitioned   [k]                     "yes" | "no" | "unsure"
+    judge-all     m classes               one of these per shown class, joined by "|": "no|yes|no|unsure"
+    pick-wrong    four classes            the number of the class that is ruled out, "none" (the trap), or "unsure"
+    ordinary      all classes, in order   the number of the class, or "unsure"
+
+Classes are numbers 0 … K - 1 in the order of the specification. Where the options of an item are shuffled, ``shown`` holds *original* classes,
+and ``Item.options[p]`` is the class that stands at place p on the page.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from noracle.errors import ArgumentError
+
+Protocol = Literal["partitioned", "judge-all", "pick-wrong", "ordinary"]
+State = Literal["draft", "sealed", "open", "closed"]
+Role = Literal["owner", "manager", "annotator", "auditor"]
+Kind = Literal["main", "gold", "panel", "attention", "reask"]
+Verdict = Literal["yes", "no", "unsure"]
+
+EVERYBODY = 0
+"""The pool of protocols whose questions anybody may answer."""
+
+OPEN, LEASED, DONE, VOID = 0, 1, 2, 3
+"""Status of a question."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ClassSpec:
+    """A class, and the guideline that its experts see (limited Markdown)."""
+
+    name: str
+    guideline: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectSpec:
+    """What is decided before a project is sealed, and never changed afterwards.
+
+    Parameters
+    ----------
+    draws
+        Questions an item: classes without replacement (partitioned), annotators an item (judge-all, pick-wrong, ordinary).
+    shown
+        Classes that are shown at a time (judge-all, pick-wrong).
+    trap
+        Whether pick-wrong offers "none of these is wrong".
+    annotators
+        Places of the balanced design (ordinary).
+    gold_rate, panel_items
+        Share of extra questions whose answer is known; number of items that are put to all K classes.
+    reasks
+        How often a question that was answered "unsure" is put to another person of the same pool.
+    lease_seconds
+        After this time an unanswered question goes back to its place.
+    planned_n
+        Declared number of main answers; a fixed-n interval is shown only when they are complete.
+    stop_rule
+        Words, written down before opening.
+    shuffle_options
+        Whether the options of an item are shuffled, for items where the class is the position.
+    """
+
+    protocol: Protocol
+    classes: tuple[ClassSpec, ...]
+    draws: int = 1
+    shown: int = 4
+    trap: bool = False
+    annotators: int = 3
+    gold_rate: float = 0.0
+    panel_items: int = 0
+    reasks: int = 0
+    lease_seconds: float = 900.0
+    planned_n: int | None = None
+    stop_rule: str = ""
+    shuffle_options: bool = False
+    confidence: float = 0.95
+    question: str = ""
+    language: str = "en"
+
+    def __post_init__(self) -> None:
+        k = len(self.classes)
+        most = {"partitioned": k, "judge-all": 100, "pick-wrong": 100, "ordinary": self.annotators}.get(self.protocol, 0)
+        for name, ok, rule in (
+            ("protocol", most > 0, "partitioned, judge-all, pick-wrong or ordinary"),
+            ("classes", 2 <= k <= 1000 and len({c.name for c in self.classes}) == k, "2 to 1000, each with its own name"),
+            ("draws", 1 <= self.draws <= max(1, most), f"from 1 to {max(1, most)}"),
+            ("shown", self.protocol in ("partitioned", "ordinary") or 2 <= self.shown <= k, f"from 2 to {k}"),
+            ("annotators", self.annotators >= 1, "at least 1"),
+            ("gold_rate", 0 <= self.gold_rate < 1, "in [0, 1)"),
+            ("panel_items", self.panel_items >= 0 and (self.panel_items == 0 or self.protocol == "partitioned"), "0, or more if partitioned"),
+            ("reasks", 0 <= self.reasks <= 10, "from 0 to 10"),
+            ("lease_seconds", 10 <= self.lease_seconds <= 7 * 86400, "from 10 seconds to a week"),
+            ("planned_n", self.planned_n is None or self.planned_n >= 1, "at least 1"),
+            ("confidence", 0.5 <= self.confidence < 1, "in [0.5, 1)"),
+        ):
+            if not ok:
+                came = k if name == "classes" else getattr(self, name)
+                raise ArgumentError(f"{name} must be {rule}; got {came!r}.")
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return len(self.classes)
+
+    @property
+    def pools(self) -> tuple[int, ...]:
+        """The pools that people can belong to."""
+        if self.protocol == "partitioned":
+            return tuple(range(self.n_classes))
+        return tuple(range(self.annotators)) if self.protocol == "ordinary" else (EVERYBODY,)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**dataclasses.asdict(self), "classes": [dataclasses.asdict(c) for c in self.classes]}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """From JSON; unknown names are an error."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        unknown = sorted(set(values) - known)
+        if unknown:
+            raise ArgumentError(f"spec must have no other names than {', '.join(sorted(known))}; got {', '.join(unknown[:5])}.")
+        missing = sorted({"protocol", "classes"} - set(values))
+        if missing:
+            raise ArgumentError(f"spec must name {' and '.join(missing)}; got none.")
+        classes = tuple(c if isinstance(c, ClassSpec) else ClassSpec(**({"name": c} if isinstance(c, str) else c)) for c in values["classes"])
+        return cls(**{**values, "classes": classes})
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """What is judged.
+
+    Parameters
+    ----------
+    name
+        The user's own id, unique in the project.
+    content
+        ``{"text": …}``, ``{"markdown": …}`` and/or ``{"image": sha256}``, and ``{"options": [...]}`` where the class is the position.
+    truth
+        The true class of a gold item; else None. It never leaves the table of gold.
+    options
+        After sealing: the class at each place of the page, where options are shuffled.
+    """
+
+    name: str
+    content: Mapping[str, Any]
+    truth: int | None = None
+    options: tuple[int, ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One drawn question: the unit of the Merkle tree.
+
+    ``place`` counts from 0 over the project: the random order in which questions are put inside their pool. ``propensity`` is the chance with
+    which just these classes were drawn for this item (for ``shown`` of m classes: that a given class is among them, m/K).
+    """
+
+    place: int
+    item: str
+    draw: int
+    kind: Kind
+    pool: int
+    shown: tuple[int, ...]
+    propensity: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question as its person may see it: nothing about gold, predictions or others. ``key`` makes a repeated answer harmless."""
+
+    question: int
+    project: int
+    item: int
+    content: Mapping[str, Any]
+    options: tuple[int, ...] | None
+    shown: tuple[int, ...]
+    lease: int
+    lease_until: float
+    done: int
+    key: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """An acknowledged answer: it is on the disk. ``again`` if this key had been answered before."""
+
+    answer: int
+    question: int
+    revision: int
+    again: bool
+    next: Asked | None = None

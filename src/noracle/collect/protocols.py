@@ -1,0 +1,346 @@
+"""The questions of a project: who is asked what about which item, and in which order. All drawn at sealing, from the seed alone.
+
+    partitioned   each item: ``draws`` different classes, uniformly; the experts of class k are asked "is it k?"
+    targeted      (partitioned with chances) one class an item, with the chances that are recorded
+    judge-all     ``draws`` annotators an item, each with ``shown`` random classes of their own: a verdict on each
+    pick-wrong    the same; the annotator rules one of the classes out
+    ordinary      ``draws`` of the ``annotators`` places an item: every two places share nearly equally many items
+
+Beside these *main* questions: *gold* and *attention* items, whose truth is known, are asked about as if they were others, and *panel* items
+are put to all K classes. None of them has a main question. All questions stand in one random order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from noracle.collect.chain import content_hash, digest, routes_root
+from noracle.collect.model import EVERYBODY, Item, Kind, ProjectSpec, Route
+from noracle.collect.sealing import Stream, commitment, keyed_digest, new_seed, permutation, shuffle_options
+from noracle.errors import ArgumentError
+
+Chances = Mapping[str, Sequence[float]]
+Options = dict[str, tuple[int, ...]]
+
+_UNIT = 2**53  # chances become whole numbers of this unit, so that they are drawn exactly
+_MOST_PLACES = 1000
+_MOST_SETS = 1500  # up to so many sets of places are listed
+
+
+class Question(NamedTuple):
+    """A route without its place."""
+
+    item: str
+    draw: int
+    kind: Kind
+    pool: int
+    shown: tuple[int, ...]
+    propensity: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sealed:
+    """A sealed draw. The seed stays secret until closing; ``payload`` belongs into the event ``sealed``, to bind all that is exported."""
+
+    seed: bytes
+    commitment: str
+    root: str
+    routes: list[Route]
+    options: Options
+    payload: Mapping[str, object]
+
+
+def seal(spec: ProjectSpec, items: Sequence[Item], *, seed: bytes | None = None, propensities: Chances | None = None) -> Sealed:
+    """Draw all questions from a fresh seed, and everything that must be published with them.
+
+    Examples
+    --------
+    >>> from noracle.collect.model import ClassSpec
+    >>> spec = ProjectSpec(protocol="partitioned", classes=(ClassSpec(name="cat"), ClassSpec(name="dog")))
+    >>> sealed = seal(spec, [Item(name=str(i), content={"text": "…"}) for i in range(5)])
+    >>> len(sealed.routes), sorted(sealed.payload)
+    (5, ['commitment', 'hidden', 'items', 'n_routes', 'root', 'spec'])
+    """
+    seed = new_seed() if seed is None else seed
+    routes, options = draw_routes(spec, items, seed, propensities=propensities)
+    hashes = {item.name: content_hash(item.content) for item in items}
+    root = routes_root(routes, hashes)
+    payload = {
+        "commitment": commitment(seed),
+        "root": root,
+        "n_routes": len(routes),
+        "spec": spec.to_dict(),
+        "items": items_digest({item.name: (hashes[item.name], options.get(item.name)) for item in items}),
+        "hidden": hidden_digest(seed, {item.name: (item.truth, (propensities or {}).get(item.name)) for item in items}),
+    }
+    return Sealed(seed=seed, commitment=commitment(seed), root=root, routes=routes, options=options, payload=payload)
+
+
+def items_digest(items: Mapping[str, tuple[str, Sequence[int] | None]]) -> str:
+    """What is published about all items: the fingerprint of the content and the order of the options, by name."""
+    return digest([[name, sha256, None if order is None else list(order)] for name, (sha256, order) in sorted(items.items())])
+
+
+def hidden_digest(seed: bytes, items: Mapping[str, tuple[int | None, Sequence[float] | None]]) -> str:
+    """What is committed to but not shown before closing: the truth of gold items and the recorded chances, by name."""
+    rows = [[name, truth, None if chances is None else [float(c) for c in chances]] for name, (truth, chances) in sorted(items.items())]
+    return keyed_digest(seed, "hidden", rows)
+
+
+def draw_routes(
+    spec: ProjectSpec, items: Sequence[Item], seed: bytes, *, propensities: Chances | None = None
+) -> tuple[list[Route], Options]:
+    """Draw every question of a project, and the order of the options of each item.
+
+    Parameters
+    ----------
+    spec
+        What was decided.
+    items
+        All items, in any order: the draws depend on their names only.
+    seed
+        32 secret bytes, drawn after the items were fixed.
+    propensities
+        For a targeted design: the chance of each of the K classes, by item, all above 0 (for instance from the answers of earlier
+        systems, see :func:`noracle.route_items`). One class is drawn, and its chance is recorded.
+
+    Returns
+    -------
+    tuple
+        The routes in the order of their places, and the class that stands at each place of the page for items with shuffled options.
+
+    Notes
+    -----
+    The recorded propensity is the chance that a class is asked about for its item: d/K for d of K classes without replacement, m/K for m
+    shown classes, the given chance of a targeted class, 1 for panel items, and 1 where all classes are shown.
+
+    Gold in a partitioned project: n questions of different (item, class) pairs. The number of pairs whose right answer is yes is n/K
+    (rounded at random, so that its mean is exact); they are of different items. The others ask about uniformly drawn wrong classes. So a
+    pair has the chance n/(G·K), whether it is right or wrong, as among main questions, and nothing tells gold from others.
+
+    Examples
+    --------
+    >>> from noracle.collect.model import ClassSpec
+    >>> spec = ProjectSpec(protocol="judge-all", classes=tuple(ClassSpec(name=c) for c in "abcdef"), shown=4, draws=2)
+    >>> routes, _ = draw_routes(spec, [Item(name="x", content={}), Item(name="y", content={})], bytes(32))
+    >>> [(r.place, len(r.shown), round(r.propensity, 3)) for r in routes]
+    [(0, 4, 0.667), (1, 4, 0.667), (2, 4, 0.667), (3, 4, 0.667)]
+    """
+    questions, options = draw_questions(spec, items, seed, propensities=propensities)
+    routes = [
+        Route(place=place, item=q.item, draw=q.draw, kind=q.kind, pool=q.pool, shown=q.shown, propensity=q.propensity)
+        for place, q in enumerate(questions)
+    ]
+    return routes, options
+
+
+def draw_questions(
+    spec: ProjectSpec, items: Sequence[Item], seed: bytes, *, propensities: Chances | None = None
+) -> tuple[list[Question], Options]:
+    """As :func:`draw_routes`, as plain tuples in the order of their places."""
+    ordered = sorted(items, key=lambda item: item.name)
+    _check(spec, ordered, propensities)
+    known = [item for item in ordered if item.truth is not None]
+    others = [item for item in ordered if item.truth is None]
+    panel = {*Stream(seed, "panel").distinct(len(others), spec.panel_items)}
+    main = [item for i, item in enumerate(others) if i not in panel]
+    if spec.protocol == "partitioned":
+        questions = [*_asked(spec, main, seed, propensities), *_panel(spec, [others[i] for i in sorted(panel)])]
+        questions += _gold_pairs(spec, known, _wanted(spec, len(main) * spec.draws), seed)
+    else:
+        n_gold = min(len(known), max(1, _wanted(spec, len(main)))) if spec.gold_rate else 0
+        gold = [known[i] for i in sorted(Stream(seed, "gold").distinct(len(known), n_gold))]
+        ask = _placed if spec.protocol == "ordinary" else _shown
+        questions = [*ask(spec, main, seed, "main"), *ask(spec, gold, seed, "gold")]
+    questions.sort(key=lambda question: (question.item, question.draw))
+    ordered_questions = questions.copy()
+    for place, question in zip(permutation(seed, "place", len(questions)), questions, strict=True):
+        ordered_questions[place] = question
+    shuffled = [item for item in ordered if spec.shuffle_options and "options" in item.content]
+    return ordered_questions, {item.name: shuffle_options(seed, item.name, spec.n_classes) for item in shuffled}
+
+
+def _kind_of(item: Item) -> Kind:
+    if item.truth is None:
+        return "main"
+    return "attention" if item.content.get("attention") else "gold"
+
+
+def _wanted(spec: ProjectSpec, n_main: int) -> int:
+    """Number of known questions that makes them the share ``gold_rate`` of main and known ones."""
+    return int(n_main * spec.gold_rate / (1 - spec.gold_rate) + 0.5)
+
+
+# ------------------------------------------------------------------------------------------------------------- partitioned
+
+
+def _asked(spec: ProjectSpec, items: Sequence[Item], seed: bytes, chances: Chances | None) -> Iterator[Question]:
+    k, uniform = spec.n_classes, spec.draws / spec.n_classes
+    for item in items:
+        stream = Stream(seed, "route", item.name)
+        if chances is None:
+            for draw, asked in enumerate(stream.distinct(k, spec.draws)):
+                yield Question(item.name, draw, "main", asked, (asked,), uniform)
+        else:
+            weights = [int(c * _UNIT + 0.5) for c in chances[item.name]]
+            asked = stream.weighted(weights)
+            yield Question(item.name, 0, "main", asked, (asked,), weights[asked] / sum(weights))
+
+
+def _panel(spec: ProjectSpec, items: Sequence[Item]) -> Iterator[Question]:
+    for item in items:
+        for asked in range(spec.n_classes):
+            yield Question(item.name, asked, "panel", asked, (asked,), 1.0)
+
+
+def _gold_pairs(spec: ProjectSpec, known: Sequence[Item], wanted: int, seed: bytes) -> Iterator[Question]:
+    if not spec.gold_rate:
+        return
+    k, n_items = spec.n_classes, len(known)
+    n = min(max(1, wanted), n_items * k)
+    stream = Stream(seed, "gold")
+    n_yes = n // k + (stream.below(k) < n % k)
+    says_yes = {*stream.distinct(n_items, n_yes)}
+    each, more = divmod(n - n_yes, n_items)
+    one_more = {*stream.distinct(n_items, more)}
+    for i, item in enumerate(known):
+        truth = int(item.truth or 0)
+        wrong = Stream(seed, "gold", item.name).distinct(k - 1, each + (i in one_more))
+        pairs = [*([truth] if i in says_yes else []), *(c + (c >= truth) for c in wrong)]
+        for draw, asked in enumerate(sorted(pairs)):
+            yield Question(item.name, draw, _kind_of(item), asked, (asked,), n / (n_items * k))
+
+
+# --------------------------------------------------------------------------------------------------- judge-all, pick-wrong
+
+
+def _shown(spec: ProjectSpec, items: Sequence[Item], seed: bytes, purpose: str) -> Iterator[Question]:
+    k, m = spec.n_classes, spec.shown
+    for item in items:
+        for draw in range(spec.draws):
+            shown = tuple(Stream(seed, "shown", purpose, item.name, draw).distinct(k, m))
+            yield Question(item.name, draw, _kind_of(item), EVERYBODY, shown, m / k)
+
+
+# ---------------------------------------------------------------------------------------------------------------- ordinary
+
+
+def _placed(spec: ProjectSpec, items: Sequence[Item], seed: bytes, purpose: str) -> Iterator[Question]:
+    sets = balanced_sets(spec.annotators, spec.draws, len(items))
+    names = permutation(seed, ("places", purpose), spec.annotators)
+    order = permutation(seed, ("sets", purpose), len(items))
+    classes = tuple(range(spec.n_classes))
+    for item, chosen in zip(items, order, strict=True):
+        for draw, place in enumerate(sorted(names[a] for a in sets[chosen])):
+            yield Question(item.name, draw, _kind_of(item), place, classes, 1.0)
+
+
+def balanced_sets(n_places: int, size: int, n: int) -> list[tuple[int, ...]]:
+    """``n`` sets of ``size`` places, such that every two places are together nearly equally often.
+
+    Every possible set is used equally often, which is exactly balanced; the sets that are left over are chosen one by one, each with the
+    pairs that were used least. Where there are too many possible sets, all are built one by one in this way.
+
+    Examples
+    --------
+    >>> sorted(balanced_sets(4, 2, 6))
+    [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    """
+    possible = math.comb(n_places, size)
+    if possible > _MOST_SETS:
+        return _built_sets(n_places, size, n)
+    sets = list(itertools.combinations(range(n_places), size))
+    rounds, rest = divmod(n, possible)
+    return [*sets * rounds, *(sets[i] for i in _least_used(sets, n_places, rest))]
+
+
+def _least_used(sets: Sequence[tuple[int, ...]], n_places: int, n: int) -> Iterator[int]:
+    """``n`` different sets: each adds least to the sum of squared pair counts, then to that of place counts."""
+    member = np.zeros((len(sets), n_places))
+    for i, chosen in enumerate(sets):
+        member[i, list(chosen)] = 1
+    common = member @ member.T  # places that two sets share
+    pairs, places, used = np.zeros(len(sets)), np.zeros(len(sets)), np.zeros(len(sets))
+    for _ in range(n):
+        best = int(np.argmin(used * 1e12 + pairs * 1e6 + places))
+        yield best
+        used[best] = 1
+        pairs += common[best] * (common[best] - 1) / 2
+        places += common[best]
+
+
+def _built_sets(n_places: int, size: int, n: int) -> list[tuple[int, ...]]:
+    together, alone = np.zeros((n_places, n_places)), np.zeros(n_places)
+    sets = []
+    for _ in range(n):
+        cost = alone.copy()
+        chosen: list[int] = []
+        for _ in range(size):
+            best = int(np.argmin(cost))
+            chosen.append(best)
+            cost += together[best] * 1e6
+            cost[best] = np.inf
+        alone[chosen] += 1
+        together[np.ix_(chosen, chosen)] += 1
+        sets.append(tuple(sorted(chosen)))
+    return sets
+
+
+# ------------------------------------------------------------------------------------------------------------------- rules
+
+
+def _check(spec: ProjectSpec, items: Sequence[Item], chances: Chances | None) -> None:
+    k = spec.n_classes
+    n_known = sum(item.truth is not None for item in items)
+    for wrong, message in (
+        (_first(a.name for a, b in itertools.pairwise(items) if a.name == b.name), "items must have different names; got {!r} twice."),
+        (
+            _first(i.name for i in items if i.truth is not None and not 0 <= i.truth < k),
+            f"truth must be in [0, {k}), a class; got another at item {{!r}}.",
+        ),
+        (
+            _first(i.name for i in items if "options" in i.content and len(i.content["options"]) != k),
+            f"options must be as many as classes, {k}; got another number at item {{!r}}.",
+        ),
+        (
+            _first(i.name for i in items if i.content.get("attention") and i.truth is None),
+            "an attention item must have a truth; got none at item {!r}.",
+        ),
+    ):
+        if wrong is not None:
+            raise ArgumentError(message.format(wrong))
+    if spec.protocol == "ordinary" and spec.annotators > _MOST_PLACES:
+        raise ArgumentError(f"annotators must be at most {_MOST_PLACES}; got {spec.annotators}.")
+    if len(items) - n_known - spec.panel_items < 1:
+        raise ArgumentError(f"items must be more than gold and panel items, {n_known + spec.panel_items}; got {len(items)}.")
+    if bool(n_known) != bool(spec.gold_rate):
+        remedy = "Set gold_rate, or leave the truth out." if n_known else "Bring items with a truth, or set gold_rate to 0."
+        raise ArgumentError(
+            f"gold_rate must be above 0 just where items have a truth; got {spec.gold_rate} and {n_known} such items. {remedy}"
+        )
+    if chances is not None:
+        _check_chances(spec, items, chances)
+
+
+def _check_chances(spec: ProjectSpec, items: Sequence[Item], chances: Chances) -> None:
+    if spec.protocol != "partitioned" or spec.draws != 1:
+        raise ArgumentError(f"propensities must be left out unless partitioned with one draw; got {spec.protocol}, {spec.draws} draws.")
+    for item in items:
+        given = chances.get(item.name)
+        if given is None:
+            if item.truth is None:
+                raise ArgumentError(f"propensities must name every item; got none for {item.name!r}.")
+        elif len(given) != spec.n_classes or not all(1e-9 <= c <= 1 for c in given) or abs(math.fsum(given) - 1) > 1e-9:
+            raise ArgumentError(
+                f"propensities must be {spec.n_classes} chances above 0 with sum 1; got {list(given)} at item {item.name!r}."
+            )
+
+
+def _first(values: Iterator[Any]) -> Any:
+    return next(values, None)

@@ -1,0 +1,188 @@
+"""Who asks, and what their role allows.
+
+    owner       everything
+    manager     people, items, opening and closing; not the seed before the project is closed, no owners
+    annotator   their own questions
+    auditor     reads everything but names and e-mail addresses; changes nothing
+
+A project of which a person is no member does not exist for them: it is not found, whatever their role elsewhere. A session is kept
+under the SHA-256 of its token, so that a stolen database opens no session. It ends 12 hours after it was last seen and 7 days after it
+began; both limits stand in ``session.expires_at``, so that one comparison is enough on the fast path.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping
+
+from noracle.collect.errors import Forbidden, NotFound, SignedOut, Throttled
+from noracle.collect.model import ProjectSpec, Role, State
+from noracle.collect.store.base import Work
+
+IDLE_SECONDS = 12 * 3600.0
+SESSION_SECONDS = 7 * 86400.0
+_TOUCH_SECONDS = 600.0
+
+ANYBODY: tuple[Role, ...] = ("owner", "manager", "annotator", "auditor")
+"""Roles for what every member may do."""
+MANAGERS: tuple[Role, ...] = ("owner", "manager")
+"""Roles that change a project."""
+READERS: tuple[Role, ...] = ("owner", "manager", "auditor")
+"""Roles that see estimates, checks and exports."""
+ANNOTATORS: tuple[Role, ...] = ("annotator",)
+"""Roles that are asked questions."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody who is signed in. ``stale`` asks the caller for :func:`touch_session`, so that reading need not write."""
+
+    id: int
+    name: str
+    email: str
+    locale: str
+    stale: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Member:
+    """A person in a project."""
+
+    person: int
+    project: int
+    slug: str
+    role: Role
+    alias: str
+    pools: tuple[int, ...]
+    state: State
+    spec: ProjectSpec
+
+
+def new_token() -> str:
+    """256 random bits for a cookie or a link.
+
+    Examples
+    --------
+    >>> len(new_token()), new_token() == new_token()
+    (43, False)
+    """
+    return secrets.token_urlsafe(32)
+
+
+def token_hash(token: str) -> str:
+    """What is stored of a token: its SHA-256.
+
+    A fast hash is enough, because a token has 256 random bits and cannot be guessed.
+
+    Examples
+    --------
+    >>> token_hash("abc")[:16]
+    'ba7816bf8f01cfea'
+    """
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@functools.lru_cache(maxsize=256)
+def read_spec(text: str) -> ProjectSpec:
+    """The specification out of its column; remembered, because every request needs it."""
+    return ProjectSpec.from_dict(json.loads(text))
+
+
+def who(work: Work, token_hash: str, *, now: float) -> Person | None:
+    """The person of a session; None if there is none or it has ended."""
+    row = work.one(
+        "SELECT p.id, p.name, p.email, p.locale, s.seen_at FROM session s JOIN person p ON p.id = s.person_id "
+        "WHERE s.token_hash = :token AND s.expires_at > :now AND p.active = 1",
+        token=token_hash,
+        now=now,
+    )
+    if row is None:
+        return None
+    return Person(int(row["id"]), row["name"] or "", row["email"] or "", row["locale"], stale=now - float(row["seen_at"]) > _TOUCH_SECONDS)
+
+
+def touch_session(work: Work, token_hash: str, *, now: float) -> None:
+    """Note that the session is alive: it may be idle for another 12 hours, but never lives longer than 7 days."""
+    row = work.one("SELECT created_at FROM session WHERE token_hash = :token AND expires_at > :now", token=token_hash, now=now)
+    if row is not None:
+        ends = min(float(row["created_at"]) + SESSION_SECONDS, now + IDLE_SECONDS)
+        work.run("UPDATE session SET seen_at = :now, expires_at = :ends WHERE token_hash = :token", now=now, ends=ends, token=token_hash)
+
+
+def member(work: Work, token_hash: str, slug: str, *, roles: tuple[Role, ...], now: float) -> Member:
+    """The membership of a session's person in a project, if the role is one of ``roles``.
+
+    Raises
+    ------
+    SignedOut
+        If there is no session.
+    NotFound
+        If there is no such project, or the person is no member of it; nobody can tell which.
+    Forbidden
+        If the person is a member with another role.
+    """
+    row = work.one(
+        "SELECT p.id AS person, m.role, m.alias, j.id AS project, j.slug, j.state, j.spec FROM session s "
+        "JOIN person p ON p.id = s.person_id "
+        "LEFT JOIN project j ON j.slug = :slug LEFT JOIN membership m ON m.project_id = j.id AND m.person_id = p.id "
+        "WHERE s.token_hash = :token AND s.expires_at > :now AND p.active = 1",
+        token=token_hash,
+        slug=slug,
+        now=now,
+    )
+    if row is None:
+        raise SignedOut
+    if row["role"] is None:
+        raise NotFound("There is no such project among yours.")
+    if row["role"] not in roles:
+        raise Forbidden(f"This needs the role {' or '.join(roles)}; yours is {row['role']}.")
+    return _member(work, row)
+
+
+def member_of(work: Work, person: int, project: int) -> Member | None:
+    """The membership of a person in a project, whatever the role; for callers that know the person already."""
+    row = work.one(
+        "SELECT m.person_id AS person, m.role, m.alias, j.id AS project, j.slug, j.state, j.spec FROM membership m "
+        "JOIN project j ON j.id = m.project_id WHERE m.person_id = :person AND m.project_id = :project",
+        person=person,
+        project=project,
+    )
+    return None if row is None else _member(work, row)
+
+
+def _member(work: Work, row: Mapping[str, object]) -> Member:
+    pools = work.all(
+        "SELECT pool FROM pool_member WHERE project_id = :project AND person_id = :person ORDER BY pool",
+        project=row["project"],
+        person=row["person"],
+    )
+    return Member(
+        person=row["person"],  # type: ignore[arg-type]
+        project=row["project"],  # type: ignore[arg-type]
+        slug=str(row["slug"]),
+        role=row["role"],  # type: ignore[arg-type]
+        alias=str(row["alias"]),
+        pools=tuple(int(pool["pool"]) for pool in pools),
+        state=row["state"],  # type: ignore[arg-type]
+        spec=read_spec(str(row["spec"])),
+    )
+
+
+def allow(work: Work, key: str, *, limit: int, seconds: float, now: float) -> None:
+    """Count an attempt under ``key``; raises :class:`Throttled` after ``limit`` attempts in ``seconds``.
+
+    Call it in a transaction of its own *before* what it protects: attempts count whether they succeed or not. The key is stored hashed,
+    because it may hold an e-mail address or an IP address; :func:`noracle.collect.service.people.start_session` sweeps old ones away.
+    """
+    hashed = token_hash(key)
+    if work.dialect == "postgresql":
+        work.one("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))", key=hashed)
+    work.run("DELETE FROM throttle WHERE key = :key AND at <= :old", key=hashed, old=now - seconds)
+    row = work.one("SELECT COUNT(*) AS n, MIN(at) AS first FROM throttle WHERE key = :key", key=hashed)
+    if row is not None and int(row["n"]) >= limit:
+        raise Throttled(wait=max(1.0, float(row["first"] or now) + seconds - now))
+    work.run("INSERT INTO throttle (key, at) VALUES (:key, :now)", key=hashed, now=now)

@@ -1,0 +1,309 @@
+"""The JSON interface under ``/api/v1``: the session cookie with ``X-CSRF-Token``, or ``Authorization: Bearer`` with the session token."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ValidationError
+
+from noracle.collect.errors import Forbidden, Refused, SignedOut
+from noracle.collect.model import Answered, Asked, Item, ProjectSpec
+from noracle.collect.service import access, people, projects
+from noracle.collect.service.access import MANAGERS, READERS, Member
+from noracle.collect.store.base import Work
+from noracle.collect.web import models, security
+from noracle.collect.web.core import Web
+from noracle.collect.web.files import export_response
+from noracle.collect.web.page import language_of, web_of
+from noracle.collect.web.pages import may_create
+from noracle.collect.web.view import visible
+from noracle.errors import NoracleError
+
+_PROBLEM = {"description": "Refused (RFC 9457)", "content": {"application/problem+json": {"schema": {"type": "object"}}}}
+router = APIRouter(
+    prefix="/api/v1",
+    responses=dict.fromkeys((400, 401, 403, 404, 409, 413, 415, 422, 429), _PROBLEM),
+    default_response_class=JSONResponse,
+)
+
+Sent = TypeVar("Sent", bound=BaseModel)
+
+
+def caller(request: Request) -> str:
+    """The hash of the session's token; a cookie must bring its CSRF token when something changes."""
+    web = web_of(request)
+    token, way = security.token_of(request, web.settings)
+    if token is None:
+        raise SignedOut
+    hashed = access.token_hash(token)
+    if way == "cookie" and request.method in security.UNSAFE:
+        security.check_csrf(web.settings, hashed, request.headers.get("x-csrf-token"))
+    return hashed
+
+
+Session = Annotated[str, Depends(caller)]
+OurWeb = Annotated[Web, Depends(web_of)]
+
+
+def asked_json(asked: Asked | None) -> dict[str, Any] | None:
+    """A question as its person may see it."""
+    if asked is None:
+        return None
+    return {
+        "question": asked.question, "key": asked.key, "content": visible(asked.content), "options": asked.options, "shown": asked.shown,
+        "lease_until": asked.lease_until, "done": asked.done,
+    }  # fmt: skip
+
+
+def _answered(kept: Answered) -> dict[str, Any]:
+    return {"answer": kept.answer, "revision": kept.revision, "again": kept.again, "next": asked_json(kept.next)}
+
+
+def _begin(web: Web, token: str, *, bearer: bool = False, **values: object) -> Response:
+    """The reply that begins a session."""
+    if bearer:
+        return JSONResponse({**values, "token": token})
+    response = JSONResponse({**values, "csrf": security.csrf_token(web.settings, access.token_hash(token))})
+    security.set_session(response, web.settings, token)
+    return response
+
+
+def _old(web: Web, request: Request) -> str | None:
+    token, _ = security.token_of(request, web.settings)
+    return None if token is None else access.token_hash(token)
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else "?"
+
+
+@router.post("/session")
+async def sign_in(body: models.SignIn, request: Request, web: OurWeb) -> Response:
+    """Begin a session."""
+    token, person = await web.sign_in(body.email, body.password, address=_address(request), old=_old(web, request))
+    return _begin(web, token, bearer=body.bearer, name=person["name"])
+
+
+@router.delete("/session", status_code=204)
+async def sign_out(session: Session, web: OurWeb) -> Response:
+    """End the session."""
+    await web.sign_out(session)
+    response = Response(status_code=204)
+    security.clear_session(response, web.settings)
+    return response
+
+
+@router.post("/invitations/{token}")
+async def join(token: str, body: models.Join, request: Request, web: OurWeb) -> Response:
+    """Accept an invitation: as the person who is signed in (all fields empty), or with e-mail, name and password."""
+    if not body.email:
+        session = caller(request)
+        person = await web.person(session)
+        if person is None:
+            raise SignedOut
+        member = await web.accept(token, person.id)
+        return JSONResponse({"project": member.slug, "role": member.role, "pools": member.pools})
+    fresh, member = await web.join(
+        token, email=body.email, name=body.name, password=body.password, locale=language_of(request), address=_address(request),
+        old=_old(web, request),
+    )  # fmt: skip
+    return _begin(web, fresh, project=member.slug, role=member.role, pools=member.pools)
+
+
+@router.get("/projects")
+async def my_projects(session: Session, web: OurWeb) -> Any:
+    """My projects."""
+    person = await web.person(session)
+    if person is None:
+        raise SignedOut
+    me = person.id
+    return {"projects": [dict(row) for row in await web.store.read(lambda work: projects.projects_of(work, me))]}
+
+
+@router.post("/projects", status_code=201)
+async def create(body: models.NewProject, session: Session, web: OurWeb) -> Any:
+    """Begin a project."""
+    return await create_project(web, session, slug=body.slug, name=body.name, spec=spec_of(body.spec))
+
+
+async def create_project(web: Web, session: str, *, slug: str, name: str, spec: ProjectSpec) -> dict[str, Any]:
+    """A draft of which the caller is the owner."""
+    web.slow_down(session)
+
+    def op(work: Work) -> dict[str, Any]:
+        now = time.time()
+        person = access.who(work, session, now=now)
+        if person is None:
+            raise SignedOut
+        if not may_create(projects.projects_of(work, person.id)):
+            raise Forbidden("Only people who own or manage a project, or are in none yet, begin one.")
+        projects.create_project(work, slug=slug, name=name, spec=spec, owner=person.id, now=now)
+        return {"slug": slug, "state": "draft"}
+
+    return await web.store.write(op)
+
+
+def spec_of(values: dict[str, Any]) -> ProjectSpec:
+    """A specification out of JSON; whatever is wrong with it is the sender's fault."""
+    try:
+        return ProjectSpec.from_dict(values)
+    except NoracleError as error:
+        raise Refused(str(error)) from error
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise Refused(f"spec must hold values of the right types; {type(error).__name__}.") from error
+
+
+_FEW_ITEMS = {
+    "type": "object",
+    "required": ["items"],
+    "additionalProperties": False,
+    "properties": {
+        "items": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["name", "content"],
+                "properties": {"name": {"type": "string"}, "content": {"type": "object"}, "truth": {"type": ["integer", "null"]}},
+            },
+        }
+    },
+}
+_ANSWERS_OF = {
+    "type": "object",
+    "required": ["name", "answers"],
+    "additionalProperties": False,
+    "properties": {
+        "name": {"type": "string", "maxLength": 200},
+        "answers": {"type": "object", "additionalProperties": {"type": ["integer", "null"], "minimum": 0}},
+    },
+}
+
+
+def _takes(schema: dict[str, Any]) -> dict[str, Any]:
+    """A body that is read by the handler, once it knows who sends it: it may be large."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+async def _body(request: Request, model: type[Sent]) -> Sent:
+    if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
+        raise HTTPException(415, "The body must be application/json.")
+    data = await request.body()
+    try:
+        return await asyncio.to_thread(model.model_validate_json, data)
+    except ValidationError as error:
+        raise RequestValidationError(error.errors(include_input=False, include_url=False, include_context=False)) from None
+
+
+@router.post("/projects/{slug}/items", status_code=201, openapi_extra=_takes(_FEW_ITEMS))
+async def add_items(slug: str, request: Request, session: Session, web: OurWeb) -> Any:
+    """Add items to a draft."""
+    await web.member(session, slug, MANAGERS)
+    body = await _body(request, models.NewItems)
+    items = [Item(name=item.name, content=item.content, truth=item.truth) for item in body.items]
+
+    def op(work: Work, member: Member, now: float) -> int:
+        return projects.import_items(work, member.project, items, actor=member.alias, now=now)
+
+    return {"items": await web.change(session, slug, MANAGERS, op)}
+
+
+STEPS: dict[str, Callable[[Work, Member, float], object]] = {
+    "seal": lambda work, member, now: projects.seal_project(work, member.project, actor=member.alias, now=now),
+    "open": lambda work, member, now: projects.open_project(work, member.project, actor=member.alias, now=now),
+    "close": lambda work, member, now: projects.close_project(work, member.project, actor=member.alias, now=now),
+}
+"""From draft to sealed, open, closed."""
+
+
+async def _step(web: Web, session: str, slug: str, step: str) -> dict[str, Any]:
+    def op(work: Work, member: Member, now: float) -> dict[str, Any]:
+        STEPS[step](work, member, now)
+        row = projects.project_row(work, slug)
+        return {"slug": slug, "state": row["state"], "commitment": row["commitment"], "root": row["root"]}
+
+    return await web.change(session, slug, MANAGERS, op)
+
+
+@router.post("/projects/{slug}/seal")
+async def seal(slug: str, session: Session, web: OurWeb) -> Any:
+    """Draw everything random, and commit to it."""
+    return await _step(web, session, slug, "seal")
+
+
+@router.post("/projects/{slug}/open")
+async def open_(slug: str, session: Session, web: OurWeb) -> Any:
+    """Begin to put questions."""
+    return await _step(web, session, slug, "open")
+
+
+@router.post("/projects/{slug}/close")
+async def close(slug: str, session: Session, web: OurWeb) -> Any:
+    """Stop asking, and reveal the seed."""
+    return await _step(web, session, slug, "close")
+
+
+@router.post("/projects/{slug}/invitations", status_code=201)
+async def invite(slug: str, body: models.Invite, session: Session, web: OurWeb) -> Any:
+    """Make an invitation; its link is shown once."""
+
+    def op(work: Work, member: Member, now: float) -> str:
+        return people.invite(work, member, role=body.role, pool=body.pool, days=body.days, now=now)
+
+    token = await web.change(session, slug, MANAGERS, op)
+    return {"token": token, "link": f"{web.settings.base_url.rstrip('/')}/join/{token}"}
+
+
+@router.post("/projects/{slug}/systems", status_code=201, openapi_extra=_takes(_ANSWERS_OF))
+async def add_system(slug: str, request: Request, session: Session, web: OurWeb) -> Any:
+    """Add the answers of a system to a sealed project: the class by item name, or null."""
+    await web.member(session, slug, MANAGERS)
+    body = await _body(request, models.NewSystem)
+
+    def op(work: Work, member: Member, now: float) -> int:
+        return projects.add_system(work, member.project, body.name, body.answers, actor=member.alias, now=now)
+
+    await web.change(session, slug, MANAGERS, op)
+    return {"name": body.name, "answers": len(body.answers)}
+
+
+@router.post("/projects/{slug}/next")
+async def next_question(slug: str, session: Session, web: OurWeb) -> Any:
+    """The question that I hold, else the next one; ``null`` if there is none now."""
+    return {"next": asked_json(await web.next(session, slug))}
+
+
+@router.post("/projects/{slug}/answers")
+async def answer(slug: str, body: models.Answer, session: Session, web: OurWeb) -> Any:
+    """Answer the question that I hold; the same key again gives the same reply again."""
+    kept = await web.answer(
+        session, slug, question=body.question, key=body.key, value=body.value, shown_at=body.shown_at, client_ms=body.client_ms,
+        want_next=body.want_next,
+    )  # fmt: skip
+    return _answered(kept)
+
+
+@router.post("/projects/{slug}/answers/{answer}/amend")
+async def amend(slug: str, answer: models.Whole, body: models.Amend, session: Session, web: OurWeb) -> Any:
+    """Change my last answer; the first one stays."""
+    return _answered(await web.amend(session, slug, answer=answer, key=body.key, value=body.value))
+
+
+@router.get("/projects/{slug}/live")
+async def live(slug: str, session: Session, web: OurWeb) -> Any:
+    """The estimates and checks now; the look is logged."""
+    member = await web.member(session, slug, READERS)
+    view = await web.live(member)
+    return view.to_dict() if hasattr(view, "to_dict") else dataclasses.asdict(view)
+
+
+@router.get("/projects/{slug}/export", response_class=Response)
+async def export(slug: str, session: Session, web: OurWeb, format: Annotated[str, Query(max_length=20)] = "archive") -> Response:  # noqa: A002
+    """The project as a file: archive, jsonl, csv, parquet or label-studio."""
+    return await export_response(web, session, slug, format)

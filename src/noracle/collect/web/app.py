@@ -1,0 +1,187 @@
+"""The whole application: :func:`make_app`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import math
+from collections.abc import AsyncIterator, Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, RedirectResponse
+from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
+
+from noracle import __version__
+from noracle.collect.errors import CollectError, SignedOut, Throttled
+from noracle.collect.store.base import Store
+from noracle.collect.web import api, manage, pages, security, setup, work
+from noracle.collect.web.core import Web
+from noracle.collect.web.guard import Guard
+from noracle.collect.web.page import HERE, Page, language_of
+from noracle.collect.web.settings import WebSettings
+from noracle.collect.web.words import words
+from noracle.errors import NoracleError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+__all__ = ["WebSettings", "make_app"]
+
+_LOG = logging.getLogger("noracle.collect")
+_QUIET: dict[str, Any] = (
+    {"telemetry": {"tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False}}
+    if "telemetry" in inspect.signature(FastAPI).parameters
+    else {}
+)
+"""Newer releases of FastAPI report to OpenTelemetry where it is set up; we report to nobody."""
+_STATIC_SECONDS = 31536000
+
+
+class _Static(StaticFiles):
+    """Static files; their addresses carry a mark of their content, so browsers may keep them."""
+
+    def file_response(self, *args: object, **values: object) -> Response:
+        response = super().file_response(*args, **values)  # type: ignore[arg-type]
+        response.headers["cache-control"] = f"public, max-age={_STATIC_SECONDS}, immutable"
+        return response
+
+
+class _App(FastAPI):
+    """With the guard outermost, so that pages about our own faults are dressed too."""
+
+    guard: Callable[[ASGIApp], ASGIApp]
+
+    def build_middleware_stack(self) -> ASGIApp:
+        return self.guard(super().build_middleware_stack())
+
+
+def make_app(store: Store, *, settings: WebSettings) -> FastAPI:
+    """The pages and the JSON interface on an open store.
+
+    Parameters
+    ----------
+    store
+        Where projects are kept; the caller closes it.
+    settings
+        Address, key, limits.
+    """
+    web = Web(store, settings)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(_warm)
+        yield
+
+    app = _App(
+        title="noracle collect",
+        version=__version__,
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        **_QUIET,
+    )
+    app.state.web = web
+    for part in (pages, work, setup, manage, api):
+        app.include_router(part.router)
+    app.mount("/static", _Static(directory=HERE / "static"), name="static")
+    app.guard = lambda inner: Guard(inner, settings=settings, metrics=web.metrics)
+    app.add_exception_handler(NoracleError, _refused)
+    app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(RequestValidationError, _refused)
+    app.add_exception_handler(Exception, _failed)
+    return app
+
+
+def _warm() -> None:
+    """Load what the first request would wait for."""
+    from noracle.collect.web.page import environment
+
+    for name in ("sign_in.html", "work.html"):
+        environment().get_template(name)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Something was refused on purpose: problem+json for the interface, a page for people."""
+    headers: dict[str, str] = {}
+    if isinstance(error, CollectError):
+        status, detail = error.status, str(error)
+    elif isinstance(error, HTTPException):
+        status, detail = error.status_code, str(error.detail)
+        headers = dict(error.headers or {})
+    elif isinstance(error, RequestValidationError):
+        faults = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()[:5]]
+        status, detail = 422, " | ".join(faults)
+    else:
+        status, detail = 422, str(error)
+    if isinstance(error, Throttled):
+        headers["retry-after"] = str(max(1, math.ceil(error.wait)))
+    return await _reply(request, status, detail, headers, error)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """A fault of ours: logged with the id that the reader sees, and nothing about it is told."""
+    _LOG.error("request %s failed", request.scope.get("noracle.request"), exc_info=error)
+    return await _reply(request, 500, "An error of the server; it was written to its log.", {}, error)
+
+
+async def _reply(request: Request, status: int, detail: str, headers: dict[str, str], error: Exception) -> Response:
+    ident = str(request.scope.get("noracle.request", ""))
+    if request.url.path.startswith("/api/") or request.method not in ("GET", "HEAD", "POST"):
+        body = {"type": "about:blank", "title": _title(status), "status": status, "detail": detail, "instance": f"urn:request:{ident}"}
+        return JSONResponse(_printable(body), status_code=status, headers=headers, media_type="application/problem+json")
+    partial = request.headers.get("hx-request") == "true"
+    if isinstance(error, SignedOut) and (request.method == "GET" or partial):
+        if partial:
+            return Response(status_code=401, headers={"hx-redirect": "/sign-in"})
+        return RedirectResponse("/sign-in", status_code=303)
+    web: Web = request.app.state.web
+    try:
+        page = await Page.visit(web, request, signed_in=False)
+    except Exception:  # noqa: BLE001  (the database itself may be what failed)
+        token, fresh = security.visitor(request, web.settings)
+        page = Page(web, request, token, fresh, None, words(language_of(request)))
+    address, said = _way_on(request, page, status)
+    response = page.render(
+        "message.html", status=status, title=_in_words(status, page), detail=detail, back=address, back_words=said,
+        request_id=ident if status >= 500 else "",
+    )  # fmt: skip
+    response.headers.update({**headers, **({"hx-retarget": "body", "hx-reswap": "innerHTML"} if partial else {})})
+    return response
+
+
+def _way_on(request: Request, page: Page, status: int) -> tuple[str, str]:
+    if status == 401:
+        return "/sign-in", page.say("Sign in")
+    if request.method == "POST" and status in (403, 409, 422) and not request.url.path.startswith(("/sign-", "/language")):
+        path = request.url.path.removesuffix("/items").removesuffix("/systems")
+        return path if path == request.url.path else f"{path}/setup", page.say("Back to the page")
+    return "/", page.say("To the projects")
+
+
+def _in_words(status: int, page: Page) -> str:
+    _ = page.say
+    known = {
+        401: _("Sign in first"), 403: _("This is not allowed"), 404: _("There is no such page"), 409: _("This cannot be done now"),
+        413: _("The file is too large"), 422: _("Something does not fit"), 429: _("Too many attempts; wait a little"),
+    }  # fmt: skip
+    return known.get(status, _("Something went wrong"))
+
+
+def _title(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Error"
+
+
+def _printable(body: dict[str, object]) -> dict[str, object]:
+    """Replace halves of surrogate pairs, which a message may quote and UTF-8 cannot carry."""
+    return {key: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value for key, value in body.items()}

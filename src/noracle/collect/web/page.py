@@ -1,0 +1,199 @@
+"""One visit of a page: who, in which language, with which token; templates; forms that were sent."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from fastapi import Request, Response  # noqa: TC002 (FastAPI reads the signature of web_of)
+from fastapi.responses import HTMLResponse, RedirectResponse
+from markupsafe import Markup
+
+from noracle.collect.errors import Refused, SignedOut
+from noracle.collect.model import ClassSpec, ProjectSpec
+from noracle.collect.service import access
+from noracle.collect.service.access import Person
+from noracle.collect.web import security
+from noracle.collect.web.core import Web
+from noracle.collect.web.words import LANGUAGES, Words, choose, words
+
+HERE = Path(__file__).parent
+LANGUAGE_COOKIE = "noracle-language"
+Say = Callable[..., str]
+
+
+@functools.cache
+def environment() -> jinja2.Environment:
+    """The templates; everything is escaped, undefined names are errors."""
+    loader = jinja2.FileSystemLoader(HERE / "templates")
+    env = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    env.globals.update(static=static_url, languages=LANGUAGES)
+    return env
+
+
+@functools.cache
+def static_url(name: str) -> str:
+    """The address of a static file, with a mark of its content so that browsers may keep it."""
+    return f"/static/{name}?{hashlib.sha256((HERE / 'static' / name).read_bytes()).hexdigest()[:12]}"
+
+
+def role_name(role: str, _: Say) -> str:
+    """A role in words."""
+    return {"owner": _("Owner"), "manager": _("Manager"), "annotator": _("Annotator"), "auditor": _("Auditor")}.get(role, role)
+
+
+def state_name(state: str, _: Say) -> str:
+    """A state in words."""
+    return {"draft": _("Draft"), "sealed": _("Sealed"), "open": _("Open"), "closed": _("Closed")}.get(state, state)
+
+
+def group_name(spec: ProjectSpec, pool: int | None, _: Say) -> str:
+    """A pool in words: the class whose experts it holds, or the place in the design."""
+    if pool is None or spec.protocol in ("judge-all", "pick-wrong"):
+        return ""
+    if spec.protocol == "partitioned" and 0 <= pool < spec.n_classes:
+        named: ClassSpec = spec.classes[pool]
+        return _("Class: %(name)s", name=named.name)
+    return _("Place %(n)s", n=pool + 1)
+
+
+def places(member: Any, _: Say) -> list[tuple[str, str]]:
+    """Where a member of a project may go."""
+    start = f"/p/{member['slug'] if isinstance(member, Mapping) else member.slug}"
+    role = member["role"] if isinstance(member, Mapping) else member.role
+    if role == "annotator":
+        return [(f"{start}/work", _("My work"))]
+    reads = [(start, _("Dashboard")), (f"{start}/audit", _("Audit")), (f"{start}/export", _("Export"))]
+    return [*reads, (f"{start}/setup", _("Set-up")), (f"{start}/people", _("People"))] if role in access.MANAGERS else reads
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sent:
+    """A file that was sent; of its name only the ending counts."""
+
+    name: str
+    data: bytes = dataclasses.field(repr=False)
+
+
+Fields = dict[str, str | Sent]
+
+
+def _file_name(name: str | None) -> str:
+    last = (name or "").replace("\\", "/").rsplit("/", 1)[-1]
+    return "".join(c for c in last if c.isprintable())[-100:]
+
+
+@dataclasses.dataclass(slots=True)
+class Page:
+    """One request for a page."""
+
+    web: Web
+    request: Request
+    token: str
+    fresh: bool
+    person: Person | None
+    words: Words
+
+    @classmethod
+    async def visit(cls, web: Web, request: Request, *, signed_in: bool = True) -> Page:
+        """Find out who this is; raises SignedOut where somebody must be signed in."""
+        token, fresh = security.visitor(request, web.settings)
+        person = None if fresh else await web.person(access.token_hash(token))
+        if signed_in and person is None:
+            raise SignedOut
+        return cls(web, request, token, fresh, person, words(language_of(request, person)))
+
+    @property
+    def session(self) -> str:
+        """The hash of the token."""
+        return access.token_hash(self.token)
+
+    @property
+    def address(self) -> str:
+        """Where the request comes from."""
+        return self.request.client.host if self.request.client else "?"
+
+    @property
+    def partial(self) -> bool:
+        """Whether only a part of the page is wanted."""
+        return self.request.headers.get("hx-request") == "true"
+
+    def say(self, message: str, **values: object) -> str:
+        """A message in the reader's language."""
+        return self.words.say(message, **values)
+
+    async def form(self, *, files: int = 0) -> Fields:
+        """The fields that were sent, once their CSRF token fits."""
+        fields: Fields = {}
+        async with self.request.form(max_files=files, max_fields=2500, max_part_size=self.web.settings.max_body) as data:
+            sent = data.get("csrf")
+            security.check_csrf(self.web.settings, self.session, sent if isinstance(sent, str) else None)
+            for name, value in data.multi_items():
+                if isinstance(value, str):
+                    check_text(value, name)
+                    fields.setdefault(name, value)
+                else:
+                    fields.setdefault(name, Sent(_file_name(value.filename), await value.read()))
+        return fields
+
+    def render(self, template: str, *, status: int = 200, **values: object) -> Response:
+        """The page as HTML."""
+        csrf = security.csrf_token(self.web.settings, self.session)
+        _ = self.words.say
+        context: dict[str, object] = {
+            "_": _,
+            "ngettext": self.words.count,
+            "lang": self.words.language,
+            "person": self.person,
+            "member": None,
+            "path": self.request.url.path,
+            "places": places,
+            "role_name": functools.partial(role_name, _=_),
+            "state_name": functools.partial(state_name, _=_),
+            "csrf_field": lambda: Markup('<input type="hidden" name="csrf" value="{}">').format(csrf),
+            "notice": "",
+            "error": "",
+            **values,
+        }
+        response = HTMLResponse(environment().get_template(template).render(context), status_code=status)
+        if self.fresh:
+            security.set_session(response, self.web.settings, self.token)
+        return response
+
+    def go(self, path: str, *, token: str | None = None) -> Response:
+        """On to another page, with a GET; with ``token``, as a new session."""
+        response = RedirectResponse(path, status_code=303)
+        if token is not None:
+            security.set_session(response, self.web.settings, token)
+        return response
+
+
+def language_of(request: Request, person: Person | None = None) -> str:
+    """The reader's language: chosen on the page, else the account's, else the browser's."""
+    account = None if person is None else person.locale
+    return choose(request.cookies.get(LANGUAGE_COOKIE), account, accept=request.headers.get("accept-language", ""))
+
+
+def check_text(text: str, name: str) -> None:
+    """Refuse what no database keeps: NUL and halves of surrogate pairs."""
+    if "\x00" in text or any("\ud800" <= c <= "\udfff" for c in text):
+        raise Refused(f"{name} must not contain NUL or broken characters.")
+
+
+def text(form: Fields, name: str, *, most: int = 2000) -> str:
+    """A field of text."""
+    value = form.get(name, "")
+    if not isinstance(value, str) or len(value) > most:
+        raise Refused(f"{name} must be text of at most {most} characters.")
+    return value.strip() if name != "password" else value
+
+
+def web_of(request: Request) -> Web:
+    """The server's state."""
+    web: Web = request.app.state.web
+    return web

@@ -1,0 +1,102 @@
+"""Who may change things: the session's cookie, the CSRF token that goes with it, and where a request comes from.
+
+A visitor without a session gets a random token as cookie too, which no table knows; its CSRF token protects the sign-in form. Signing in
+always makes a new token, so a planted cookie gains nothing. The CSRF token is HMAC-SHA-256(key, "csrf|" + SHA-256 of the cookie's token).
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+from noracle.collect.errors import Forbidden
+from noracle.collect.service import access
+from noracle.collect.web.settings import WebSettings
+
+if TYPE_CHECKING:
+    from fastapi import Request, Response
+
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}\Z")
+
+HEADERS: tuple[tuple[str, str], ...] = (
+    (
+        "content-security-policy",
+        (
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+            "base-uri 'none'; frame-ancestors 'none'"
+        ),
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("x-frame-options", "DENY"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
+)
+"""On every response."""
+
+HSTS = ("strict-transport-security", "max-age=31536000; includeSubDomains")
+UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+def csrf_token(settings: WebSettings, token_hash: str) -> str:
+    """The token that a form of this session carries."""
+    return hmac.new(settings.key, b"csrf|" + token_hash.encode(), "sha256").hexdigest()
+
+
+def check_csrf(settings: WebSettings, token_hash: str | None, sent: str | None) -> None:
+    """Refuse a change whose CSRF token is missing or belongs to another session."""
+    fits = token_hash is not None and sent is not None and hmac.compare_digest(csrf_token(settings, token_hash).encode(), sent.encode())
+    if not fits:
+        raise Forbidden("The form is out of date or came from elsewhere. Load the page again.")
+
+
+def token_of(request: Request, settings: WebSettings) -> tuple[str | None, Literal["bearer", "cookie", "none"]]:
+    """The session token of a request and the way it came; a bearer token goes before the cookie."""
+    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        value = value.strip()
+        return (value, "bearer") if _TOKEN.match(value) else (None, "bearer")
+    value = request.cookies.get(settings.cookie, "")
+    return (value, "cookie") if _TOKEN.match(value) else (None, "none")
+
+
+def set_session(response: Response, settings: WebSettings, token: str) -> None:
+    """Give the browser its session."""
+    response.set_cookie(
+        settings.cookie, token, max_age=settings.session_seconds, path="/", secure=settings.secure, httponly=True, samesite="strict"
+    )
+
+
+def clear_session(response: Response, settings: WebSettings) -> None:
+    """Take the session from the browser."""
+    response.delete_cookie(settings.cookie, path="/", secure=settings.secure, httponly=True, samesite="strict")
+
+
+def visitor(request: Request, settings: WebSettings) -> tuple[str, bool]:
+    """The token of this browser, and whether it is a new one that must be set."""
+    token, way = token_of(request, settings)
+    return (token, False) if token is not None and way == "cookie" else (access.new_token(), True)
+
+
+def refused_origin(settings: WebSettings, method: str, headers: Mapping[str, str]) -> str | None:
+    """Why a request must not change anything, or None.
+
+    Browsers name where a request comes from: ``Sec-Fetch-Site`` where they know it, else ``Origin`` (which is "null" for forms under our
+    own Referrer-Policy, so it decides alone only where the other is missing). A program that sends neither has no cookies to abuse.
+
+    Examples
+    --------
+    >>> settings = WebSettings(base_url="http://127.0.0.1:8000", secure=False, key=bytes(range(32)))
+    >>> refused_origin(settings, "POST", {"origin": "https://evil.example"})
+    'The request came from another site.'
+    >>> refused_origin(settings, "POST", {"sec-fetch-site": "same-origin", "origin": "null"})
+    """
+    if method not in UNSAFE:
+        return None
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    foreign_site = site is not None and site not in ("same-origin", "none")
+    foreign_origin = origin is not None and origin.lower() not in settings.origins and not (origin == "null" and site is not None)
+    return "The request came from another site." if foreign_site or foreign_origin else None

@@ -1,0 +1,547 @@
+"""The server refuses: forged requests, planted sessions, floods, other people's objects, scripts in texts, bad files."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="the extra 'collect' is not installed")
+
+from noracle.collect.model import Item
+from noracle.collect.service import access, projects
+from noracle.collect.web import api, manage, pages, setup, work
+from noracle.collect.web.security import csrf_token
+from noracle.collect.web.settings import WebSettings
+from noracle.errors import ArgumentError
+from tests.service.web_site import KEY, Site, Visitor, running, texts
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with running(tmp_path_factory.mktemp("security")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def owner(site: Site) -> int:
+    return site.person("owner")
+
+
+# sessions
+
+
+def test_signing_in_changes_the_token_and_ends_the_old_session(site: Site, owner: int) -> None:
+    visitor = site.visitor()
+    visitor.get("/sign-in")
+    planted = visitor.cookies["noracle"]
+    visitor.sign_in("owner@example.org")
+    first = visitor.cookies["noracle"]
+    assert first != planted
+    thief = site.visitor()
+    thief.cookies["noracle"] = planted
+    assert thief.get("/").headers["location"] == "/sign-in", "a planted token must never become a session"
+    visitor.csrf = csrf_token(site.settings, access.token_hash(first))
+    visitor.post("/sign-in", {"email": "owner@example.org", "password": "correct horse battery"})
+    assert visitor.cookies["noracle"] != first
+    thief.cookies["noracle"] = first
+    assert thief.get("/").headers["location"] == "/sign-in"
+
+
+def test_cookie_is_http_only_strict_and_the_database_holds_its_hash(site: Site, owner: int) -> None:
+    visitor = site.visitor()
+    reply = visitor.sign_in("owner@example.org")
+    cookie = reply.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    token = visitor.cookies["noracle"]
+    row = site.store.read_now(lambda w: w.one("SELECT COUNT(*) AS n FROM session WHERE token_hash = :t", t=token))
+    assert row is not None
+    assert row["n"] == 0
+    assert token not in visitor.get("/").text
+
+
+def test_tls_cookies_and_hsts(tmp_path: Path) -> None:
+    from noracle.collect.store import open_store
+    from noracle.collect.web.guard import Guard
+    from noracle.collect.web.metrics import Metrics
+
+    settings = WebSettings(base_url="https://labels.example.org", secure=True, key=KEY)
+    assert settings.cookie == "__Host-noracle"
+    guard = Guard(None, settings=settings, metrics=Metrics())  # type: ignore[arg-type]
+    assert b"strict-transport-security" in dict(guard._dressed([], "x"))
+    open_store(f"sqlite:///{tmp_path}/x.db").close()
+
+
+@pytest.mark.parametrize("key", [b"", b"short", b"\x00" * 32, b"a" * 64])
+def test_weak_keys_are_refused(key: bytes) -> None:
+    with pytest.raises(ArgumentError, match="key must be"):
+        WebSettings(base_url="http://127.0.0.1:1", secure=False, key=key)
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "http://x/path", "http://u:p@x", "x", "http://x?y"])
+def test_odd_addresses_are_refused(url: str) -> None:
+    with pytest.raises(ArgumentError, match="base_url must be"):
+        WebSettings(base_url=url, secure=False, key=KEY)
+
+
+def test_headers_are_on_every_reply(site: Site, owner: int) -> None:
+    signed = site.as_(owner)
+    replies = [
+        signed.get("/"),
+        signed.get("/no/such/page"),
+        signed.api("GET", "/projects"),
+        signed.get("/healthz"),
+        signed.get("/static/app.css"),
+    ]
+    replies += [
+        signed.post("/sign-out", csrf="bad"),
+        signed.get("/static/../app.py"),
+        signed.send("PUT", "/"),
+        signed.send("GET", "/", headers={"Host": "x"}),
+    ]
+    for reply in replies:
+        policy = reply.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert reply.headers["referrer-policy"] == "no-referrer"
+        assert reply.headers["x-request-id"]
+    assert signed.get("/").headers["cache-control"] == "no-store"
+
+
+# forged requests
+
+
+def test_forms_need_the_token_of_their_own_session(site: Site, owner: int) -> None:
+    site.project("forged", owner)
+    visitor, other = site.as_(owner), site.as_(owner)
+    before = site.count("invitation")
+    fields = {"do": "invite", "role": "auditor", "days": "7", "pool": "0"}
+    for csrf in ("", "0" * 64, other.csrf, visitor.csrf.upper(), "é"):
+        assert visitor.post("/p/forged/people", fields, csrf=csrf).status == 403
+    assert (
+        visitor.send("POST", "/p/forged/people", b"do=invite&role=auditor", {"Content-Type": "application/x-www-form-urlencoded"}).status
+        == 403
+    )
+    for csrf in ("", other.csrf):
+        visitor_csrf, visitor.csrf = visitor.csrf, csrf
+        assert visitor.api("POST", "/projects/forged/invitations", {"role": "auditor"}).status == 403
+        visitor.csrf = visitor_csrf
+    assert site.count("invitation") == before
+    assert visitor.post("/p/forged/people", fields).status == 200
+    assert visitor.api("POST", "/projects/forged/invitations", {"role": "auditor"}).status == 201
+    assert site.count("invitation") == before + 2
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "cross-site", "Origin": "null"},
+        {"Sec-Fetch-Site": "same-origin", "Origin": "https://evil.example"},
+    ],
+)
+def test_changes_from_other_sites_are_refused_even_with_the_right_token(site: Site, owner: int, headers: dict[str, str]) -> None:
+    visitor = site.as_(owner)
+    body = f"csrf={visitor.csrf}".encode()
+    reply = visitor.send("POST", "/sign-out", body, {"Content-Type": "application/x-www-form-urlencoded", **headers})
+    assert reply.status == 403
+    assert visitor.get("/").status == 200, "still signed in"
+
+
+def test_other_hosts_are_refused(site: Site, owner: int) -> None:
+    visitor = site.as_(owner)
+    assert visitor.send("GET", "/", headers={"Host": "rebound.example"}).status == 421
+    assert visitor.send("GET", "/healthz", headers={"Host": "rebound.example"}).status == 200
+    assert visitor.send("GET", "/", headers={"Host": visitor.netloc.replace("127.0.0.1", "localhost")}).status == 200
+
+
+def test_bearer_token_needs_no_csrf_and_a_cookie_beside_it_counts_nothing(site: Site, owner: int) -> None:
+    visitor = site.visitor()
+    reply = visitor.api("POST", "/session", {"email": "owner@example.org", "password": "correct horse battery", "bearer": True})
+    assert "set-cookie" not in reply.headers
+    token = reply.json()["token"]
+    assert visitor.api("GET", "/projects", Authorization=f"Bearer {token}").status == 200
+    signed = site.as_(owner)
+    assert signed.api("GET", "/projects", Authorization="Bearer nonsense").status == 401
+    assert visitor.api("DELETE", "/session", Authorization=f"Bearer {token}", X_CSRF_Token="").status == 204
+    assert visitor.api("GET", "/projects", Authorization=f"Bearer {token}").status == 401
+
+
+# floods
+
+
+def test_sign_in_is_slowed_per_account_and_tells_how_long(tmp_path: Path) -> None:
+    with running(tmp_path, sign_ins=3) as site:
+        site.person("target")
+        visitor = site.visitor()
+        statuses = [visitor.sign_in("target@example.org", "wrong password").status for _ in range(3)]
+        assert statuses == [401, 401, 401]
+        reply = visitor.sign_in("Target@example.org ")
+        assert reply.status == 429, "even the right password waits"
+        assert 1 <= int(reply.headers["retry-after"]) <= 900
+        assert visitor.api("POST", "/session", {"email": "target@example.org", "password": "x"}).status == 429
+        site.person("other")
+        assert visitor.sign_in("other@example.org").status == 303, "other accounts are not locked out"
+
+
+def test_answers_and_changes_are_slowed_per_session(tmp_path: Path) -> None:
+    with running(tmp_path, answers_per_minute=5, changes_per_minute=3) as site:
+        boss = site.person("boss")
+        project = site.project("fast", boss)
+        site.items(project, texts(6))
+        site.step(project, "seal", "open")
+        rater = site.person("rater")
+        site.join("fast", boss, rater, "annotator", 0, 1, 2)
+        visitor = site.as_(rater)
+        assert [visitor.api("POST", "/projects/fast/next").status for _ in range(6)] == [200] * 5 + [429]
+        assert site.as_(rater).api("POST", "/projects/fast/next").status == 200, "another session has a bucket of its own"
+        manager = site.as_(boss)
+        assert [manager.api("POST", "/projects/fast/invitations", {"role": "auditor"}).status for _ in range(4)] == [201] * 3 + [429]
+
+
+# files
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/../app.py", "/static/..%2fapp.py", "/static/%2e%2e/app.py", "/static/....//app.py", "/static//etc/passwd", "/static/%2fetc%2fpasswd",
+     "/static/..\\app.py", "/static/..%5capp.py", "/static/", "/static/%00", "/static/app.css%00.js"],
+)  # fmt: skip
+def test_static_files_are_those_of_the_folder(site: Site, path: str) -> None:
+    reply = site.visitor().get(path)
+    assert reply.status in (400, 404, 405)
+    assert b"make_app" not in reply.body
+    assert b"root:" not in reply.body
+
+
+@pytest.mark.parametrize(
+    "kind", ["../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%2e%2e", "archive.zip", "ARCHIVE", "sqlite", "'; DROP TABLE item; --"]
+)
+def test_exports_are_those_of_the_list(site: Site, owner: int, kind: str) -> None:
+    if site.store.read_now(lambda w: w.one("SELECT id FROM project WHERE slug = 'exports'")) is None:
+        site.project("exports", owner)
+    visitor = site.as_(owner)
+    quoted = kind.replace(" ", "%20").replace("'", "%27").replace(";", "%3B")
+    assert visitor.get(f"/p/exports/export/{quoted}").status in (400, 404)
+    assert visitor.api("GET", f"/projects/exports/export?format={quoted}").status in (404, 422)
+
+
+def test_oversized_requests_are_refused_before_they_are_read(tmp_path: Path) -> None:
+    with running(tmp_path, max_body=10_000, max_upload=50_000) as site:
+        boss = site.person("boss")
+        site.project("small", boss)
+        visitor = site.as_(boss)
+        assert visitor.post("/p/small/people", {"do": "x" * 20_000}).status == 413
+        assert visitor.upload("/p/small/items", "items.csv", b"item,text\n" + b"a,b\n" * 20_000).status == 413
+        assert visitor.send("POST", "/sign-out", b"", {"Content-Length": "999999999999"}).status == 413
+        chunked = _chunked(visitor, "/api/v1/session", b"x" * 4_000, times=5)
+        assert chunked == 413
+        assert visitor.upload("/p/small/items", "items.csv", b"item,text\n" + b"".join(b"a%d,b\n" % k for k in range(1000))).status == 303
+
+
+def _chunked(visitor: Visitor, path: str, part: bytes, *, times: int) -> int:
+    """Send a body without a length."""
+    import http.client
+
+    connection = http.client.HTTPConnection(visitor.netloc, timeout=20)
+    try:
+        connection.putrequest("POST", path)
+        connection.putheader("Transfer-Encoding", "chunked")
+        connection.putheader("Content-Type", "application/json")
+        connection.endheaders()
+        for _ in range(times):
+            connection.send(b"%x\r\n%s\r\n" % (len(part), part))
+        connection.send(b"0\r\n\r\n")
+        reply = connection.getresponse()
+        reply.read()
+        return reply.status
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("items.csv", b"item,text\na,b,c\n"),
+        ("items.csv", b"\xff\xfe\x00bad"),
+        ("items.csv", b""),
+        ("items.csv", b"item,text\na,one\na,two\n"),
+        ("items.jsonl", b"{" * 5000),
+        ("items.jsonl", b'{"item": "a", "text": "x\\u0000y"}\n'),
+        ("items.jsonl", b'{"item": "a", "text": "\\ud800"}\n'),
+        ("items.jsonl", b'{"item": {}, "text": "x"}\n'),
+        ("items.jsonl", b'{"item": "a", "text": "x", "image": "https://evil.example/x.png"}\n'),
+        ("items.json", b"[" * 100_000),
+        ("items.json", b'{"a": 1}'),
+        ("items.parquet", b"PAR1 this is none PAR1"),
+        ("items.zip", b"PK\x03\x04 broken"),
+        ("items.exe", b"MZ"),
+        ("../../items", b"x"),
+        ("", b"x"),
+    ],
+)
+def test_malformed_uploads_are_told_not_kept(site: Site, owner: int, name: str, data: bytes) -> None:
+    if site.store.read_now(lambda w: w.one("SELECT id FROM project WHERE slug = 'uploads'")) is None:
+        site.project("uploads", owner)
+    before = site.count("item")
+    reply = site.as_(owner).upload("/p/uploads/items", name, data)
+    assert reply.status == 422, reply.text
+    assert site.count("item") == before
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b'{"email": "a"}', b'{"email": "a", "password": "\\ud800"}', b'{"email": "\\u0000", "password": "x"}', b"\xff", b"[" * 50_000,
+     b'{"email": 1e999, "password": true}'],
+)  # fmt: skip
+def test_malformed_json_is_told(site: Site, body: bytes) -> None:
+    reply = site.visitor().send("POST", "/api/v1/session", body, {"Content-Type": "application/json"})
+    assert reply.status in (400, 401, 422), reply.text
+    assert reply.headers["content-type"] == "application/problem+json"
+
+
+# every route, every role, other people's objects
+
+ANYONE = {"nobody", "annotator", "auditor", "manager", "owner"}
+SIGNED_IN = ANYONE - {"nobody"}
+READ = {"auditor", "manager", "owner"}
+MANAGE = {"manager", "owner"}
+WORK = {"annotator"}
+
+ALLOWED: dict[tuple[str, str], set[str]] = {
+    ("GET", "/healthz"): ANYONE,
+    ("GET", "/metrics"): ANYONE,
+    ("GET", "/sign-in"): ANYONE,
+    ("POST", "/sign-in"): ANYONE,
+    ("POST", "/sign-out"): SIGNED_IN,
+    ("POST", "/language"): ANYONE,
+    ("GET", "/join/{token}"): ANYONE,
+    ("POST", "/join/{token}"): ANYONE,
+    ("GET", "/"): SIGNED_IN,
+    ("GET", "/new"): MANAGE,
+    ("POST", "/new"): MANAGE,
+    ("GET", "/p/{slug}/work"): WORK,
+    ("POST", "/p/{slug}/work"): WORK,
+    ("GET", "/p/{slug}/work/last"): WORK,
+    ("POST", "/p/{slug}/work/last"): WORK,
+    ("GET", "/p/{slug}/image/{sha256}"): SIGNED_IN,
+    ("GET", "/p/{slug}/setup"): MANAGE,
+    ("POST", "/p/{slug}/setup"): MANAGE,
+    ("POST", "/p/{slug}/items"): MANAGE,
+    ("POST", "/p/{slug}/systems"): MANAGE,
+    ("GET", "/p/{slug}"): READ,
+    ("GET", "/p/{slug}/people"): MANAGE,
+    ("POST", "/p/{slug}/people"): MANAGE,
+    ("GET", "/p/{slug}/audit"): READ,
+    ("GET", "/p/{slug}/export"): READ,
+    ("GET", "/p/{slug}/export/{format}"): READ,
+    ("POST", "/api/v1/session"): ANYONE,
+    ("DELETE", "/api/v1/session"): SIGNED_IN,
+    ("POST", "/api/v1/invitations/{token}"): ANYONE,
+    ("GET", "/api/v1/projects"): SIGNED_IN,
+    ("POST", "/api/v1/projects"): MANAGE,
+    ("POST", "/api/v1/projects/{slug}/items"): MANAGE,
+    ("POST", "/api/v1/projects/{slug}/seal"): MANAGE,
+    ("POST", "/api/v1/projects/{slug}/open"): MANAGE,
+    ("POST", "/api/v1/projects/{slug}/close"): MANAGE,
+    ("POST", "/api/v1/projects/{slug}/invitations"): MANAGE,
+    ("POST", "/api/v1/projects/{slug}/systems"): MANAGE,
+    ("POST", "/api/v1/projects/{slug}/next"): WORK,
+    ("POST", "/api/v1/projects/{slug}/answers"): WORK,
+    ("POST", "/api/v1/projects/{slug}/answers/{answer}/amend"): WORK,
+    ("GET", "/api/v1/projects/{slug}/live"): READ,
+    ("GET", "/api/v1/projects/{slug}/export"): READ,
+}
+BODIES: dict[str, object] = {
+    "/api/v1/session": {"email": "owner@example.org", "password": "wrong password"},
+    "/api/v1/invitations/{token}": {},
+    "/api/v1/projects": {"slug": "matrix-new", "name": "x", "spec": {"protocol": "partitioned", "classes": ["a", "b"]}},
+    "/api/v1/projects/{slug}/items": {"items": [{"name": "new", "content": {"text": "t"}}]},
+    "/api/v1/projects/{slug}/invitations": {"role": "auditor"},
+    "/api/v1/projects/{slug}/systems": {"name": "s2", "answers": {"i0": 0}},
+    "/api/v1/projects/{slug}/answers": {"question": 1, "key": "k", "value": "no", "shown_at": 1.0},
+    "/api/v1/projects/{slug}/answers/{answer}/amend": {"key": "k2", "value": "no"},
+}
+FORMS: dict[str, dict[str, str]] = {
+    "/p/{slug}/setup": {"do": "open"},
+    "/p/{slug}/people": {"do": "invite", "role": "auditor", "days": "7", "pool": "0"},
+    "/p/{slug}/work": {"question": "1", "key": "k", "value": "no", "shown_at": "1.0"},
+    "/p/{slug}/work/last": {"answer": "1", "key": "k", "value": "no"},
+    "/new": {"name": "x", "slug": "matrix-form", "protocol": "partitioned", "classes": "a\nb"},
+}
+
+
+def routes() -> list[tuple[str, str]]:
+    """All routes of the application, from its routers."""
+    found = []
+    for part in (pages, work, setup, manage, api):
+        for route in part.router.routes:
+            found += [(method, route.path) for method in sorted(route.methods) if method != "HEAD"]  # type: ignore[attr-defined]
+    return found
+
+
+def test_every_route_has_its_roles_written_down() -> None:
+    assert set(routes()) == set(ALLOWED)
+
+
+@pytest.fixture(scope="module")
+def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Project alpha with one person in each role, and beta of somebody else with an answer, an image and a system."""
+    with running(tmp_path_factory.mktemp("matrix"), sign_ins=10_000, changes_per_minute=100_000) as site:
+        boss, stranger = site.person("owner"), site.person("stranger")
+        found: dict[str, Any] = {"site": site, "owner": boss}
+        for slug, who in (("alpha", boss), ("beta", stranger)):
+            project = site.project(slug, who)
+            site.items(project, texts(30))
+            site.step(project, "seal")
+            found[slug] = project
+        for role in ("annotator", "auditor", "manager"):
+            found[role] = site.person(role)
+            site.join("alpha", boss, found[role], role, *((0, 1, 2) if role == "annotator" else ()))
+        helper = site.person("beta-rater")
+        site.join("beta", stranger, helper, "annotator", 0, 1, 2)
+        site.step(found["beta"], "open")
+        visitor = site.as_(helper)
+        asked = visitor.api("POST", "/projects/beta/next").json()["next"]
+        sent = {"question": asked["question"], "key": asked["key"], "value": "no", "shown_at": time.time()}
+        found["answer"] = visitor.api("POST", "/projects/beta/answers", sent).json()["answer"]
+        found["stranger"] = stranger
+        found["sha256"] = "ab" * 32
+        site.store.write_now(
+            lambda w: w.run(
+                "INSERT INTO image (project_id, sha256, media, bytes) VALUES (:p, :s, 'image/png', :b)",
+                p=found["beta"],
+                s=found["sha256"],
+                b=b"x",
+            )
+        )
+        yield found
+
+
+def call(matrix: dict[str, Any], who: str, method: str, path: str, slug: str) -> Any:
+    site: Site = matrix["site"]
+    visitor = site.visitor() if who == "nobody" else site.as_(matrix[who])
+    filled = path.replace("{slug}", slug).replace("{token}", "no-such-token-000000000000").replace("{format}", "csv")
+    filled = filled.replace("{answer}", str(matrix["answer"])).replace("{sha256}", matrix["sha256"])
+    if path.startswith("/api/"):
+        return visitor.api(method, filled.removeprefix("/api/v1"), BODIES.get(path))
+    if who == "nobody" and method == "POST":
+        visitor.get("/sign-in")
+    if path.endswith(("/items", "/systems")):
+        return visitor.upload(filled, "items.csv", b"item,text,answer\nnew,t,0\n", {"name": "s3"})
+    return visitor.get(filled) if method == "GET" else visitor.post(filled, FORMS.get(path))
+
+
+def refused(reply: Any) -> bool:
+    return reply.status in (401, 403, 404) or (reply.status == 303 and reply.headers["location"] == "/sign-in")
+
+
+@pytest.mark.parametrize(("method", "path"), sorted(ALLOWED), ids=str)
+def test_routes_open_for_their_roles_alone(matrix: dict[str, Any], method: str, path: str) -> None:
+    allowed = ALLOWED[method, path]
+    for who in sorted(ANYONE):
+        if who not in allowed:
+            reply = call(matrix, who, method, path, "alpha")
+            assert refused(reply), f"{who} got {reply.status} {reply.headers.get('location')}"
+    if "{slug}" in path:
+        for who in sorted(ANYONE):
+            for slug in ("beta", "no-such-project", "Alpha", "..%2falpha"):
+                reply = call(matrix, who, method, path, slug)
+                assert refused(reply), f"{who} got {reply.status} at {slug}"
+        reply = call(matrix, "stranger", method, path, "alpha")
+        assert refused(reply), f"stranger got {reply.status}"
+
+
+@pytest.mark.parametrize(
+    "path", sorted(path for method, path in ALLOWED if method == "GET" and "{sha256}" not in path and "{token}" not in path)
+)
+def test_routes_do_open_for_their_roles(matrix: dict[str, Any], path: str) -> None:
+    for who in sorted(ALLOWED["GET", path]):
+        reply = call(matrix, who, "GET", path, "alpha")
+        assert reply.status == 200 or (reply.status == 303 and path in ("/sign-in", "/p/{slug}/work/last")), f"{who} got {reply.status}"
+
+
+def test_objects_of_another_project_are_not_found_through_ones_own(matrix: dict[str, Any]) -> None:
+    site: Site = matrix["site"]
+    assert site.as_(matrix["owner"]).get(f"/p/alpha/image/{matrix['sha256']}").status == 404
+    rater = site.as_(matrix["annotator"])
+    assert rater.api("POST", f"/projects/alpha/answers/{matrix['answer']}/amend", {"key": "k", "value": "yes"}).status in (404, 409)
+    foreign = site.token("beta", matrix["stranger"], "auditor")
+    row = site.store.read_now(lambda w: w.one("SELECT id FROM invitation WHERE token_hash = :t", t=access.token_hash(foreign)))
+    assert row is not None
+    assert site.as_(matrix["owner"]).post("/p/alpha/people", {"do": "revoke", "id": str(row["id"])}).status == 404
+
+
+def test_managers_do_not_invite_owners(matrix: dict[str, Any]) -> None:
+    manager = matrix["site"].as_(matrix["manager"])
+    assert manager.api("POST", "/projects/alpha/invitations", {"role": "owner"}).status == 403
+    assert manager.api("POST", "/projects/alpha/invitations", {"role": "auditor"}).status == 201
+
+
+# canaries
+
+
+def test_annotators_see_nothing_but_their_question(tmp_path: Path) -> None:
+    with running(tmp_path) as site:
+        boss = site.person("canary-boss")
+        project = site.project("blind", boss, gold_rate=0.3, panel_items=3, stop_rule="canary-stop-rule", reasks=1)
+        items = [Item(name=f"canary-item-{k}", content={"text": f"text {k}"}, truth=k % 3 if k < 9 else None) for k in range(30)]
+        items.append(Item(name="canary-attention", content={"text": "text x", "attention": True}, truth=1))
+        site.items(project, items)
+        site.step(project, "seal")
+        answers = {item.name: k % 3 for k, item in enumerate(items)}
+        site.store.write_now(lambda w: projects.add_system(w, project, "canary-system", answers, actor="system", now=time.time()))
+        site.step(project, "open")
+        raters = [site.person(name) for name in ("canary-first", "second")]
+        for rater in raters:
+            site.join("blind", boss, rater, "annotator", 0, 1, 2)
+        rows = site.store.read_now(lambda w: w.all("SELECT alias FROM membership WHERE project_id = :p ORDER BY person_id", p=project))
+        row = site.store.read_now(lambda w: w.one("SELECT seed, root, commitment FROM project WHERE id = :p", p=project))
+        assert row is not None
+        secrets = [
+            "canary",
+            bytes(row["seed"]).hex(),
+            row["root"],
+            row["commitment"],
+            rows[0]["alias"],
+            rows[1]["alias"],
+            "attention",
+            "propensity",
+        ]
+        secrets += ["truth", "gold", "panel", "reask", "estimate"]
+        first, second = (site.as_(rater) for rater in raters)
+        asked = first.api("POST", "/projects/blind/next").json()["next"]
+        for _ in range(10):
+            value = "unsure"
+            sent = {"question": asked["question"], "key": asked["key"], "value": value, "shown_at": time.time(), "want_next": True}
+            asked = first.api("POST", "/projects/blind/answers", sent).json()["next"]
+        seen = [second.get("/"), second.get("/p/blind/work/last"), second.api("GET", "/projects"), second.get("/nothing")]
+        seen += [second.get(path.replace("{slug}", "blind").replace("{format}", "csv").replace("{sha256}", "0" * 64)) for method, path in routes()
+                 if method == "GET" and "{token}" not in path and path not in ("/metrics", "/sign-in")]  # fmt: skip
+        n = 0
+        while True:
+            page, reply = second.get("/p/blind/work"), second.api("POST", "/projects/blind/next")
+            seen += [page, reply]
+            asked = reply.json()["next"]
+            if asked is None:
+                break
+            n += 1
+            sent = {"question": asked["question"], "key": asked["key"], "value": "no", "shown_at": time.time(), "want_next": True}
+            seen.append(second.api("POST", "/projects/blind/answers", sent))
+            seen.append(second.get("/p/blind/work/last"))
+        assert n > 20
+        for reply in seen:
+            told = (reply.text + json.dumps(list(reply.headers.items()))).lower()
+            found = [secret for secret in secrets if secret.lower() in told]
+            assert not found, f"{found} in {reply.text[:1500]}"

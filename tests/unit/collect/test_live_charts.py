@@ -1,0 +1,85 @@
+"""Charts: valid, the same each time, readable without seeing them, and allowed by a strict content policy."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from noracle.collect.charts import CHART_CSS, charts_of, checks_chart, completion_chart, estimate_chart, intervals_chart
+from noracle.collect.live import LiveView, view_of
+from noracle.collect.live_simulation import Faults, simulate_partitioned, simulate_shown
+from noracle.results import Check
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def view(**options: object) -> LiveView:
+    return view_of(simulate_partitioned(np.random.default_rng(1), n_items=600, **options).project, now=0.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "faults", [Faults(), Faults(speeds=(1.0,) * 9 + (0.0,)), Faults(unsure=(0.5, 0.5, 0.5))], ids=["full", "absent", "unsure"]
+)
+def test_charts_are_valid_and_say_what_they_show(faults: Faults) -> None:
+    for name, text in charts_of(view(faults=faults)).items():
+        root = ElementTree.fromstring(text)
+        title, words = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
+        assert root.get("role") == "img", name
+        assert title is not None and title.text
+        assert words is not None and words.text
+        assert root.get("aria-labelledby") == f"{title.get('id')} {words.get('id')}"
+        assert "nan" not in text.lower().replace("inan", "")
+
+
+def test_charts_need_no_inline_style_or_script() -> None:
+    for text in charts_of(view()).values():
+        assert not re.search(r"\sstyle=|<style|<script|\son\w+=|href", text)
+
+
+def test_charts_are_the_same_each_time() -> None:
+    assert charts_of(view()) == charts_of(view())
+
+
+def test_names_are_escaped() -> None:
+    made = view()
+    evil = '"><script>alert(1)</script>'
+    system = dataclasses.replace(made.systems[0], name=evil)
+    classes = (dataclasses.replace(made.classes[0], name=evil),)
+    check = dataclasses.replace(made.checks[0], name=evil)
+    for text in (estimate_chart(system), intervals_chart([system]), completion_chart(classes), checks_chart([check])):
+        ElementTree.fromstring(text)
+        assert "<script" not in text
+
+
+def test_numbers_of_the_chart_are_those_of_the_view() -> None:
+    made = view()
+    words = ElementTree.fromstring(estimate_chart(made.systems[0])).find(f"{SVG}desc")
+    assert words is not None
+    assert f"{made.systems[0].estimate.low:.1%}" in str(words.text)
+    assert f"{made.systems[0].estimate.high:.1%}" in str(words.text)
+
+
+def test_empty_views_have_charts_too() -> None:
+    made = view(faults=Faults(speeds=(0.0,) * 10))
+    assert "not enough answers yet" in estimate_chart(made.systems[0])
+    for text in (intervals_chart([]), completion_chart([]), checks_chart([])):
+        ElementTree.fromstring(text)
+    shown = view_of(simulate_shown(np.random.default_rng(0), protocol="judge-all", n_items=100).project, now=0.0)
+    ElementTree.fromstring(estimate_chart(shown.systems[0]))
+
+
+def test_a_check_says_its_state_in_words_and_signs() -> None:
+    base = Check(name="a", assumption="b", p_value=0.5, statistic=0.0, finding="", method="", threshold=0.01)
+    text = checks_chart([base, dataclasses.replace(base, name="c", p_value=0.001), dataclasses.replace(base, name="d", p_value=math.nan)])
+    assert "a: passed; c: ALARM; d: too early to tell" in text
+    assert "✗ c" in text
+
+
+def test_dark_pages_change_every_class_of_a_shape() -> None:
+    used = {c for text in charts_of(view()).values() for c in re.findall(r'class="(chart-[a-z]+)"', text)}
+    assert used <= {m for m in re.findall(r"\.(chart-[a-z]+)", CHART_CSS)}

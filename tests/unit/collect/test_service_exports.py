@@ -1,0 +1,277 @@
+"""What leaves the service: evidence that the estimators read as it is, and an archive that verifies."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("argon2", reason="the extra collect is not installed")
+
+from noracle.accuracy.estimate import estimate_accuracy
+from noracle.cli import app
+from noracle.collect.archive import read_archive
+from noracle.collect.errors import Conflict, Refused
+from noracle.collect.formats import read_items
+from noracle.collect.model import Item, ProjectSpec
+from noracle.collect.service import exports, projects
+from noracle.collect.service.answers import judgements, ratings
+from noracle.collect.verify import verify_archive
+from noracle.counts import count_accuracy
+from noracle.evidence import Evidence
+from tests.unit.collect.service_world import Ready, Service, open_service, spec_of, texts
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    made = open_service(tmp_path, fast=True)
+    yield made
+    made.store.close()
+
+
+def truth_of(text: str, k: int) -> int:
+    return random.Random(text).randrange(k)
+
+
+def filled(service: Service, spec: ProjectSpec, items: list[Item], *, accuracy: float = 0.7, most: int = 10**9, **seal: Any) -> Ready:
+    """A project that honest people answered, and two systems: ``good`` is right with ``accuracy``, ``lazy`` answers every second item."""
+    k = spec.n_classes
+    ready = service.ready(spec, items, people_a_pool=2, **seal)
+    rng = random.Random(1)
+
+    def say(text: str, shown: tuple[int, ...]) -> str:
+        truth = truth_of(text, k)
+        if spec.protocol in ("partitioned", "judge-all"):
+            return "|".join("yes" if truth == c else "no" for c in shown)
+        if spec.protocol == "pick-wrong":
+            return str(rng.choice([c for c in shown if c != truth]))
+        return str(truth)
+
+    service.work(ready, say, most=most)
+    answers = {}
+    for item in items:
+        truth = truth_of(item.content["text"], k)
+        answers[item.name] = truth if rng.random() < accuracy else (truth + rng.randrange(1, k)) % k
+    lazy = {name: answer if i % 2 else None for i, (name, answer) in enumerate(answers.items())}
+    for name, given in (("good", answers), ("lazy", lazy)):
+        service.write(lambda w, n=name, g=given: projects.add_system(w, ready.project, n, g, actor="system", now=service.now))  # type: ignore[misc]
+    return ready
+
+
+def known(items: list[Item], spec: ProjectSpec) -> list[Item]:
+    return [Item(name=i.name, content=i.content, truth=truth_of(i.content["text"], spec.n_classes)) for i in items]
+
+
+SPECS = {
+    "partitioned": spec_of(k=4, gold_rate=0.1, panel_items=3, reasks=1),
+    "several draws": spec_of(k=4, draws=2),
+    "judge-all": spec_of("judge-all", k=6),
+    "pick-wrong": spec_of("pick-wrong", k=6, draws=3, trap=True),
+    "ordinary": spec_of("ordinary", k=4, draws=2),
+}
+
+
+@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("closed", [False, True])
+def test_archive_of_every_protocol_verifies(service: Service, name: str, closed: bool) -> None:
+    spec = SPECS[name]
+    items = texts(30) + (known(texts(6, start=50), spec) if spec.gold_rate else [])
+    ready = filled(service, spec, items, most=40)
+    if closed:
+        service.write(lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1))
+    archive = service.read(lambda w: exports.archive_of(w, ready.project))
+    checked = verify_archive(archive)
+    assert checked.passed, checked.findings
+    assert checked.revealed is closed
+    _, media, data = service.read(lambda w: exports.export_one(w, ready.project, "archive"))
+    assert media == "application/zip"
+    assert verify_archive(read_archive(io.BytesIO(data))).passed
+    assert b"text of" not in b"".join(zipfile.ZipFile(io.BytesIO(data)).read(n) for n in zipfile.ZipFile(io.BytesIO(data)).namelist())
+
+
+def test_archive_with_texts_and_targeted_chances_verifies(service: Service) -> None:
+    items = texts(40)
+    ready = filled(service, spec_of(), items, propensities={i.name: [0.6, 0.3, 0.1] for i in items})
+    service.write(lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1))
+    archive = service.read(lambda w: exports.archive_of(w, ready.project, texts=True))
+    assert verify_archive(archive).passed, verify_archive(archive).findings
+    assert archive.items[0]["content"]["text"].startswith("text of")
+    assert archive.items[0]["chances"] == [0.6, 0.3, 0.1]
+
+
+def test_archive_hides_gold_until_the_project_is_closed(service: Service) -> None:
+    spec = spec_of(k=4, gold_rate=0.2)
+    ready = filled(service, spec, texts(20) + known(texts(5, start=50), spec), most=10)
+    before = service.read(lambda w: exports.archive_of(w, ready.project))
+    quality = service.read(lambda w: exports.evidence_tables(w, ready.project))["quality"]
+    assert {record["truth"] for record in before.items} == {None}
+    assert {row[-1] for row in quality.rows} <= {None}
+    assert before.project["seed"] is None
+    service.write(lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1))
+    after = service.read(lambda w: exports.archive_of(w, ready.project))
+    assert sum(record["truth"] is not None for record in after.items) == 5
+
+
+def test_draft_has_no_archive(service: Service) -> None:
+    project = service.project(service.person("ann"))
+    with pytest.raises(Conflict):
+        service.read(lambda w: exports.archive_of(w, project))
+    with pytest.raises(Refused):
+        service.read(lambda w: exports.export_files(w, project, "xml"))
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_estimate_runs_on_the_exported_files(service: Service, tmp_path: Path, kind: str) -> None:
+    spec = spec_of(k=4, gold_rate=0.1, panel_items=5, reasks=1)
+    items = [*texts(300), *known(texts(20, start=500), spec)]
+    ready = filled(service, spec, items, seed=bytes(range(32)))
+    files = service.read(lambda w: exports.export_files(w, ready.project, kind))
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    assert set(files) == {f"{t}.{kind}" for t in ("answers", "judgements", "items", "quality", "classes")}
+    base = ["estimate", "--answers", str(tmp_path / f"answers.{kind}"), "--judgements", str(tmp_path / f"judgements.{kind}"), "--json"]
+    ended = CliRunner().invoke(app, [*base, "--items", str(tmp_path / f"items.{kind}")], catch_exceptions=False)
+    assert ended.exit_code == 0, ended.output
+    found = {r["subject"]: r for r in json.loads(ended.stdout)["results"]}
+    values = {name: (r["low"], r["value"], r["high"]) for name, r in found.items()}
+    assert 0.55 < values["good"][1] < 0.85
+    assert values["good"][0] < 0.7 < values["good"][2]
+    assert values["lazy"][0] < 0.35 < values["lazy"][2]
+    alone = CliRunner().invoke(app, [*base, "--n-classes", "4"], catch_exceptions=False)
+    assert alone.exit_code == 0, alone.output
+    assert json.loads(alone.stdout)["results"][0]["value"] == found["good"]["value"]
+
+
+def evidence(service: Service, ready: Ready) -> Evidence:
+    tables = service.read(lambda w: exports.evidence_tables(w, ready.project))
+    columns = {name: dict(zip(t.columns, map(list, zip(*t.rows, strict=True)), strict=True)) for name, t in tables.items() if t.rows}
+    return Evidence.from_tables(columns["answers"], columns["judgements"], {k: columns["items"][k] for k in ("item", "n_classes")})
+
+
+def weighted(rows: list[dict[str, Any]], answers: dict[str, int | None]) -> float:
+    """The mean over items of the mean over their judgements of 1{class = answer, yes}/propensity: unbiased if the propensity is right."""
+    scores: dict[str, list[float]] = {}
+    for row in rows:
+        scores.setdefault(row["item"], []).append((row["class"] == answers[row["item"]] and row["verdict"] == "yes") / row["propensity"])
+    return sum(sum(each) / len(each) for each in scores.values()) / len(scores)
+
+
+@pytest.mark.parametrize("name", ["partitioned", "several draws", "judge-all", "targeted", "pick-wrong"])
+def test_estimates_from_exports_are_unbiased(tmp_path: Path, name: str) -> None:
+    """The mean over sealed projects meets the accuracy within 3.5 standard errors, by the estimator and by plain weights."""
+    specs = {**SPECS, "partitioned": spec_of(k=4), "targeted": spec_of(k=4), "pick-wrong": spec_of("pick-wrong", k=6, draws=1)}
+    spec, items = specs[name], texts(80)
+    by_estimator, by_weights = [], []
+    for run in range(8):
+        folder = tmp_path / str(run)
+        folder.mkdir()
+        service = open_service(folder, fast=True)
+        seal: dict[str, Any] = {"propensities": {i.name: [0.4, 0.3, 0.2, 0.1] for i in items}} if name == "targeted" else {}
+        ready = filled(service, spec, items, seed=bytes([run]) * 32, **seal)
+        truths = {i.name: truth_of(i.content["text"], spec.n_classes) for i in items}
+        answers = service.read(lambda w, p=ready.project: exports._predictions(w, p, main=True))["good"]  # type: ignore[misc]
+        real = sum(answers[item] == truths[item] for item in answers) / len(answers)
+        counts = count_accuracy(evidence(service, ready), systems=["good"])
+        by_estimator.append(estimate_accuracy(counts.of("good")).value - real)
+        if name != "pick-wrong":
+            by_weights.append(weighted(service.read(lambda w, p=ready.project: judgements(w, p)), answers) - real)  # type: ignore[misc]
+        service.store.close()
+    for errors, widest in ((by_estimator, 0.06), (by_weights or by_estimator, 0.08)):
+        mean = sum(errors) / len(errors)
+        spread = (sum((e - mean) ** 2 for e in errors) / (len(errors) - 1)) ** 0.5 / len(errors) ** 0.5
+        assert abs(mean) < 3.5 * spread + 1e-9, (mean, spread)
+        assert spread < widest
+
+
+def test_gold_and_panel_stay_out_of_the_evidence(service: Service) -> None:
+    spec = spec_of(k=4, gold_rate=0.2, panel_items=4)
+    gold = known(texts(8, start=50), spec)
+    ready = filled(service, spec, texts(40) + gold)
+    tables = service.read(lambda w: exports.evidence_tables(w, ready.project))
+    main = {row[0] for row in tables["judgements"].rows}
+    assert len(main) == 36
+    assert {row[0] for row in tables["answers"].rows} == main
+    assert not main & {item.name for item in gold}
+    assert len({row[0] for row in tables["quality"].rows}) > 4
+    service.write(lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1))
+    checked = service.read(lambda w: exports.evidence_tables(w, ready.project))["quality"]
+    at = list(checked.columns)
+    for row in checked.rows:
+        said = dict(zip(at, row, strict=True))
+        assert said["expected"] == (said["verdict"] if said["kind"] == "gold" else None)
+
+
+def test_question_asked_again_is_one_label(service: Service) -> None:
+    spec = spec_of(k=3, reasks=1)
+    ready = service.ready(spec, texts(9), people_a_pool=2)
+    seen: set[str] = set()
+
+    def say(text: str, _: tuple[int, ...]) -> str:
+        first = text not in seen
+        seen.add(text)
+        return "unsure" if first else "yes"
+
+    assert service.work(ready, say) == 18
+    rows = service.read(lambda w: judgements(w, ready.project))
+    assert sorted({(row["kind"], row["verdict"]) for row in rows}) == [("main", "unsure"), ("reask", "yes")]
+    assert {round(row["propensity"], 9) for row in rows} == {round(1 / 3, 9)}
+    service.write(lambda w: projects.add_system(w, ready.project, "s", {f"i{i:04}": 0 for i in range(9)}, actor="system", now=service.now))
+    counts = count_accuracy(evidence(service, ready))
+    assert counts.total(verdict="yes", hit=True) + counts.total(verdict="yes", hit=False) == 9
+
+
+def test_ordinary_labels_are_ratings(service: Service, tmp_path: Path) -> None:
+    spec = spec_of("ordinary", k=3, draws=2)
+    ready = filled(service, spec, texts(30))
+    rows = service.read(lambda w: ratings(w, ready.project))
+    assert len(rows) == 60
+    assert service.read(lambda w: judgements(w, ready.project)) == []
+    files = service.read(lambda w: exports.export_files(w, ready.project, "csv"))
+    assert "judgements.csv" not in files
+    (tmp_path / "ratings.csv").write_bytes(files["ratings.csv"])
+    ended = CliRunner().invoke(app, ["agreement", "--ratings", str(tmp_path / "ratings.csv"), "--json"], catch_exceptions=False)
+    assert ended.exit_code == 0, ended.output
+
+
+def test_label_studio_export_has_every_first_answer_and_comes_back_as_items(service: Service) -> None:
+    ready = filled(service, SPECS["judge-all"], texts(12))
+    name, media, data = service.read(lambda w: exports.export_one(w, ready.project, "label-studio", texts=True))
+    tasks = json.loads(data)
+    assert (name, media, len(tasks)) == ("demo.json", "application/json", 12)
+    assert sum(len(task["annotations"]) for task in tasks) == 12
+    result = tasks[0]["annotations"][0]["result"]
+    assert len(result) == 4
+    assert {r["type"] for r in result} == {"choices"}
+    again = read_items(data, spec=SPECS["judge-all"], name="x.json").items
+    assert [(i.name, i.content) for i in again] == [(i.name, i.content) for i in texts(12)]
+    bare = json.loads(service.read(lambda w: exports.label_studio(w, ready.project)))
+    assert set(bare[0]["data"]) == {"item"}
+
+
+def test_tables_of_a_zip_are_the_same_every_time(service: Service) -> None:
+    ready = filled(service, spec_of(), texts(12))
+    one, two = (service.read(lambda w: exports.export_one(w, ready.project, "csv")) for _ in range(2))
+    assert one == two
+    assert one[0] == "demo-csv.zip"
+
+
+def test_no_export_holds_personal_data(service: Service) -> None:
+    ready = filled(service, spec_of(), texts(12))
+    service.write(lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1))
+    for kind in exports.FORMATS:
+        files = service.read(lambda w, k=kind: exports.export_files(w, ready.project, k, texts=True))  # type: ignore[misc]
+        for name, data in files.items():
+            parts = [data]
+            if data.startswith(b"PK"):
+                with zipfile.ZipFile(io.BytesIO(data)) as whole:
+                    parts = [whole.read(member) for member in whole.namelist()]
+            for part in parts:
+                assert b"example.org" not in part, name
+                assert b"Demo-Rater" not in part, name
