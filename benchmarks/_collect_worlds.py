@@ -78,6 +78,7 @@ class World:
     tokens: tuple[str, ...]
     import_seconds: float
     seal_seconds: float
+    import_and_seal_cpu: float
 
 
 def make_world(url: str, folder: Path, *, n_items: int, n_classes: int, annotators: int, systems: int = 0, seed: int = 0) -> World:
@@ -103,12 +104,12 @@ def make_world(url: str, folder: Path, *, n_items: int, n_classes: int, annotato
 
         member = store.write_now(begin)
         project = member.project
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.process_time()
         items = (Item(name=f"item-{i:06d}", content={"text": f"Text number {i}. " + "It says something. " * 10}) for i in range(n_items))
         store.write_now(lambda work: projects.import_items(work, project, items, now=time.time()))
         imported = time.perf_counter()
         store.write_now(lambda work: projects.seal_project(work, project, actor=member.alias, now=time.time()))
-        sealed = time.perf_counter()
+        sealed, used = time.perf_counter(), time.process_time() - cpu
 
         def finish(work: Any) -> list[str]:
             for s in range(systems):
@@ -121,7 +122,13 @@ def make_world(url: str, folder: Path, *, n_items: int, n_classes: int, annotato
     finally:
         store.close()
     return World(
-        url=url, key_file=key_file, project=project, tokens=tuple(tokens), import_seconds=imported - began, seal_seconds=sealed - imported
+        url=url,
+        key_file=key_file,
+        project=project,
+        tokens=tuple(tokens),
+        import_seconds=imported - began,
+        seal_seconds=sealed - imported,
+        import_and_seal_cpu=used,
     )
 
 
@@ -147,6 +154,7 @@ class Server:
         self.url = found[0]
         asyncio.run(until_healthy(self.url))
         self.start_seconds = time.perf_counter() - began
+        self.start_cpu = cpu_of(tree(self.process.pid))
 
     def __enter__(self) -> Self:
         return self
@@ -223,8 +231,8 @@ async def join_all(url: str, tokens: tuple[str, ...]) -> list[Client]:
     return clients
 
 
-async def loops(clients: list[Client], *, seconds: float) -> tuple[list[float], int, float]:
-    """Answer and take the next question, over and over: milliseconds of each loop, errors, seconds."""
+async def loops(clients: list[Client], *, seconds: float, stop: asyncio.Event | None = None) -> tuple[list[float], int, float]:
+    """Answer and take the next question for so long (or until ``stop``): milliseconds of each loop, errors, seconds."""
     times: list[float] = []
     errors = 0
     began = time.perf_counter()
@@ -233,7 +241,7 @@ async def loops(clients: list[Client], *, seconds: float) -> tuple[list[float], 
     async def one(client: Client) -> None:
         nonlocal errors
         asked = await client.next(SLUG)
-        while asked is not None and time.perf_counter() < until:
+        while asked is not None and time.perf_counter() < until and not (stop and stop.is_set()):
             sent = time.perf_counter()
             try:
                 _, asked = await client.answer(SLUG, asked, "no")

@@ -83,7 +83,7 @@ def running(venv: Path, folder: Path, users: int) -> Iterator[tuple[str, str, li
         subprocess.run([program, "init", "bench", *common, *account], env=values, stdout=log, stderr=log, check=True, timeout=900)
         shell = subprocess.run(
             [program, "shell", "--data-dir", str(folder)],
-            input=_USERS,
+            input=f"exec({_USERS!r})\n",
             env=values,
             capture_output=True,
             text=True,

@@ -94,7 +94,9 @@ def size(args: argparse.Namespace, folder: Path) -> Figures:
         "items": args.items,
         "import_s": round(world.import_seconds, 2),
         "seal_s": round(world.seal_seconds, 2),
+        "import_and_seal_cpu_s": round(world.import_and_seal_cpu, 2),
         "start_s": round(server.start_seconds, 2),
+        "start_cpu_s": round(server.start_cpu, 2),
         "rss_idle_mib": idle,
         "rss_served_mib": served["rss_mib"],
         "loops_per_s": served["loops_per_s"],
@@ -113,13 +115,15 @@ def backup(args: argparse.Namespace, folder: Path) -> Figures:
 
     async def load_and_copy(server: Server) -> tuple[list[float], int, float]:
         clients = await join_all(server.url, world.tokens)
-        working = asyncio.ensure_future(loops(clients, seconds=args.seconds))
+        stop = asyncio.Event()
+        working = asyncio.ensure_future(loops(clients, seconds=600, stop=stop))
         source = open_store(world.url)
         for i in range(10):
             await asyncio.sleep(args.seconds / 14)
             began = time.perf_counter()
             await asyncio.to_thread(source.backup, folder / f"copy-{i}")
             copies.append(time.perf_counter() - began)
+        stop.set()
         found = await working
         source.close()
         for client in clients:
@@ -164,11 +168,12 @@ def dashboard(args: argparse.Namespace, folder: Path) -> Figures:
     began = time.perf_counter()
     answered = asyncio.run(_fill(store, world.project, world.tokens))
     filled = time.perf_counter() - began
-    times = []
+    times, cpu = [], time.process_time()
     for _ in range(7):
         began = time.perf_counter()
         store.read_now(lambda work: live_view(work, world.project, now=time.time()))
         times.append(1000 * (time.perf_counter() - began))
+    cpu = 1000 * (time.process_time() - cpu) / len(times)
     store.close()
     with Server(world) as server:
         page = asyncio.run(_page(server.url))
@@ -177,6 +182,7 @@ def dashboard(args: argparse.Namespace, folder: Path) -> Figures:
         "filled_at_per_s": round(answered / filled, 1),
         "first_view_ms": round(times[0], 1),
         "view_ms_median": round(sorted(times)[3], 1),
+        "view_cpu_ms": round(cpu, 1),
         "page_ms": [round(t, 1) for t in page],
         "met": sorted(times)[3] <= 300,
     }
@@ -261,11 +267,27 @@ def main() -> None:
             except LookupError as error:
                 found[part] = {"skipped": str(error)}
         emit(f"collect: {part}", claim, found[part], command=f"python benchmarks/bench_collect.py --only {part}", record=args.record)
-    ours, peer = found.get("sqlite", {}).get("loops_per_s"), found.get("label-studio", {}).get("loops_per_s")
-    if ours and peer:
-        ratio = {"noracle_loops_per_s": ours, "label_studio_loops_per_s": peer, "times": round(ours / peer), "met": ours >= 100 * peer}
-        command = "python benchmarks/bench_collect.py --only sqlite,label-studio"
-        emit("collect: against label-studio", "≥ 100 × label-studio in the same run", ratio, command=command, record=args.record)
+    ours, peer = found.get("sqlite", {}), found.get("label-studio", {})
+    if ours.get("loops") and peer.get("loops"):
+        emit(
+            "collect: against label-studio",
+            "≥ 100 × label-studio in the same run",
+            against(ours, peer),
+            command="python benchmarks/bench_collect.py --only sqlite,label-studio",
+            record=args.record,
+        )
+
+
+def against(ours: Figures, peer: Figures) -> Figures:
+    """Both side by side; processor time a loop is the ratio that other work on the machine does not move."""
+    return {
+        "loops_per_s": [ours["loops_per_s"], peer["loops_per_s"]],
+        "p95_ms": [ours["p95_ms"], peer["p95_ms"]],
+        "server_cpu_ms_per_loop": [ours["server_cpu_ms_per_loop"], peer["server_cpu_ms_per_loop"]],
+        "times_loops": round(ours["loops_per_s"] / peer["loops_per_s"]),
+        "times_cpu": round(peer["server_cpu_ms_per_loop"] / ours["server_cpu_ms_per_loop"]),
+        "met": ours["loops_per_s"] >= 100 * peer["loops_per_s"],
+    }
 
 
 if __name__ == "__main__":

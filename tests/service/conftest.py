@@ -10,8 +10,6 @@ import pytest
 
 from tests.service.worlds import PostgresServer
 
-pytest.importorskip("fastapi", reason="the extra 'collect' is not installed")
-
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
@@ -19,7 +17,7 @@ def postgres_server() -> Iterator[PostgresServer]:
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     if not all(shutil.which(program) for program in ("initdb", "postgres")):
         pytest.skip("PostgreSQL's initdb and postgres are not on the path")
-    server = PostgresServer.create()
+    server = PostgresServer.create(in_memory=True)
     try:
         yield server
     finally:

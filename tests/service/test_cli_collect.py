@@ -195,6 +195,10 @@ def test_a_project_from_init_to_verified_export(collect: Run, serve: Callable[..
     assert sum(done) == total
     assert collect("project", "abstracts", "--db", store_url, "--json").json["answers"] == total
 
+    live = collect("project", "abstracts", "--db", store_url, "--live", "--json").json
+    assert {s["name"]: round(s["estimate"]["value"], 6) for s in live["systems"]}["right"] == 1.0
+    assert "accuracy of 'half'" in collect("project", "abstracts", "--db", store_url, "--live").out
+
     # While it is open, an export verifies as far as it can without the seed; the server goes on.
     assert collect("export", "abstracts", "--db", store_url, "--out", "open.zip").code == 0
     assert collect("open.zip", verb="verify").code == 0
@@ -440,6 +444,8 @@ def test_key_and_database_have_places_of_their_own() -> None:
         "project abstracts --protocol nonsense --classes a,b",
         "project Abstracts --protocol partitioned --classes a,b",
         "project --protocol partitioned --classes a,b",
+        "project --live",
+        "project old --live --classes a,b",
         "project nope",
         "project old --name New",
         "project old --protocol partitioned --classes a,b",

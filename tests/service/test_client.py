@@ -113,7 +113,7 @@ def test_signing_in_is_not_repeated() -> None:
 
 
 def test_chunks_announcements_and_empty_replies_are_read() -> None:
-    chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4;x=y\r\n{\"a\"\r\n4\r\n: 1}\r\n0\r\n\r\n"
+    chunked = b'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4;x=y\r\n{"a"\r\n4\r\n: 1}\r\n0\r\n\r\n'
     fake = Fake(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + chunked, b"HTTP/1.1 204 No Content\r\n\r\n", reply([1]))
 
     async def work(url: str) -> None:
@@ -128,7 +128,16 @@ def test_chunks_announcements_and_empty_replies_are_read() -> None:
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(401, SignedOut), (403, Forbidden), (404, NotFound), (409, Conflict), (422, Refused), (429, Throttled), (400, CollectError), (500, CollectError)],
+    [
+        (401, SignedOut),
+        (403, Forbidden),
+        (404, NotFound),
+        (409, Conflict),
+        (422, Refused),
+        (429, Throttled),
+        (400, CollectError),
+        (500, CollectError),
+    ],
 )
 def test_a_refusal_is_the_exception_of_its_status(status: int, kind: type[CollectError]) -> None:
     fake = Fake(reply({"title": "T", "detail": "the reason"}, f"{status} X", "retry-after: 7"))

@@ -15,10 +15,9 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra 'collect' is not installed")
 
 
-def noracle(*arguments: str, cwd: Path, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "noracle", *arguments], capture_output=True, text=True, env=environment(), cwd=cwd, timeout=timeout, check=False
-    )
+def noracle(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "noracle", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=cwd, timeout=300, check=False)
 
 
 def environment() -> dict[str, str]:

@@ -215,9 +215,20 @@ def test_answers_and_changes_are_slowed_per_session(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/static/../app.py", "/static/..%2fapp.py", "/static/%2e%2e/app.py", "/static/....//app.py", "/static//etc/passwd", "/static/%2fetc%2fpasswd",
-     "/static/..\\app.py", "/static/..%5capp.py", "/static/", "/static/%00", "/static/app.css%00.js"],
-)  # fmt: skip
+    [
+        "/static/../app.py",
+        "/static/..%2fapp.py",
+        "/static/%2e%2e/app.py",
+        "/static/....//app.py",
+        "/static//etc/passwd",
+        "/static/%2fetc%2fpasswd",
+        "/static/..\\app.py",
+        "/static/..%5capp.py",
+        "/static/",
+        "/static/%00",
+        "/static/app.css%00.js",
+    ],
+)
 def test_static_files_are_those_of_the_folder(site: Site, path: str) -> None:
     reply = site.visitor().get(path)
     assert reply.status in (400, 404, 405)
@@ -302,9 +313,19 @@ def test_malformed_uploads_are_told_not_kept(site: Site, owner: int, name: str, 
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"[]", b"null", b'{"email": "a"}', b'{"email": "a", "password": "\\ud800"}', b'{"email": "\\u0000", "password": "x"}', b"\xff", b"[" * 50_000,
-     b'{"email": 1e999, "password": true}'],
-)  # fmt: skip
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"email": "a"}',
+        b'{"email": "a", "password": "\\ud800"}',
+        b'{"email": "\\u0000", "password": "x"}',
+        b"\xff",
+        b"[" * 50_000,
+        b'{"email": 1e999, "password": true}',
+    ],
+)
 def test_malformed_json_is_told(site: Site, body: bytes) -> None:
     reply = site.visitor().send("POST", "/api/v1/session", body, {"Content-Type": "application/json"})
     assert reply.status in (400, 401, 422), reply.text
@@ -527,8 +548,9 @@ def test_annotators_see_nothing_but_their_question(tmp_path: Path) -> None:
             sent = {"question": asked["question"], "key": asked["key"], "value": value, "shown_at": time.time(), "want_next": True}
             asked = first.api("POST", "/projects/blind/answers", sent).json()["next"]
         seen = [second.get("/"), second.get("/p/blind/work/last"), second.api("GET", "/projects"), second.get("/nothing")]
-        seen += [second.get(path.replace("{slug}", "blind").replace("{format}", "csv").replace("{sha256}", "0" * 64)) for method, path in routes()
-                 if method == "GET" and "{token}" not in path and path not in ("/metrics", "/sign-in")]  # fmt: skip
+        for method, path in routes():
+            if method == "GET" and "{token}" not in path and path not in ("/metrics", "/sign-in"):
+                seen.append(second.get(path.replace("{slug}", "blind").replace("{format}", "csv").replace("{sha256}", "0" * 64)))
         n = 0
         while True:
             page, reply = second.get("/p/blind/work"), second.api("POST", "/projects/blind/next")

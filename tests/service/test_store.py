@@ -12,8 +12,9 @@ import pytest
 
 from noracle.collect.errors import CollectError, Conflict, Forbidden, NotFound, Refused, SignedOut
 from noracle.collect.model import Answered, Asked, ProjectSpec
-from noracle.collect.store import hot
+from noracle.collect.store import hot, open_store
 from noracle.collect.store.base import Store
+from noracle.errors import ArgumentError
 from tests.service.worlds import START, World, audit, build, some_value, token
 
 
@@ -592,3 +593,12 @@ def test_portable_statements_give_the_same_rows(store: Store) -> None:
 def test_reading_cannot_write(store: Store) -> None:
     with pytest.raises(Exception, match=r"readonly|read-only"):
         store.read_now(lambda work: work.run("DELETE FROM throttle"))
+
+
+def test_a_closed_store_says_so(store_url: str) -> None:
+    store = open_store(store_url)
+    store.close()
+    store.close()
+    for call in (store.read_now, store.write_now):
+        with pytest.raises(ArgumentError, match="closed"):
+            call(lambda work: None)

@@ -94,3 +94,22 @@ def test_nobody_ever_holds_two_questions(store: Store) -> None:
 
     asyncio.run(chaos())
     audit(store, world)
+
+
+def test_a_question_that_is_given_is_held_at_that_moment(store: Store) -> None:
+    """Also if another call takes its lease away just then: clocks of two servers differ, and one sees it run out first."""
+    world = build(store, n_items=60, n_people=8, pools=[(0,)] * 8, protocol="judge-all", lease_seconds=10.0)
+
+    async def ask(person: int, now: float) -> None:
+        asked = await store.next_question(world.token(person), world.project, now=now)
+        assert asked is not None
+        assert isinstance(asked.key, str)
+        assert asked.lease_until is not None
+
+    async def rounds() -> None:
+        for turn in range(40):
+            now = START + 20 * turn
+            await asyncio.gather(*(ask(person, now + (15 if person % 2 else 0)) for person in range(8) for _ in range(3)))
+
+    asyncio.run(rounds())
+    audit(store, world)

@@ -339,3 +339,70 @@ def test_a_fault_of_ours_tells_nothing_but_its_number(tmp_path: Path) -> None:
         assert "secret inside" not in page.text + api.text
         assert page.headers["x-request-id"] in page.text
         assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+def test_pages_and_json_work_on_postgresql_too(postgres_url: str) -> None:
+    with running(postgres_url) as site:
+        owner = site.person("owner")
+        test_a_project_from_the_form_to_closed(site, owner)
+        test_json_from_sign_in_to_answers(site, owner)
+        test_work_by_plain_forms_keeps_answers_and_asks_on(site, owner)
+        test_last_answer_is_amended_and_the_first_stays(site, owner)
+        test_invitation_makes_an_account_once(site, owner)
+        boss = site.as_(owner)
+        for path in ("", "/audit", "/people", "/setup", "/export", "/export/csv", "/export/archive"):
+            assert boss.get(f"/p/json{path}").status == 200, path
+
+
+def test_exports_are_files_that_the_library_reads(site: Site, owner: int, tmp_path: Path) -> None:
+    from noracle.collect.archive import read_archive
+
+    project = open_project(site, owner, "exported", 20)
+    person = site.person("export-rater")
+    site.join("exported", owner, person, "annotator", 0, 1, 2)
+    rater = site.as_(person)
+    for _ in range(10):
+        asked = rater.api("POST", "/projects/exported/next").json()["next"]
+        sent = {"question": asked["question"], "key": asked["key"], "value": "no", "shown_at": time.time()}
+        rater.api("POST", "/projects/exported/answers", sent)
+    boss = site.as_(owner)
+    for kind in ("archive", "jsonl", "csv", "parquet", "label-studio"):
+        page, api = boss.get(f"/p/exported/export/{kind}"), boss.api("GET", f"/projects/exported/export?format={kind}")
+        assert page.status == api.status == 200
+        assert page.headers["content-disposition"].startswith('attachment; filename="exported')
+        for secret in (b"export-rater", b"owner@example.org", b"@example.org"):
+            assert secret not in page.body
+    (tmp_path / "exported.zip").write_bytes(boss.get("/p/exported/export/archive").body)
+    assert len(read_archive(tmp_path / "exported.zip").answers) == 10
+    logged = site.store.read_now(lambda w: w.one("SELECT COUNT(*) AS n FROM event WHERE kind = 'exported' AND project_id = :p", p=project))
+    assert logged is not None
+    assert logged["n"] == 11
+
+
+def test_images_are_shown_to_those_who_are_asked(site: Site, owner: int) -> None:
+    import io
+    import zipfile
+
+    image = pytest.importorskip("PIL.Image", reason="Pillow draws the image")
+    drawn = io.BytesIO()
+    image.new("RGB", (8, 8), (200, 10, 10)).save(drawn, "PNG")
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as whole:
+        whole.writestr("items.jsonl", '{"item": "a", "image": "a.png"}\n{"item": "b", "image": "a.png", "text": "the same"}\n')
+        whole.writestr("a.png", drawn.getvalue())
+    site.project("images", owner)
+    boss = site.as_(owner)
+    assert boss.upload("/p/images/items", "items.zip", packed.getvalue()).status == 303
+    for step in ("seal", "open"):
+        assert boss.post("/p/images/setup", {"do": step}).status == 303
+    person = site.person("image-rater")
+    site.join("images", owner, person, "annotator", 0, 1, 2)
+    rater = site.as_(person)
+    path = rater.get("/p/images/work").text.split('<img src="', 1)[1].split('"')[0]
+    reply = rater.get(path)
+    assert (reply.status, reply.headers["content-type"]) == (200, "image/png")
+    assert "sandbox" in reply.headers["content-security-policy"]
+    other = site.person("image-other")
+    site.join("images", owner, other, "annotator", 0, 1, 2)
+    assert site.as_(other).get(path).status == 404, "nobody asked them yet"
+    assert boss.get(path).status == 200

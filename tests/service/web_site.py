@@ -134,8 +134,8 @@ class Visitor:
 class Site:
     """A running server."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
-        self.store = open_store(f"sqlite:///{folder}/labels.db")
+    def __init__(self, where: Path | str, **settings: Any) -> None:
+        self.store = open_store(where if isinstance(where, str) else f"sqlite:///{where}/labels.db")
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self.settings = WebSettings(base_url=self.url, secure=False, key=KEY, **settings)
@@ -226,9 +226,9 @@ class Site:
 
 
 @contextlib.contextmanager
-def running(folder: Path, **settings: Any) -> Iterator[Site]:
-    """A site for the time of a test."""
-    site = Site(folder, **settings)
+def running(where: Path | str, **settings: Any) -> Iterator[Site]:
+    """A site for the time of a test, in a folder (SQLite) or on the database of a URL."""
+    site = Site(where, **settings)
     try:
         yield site
     finally:

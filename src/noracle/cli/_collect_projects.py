@@ -13,6 +13,7 @@ import typer
 
 from noracle.cli import _collect_common as common
 from noracle.cli import _options as opt
+from noracle.cli._collect_live import show_live
 from noracle.cli._output import say, say_json, working
 from noracle.collect.errors import Conflict, NotFound, Refused
 from noracle.collect.model import ProjectSpec
@@ -28,7 +29,7 @@ noracle collect project abstracts --spec project.toml
 
 noracle collect project abstracts --protocol partitioned --classes "heart,lung,brain" --planned-n 2000 --panel-items 50
 
-noracle collect project (lists all) · noracle collect project abstracts (shows one)
+noracle collect project (lists all) · noracle collect project abstracts (shows one) · noracle collect project abstracts --live (estimates)
 
 project.toml: name = "Abstracts", protocol = "partitioned", planned_n = 2000, and for each class [[classes]] with name and guideline."""
 
@@ -59,6 +60,9 @@ def project(
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="A name for people; default the short name.")] = None,
     owner: Annotated[str | None, typer.Option("--owner", metavar="ADDRESS", help="E-mail of the owner; default the first account.")] = None,
     change: Annotated[bool, typer.Option("--change", help="Change the project, which must be a draft.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Show the estimates and checks now, as the dashboard does; the look is logged.")
+    ] = False,
     protocol: Annotated[ProtocolName | None, typer.Option("--protocol", help="Who is asked what.", rich_help_panel=_SPEC)] = None,
     classes: Annotated[str | None, typer.Option("--classes", metavar="A,B,C", help="Names of the classes.", rich_help_panel=_SPEC)] = None,
     question: Annotated[str | None, typer.Option("--question", metavar="TEXT", help="What is asked.", rich_help_panel=_SPEC)] = None,
@@ -102,7 +106,13 @@ def project(
     if slug is None:
         if spec is not None or values:
             raise ArgumentError("PROJECT must be named to make a project; got none.")
+        if live:
+            raise ArgumentError("PROJECT must be named with --live; got none.")
         return _list(db, as_json)
+    if live:
+        if spec is not None or values or change:
+            raise ArgumentError("--live must come alone; got options that change the project.")
+        return show_live(slug, db, as_json=as_json)
     if spec is not None or values:
         wanted, called = read_spec(spec, values)
         with common.opened(db) as store:

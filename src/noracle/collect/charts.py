@@ -95,12 +95,11 @@ def estimate_chart(system: SystemView, *, number: int = 0, width: int = 640, hei
     for i in range(5):
         value = low + (high - low) * i / 4
         body.append(f'<line class="chart-grid" x1="{left}" y1="{_n(y(value))}" x2="{width - right}" y2="{_n(y(value))}" stroke="{_PALE}"/>')
-        body.append(_text(left - 6, y(value) + 4, f"{value:.0%}" if high - low >= 0.2 else f"{value:.1%}", anchor="end"))
+        body.append(_text(left - 6, y(value) + 4, f"{100 * value:.4g}%", anchor="end"))
     body.append(
         f'<line class="chart-axis" x1="{left}" y1="{height - bottom}" x2="{width - right}" y2="{height - bottom}" stroke="{_GREY}"/>'
     )
-    for n in _ticks(most):
-        body.append(_text(x(n), height - bottom + 18, f"{n:,}", anchor="end" if n == most else "middle"))
+    body += [_text(x(n), height - bottom + 18, f"{n:,}", anchor="end" if n == most else "middle") for n in _ticks(most)]
     body.append(_text((left + width) / 2, height - 6, "answers in the sealed order", anchor="middle"))
     if path:
         edge = [*(f"{_n(x(p.n))},{_n(y(p.high))}" for p in path), *(f"{_n(x(p.n))},{_n(y(p.low))}" for p in reversed(path))]
@@ -149,7 +148,8 @@ def intervals_chart(systems: Sequence[SystemView], *, width: int = 640) -> str:
         e, y = s.estimate, top + row * i + row / 2
         body.append(_text(left - 10, y + 4, s.name if len(s.name) <= 18 else s.name[:17] + "…", anchor="end"))
         body.append(
-            f'<line class="chart-line" x1="{_n(x(e.low))}" y1="{_n(y)}" x2="{_n(x(e.high))}" y2="{_n(y)}" stroke="{_BLUE}" stroke-width="4"/>'
+            f'<line class="chart-line" x1="{_n(x(e.low))}" y1="{_n(y)}" x2="{_n(x(e.high))}" y2="{_n(y)}" stroke="{_BLUE}" '
+            'stroke-width="4"/>'
         )
         if s.fixed is not None:
             body.append(
@@ -195,7 +195,8 @@ def checks_chart(checks: Sequence[Check], *, width: int = 640) -> str:
         x, y = 4 + (i % columns) * (cell + 8), 4 + (i // columns) * 46
         state, sign, colour = ("open", "·", _GREY) if math.isnan(c.p_value) else ("good", "✓", _GREEN) if c.passed else ("bad", "✗", _RED)
         body.append(
-            f'<rect class="chart-{state}" x="{x}" y="{y}" width="{cell}" height="38" rx="4" fill="{colour}" fill-opacity="0.25" stroke="{colour}"/>'
+            f'<rect class="chart-{state}" x="{x}" y="{y}" width="{cell}" height="38" rx="4" fill="{colour}" '
+            f'fill-opacity="0.25" stroke="{colour}"/>'
         )
         body.append(_text(x + 10, y + 24, f"{sign} {c.name}"))
         words.append(f"{c.name}: {'too early to tell' if state == 'open' else 'passed' if state == 'good' else 'ALARM'}")

@@ -36,7 +36,7 @@ def live_view(work: Work, project: int, *, now: float) -> LiveView:
     return view_of(read_project(work, project), now=now)
 
 
-def view_of(project: Project, *, now: float, points: int = 24) -> LiveView:
+def view_of(project: Project, *, now: float, points: int = 16) -> LiveView:
     """The view of a project that has been read, or simulated; ``points`` of the past are computed for the chart."""
     main = project.rows.of(MAIN)
     checks = check_project(project)

@@ -20,11 +20,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noracle.accuracy import estimate_accuracy, range_unsure
 from noracle.bounds import linear
-from noracle.collect.live_rows import MAIN, NO, UNSURE, YES, Project, Rows, Whole, open_places
+from noracle.collect.live_rows import MAIN, NO, UNSURE, YES, Bools, Project, Real, Rows, Whole, open_places
 from noracle.collect.live_sequences import answer_shares, hits_of, set_error, set_limits
 from noracle.collect.live_view import Point, SystemView
 from noracle.collect.model import ProjectSpec
@@ -67,7 +66,8 @@ def _tally(name: str, n_classes: int, verdict: str, answered: bool, hit: bool, c
     return Tally(
         name, n_classes, verdict, hit, answered, n_ruled_out=int(verdict == "no"), ruled_hit=hit and verdict == "no",  # type: ignore[arg-type]
         design="uniform" if chance is None else "recorded",
-        yes_score=None if chance is None else inverse * (verdict == "yes"), no_score=None if chance is None else inverse * (verdict == "no"),
+        yes_score=None if chance is None else inverse * (verdict == "yes"),
+        no_score=None if chance is None else inverse * (verdict == "no"),
     )  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def resolved(counts: AccuracyCounts, *, best: bool) -> AccuracyCounts:
 
 
 def partitioned_view(
-    project: Project, name: str, *, checks: Sequence[Check] = (), rates: tuple[Estimate, Estimate] | None = None, points: int = 24
+    project: Project, name: str, *, checks: Sequence[Check] = (), rates: tuple[Estimate, Estimate] | None = None, points: int = 16
 ) -> SystemView:
     """A system in a partitioned project, uniform or targeted."""
     spec, answers = project.spec, project.answers[name]
@@ -181,7 +181,7 @@ def weighted_values(main: Rows, answers: Whole, opened: Whole, n_classes: int) -
     with np.errstate(divide="ignore"):
         by_decided, by_used = asked / np.maximum(n_decided, 1), asked / np.maximum(n_used, 1)
 
-    def value(verdict: Whole, keep: NDArray[np.bool_], weights: NDArray[np.float64]) -> float:
+    def value(verdict: Whole, keep: Bools, weights: Real) -> float:
         w = np.rint(weights[used.pool[keep]] * _SCALE)
         yes, right = verdict[keep] == YES, hit[keep]
         sums = [int(w[yes & right].sum()), int(w[yes & ~right].sum()), int(w[~yes & right].sum()), int(w[~yes & ~right].sum())]
@@ -239,19 +239,19 @@ def _fixed(project: Project, name: str, main: Rows, population: Whole) -> Estima
     if n is None or n > len(main.item) or not main.done[:n].all() or project.spec.draws > 1 or main.propensity is not None:
         return None
     counts = tallies_of(name, main.where(np.arange(n)), project.answers[name], project.spec.n_classes, population)
-    return _exact(name, tuple(counts.tallies.items()), tuple(counts.items.items()), tuple(counts.answered.items()), project.spec.confidence)
+    return _exact(tuple(counts.tallies.items()), tuple(counts.items.items()), tuple(counts.answered.items()), project.spec.confidence)
 
 
 @functools.lru_cache(maxsize=256)
 def _exact(
-    name: str,
     tallies: tuple[tuple[Tally, int], ...],
     items: tuple[tuple[Place, int], ...],
     answered: tuple[tuple[Place, int], ...],
     confidence: float,
 ) -> Estimate:
     """Remembered: it is the same at every later look. With unsure verdicts and many labels the corners of the anytime interval
-    stand for it."""
+    stand for it.
+    """
     counts = AccuracyCounts(tallies=dict(tallies), items=dict(items), answered=dict(answered))
     unsure = counts.total(verdict="unsure")
     if not unsure:
@@ -290,7 +290,7 @@ def make_estimate(
     name: str, value: float, ends: linear.Limits, confidence: float, method: str, counts: AccuracyCounts | None, kind: Kind, reason: str, *,
     recorded: bool = False, assumptions: Sequence[Assumption] = (), checks: Sequence[Check] = (), quantity: str = "accuracy",
 ) -> Estimate:  # fmt: skip
-    """A result of the live view: its promise, what it rests on, and what failed checks leave of it."""
+    """A result of the live view, its promise and what it rests on. ``checks`` are those that failed; any of them takes the promise away."""
     rests = (
         Assumption(name="iid items", detail="the items of the project are a random sample"),
         Assumption(
@@ -300,10 +300,14 @@ def make_estimate(
         ),
         Assumption(name="right verdicts"),
     )
-    guarantee = Guarantee(kind=kind, error_rate=1 - confidence, anytime=True, assumptions=tuple(assumptions) or rests)
+    joined = {a.name: a for a in (tuple(assumptions) or rests)}
+    for c in checks:  # only those that failed: an alarm takes the promise away
+        joined[c.assumption] = Assumption(name=c.assumption, status="failed", detail=c.finding, p_value=c.p_value)
+    kind = Kind.HEURISTIC if checks else kind
+    guarantee = Guarantee(kind=kind, error_rate=1 - confidence, anytime=True, assumptions=tuple(joined.values()))
     notes = ["no accuracy fits these answers: an assumption is broken"] if ends.empty else []
     return Estimate(
         quantity=quantity, subject=name, value=value, low=ends.low, high=ends.high, confidence=confidence, method=method,
         interval="anytime",
-        guarantee=guarantee.given(*checks), counts=counts.summary() if counts is not None else {}, notes=tuple(notes), reason=reason,
+        guarantee=guarantee, counts=counts.summary() if counts is not None else {}, notes=tuple(notes), reason=reason,
     )  # fmt: skip

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noracle.bounds import linear
 from noracle.bounds.betting import Score, betting_interval
 from noracle.collect.live_estimates import PICKS, make_estimate
-from noracle.collect.live_rows import MAIN, NO, UNANSWERED, UNSURE, YES, Project, Rows, Whole, open_places
+from noracle.collect.live_rows import MAIN, NO, UNANSWERED, UNSURE, YES, Project, Real, Rows, Whole, open_places
 from noracle.collect.live_sequences import unsure_limits
 from noracle.collect.live_view import Point, SystemView
 from noracle.counts import RatingCounts
@@ -36,7 +34,7 @@ def _ratio(yes: float, n: float, share: float) -> float:
     return share * yes / n if n else math.nan
 
 
-def judge_all_view(project: Project, name: str, *, checks: Sequence[Check] = (), points: int = 24) -> SystemView:
+def judge_all_view(project: Project, name: str, *, checks: Sequence[Check] = (), points: int = 16) -> SystemView:
     """A system where m random classes are shown and each is judged.
 
     A = s·P(yes about the answer | the answer is shown): each such verdict stands for K/m questions. It does not matter in which order, or
@@ -67,7 +65,8 @@ def judge_all_view(project: Project, name: str, *, checks: Sequence[Check] = (),
             )
         path.append(Point(n=len(first), value=value, low=share * low, high=share * high))
     estimate = make_estimate(
-        name, value, linear.Limits(share * low, share * high), spec.confidence, f"verdicts on all shown classes, weight K/{spec.shown}, clustered by item",
+        name, value, linear.Limits(share * low, share * high), spec.confidence,
+        f"verdicts on all shown classes, weight K/{spec.shown}, clustered by item",
         None, Kind.FINITE_SAMPLE, "" if len(verdict) else "no verdict about an answer yet", checks=checks,
     )  # fmt: skip
     return SystemView(name=name, estimate=estimate, worst=worst, best=best, path=tuple(path))
@@ -89,7 +88,8 @@ def _limits(verdict: Whole, error: float) -> tuple[float, float]:
 
 def pick_wrong_view(project: Project, name: str) -> SystemView:
     """A system where people rule out one of the shown classes: training data. The estimate rests on an assumption that people
-    rarely keep."""
+    rarely keep.
+    """
     main, answers, spec = project.rows.of(MAIN), project.answers[name], project.spec
     share, used = _share(main, answers), _prefix(main)
     k = spec.n_classes
@@ -108,8 +108,9 @@ def pick_wrong_view(project: Project, name: str) -> SystemView:
         b = 1 / (k - 1)
         ends = linear.anytime([linear.Cell(len(first), int((~first).sum()), 1 - b, b)], 1 - spec.confidence)
     estimate = make_estimate(
-        name, score(wrong, n), linear.Limits(share * ends.low, share * ends.high), spec.confidence, 
-        "ruled-out classes, if picked uniformly", None, Kind.HEURISTIC, "" if n else "no class was ruled out yet", assumptions=(Assumption(name=PICKS), Assumption(name="iid items")),
+        name, score(wrong, n), linear.Limits(share * ends.low, share * ends.high), spec.confidence,
+        "ruled-out classes, if picked uniformly", None, Kind.HEURISTIC, "" if n else "no class was ruled out yet",
+        assumptions=(Assumption(name=PICKS), Assumption(name="iid items")),
     )  # fmt: skip
     worst, best = max(0.0, score(wrong + unsure, n + unsure)), min(1.0, score(wrong, n + unsure))
     return SystemView(name=name, estimate=estimate, worst=worst, best=best)
@@ -149,7 +150,7 @@ def ordinary_view(project: Project, name: str, votes: Whole, items: Whole, unsur
     return SystemView(name=name, estimate=estimate, worst=worst, best=best)
 
 
-def _scores(values: NDArray[Any]) -> list[Score]:
+def _scores(values: Real) -> list[Score]:
     return [Score(float(v), 0.0, 1.0, int(n)) for v, n in zip(*np.unique(values, return_counts=True), strict=True)]
 
 

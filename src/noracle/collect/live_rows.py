@@ -20,6 +20,8 @@ from noracle.collect.model import DONE, LEASED, VOID, ProjectSpec
 from noracle.collect.store.base import Work
 
 Whole = NDArray[np.int64]
+Real = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 KINDS = ("main", "gold", "panel", "attention", "reask")
 MAIN, GOLD, PANEL, ATTENTION, REASK = range(5)
 NO, YES = 0, 1
@@ -115,9 +117,10 @@ def read_project(work: Work, project: int) -> Project:
     }
     members = work.all("SELECT pool, COUNT(*) AS n FROM pool_member WHERE project_id = :project GROUP BY pool", project=project)
     rows = read_rows(work, project, spec)
+    size = int(rows.item.max()) + 1 if len(rows.item) else 1
     return Project(
         slug=str(row["slug"]), name=str(row["name"]), state=str(row["state"]), spec=spec, rows=rows, truth=truth,
-        answers=_read_systems(work, project), members={int(r["pool"]): int(r["n"]) for r in members},
+        answers=_read_systems(work, project, size), members={int(r["pool"]): int(r["n"]) for r in members},
     )  # fmt: skip
 
 
@@ -130,8 +133,9 @@ def read_rows(work: Work, project: int, spec: ProjectSpec) -> Rows:
             spec, {name: np.zeros(0, dtype=np.int64) for name in ("id", "item", "place", "pool", "kind", "status", "lease")}, {}, ""
         )
     several = spec.protocol in ("judge-all", "pick-wrong")
-    columns = ["id", "item_id", "place", "pool", f"CASE kind {kind} END", "status", "lease"]
-    parts = [_text(work, column) for column in columns] + ([_text(work, "shown")] if several else [])
+    expired = "CASE WHEN lease > 63 THEN 63 ELSE lease END"
+    packed = f"(((CAST(place AS BIGINT) * 1024 + pool) * 8 + CASE kind {kind} END) * 4 + status) * 64 + {expired}"
+    parts = [_text(work, column) for column in ("id", "item_id", packed, *(["shown"] if several else []))]
     found = work.one(  # the sign keeps the database to one pass over the table, which is faster than the index here
         f"SELECT {', '.join(f'{part} AS c{i}' for i, part in enumerate(parts))}, "  # noqa: S608
         "MAX(CASE WHEN kind = 'main' THEN ABS(propensity - :chance) ELSE 0 END) AS odd "
@@ -141,8 +145,11 @@ def read_rows(work: Work, project: int, spec: ProjectSpec) -> Rows:
     if found is None:
         raise NotFound("There is no such project.")
     texts = [str(found[f"c{i}"] or "") for i in range(len(parts))]
-    names = ("id", "item", "place", "pool", "kind", "status", "lease")
-    q = {name: _numbers(text) for name, text in zip(names, texts, strict=False)}
+    code = _numbers(texts[2])
+    q = {
+        "id": _numbers(texts[0]), "item": _numbers(texts[1]), "place": code >> 21, "pool": (code >> 11) & 1023, "kind": (code >> 8) & 7,
+        "status": (code >> 6) & 3, "lease": code & 63,
+    }  # fmt: skip
     recorded = spec.protocol == "partitioned" and float(found["odd"] or 0) > 1e-9
     chances = _propensities(work, project, q["id"]) if recorded else None
     return _joined(spec, q, _read_answers(work, project, spec), texts[-1] if several else "", chances)
@@ -184,23 +191,26 @@ def _joined(
     )  # fmt: skip
 
 
-_VALUES = {"partitioned": "CASE value WHEN 'yes' THEN 1 WHEN 'no' THEN 0 ELSE -2 END"}
 _VALUE = "CASE value WHEN 'unsure' THEN '-2' WHEN 'none' THEN '-3' ELSE value END"
+_PACKED = "question_id * 4 + CASE value WHEN 'yes' THEN 1 WHEN 'no' THEN 0 ELSE 2 END"
 
 
 def _read_answers(work: Work, project: int, spec: ProjectSpec) -> dict[str, Whole]:
-    value = "value" if spec.protocol == "judge-all" else _VALUES.get(spec.protocol, _VALUE)
-    found = work.one(
-        f"SELECT {_text(work, 'question_id')} AS question, {_text(work, value)} AS value FROM answer "  # noqa: S608
-        "WHERE +project_id = :project AND revision = 0", project=project,
-    )  # fmt: skip
-    question, text = (str(found["question"] or ""), str(found["value"] or "")) if found else ("", "")
+    where = "FROM answer WHERE +project_id = :project AND revision = 0"
+    if spec.protocol == "partitioned":
+        packed = work.one(f"SELECT {_text(work, _PACKED)} AS packed {where}", project=project)
+        code = _numbers(str((packed or {})["packed"] or ""))
+        return {"question": code >> 2, "value": np.array([NO, YES, UNSURE, UNSURE])[code & 3]}
+    value = "value" if spec.protocol == "judge-all" else _VALUE
+    found = work.one(f"SELECT {_text(work, 'question_id')} AS question, {_text(work, value)} AS value {where}", project=project)
+    question, text = (str((found or {})[name] or "") for name in ("question", "value"))
     if spec.protocol != "judge-all":
         return {"question": _numbers(question), "value": _numbers(text)}
-    for word, code in (("unsure", str(UNSURE)), ("yes", str(YES)), ("no", str(NO)), ("|", " ")):
-        text = text.replace(word, code)
+    for word, code_ in (("unsure", str(UNSURE)), ("yes", str(YES)), ("no", str(NO)), ("|", " ")):
+        text = text.replace(word, code_)
     verdicts = _numbers(text).reshape(-1, spec.shown)
-    return {"question": _numbers(question), "value": np.where((verdicts == UNSURE).all(axis=1), UNSURE, YES), "verdicts": verdicts}
+    value_of = np.where((verdicts == UNSURE).all(axis=1), UNSURE, YES)
+    return {"question": _numbers(question), "value": value_of, "verdicts": verdicts}
 
 
 def _propensities(work: Work, project: int, ids: Whole) -> NDArray[np.float64]:
@@ -209,20 +219,18 @@ def _propensities(work: Work, project: int, ids: Whole) -> NDArray[np.float64]:
     return np.array([found[i] for i in ids.tolist()])
 
 
-def _read_systems(work: Work, project: int) -> dict[str, Whole]:
+def _read_systems(work: Work, project: int, size: int) -> dict[str, Whole]:
     """The answers of each system by item number, in the order in which the systems came."""
     systems = work.all("SELECT id, name FROM system WHERE project_id = :project ORDER BY id", project=project)
-    last = work.one("SELECT MAX(id) AS last FROM item WHERE project_id = :project", project=project)
-    size = int(last["last"] or 0) + 1 if last else 1
     found = {}
     for system in systems:
         row = work.one(
-            f"SELECT {_text(work, 'item_id')} AS item, {_text(work, 'answer')} AS answer FROM prediction "  # noqa: S608
+            f"SELECT {_text(work, 'item_id * 1024 + answer')} AS packed FROM prediction "  # noqa: S608
             "WHERE system_id = :system AND answer IS NOT NULL", system=system["id"],
         )  # fmt: skip
-        answers = np.full(size, NO_ANSWER, dtype=np.int64)
-        if row is not None and row["item"]:
-            answers[_numbers(str(row["item"]))] = _numbers(str(row["answer"]))
+        code = _numbers(str((row or {})["packed"] or ""))
+        answers = np.full(max(size, int(code.max() >> 10) + 1 if len(code) else 0), NO_ANSWER, dtype=np.int64)
+        answers[code >> 10] = code & 1023
         found[str(system["name"])] = answers
     return found
 

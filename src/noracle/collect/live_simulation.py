@@ -14,16 +14,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noracle.accuracy import estimate_accuracy
 from noracle.collect.live import view_of
 from noracle.collect.live_estimates import tallies_of
-from noracle.collect.live_rows import MAIN, NO, PANEL, UNANSWERED, UNSURE, YES, Project, Rows, Whole
+from noracle.collect.live_rows import MAIN, NO, PANEL, UNANSWERED, UNSURE, YES, Bools, Project, Real, Rows, Whole
 from noracle.collect.model import ClassSpec, ProjectSpec
 from noracle.results.base import encode
 
-Bools = NDArray[np.bool_]
 Picking = Literal["uniform", "first", "easiest", "most plausible"]
 PICKINGS: tuple[Picking, ...] = ("uniform", "first", "easiest", "most plausible")
 
@@ -39,7 +37,7 @@ class World:
     near: float = 0.6
     slope: float = 0.03
 
-    def draw(self, rng: np.random.Generator, n: int) -> tuple[Whole, Whole, NDArray[np.float64]]:
+    def draw(self, rng: np.random.Generator, n: int) -> tuple[Whole, Whole, Real]:
         """Truth, answer and hardness of n items. Classes are of unequal size; the accuracy falls with the number of the class and
         with hardness.
         """
@@ -87,8 +85,9 @@ def _rows(
 
 
 def _joined(first: Rows, second: Rows) -> Rows:
-    pairs: dict[str, Any] = {f.name: (getattr(first, f.name), getattr(second, f.name)) for f in dataclasses.fields(Rows)}
-    return Rows(**{name: np.concatenate(pair) if isinstance(pair[0], np.ndarray) else pair[0] for name, pair in pairs.items()})
+    pairs = {f.name: (getattr(first, f.name), getattr(second, f.name)) for f in dataclasses.fields(Rows)}
+    parts: dict[str, Any] = {name: np.concatenate(pair) if isinstance(pair[0], np.ndarray) else pair[0] for name, pair in pairs.items()}
+    return Rows(**parts)
 
 
 # -------------------------------------------------------------------------------------------------------------- partitioned
@@ -100,7 +99,8 @@ class Faults:
 
     ``unsure`` are the chances of "unsure" about the true class, its near class, and any other. ``speeds`` are the shares of the questions
     of each class that
-    are answered, in order; ``easy_first`` answers the easy ones first instead. ``sees`` is the chance that an expert who sees the system's answer follows it.
+    are answered, in order; ``easy_first`` answers the easy ones first instead. ``sees`` is the chance that an expert who sees the
+    system's answer follows it.
     """
 
     false_yes: float = 0.0
@@ -157,7 +157,7 @@ def _verdicts(rng: np.random.Generator, truth: Whole, answer: Whole, asked: Whol
     return np.where(rng.random(n) < chance, UNSURE if faults.unsure_as == "unsure" else NO, value)
 
 
-def _answered(asked: Whole, hardness: NDArray[np.float64] | None, speeds: Sequence[float]) -> Bools:
+def _answered(asked: Whole, hardness: Real | None, speeds: Sequence[float]) -> Bools:
     done = np.zeros(len(asked), dtype=bool)
     for c, speed in enumerate(speeds):
         places = np.flatnonzero(asked == c)
@@ -170,7 +170,8 @@ def _answered(asked: Whole, hardness: NDArray[np.float64] | None, speeds: Sequen
 
 
 def simulate_shown(
-    rng: np.random.Generator, *, protocol: Literal["judge-all", "pick-wrong"], picking: Picking = "uniform", n_items: int = 5000, draws: int = 1,
+    rng: np.random.Generator, *, protocol: Literal["judge-all", "pick-wrong"], picking: Picking = "uniform", n_items: int = 5000,
+    draws: int = 1,
     shown: int = 4, world: World | None = None,
 ) -> Simulated:  # fmt: skip
     """A project in which ``shown`` random classes are judged, or one of them is ruled out by people who pick in this way."""
@@ -202,7 +203,7 @@ def simulate_shown(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolRow:
-    """Mean bias in points (hundredths) over the repetitions, against the accuracy on the simulated items; NaN where an estimator does not apply.
+    """Mean bias in points (hundredths) over the repetitions, against the accuracy on the simulated items; NaN where it does not apply.
 
     ``shown`` is the value on the dashboard, ``missed`` the share of its intervals without the truth, ``found`` the share of projects with
     an alarm.

@@ -16,7 +16,7 @@ class ClassProgress:
 
     ``asked`` counts main questions, ``answered`` those with an answer, ``in_order`` those before the first gap; the rates are shares of
     the answered
-    ones (``expired_rate``: of the questions that somebody has seen). ``share`` maps a system to the share of its answers with this class.
+    ones (``expired_rate``: of the questions that somebody has seen).
     """
 
     pool: int
@@ -94,7 +94,7 @@ class LiveView:
     @property
     def alarms(self) -> tuple[str, ...]:
         """Names of the checks that failed."""
-        return tuple(c.name for c in self.checks if not c.passed)
+        return tuple(dict.fromkeys(c.name for c in self.checks if not c.passed))
 
     @property
     def completion(self) -> float:

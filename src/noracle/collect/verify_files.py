@@ -57,12 +57,18 @@ def faults_of_files(archive: Archive) -> Iterator[str]:
 
 def _shape(name: str, records: Sequence[Record]) -> Iterator[str]:
     fields = _FIELDS[name]
-    odd = [i for i, record in enumerate(records, start=1) if record.keys() != fields.keys()]
-    for i in odd:
-        yield f"{name}, record {i}: the fields must be {', '.join(fields)}; got {', '.join(map(str, records[i - 1]))[:200]}"
-    for field, kind in fields.items() if not odd else ():
-        may = {*_MAY[kind.rstrip("?")], *((type(None),) if kind.endswith("?") else ())}
-        if not may.issuperset(map(type, map(itemgetter(field), records))):
-            for i, record in enumerate(records, start=1):
-                if type(record[field]) not in may:
-                    yield f"{name}, record {i}: {field} must be a {kind.rstrip('?')}; got {str(record[field])[:60]!r}"
+    may = {field: {*_MAY[kind.rstrip("?")], *((type(None),) if kind.endswith("?") else ())} for field, kind in fields.items()}
+    try:
+        wrong = [field for field in fields if not may[field].issuperset(map(type, map(itemgetter(field), records)))]
+        whole = {*map(len, records)} <= {len(fields)}
+    except KeyError:
+        wrong, whole = [], False
+    if not whole:
+        for i, record in enumerate(records, start=1):
+            if record.keys() != fields.keys():
+                yield f"{name}, record {i}: the fields must be {', '.join(fields)}; got {', '.join(map(str, record))[:200]}"
+        return
+    for field in wrong:
+        for i, record in enumerate(records, start=1):
+            if type(record[field]) not in may[field]:
+                yield f"{name}, record {i}: {field} must be a {fields[field].rstrip('?')}; got {str(record[field])[:60]!r}"

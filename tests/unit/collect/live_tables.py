@@ -47,7 +47,8 @@ def keep_simulated(store: Store, project: Project) -> int:
             "VALUES (:id, :p, :item, :place, 0, :kind, :pool, :shown, :chance, :status, :lease)",
             [
                 {
-                    "id": question + j, "p": number, "item": first + int(rows.item[i]), "place": int(rows.place[i]), "kind": KINDS[int(rows.kind[i])],
+                    "id": question + j, "p": number, "item": first + int(rows.item[i]), "place": int(rows.place[i]),
+                    "kind": KINDS[int(rows.kind[i])],
                     "pool": int(rows.pool[i]), "shown": json.dumps([int(rows.pool[i])] if rows.shown is None else rows.shown[i].tolist()),
                     "chance": chance, "status": 2 if rows.value[i] != UNANSWERED else 0, "lease": int(rows.value[i] != UNANSWERED),
                 }
@@ -56,7 +57,8 @@ def keep_simulated(store: Store, project: Project) -> int:
         )  # fmt: skip
         at = {int(i): question + j for j, i in enumerate(order.tolist())}
         work.many(
-            "INSERT INTO answer (project_id, question_id, revision, person_id, value, shown_at, received_at, key) VALUES (:p, :q, 0, :who, :v, 0, 0, :k)",
+            "INSERT INTO answer (project_id, question_id, revision, person_id, value, shown_at, received_at, key) "
+            "VALUES (:p, :q, 0, :who, :v, 0, 0, :k)",
             [
                 {"p": number, "q": at[i], "who": (person or {})["id"], "v": value_text(project, i), "k": f"{number}-{i}"}
                 for i in range(len(rows.item))

@@ -40,7 +40,9 @@ class Service:
         return self.store.read_now(op)
 
     def person(self, name: str) -> int:
-        return self.write(lambda w: people.add_person(w, email=f"{name}@example.org", name=name.title(), password_hash=f"hash of {name}", now=self.now))
+        return self.write(
+            lambda w: people.add_person(w, email=f"{name}@example.org", name=name.title(), password_hash=f"hash of {name}", now=self.now)
+        )
 
     def session(self, person: int) -> str:
         token = access.new_token()
@@ -48,7 +50,9 @@ class Service:
         return access.token_hash(token)
 
     def project(self, owner: int, slug: str = "demo", spec: ProjectSpec | None = None) -> int:
-        return self.write(lambda w: projects.create_project(w, slug=slug, name="A project", spec=spec or spec_of(), owner=owner, now=self.now))
+        return self.write(
+            lambda w: projects.create_project(w, slug=slug, name="A project", spec=spec or spec_of(), owner=owner, now=self.now)
+        )
 
     def member(self, person: int, project: int) -> Member:
         found = self.read(lambda w: access.member_of(w, person, project))

@@ -104,7 +104,34 @@ def test_payload_is_inert(payload: str) -> None:
 
 def test_random_marks_never_make_other_tags_or_unbalanced_ones() -> None:
     rng = random.Random(7)
-    marks = ["*", "**", "_", "__", "`", "```", "[", "]", "(", ")", "!", "#", "- ", "1. ", "\\", "<", ">", "&", '"', "'", "a", "b c", " ", "\n", "\n\n", "<b>"]
+    marks = [
+        "*",
+        "**",
+        "_",
+        "__",
+        "`",
+        "```",
+        "[",
+        "]",
+        "(",
+        ")",
+        "!",
+        "#",
+        "- ",
+        "1. ",
+        "\\",
+        "<",
+        ">",
+        "&",
+        '"',
+        "'",
+        "a",
+        "b c",
+        " ",
+        "\n",
+        "\n\n",
+        "<b>",
+    ]
     for _ in range(5_000):
         text = "".join(rng.choice(marks) for _ in range(rng.randint(1, 25)))
         assert is_safe(render_markdown(text)), repr(text)
@@ -124,7 +151,21 @@ def test_blocks() -> None:
     assert render_markdown(" \n\t") == ""
 
 
-@pytest.mark.parametrize("text", ["*" * 50_000, "_" * 50_000, "`" * 50_001, "[" * 50_000, "[a](" * 12_000, "**a" * 16_000, "- " * 25_000, "\\" * 50_000, "*a_b" * 12_000, "#" * 50_000 + " x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "*" * 50_000,
+        "_" * 50_000,
+        "`" * 50_001,
+        "[" * 50_000,
+        "[a](" * 12_000,
+        "**a" * 16_000,
+        "- " * 25_000,
+        "\\" * 50_000,
+        "*a_b" * 12_000,
+        "#" * 50_000 + " x",
+    ],
+)
 def test_hostile_repetition_takes_no_long(text: str) -> None:
     started = time.process_time()
     render_markdown(text)
@@ -194,7 +235,16 @@ def test_metadata_do_not_survive() -> None:
         assert b"eXIf" not in out
         with Image.open(io.BytesIO(out)) as again:
             assert not dict(again.getexif())
-            assert not set(again.info) - {"jfif", "jfif_version", "jfif_unit", "jfif_density", "loop", "background", "timestamp", "duration"}
+            assert not set(again.info) - {
+                "jfif",
+                "jfif_version",
+                "jfif_unit",
+                "jfif_density",
+                "loop",
+                "background",
+                "timestamp",
+                "duration",
+            }
 
 
 def test_camera_orientation_is_applied() -> None:

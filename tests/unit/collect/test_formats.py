@@ -148,7 +148,18 @@ def test_images_come_from_the_folder_or_zip_and_are_drawn_anew(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "name", ["../secret.png", "/etc/passwd", "link.png", "..\\secret.png", "http://example.org/a.png", "//example.org/a.png", "data:image/png;base64,", "no.png", "."]
+    "name",
+    [
+        "../secret.png",
+        "/etc/passwd",
+        "link.png",
+        "..\\secret.png",
+        "http://example.org/a.png",
+        "//example.org/a.png",
+        "data:image/png;base64,",
+        "no.png",
+        ".",
+    ],
 )
 def test_nothing_outside_is_read(tmp_path: Path, name: str) -> None:
     inside = tmp_path / "inside"

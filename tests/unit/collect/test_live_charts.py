@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
@@ -27,11 +27,13 @@ def view(**options: object) -> LiveView:
 )
 def test_charts_are_valid_and_say_what_they_show(faults: Faults) -> None:
     for name, text in charts_of(view(faults=faults)).items():
-        root = ElementTree.fromstring(text)
+        root = ET.fromstring(text)
         title, words = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
         assert root.get("role") == "img", name
-        assert title is not None and title.text
-        assert words is not None and words.text
+        assert title is not None
+        assert words is not None
+        assert title.text
+        assert words.text
         assert root.get("aria-labelledby") == f"{title.get('id')} {words.get('id')}"
         assert "nan" not in text.lower().replace("inan", "")
 
@@ -52,13 +54,13 @@ def test_names_are_escaped() -> None:
     classes = (dataclasses.replace(made.classes[0], name=evil),)
     check = dataclasses.replace(made.checks[0], name=evil)
     for text in (estimate_chart(system), intervals_chart([system]), completion_chart(classes), checks_chart([check])):
-        ElementTree.fromstring(text)
+        ET.fromstring(text)
         assert "<script" not in text
 
 
 def test_numbers_of_the_chart_are_those_of_the_view() -> None:
     made = view()
-    words = ElementTree.fromstring(estimate_chart(made.systems[0])).find(f"{SVG}desc")
+    words = ET.fromstring(estimate_chart(made.systems[0])).find(f"{SVG}desc")
     assert words is not None
     assert f"{made.systems[0].estimate.low:.1%}" in str(words.text)
     assert f"{made.systems[0].estimate.high:.1%}" in str(words.text)
@@ -68,9 +70,9 @@ def test_empty_views_have_charts_too() -> None:
     made = view(faults=Faults(speeds=(0.0,) * 10))
     assert "not enough answers yet" in estimate_chart(made.systems[0])
     for text in (intervals_chart([]), completion_chart([]), checks_chart([])):
-        ElementTree.fromstring(text)
+        ET.fromstring(text)
     shown = view_of(simulate_shown(np.random.default_rng(0), protocol="judge-all", n_items=100).project, now=0.0)
-    ElementTree.fromstring(estimate_chart(shown.systems[0]))
+    ET.fromstring(estimate_chart(shown.systems[0]))
 
 
 def test_a_check_says_its_state_in_words_and_signs() -> None:
@@ -82,4 +84,4 @@ def test_a_check_says_its_state_in_words_and_signs() -> None:
 
 def test_dark_pages_change_every_class_of_a_shape() -> None:
     used = {c for text in charts_of(view()).values() for c in re.findall(r'class="(chart-[a-z]+)"', text)}
-    assert used <= {m for m in re.findall(r"\.(chart-[a-z]+)", CHART_CSS)}
+    assert used <= set(re.findall(r"\.(chart-[a-z]+)", CHART_CSS))

@@ -22,14 +22,15 @@ from noracle.collect.live_checks import (
 from noracle.collect.live_estimates import label_cells
 from noracle.collect.live_quality import check_gold, check_panel, error_rates, gold_outcomes, panel_outcomes, rates_for_correction
 from noracle.collect.live_rows import GOLD, MAIN, NO, PANEL, UNANSWERED, UNSURE, YES, Project, Rows
-from noracle.collect.live_simulation import Faults, simulate_partitioned, spec_of
+from noracle.collect.live_simulation import Faults, simulate_partitioned, simulate_shown, spec_of
 
 
 def project_with(kind: int, item: list[int], pool: list[int], value: list[int], truth: dict[int, int] | None = None, k: int = 3) -> Project:
     n = len(item)
     rows = Rows(
         item=np.array(item, dtype=np.int64), place=np.arange(n), pool=np.array(pool, dtype=np.int64), kind=np.full(n, kind, dtype=np.int64),
-        value=np.array(value, dtype=np.int64), unsure=np.array(value) == UNSURE, held=np.zeros(n, dtype=bool), expired=np.zeros(n, dtype=np.int64),
+        value=np.array(value, dtype=np.int64), unsure=np.array(value) == UNSURE, held=np.zeros(n, dtype=bool),
+        expired=np.zeros(n, dtype=np.int64),
     )  # fmt: skip
     return Project(slug="p", name="p", state="open", spec=spec_of("partitioned", k), rows=rows, answers={}, truth=truth or {})
 
@@ -60,6 +61,26 @@ def test_the_expected_evidence_against_the_yes_rate_is_one(n_classes: int) -> No
     yes = np.arange(31.0)
     probability = np.array([math.comb(30, int(y)) * (1 / n_classes) ** y * (1 - 1 / n_classes) ** (30 - y) for y in yes])
     assert (probability * np.exp(yes_evidence(yes, 30 - yes, n_classes))).sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("n_classes", "shown"), [(5, 2), (10, 4), (3, 3)])
+def test_the_expected_evidence_where_several_classes_are_shown_is_one(n_classes: int, shown: int) -> None:
+    share = shown / n_classes
+    yes = np.arange(21.0)
+    probability = np.array([math.comb(20, int(y)) * share**y * (1 - share) ** (20 - y) for y in yes])
+    seen = probability > 0
+    assert (probability[seen] * np.exp(yes_evidence(yes[seen], 20 - yes[seen], n_classes, shown))).sum() == pytest.approx(1)
+
+
+def test_a_missing_yes_is_found_where_several_classes_are_shown() -> None:
+    fair = simulate_shown(np.random.default_rng(2), protocol="judge-all", n_items=2000).project
+    assert not failed(fair)
+    verdicts = fair.rows.verdicts
+    assert verdicts is not None
+    blind = np.where(np.random.default_rng(3).random(verdicts.shape) < 0.25, NO, verdicts)
+    assert failed(dataclasses.replace(fair, rows=dataclasses.replace(fair.rows, verdicts=blind))) == {"verdicts"}
+    open_ = np.where(np.random.default_rng(3).random(verdicts.shape) < 0.25, UNSURE, verdicts)
+    assert not failed(dataclasses.replace(fair, rows=dataclasses.replace(fair.rows, verdicts=open_)))
 
 
 def test_the_likeliest_accuracy_is_that_of_the_library() -> None:

@@ -20,7 +20,8 @@ def rows_of(pool: list[int], value: list[int], *, held: list[int] | None = None,
     n = len(pool)
     return Rows(
         item=np.array(item if item is not None else range(n)), place=np.arange(n), pool=np.array(pool), kind=np.zeros(n, dtype=np.int64),
-        value=np.array(value), unsure=np.array(value) == UNSURE, held=np.isin(np.arange(n), held or []), expired=np.zeros(n, dtype=np.int64),
+        value=np.array(value), unsure=np.array(value) == UNSURE, held=np.isin(np.arange(n), held or []),
+        expired=np.zeros(n, dtype=np.int64),
     )  # fmt: skip
 
 

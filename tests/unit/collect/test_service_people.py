@@ -58,7 +58,8 @@ def test_weak_or_endless_password_is_refused(password: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "email", ["", "ann", "@example.org", "ann@", "a@b@c", "a b@c.de", "a\n@c.de", "<a>@c.de", "a" * 250 + "@c.de", "a\u202e@c.de", "a\x00@c.de"]
+    "email",
+    ["", "ann", "@example.org", "ann@", "a@b@c", "a b@c.de", "a\n@c.de", "<a>@c.de", "a" * 250 + "@c.de", "a\u202e@c.de", "a\x00@c.de"],
 )
 def test_what_is_no_address_is_refused(email: str, service: Service) -> None:
     with pytest.raises(Refused):
@@ -200,7 +201,9 @@ def test_aliases_tell_nothing_about_the_person(service: Service) -> None:
 def test_invitation_works_once(service: Service) -> None:
     owner, bob, eve = (service.person(n) for n in ("ann", "bob", "eve"))
     project = service.project(owner)
-    token = access.token_hash(service.write(lambda w: people.invite(w, service_member(w, owner, project), role="annotator", pool=2, now=NOW)))
+    token = access.token_hash(
+        service.write(lambda w: people.invite(w, service_member(w, owner, project), role="annotator", pool=2, now=NOW))
+    )
     peeked = service.read(lambda w: people.peek_invitation(w, token, now=NOW))
     assert (peeked.slug, peeked.role, peeked.pool) == ("demo", "annotator", 2)
     joined = service.write(lambda w: people.accept_invitation(w, token, person=bob, now=NOW))
@@ -254,7 +257,9 @@ def test_annotator_collects_classes_but_no_second_role(service: Service) -> None
 def test_failed_joining_leaves_the_invitation_unused(service: Service) -> None:
     owner, eve = service.person("ann"), service.person("eve")
     project = service.project(owner)
-    token = access.token_hash(service.write(lambda w: people.invite(w, service_member(w, owner, project), role="annotator", pool=1, now=NOW)))
+    token = access.token_hash(
+        service.write(lambda w: people.invite(w, service_member(w, owner, project), role="annotator", pool=1, now=NOW))
+    )
     with pytest.raises(Conflict):
         service.write(lambda w: people.accept_invitation(w, token, person=owner, now=NOW))
     assert service.write(lambda w: people.accept_invitation(w, token, person=eve, now=NOW)).pools == (1,)

@@ -83,7 +83,9 @@ def test_seed_is_secret_until_the_project_is_closed(service: Service) -> None:
 
 def test_life_is_logged_in_order(service: Service) -> None:
     ready = service.ready(spec_of(), texts(4))
-    service.write(lambda w: projects.add_system(w, ready.project, "agent", {"i0000": 1, "i0001": None}, actor="system", now=service.now + 8))
+    service.write(
+        lambda w: projects.add_system(w, ready.project, "agent", {"i0000": 1, "i0001": None}, actor="system", now=service.now + 8)
+    )
     service.write(lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 9))
     kinds = [kind for kind, _ in events(service, ready.project) if kind not in ("invited", "joined")]
     assert kinds == ["created", "imported", "sealed", "opened", "system-added", "closed"]

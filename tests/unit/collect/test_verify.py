@@ -8,6 +8,8 @@ import io
 import json
 import math
 import random
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -455,6 +457,14 @@ def test_the_command_refuses_what_is_no_archive(tmp_path: Path, capfd: pytest.Ca
     (tmp_path / "x.json").write_text("{}")
     assert run(["verify", str(tmp_path / "x.json"), "--published", "00"]) == 2
     assert "--published must go with" in capfd.readouterr().err
+
+
+def test_it_works_with_the_core_alone() -> None:
+    """An auditor needs no web server and no database driver."""
+    extras = ("fastapi", "starlette", "uvicorn", "httptools", "uvloop", "argon2", "psycopg", "psycopg_pool", "multipart", "PIL")
+    modules = ", ".join(f"noracle.collect.{m}" for m in ("model", "chain", "sealing", "protocols", "archive", "verify"))
+    code = f"import sys; sys.modules.update(dict.fromkeys({extras!r})); import {modules}"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 @pytest.mark.slow

@@ -74,12 +74,15 @@ class PostgresStore:
         self._hot = ThreadPoolExecutor(_HOT, thread_name_prefix="noracle-hot")
         self._writers = ThreadPoolExecutor(_WRITERS, thread_name_prefix="noracle-write")
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="noracle-read")
+        self._closed = False
         self._stop = threading.Event()
         self._chainer = threading.Thread(target=self._chain_forever, name="noracle-chain", daemon=True)
         self._chainer.start()
 
     @contextlib.contextmanager
     def _borrow(self) -> Iterator[Connection]:
+        if self._closed:
+            raise ArgumentError("store must be open; it was closed.")
         try:
             connection = self._free.get_nowait()
         except queue.Empty:
@@ -262,6 +265,7 @@ class PostgresStore:
         for executor in (self._hot, self._writers, self._readers):
             executor.shutdown(wait=True)
         self._chainer.join()
+        self._closed = True
         self._drop_idle()
 
 

@@ -204,6 +204,8 @@ class SqliteStore:
 
     def read_now(self, op: Callable[[Work], Value]) -> Value:
         """As ``read``, for callers without an event loop."""
+        if self._closed:
+            raise ArgumentError("store must be open; it was closed.")
         connection = self._free.get()
         try:
             if connection is None:

@@ -84,6 +84,25 @@ def _address(request: Request) -> str:
     return request.client.host if request.client else "?"
 
 
+# the two calls of every click; first, because routes are tried in order, and without FastAPI's encoder, because they are plain already
+
+
+@router.post("/projects/{slug}/next")
+async def next_question(slug: str, session: Session, web: OurWeb) -> JSONResponse:
+    """The question that I hold, else the next one; ``null`` if there is none now."""
+    return JSONResponse({"next": asked_json(await web.next(session, slug))})
+
+
+@router.post("/projects/{slug}/answers")
+async def answer(slug: str, body: models.Answer, session: Session, web: OurWeb) -> JSONResponse:
+    """Answer the question that I hold; the same key again gives the same reply again."""
+    kept = await web.answer(
+        session, slug, question=body.question, key=body.key, value=body.value, shown_at=body.shown_at, client_ms=body.client_ms,
+        want_next=body.want_next,
+    )  # fmt: skip
+    return JSONResponse(_answered(kept))
+
+
 @router.post("/session")
 async def sign_in(body: models.SignIn, request: Request, web: OurWeb) -> Response:
     """Begin a session."""
@@ -271,22 +290,6 @@ async def add_system(slug: str, request: Request, session: Session, web: OurWeb)
 
     await web.change(session, slug, MANAGERS, op)
     return {"name": body.name, "answers": len(body.answers)}
-
-
-@router.post("/projects/{slug}/next")
-async def next_question(slug: str, session: Session, web: OurWeb) -> Any:
-    """The question that I hold, else the next one; ``null`` if there is none now."""
-    return {"next": asked_json(await web.next(session, slug))}
-
-
-@router.post("/projects/{slug}/answers")
-async def answer(slug: str, body: models.Answer, session: Session, web: OurWeb) -> Any:
-    """Answer the question that I hold; the same key again gives the same reply again."""
-    kept = await web.answer(
-        session, slug, question=body.question, key=body.key, value=body.value, shown_at=body.shown_at, client_ms=body.client_ms,
-        want_next=body.want_next,
-    )  # fmt: skip
-    return _answered(kept)
 
 
 @router.post("/projects/{slug}/answers/{answer}/amend")

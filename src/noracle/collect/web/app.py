@@ -17,7 +17,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
-from noracle import __version__
+from noracle._version import __version__
 from noracle.collect.errors import CollectError, SignedOut, Throttled
 from noracle.collect.store.base import Store
 from noracle.collect.web import api, manage, pages, security, setup, work
@@ -89,7 +89,7 @@ def make_app(store: Store, *, settings: WebSettings) -> FastAPI:
         **_QUIET,
     )
     app.state.web = web
-    for part in (pages, work, setup, manage, api):
+    for part in (api, work, pages, manage, setup):  # routes are tried in this order: the clicks first
         app.include_router(part.router)
     app.mount("/static", _Static(directory=HERE / "static"), name="static")
     app.guard = lambda inner: Guard(inner, settings=settings, metrics=web.metrics)

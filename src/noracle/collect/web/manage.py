@@ -18,10 +18,10 @@ from noracle.collect.service.access import MANAGERS, READERS, Member
 from noracle.collect.store.base import Work
 from noracle.collect.web.core import number, status_of
 from noracle.collect.web.files import FORMATS, export_response
-from noracle.collect.web.page import Page, group_name, text, web_of
+from noracle.collect.web.page import Page, Say, group_name, text, web_of
 
 router = APIRouter(include_in_schema=False)
-_MOST_CHARTS = 5
+_MOST_CHARTS = 4
 
 
 @router.get("/p/{slug}")
@@ -30,16 +30,18 @@ async def dashboard(request: Request, slug: str) -> Response:
     page = await Page.visit(web_of(request), request)
     member = await page.web.member(page.session, slug, READERS)
     view = await page.web.live(member)
-    values = {"member": member, "view": view, "number": _number, "percent": _percent, "moment": moment, "drawings": _drawings(view)}
-    return page.render("live.html" if page.partial else "dashboard.html", **values)
+    values = {"member": member, "view": view, "number": _number, "percent": _percent, "moment": moment}
+    return page.render("live.html" if page.partial else "dashboard.html", drawings=_drawings(view, page.say), **values)
 
 
-def _drawings(view: LiveView) -> list[Markup]:
-    """The charts: SVG of our own making, in which every text is escaped."""
+def _drawings(view: LiveView, _: Say) -> list[tuple[str, Markup]]:
+    """The charts with their captions: SVG of our own making, in which every text is escaped."""
     charts = charts_of(view)
-    last = ("completion", "checks")
-    chosen = [name for name in charts if name not in last][:_MOST_CHARTS] + [name for name in last if name in charts]
-    return [Markup(charts[name]) for name in chosen]  # noqa: S704
+    named = [("intervals", _("Accuracy of each system"))] if view.systems else []
+    named += [(f"estimate-{i}", system.name) for i, system in enumerate(view.systems[:_MOST_CHARTS])]
+    named += [("completion", _("Completion by group"))] if view.classes else []
+    named += [("checks", _("Checks"))] if view.checks else []
+    return [(caption, Markup(charts[name])) for name, caption in named if name in charts]  # noqa: S704
 
 
 def _number(value: float | None) -> str:

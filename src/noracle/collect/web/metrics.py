@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noracle import __version__
+from noracle._version import __version__
 
 _EDGES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 

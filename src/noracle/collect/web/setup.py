@@ -106,17 +106,9 @@ async def _setup(
     row, progress, systems, seen = await page.web.store.read(op)
     groups = {pool: group_name(member.spec, pool, page.say) or page.say("Everybody") for pool in member.spec.pools}
     return page.render(
-        "setup.html",
-        status=status,
-        member=member,
-        project=row,
-        progress=progress,
-        systems=systems,
-        preview=seen,
-        groups=groups,
-        fields=fields or form_of(member.spec),
-        error=error,
-    )
+        "setup.html", status=status, member=member, project=row, progress=progress, systems=systems, preview=seen, groups=groups,
+        fields=fields or form_of(member.spec), error=error,
+    )  # fmt: skip
 
 
 @router.post("/p/{slug}/setup")

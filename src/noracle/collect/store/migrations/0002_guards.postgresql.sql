@@ -23,6 +23,7 @@ CREATE FUNCTION noracle_float(x DOUBLE PRECISION) RETURNS TEXT LANGUAGE sql IMMU
 $$;
 
 -- The rules are those of hot.py. Errors are SQLSTATE NR and the HTTP status; the message names a sentence there.
+-- A caller that read no specification, because the project was not open yet, passes p_seconds = 0 and p_protocol = ''.
 -- Locks, always in this order: the project (shared; what is logged elsewhere takes it alone), the person in the project, one question.
 CREATE FUNCTION noracle_enter(p_token TEXT, p_project BIGINT, p_now DOUBLE PRECISION, OUT person BIGINT, OUT alias TEXT, OUT state TEXT)
 LANGUAGE plpgsql AS $$
@@ -91,7 +92,8 @@ LANGUAGE plpgsql AS $$
 DECLARE v_id BIGINT; v_done BIGINT;
 BEGIN
     PERFORM noracle_return_late(p_project, p_now);
-    SELECT q.id INTO v_id FROM question q WHERE q.project_id = p_project AND q.person_id = p_person AND q.status = 1;
+    SELECT q.id INTO v_id FROM question q WHERE q.project_id = p_project AND q.person_id = p_person AND q.status = 1
+    FOR NO KEY UPDATE;  -- so that nobody returns it between this line and the last
     IF v_id IS NULL THEN
         v_id := noracle_pick(p_project, p_person);
         IF v_id IS NULL THEN RETURN; END IF;
@@ -110,7 +112,7 @@ LANGUAGE plpgsql AS $$
 DECLARE g RECORD;
 BEGIN
     g := noracle_enter(p_token, p_project, p_now);
-    IF g.state <> 'open' THEN RAISE EXCEPTION USING ERRCODE = 'NR409', MESSAGE = 'state'; END IF;
+    IF g.state <> 'open' OR p_seconds <= 0 THEN RAISE EXCEPTION USING ERRCODE = 'NR409', MESSAGE = 'state'; END IF;
     RETURN QUERY SELECT * FROM noracle_serve(p_project, g.person, p_now, p_seconds, p_new_key);
 END $$;
 
@@ -147,7 +149,7 @@ BEGIN
         END IF;
         o_answer := b.id; o_revision := b.revision; o_again := TRUE;
     ELSE
-        IF g.state <> 'open' THEN RAISE EXCEPTION USING ERRCODE = 'NR409', MESSAGE = 'state'; END IF;
+        IF g.state <> 'open' OR p_seconds <= 0 THEN RAISE EXCEPTION USING ERRCODE = 'NR409', MESSAGE = 'state'; END IF;
         SELECT * INTO q FROM question o WHERE o.id = p_question AND o.project_id = p_project FOR NO KEY UPDATE;
         IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'NR404', MESSAGE = 'question'; END IF;
         IF q.status <> 1 OR q.person_id <> g.person OR q.key <> p_key THEN
@@ -167,7 +169,7 @@ BEGIN
         PERFORM noracle_log_answer(p_project, g.alias, 'answer', o_answer, p_question, q.place, 0, p_value, v_shown_at, p_now);
         o_revision := 0; o_again := FALSE;
     END IF;
-    IF p_next AND g.state = 'open' THEN
+    IF p_next AND g.state = 'open' AND p_seconds > 0 THEN
         SELECT n.o_question, n.o_item, n.o_shown, n.o_lease, n.o_content, n.o_options, n.o_until, n.o_key, n.o_done
         INTO o_question, o_item, o_shown, o_lease, o_content, o_options, o_until, o_key, o_done
         FROM noracle_serve(p_project, g.person, p_now, p_seconds, p_new_key) n;
@@ -191,7 +193,7 @@ BEGIN
         o_answer := b.id; o_question := v_mine; o_revision := b.revision; o_again := TRUE;
         RETURN NEXT; RETURN;
     END IF;
-    IF g.state <> 'open' THEN RAISE EXCEPTION USING ERRCODE = 'NR409', MESSAGE = 'state'; END IF;
+    IF g.state <> 'open' OR p_protocol = '' THEN RAISE EXCEPTION USING ERRCODE = 'NR409', MESSAGE = 'state'; END IF;
     SELECT a.question_id, a.shown_at, q.place, q.shown,
         (SELECT MAX(r.revision) FROM answer r WHERE r.question_id = a.question_id) AS revision
     INTO l FROM answer a JOIN question q ON q.id = a.question_id
