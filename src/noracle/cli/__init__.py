@@ -30,6 +30,7 @@ from noracle.cli import (
     conflict,
     demo,
     estimate,
+    learn,
     mean,
     plan,
     race,
@@ -80,6 +81,7 @@ for _name, _verb in (
     ("demo", demo),
 ):
     app.command(_name, epilog=_verb.EXAMPLE)(_verb.command)
+app.add_typer(learn.app, name="learn")
 
 
 def _show_version(wanted: bool) -> None:

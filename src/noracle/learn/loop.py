@@ -21,7 +21,7 @@ from noracle.learn.batches import Batches, Items, as_tensor
 from noracle.learn.context import Context
 from noracle.learn.distributed import join_team
 from noracle.learn.losses import Loss
-from noracle.learn.run import Objective, Run, Whole
+from noracle.learn.run import Objective, Run, Whole, own_chance
 from noracle.learn.settings import History, Settings
 
 __all__ = ["Batches", "History", "Objective", "PlainObjective", "Settings", "all_logits", "plain_objective", "train"]
@@ -84,7 +84,7 @@ def train(
         raise ArgumentError("model must have parameters to train; got none.")
     whole = Whole(model, objective, extra).to(device)
     team = join_team(device)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    with own_chance(device):
         run = Run(whole, data, settings, device, team)
         start = run.load(checkpoint)
         for epoch in range(start, settings.epochs):
