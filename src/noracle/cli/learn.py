@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,6 +10,7 @@ import typer
 
 from noracle.cli import _options as opt
 from noracle.cli._files import check_format, write_table
+from noracle.cli._learn_bench import register_bench
 from noracle.cli._output import Output, check_target, say, say_card, say_json, settings, working
 from noracle.errors import ArgumentError, EvidenceError, fault
 
@@ -108,7 +108,7 @@ def fit(
     if folder.is_file() or not folder.parent.is_dir():
         raise ArgumentError(f"--out must name a folder inside one that exists; got {out!r}.")
     wishes = Wishes(
-        transition=transition, scale=scale, max_words=max_words, hidden=_sizes(hidden), validation_share=validation_share,
+        transition=transition, scale=scale, max_words=max_words, hidden=sizes(hidden), validation_share=validation_share,
         confidence=confidence, seed=seed,
         others={
             "loss": loss, "model": model, "recipe": recipe, "epochs": epochs, "batch_size": batch_size, "lr": lr,
@@ -251,14 +251,15 @@ def _need_learn() -> None:
     importlib.import_module("noracle.learn.classifier")
 
 
-def _sizes(text: str) -> tuple[int, ...]:
+def sizes(text: str) -> tuple[int, ...]:
+    """Sizes of hidden layers."""
     try:
-        sizes = tuple(int(part) for part in opt.names(text) or ())
+        found = tuple(int(part) for part in opt.names(text) or ())
     except ValueError:
-        sizes = ()
-    if not sizes or min(sizes) < 1:
+        found = ()
+    if not found or min(found) < 1:
         raise ArgumentError(f"--hidden must be whole numbers of at least 1, as 500,100; got {text!r}.")
-    return sizes
+    return found
 
 
 def _flags(file: str, column: str) -> Any:
@@ -276,5 +277,4 @@ def _flags(file: str, column: str) -> Any:
     return values[read.label]
 
 
-if importlib.util.find_spec("noracle.cli._learn_bench") is not None:
-    importlib.import_module("noracle.cli._learn_bench").register_bench(app)
+register_bench(app)

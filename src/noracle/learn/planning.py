@@ -33,7 +33,7 @@ _WORLDS = 2000
 def zero_one_standard_error(*, n_classes: int, noise: float, accuracy: float, n: int) -> float:
     """Standard error of the accuracy that ruled-out labels give, with symmetric noise η.
 
-    (K - 1)/|1 - ηK|·√(q(1 - q)/n), where q = ηA + (1 - η)(1 - A)/(K - 1) is the chance that a prediction is ruled out.
+    (K - 1)/abs(1 - ηK)·√(q(1 - q)/n), where q = ηA + (1 - η)(1 - A)/(K - 1) is the chance that a prediction is ruled out.
 
     Examples
     --------

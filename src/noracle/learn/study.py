@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import queue
 import threading
 import time
@@ -27,7 +26,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 
-from noracle.errors import ArgumentError, EvidenceError
+from noracle.errors import ArgumentError
+from noracle.learn.journal import Journal
+from noracle.learn.run import own_chance
 from noracle.learn.trial import ALGORITHMS, Algorithm, LabelSetting, Training, Trial, TrialData, run_trial
 
 Rule = Literal["accuracy", "zero_one", "scel", "last"]
@@ -65,9 +66,20 @@ class StudyPlan:
             ("seeds", bool(self.seeds) and all(s >= 0 for s in self.seeds), "one or more numbers from 0"),
             ("select_epochs", 1 <= self.select_epochs <= self.epochs, f"from 1 to epochs ({self.epochs})"),
             ("rule", self.rule in get_args(Rule), " or ".join(get_args(Rule))),
+            ("rule", self.training.holdout > 0 or not self.needs_holdout, "last with one learning rate where nothing is held out"),
         ):
             if not ok:
                 raise ArgumentError(f"{name} must be {rule}; got {getattr(self, name)!r}.")
+
+    @property
+    def needs_holdout(self) -> bool:
+        """Whether anything is selected."""
+        return self.rule != "last" or len(self.rates) > 1
+
+    @property
+    def sees_truth(self) -> bool:
+        """Whether the rule looks at true labels: what it selects is then an oracle's."""
+        return self.needs_holdout and self.rule in ("accuracy", "last")
 
     def first(self) -> list[Trial]:
         """The trials that select learning rates; one rate alone needs none."""
@@ -98,53 +110,15 @@ class StudyPlan:
             found = done.get(Trial(algorithm=algorithm, labels=labels, lr=lr, seed=self.seeds[0], epochs=self.select_epochs))
             if found is None:
                 return None
-            scores.append((max((p[rule] for p in found["points"] if rule in p), default=-np.inf), lr))
+            points = [] if "fault" in found else found["points"]
+            scores.append((max((p[rule] for p in points if rule in p), default=-np.inf), lr))
         best = max(score for score, _ in scores)
         return next(lr for score, lr in scores if score == best)
 
     def chosen(self, points: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
-        """The epoch that the rule selects."""
-        if self.rule == "last":
-            return points[-1]
-        able = [p for p in points if self.rule in p] or list(points[-1:])
-        return max(able, key=lambda p: p.get(self.rule, 0.0))
-
-
-class Journal:
-    """Trials that ended, one JSON line each, among other lines; one that a crash cut short is ignored, and the trial is run anew."""
-
-    def __init__(self, path: Path, same: Mapping[str, Any], labels: Iterable[LabelSetting]) -> None:
-        self.path, self.same, self.lock = path, dict(same), threading.Lock()
-        self.labels = {setting.name: dataclasses.asdict(setting) for setting in labels}
-        self.done: dict[Trial, dict[str, Any]] = {}
-        if not path.exists():
-            return
-        text = path.read_text(encoding="utf-8")
-        for number, line in enumerate(text.splitlines(), start=1):
-            try:
-                found = json.loads(line)
-            except json.JSONDecodeError:
-                continue
-            if not isinstance(found, dict):
-                raise EvidenceError(f"journal must hold JSON objects; got something else in line {number} of {path}.")
-            ours = "trial" in found and found.get("made") in self.labels.values()
-            if ours and all(found.get(name) == value for name, value in self.same.items()):
-                self.done[Trial(**found.pop("trial"))] = found
-        if text and not text.endswith("\n"):
-            with path.open("a", encoding="utf-8") as file:
-                file.write("\n")
-
-    def add(self, trial: Trial, found: Mapping[str, Any]) -> None:
-        """Keep a trial; it is on the disk when this returns."""
-        whole = {"bench": "learn-trial", "trial": dataclasses.asdict(trial), "made": self.labels[trial.labels], **self.same, **found}
-        line = json.dumps(whole, allow_nan=False, ensure_ascii=False)
-        with self.lock:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            self.done[trial] = dict(found)
+        """The epoch that the rule selects; equal ones: the first. Where the rule cannot say (a singular T), the last."""
+        able = [] if self.rule == "last" else [p for p in points if self.rule in p]
+        return max(able, key=lambda p: p[self.rule]) if able else points[-1]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +132,7 @@ class StudyRow:
     sd: float | None
     last: float | None
     n_seeds: int
+    n_failed: int
     noise: float | None
     oracle: bool
     paper: float | None
@@ -173,28 +148,55 @@ def run_study(
     Parameters
     ----------
     shared
-        Trials that share the device at a time; more than one helps on a GPU that one small model does not fill.
+        Trials that share a GPU at a time; more than one helps where one small model does not fill it. On the processor trials always run
+        one after the other: the views of images are drawn from one generator.
     deadline
         ``time.monotonic()`` after which no new trial begins; the table then has gaps.
     progress
         Called with (number done, number known, trial, result) after every trial.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from noracle.learn.trial import LabelSetting, Training, TrialData
+    >>> y = np.arange(300) % 3
+    >>> data = TrialData(name="corners", items=np.eye(3)[y], truth=y, test_items=np.eye(3), test_truth=np.arange(3), n_classes=3)
+    >>> plan = StudyPlan(algorithms=("SCL-NL",), labels=(LabelSetting(name="uniform"),), rates=(0.1,), epochs=10, select_epochs=5,
+    ...     rule="scel", training=Training(model="linear", batch_size=32))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [row] = run_study(data, plan, journal=Path(folder) / "study.jsonl", device="cpu")
+    >>> row.mean, row.oracle
+    (100.0, False)
     """
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     if shared < 1:
         raise ArgumentError(f"shared must be at least 1; got {shared}.")
-    book = Journal(Path(journal), _same(data, plan), plan.labels)
+    book = Journal(Path(journal), same_study(data, plan), plan.labels)
     settings = {s.name: s for s in plan.labels}
+    stop = threading.Event()
 
     def one(trial: Trial) -> None:
-        algorithm = ALGORITHMS[trial.algorithm]
-        found = run_trial(data, trial, algorithm, settings[trial.labels], plan.training, device=where)
+        def check(_epoch: int, _row: Mapping[str, float]) -> None:
+            if stop.is_set():
+                raise KeyboardInterrupt
+
+        found = run_trial(data, trial, ALGORITHMS[trial.algorithm], settings[trial.labels], plan.training, device=where, progress=check)
         book.add(trial, {**found, "device": _device_name(where)})
         if progress is not None:
-            progress(len(book.done), len(plan.first()) + len(plan.algorithms) * len(plan.labels) * len(plan.seeds), trial, found)
+            progress(*known_trials(plan, book.done), trial, found)
 
-    for trials in (plan.first, lambda: plan.second(book.done)):
-        _run_all([t for t in trials() if t not in book.done], one, where, shared, deadline)
+    with own_chance(where):
+        for trials in (plan.first, lambda: plan.second(book.done)):
+            _run_all([t for t in trials() if t not in book.done], one, where, shared, deadline, stop)
     return study_rows(plan, book.done, data=data.name)
+
+
+def known_trials(plan: StudyPlan, done: Mapping[Trial, Mapping[str, Any]]) -> tuple[int, int]:
+    """How many trials of the plan ended, and how many there are; those whose learning rate is not selected yet count too."""
+    second = plan.second(done)
+    open_ones = len(plan.algorithms) * len(plan.labels) * len(plan.seeds) - len(second)
+    trials = {*plan.first(), *second}
+    return sum(t in done for t in trials), len(trials) + open_ones
 
 
 def study_rows(plan: StudyPlan, done: Mapping[Trial, Mapping[str, Any]], *, data: str) -> list[StudyRow]:
@@ -206,36 +208,40 @@ def study_rows(plan: StudyPlan, done: Mapping[Trial, Mapping[str, Any]], *, data
             lr = plan.selected_rate(name, s.name, done)
             trials = [Trial(algorithm=name, labels=s.name, lr=lr or 0.0, seed=seed, epochs=plan.epochs) for seed in plan.seeds]
             ended = [done[t] for t in trials if t in done]
-            published = algorithm.paper if data == "cifar10" and s == LabelSetting(name=s.name) else None
-            rows.append(_row(plan, algorithm, s, lr, ended, published))
+            like_theirs = data == "cifar10" and plan.training.model == "resnet18" and s == LabelSetting(name=s.name)
+            rows.append(_row(plan, algorithm, s, lr, ended, algorithm.paper if like_theirs else None))
     return rows
 
 
 def _row(
     plan: StudyPlan, algorithm: Algorithm, labels: LabelSetting, lr: float | None, ended: Sequence[Mapping[str, Any]], paper: float | None
 ) -> StudyRow:  # fmt: skip
-    tests = [plan.chosen(found["points"])["test"] for found in ended]
-    oracle = plan.rule in ("accuracy", "last") or any(found["oracle"] for found in ended) or algorithm.transition == "counted"
+    whole = [found for found in ended if "fault" not in found]
+    tests = [plan.chosen(found["points"])["test"] for found in whole]
+    seconds = [found["seconds_per_epoch"] for found in whole]
+    oracle = plan.sees_truth or algorithm.transition == "counted" or algorithm.loss == "supervised"
     return StudyRow(
         algorithm=algorithm.name, labels=labels.name, lr=lr, mean=round(float(np.mean(tests)), 2) if tests else None,
         sd=round(float(np.std(tests, ddof=1)), 2) if len(tests) > 1 else None,
-        last=round(float(np.mean([found["points"][-1]["test"] for found in ended])), 2) if ended else None, n_seeds=len(tests),
-        noise=ended[0]["noise"] if ended else None, oracle=oracle, paper=paper,
-        seconds_per_epoch=round(float(np.median([found["seconds_per_epoch"] for found in ended])), 4) if ended else None,
+        last=round(float(np.mean([found["points"][-1]["test"] for found in whole])), 2) if whole else None, n_seeds=len(tests),
+        n_failed=len(ended) - len(whole), noise=round(float(np.mean([found["noise"] for found in ended])), 5) if ended else None,
+        oracle=oracle, paper=paper, seconds_per_epoch=round(float(np.median(seconds)), 4) if seconds else None,
     )  # fmt: skip
 
 
-def _same(data: TrialData, plan: StudyPlan) -> dict[str, Any]:
+def same_study(data: TrialData, plan: StudyPlan) -> dict[str, Any]:
     """What must be equal for a line of a journal to count."""
     training = json.loads(json.dumps(dataclasses.asdict(plan.training)))
-    return {"data": data.fingerprint(), "training": training}
+    return {**data.fingerprint(), "training": training}
 
 
 def _device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def _run_all(trials: Iterable[Trial], one: Callable[[Trial], None], device: torch.device, shared: int, deadline: float | None) -> None:
+def _run_all(
+    trials: Iterable[Trial], one: Callable[[Trial], None], device: torch.device, shared: int, deadline: float | None, stop: threading.Event
+) -> None:  # fmt: skip
     waiting: queue.SimpleQueue[Trial] = queue.SimpleQueue()
     for trial in trials:
         waiting.put(trial)
@@ -244,23 +250,29 @@ def _run_all(trials: Iterable[Trial], one: Callable[[Trial], None], device: torc
     def work() -> None:
         stream = torch.cuda.stream(torch.cuda.Stream(device)) if device.type == "cuda" else contextlib.nullcontext()  # type: ignore[no-untyped-call]
         with stream:
-            while not faults and (deadline is None or time.monotonic() < deadline):
+            while not faults and not stop.is_set() and (deadline is None or time.monotonic() < deadline):
                 try:
                     trial = waiting.get_nowait()
                 except queue.Empty:
                     return
                 try:
                     one(trial)
-                except BaseException as fault:
-                    faults.append(fault)
+                except BaseException as fault:  # noqa: BLE001 (raised again where all threads ended)
+                    faults.append(fault)  # trials in other threads end, and new ones do not begin
 
-    if shared == 1:
+    if shared == 1 or device.type == "cpu":
         work()
     else:
-        threads = [threading.Thread(target=work, daemon=True) for _ in range(shared)]
+        threads = [threading.Thread(target=work) for _ in range(shared)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException:  # Ctrl-C: the trials end after their epoch, and are not kept
+            stop.set()
+            for thread in threads:
+                thread.join()
+            raise
     if faults:
         raise faults[0]

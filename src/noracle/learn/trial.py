@@ -11,19 +11,20 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, NoracleError
+from noracle.learn._judge import Judge, rows_of
 from noracle.learn.augment import Views
-from noracle.learn.batches import Batches, as_tensor
+from noracle.learn.batches import Batches
 from noracle.learn.consistency import Consistency
 from noracle.learn.labels import ask_annotators, biased_transition, draw_ruled_out, drop_wrong, resample_ruled_out
-from noracle.learn.loop import all_logits, plain_objective, train
-from noracle.learn.losses import Loss, decode_logits, get_loss, label_mask, scel
+from noracle.learn.loop import plain_objective, train
+from noracle.learn.losses import Loss, get_loss, label_mask
 from noracle.learn.models import ModelName, channels_last, make_model
 from noracle.learn.run import CARD
 from noracle.learn.settings import Optimiser, Precision, Schedule, Settings
@@ -93,13 +94,26 @@ class LabelSetting:
     removed: float = 0.0
     n_labels: int = 1
 
+    def __post_init__(self) -> None:
+        for name, ok, rule in (
+            ("way", self.way in get_args(Ways), " or ".join(get_args(Ways))), ("noise", 0 <= self.noise < 1, "in [0, 1)"),
+            ("ablation", self.ablation in ("none", "iid", "evened"), "none, iid or evened"),
+            ("removed", 0 <= self.removed <= 1, "in [0, 1]"), ("n_labels", self.n_labels >= 1, "at least 1"),
+        ):  # fmt: skip
+            if not ok:
+                raise ArgumentError(f"{name} of labels {self.name} must be {rule}; got {getattr(self, name)!r}.")
+        if self.noise and self.way in ("people", "given"):
+            raise ArgumentError(f"noise of labels {self.name} must be 0, because people made them; got {self.noise!r}.")
+
     def draw(self, data: TrialData, rng: np.random.Generator) -> np.ndarray[Any, Any]:
         """Labels (n, n_labels), -1 where one was removed."""
         k = data.n_classes
         if self.way in ("people", "given"):
             said = self._of_people(data, rng)
         else:
-            transition = Transition.uniform(k) if self.way in ("uniform", "noisy") else biased_transition(k, bias=self.way, rng=rng)
+            transition = (
+                biased_transition(k, bias=self.way, rng=rng) if self.way == "weak" or self.way == "strong" else Transition.uniform(k)
+            )
             if self.noise:
                 transition = transition.with_noise(self.noise)
             said = draw_ruled_out(data.truth, transition=transition, n_labels=self.n_labels, rng=rng).reshape(len(data.truth), -1)
@@ -116,13 +130,17 @@ class LabelSetting:
         if self.way == "people":
             if data.annotators is None:
                 raise ArgumentError(f"labels {self.name} must have data with the labels of annotators; got none.")
-            said = np.concatenate([
-                ask_annotators(named, n_classes=data.n_classes, n_answers=1, rng=rng).ruled_out for named in data.annotators.T
-            ], axis=1)  # fmt: skip
+            said = np.stack([_ask(named, data.n_classes, rng) for named in data.annotators.T], axis=1)
         if said is None or said.shape[1] < self.n_labels:
             came = "none" if said is None else f"{said.shape[1]} an item"
             raise ArgumentError(f"labels {self.name} must have data with {self.n_labels} ruled-out labels an item; got {came}.")
         return said[:, : self.n_labels]
+
+
+def _ask(named: np.ndarray[Any, Any], k: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """One class of four shown that is not the one the annotator named; -1 where the annotator named none."""
+    said = ask_annotators(np.maximum(named, 0), n_classes=k, n_shown=min(4, k), n_answers=1, rng=rng).ruled_out[:, 0]
+    return np.where(named >= 0, said, -1)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -132,9 +150,11 @@ class TrialData:
     Parameters
     ----------
     items, test_items
-        uint8 images (n, H, W, C), or floats (n, features).
+        uint8 images (n, H, W, C), floats (n, features), or a sparse matrix.
     ruled_out, annotators
-        The data's own complementary labels (n, s), and ordinary labels of people (n, a), where there are some.
+        The data's own complementary labels (n, s), and ordinary labels of people (n, a), where there are some; -1 is none.
+    version
+        Says which items these are, in a journal; by default a digest of their bytes.
     """
 
     name: str
@@ -145,18 +165,40 @@ class TrialData:
     n_classes: int
     ruled_out: np.ndarray[Any, Any] | None = None
     annotators: np.ndarray[Any, Any] | None = None
+    version: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, rows in (
+            ("truth", self.truth), ("ruled_out", self.ruled_out), ("annotators", self.annotators),
+        ):  # fmt: skip
+            if rows is not None and len(rows) != self.items.shape[0]:
+                raise ArgumentError(f"{name} must have one row for each of the {self.items.shape[0]} items; got {len(rows)}.")
+        if not 0 < len(self.test_truth) == self.test_items.shape[0]:
+            raise ArgumentError(f"test_truth must have one class for each test item, at least one; got {len(self.test_truth)}.")
 
     @property
     def images(self) -> bool:
         """Whether items are images."""
-        return self.items.ndim == 4
+        return len(self.items.shape) == 4
 
-    def fingerprint(self) -> str:
-        """Short digest, so that a journal is not continued with other data."""
+    def fingerprint(self) -> dict[str, str]:
+        """Short digests of labels and items, so that a journal is not continued with other data."""
         digest = hashlib.sha256(repr((self.name, tuple(self.items.shape), tuple(self.test_items.shape), self.n_classes)).encode())
         for array in (self.truth, self.test_truth, self.ruled_out, self.annotators):
             digest.update(b"-" if array is None else np.ascontiguousarray(array, dtype=np.int64).tobytes())
-        return digest.hexdigest()[:16]
+        return {"data": digest.hexdigest()[:16], "items": self.version or _digest(self.items, self.test_items)}
+
+
+def _digest(*parts: Any) -> str:
+    digest = hashlib.sha256()
+    for items in parts:
+        sparse = items.tocsr() if hasattr(items, "tocsr") else None
+        for array in (items,) if sparse is None else (sparse.data, sparse.indices, sparse.indptr):
+            values = np.asarray(array)
+            digest.update(f"{values.dtype}{values.shape}".encode())
+            for start in range(0, len(values), 4096):
+                digest.update(np.ascontiguousarray(values[start : start + 4096]).tobytes())
+    return digest.hexdigest()[:16]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +218,12 @@ class Training:
     flip: bool = True
     holdout: float = 0.1
     every: int = 5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.holdout < 1:
+            raise ArgumentError(f"holdout must be in [0, 1); got {self.holdout}.")
+        if self.every < 1:
+            raise ArgumentError(f"every must be at least 1; got {self.every}.")
 
     def settings(self, trial: Trial) -> Settings:
         """For the training loop."""
@@ -202,8 +250,9 @@ def run_trial(
 ) -> dict[str, Any]:  # fmt: skip
     """Train one model; the points at which it was judged, and what the labels were like.
 
-    Every point has the epoch, ``accuracy`` on held-out items (true labels), ``zero_one`` and ``scel`` on them (ruled-out labels alone; larger
-    is better), and ``test``. The hold-out depends on the seed alone.
+    Every point has the epoch, ``accuracy`` on held-out items (true labels), ``zero_one`` and ``scel`` on them (ruled-out labels alone;
+    larger is better), and ``test``. The hold-out depends on the seed alone. A loss that does not stay finite ends the trial with a
+    ``fault``.
     """
     began = time.perf_counter()
     rng = np.random.default_rng([trial.seed, 1])
@@ -212,13 +261,15 @@ def run_trial(
     held = np.sort(order[: round(training.holdout * len(order))])
     kept = np.sort(order[len(held) :])
     kept = kept[(said[kept] >= 0).any(axis=1)]
+    if not len(kept):
+        raise ArgumentError(f"labels {labels.name} must leave items to train on; got none of {len(order)}.")
     wrong = (said[kept] == data.truth[kept, None]).sum() / max(1, (said[kept] >= 0).sum())
     transition = Transition.uniform(data.n_classes)
     if algorithm.transition == "counted":
         transition = count_transition(data.truth[kept], said[kept], n_classes=data.n_classes)
     loss = get_loss(algorithm.loss)
     mask = _mask(data, said, kept, loss)
-    judge = _Judge(data, said, held, loss, transition, training, device)
+    judge = Judge(data, said, held, loss, transition, training, device)
     objective, targets = _objective(algorithm, data, kept, mask, loss, transition, training, trial, judge, device)
     shape = (data.items.shape[3], *data.items.shape[1:3]) if data.images and training.model.startswith("resnet") else data.items.shape[1:]
     with CARD:  # trials in other threads use the same global generator
@@ -226,14 +277,28 @@ def run_trial(
             training.model, shape=tuple(shape), n_outputs=data.n_classes, hidden=training.hidden, stem=training.stem, seed=trial.seed
         )
     model = (channels_last(model) if data.images else model).to(device)
-    batches = Batches(items=judge.items[torch.from_numpy(kept).to(judge.items.device)], labels=targets)
+    batches = Batches(items=rows_of(judge.items, kept), labels=targets)
     settings = training.settings(trial)
-    history = train(model, batches, objective, settings, validate=judge.called(trial.epochs), progress=progress)
+    rows: list[dict[str, float]] = []
+
+    def keep(epoch: int, row: dict[str, float]) -> None:
+        rows.append(row)
+        if progress is not None:
+            progress(epoch, row)
+
+    fault = {}
+    try:
+        train(model, batches, objective, settings, validate=judge.called(trial.epochs), progress=keep)
+    except NoracleError as error:
+        if type(error) is not NoracleError:  # arguments and evidence, not the loss
+            raise
+        fault = {"fault": str(error)}
+    seconds = [row["seconds"] for row in rows]
     return {
-        "points": judge.points, "noise": round(float(wrong), 5), "n_items": len(kept), "n_held_out": len(held),
+        **fault, "points": judge.points, "noise": round(float(wrong), 5), "n_items": len(kept), "n_held_out": len(held),
         "oracle": transition.oracle or algorithm.loss == "supervised", "transition": transition.summary(),
-        "loss": [round(row["loss"], 5) for row in history.rows][:: max(1, trial.epochs // 12)],
-        "seconds": round(time.perf_counter() - began, 2), "seconds_per_epoch": round(float(np.median(history.column("seconds"))), 4),
+        "loss": [round(row["loss"], 5) for row in rows][:: max(1, trial.epochs // 12)],
+        "seconds": round(time.perf_counter() - began, 2), "seconds_per_epoch": round(float(np.median(seconds)), 4) if seconds else None,
     }  # fmt: skip
 
 
@@ -246,7 +311,7 @@ def _mask(data: TrialData, said: np.ndarray[Any, Any], kept: np.ndarray[Any, Any
 
 def _objective(
     algorithm: Algorithm, data: TrialData, kept: np.ndarray[Any, Any], mask: Tensor, loss: Loss, transition: Transition, training: Training,
-    trial: Trial, judge: _Judge, device: torch.device,
+    trial: Trial, judge: Judge, device: torch.device,
 ) -> tuple[nn.Module, Tensor]:  # fmt: skip
     """The objective, and what it wants to know of each item."""
     if algorithm.recipe == "consistency":
@@ -270,57 +335,3 @@ class _Weak(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         out: Tensor = self.views(images, "weak")
         return out
-
-
-class _Judge:
-    """Looks at the model every few epochs."""
-
-    def __init__(
-        self, data: TrialData, said: np.ndarray[Any, Any], held: np.ndarray[Any, Any], loss: Loss, transition: Transition,
-        training: Training, device: torch.device,
-    ) -> None:  # fmt: skip
-        items = as_tensor(data.items)
-        self.views = Views.of(items, flip=training.flip).to(device) if data.images else None
-        self.items, self.test = items.to(device), as_tensor(data.test_items).to(device)
-        self.loss, self.every = loss, training.every
-        self.context = loss.make_context(transition)
-        self.scel_context = get_loss("fwd").make_context(transition)
-        self.inverse = torch.from_numpy(transition.inverse()) if transition.strength > 0 else None
-        self.held_items = self.items[torch.from_numpy(held).to(device)]
-        self.held_truth = torch.from_numpy(data.truth[held].astype(np.int64))
-        self.test_truth = torch.from_numpy(data.test_truth.astype(np.int64))
-        self.said = torch.from_numpy(said[held].astype(np.int64))
-        self.held_mask = label_mask(self.said, data.n_classes)
-        self.points: list[dict[str, float]] = []
-        self.epoch = 0
-
-    def called(self, epochs: int) -> Callable[[nn.Module], float]:
-        """For the training loop: a score every few epochs, NaN between."""
-
-        def validate(model: nn.Module) -> float:
-            self.epoch += 1
-            if self.epoch % self.every and self.epoch != epochs:
-                return math.nan
-            self.points.append({"epoch": self.epoch, **self.look(model)})
-            return self.points[-1]["accuracy"]
-
-        return validate
-
-    def look(self, model: nn.Module) -> dict[str, float]:
-        """The model as it is now."""
-        held = all_logits(model, self.held_items, prepare=self.views)
-        guess = decode_logits(held, self.loss, self.context)
-        test = decode_logits(all_logits(model, self.test, prepare=self.views), self.loss, self.context)
-        point = {
-            "accuracy": _percent(guess == self.held_truth), "test": _percent(test == self.test_truth),
-            "scel": -float(scel(held, self.held_mask, self.scel_context)[self.held_mask.any(dim=1)].mean()),
-        }  # fmt: skip
-        if self.inverse is not None:
-            known = self.said >= 0
-            scores = self.inverse[self.said.clamp(min=0), guess[:, None]]
-            point["zero_one"] = 100 * float(scores[known].mean())
-        return {name: round(value, 4) for name, value in point.items()}
-
-
-def _percent(hits: Tensor) -> float:
-    return 100 * float(hits.double().mean())

@@ -152,8 +152,9 @@ def _(result: Comparison) -> Content:
         ),
         numeric=(False, True, True, True, *((True,) if result.dropped else ())),
     )
+    measure = words.MEASURES.get(result.diagnostics.get("measure", ""), "accuracy")
     differences = Table(
-        caption=f"Differences of {words.MEASURES.get(result.diagnostics.get('measure', ''), 'accuracy')}, simultaneous at {words.percent(result.confidence)}",
+        caption=f"Differences of {measure}, simultaneous at {words.percent(result.confidence)}",
         header=("first", "second", "first − second", "low", "high", "labels", "better"),
         rows=tuple(_difference_row(d) for d in result.differences),
         numeric=(False, False, True, True, True, True, False),

@@ -124,6 +124,7 @@ def render_page(results: Iterable[object], *, title: str, command: str | None = 
         overview_tables=overview_tables,
         kinds=_kinds(sections),
         assumptions=_assumptions(sections),
+        keyed=bool(results) and all(getattr(r, "sees_truth", False) for r in results),
         excluded=[(s, words.excluded(getattr(r, "counts", {}))) for s, r in zip(sections, results, strict=True)],
         command=command,
         seed=seed,
