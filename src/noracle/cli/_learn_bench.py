@@ -120,7 +120,7 @@ def bench(
     batch_size: Annotated[int, _option(_TRAINING, "--batch-size", text="Items a step.", min=1)] = 512,
     weight_decay: Annotated[float, _option(_TRAINING, "--weight-decay", text="Pull of all weights to 0.")] = 1e-4,
     average: Annotated[float, _option(_TRAINING, "--average", text="Decay of the average of weights; 0 is none.")] = 0.0,
-    precision: Annotated[Literal["fp32", "bf16"], _option(_TRAINING, "--precision", text="Numbers inside the model.")] = "fp32",
+    precision: Annotated[Literal["fp32", "bf16", "fp64"], _option(_TRAINING, "--precision", text="Numbers inside the model.")] = "fp32",
     holdout: Annotated[float, _option(_TRAINING, "--holdout", text="Share of the items on which the rule looks.")] = 0.1,
     every: Annotated[int, _option(_TRAINING, "--every", text="Look at a model every so many epochs.", min=1)] = 5,
     flip: Annotated[bool, _option(_TRAINING, "--flip/--no-flip", text="Mirror images; not for digits and letters.")] = True,

@@ -81,7 +81,7 @@ def fit(
     weight_decay: Annotated[float, _training("--weight-decay", text="Pull of all weights to 0.")] = 0.0,
     optimiser: Annotated[Literal["adam", "sgd"], _training("--optimiser", text="How steps are taken.")] = "adam",
     schedule: Annotated[Literal["constant", "cosine", "one-cycle"], _training("--schedule", text="Learning rate over time.")] = "constant",
-    precision: Annotated[Literal["fp32", "bf16"], _training("--precision", text="Numbers inside the model.")] = "fp32",
+    precision: Annotated[Literal["fp32", "bf16", "fp64"], _training("--precision", text="Numbers inside the model.")] = "fp32",
     average: Annotated[float, _training("--average", text="Decay of the average of weights; 0 is none.")] = 0.0,
     validation_share: Annotated[
         float, _training("--validation-share", text="Items held out for the estimate of accuracy; with --patience as many again to stop.")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from noracle.learn.batches import as_model
 from noracle.learn.context import Context
 from noracle.learn.losses import Loss, cpe_i_loss, scel
 
@@ -33,7 +34,7 @@ class MixedObjective(nn.Module):
 
     def forward(self, model: nn.Module, items: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
         """The loss of a batch."""
-        logits = model(items if self.prepare is None else self.prepare(items))
+        logits = model(as_model(model, items if self.prepare is None else self.prepare(items)))
         mask, known = labels[:, :-1], labels[:, -1]
         alone = mask & ~known.unsqueeze(1)
         with torch.autocast(logits.device.type, enabled=False):

@@ -97,6 +97,9 @@ def _fill(fitted: Any, state: dict[str, Any], weights: bytes) -> None:
     try:
         tensors = torch.load(io.BytesIO(weights), map_location="cpu", weights_only=True)
         context = fitted.loss_.make_context(_to_transition(state["start"]))
+        if fitted.precision == "fp64":
+            module.double()
+            context.double()
         if "pi_bar" in tensors["context"]:
             context.pi_bar = torch.empty_like(tensors["context"]["pi_bar"])
         context.load_state_dict(tensors["context"])

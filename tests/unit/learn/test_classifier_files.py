@@ -169,3 +169,14 @@ def test_a_checkpoint_of_other_items_labels_losses_or_matrices_is_refused(tmp_pa
             ComplementaryClassifier(**options, **more).fit(items, said, sample_weight=weight)
     with pytest.raises(ArgumentError, match="with other settings"):
         ComplementaryClassifier(**{**options, "lr": 0.5}).fit(X, SAID)
+
+
+def test_a_model_in_64_bits_is_saved_and_loaded_in_64_bits(tmp_path) -> None:
+    X = np.repeat(np.eye(3), 20, axis=0)
+    said = (np.repeat([0, 1, 2], 20) + 1 + np.arange(60) % 2) % 3
+    fitted = ComplementaryClassifier(precision="fp64", loss="fwd", epochs=5).fit(X, said)
+    assert {p.dtype for p in fitted.model_.parameters()} == {torch.float64}
+    fitted.save(tmp_path / "model")
+    again = ComplementaryClassifier.load(tmp_path / "model")
+    assert {p.dtype for p in again.model_.parameters()} == {torch.float64}
+    assert np.array_equal(again.decision_function(X), fitted.decision_function(X))

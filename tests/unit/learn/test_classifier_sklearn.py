@@ -52,8 +52,9 @@ def results(estimator, expected):
     return {status: {r["check_name"] for r in found if r["status"] == status} for status in ("failed", "xfail", "passed", "skipped")}
 
 
-def test_all_checks_of_scikit_learn_pass_but_for_those_that_take_y_for_the_class() -> None:
-    found = results(ComplementaryClassifier(model=Exact, epochs=5), NOT_THE_CLASS)
+@pytest.mark.parametrize("options", [{"precision": "fp64"}, {"precision": "fp64", "model": "mlp", "hidden": (8,)}, {"model": Exact}])
+def test_all_checks_of_scikit_learn_pass_but_for_those_that_take_y_for_the_class(options) -> None:
+    found = results(ComplementaryClassifier(epochs=5, **options), NOT_THE_CLASS)
     assert found["failed"] == set()
     assert found["xfail"] == set(NOT_THE_CLASS)
     assert found["skipped"] <= {"check_array_api_input"}
