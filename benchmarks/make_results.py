@@ -20,6 +20,19 @@ HEADER = (
 )
 
 
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The results; single trials of a study, which its table sums up, are left out, and so is a line that a crash cut short."""
+    lines = []
+    for text in path.read_text(encoding="utf-8").split("\n"):
+        try:
+            line = json.loads(text)
+        except json.JSONDecodeError:
+            continue
+        if "trial" not in line:
+            lines.append(line)
+    return lines
+
+
 def latest(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The last line of each bench and command, in the order in which they first came."""
     seen: dict[tuple[str, str], dict[str, Any]] = {}
@@ -57,7 +70,7 @@ def main() -> int:
     parser.add_argument("--lines", type=Path, default=FOLDER / "results.jsonl")
     parser.add_argument("--page", type=Path, default=FOLDER / "RESULTS.md")
     options = parser.parse_args()
-    lines = [json.loads(text) for text in options.lines.read_text(encoding="utf-8").splitlines() if text.strip()]
+    lines = read_lines(options.lines)
     text = page(lines)
     if options.check:
         current = options.page.read_text(encoding="utf-8") if options.page.exists() else ""

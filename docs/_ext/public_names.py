@@ -1,4 +1,4 @@
-"""Writes one page for every name in ``noracle.__all__`` before Sphinx reads the pages, so that the reference cannot miss one."""
+"""Writes one page for every name in ``__all__`` of noracle and of noracle.learn before Sphinx reads the pages: none can be missed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,17 @@ GROUPS = {
     "noracle.logic": "What answers alone prove",
     "noracle.simulate": "Simulated worlds",
     "noracle.report": "Reports",
+    "noracle.learn": "Learning from ruled-out labels",
     "noracle.schemas": "Schemas",
     "noracle.errors": "Errors and warnings",
 }
 OTHER = "Everything else"
 # What these classes bring is Python's own and is not listed again.
-FOREIGN = ("BaseException", "Exception", "ImportError", "ValueError", "Warning", "Enum", "IntEnum", "ReprEnum", "int", "tuple")
+FOREIGN = (
+    "BaseException", "Exception", "ImportError", "ValueError", "Warning", "Enum", "IntEnum", "ReprEnum", "int", "tuple", "ClassifierMixin",
+    "BaseEstimator", "Module",
+)  # fmt: skip
+WRITTEN_BY_SKLEARN = ("get_metadata_routing", "set_fit_request", "set_score_request")
 
 
 def group_of(module: str) -> str:
@@ -35,6 +40,7 @@ def describe(name: str, value: object) -> str:
         body = f".. automodule:: {value.__name__}\n   :members:\n"
     elif inspect.isclass(value):
         body = f".. autoclass:: noracle.{name}\n   :members:\n   :inherited-members: {', '.join(FOREIGN)}\n"
+        body += f"   :exclude-members: {', '.join(WRITTEN_BY_SKLEARN)}\n"
     elif callable(value):
         body = f".. autofunction:: noracle.{name}\n"
     else:
@@ -54,7 +60,7 @@ def write_pages(folder: Path, names: dict[str, object]) -> None:
     grouped: dict[str, list[str]] = {}
     for name, value in names.items():
         module = value.__name__ if inspect.ismodule(value) else str(getattr(value, "__module__", ""))
-        grouped.setdefault(group_of(module), []).append(name)
+        grouped.setdefault(group_of("noracle.learn" if name.startswith("learn.") else module), []).append(name)
     lines = ["# Public names", ""]
     for title in (*GROUPS.values(), OTHER):
         if title in grouped:
@@ -69,11 +75,17 @@ def write_pages(folder: Path, names: dict[str, object]) -> None:
             (folder / file).write_text(text, encoding="utf-8")
 
 
-def on_start(app: Any) -> None:
+def public_names() -> dict[str, object]:
+    """The names of the package, and those of the extra learn as ``learn.NAME``."""
     import noracle
+    import noracle.learn
 
-    public = [n for n in getattr(noracle, "__all__", ()) if not n.startswith("__")]
-    write_pages(Path(app.srcdir) / "reference" / "generated", {name: getattr(noracle, name) for name in public})
+    names = {name: getattr(noracle, name) for name in noracle.__all__ if not name.startswith("__")}
+    return names | {f"learn.{name}": getattr(noracle.learn, name) for name in noracle.learn.__all__}
+
+
+def on_start(app: Any) -> None:
+    write_pages(Path(app.srcdir) / "reference" / "generated", public_names())
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -7,6 +7,7 @@ import inspect
 import pytest
 
 import noracle
+import noracle.learn
 
 PUBLIC = (
     "__version__",
@@ -82,6 +83,55 @@ PUBLIC = (
     "NoracleError",
     "NoracleWarning",
 )
+LEARN = (
+    # training
+    "ComplementaryClassifier",
+    "Batches",
+    "Consistency",
+    "History",
+    "LOSSES",
+    "Loss",
+    "Settings",
+    "Views",
+    "get_loss",
+    "label_mask",
+    "make_model",
+    "plain_objective",
+    "train",
+    # the matrix, and labels drawn with it
+    "Transition",
+    "ask_annotators",
+    "biased_transition",
+    "count_transition",
+    "count_transitions",
+    "draw_ruled_out",
+    "drop_wrong",
+    "estimate_transition",
+    "feature_chances",
+    "resample_ruled_out",
+    # labels and items
+    "LabelAnalysis",
+    "LabelledItems",
+    "analyse_labels",
+    "read_items",
+    # validation
+    "compare_models",
+    "estimate_model_accuracy",
+    "estimate_scel",
+    "fit_temperature",
+    "plan_validation",
+    "scel_scorer",
+    "zero_one_scorer",
+    "zero_one_standard_error",
+    # studies
+    "ALGORITHMS",
+    "LabelSetting",
+    "StudyPlan",
+    "StudyRow",
+    "Training",
+    "TrialData",
+    "run_study",
+)
 RETURNS = {
     "estimate": "Estimate",
     "compare": "Comparison",
@@ -133,3 +183,32 @@ def test_verbs_take_everything_but_the_evidence_by_keyword(name: str) -> None:
     assert "alpha" not in [p.name for p in parameters]
     if "rng" in [p.name for p in parameters]:
         assert parameters[-1].name == "rng"
+
+
+LEARN_VERBS = {
+    "estimate_model_accuracy": ("Estimate", 2),
+    "estimate_scel": ("Estimate", 2),
+    "estimate_transition": ("Transition", 2),  # a part of a model, and no statement about a system
+    "compare_models": ("Comparison", 3),
+    "plan_validation": ("Plan", 0),
+    "analyse_labels": ("LabelAnalysis", 1),
+    "read_items": ("LabelledItems", 1),
+    "run_study": ("list[StudyRow]", 2),
+}
+
+
+def test_public_names_of_learn_are_the_pinned_ones() -> None:
+    assert sorted(noracle.learn.__all__) == sorted(LEARN)
+
+
+@pytest.mark.parametrize("name", LEARN_VERBS)
+def test_verbs_of_learn_keep_the_rules(name: str) -> None:
+    pytest.importorskip("torch", reason="the learn extra is not installed")
+    pytest.importorskip("sklearn", reason="the learn extra is not installed")
+    signature = inspect.signature(getattr(noracle.learn, name))
+    returned, first = LEARN_VERBS[name]
+    assert returned == str(signature.return_annotation)
+    parameters = list(signature.parameters.values())
+    assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in parameters[first:])
+    assert not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+    assert not {"alpha"} & {p.name for p in parameters}

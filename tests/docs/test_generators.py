@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 import noracle
+import noracle.learn
 
 EXTENSIONS = Path(__file__).parents[2] / "docs" / "_ext"
 ROW = {
@@ -61,11 +62,15 @@ def test_rows_are_read_sorted_and_missing_files_are_empty(extension: ModuleType,
 
 @pytest.mark.parametrize("extension", ["public_names"], indirect=True)
 def test_every_public_name_gets_a_page(extension: ModuleType, tmp_path: Path) -> None:
-    names = {name: getattr(noracle, name) for name in noracle.__all__ if not name.startswith("__")}
+    pytest.importorskip("torch", reason="the learn extra is not installed")
+    pytest.importorskip("sklearn", reason="the learn extra is not installed")
+    names = extension.public_names()
+    assert {*noracle.__all__, *(f"learn.{name}" for name in noracle.learn.__all__)} - set(names) == {"__version__"}
     (tmp_path / "gone.md").write_text("")
     extension.write_pages(tmp_path, names)
-    assert {p.stem for p in tmp_path.glob("*.md")} == {*names, "index"}
+    assert {p.name for p in tmp_path.glob("*.md")} == {f"{name}.md" for name in (*names, "index")}
     index = (tmp_path / "index.md").read_text(encoding="utf-8")
     assert all(f"[{name}]({name}.md): " in index for name in names)
     assert extension.OTHER not in index
+    assert "autoclass:: noracle.learn.Transition" in (tmp_path / "learn.Transition.md").read_text(encoding="utf-8")
     assert "autofunction:: noracle.estimate_accuracy" in (tmp_path / "estimate_accuracy.md").read_text(encoding="utf-8")

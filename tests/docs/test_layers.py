@@ -36,6 +36,7 @@ ALLOWED = {
     ("results", "noracle.superhuman.verify"),
     ("results", "noracle.superhuman.plan"),
     ("results", "noracle.logic.verify"),
+    ("results", "noracle.learn.planning"),
 }
 
 

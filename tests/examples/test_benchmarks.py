@@ -48,7 +48,19 @@ def test_results_page_is_what_the_recorded_lines_say() -> None:
     folder = Path(make_results.__file__).parent
     if not (folder / "results.jsonl").exists():
         pytest.skip("benchmarks/results.jsonl has not been recorded")
-    import json
-
-    lines = [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = make_results.read_lines(folder / "results.jsonl")
     assert (folder / "RESULTS.md").read_text(encoding="utf-8") == make_results.page(lines)
+
+
+def test_single_trials_and_lines_cut_short_are_no_results(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_text('{"bench": "a", "claim": "c", "command": "x"}\n{"bench": "learn-trial", "trial": {}}\n\n{"bench": "b', encoding="utf-8")
+    assert [line["bench"] for line in make_results.read_lines(path)] == ["a"]
+
+
+def test_labels_and_robust_risks_cost_next_to_nothing() -> None:
+    pytest.importorskip("torch", reason="the learn extra is not installed")
+    import bench_learn
+
+    assert bench_learn.label_time(2)["cpu_s"] < 0.05
+    assert bench_learn.risk_time(2, calls=20)["cpu_ms"] < 4  # twice the claim: test machines are shared

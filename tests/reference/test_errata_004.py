@@ -1,6 +1,15 @@
 """Errata of the complementary-label benchmark (Wang et al., CLImage) and of its published code, and of libcll.
 
 Each erratum has a test in which the printed or published formula stands beside ours and fails.
+
+(a) TestPartition         corrections clip the risks of ruled-out classes instead of ordinary ones
+(b) TestZeroOneRisk       the "zero-one" risk for validation is cross-entropy
+(c) TestBaseLosses        reverse cross-entropy 4 - p_y; weighted MAE multiplies
+(d) TestMeans             means of batch means are taken for accuracies and losses
+(e) TestAbsentClasses     a class that is absent from a batch gives NaN
+(f) TestTransition        a singular T is inverted in silence
+(g) TestTransition, TestOracle   a T counted from true labels is called known
+(h) TestStandardError     a gap between validation and truth that is within the standard error
 """
 
 from __future__ import annotations
@@ -13,10 +22,17 @@ import pytest
 torch = pytest.importorskip("torch", reason="the learn extra is not installed")
 
 from noracle.errors import SingularTransition  # noqa: E402
+from noracle.learn.batches import Batches  # noqa: E402
 from noracle.learn.context import Context  # noqa: E402
+from noracle.learn.labels import draw_ruled_out  # noqa: E402
+from noracle.learn.loop import all_logits, plain_objective, train  # noqa: E402
 from noracle.learn.losses import LOSSES, label_mask  # noqa: E402
+from noracle.learn.models import make_model  # noqa: E402
+from noracle.learn.planning import zero_one_standard_error  # noqa: E402
 from noracle.learn.risks import correct, ordinary_losses, partial_risks  # noqa: E402
+from noracle.learn.settings import Settings  # noqa: E402
 from noracle.learn.transition import Transition, count_transition  # noqa: E402
+from noracle.learn.validation import estimate_model_accuracy  # noqa: E402
 
 K = 10
 
@@ -147,6 +163,119 @@ class TestTransition:
         assert counted.oracle
         assert LOSSES["fwd"].make_context(counted).transition.summary()["source"] == "oracle"
         assert LOSSES["cpe_t"].make_context(counted).trained().summary()["oracle"] is True
+
+
+class TestZeroOneRisk:
+    """(b) The risk that selects models is called zero-one in the paper; the code computes cross-entropy."""
+
+    def test_published_risk_is_another_quantity_with_a_far_larger_spread(self) -> None:
+        z, y = good_model(n=1500)
+        z = 3 * z  # as sure of itself as a trained network
+        error = 1 - float((z.argmax(dim=1) == torch.tensor(y)).double().mean())
+        uniform = Transition.uniform(K)
+        losses, inverse = ordinary_losses(z, base="ce").numpy(), uniform.inverse()
+        predicted = z.argmax(dim=1).numpy()
+        rng = np.random.default_rng(1)
+        theirs, ours = [], []
+        for _ in range(400):
+            said = draw_ruled_out(y, n_classes=K, rng=rng)
+            theirs.append(float((inverse[said] * losses).sum(axis=1).mean()))
+            ours.append(1 - estimate_model_accuracy(predicted, said, transition=uniform, interval="wald").value)
+        assert np.mean(ours) == pytest.approx(error, abs=4 * np.std(ours) / 20)
+        assert np.std(theirs) > 10 * np.std(ours)
+        assert np.mean(np.array(theirs) < 0) > 0.01  # a share of errors cannot be negative
+        assert np.mean(np.abs(np.array(theirs) - error)) > 5 * np.mean(np.abs(np.array(ours) - error))
+
+    def test_the_published_risk_prefers_the_worse_model(self) -> None:
+        """A model with more errors but less certainty: the exact cross-entropy risk has the order of accuracies wrong."""
+        z, y = good_model(n=1500)
+        sure, shy = 20 * z, 0.2 * (z - 1.5 * torch.nn.functional.one_hot(torch.tensor(y), K))
+        right = [float((m.argmax(dim=1) == torch.tensor(y)).double().mean()) for m in (sure, shy)]
+        assert right[0] > right[1] + 0.05
+        uniform = Transition.uniform(K)
+        theirs, ours = [], []
+        for m in (sure, shy):
+            logits, mask, weight = all_labels(m, y, uniform)
+            chances = torch.tensor(uniform.inverse())[mask.double().argmax(dim=1)]
+            theirs.append(float((weight * (chances * ordinary_losses(logits, base="ce")).sum(dim=1)).sum() / len(y)))
+            ours.append(float((weight * chances[torch.arange(len(logits)), logits.argmax(dim=1)]).sum() / len(y)))
+        assert ours == pytest.approx(right, abs=1e-9)
+        assert theirs[0] > theirs[1]
+
+
+class TestMeans:
+    """(d) The last batch is smaller: a mean of batch means gives its items a larger say."""
+
+    def test_history_and_accuracy_are_means_over_items(self) -> None:
+        rng = np.random.default_rng(1)
+        x = torch.tensor(rng.normal(size=(10, 4)), dtype=torch.float32)
+        said = torch.tensor(rng.integers(3, size=10))
+        loss = LOSSES["scl_nl"]
+        context = loss.make_context(Transition.uniform(3))
+        model = make_model("linear", shape=(4,), n_outputs=3, seed=1)
+        mask = label_mask(said, 3)
+        each = loss.function(model(x), mask, context).detach().double()
+        settings = Settings(epochs=1, batch_size=7, lr=1e-12, seed=3)
+        history = train(model, Batches(items=x, labels=mask), plain_objective(loss, context), settings)
+        assert history.rows[0]["loss"] == pytest.approx(float(each.mean()), rel=1e-6)
+        batch_means = np.mean([float(part.mean()) for part in each.sort().values.split(7)])
+        assert abs(batch_means - float(each.mean())) > 1e-2
+        answers = all_logits(model, x, batch_size=7).argmax(dim=1).numpy()
+        truth = np.array([*answers[:7], *(answers[7:] + 1) % 3])
+        assert np.mean([(answers[a:b] == truth[a:b]).mean() for a, b in ((0, 7), (7, 10))]) == 0.5  # published
+        assert (answers == truth).mean() == 0.7
+
+
+class TestOracle:
+    """(g) Whatever is fitted says where T came from."""
+
+    def test_every_fitted_object_says_oracle(self) -> None:
+        pytest.importorskip("sklearn", reason="the learn extra is not installed")
+        from noracle.learn.classifier import ComplementaryClassifier
+
+        rng = np.random.default_rng(1)
+        y = rng.integers(3, size=300)
+        said = draw_ruled_out(y, n_classes=3, rng=rng)
+        counted = count_transition(y, said, n_classes=3)
+        fitted = ComplementaryClassifier(transition=counted, loss="fwd", epochs=1).fit(np.eye(3)[y], said)
+        assert "oracle" in fitted.transition_source_
+        assert fitted.transition_.oracle
+        # The published way passes the bare matrix, and nothing says so any more: only the object carries the word.
+        assert (
+            "oracle"
+            not in ComplementaryClassifier(transition=counted.matrix, loss="fwd", epochs=1).fit(np.eye(3)[y], said).transition_source_
+        )
+        estimate = estimate_model_accuracy(fitted.predict(np.eye(3)[y]), said, transition=counted)
+        assert "oracle" in str(estimate)
+
+    def test_a_pseudo_inverse_gives_a_number_that_says_nothing(self) -> None:
+        """(f) with a random annotator every model gets the same figure; we refuse."""
+        singular = Transition.noisy(K, 1 / K)
+        scores = np.linalg.pinv(singular.matrix)
+        assert np.ptp(scores) < 1e-9
+        with pytest.raises(SingularTransition):
+            estimate_model_accuracy([0, 1], [2, 3], transition=singular)
+
+
+class TestStandardError:
+    """(h) The gap between validation by ruled-out labels and the truth is what chance gives at this n."""
+
+    @pytest.mark.parametrize(("k", "noise", "accuracy", "n"), [(10, 0.0393, 0.35, 5000), (20, 0.028, 0.08, 5000), (10, 0.0, 0.8, 600)])
+    def test_formula_is_the_spread_of_estimates_and_the_usual_one_is_not(self, k: int, noise: float, accuracy: float, n: int) -> None:
+        rng = np.random.default_rng(1)
+        transition = Transition.noisy(k, noise)
+        # Both the items and the labels are drawn anew.
+        values = []
+        for _ in range(400):
+            y = rng.integers(k, size=n)
+            predicted = np.where(rng.random(n) < accuracy, y, (y + rng.integers(1, k, size=n)) % k)
+            said = draw_ruled_out(y, transition=transition, rng=rng)
+            values.append(transition.inverse()[said, predicted].mean())
+        claimed = zero_one_standard_error(n_classes=k, noise=noise, accuracy=accuracy, n=n)
+        assert np.std(values) == pytest.approx(claimed, rel=0.13)
+        assert np.mean(values) == pytest.approx(accuracy, abs=4 * claimed / 20)
+        usual = math.sqrt(accuracy * (1 - accuracy) / n)
+        assert claimed > 2 * usual
 
 
 def test_two_rows_of_table_1_are_one_algorithm() -> None:

@@ -31,6 +31,7 @@ from noracle.cli import (
     conflict,
     demo,
     estimate,
+    learn,
     mean,
     plan,
     race,
@@ -81,6 +82,7 @@ for _name, _verb in (
     ("demo", demo),
 ):
     app.command(_name, epilog=_verb.EXAMPLE)(_verb.command)
+app.add_typer(learn.app, name="learn")
 app.add_typer(collect.app)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from noracle.errors import ArgumentError, EvidenceError, fault
 
@@ -163,6 +163,12 @@ def random_runs(n: int, run: int, generator: torch.Generator) -> Tensor:
     starts = torch.randperm(math.ceil(n / run), generator=generator) * run
     rows = (starts.unsqueeze(1) + torch.arange(run)).flatten()
     return rows[rows < n]
+
+
+def as_model(model: nn.Module, items: Tensor) -> Tensor:
+    """Floats in 64 bits where the model is."""
+    wide = items.is_floating_point() and any(p.dtype == torch.float64 for p in model.parameters())
+    return items.double() if wide else items
 
 
 def as_tensor(items: Items) -> Tensor:

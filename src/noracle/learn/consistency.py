@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.learn.augment import Views
+from noracle.learn.batches import as_model
 from noracle.learn.distributed import Team
 
 RAREST = 1e-4
@@ -102,7 +103,7 @@ class Consistency(nn.Module):
         shown = self.views(items, "weak")
         if self.strong:
             shown = torch.cat([shown, self.views(items.repeat(self.strong, 1, 1, 1), "strong")])
-        log_p: Tensor = model(shown).float().log_softmax(dim=1).reshape(1 + self.strong, len(items), -1)
+        log_p: Tensor = model(as_model(model, shown)).float().log_softmax(dim=1).reshape(1 + self.strong, len(items), -1)
         mask = self.ruled_out[places]
         left = log_p[: self.labelled].masked_fill(mask, -torch.inf)
         # One ruled-out class says 1/(K - 1) of what a label says; without the factor the targets drown it.

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from noracle.errors import ArgumentError, NoracleError
-from noracle.learn.batches import Batches, Items, as_tensor
+from noracle.learn.batches import Batches, Items, as_model, as_tensor
 from noracle.learn.context import Context
 from noracle.learn.distributed import join_team
 from noracle.learn.losses import Loss
-from noracle.learn.run import Objective, Run, Whole
+from noracle.learn.run import Objective, Run, Whole, own_chance
 from noracle.learn.settings import History, Settings
 
 __all__ = ["Batches", "History", "Objective", "PlainObjective", "Settings", "all_logits", "plain_objective", "train"]
@@ -36,7 +36,8 @@ class PlainObjective(nn.Module):
 
     def forward(self, model: nn.Module, items: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
         """The loss of a batch."""
-        return self.loss(model(items if self.prepare is None else self.prepare(items)), labels, self.context, weight)
+        shown = items if self.prepare is None else self.prepare(items)
+        return self.loss(model(as_model(model, shown)), labels, self.context, weight)
 
 
 def plain_objective(loss: Loss, context: Context, prepare: Callable[[Tensor], Tensor] | None = None) -> PlainObjective:
@@ -83,8 +84,10 @@ def train(
     if device is None:
         raise ArgumentError("model must have parameters to train; got none.")
     whole = Whole(model, objective, extra).to(device)
+    if settings.precision == "fp64":
+        whole.double()
     team = join_team(device)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    with own_chance(device):
         run = Run(whole, data, settings, device, team)
         start = run.load(checkpoint)
         for epoch in range(start, settings.epochs):
@@ -114,6 +117,7 @@ def all_logits(model: nn.Module, items: Items, *, prepare: Callable[[Tensor], Te
     parts = []
     for start in range(0, max(1, items.shape[0]), batch_size):
         x = as_tensor(items[start : start + batch_size]).to(device)
-        parts.append(model(x if prepare is None else prepare(x)).float().cpu())
+        parts.append(model(as_model(model, x if prepare is None else prepare(x))).cpu())
     model.train(was_training)
-    return torch.cat(parts)
+    found = torch.cat(parts)
+    return found if found.dtype == torch.float64 else found.float()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -30,6 +31,23 @@ class Shares(Protocol):
 
     def share(self, team: Team, /) -> None:
         """Make the state the same in all processes."""
+
+
+CARD = threading.RLock()
+"""Held for the moment in which a run gives work to a GPU: runs in several threads share the card, but one graph is captured at a time."""
+
+
+@contextlib.contextmanager
+def own_chance(device: torch.device) -> Iterator[None]:
+    """The global generators are afterwards as they were before."""
+    fork = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+    with CARD:
+        fork.__enter__()
+    try:
+        yield
+    finally:
+        with CARD:
+            fork.__exit__(None, None, None)
 
 
 class Whole(nn.Module):
@@ -71,6 +89,7 @@ class Run:
         self.history = History()
         self.best: tuple[float, dict[str, Tensor]] | None = None
         self.forward = in_parallel(whole, team)
+        self.turn = CARD if device.type == "cuda" else contextlib.nullcontext()
 
     def _optimiser(self) -> torch.optim.Optimizer:
         s = self.settings
@@ -100,10 +119,11 @@ class Run:
             int(np.random.SeedSequence((self.settings.seed, epoch, what)).generate_state(1, np.uint64)[0] >> 1)
             for what in (0, 1 + self.team.rank)
         )
-        torch.default_generator.manual_seed(noise)
-        if self.device.type == "cuda":
-            with torch.cuda.device(self.device):
-                torch.cuda.manual_seed(noise)
+        with self.turn:
+            torch.default_generator.manual_seed(noise)
+            if self.device.type == "cuda":
+                with torch.cuda.device(self.device):
+                    torch.cuda.manual_seed(noise)
         return torch.Generator().manual_seed(order)
 
     def epoch(self, number: int) -> float:
@@ -114,12 +134,13 @@ class Run:
         for part, order in self.loader.parts(generator):
             mine = self.team.share_of(order)
             for start, stop in self._cuts(len(mine)):
-                self._set_rate()
                 chosen = mine[start:stop]
-                if self.graphed and len(chosen) == self.settings.batch_size:
-                    self._replay(part, chosen)
-                else:
-                    self._step(part, chosen)
+                with self.turn:
+                    self._set_rate()
+                    if self.graphed and len(chosen) == self.settings.batch_size:
+                        self._replay(part, chosen)
+                    else:
+                        self._step(part, chosen)
                 self.done += 1
         self._agree()
         total, weight = self.totals.tolist()
@@ -152,7 +173,7 @@ class Run:
             held = chosen.clone()
             self._warm_up(part, held)
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 self._step(part, held)
             self.graph = (graph, held)
         graph, held = self.graph

@@ -10,7 +10,7 @@ from noracle.errors import ArgumentError
 
 Optimiser = Literal["adam", "sgd"]
 Schedule = Literal["constant", "cosine", "one-cycle"]
-Precision = Literal["fp32", "bf16"]
+Precision = Literal["fp32", "bf16", "fp64"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,8 @@ class Settings:
     ----------
     batch_size
         Items a step, of all processes together.
+    precision
+        ``fp32``; ``bf16``: convolutions and products in 16 bits; ``fp64``: the whole model in 64 bits, slow and exact.
     average
         Decay of the weight average; 0 is none. The average starts with the first step, not with the random first weights.
     patience
@@ -50,7 +52,7 @@ class Settings:
             ("patience", self.patience is None or self.patience >= 1, "at least 1"), ("seed", self.seed >= 0, "at least 0"),
             ("optimiser", self.optimiser in get_args(Optimiser), "adam or sgd"),
             ("schedule", self.schedule in get_args(Schedule), "constant, cosine or one-cycle"),
-            ("precision", self.precision in get_args(Precision), "fp32 or bf16"),
+            ("precision", self.precision in get_args(Precision), "fp32, bf16 or fp64"),
         ):  # fmt: skip
             if not ok:
                 raise ArgumentError(f"{name} must be {rule}; got {getattr(self, name)!r}.")

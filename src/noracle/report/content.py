@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from noracle.errors import ArgumentError
 from noracle.report import words
-from noracle.results import Certificate, Check, Comparison, Difference, Estimate, Guarantee, Plan, Proof, Ranges, Routing
+from noracle.results import Certificate, Check, Comparison, Difference, Estimate, Guarantee, LabelAnalysis, Plan, Proof, Ranges, Routing
 
 # A card shows this many rows of a long list and says how many it left out; pages show all of them.
 SHOWN = 12
@@ -152,8 +152,9 @@ def _(result: Comparison) -> Content:
         ),
         numeric=(False, True, True, True, *((True,) if result.dropped else ())),
     )
+    measure = words.MEASURES.get(result.diagnostics.get("measure", ""), "accuracy")
     differences = Table(
-        caption=f"Differences of accuracy, simultaneous at {words.percent(result.confidence)}",
+        caption=f"Differences of {measure}, simultaneous at {words.percent(result.confidence)}",
         header=("first", "second", "first − second", "low", "high", "labels", "better"),
         rows=tuple(_difference_row(d) for d in result.differences),
         numeric=(False, False, True, True, True, True, False),
@@ -238,6 +239,13 @@ def _(result: Certificate) -> Content:
     from noracle.report import certificates
 
     return certificates.certificate_content(result)
+
+
+@content.register
+def _(result: LabelAnalysis) -> Content:
+    from noracle.report import labels
+
+    return labels.analysis_content(result)
 
 
 class Option(NamedTuple):

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from noracle._version import __version__
 from noracle.errors import ArgumentError
-from noracle.report import budgets, plots, words
+from noracle.report import budgets, labels, plots, words
 from noracle.report.card import templates
 from noracle.report.content import Content, Table, content
-from noracle.results import Comparison, Estimate, Guarantee, Kind, Plan
+from noracle.results import Comparison, Estimate, Guarantee, Kind, LabelAnalysis, Plan
+from noracle.results.base import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -123,6 +124,7 @@ def render_page(results: Iterable[object], *, title: str, command: str | None = 
         overview_tables=overview_tables,
         kinds=_kinds(sections),
         assumptions=_assumptions(sections),
+        keyed=bool(results) and all(getattr(r, "sees_truth", False) for r in results),
         excluded=[(s, words.excluded(getattr(r, "counts", {}))) for s, r in zip(sections, results, strict=True)],
         command=command,
         seed=seed,
@@ -176,8 +178,11 @@ def _section(i: int, result: object) -> _Section:
         drawings: tuple[_Drawing, ...] = (ranks, differences)
     elif isinstance(result, Plan) and budgets.is_budget_plan(result):
         drawings, described = _budget_drawings(anchor, result, described)
+    elif isinstance(result, LabelAnalysis):
+        drawings = _label_drawings(anchor, result)
     else:
-        drawings = (_drawing(anchor + "-plot", plots.plot(result), ", ".join(described.headline)),)
+        ax = result.plot() if isinstance(result, Result) else plots.plot(result)
+        drawings = (_drawing(anchor + "-plot", ax, ", ".join(described.headline)),)
     return _Section(anchor=anchor, said=described, drawings=drawings, guarantee=getattr(result, "guarantee", None))
 
 
@@ -194,6 +199,13 @@ def _budget_drawings(anchor: str, plan: Plan, described: Content) -> tuple[tuple
         _drawing(f"{anchor}-weights", budgets.weights_plot(points), "Weights over the budget"),
     )
     return drawings, dataclasses.replace(described, tables=(first, counts, weights, *others))
+
+
+def _label_drawings(anchor: str, result: LabelAnalysis) -> tuple[_Drawing, ...]:
+    """The matrices that are known and the shares of the classes, each before the table with its numbers."""
+    known = [t for t in result.transitions if t.matrix]
+    maps = [_drawing(f"{anchor}-map-{i}", labels.heat_map(result, t), f"T as a heat map ({t.source})") for i, t in enumerate(known)]
+    return (*maps, _drawing(f"{anchor}-shares", labels.shares_plot(result), "How often each class is ruled out"))
 
 
 def _estimates_table(estimates: list[Estimate]) -> Table:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from noracle.errors import ArgumentError
 from noracle.report import words
 from noracle.report.content import against_leader, plan_options
-from noracle.results import Certificate, Check, Comparison, Difference, Estimate, Kind, Plan, Proof, Ranges, Routing
+from noracle.results import Certificate, Check, Comparison, Difference, Estimate, Kind, LabelAnalysis, Plan, Proof, Ranges, Routing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,6 +72,10 @@ def plot(result: object, ax: Axes | None = None) -> Axes:
         return _ranges(result, ax) if special is None else special
     if isinstance(result, Routing):
         return _questions(result, ax)
+    if isinstance(result, LabelAnalysis):
+        from noracle.report import labels
+
+        return labels.analysis_plot(result, ax)
     raise ArgumentError(f"result must be a result of noracle; got {type(result).__name__}.")
 
 

@@ -15,6 +15,7 @@ METHODS = {
     "complementary": "complementary labels",
     "ordinary": "ordinary labels",
     "scores": "mean of unbiased scores",
+    "scel": "surrogate loss of ruled-out labels",
     "multippi": "best weights over all raters",
     "classical": "mean of the labels alone",
     "plurality": "share of the most frequent label (no assumption about annotators)",
@@ -24,10 +25,13 @@ METHODS = {
     "paper-empirical": "square root of the mean agreement, as the paper uses it (not a bound)",
     "pairwise": "from the agreement of every pair, if no pair agrees less than independent errors would",
 }
+MEASURES = {"scel": "surrogate loss"}
+
 INTERVALS = {
     "exact": "exact",
     "anytime": "likelihood-mixture confidence sequence",
     "betting": "betting confidence sequence",
+    "fixed-n": "betting with stakes fixed for this number of labels",
     "profile": "profile likelihood",
     "wald": "Wald (normal approximation)",
     "hoeffding": "Hoeffding",

@@ -8,6 +8,7 @@
     Check        does the evidence look as it should?          check_*
     Ranges       what is possible, without probability         range_*
     Routing      the questions to ask, with propensities       route_*
+    LabelAnalysis  how noisy and biased labels are             analyse_*
 
 ``repr`` is one line, ``str`` a card, ``to_dict``/``from_dict`` JSON with a ``"schema"``. An undefined number is NaN in Python,
 ``null`` with a ``reason`` in JSON.
@@ -15,6 +16,7 @@
 
 from __future__ import annotations
 
+from noracle.results.analysis import LabelAnalysis
 from noracle.results.arguments import Side, check_confidence, choose, tails
 from noracle.results.base import NaN, Result
 from noracle.results.certificate import Certificate
@@ -36,6 +38,7 @@ __all__ = [
     "Estimate",
     "Guarantee",
     "Kind",
+    "LabelAnalysis",
     "NaN",
     "Plan",
     "Proof",

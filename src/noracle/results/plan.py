@@ -48,6 +48,10 @@ class Plan(Result):
             from noracle.superhuman.plan import verify_certificate_plan
 
             return verify_certificate_plan(self)
+        if self.inputs.get("planner") == "validation":
+            from noracle.learn.planning import verify_validation_plan
+
+            return verify_validation_plan(self)
         from noracle.ppi.verify_labels import verify_label_plan
 
         return verify_label_plan(self)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from noracle.errors import EvidenceError
+from noracle.results.analysis import LabelAnalysis
 from noracle.results.base import Result
 from noracle.results.certificate import Certificate
 from noracle.results.check import Check, Ranges
@@ -13,7 +14,9 @@ from noracle.results.estimate import Comparison, Estimate
 from noracle.results.plan import Plan, Routing
 from noracle.results.proof import Proof
 
-RESULT_TYPES: dict[str, type[Result]] = {c.schema: c for c in (Estimate, Comparison, Certificate, Plan, Proof, Check, Ranges, Routing)}
+RESULT_TYPES: dict[str, type[Result]] = {
+    c.schema: c for c in (Estimate, Comparison, Certificate, Plan, Proof, Check, Ranges, Routing, LabelAnalysis)
+}
 
 
 def read_result(data: Mapping[str, Any]) -> Result:

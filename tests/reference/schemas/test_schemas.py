@@ -87,6 +87,12 @@ def test_results_of_today_are_valid(name: str) -> None:
         ("plan-1", ("alternatives", 0, "cost"), math.nan),
         ("check-1", ("p_value",), 1.5),
         ("check-1", ("finding",), ""),
+        ("analysis-1", ("noise", "value"), math.nan),
+        ("analysis-1", ("noise", "schema"), "check/1"),
+        ("analysis-1", ("shares", 0, "high"), 1.5),
+        ("analysis-1", ("transitions", 0, "matrix", 0, 0), -0.1),
+        ("analysis-1", ("transitions", 0, "reason"), ""),
+        ("analysis-1", ("annotators", 0, "n_labels"), -1),
         ("ranges-1", ("ranges", 0, "high"), math.nan),
         ("routing-1", ("rows", 0, 2), 0),
         ("routing-1", ("rows", 0), ["q1", "A"]),
@@ -108,7 +114,7 @@ def test_schema_refuses(name: str, path: tuple[Any, ...], value: object) -> None
         validator(data["schema"]).validate(data)
 
 
-@pytest.mark.parametrize("name", ["estimate-1", "comparison-1", "plan-1", "ranges-1"])
+@pytest.mark.parametrize("name", ["estimate-1", "comparison-1", "plan-1", "ranges-1", "analysis-1"])
 def test_schema_refuses_a_missing_guarantee(name: str) -> None:
     data = stored(name)
     del data["guarantee"]

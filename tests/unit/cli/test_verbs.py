@@ -19,7 +19,7 @@ from tests.unit.cli.conftest import CANARY, Run
 
 VERBS = (
     "estimate", "compare", "race", "plan", "mean", "route", "check", "certify", "ceiling", "agreement", "alarm", "ranges", "conflict",
-    "verify", "simulate", "demo",
+    "verify", "simulate", "demo", "learn fit", "learn predict", "learn analyse", "learn bench",
 )  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 def test_help_shows_an_example(verb: str) -> None:
     from typer.testing import CliRunner
 
-    result = CliRunner().invoke(app, [verb, "--help"] if verb else ["--help"], prog_name="noracle")
+    result = CliRunner().invoke(app, [*verb.split(), "--help"], prog_name="noracle")
     assert result.exit_code == 0
     assert "Example:" in result.output
     assert f"noracle {verb or 'estimate'}" in result.output.split("Example:")[1]

@@ -316,7 +316,7 @@ def test_logits_of_all_items_leave_the_mode_alone(problem) -> None:
         ({"patience": 0}, "patience must be at least 1"),
         ({"optimiser": "lion"}, "optimiser must be adam or sgd; got 'lion'"),
         ({"schedule": "step"}, "schedule must be"),
-        ({"precision": "fp16"}, "precision must be fp32 or bf16; got 'fp16'"),
+        ({"precision": "fp16"}, "precision must be fp32, bf16 or fp64; got 'fp16'"),
     ],
 )
 def test_settings_out_of_range_are_named(change: dict[str, object], message: str) -> None:

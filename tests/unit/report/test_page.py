@@ -85,7 +85,7 @@ def test_landmarks_and_headings(outline: Outline) -> None:
 
 def test_every_plot_is_an_image_with_a_title(outline: Outline) -> None:
     drawings = [values for tag, values in outline.attributes if tag == "svg"]
-    assert len(drawings) == len(SAMPLES) + 2  # the overview, and two plots of the comparison
+    assert len(drawings) == len(SAMPLES) + 3  # the overview, and two plots of the comparison and of the analysis
     for values in drawings:
         assert values["role"] == "img"
         assert values["aria-labelledby"] in outline.ids

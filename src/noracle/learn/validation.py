@@ -1,0 +1,334 @@
+"""Validation of models when nobody says what is right: accuracy and loss from ruled-out labels alone.
+
+estimate_model_accuracy   unbiased accuracy, with a promise at every n
+estimate_scel             how well a model's chances explain the labels
+compare_models            is one better, or can these labels not tell?
+plan_validation           how many labels would tell
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections import Counter
+from typing import Any, Literal
+
+import numpy as np
+
+from noracle.accuracy.estimate import VACUOUS, estimate_accuracy
+from noracle.accuracy.parts import normal_limits
+from noracle.bounds import linear
+from noracle.bounds.betting import Score, betting_interval
+from noracle.bounds.linear import Limits
+from noracle.counts.tallies import AccuracyCounts, Cell, Tally
+from noracle.errors import ArgumentError, GuaranteeWarning
+from noracle.learn.comparing import compare_models
+from noracle.learn.fixed_n import fixed_n_limits, spread_range
+from noracle.learn.planning import plan_validation, zero_one_standard_error
+from noracle.learn.promises import normal_range, own_draws, transition_notes, with_transition
+from noracle.learn.scored import (
+    Floats,
+    Ints,
+    RuledOut,
+    TransitionLike,
+    as_array,
+    is_even,
+    is_uniform,
+    item_scores,
+    read_logits,
+    read_predicted,
+    read_ruled_out,
+    read_transition,
+    score_table,
+)
+from noracle.learn.temperature import fit_temperature, item_losses
+from noracle.learn.transition import Transition
+from noracle.results import Assumption, Estimate, Guarantee, Kind, Side, check_confidence, tails
+
+__all__ = ["compare_models", "estimate_model_accuracy", "estimate_scel", "fit_temperature", "plan_validation", "zero_one_standard_error"]
+
+Interval = Literal["exact", "fixed-n", "betting", "wald"]
+_ALARM = "routing alarm: no accuracy in [0, 1] fits these labels; the labels do not follow the assumed design"
+
+
+def estimate_model_accuracy(
+    predicted: Any, ruled_out: Any, *, transition: TransitionLike, n_classes: int | None = None, system: str = "model",
+    interval: Interval | None = None, confidence: float = 0.95, side: Side = "two-sided",
+) -> Estimate:  # fmt: skip
+    """Estimate the accuracy of a model from ruled-out labels: the unbiased estimate of the zero-one risk.
+
+    The value is the mean of T⁻¹[ruled out, predicted] over the items, one score an item; with uniform labels that is
+    1 - (K - 1)·(share of predictions that are ruled out). It may lie outside [0, 1], the interval may not.
+
+    Parameters
+    ----------
+    predicted
+        Class number of each item; -1 is no answer, which counts as wrong.
+    ruled_out
+        Class numbers (n,), several an item padded with -1 (n, s), or a mask (n, K). With uniform labels several classes of an item are a
+        set drawn without replacement. With another matrix each label must be drawn from T on its own, repeats kept; their scores are
+        averaged item by item.
+    transition
+        T[y, k] = P(class k is ruled out | true class y): a matrix, a ``Transition``, or ``"uniform"`` with ``n_classes``.
+    interval
+        ``exact`` (Clopper–Pearson, where the labels are uniform up to a share of noise), ``fixed-n`` (any T; bets whose stakes suit the
+        number of labels), ``betting`` (any T; valid at every look), ``wald`` (asymptotic). Default ``exact`` where it fits, else
+        ``fixed-n``.
+
+    Raises
+    ------
+    SingularTransition
+        If T cannot be inverted usefully.
+
+    Notes
+    -----
+    Assumes that items are independent and that, given the true class, the ruled-out class depends on nothing else. A matrix that was
+    counted or estimated has an error of its own, which no interval here holds: the guarantee then is HEURISTIC.
+
+    References
+    ----------
+    Ishida et al. (2019), ICML, for the risk; Waudby-Smith and Ramdas (2024) for ``fixed-n``.
+
+    Examples
+    --------
+    >>> predicted, ruled_out = np.repeat([0, 1], 200), np.tile([2, 3, 1, 2], 100)
+    >>> estimate_model_accuracy(predicted, ruled_out, transition="uniform", n_classes=4)
+    Estimate(accuracy of 'model': 0.625 [0.5156, 0.7173] at 0.95, exact, finite-sample)
+    """
+    values = as_array(ruled_out)
+    T = read_transition(transition, values.shape[1] if n_classes is None and values.dtype == bool and values.ndim == 2 else n_classes)
+    labels = read_ruled_out(values, T.n_classes)
+    answers = read_predicted("predicted", predicted, labels)
+    if not is_uniform(T) and int(labels.sizes.max(initial=0)) > 1:
+        return _several(answers, labels, T, system, _chosen(interval, T, exact=False), confidence, side)
+    return from_counts(_counted(answers, labels, T, system), T, interval=interval, confidence=confidence, side=side)
+
+
+def from_counts(
+    counts: AccuracyCounts, transition: Transition, *, interval: Interval | None, confidence: float, side: Side = "two-sided"
+) -> Estimate:
+    """The same from counts by class, one label an item (or uniform sets)."""
+    chosen = _chosen(interval, transition, exact=is_even(transition))
+    if is_uniform(transition) and chosen != "fixed-n":
+        estimate = estimate_accuracy(counts, method="complementary", interval=chosen, confidence=confidence, side=side)
+        return _finished(estimate, transition)
+    transition.inverse()  # a singular matrix has its own error
+    if chosen in ("betting", "wald"):
+        return _finished(
+            estimate_accuracy(counts, transition=transition.matrix, interval=chosen, confidence=confidence, side=side), transition
+        )
+    with warnings.catch_warnings():  # only its value and counts are taken
+        warnings.simplefilter("ignore", GuaranteeWarning)
+        base = (
+            estimate_accuracy(counts, method="complementary", interval="wald", confidence=confidence, side=side)
+            if is_uniform(transition)
+            else estimate_accuracy(counts, transition=transition.matrix, interval="wald", confidence=confidence, side=side)
+        )
+    if base.reason or not base.diagnostics["n_labels_used"]:
+        return _finished(_with_limits(base, Limits(0.0, 1.0), chosen), transition)
+    limits = _even_limits if chosen == "exact" else _score_limits
+    return _finished(_with_limits(base, limits(counts, transition, *tails(confidence, side)), chosen), transition)
+
+
+def _chosen(interval: str | None, transition: Transition, *, exact: bool) -> Interval:
+    fits = ("exact", "fixed-n", "betting", "wald")[0 if exact else 1 :]
+    if interval is None:
+        return "exact" if exact else "fixed-n"
+    if interval not in fits:
+        raise ArgumentError(
+            f"interval must be one of {', '.join(fits)} for these labels (transition {transition.source}); got {interval!r}."
+        )
+    return interval  # type: ignore[return-value]
+
+
+def _counted(predicted: Ints, labels: RuledOut, transition: Transition, system: str) -> AccuracyCounts:
+    """Counts by class; for uniform labels by the number of ruled-out classes."""
+    k = transition.n_classes
+    tallies: Counter[Tally] = Counter()
+    if is_uniform(transition):
+        mask = labels.mask()
+        rows = np.stack([mask.sum(axis=1), mask[np.arange(len(labels)), predicted] & (predicted >= 0), predicted >= 0], axis=1)
+        for (m, hit, answered), n in _numbers(rows[rows[:, 0] > 0]):
+            tallies[Tally(system, k, "no", bool(hit), bool(answered), n_ruled_out=m, ruled_hit=bool(hit))] += n
+    else:
+        for (asked, answer), n in _numbers(np.stack([labels.said[:, 0], predicted], axis=1)[labels.said[:, 0] >= 0]):
+            hit = asked == answer
+            tallies[
+                Tally(
+                    system, k, "no", hit, answer >= 0, n_ruled_out=1, ruled_hit=hit, asked=asked, answer=None if answer < 0 else answer
+                )
+            ] += n  # fmt: skip
+    cell = Cell(system, k)
+    return AccuracyCounts(tallies=dict(tallies), items={cell: len(labels)}, answered={cell: int((predicted >= 0).sum())})
+
+
+def _numbers(rows: Ints) -> list[tuple[tuple[int, ...], int]]:
+    if not len(rows):
+        return []
+    found, n = np.unique(rows, axis=0, return_counts=True)
+    return [(tuple(row), int(times)) for row, times in zip(found.tolist(), n.tolist(), strict=True)]
+
+
+# ---------------------------------------------------------------------------------------------------------------- limits
+
+
+def _even_limits(counts: AccuracyCounts, transition: Transition, below: float, above: float) -> Limits:
+    """Clopper–Pearson: the prediction is ruled out with probability ηA + (1 - η)(1 - A)/(K - 1), linear in A."""
+    k, noise = transition.n_classes, transition.diagonal_noise
+    hits, n = counts.total(answered=True, hit=True), counts.total(answered=True)
+    chance = (1 - noise) / (k - 1)  # of a wrong answer to be ruled out
+    if noise < chance:
+        return linear.exact((linear.Cell(n, n - hits, 1 - chance, chance - noise),), below, above)
+    return linear.exact((linear.Cell(n, hits, chance, noise - chance),), below, above)
+
+
+def _score_limits(counts: AccuracyCounts, transition: Transition, below: float, above: float) -> Limits:
+    answered = {t: n for t, n in counts.tallies.items() if t.answered}
+    if is_uniform(transition):
+        sizes = {t.n_ruled_out for t in answered}
+        k = transition.n_classes
+        values = np.repeat([1 - (k - 1) / t.n_ruled_out * t.hit for t in answered], list(answered.values()))
+        least = 1 - (k - 1) / min(sizes)
+        return fixed_n_limits(values, least=least, greatest=1.0, spread=(0.0, math.sqrt(-least)), below=below, above=above)
+    scores = score_table(transition)[:, :-1]
+    values = np.repeat([scores[t.asked, t.answer] for t in answered], list(answered.values()))  # type: ignore[index]
+    return _bounded(values, scores, spread_range(transition, scores), below, above)
+
+
+def _bounded(values: Floats, scores: Floats, spread: tuple[float, float], below: float, above: float) -> Limits:
+    return fixed_n_limits(values, least=float(scores.min()), greatest=float(scores.max()), spread=spread, below=below, above=above)
+
+
+def _with_limits(base: Estimate, limits: Limits, interval: str) -> Estimate:
+    """The estimate with other limits, found among the answered items."""
+    share = base.diagnostics["answered_share"]
+    low, high = share * limits.low, share * limits.high
+    notes = [note for note in base.notes if note not in (VACUOUS, _ALARM)]
+    diagnostics = {name: value for name, value in base.diagnostics.items() if name != "routing_alarm"}
+    if limits.empty:
+        notes.append(_ALARM)
+        diagnostics["routing_alarm"] = True
+    if low <= 0 and high >= 1:
+        notes.append(VACUOUS)
+    guarantee = dataclasses.replace(base.guarantee, kind=Kind.FINITE_SAMPLE, anytime=False)
+    return dataclasses.replace(
+        base, low=low, high=high, interval=interval, notes=tuple(notes), diagnostics=diagnostics, guarantee=guarantee
+    )  # fmt: skip
+
+
+def _finished(estimate: Estimate, transition: Transition) -> Estimate:
+    """The estimate with the matrix in its promise, its notes and its diagnostics."""
+    return dataclasses.replace(
+        estimate, guarantee=with_transition(estimate.guarantee, transition), notes=(*estimate.notes, *transition_notes(transition)),
+        diagnostics={**estimate.diagnostics, "transition": transition.summary()},
+    )  # fmt: skip
+
+
+def _several(
+    predicted: Ints, labels: RuledOut, transition: Transition, system: str, interval: Interval, confidence: float, side: Side
+) -> Estimate:
+    """Several labels an item, each drawn from T on its own: the mean of an item's scores is one score."""
+    below, above = tails(confidence, side)
+    scores = item_scores(predicted, labels, transition)
+    answered, labelled = predicted >= 0, labels.sizes > 0
+    values, sizes = scores[answered & labelled], labels.sizes[answered & labelled]
+    n, share = len(values), float(answered.mean()) if len(answered) else 0.0
+    mean = float(values.mean()) if n else math.nan
+    variance = float(values.var(ddof=1)) / n if n > 1 else math.nan
+    table = score_table(transition)[:, :-1]
+    if interval == "wald" or not n:
+        limits = normal_limits(mean, variance, below, above)
+    elif interval == "betting":
+        unique, times = np.unique(values, return_counts=True)
+        ends = float(table.min()), float(table.max())
+        rows = [Score(v, *ends, k) for v, k in zip(unique.tolist(), times.tolist(), strict=True)]
+        limits = linear.ordered(*betting_interval(rows, below, above))
+    else:
+        limits = _bounded(values, table, spread_range(transition, table, int(sizes.min()), int(sizes.max())), below, above)
+    if interval == "wald" and not min(mean, 1 - mean) >= 3 * math.sqrt(variance if variance >= 0 else math.nan):
+        warnings.warn(
+            f"interval='wald' is unreliable here (value {mean:.3g}, n = {n}); use interval='fixed-n'.", GuaranteeWarning, stacklevel=3
+        )
+    silent = bool(len(answered)) and not answered.any()
+    kind = Kind.ASYMPTOTIC if interval == "wald" else Kind.FINITE_SAMPLE
+    assumptions = (Assumption(name="iid items", detail="labelled items are a random sample of the items asked about"),)
+    guarantee = Guarantee(kind=kind, error_rate=1 - confidence, anytime=interval == "betting", assumptions=assumptions)
+    base = Estimate(
+        quantity="accuracy", subject=system, value=0.0 if silent else share * mean, low=0.0, high=1.0, confidence=confidence, side=side,
+        method="scores", interval=interval, guarantee=guarantee, se=share * math.sqrt(variance) if variance >= 0 else math.nan,
+        counts={
+            "items": len(labels), "without_answer": int((~answered).sum()), "labelled": int(labelled.sum()),
+            "labelled_without_answer": int((labelled & ~answered).sum()), "complementary": n, "labels": int(labels.sizes.sum()),
+        },
+        diagnostics={"n_labels_used": int(sizes.sum()), "answered_share": share},
+        notes=("the system answered nothing: every item counts as wrong",) if silent else (),
+        reason="" if n or silent else "no usable label of an answered item" if len(labels) else "no items",
+    )  # fmt: skip
+    found = dataclasses.replace(_with_limits(base, limits, interval), guarantee=own_draws(guarantee, labels, transition))
+    return _finished(found, transition)
+
+
+# ------------------------------------------------------------------------------------------------------------------ scel
+
+
+def estimate_scel(
+    logits: Any, ruled_out: Any, *, transition: TransitionLike, temperature: float | Literal["fit"] = 1.0, system: str = "model",
+    confidence: float = 0.95,
+) -> Estimate:  # fmt: skip
+    """Estimate how badly a model's chances explain the ruled-out labels: the mean of -log (Tᵀp)_ȳ, p = softmax(z/τ). Smaller is better.
+
+    It never inverts T, so noisy labels cost less than in the accuracy, and it is least for the true chances. It is no accuracy: models
+    with other losses give chances that are too bold or too shy, and a fitted temperature makes them comparable.
+
+    Parameters
+    ----------
+    logits
+        One row an item, one column a class; the logarithm of chances will do.
+    ruled_out
+        As in :func:`estimate_model_accuracy`. The loss of an item is the mean over its labels; items without one are left out.
+    temperature
+        τ > 0, or ``"fit"``: the best one for these same labels (see :func:`fit_temperature`).
+
+    Notes
+    -----
+    The loss is unbounded, so there is no finite-sample interval: Wald, ASYMPTOTIC, from 0 upwards. A temperature that was fitted to the
+    same labels makes the value a little too small, by about 1/(2n).
+
+    References
+    ----------
+    Lin and Lin (2023), "Reduction from complementary-label learning to probability estimates".
+
+    Examples
+    --------
+    >>> z = np.log([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4]])
+    >>> round(estimate_scel(z, [1, 2, 0], transition="uniform").value, 4)
+    0.8823
+    """
+    check_confidence(confidence)
+    z = read_logits("logits", logits)
+    T = read_transition(transition, z.shape[1])
+    labels = read_ruled_out(ruled_out, T.n_classes)
+    z = read_logits("logits", z, labels)
+    fitted = temperature == "fit"
+    labelled = labels.sizes > 0
+    tau = 1.0 if fitted and not labelled.any() else fit_temperature(z, labels.said, T) if temperature == "fit" else float(temperature)
+    losses = item_losses(z, labels, T, temperature=tau)[labelled]
+    n = len(losses)
+    mean, se = float(losses.mean()) if n else math.nan, float(losses.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+    low, high = normal_range(mean, se, 1 - confidence)
+    kind = Kind.ASYMPTOTIC if n > 1 else Kind.HEURISTIC
+    guarantee = Guarantee(kind=kind, error_rate=1 - confidence, assumptions=(Assumption(name="iid items"),))
+    notes = [f"the temperature {tau:.4g} was fitted to the same labels: the value is slightly too small"] if fitted and n else []
+    if 1 < n < 30:
+        notes.append(f"only {n} labelled items: a normal interval needs 30 or more")
+    return _finished(
+        Estimate(
+            quantity="scel", subject=system, value=mean, low=max(0.0, low), high=high, confidence=confidence, method="scel",
+            interval="wald", guarantee=guarantee, se=se,
+            counts={"items": len(labels), "labelled": n, "complementary": n, "labels": int(labels.sizes.sum())},
+            diagnostics={"temperature": tau, "temperature_fitted": fitted, "n_labels_used": int(labels.sizes.sum())}, notes=tuple(notes),
+            reason="no labels" if not n else "one labelled item has no standard error" if n < 2 else "",
+        ),
+        T,
+    )  # fmt: skip

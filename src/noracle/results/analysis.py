@@ -1,0 +1,148 @@
+"""How noisy and how biased are ruled-out labels?"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from noracle._version import __version__
+from noracle.results.base import NaN, Result, number
+from noracle.results.check import Check
+from noracle.results.estimate import Estimate
+from noracle.results.guarantee import Guarantee
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """How often something happened: ``hits`` of ``n`` labels on ``items`` items, with limits.
+
+    ``value`` is the mean over items of the share of an item's labels; with one label an item, or equally many, that is ``hits / n``.
+    ``expected`` is what fair labels would give, ``verdict`` says on which side of it the limits lie.
+    """
+
+    name: str
+    hits: int
+    n: int
+    items: int
+    value: float
+    low: float
+    high: float
+    expected: float = NaN
+    verdict: Literal["", "more", "less"] = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotatorRow:
+    """What one annotator did. ``noise`` is about trusted items, ``agreement`` about labels of others on the same items."""
+
+    name: str
+    n_labels: int
+    n_items: int
+    noise: Rate
+    favourite: tuple[str, ...]
+    favourite_share: float
+    agreement: float
+    pairs: int
+    seconds: float = NaN
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TransitionTable:
+    """P(ruled out | true class), rows true classes; a row that nothing is known about is NaN.
+
+    ``oracle`` says that true labels were seen. ``usable`` says that the matrix can be inverted, as unbiased risks need; else ``reason``.
+    """
+
+    source: str
+    oracle: bool
+    detail: str
+    matrix: tuple[tuple[float, ...], ...]
+    counts: tuple[tuple[int, ...], ...] = ()
+    noise: float = NaN
+    strength: float = NaN
+    condition: float = NaN
+    usable: bool = False
+    reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class LabelAnalysis(Result):
+    """Noise, bias and annotators of ruled-out labels; the limits in one table hold together at ``confidence``.
+
+    ``oracle`` says that true labels of a trusted part were seen. ``shares`` is how often each class was ruled out, ``preferences`` the
+    same for items that are of another class and labels that are right. ``checks`` are tests of what methods assume, ``findings`` the
+    whole in plain words.
+    """
+
+    schema: ClassVar[str] = "analysis/1"
+
+    classes: tuple[str, ...]
+    noise: Estimate
+    noise_by_class: tuple[Rate, ...]
+    shares: tuple[Rate, ...]
+    preferences: tuple[Rate, ...]
+    transitions: tuple[TransitionTable, ...]
+    agreement: Estimate
+    annotators: tuple[AnnotatorRow, ...]
+    checks: tuple[Check, ...]
+    findings: tuple[str, ...]
+    confidence: float
+    method: str
+    oracle: bool
+    guarantee: Guarantee
+    counts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    diagnostics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    version: str = __version__
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values with ``"schema"`` first; results inside carry their own schema."""
+        data = Result.to_dict(self)
+        inside = {"noise": self.noise.to_dict(), "agreement": self.agreement.to_dict()}
+        return {**data, **inside, "checks": [check.to_dict() for check in self.checks]}
+
+    @classmethod
+    def _revive(cls, values: dict[str, Any]) -> dict[str, Any]:
+        for name in ("noise", "agreement"):
+            values[name] = Estimate.from_dict(values[name])
+        for name in ("noise_by_class", "shares", "preferences"):
+            values[name] = tuple(_rate(r) for r in values[name])
+        values["transitions"] = tuple(_transition(t) for t in values["transitions"])
+        values["annotators"] = tuple(_annotator(a) for a in values["annotators"])
+        values["checks"] = tuple(Check.from_dict(c) for c in values["checks"])
+        return values
+
+    def check(self, name: str) -> Check | None:
+        """The check of this name, or None where it was not made."""
+        return next((c for c in self.checks if c.name == name), None)
+
+    def __repr__(self) -> str:
+        n = self.counts.get("labels", 0)
+        return (
+            f"LabelAnalysis({n} labels, {len(self.classes)} classes: noise {self.noise.value:.4g} "
+            f"[{self.noise.low:.4g}, {self.noise.high:.4g}] at {self.confidence:g})"
+        )
+
+
+def _known(kind: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of this version; those of later minor versions are left out."""
+    names = {f.name for f in dataclasses.fields(kind)}
+    return {k: v for k, v in data.items() if k in names}
+
+
+def _rate(data: Mapping[str, Any]) -> Rate:
+    return Rate(**{k: number(v) for k, v in _known(Rate, data).items()})
+
+
+def _transition(data: Mapping[str, Any]) -> TransitionTable:
+    values = {k: number(v) for k, v in _known(TransitionTable, data).items()}
+    values["matrix"] = tuple(tuple(number(v) for v in row) for row in data["matrix"])
+    values["counts"] = tuple(tuple(row) for row in data.get("counts", ()))
+    return TransitionTable(**values)
+
+
+def _annotator(data: Mapping[str, Any]) -> AnnotatorRow:
+    values = {k: number(v) for k, v in _known(AnnotatorRow, data).items()}
+    return AnnotatorRow(**{**values, "noise": _rate(data["noise"]), "favourite": tuple(data["favourite"])})
