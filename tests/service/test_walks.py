@@ -41,7 +41,7 @@ GROUP = 25
 
 FORM = re.compile(r'name="question" value="(\d+)">\s*<input type="hidden" name="key" value="([^"]+)"')
 STEPS = ("load", "load", "answer", "answer", "answer", "back", "tab", "device", "log out", "session", "twice", "race", "amend")
-WAITS = (0.0, 0.0, 0.0, 1.0, LEASE / 3, LEASE, LEASE + 1)
+WAITS = (0.0, 0.0, 0.0, 1.0, LEASE / 3, LEASE / 3, LEASE / 2, LEASE - 1, LEASE)
 
 
 class Form(NamedTuple):

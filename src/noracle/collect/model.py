@@ -1,7 +1,8 @@
 """The records of a collection project; plain, frozen, JSON in and out.
 
-A *question* is one thing that one person is asked about one item. All questions are drawn when the project is sealed. A *pool* is the group of
-people who may be asked: the experts of class k (partitioned), the annotator in place a of the balanced design (ordinary), or everybody (0).
+A *question* is one thing that one person is asked about one item. All questions are drawn when the project is sealed. A *pool* is the
+group of people who may be asked: the experts of class k (partitioned), the annotator in place a of the balanced design (ordinary), or
+everybody (0).
 
     protocol      question.shown          value of an answer
     partitioned   [k]                     "yes" | "no" | "unsure"
@@ -9,8 +10,8 @@ people who may be asked: the experts of class k (partitioned), the annotator in 
     pick-wrong    four classes            the number of the class that is ruled out, "none" (the trap), or "unsure"
     ordinary      all classes, in order   the number of the class, or "unsure"
 
-Classes are numbers 0 … K - 1 in the order of the specification. Where the options of an item are shuffled, ``shown`` holds *original* classes,
-and ``Item.options[p]`` is the class that stands at place p on the page.
+Classes are numbers 0 … K - 1 in the order of the specification. Where the options of an item are shuffled, ``shown`` holds *original*
+classes, and ``Item.options[p]`` is the class that stands at place p on the page.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class ProjectSpec:
             ("shown", self.protocol in ("partitioned", "ordinary") or 2 <= self.shown <= k, f"from 2 to {k}"),
             ("annotators", self.annotators >= 1, "at least 1"),
             ("gold_rate", 0 <= self.gold_rate < 1, "in [0, 1)"),
-            ("panel_items", self.panel_items >= 0 and (self.panel_items == 0 or self.protocol == "partitioned"), "0, or more if partitioned"),
+            ("panel_items", self.panel_items == 0 or (self.panel_items > 0 and self.protocol == "partitioned"), "0, or more if partitioned"),
             ("reasks", 0 <= self.reasks <= 10, "from 0 to 10"),
             ("lease_seconds", 10 <= self.lease_seconds <= 7 * 86400, "from 10 seconds to a week"),
             ("planned_n", self.planned_n is None or self.planned_n >= 1, "at least 1"),
@@ -133,7 +134,8 @@ class ProjectSpec:
         missing = sorted({"protocol", "classes"} - set(values))
         if missing:
             raise ArgumentError(f"spec must name {' and '.join(missing)}; got none.")
-        classes = tuple(c if isinstance(c, ClassSpec) else ClassSpec(**({"name": c} if isinstance(c, str) else c)) for c in values["classes"])
+        named = [{"name": c} if isinstance(c, str) else c for c in values["classes"]]
+        classes = tuple(c if isinstance(c, ClassSpec) else ClassSpec(**c) for c in named)
         return cls(**{**values, "classes": classes})
 
 
@@ -163,8 +165,8 @@ class Item:
 class Route:
     """One drawn question: the unit of the Merkle tree.
 
-    ``place`` counts from 0 over the project: the random order in which questions are put inside their pool. ``propensity`` is the chance with
-    which just these classes were drawn for this item (for ``shown`` of m classes: that a given class is among them, m/K).
+    ``place`` counts from 0 over the project: the random order in which questions are put inside their pool. ``propensity`` is the chance
+    with which just these classes were drawn for this item (for ``shown`` of m classes: that a given class is among them, m/K).
     """
 
     place: int
