@@ -26,6 +26,7 @@ from noracle.collect.server_settings import make_key
 SOURCES = Path(__file__).parents[1] / "src"
 PASSWORD = "correct horse battery"
 SLUG = "bench"
+LOOPS_PER_MINUTE = 1_000_000  # of each annotator: the limit is on, and far above what a server can serve
 TICK = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
@@ -144,7 +145,7 @@ class Server:
             port = probe.getsockname()[1]
         began = time.perf_counter()
         command = [sys.executable, "-m", "noracle", "collect", "serve", "--db", world.url, "--key-file", str(world.key_file)]
-        command += ["--port", str(port), "--workers", str(workers)]
+        command += ["--port", str(port), "--workers", str(workers), "--answers-per-minute", str(LOOPS_PER_MINUTE)]
         paths = os.pathsep.join([str(SOURCES), os.environ.get("PYTHONPATH", "")])
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths})
         line = self.process.stdout.readline() if self.process.stdout else ""

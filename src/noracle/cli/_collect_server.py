@@ -114,6 +114,12 @@ def serve(
         typer.Option("--public-url", metavar="URL", help="With --tls-cert: the https address that people use.", rich_help_panel=_TLS),
     ] = None,
     workers: Annotated[int, typer.Option("--workers", metavar="N", help="Server processes; more than one needs PostgreSQL.")] = 1,
+    answers_per_minute: Annotated[
+        int | None,
+        typer.Option(
+            "--answers-per-minute", metavar="N", help="Most questions and answers of one session in a minute; default 300, for people."
+        ),
+    ] = None,
     key_file: common.KeyFile = None,
     unsafe: Annotated[
         bool, typer.Option("--unsafe", help="Accept database settings that may lose acknowledged answers when the power fails.")
@@ -142,6 +148,7 @@ def serve(
         public_url=public_url,
         workers=workers,
         unsafe=unsafe,
+        answers_per_minute=answers_per_minute,
     )
     with common.opened(db, unsafe=unsafe):  # so that a wrong database is one line here, whatever the number of processes
         pass

@@ -1,8 +1,8 @@
 """A small HTTP/1.1 client with asyncio: one connection that is kept open, and the five calls of an annotator.
 
 It is what the demo, the simulated specialists and the benchmarks use. It needs no library, and costs little beside the server that it
-measures. A request that the connection lost is sent again: sign-in and joining once more only if nothing was sent, questions and answers
-always, because a repeated key is harmless.
+measures. A request that the connection lost, or that a server without its database could not serve (503), is sent again: questions and
+answers always, because a repeated key is harmless; sign-in and joining never.
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ from noracle.collect import errors
 from noracle.errors import ArgumentError
 
 _BY_STATUS: dict[int, type[errors.CollectError]] = {
-    kind.status: kind for kind in (errors.SignedOut, errors.Forbidden, errors.NotFound, errors.Conflict, errors.Refused, errors.Throttled)
+    kind.status: kind for kind in (errors.SignedOut, errors.Forbidden, errors.NotFound, errors.Conflict, errors.Refused)
 }
 _LOST = (ConnectionError, asyncio.IncompleteReadError, TimeoutError)
 _HEAD_LIMIT, _BODY_LIMIT = 1 << 16, 1 << 28
 
 
-class Unreachable(errors.CollectError):
+class Unreachable(errors.Unavailable):
     """The server does not answer, or not as a server of this kind does."""
-
-    status = 503
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -150,13 +148,15 @@ class Client:
     timeout
         Seconds until a request counts as lost.
     patience
-        Seconds during which a lost request is sent again (after a restart of the server, say). 0: never.
+        Seconds during which a lost request is sent again (after a restart of the server or its database, say). 0: never.
+    token
+        The token of a session that has begun already, instead of signing in.
     """
 
-    def __init__(self, base_url: str, *, timeout: float = 30.0, patience: float = 0.0) -> None:
+    def __init__(self, base_url: str, *, timeout: float = 30.0, patience: float = 0.0, token: str | None = None) -> None:
         self._connection = Connection(base_url, timeout=timeout)
         self._patience = patience
-        self._session: dict[str, str] = {}
+        self._session: dict[str, str] = {} if token is None else {"authorization": f"Bearer {token}"}
 
     async def __aenter__(self) -> Self:
         return self
@@ -182,7 +182,9 @@ class Client:
             kept = self._connection.kept
             try:
                 reply = await self._connection.request(method, f"/api/v1{path}", headers=headers, body=body)
-                break
+                if not again or reply.status != errors.Unavailable.status or time.monotonic() >= until:
+                    break
+                await asyncio.sleep(min(_wait(reply, 1.0), max(0.05, until - time.monotonic())))
             except (*_LOST, OSError, ValueError) as error:
                 if isinstance(error, ArgumentError):
                     raise
@@ -250,6 +252,13 @@ def refusal(reply: Reply) -> errors.CollectError:
     told = problem if isinstance(problem, dict) else {}
     text = str(told.get("detail") or told.get("title") or f"the server answered {reply.status}")
     if reply.status == errors.Throttled.status:
-        wait = reply.header("retry-after")
-        return errors.Throttled(text, wait=float(wait) if wait.isdecimal() else 60.0)
+        return errors.Throttled(text, wait=_wait(reply, 60.0))
+    if reply.status == errors.Unavailable.status:
+        return errors.Unavailable(text, wait=_wait(reply, 1.0))
     return _BY_STATUS.get(reply.status, errors.CollectError)(text)
+
+
+def _wait(reply: Reply, usual: float) -> float:
+    """Seconds that the server asks for."""
+    said = reply.header("retry-after")
+    return float(said) if said.isdecimal() else usual

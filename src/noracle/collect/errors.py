@@ -6,7 +6,8 @@ CollectError       400   everything that the service refuses on purpose
 ├── NotFound       404   no such thing, or one of another project
 ├── Conflict       409   the wrong state, a lease that is not yours, a name that is taken
 ├── Refused        422   a value that breaks a rule
-└── Throttled      429   too many attempts; ``wait`` says for how many seconds
+├── Throttled      429   too many attempts; ``wait`` says for how many seconds
+└── Unavailable    503   the database does not answer now; ``wait`` says when to ask again
 """
 
 from __future__ import annotations
@@ -69,5 +70,23 @@ class Throttled(CollectError):
     status = 429
 
     def __init__(self, message: str = "Too many attempts; wait a little.", *, wait: float = 60.0) -> None:
+        self.wait = wait
+        super().__init__(message)
+
+
+class Unavailable(CollectError):
+    """The database does not answer now. Whether the last change was kept is not known: send it again, with the same key.
+
+    Parameters
+    ----------
+    message
+        What does not answer.
+    wait
+        Seconds until it is worth trying again.
+    """
+
+    status = 503
+
+    def __init__(self, message: str = "The database does not answer now; try again in a moment.", *, wait: float = 1.0) -> None:
         self.wait = wait
         super().__init__(message)

@@ -102,7 +102,7 @@ class ServerSettings:
     unsafe
         Also serve a database that may lose acknowledged answers when the power fails.
     answers_per_minute
-        Most answers that one person may give in a minute; None for the usual limit.
+        Most questions and answers of one session in a minute; None for the usual limit.
     """
 
     url: str
@@ -139,6 +139,8 @@ class ServerSettings:
             raise ArgumentError(f"--public-url must say at which https address people find host {self.host!r}; got none.")
         if self.workers < 1 or (self.workers > 1 and sqlite_path(self.url) is not None):
             raise ArgumentError(f"--workers must be 1 with SQLite, which has one writer; got {self.workers}. More need PostgreSQL.")
+        if self.answers_per_minute is not None and self.answers_per_minute < 1:
+            raise ArgumentError(f"--answers-per-minute must be 1 or more; got {self.answers_per_minute}.")
         if self.workers > 1 and self.port == 0:
             raise ArgumentError("--port must be given with --workers; got 0.")
 

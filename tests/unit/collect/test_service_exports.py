@@ -226,7 +226,7 @@ def test_exported_evidence_gives_unbiased_estimates(name: str) -> None:
         mean = sum(each) / len(each)
         spread = (sum((e - mean) ** 2 for e in each) / (len(each) - 1) / len(each)) ** 0.5
         assert abs(mean) < 4 * spread, (mean, spread)
-        assert spread < 0.07  # about 0.03 is expected with the fewest seeds
+        assert spread < 0.07  # about 0.045 is expected with the 12 seeds of the estimator, less with 400
 
 
 def test_gold_and_panel_stay_out_of_the_evidence(service: Service) -> None:

@@ -132,12 +132,14 @@ def new_key() -> str:
 
 def asked(project: int, row: Sequence[Any], until: float, key: str, done: int) -> Asked:
     """The row (question, item, shown, lease, content, options) as its person may see it."""
-    question, item, shown, lease, content, options = row[:6]
+    question, item, shown, lease, text, options = row[:6]
+    content = json.loads(text)
+    content.pop("attention", None)  # that an item tests their attention is not for their eyes
     return Asked(
         question=question,
         project=project,
         item=item,
-        content=json.loads(content),
+        content=content,
         options=None if options is None else _numbers(options),
         shown=_numbers(shown),
         lease=lease,

@@ -51,6 +51,7 @@ _STATUS = {
     "NR409": errors.Conflict,
     "NR422": errors.Refused,
 }
+_LOST = (psycopg.OperationalError, psycopg.InterfaceError)  # no connection, a lost one, no room, no answer in time
 _logger = logging.getLogger("noracle")
 
 _ANSWER = "SELECT * FROM noracle_answer(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
@@ -63,7 +64,7 @@ class PostgresStore:
 
     def __init__(self, url: str, *, unsafe: bool = False) -> None:
         self.url = url
-        with connect(url) as connection:
+        with _reaching(tell=True), connect(url) as connection:
             if not unsafe:
                 check_durable(connection)
             with connection.transaction():
@@ -103,13 +104,16 @@ class PostgresStore:
 
     def write_now(self, op: Callable[[Work], Value]) -> Value:
         """As ``write``, for callers without an event loop."""
+        begun = False
 
         def once(connection: Connection) -> Value:
+            nonlocal begun
             with connection.transaction():
                 lock_writers(connection)
+                begun = True
                 return op(PostgresWork(connection))
 
-        return self._retried(once)
+        return self._retried(once, again=lambda: not begun)  # a lost commit may have been kept; only the caller can tell
 
     async def read(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` on one consistent state."""
@@ -123,7 +127,7 @@ class PostgresStore:
                 connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 return op(PostgresWork(connection))
 
-        return self._retried(once)
+        return self._retried(once, again=lambda: True)
 
     async def read_chained(self, project: int, op: Callable[[Work], Value]) -> Value:
         """As ``read``, on a state in which every event of the project is chained."""
@@ -131,7 +135,7 @@ class PostgresStore:
 
     def read_chained_now(self, project: int, op: Callable[[Work], Value]) -> Value:
         """Hold answers back for the moment that it takes to chain the last events and to take a snapshot; then read at leisure."""
-        with connect(self.url) as connection:
+        with _reaching(), connect(self.url) as connection:
             chain(connection, project)  # most of them, while work goes on
             connection.execute("SELECT pg_advisory_lock(%s, 0)", (WRITERS_LOCK,))
             connection.execute("SELECT pg_advisory_lock(%s, %s::integer)", (PROJECT_LOCK, project))
@@ -142,20 +146,24 @@ class PostgresStore:
                 connection.execute("SELECT pg_advisory_unlock_all()")
                 return op(PostgresWork(connection))
 
-    def _retried(self, once: Callable[[Connection], Value], *, again: bool = False) -> Value:
-        """Run a transaction; once more where PostgreSQL asks for it (a deadlock), or, if ``again``, where the connection was lost."""
+    def _retried(self, once: Callable[[Connection], Value], *, again: Callable[[], bool]) -> Value:
+        """Run a transaction; again where PostgreSQL asks for it (a deadlock), and, if ``again()``, once where the connection was lost.
+
+        Connections that waited unused are all dead after a restart of PostgreSQL; they are dropped, and the second try opens a new one.
+        """
+        lost = False
         for left in reversed(range(_TRIES)):
             try:
                 with self._borrow() as connection:
                     return once(connection)
-            except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
+            except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure) as error:
                 if not left:
-                    raise
-            except psycopg.OperationalError:
-                if not (again and left):
-                    raise
+                    raise errors.Unavailable from error
+            except _LOST as error:
+                if lost or not left or not again():
+                    raise errors.Unavailable from error
                 self._drop_idle()
-                again = False
+                lost = True
         raise ArgumentError("op must end.")  # pragma: no cover - the loop returns or raises
 
     def _drop_idle(self) -> None:
@@ -212,7 +220,7 @@ class PostgresStore:
             return connection.execute(sql, values, prepare=True).fetchall()
 
         try:
-            return self._retried(once, again=True)
+            return self._retried(once, again=lambda: True)
         except psycopg.errors.UniqueViolation:
             raise errors.Conflict(hot.MESSAGES["key"]) from None
         except psycopg.Error as error:
@@ -236,7 +244,7 @@ class PostgresStore:
 
     def chain(self, project: int) -> None:
         """Number and hash the events that are not chained yet, in the order in which they were written."""
-        with self._borrow() as connection:
+        with _reaching(), self._borrow() as connection:
             chain(connection, project)
 
     def _chain_forever(self) -> None:
@@ -256,7 +264,7 @@ class PostgresStore:
         """An archive of one consistent state, while work goes on."""
         from noracle.collect.store.postgres_backup import write_backup
 
-        with connect(self.url) as connection:
+        with _reaching(), connect(self.url) as connection:
             write_backup(connection, path)
 
     def close(self) -> None:
@@ -267,6 +275,18 @@ class PostgresStore:
         self._chainer.join()
         self._closed = True
         self._drop_idle()
+
+
+@contextlib.contextmanager
+def _reaching(*, tell: bool = False) -> Iterator[None]:
+    """Turn what a database that cannot be reached says into :class:`Unavailable`; ``tell`` quotes it, for those who started the program."""
+    try:
+        yield
+    except _LOST as error:
+        if not tell:
+            raise errors.Unavailable from error
+        why = " ".join(str(error).split())
+        raise errors.Unavailable(f"the database must answer; it does not ({why}). Is it running, and is its address right?") from error
 
 
 def _asked(project: int, row: Sequence[Any]) -> Asked:

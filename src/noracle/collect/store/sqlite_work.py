@@ -119,6 +119,7 @@ def connect(path: Path, *, synchronous: str = "full", read_only: bool = False) -
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     for setting in ("fullfsync = 1", "checkpoint_fullfsync = 1", "foreign_keys = 1", "trusted_schema = 0", "cache_size = -16000"):
         connection.execute(f"PRAGMA {setting}")
+    connection.execute("PRAGMA secure_delete = 1").fetchone()  # what is deleted, such as a name to be forgotten, is overwritten
     if read_only:
         connection.execute("PRAGMA query_only = 1")
     return connection

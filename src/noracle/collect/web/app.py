@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from noracle._version import __version__
-from noracle.collect.errors import CollectError, SignedOut, Throttled
+from noracle.collect.errors import CollectError, SignedOut, Throttled, Unavailable
 from noracle.collect.store.base import Store
 from noracle.collect.web import api, manage, pages, security, setup, work
 from noracle.collect.web.core import Web
@@ -121,7 +121,7 @@ async def _refused(request: Request, error: Exception) -> Response:
         status, detail = 422, " | ".join(faults)
     else:
         status, detail = 422, str(error)
-    if isinstance(error, Throttled):
+    if isinstance(error, Throttled | Unavailable):
         headers["retry-after"] = str(max(1, math.ceil(error.wait)))
     return await _reply(request, status, detail, headers, error)
 
@@ -171,6 +171,7 @@ def _in_words(status: int, page: Page) -> str:
     known = {
         401: _("Sign in first"), 403: _("This is not allowed"), 404: _("There is no such page"), 409: _("This cannot be done now"),
         413: _("The file is too large"), 422: _("Something does not fit"), 429: _("Too many attempts; wait a little"),
+        503: _("The service does not answer now; try again in a moment"),
     }  # fmt: skip
     return known.get(status, _("Something went wrong"))
 

@@ -27,7 +27,7 @@ class WebSettings:
     sign_ins, sign_in_seconds
         Attempts to sign in or to join, per account and (ten times as many) per address, in this time.
     answers_per_minute
-        Questions and answers of one session. It stops a script that runs away, no person.
+        Questions and answers of one session, at each server process. It stops a script that runs away, no person.
     changes_per_minute
         Other changes and exports of one session.
     metrics_token
@@ -48,7 +48,7 @@ class WebSettings:
     max_upload: int = 256 * 1024 * 1024
     sign_ins: int = 10
     sign_in_seconds: float = 900.0
-    answers_per_minute: int = 3000
+    answers_per_minute: int = 300
     changes_per_minute: int = 240
     session_seconds: int = 7 * 86400
     metrics_token: str | None = dataclasses.field(default=None, repr=False)
@@ -60,6 +60,9 @@ class WebSettings:
             raise ArgumentError(f"base_url must be http(s)://host[:port] without a path; got {self.base_url!r}.")
         if self.secure != (parts.scheme == "https"):
             raise ArgumentError(f"secure must be True for https and False for http; got {self.secure} for {self.base_url!r}.")
+        for name in ("sign_ins", "answers_per_minute", "changes_per_minute"):
+            if getattr(self, name) < 1:
+                raise ArgumentError(f"{name} must be 1 or more; got {getattr(self, name)}.")
         if len(self.key) < 32 or len(set(self.key)) < 8:
             raise ArgumentError(f"key must be 32 random bytes or more; got {len(self.key)} bytes. Make one with secrets.token_bytes(32).")
 

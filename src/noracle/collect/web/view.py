@@ -162,7 +162,7 @@ def last_as_asked(row: Mapping[str, Any], *, project: int) -> Asked:
         question=int(row["question"]),
         project=project,
         item=0,
-        content=json.loads(row["content"]),
+        content=visible(json.loads(row["content"])),
         options=None if options is None else tuple(json.loads(options)),
         shown=tuple(json.loads(row["shown"])),
         lease=0,
