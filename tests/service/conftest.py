@@ -14,10 +14,20 @@ from tests.service.worlds import PostgresServer
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """A running PostgreSQL server; tests that need it skip where its programs are absent."""
+    yield from _server(in_memory=True)
+
+
+@pytest.fixture
+def own_server() -> Iterator[PostgresServer]:
+    """A server on the disk for one test, which may kill it."""
+    yield from _server(in_memory=False)
+
+
+def _server(*, in_memory: bool) -> Iterator[PostgresServer]:
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     if not all(shutil.which(program) for program in ("initdb", "postgres")):
         pytest.skip("PostgreSQL's initdb and postgres are not on the path")
-    server = PostgresServer.create(in_memory=True)
+    server = PostgresServer.create(in_memory=in_memory)
     try:
         yield server
     finally:

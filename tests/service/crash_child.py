@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from noracle.collect.errors import CollectError
+from noracle.collect.errors import Unavailable
 from noracle.collect.model import Asked
 from noracle.collect.store import open_store
 from tests.service.worlds import START, World, some_value
@@ -34,9 +34,7 @@ async def main(url: str, world: World, clients: int, loops: int, unsafe: bool) -
         while True:
             try:
                 return await call()
-            except CollectError:
-                raise
-            except Exception:  # noqa: BLE001 - the database is down; a browser would try again too
+            except Unavailable:  # the database is down; a browser would try again too
                 await asyncio.sleep(0.05)
 
     async def client(i: int) -> None:

@@ -374,6 +374,8 @@ def test_the_server_says_where_it_is_and_stops_when_told(
         (("--workers", "2"), "must be 1 with SQLite"),
         (("--workers", "0"), "must be 1 with SQLite"),
         (("--port", "70000"), "--port must be from 0 to 65535"),
+        (("--answers-per-minute", "0"), "--answers-per-minute must be 1 or more"),
+        (("--db", "postgresql://nobody@127.0.0.1:1/none", "--key-file", "noracle.db.key"), "the database must answer"),
         (("--db", "mysql://host/labels"), "--db must be"),
         (("--db", "nowhere.db"), "noracle collect init"),
         (("--key-file", "nowhere.key"), "the key file must be readable"),

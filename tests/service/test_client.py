@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from noracle.collect.client import Client, Connection, Unreachable
-from noracle.collect.errors import CollectError, Conflict, Forbidden, NotFound, Refused, SignedOut, Throttled
+from noracle.collect.errors import CollectError, Conflict, Forbidden, NotFound, Refused, SignedOut, Throttled, Unavailable
 from noracle.errors import ArgumentError
 
 Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
@@ -100,6 +101,34 @@ def test_an_answer_that_was_lost_is_sent_again_with_the_same_key() -> None:
     assert fake.connections == 4
 
 
+def test_a_server_without_its_database_is_asked_again_with_the_same_key() -> None:
+    away = reply({"detail": "away"}, "503 X", "retry-after: 1")
+    fake = Fake(away, away, reply({"answer": 5, "next": None}), away)
+
+    async def work(url: str) -> None:
+        async with Client(url, patience=20) as client:
+            began = time.monotonic()
+            assert await client.answer("p", ASKED, "yes") == (5, None)
+            assert time.monotonic() - began >= 2, "the client waits as long as it was told"
+            with pytest.raises(Unavailable, match="away"):
+                await client.sign_in("a@example.org", "password")
+
+    fake.run(work)
+    assert len(set(fake.bodies[:3])) == 1
+    assert len(fake.bodies) == 4
+
+
+def test_a_session_that_began_elsewhere_is_used() -> None:
+    fake = Fake(reply({"next": ASKED}))
+
+    async def work(url: str) -> None:
+        async with Client(url, token="secret") as client:
+            assert await client.next("p") == ASKED
+
+    fake.run(work)
+    assert "authorization: Bearer secret\r\n" in fake.heads[0]
+
+
 def test_signing_in_is_not_repeated() -> None:
     fake = Fake(None, reply({"csrf": "x"}))
 
@@ -135,6 +164,7 @@ def test_chunks_announcements_and_empty_replies_are_read() -> None:
         (409, Conflict),
         (422, Refused),
         (429, Throttled),
+        (503, Unavailable),
         (400, CollectError),
         (500, CollectError),
     ],
@@ -147,7 +177,7 @@ def test_a_refusal_is_the_exception_of_its_status(status: int, kind: type[Collec
             with pytest.raises(kind, match="the reason") as caught:
                 await client.next("p")
             assert type(caught.value) is kind
-            if isinstance(caught.value, Throttled):
+            if isinstance(caught.value, Throttled | Unavailable):
                 assert caught.value.wait == 7
 
     fake.run(work)

@@ -139,16 +139,6 @@ def test_50_times_kill_9_of_the_server(request: pytest.FixtureRequest, url: str,
     kill_servers(request.getfixturevalue(url), tmp_path, children, 50, seconds=0.3)
 
 
-@pytest.fixture
-def own_server() -> Iterator[PostgresServer]:
-    pytest.importorskip("psycopg", reason="psycopg is not installed")
-    if not all(shutil.which(program) for program in ("initdb", "postgres")):
-        pytest.skip("PostgreSQL's initdb and postgres are not on the path")
-    server = PostgresServer.create()
-    yield server
-    server.remove()
-
-
 @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
 def test_kill_9_of_postgresql_loses_nothing(own_server: PostgresServer, tmp_path: Path, children: list[Child], kills: int) -> None:
     url = own_server.url(own_server.new_database())

@@ -210,6 +210,29 @@ def test_answers_and_changes_are_slowed_per_session(tmp_path: Path) -> None:
         assert [manager.api("POST", "/projects/fast/invitations", {"role": "auditor"}).status for _ in range(4)] == [201] * 3 + [429]
 
 
+def test_the_usual_limit_is_300_questions_and_answers_a_minute(tmp_path: Path) -> None:
+    with running(tmp_path) as site:
+        assert site.settings.answers_per_minute == 300
+        boss, rater = site.person("boss"), site.person("rater")
+        project = site.project("fast", boss)
+        site.items(project, texts(2))
+        site.step(project, "seal", "open")
+        site.join("fast", boss, rater, "annotator", 0, 1, 2)
+        visitor, began, served = site.as_(rater), time.monotonic(), 0
+        while (reply := visitor.api("POST", "/projects/fast/next")).status == 200:
+            served += 1
+            assert served < 2000
+        assert reply.status == 429
+        assert int(reply.headers["retry-after"]) == 1
+        assert 300 <= served <= 301 + 5 * (time.monotonic() - began)
+
+
+@pytest.mark.parametrize("name", ["answers_per_minute", "changes_per_minute", "sign_ins"])
+def test_limits_cannot_be_nought(name: str) -> None:
+    with pytest.raises(ArgumentError, match=name):
+        WebSettings(base_url="http://127.0.0.1:1", secure=False, key=KEY, **{name: 0})
+
+
 # files
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 
 import pytest
@@ -45,6 +46,28 @@ def test_whole_life_of_a_project_on_each_database(service: Service) -> None:
     seen = service.read(lambda w: projects.progress(w, ready.project))
     assert seen["items"] == 25
     assert seen["done"] == seen["questions"]
+
+
+def test_nobody_is_told_that_an_item_tests_their_attention(service: Service) -> None:
+    items = [*texts(6), *(Item(name=f"t{i}", content={"text": f"test {i}", "attention": True}, truth=1) for i in range(3))]
+    ready = service.ready(spec_of(k=3, gold_rate=0.5), items)
+
+    async def contents() -> list[dict[str, object]]:
+        found = []
+        for token in ready.raters.values():
+            asked = await service.store.next_question(token, ready.project, now=service.now)
+            while asked is not None:
+                found.append(dict(asked.content))
+                kept = await service.store.answer(
+                    token, ready.project, question=asked.question, key=asked.key, value="no", shown_at=service.now, client_ms=None,
+                    now=service.now, want_next=True,
+                )  # fmt: skip
+                asked = kept.next
+        return found
+
+    found = asyncio.run(contents())
+    assert sum(str(content["text"]).startswith("test") for content in found) >= 3
+    assert {key for content in found for key in content} == {"text"}
 
 
 def test_people_and_invitations_on_each_database(service: Service) -> None:

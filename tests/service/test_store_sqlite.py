@@ -29,11 +29,28 @@ def test_settings_are_those_that_survive_a_power_cut(file: Path) -> None:
     store = SqliteStore(file)
 
     def settings(work: Any) -> dict[str, object]:
-        names = ("journal_mode", "synchronous", "foreign_keys")
+        names = ("journal_mode", "synchronous", "foreign_keys", "secure_delete")
         return {name: work.connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names}
 
-    assert store.write_now(settings) == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+    assert store.write_now(settings) == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "secure_delete": 1}
     store.close()
+
+
+def test_what_is_deleted_or_overwritten_is_not_left_in_the_file(file: Path) -> None:
+    store = SqliteStore(file)
+    name = "a name that is to be forgotten"
+    for i in range(50):
+        row = {"e": f"p{i}@example.org", "n": f"{name} {i} " + "x" * 50}
+        store.write_now(lambda w, row=row: w.run("INSERT INTO person (email, name, created_at) VALUES (:e, :n, 0)", **row))  # type: ignore[misc]
+    store.close()
+    assert name.encode() in file.read_bytes()
+    store = SqliteStore(file)
+    store.write_now(lambda w: w.run("DELETE FROM person WHERE id <= 25"))
+    store.write_now(lambda w: w.run("UPDATE person SET name = '', email = CAST(id AS TEXT)"))
+    store.close()
+    left = b"".join(path.read_bytes() for path in file.parent.glob("labels.db*"))
+    assert name.encode() not in left
+    assert b"@example.org" not in left
 
 
 @pytest.mark.parametrize("level", ["normal", "off", "NORMAL"])
