@@ -126,6 +126,7 @@ class Crowd:
         self.acknowledged: dict[int, tuple[int, str]] = {}  # number and value of the answer, by question
         self.forms: list[tuple[int, Form]] = []
         self.seen: Counter[str] = Counter()
+        self.shortest_wait = 60.0  # that a 503 asked for
         self.stop = asyncio.Event()
 
     async def until_it_answers(self, call: Callable[[], Awaitable[Any]]) -> tuple[Any, bool]:
@@ -137,14 +138,14 @@ class Crowd:
             except Unreachable:
                 self.seen["lost"] += 1
             except Unavailable as error:
-                assert error.wait >= 1
                 self.seen["503"] += 1
+                self.shortest_wait = min(self.shortest_wait, error.wait)
             assert time.monotonic() < ends, "the server does not come back"
             self.server.check()
             tries += 1
             await asyncio.sleep(0.1)
 
-    async def send(self, client: Client, person: int, form: Form, *, want_next: bool) -> tuple[dict[str, Any] | None, bool]:
+    async def send(self, client: Client, form: Form, *, want_next: bool) -> tuple[dict[str, Any] | None, bool]:
         question, key, value = form
         asked = {"question": question, "key": key}
         (number, follow), late = await self.until_it_answers(
@@ -162,13 +163,13 @@ class Crowd:
                 assert asked is not None, "there are too few items"
                 form = (asked["question"], asked["key"], rng.choice(("yes", "no", "no", "unsure")))
                 self.forms.append((person, form))
-                asked, late = await self.send(client, person, form, want_next=True)
+                asked, late = await self.send(client, form, want_next=True)
                 self.seen["answers"] += 1
                 if late:
                     self.seen["repeated"] += 1
                     for old in (form, last):  # once more: both were acknowledged
                         if old is not None:
-                            await self.send(client, person, old, want_next=False)
+                            await self.send(client, old, want_next=False)
                 last = form
 
     async def wait_for(self, n: int) -> None:
@@ -187,7 +188,7 @@ class Crowd:
                 for who, form in chosen:
                     if who == person:
                         assert form[0] in self.acknowledged
-                        await self.send(client, person, form, want_next=False)
+                        await self.send(client, form, want_next=False)
 
         await asyncio.gather(*map(one, range(PEOPLE)))
 
@@ -268,7 +269,7 @@ def test_kill_9_of_two_processes_on_postgresql_loses_and_doubles_nothing(postgre
 @pytest.mark.parametrize(("url", "workers"), [("sqlite_url", 1), ("postgres_url", 2)])
 def test_50_times_kill_9_of_the_server(request: pytest.FixtureRequest, url: str, workers: int, tmp_path: Path) -> None:
     seen = kill_servers(request.getfixturevalue(url), tmp_path, 50, workers=workers, n_items=25_000, repeats=1000)
-    print(dict(seen))
+    assert seen["repeated"] >= 50
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.slow)])
@@ -293,6 +294,6 @@ def test_server_outlives_kill_9_of_postgresql_and_says_503_meanwhile(own_server:
         asyncio.run(under_load(crowd, disturb, kills, most=0.3, repeats=1000))
         server.check()
     assert crowd.seen["503"] >= kills
+    assert crowd.shortest_wait >= 1
     assert "Traceback" not in server.log.read_text()
     audit(crowd)
-    print(dict(crowd.seen))

@@ -51,7 +51,9 @@ async def work(service: Service, ready: Ready, spec: ProjectSpec, rng: random.Ra
         seen["answers"] += 1
         for n in range(rng.choice((0, 0, 0, 1, 2))):
             changed = _value(spec, asked, rng)
-            await store.amend(token, project, answer=done.answer, key=f"{place}-{seen['answers']}-{n}", value=changed, now=service.now + 0.5)
+            await store.amend(
+                token, project, answer=done.answer, key=f"{place}-{seen['answers']}-{n}", value=changed, now=service.now + 0.5
+            )
             seen["amended"] += 1
         return True
 
@@ -87,7 +89,9 @@ def test_whole_life_of_a_protocol_verifies_before_and_after_closing(store: Store
     kinds = Counter(event["kind"] for event in before.events)
     assert (kinds["answer"], kinds["amended"], kinds["lease-expired"]) == (seen["answers"], seen["amended"], seen["forgotten"])
     assert min(seen.values()) > 0
-    asked_again = service.read(lambda w: w.one("SELECT COUNT(*) AS n FROM question WHERE project_id = :p AND kind = 'reask'", p=ready.project))
+    asked_again = service.read(
+        lambda w: w.one("SELECT COUNT(*) AS n FROM question WHERE project_id = :p AND kind = 'reask'", p=ready.project)
+    )
     assert asked_again is not None
     assert asked_again["n"] > 0
     assert before.project["seed"] is None

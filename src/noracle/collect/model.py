@@ -98,7 +98,7 @@ class ProjectSpec:
             ("shown", self.protocol in ("partitioned", "ordinary") or 2 <= self.shown <= k, f"from 2 to {k}"),
             ("annotators", self.annotators >= 1, "at least 1"),
             ("gold_rate", 0 <= self.gold_rate < 1, "in [0, 1)"),
-            ("panel_items", self.panel_items == 0 or (self.panel_items > 0 and self.protocol == "partitioned"), "0, or more if partitioned"),
+            ("panel_items", self.panel_items == 0 or (self.panel_items > 0 and self.protocol == "partitioned"), "0, unless partitioned"),
             ("reasks", 0 <= self.reasks <= 10, "from 0 to 10"),
             ("lease_seconds", 10 <= self.lease_seconds <= 7 * 86400, "from 10 seconds to a week"),
             ("planned_n", self.planned_n is None or self.planned_n >= 1, "at least 1"),
