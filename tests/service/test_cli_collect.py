@@ -11,6 +11,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -396,6 +398,35 @@ def test_a_port_that_is_taken_is_named(ready: Run, serve: Callable[..., Served])
     ended = ready("serve", "--port", port)
     assert ended.code == 2
     assert f"127.0.0.1:{port}" in ended.err
+
+
+def metrics_status(url: str, token: str | None) -> int:
+    request = urllib.request.Request(f"{url}/metrics", headers={} if token is None else {"Authorization": f"Bearer {token}"})
+    try:
+        with urllib.request.urlopen(request, timeout=20) as reply:
+            return int(reply.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_the_token_of_metrics_comes_from_the_environment(ready: Run, serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch) -> None:
+    token = "t0ken-of-twenty-nine-letters!"
+    monkeypatch.setenv("NORACLE_METRICS_TOKEN", token)
+    server = serve("--port", 0)
+    assert [metrics_status(server.url, given) for given in (token, token[:-1], "", None)] == [200, 404, 404, 404]
+    server.stop()
+    monkeypatch.setenv("NORACLE_METRICS_TOKEN", "")
+    url = serve("--port", 0).url
+    assert [metrics_status(url, given) for given in (None, "")] == [200, 200]
+
+
+@pytest.mark.parametrize("token", ["short", "with a space in the middle of it", "ünïcode-is-not-for-headers", "line-one-of-two\nline-two"])
+def test_a_bad_token_of_metrics_is_refused_and_not_repeated(ready: Run, monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    monkeypatch.setenv("NORACLE_METRICS_TOKEN", token)
+    ended = ready("serve", "--port", "0")
+    assert ended.code == 2
+    assert "NORACLE_METRICS_TOKEN" in ended.err
+    assert token not in ended.err
 
 
 def test_behind_a_proxy_the_public_address_counts() -> None:

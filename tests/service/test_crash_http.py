@@ -119,7 +119,7 @@ Form = tuple[int, str, str]  # question, key, value
 
 
 class Crowd:
-    """People who answer without a pause, and send again what was not acknowledged, with the same key."""
+    """People who answer almost without a pause, and send again what was not acknowledged, with the same key."""
 
     def __init__(self, server: Server, project: Project) -> None:
         self.server, self.project = server, project
@@ -171,6 +171,7 @@ class Crowd:
                         if old is not None:
                             await self.send(client, old, want_next=False)
                 last = form
+                await asyncio.sleep(0.005)  # so that the items last on any machine
 
     async def wait_for(self, n: int) -> None:
         """Until n more answers are acknowledged."""

@@ -128,7 +128,7 @@ def serve(
     """Serve the pages and the JSON interface until Ctrl-C.
 
     Plain http is for this machine alone: any other address needs a certificate, or a proxy that has one. An answer is acknowledged when it
-    is on the disk.
+    is on the disk. With $NORACLE_METRICS_TOKEN set, /metrics answers whoever sends it as a bearer token.
     """
     from noracle.collect.server import serve as run
 

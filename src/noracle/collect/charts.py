@@ -10,6 +10,7 @@ bad``, ``chart-open``.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from html import escape
 
@@ -33,6 +34,8 @@ _SVG = (
     'role="img" aria-labelledby="{name}-title {name}-desc">'
 )
 _FONT = 'font-family="sans-serif" font-size="13"'
+_LETTER = 8.0  # how wide a letter of a wide font is on average
+_MARGIN = 1.0  # percentage points between the band and the edge of its chart
 
 
 def _svg(name: str, width: int, height: int, title: str, words: str, body: Sequence[str]) -> str:
@@ -59,10 +62,6 @@ def _text(x: float, y: float, words: str, *, anchor: str = "start") -> str:
 
 def _percent(value: float) -> str:
     return "unknown" if math.isnan(value) else f"{value:.1%}"
-
-
-def _slug(words: str) -> str:
-    return "".join(c if c.isascii() and c.isalnum() else "-" for c in words)
 
 
 # ---------------------------------------------------------------------------------------------------------- one system
@@ -119,12 +118,15 @@ def estimate_chart(system: SystemView, *, number: int = 0, width: int = 640, hei
 
 
 def _window(path: Sequence[Point]) -> tuple[float, float]:
-    """The part of [0, 1] that the later two thirds of the path need, in steps of 5 %."""
-    later = path[len(path) // 3 :] or path
-    values = [v for p in later for v in (p.low, p.high, p.value) if not math.isnan(v)]
-    low = max(0.0, math.floor(20 * min(values, default=0.0)) / 20)
-    high = min(1.0, math.ceil(20 * max(values, default=1.0)) / 20)
-    return (low, high) if high - low >= 0.05 else (max(0.0, high - 0.05), max(high, 0.05))
+    """The part of [0, 1] that shows the whole band and every point with a margin, four equal steps of a whole percentage wide."""
+    values = [v for p in path for v in (p.low, p.high, p.value) if not math.isnan(v)]
+    least, most = min(values, default=0.0), max(values, default=1.0)
+    for step in (2, 5, 10, 20):  # percent; the grid has four steps
+        low = max(0, math.floor((100 * least - _MARGIN) / step) * step)
+        low = min(low, 100 - 4 * step)
+        if low >= 0 and low + 4 * step >= min(100.0, 100 * most + _MARGIN):
+            return low / 100, (low + 4 * step) / 100
+    return 0.0, 1.0
 
 
 def _ticks(most: int) -> list[int]:
@@ -187,20 +189,39 @@ def completion_chart(classes: Sequence[ClassProgress], *, width: int = 640, most
 
 
 def checks_chart(checks: Sequence[Check], *, width: int = 640) -> str:
-    """One cell a check: passed (tick), alarm (cross), or too early to tell (dot)."""
-    cell, columns = 152, max(1, width // 160)
+    """One cell a check: passed (tick), alarm (cross), or too early to tell (dot). Long names take two lines, and end in … after that."""
+    columns = max(1, width // 200)
+    cell, height = (width - 8) / columns - 8, 46
     rows = max(1, math.ceil(len(checks) / columns))
     body, words = [], []
     for i, c in enumerate(checks):
-        x, y = 4 + (i % columns) * (cell + 8), 4 + (i // columns) * 46
+        x, y = 4 + (i % columns) * (cell + 8), 4 + (i // columns) * (height + 8)
         state, sign, colour = ("open", "·", _GREY) if math.isnan(c.p_value) else ("good", "✓", _GREEN) if c.passed else ("bad", "✗", _RED)
         body.append(
-            f'<rect class="chart-{state}" x="{x}" y="{y}" width="{cell}" height="38" rx="4" fill="{colour}" '
+            f'<rect class="chart-{state}" x="{_n(x)}" y="{y}" width="{_n(cell)}" height="{height}" rx="4" fill="{colour}" '
             f'fill-opacity="0.25" stroke="{colour}"/>'
         )
-        body.append(_text(x + 10, y + 24, f"{sign} {c.name}"))
+        lines = _lines(c.name, int((cell - 36) / _LETTER))
+        first = y + height / 2 + 5 - 8 * (len(lines) - 1)
+        body.append(_text(x + 10, y + height / 2 + 5, sign))
+        body.append(f'<svg width="{_n(x + cell)}" height="{y + height}">')  # cuts what is wider than any usual name
+        body += [*(_text(x + 28, first + 16 * j, line) for j, line in enumerate(lines)), "</svg>"]
         words.append(f"{c.name}: {'too early to tell' if state == 'open' else 'passed' if state == 'good' else 'ALARM'}")
-    return _svg("checks", width, 46 * rows + 8, "Checks of the protocol", "; ".join(words) or "no checks yet", body)
+    return _svg("checks", width, (height + 8) * rows + 8, "Checks of the protocol", "; ".join(words) or "no checks yet", body)
+
+
+def _lines(words: str, most: int) -> list[str]:
+    """At most two lines of at most so many letters, broken between words where that is possible.
+
+    Examples
+    --------
+    >>> _lines("chance hits of large-eye", 20), _lines("a" * 50, 20)[1]
+    (['chance hits of', 'large-eye'], 'aaaaaaaaaaaaaaaaaaa…')
+    """
+    lines = textwrap.wrap(words, most, break_on_hyphens=False) or [""]
+    if len(lines) <= 2:
+        return lines
+    return [lines[0], lines[1][: most - 1].rstrip() + "…"]
 
 
 def charts_of(view: LiveView) -> dict[str, str]:

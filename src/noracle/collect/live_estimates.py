@@ -29,7 +29,6 @@ from noracle.collect.live_view import Point, SystemView
 from noracle.collect.model import ProjectSpec
 from noracle.counts import AccuracyCounts, Tally
 from noracle.counts import Cell as Place
-from noracle.errors import ArgumentError
 from noracle.results import Assumption, Check, Estimate, Guarantee, Kind
 
 _VERDICTS = {YES: "yes", NO: "no", UNSURE: "unsure"}
@@ -111,7 +110,7 @@ def partitioned_view(
     simple, share = not recorded and spec.draws == 1, float((answers[population] >= 0).mean()) if len(population) else 0.0
     return SystemView(
         name=name, estimate=estimate, worst=worst, best=best, absent_share=absent, fixed=_fixed(project, name, main, population),
-        corrected=corrected(prefix, rates) if simple else None,
+        corrected=corrected(name, main, answers, opened, spec, rates) if simple else None,
         path=_path(whole, answers, k, share, (1 - spec.confidence) / 2, estimate, points) if simple else (),
     )  # fmt: skip
 
@@ -151,14 +150,16 @@ def _prefix_limits(counts: AccuracyCounts, error: float) -> tuple[float, float]:
     return found[0].low, found[-1].high
 
 
-def weighted_values(main: Rows, answers: Whole, opened: Whole, n_classes: int) -> tuple[float, float, float, float]:
+def weighted_values(
+    main: Rows, answers: Whole, opened: Whole, n_classes: int, *, false_no: float = 0.0, false_yes: float = 0.0
+) -> tuple[float, float, float, float]:
     """The value repaired for unequal completion, the same with all unsure verdicts against and for the system, and the share of absent
     classes.
 
     Each answer before the first gap of its class weighs (questions of the class)/(decided questions of the class), so that every class
     weighs what it
     was asked. With a class that nobody has answered there is no value, only bounds: its share of the system's answers may be all wrong or
-    all right.
+    all right. ``false_no`` and ``false_yes`` are rates of wrong verdicts, as in ``label_cells``.
     """
     used = main.where(main.done & (main.place < opened[main.pool]))
     asked = np.bincount(main.pool, minlength=n_classes)
@@ -185,7 +186,8 @@ def weighted_values(main: Rows, answers: Whole, opened: Whole, n_classes: int) -
         w = np.rint(weights[used.pool[keep]] * _SCALE)
         yes, right = verdict[keep] == YES, hit[keep]
         sums = [int(w[yes & right].sum()), int(w[yes & ~right].sum()), int(w[~yes & right].sum()), int(w[~yes & ~right].sum())]
-        return share * linear.maximum_likelihood(label_cells(sums[0], sums[1], sums[2], sums[3], n_classes)) if any(sums) else math.nan
+        cells = label_cells(sums[0], sums[1], sums[2], sums[3], n_classes, false_no=false_no, false_yes=false_yes)
+        return share * linear.maximum_likelihood(cells) if cells else math.nan
 
     middle = value(used.value, decided & there, by_decided)
     against = np.where(decided, used.value, np.where(hit, NO, YES))
@@ -207,9 +209,27 @@ def running_counts(code: Whole, ends: Whole, size: int) -> Whole:
     return np.asarray(np.cumsum(counts, axis=0))
 
 
-def label_cells(yes_hit: int, yes_other: int, no_hit: int, no_other: int, n_classes: int) -> list[linear.Cell]:
-    """The two kinds of label as binomial counts in the accuracy among answered items."""
+def label_cells(
+    yes_hit: int, yes_other: int, no_hit: int, no_other: int, n_classes: int, *, false_no: float = 0.0, false_yes: float = 0.0
+) -> list[linear.Cell]:
+    """The two kinds of label as binomial counts in the accuracy A among answered items.
+
+    With wrong verdicts the questions are split by what was asked. About the system's answer, yes has the chance f + (1 - f - m)·A; about
+    another class f + (1 - f - m)·(1 - A)/(K - 1), with f = ``false_yes`` and m = ``false_no``. At f = m = 0 both splits have the same
+    likelihood, because the chance of a hit and the chance of a yes are 1/K whatever A is.
+
+    Examples
+    --------
+    >>> exact, nearly = label_cells(30, 10, 9, 71, 3), label_cells(30, 10, 9, 71, 3, false_yes=1e-12)
+    >>> abs(linear.maximum_likelihood(exact) - linear.maximum_likelihood(nearly)) < 1e-9
+    True
+    """
     b = 1 / (n_classes - 1)
+    if false_no or false_yes:
+        told = 1 - false_yes - false_no
+        asked = linear.Cell(yes_hit + no_hit, yes_hit, false_yes, told)
+        other = linear.Cell(yes_other + no_other, no_other, 1 - false_yes - told * b, told * b)
+        return [c for c in (asked, other) if c.n]
     cells = (linear.Cell(yes_hit + yes_other, yes_hit), linear.Cell(no_hit + no_other, no_other, 1 - b, b))
     return [c if c.b < 1 else linear.Cell(c.n, c.successes) for c in cells if c.n]
 
@@ -265,22 +285,32 @@ def _exact(
     return dataclasses.replace(estimate, low=ranges["interval"].low, high=ranges["interval"].high, guarantee=ranges.guarantee)
 
 
-def corrected(counts: AccuracyCounts, rates: tuple[Estimate, Estimate] | None) -> Estimate | None:
-    """The value if verdicts are wrong at the rates of gold or panel items, (share of yes - false yes)/(1 - false yes - false no).
+def corrected(
+    name: str, main: Rows, answers: Whole, opened: Whole, spec: ProjectSpec, rates: tuple[Estimate, Estimate] | None
+) -> Estimate | None:
+    """The value if verdicts are wrong at the rates seen on gold or panel items, from the same weighted answers as the value itself.
 
-    A sensitivity line: the rates must hold for questions about the system's own wrong answers, which may be nearer misses than those of
-    gold items.
+    A sensitivity line without an interval: the rates are estimates, and they must be the same for every class and for the system's own
+    wrong answers, which may be nearer misses than those of gold items. With no wrong verdict seen it is the value.
     """
-    if rates is None or any(t.design == "recorded" or t.n_ruled_out > 1 for t in counts.tallies):
+    if rates is None:
         return None
-    decided = dataclasses.replace(counts, tallies={t: n for t, n in counts.tallies.items() if t.verdict != "unsure"})
-    if not decided.total(verdict="yes", hit=True) + decided.total(verdict="no", hit=True):
+    no, yes = (r.value for r in rates)
+    if not no + yes < 1:  # so with few gold answers: a verdict says nothing, and nothing can be corrected
         return None
-    false_no, false_yes = rates
-    try:
-        return estimate_accuracy(decided, method="ml", interval="anytime", false_no=false_no, false_yes=false_yes)
-    except ArgumentError:  # the rates may add to 1 with so few gold answers: nothing can be corrected
+    value = weighted_values(main, answers, opened, spec.n_classes, false_no=no, false_yes=yes)[0]
+    if math.isnan(value):
         return None
+    rests = [
+        Assumption(name="one rate of wrong verdicts", detail="the same for all classes, near misses too"),
+        *rates[0].guarantee.assumptions,
+    ]
+    return Estimate(
+        quantity="accuracy", subject=name, value=value, low=0.0, high=1.0, confidence=spec.confidence, interval="none",
+        method="maximum likelihood, weighted by completion, with the rates of wrong verdicts seen",
+        guarantee=Guarantee(kind=Kind.HEURISTIC, error_rate=1 - spec.confidence, assumptions=tuple(rests)),
+        diagnostics={"false_no": no, "false_yes": yes}, notes=("a sensitivity line: no interval is claimed",),
+    )  # fmt: skip
 
 
 # --------------------------------------------------------------------------------------------------------------- a result

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from noracle.collect.server_settings import ServerSettings, read_key
+from noracle.collect.server_settings import ServerSettings, metrics_token, read_key
 from noracle.errors import ArgumentError, MissingExtra
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ def make_application(settings: ServerSettings, store: Store, *, port: int) -> An
     """The web application on an open store."""
     from noracle.collect.web.app import WebSettings, make_app
 
-    web = WebSettings(base_url=settings.base_url(port), secure=settings.secure, key=read_key(settings.key_file))
+    key = read_key(settings.key_file)
+    web = WebSettings(base_url=settings.base_url(port), secure=settings.secure, key=key, metrics_token=metrics_token())
     if settings.answers_per_minute is not None:
         web = dataclasses.replace(web, answers_per_minute=settings.answers_per_minute)
     return make_app(store, settings=web)
@@ -63,6 +64,7 @@ def serve(settings: ServerSettings, *, ready: Callable[[str], None]) -> None:
 
     ``ready`` is called with the address when the server answers.
     """
+    metrics_token()  # a bad one is found before anything starts
     if settings.workers == 1:
         with Running(settings, in_thread=False) as running:
             running.run(ready)

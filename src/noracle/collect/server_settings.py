@@ -16,7 +16,9 @@ from pathlib import Path
 from noracle.errors import ArgumentError
 
 DEFAULT_DB = "sqlite:///noracle.db"
+METRICS_TOKEN = "NORACLE_METRICS_TOKEN"  # noqa: S105 (the name of a variable)
 _KEY_BYTES = 32
+_TOKEN_LETTERS = 16
 
 
 def database_url(text: str) -> str:
@@ -75,6 +77,19 @@ def read_key(path: Path) -> bytes:
     if len(key) != _KEY_BYTES or len(set(key)) < 8:
         raise ArgumentError(f"the key file must hold {_KEY_BYTES} random bytes as hexadecimal digits; got something else in {str(path)!r}.")
     return key
+
+
+def metrics_token() -> str | None:
+    """The token that ``/metrics`` wants, from the environment: arguments can be seen by others. None if it is not set or empty."""
+    token = os.environ.get(METRICS_TOKEN, "")
+    if not token:
+        return None
+    if len(token) < _TOKEN_LETTERS or not all("!" <= c <= "~" for c in token):
+        raise ArgumentError(
+            f"${METRICS_TOKEN} must be {_TOKEN_LETTERS} or more ASCII letters, digits and signs without spaces; got {len(token)} characters "
+            "that are not. Make one with: openssl rand -hex 32"
+        )
+    return token
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

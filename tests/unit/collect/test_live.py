@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import math
 from collections.abc import Iterator
@@ -12,14 +13,17 @@ import numpy as np
 import pytest
 
 from noracle.accuracy import estimate_accuracy
+from noracle.bounds.linear import maximum_likelihood
 from noracle.collect.errors import NotFound
 from noracle.collect.live import LiveView, live_view, view_of
+from noracle.collect.live_estimates import label_cells, partitioned_view
+from noracle.collect.live_quality import rates_for_correction
 from noracle.collect.live_rows import MAIN, UNSURE, YES, Rows, read_project
-from noracle.collect.live_simulation import Faults, simulate_partitioned, simulate_shown
+from noracle.collect.live_simulation import Faults, World, simulate_partitioned, simulate_shown
 from noracle.collect.model import Item
 from noracle.collect.service import projects
 from noracle.evidence import Evidence
-from noracle.results import Kind
+from noracle.results import Estimate, Kind
 from tests.unit.collect.live_tables import keep_simulated
 from tests.unit.collect.service_world import Ready, Service, open_service, spec_of, texts
 
@@ -264,14 +268,13 @@ def test_gold_and_panel_are_kept_out_of_the_estimate_and_correct_it(service: Ser
     assert {"panel"} <= set(view.alarms)
     assert system.corrected is not None
     assert system.estimate.value < 0.95
-    assert system.corrected.high > 0.97
+    assert abs(system.corrected.value - 1) < 0.1 < 1 - system.estimate.value
+    assert (system.corrected.interval, system.corrected.guarantee.kind) == ("none", Kind.HEURISTIC)
     assert system.estimate.guarantee.kind is Kind.HEURISTIC
 
 
 @pytest.mark.parametrize("faults", [Faults(), Faults(unsure=(0.1, 0.3, 0.02), speeds=(1.0, 0.6, 0.3, 0.1))], ids=["complete", "uneven"])
 def test_a_simulated_project_and_its_tables_show_the_same(service: Service, faults: Faults) -> None:
-    from noracle.collect.live_simulation import World
-
     made = simulate_partitioned(
         np.random.default_rng(5), n_items=800, world=World(n_classes=4, accuracy=0.7), faults=faults, panel_items=12
     )
@@ -309,3 +312,56 @@ def test_rows_of_a_kind_keep_their_order() -> None:
     assert isinstance(made, Rows)
     assert made.of(MAIN).place.tolist() == list(range(50))
     assert (made.of(MAIN).value == YES).sum() <= 50
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_with_no_wrong_verdict_seen_the_corrected_value_is_the_value(n_classes: int) -> None:
+    """Although some classes are slower, so that the completed prefix would say something else."""
+    for seed in range(5):
+        faults = Faults(speeds=np.linspace(1, 0.3, n_classes).tolist(), unsure=(0.05, 0.1, 0.02))
+        made = simulate_partitioned(
+            np.random.default_rng(seed), n_items=400, world=World(n_classes=n_classes, accuracy=0.7), faults=faults, panel_items=0
+        )
+        rates = simulate_partitioned(np.random.default_rng(seed), n_items=10, world=World(n_classes=n_classes), panel_items=20).project
+        none = rates_for_correction(rates)
+        assert none is not None
+        assert [r.value for r in none] == [0, 0]
+        shown = partitioned_view(made.project, "system", rates=none)
+        assert shown.corrected is not None
+        assert shown.corrected.value == shown.estimate.value
+        assert (shown.corrected.low, shown.corrected.high, shown.corrected.interval) == (0, 1, "none")
+
+
+@pytest.mark.parametrize(("false_no", "false_yes"), [(0.2, 0.0), (0.0, 0.1), (0.15, 0.05), (1e-9, 1e-9)])
+@pytest.mark.parametrize("n_classes", [2, 4, 10])
+@pytest.mark.parametrize("accuracy", [0.02, 0.5, 0.8, 1.0])
+def test_wrong_verdicts_of_known_rates_are_undone(accuracy: float, n_classes: int, false_no: float, false_yes: float) -> None:
+    n, b = 10**9, (1 - accuracy) / (n_classes - 1)
+    hit, other = n // n_classes, n - n // n_classes
+    yes_hit = round(hit * (accuracy * (1 - false_no) + (1 - accuracy) * false_yes))
+    yes_other = round(other * (b * (1 - false_no) + (1 - b) * false_yes))
+    cells = label_cells(yes_hit, yes_other, hit - yes_hit, other - yes_other, n_classes, false_no=false_no, false_yes=false_yes)
+    assert maximum_likelihood(cells) == pytest.approx(accuracy, abs=1e-6)
+
+
+def test_the_corrected_value_undoes_wrong_verdicts_of_slow_classes_too() -> None:
+    faults = Faults(false_no=0.15, false_yes=0.05, speeds=(1.0, 0.8, 0.5, 0.3))
+    made = simulate_partitioned(np.random.default_rng(3), n_items=60_000, world=World(n_classes=4, accuracy=0.7), faults=faults)
+    known = tuple(dataclasses.replace(r, value=v) for r, v in zip(some_rates(), (0.15, 0.05), strict=True))
+    shown = partitioned_view(made.project, "system", rates=known)  # type: ignore[arg-type]
+    assert shown.corrected is not None
+    assert shown.corrected.value == pytest.approx(made.accuracy, abs=0.015)
+    assert abs(shown.estimate.value - made.accuracy) > 0.05
+
+
+@pytest.mark.parametrize("values", [(0.5, 0.5), (1.0, 0.0), (0.9, 0.3), (math.nan, 0.0)])
+def test_rates_that_leave_nothing_to_learn_give_no_corrected_value(values: tuple[float, float]) -> None:
+    made = simulate_partitioned(np.random.default_rng(0), n_items=100)
+    rates = tuple(dataclasses.replace(r, value=v) for r, v in zip(some_rates(), values, strict=True))
+    assert partitioned_view(made.project, "system", rates=rates).corrected is None  # type: ignore[arg-type]
+
+
+def some_rates() -> tuple[Estimate, Estimate]:
+    rates = rates_for_correction(simulate_partitioned(np.random.default_rng(0), n_items=10, panel_items=20).project)
+    assert rates is not None
+    return rates

@@ -9,10 +9,12 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from matplotlib.textpath import TextPath
 
-from noracle.collect.charts import CHART_CSS, charts_of, checks_chart, completion_chart, estimate_chart, intervals_chart
+from noracle.collect.charts import CHART_CSS, _window, charts_of, checks_chart, completion_chart, estimate_chart, intervals_chart
 from noracle.collect.live import LiveView, view_of
 from noracle.collect.live_simulation import Faults, simulate_partitioned, simulate_shown
+from noracle.collect.live_view import Point
 from noracle.results import Check
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -79,9 +81,67 @@ def test_a_check_says_its_state_in_words_and_signs() -> None:
     base = Check(name="a", assumption="b", p_value=0.5, statistic=0.0, finding="", method="", threshold=0.01)
     text = checks_chart([base, dataclasses.replace(base, name="c", p_value=0.001), dataclasses.replace(base, name="d", p_value=math.nan)])
     assert "a: passed; c: ALARM; d: too early to tell" in text
-    assert "✗ c" in text
+    assert re.findall(r">([✓✗·])<", text) == ["✓", "✗", "·"]
 
 
 def test_dark_pages_change_every_class_of_a_shape() -> None:
     used = {c for text in charts_of(view()).values() for c in re.findall(r'class="(chart-[a-z]+)"', text)}
     assert used <= set(re.findall(r"\.(chart-[a-z]+)", CHART_CSS))
+
+
+def drawn_y(points: str) -> list[float]:
+    return [float(pair.split(",")[1]) for pair in points.split()]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        [(10, 0.2, 0.01, 0.93), (40, 0.6, 0.3, 0.85), (90, 0.62, 0.5, 0.7)],
+        [(10, 0.0, 0.0, 1.0), (40, 1.0, 0.4, 1.0)],
+        [(50, 0.601, 0.6, 0.602), (60, 0.6, 0.599, 0.603)],
+        [(50, 0.999, 0.998, 1.0), (60, 1.0, 0.999, 1.0)],
+        [(50, 0.0, 0.0, 0.001), (60, math.nan, 0.0, 0.401)],
+        [(50, 0.5, 0.1, 0.9)],
+    ],
+    ids=["early wide", "everything", "narrow", "near one", "near zero", "one point"],
+)
+def test_the_axis_covers_the_band_and_every_point_with_a_margin(path: list[tuple[int, float, float, float]]) -> None:
+    points = tuple(Point(n=n, value=v, low=low, high=high) for n, v, low, high in path)
+    low, high = _window(points)
+    seen = [v for p in points for v in (p.value, p.low, p.high) if not math.isnan(v)]
+    assert 0 <= low <= max(0.0, min(seen) - 0.0099)
+    assert 1 >= high >= min(1.0, max(seen) + 0.0099)
+    assert [round(100 * (low + (high - low) * i / 4), 6) % 1 for i in range(5)] == [0] * 5, "the grid has whole percentages"
+    root = ET.fromstring(estimate_chart(dataclasses.replace(view().systems[0], path=points)))
+    band = root.find(f"{SVG}polygon")
+    assert band is not None
+    ys = drawn_y(str(band.get("points")))
+    ends = sorted({p.high for p in points} | {p.low for p in points})
+    assert len(set(ys)) == len({round(14 + 222 * (high - v) / (high - low), 1) for v in ends}), "nothing is cut to the edge"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "chance hits of large-eye", "overlap of a-system-with-a-very-long-name-indeed", "gold", "yes rate", "WWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWW", "",
+        "chance hits of the second version of the large system of the third team",
+    ],
+)  # fmt: skip
+def test_names_of_checks_stay_in_their_boxes(name: str) -> None:
+    base = Check(name=name, assumption="b", p_value=0.5, statistic=0.0, finding="", method="", threshold=0.01)
+    root = ET.fromstring(checks_chart([base] * 7))
+    frame = float(str(root.get("width")))
+    boxes = [[float(str(r.get(a))) for a in ("x", "y", "width", "height")] for r in root.findall(f"{SVG}rect")]
+    cuts = root.findall(f"{SVG}svg")
+    assert len(cuts) == len(boxes) == 7
+    for (x, y, width, height), cut in zip(boxes, cuts, strict=True):
+        assert x + width <= frame
+        assert y + height <= float(str(root.get("height")))
+        assert float(str(cut.get("width"))) <= x + width
+        for text in cut.findall(f"{SVG}text"):
+            left, base_line = float(str(text.get("x"))), float(str(text.get("y")))
+            assert x < left
+            assert y + 13 <= base_line <= y + height - 4
+            wide = TextPath((0, 0), str(text.text or " "), size=13).get_extents().width  # DejaVu Sans, wider than most
+            assert left + wide <= x + width or name.startswith("W"), text.text
+    assert name in str(root.find(f"{SVG}desc").text)  # type: ignore[union-attr]
