@@ -35,6 +35,7 @@ _SVG = (
 )
 _FONT = 'font-family="sans-serif" font-size="13"'
 _LETTER = 8.0  # how wide a letter of a wide font is on average
+_ROOM = 8  # between the lowest value of a chart and the axis below it, so that a line at 0 % is seen
 _MARGIN = 1.0  # percentage points between the band and the edge of its chart
 
 
@@ -88,7 +89,7 @@ def estimate_chart(system: SystemView, *, number: int = 0, width: int = 640, hei
         return left + (width - left - right) * n / most
 
     def y(value: float) -> float:
-        return top + (height - top - bottom) * (high - min(max(value, low), high)) / (high - low)
+        return top + (height - top - bottom - _ROOM) * (high - min(max(value, low), high)) / (high - low)
 
     body = []
     for i in range(5):

@@ -86,8 +86,8 @@ def metrics_token() -> str | None:
         return None
     if len(token) < _TOKEN_LETTERS or not all("!" <= c <= "~" for c in token):
         raise ArgumentError(
-            f"${METRICS_TOKEN} must be {_TOKEN_LETTERS} or more ASCII letters, digits and signs without spaces; got {len(token)} characters "
-            "that are not. Make one with: openssl rand -hex 32"
+            f"${METRICS_TOKEN} must be {_TOKEN_LETTERS} or more ASCII letters, digits and signs without spaces; got {len(token)} "
+            "characters that are not. Make one with: openssl rand -hex 32"
         )
     return token
 
