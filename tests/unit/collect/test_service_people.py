@@ -31,6 +31,7 @@ def test_every_error_names_its_status() -> None:
     found = {c.__name__: c.status for c in vars(errors).values() if inspect.isclass(c) and issubclass(c, errors.CollectError)}
     assert found == {
         "CollectError": 400, "SignedOut": 401, "Forbidden": 403, "NotFound": 404, "Conflict": 409, "Refused": 422, "Throttled": 429,
+        "Unavailable": 503,
     }  # fmt: skip
 
 
