@@ -201,6 +201,18 @@ def test_a_project_from_init_to_verified_export(collect: Run, serve: Callable[..
     assert {s["name"]: round(s["estimate"]["value"], 6) for s in live["systems"]}["right"] == 1.0
     assert "accuracy of 'half'" in collect("project", "abstracts", "--db", store_url, "--live").out
 
+    # The verbs of the library look at the running project as the dashboard does; each look is logged.
+    address = f"{store_url}#abstracts"
+    looked = collect(f"--project={address}", "--json", verb="estimate")
+    assert looked.code == 0, looked
+    found = {e["subject"]: e for e in looked.json["results"] if e["schema"] == "estimate/1"}
+    assert {name: e["interval"] for name, e in found.items()} == {s["name"]: s["estimate"]["interval"] for s in live["systems"]}
+    assert found["right"]["guarantee"]["anytime"]
+    assert collect(f"--project={address}", verb="check").code == 0
+    assert collect(address, verb="verify").code == 0
+    assert collect(f"--project={address}", "--interval=exact", verb="estimate").code == 2
+    assert collect("--project=nowhere", verb="estimate").code == 2
+
     # While it is open, an export verifies as far as it can without the seed; the server goes on.
     assert collect("export", "abstracts", "--db", store_url, "--out", "open.zip").code == 0
     assert collect("open.zip", verb="verify").code == 0

@@ -6,14 +6,26 @@ from typing import TYPE_CHECKING
 
 from noracle.cli import _collect_common as common
 from noracle.cli._output import say_card, say_json, working
+from noracle.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from noracle.collect.archive import Archive
     from noracle.collect.live_view import LiveView
     from noracle.collect.store.base import Work
 
 
-def show_live(slug: str, db: str, *, as_json: bool) -> None:
-    """Print the estimates and checks of a project now. The look is logged first, as every look is."""
+def address_of(address: str) -> tuple[str, str]:
+    """Database and short name of a project in ``DB#SLUG``."""
+    db, mark, slug = address.rpartition("#")
+    if not (mark and db and slug):
+        raise ArgumentError(f"--project must be a database and the short name of a project, as noracle.db#survey; got {address!r}.")
+    return db, slug
+
+
+def look_at(slug: str, db: str) -> LiveView:
+    """The estimates and checks of a project now. The look is logged first, as every look is."""
     from noracle.collect.live import live_view
     from noracle.collect.service import projects
 
@@ -24,7 +36,33 @@ def show_live(slug: str, db: str, *, as_json: bool) -> None:
 
     with common.opened(db) as store, working("estimating"):
         project = store.write_now(look)
-        view = store.read_now(lambda work: live_view(work, project, now=common.now()))
+        return store.read_now(lambda work: live_view(work, project, now=common.now()))
+
+
+def look_alone(address: str | None, others: Mapping[str, object]) -> LiveView | None:
+    """The live view behind ``--project``, which goes with no other evidence: how to estimate was decided when the project was sealed."""
+    if address is None:
+        return None
+    given = [f"--{name}" for name, value in others.items() if value is not None]
+    if given:
+        raise ArgumentError(f"--project must be the only evidence; got {', '.join(given)} too. Export the project to use it with others.")
+    db, slug = address_of(address)
+    return look_at(slug, db)
+
+
+def archive_at(address: str) -> Archive:
+    """The archive of a running project, as an export would write it."""
+    from noracle.collect.service import exports
+
+    db, slug = address_of(address)
+    with common.opened(db) as store:
+        project = store.read_now(lambda work: common.owner_of(work, slug).project)
+        return store.read_chained_now(project, lambda work: exports.archive_of(work, project))
+
+
+def show_live(slug: str, db: str, *, as_json: bool) -> None:
+    """Print what the dashboard says."""
+    view = look_at(slug, db)
     if as_json:
         say_json(view.to_dict())
         return

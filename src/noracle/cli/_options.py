@@ -58,6 +58,13 @@ ProtocolChoice = Annotated[
 StoredCounts = Annotated[
     list[str] | None, _evidence("--counts", metavar="FILE", text="Counts of --save-counts (counts/1 JSON); several are added.")
 ]
+ProjectAddress = Annotated[
+    str | None,
+    _evidence(
+        "--project", metavar="DB#SLUG",
+        text="A running project of noracle collect: sqlite:///noracle.db#slug, path#slug or postgresql://…#slug. The look is logged.",
+    ),
+]  # fmt: skip
 Confidence = Annotated[float, typer.Option("--confidence", metavar="P", help="Coverage that is promised, between 0 and 1.")]
 Strict = Annotated[bool, typer.Option("--strict", help="A failed check is an error (exit code 1) instead of a weaker promise.")]
 CheckRouting = Annotated[

@@ -8,6 +8,7 @@ import typer
 
 from noracle.accuracy import check_overlap, check_routing, check_sensitivity, check_yes_rate, range_unsure
 from noracle.cli import _options as opt
+from noracle.cli._collect_live import look_alone
 from noracle.cli._files import read_counts
 from noracle.cli._options import Protocol, Sources, is_question, seeded
 from noracle.cli._output import Output, working
@@ -37,6 +38,7 @@ def command(
     label: opt.LabelColumn = None,
     ruled_out: opt.RuledOutColumn = None,
     counts: opt.StoredCounts = None,
+    project: opt.ProjectAddress = None,
     system: Annotated[str | None, typer.Option("--system", metavar="S", help="One system only; default all.")] = None,
     n_classes: opt.NClasses = None,
     classes: opt.Classes = None,
@@ -69,6 +71,18 @@ def command(
         classes=classes,
         conflicts=conflicts,
     )
+    others = {
+        "answers": answers, "judgements": judgements, "items": items, "wide": wide, "counts": counts, "at-least": at_least,
+        "at-most": at_most,
+    }  # fmt: skip
+    view = look_alone(project, others)
+    if view is not None:
+        if not view.checks:
+            raise ArgumentError("the project must allow at least one check; it has none yet.")
+        output.emit(list(view.checks))
+        if not all(c.passed for c in view.checks):
+            raise typer.Exit(1)
+        return
     if at_least is not None and at_most is not None:
         raise ArgumentError("--at-least or --at-most must be given, not both; got both.")
     results: list[Check | Ranges] = []

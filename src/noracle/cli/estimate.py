@@ -9,6 +9,7 @@ import typer
 
 from noracle.accuracy.estimate import Interval, Method, estimate_accuracy
 from noracle.cli import _options as opt
+from noracle.cli._collect_live import look_alone
 from noracle.cli._files import read_counts, read_matrix, write_json
 from noracle.cli._options import Sources, log, routing_checks
 from noracle.cli._output import Output, check_target, working
@@ -20,7 +21,9 @@ EXAMPLE = """Example:
 
 noracle estimate --answers answers.csv --judgements judgements.csv --n-classes 10 --html report.html
 
-noracle estimate --counts monday.json --counts tuesday.json --system agent-7 --json"""
+noracle estimate --counts monday.json --counts tuesday.json --system agent-7 --json
+
+noracle estimate --project noracle.db#survey"""
 
 
 def command(
@@ -33,6 +36,7 @@ def command(
     label: opt.LabelColumn = None,
     ruled_out: opt.RuledOutColumn = None,
     counts: opt.StoredCounts = None,
+    project: opt.ProjectAddress = None,
     save_counts: Annotated[str | None, typer.Option("--save-counts", metavar="FILE", help="Write the counts, to be added later.")] = None,
     system: Annotated[str | None, typer.Option("--system", metavar="S", help="One system only; default all.")] = None,
     n_classes: opt.NClasses = None,
@@ -68,6 +72,19 @@ def command(
     """
     output = Output(title="Accuracy without an answer key", as_json=as_json, html=html)
     check_target("save-counts", save_counts)
+    others = {
+        "answers": answers, "judgements": judgements, "items": items, "wide": wide, "counts": counts, "save-counts": save_counts,
+        "method": method, "interval": interval, "transition": transition,
+    }  # fmt: skip
+    view = look_alone(project, others)
+    if view is not None:
+        found = [s.estimate for s in view.systems if system in (None, s.name)]
+        if not found:
+            raise ArgumentError(
+                f"--system must be a system of the project; got {system!r}." if system else "the project must have a system."
+            )
+        output.emit(found, single=system is not None, more=list(view.checks))
+        return
     named = opt.names(systems)
     sources = Sources(
         answers=answers,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from noracle.cli import _options as opt
+from noracle.cli._collect_live import archive_at
 from noracle.cli._files import read_json
 from noracle.cli._output import say, say_json, working
 from noracle.errors import EvidenceError, NoracleError, fault
@@ -28,7 +29,9 @@ _BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, Arithmet
 def command(
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE", help="What --json printed (one result, or several), or the .zip export of a collection project."),
+        typer.Argument(
+            metavar="FILE", help="What --json printed (one result, or several), the .zip export of a collection project, or DB#SLUG."
+        ),
     ],
     as_json: opt.AsJson = False,
     published: Annotated[
@@ -37,8 +40,9 @@ def command(
     ] = None,
 ) -> None:
     """Check saved proofs, plans and certificates again, without the code that found them; or everything in an export of a project."""
-    if _is_zip(file):
-        _verify_export(file, published or [], as_json)
+    running = "#" in file and not Path(file).exists()
+    if running or _is_zip(file):
+        _verify_export(file, published or [], as_json, running=running)
         return
     if published:
         raise EvidenceError(fault("--published", "must go with the .zip export of a project", repr(file)))
@@ -62,12 +66,13 @@ def _is_zip(path: str) -> bool:
         return False  # read_json says what is wrong
 
 
-def _verify_export(path: str, published: Sequence[str], as_json: bool) -> None:
+def _verify_export(path: str, published: Sequence[str], as_json: bool, *, running: bool) -> None:
     from noracle.collect.archive import read_archive
     from noracle.collect.verify import verify_archive
 
     with working("checking"):
-        result = verify_archive(read_archive(path), published=published)
+        archive = archive_at(path) if running else read_archive(path)
+        result = verify_archive(archive, published=published)
     if as_json:
         say_json(result.to_dict())
     else:
