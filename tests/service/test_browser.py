@@ -138,8 +138,8 @@ PAGES: list[tuple[str | None, str]] = [
     ("judge-all", "/p/judge-all/work"),
     ("pick-wrong", "/p/pick-wrong/work"),
     ("ordinary", "/p/ordinary/work"),
-    ("partitioned", "/p/partitioned/work/last"),
-    ("judge-all", "/p/judge-all/work/last"),
+    ("partitioned", "/p/partitioned/last"),
+    ("judge-all", "/p/judge-all/last"),
     ("partitioned", "/p/partitioned/people"),
 ]
 
@@ -234,7 +234,7 @@ def test_items_without_scripts(browser: Any, world: dict[str, Any], protocol: st
             else:
                 page.click("button[name=value] >> nth=1")
         assert site.count("answer") == before + n
-        page.click("a[href$='work/last']")
+        page.click("a[href$='/last']")
         page.click("main a[href$='/work']")
         assert page.locator("#asked").is_visible()
 

@@ -377,8 +377,8 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("POST", "/new"): MANAGE,
     ("GET", "/p/{slug}/work"): WORK,
     ("POST", "/p/{slug}/work"): WORK,
-    ("GET", "/p/{slug}/work/last"): WORK,
-    ("POST", "/p/{slug}/work/last"): WORK,
+    ("GET", "/p/{slug}/last"): WORK,
+    ("POST", "/p/{slug}/last"): WORK,
     ("GET", "/p/{slug}/image/{sha256}"): SIGNED_IN,
     ("GET", "/p/{slug}/setup"): MANAGE,
     ("POST", "/p/{slug}/setup"): MANAGE,
@@ -421,7 +421,7 @@ FORMS: dict[str, dict[str, str]] = {
     "/p/{slug}/setup": {"do": "open"},
     "/p/{slug}/people": {"do": "invite", "role": "auditor", "days": "7", "pool": "0"},
     "/p/{slug}/work": {"question": "1", "key": "k", "value": "no", "shown_at": "1.0"},
-    "/p/{slug}/work/last": {"answer": "1", "key": "k", "value": "no"},
+    "/p/{slug}/last": {"answer": "1", "key": "k", "value": "no"},
     "/new": {"name": "x", "slug": "matrix-form", "protocol": "partitioned", "classes": "a\nb"},
 }
 
@@ -513,7 +513,7 @@ def test_routes_open_for_their_roles_alone(matrix: dict[str, Any], method: str, 
 def test_routes_do_open_for_their_roles(matrix: dict[str, Any], path: str) -> None:
     for who in sorted(ALLOWED["GET", path]):
         reply = call(matrix, who, "GET", path, "alpha")
-        assert reply.status == 200 or (reply.status == 303 and path in ("/sign-in", "/p/{slug}/work/last")), f"{who} got {reply.status}"
+        assert reply.status == 200 or (reply.status == 303 and path in ("/sign-in", "/p/{slug}/last")), f"{who} got {reply.status}"
 
 
 def test_objects_of_another_project_are_not_found_through_ones_own(matrix: dict[str, Any]) -> None:
@@ -570,7 +570,7 @@ def test_annotators_see_nothing_but_their_question(tmp_path: Path) -> None:
             value = "unsure"
             sent = {"question": asked["question"], "key": asked["key"], "value": value, "shown_at": time.time(), "want_next": True}
             asked = first.api("POST", "/projects/blind/answers", sent).json()["next"]
-        seen = [second.get("/"), second.get("/p/blind/work/last"), second.api("GET", "/projects"), second.get("/nothing")]
+        seen = [second.get("/"), second.get("/p/blind/last"), second.api("GET", "/projects"), second.get("/nothing")]
         for method, path in routes():
             if method == "GET" and "{token}" not in path and path not in ("/metrics", "/sign-in"):
                 seen.append(second.get(path.replace("{slug}", "blind").replace("{format}", "csv").replace("{sha256}", "0" * 64)))
@@ -584,7 +584,7 @@ def test_annotators_see_nothing_but_their_question(tmp_path: Path) -> None:
             n += 1
             sent = {"question": asked["question"], "key": asked["key"], "value": "no", "shown_at": time.time(), "want_next": True}
             seen.append(second.api("POST", "/projects/blind/answers", sent))
-            seen.append(second.get("/p/blind/work/last"))
+            seen.append(second.get("/p/blind/last"))
         assert n > 20
         for reply in seen:
             told = (reply.text + json.dumps(list(reply.headers.items()))).lower()

@@ -235,12 +235,12 @@ class Expert:
     async def amend(self, tab: int) -> None:
         """Change the last answer; it must not bring another question."""
         token = self.devices[self.tabs[tab][0]]
-        page = await call(self.app, "GET", f"/p/{self.slug}/work/last", token)
+        page = await call(self.app, "GET", f"/p/{self.slug}/last", token)
         number = re.search(rb'name="answer" value="(\d+)"', page.body)
         if page.status == 200 and number:
             self._key += 1
             fields = {"answer": number[1].decode(), "key": f"{self.person}-{self._key}", "value": self.value()}
-            reply = await call(self.app, "POST", f"/p/{self.slug}/work/last", token, fields)
+            reply = await call(self.app, "POST", f"/p/{self.slug}/last", token, fields)
             assert reply.status in (303, 401), reply
 
     async def leave(self, device: int, how: str) -> None:

@@ -149,16 +149,16 @@ def test_last_answer_is_amended_and_the_first_stays(site: Site, owner: int) -> N
     person = site.person("amender")
     site.join("amend", owner, person, "annotator", 0, 1, 2)
     visitor = site.as_(person)
-    assert visitor.get("/p/amend/work/last").status == 303, "nothing to change yet"
+    assert visitor.get("/p/amend/last").status == 303, "nothing to change yet"
     page = visitor.get("/p/amend/work")
     visitor.post("/p/amend/work", {**{n: page.field(n) for n in ("question", "key", "shown_at")}, "value": "no"})
-    page = visitor.get("/p/amend/work/last")
+    page = visitor.get("/p/amend/last")
     assert "Your answer so far: No" in page.text
-    reply = visitor.post("/p/amend/work/last", {"answer": page.field("answer"), "key": page.field("key"), "value": "yes"})
+    reply = visitor.post("/p/amend/last", {"answer": page.field("answer"), "key": page.field("key"), "value": "yes"})
     assert reply.status == 303, reply.text
     rows = site.store.read_now(lambda w: w.all("SELECT revision, value FROM answer WHERE project_id = :p ORDER BY revision", p=project))
     assert [(row["revision"], row["value"]) for row in rows] == [(0, "no"), (1, "yes")]
-    assert "Your answer so far: Yes" in visitor.get("/p/amend/work/last").text
+    assert "Your answer so far: Yes" in visitor.get("/p/amend/last").text
 
 
 def test_bad_values_and_other_peoples_questions_are_refused(site: Site, owner: int) -> None:

@@ -81,7 +81,7 @@ def my_last(work: Work, member: Member) -> Row | None:
     )
 
 
-@router.get("/p/{slug}/work/last")
+@router.get("/p/{slug}/last")
 async def last_page(request: Request, slug: str) -> Response:
     """My last answer, to be changed."""
     page = await Page.visit(web_of(request), request)
@@ -94,12 +94,12 @@ async def last_page(request: Request, slug: str) -> Response:
     said = [c.words for c in question.choices if c.value == row["value"]]
     known = await page.web.known(slug)
     return page.render(
-        "last.html", member=member, project_name=known.name, slug=slug, action=f"/p/{slug}/work/last", question=question,
+        "last.html", member=member, project_name=known.name, slug=slug, action=f"/p/{slug}/last", question=question,
         item_lang=member.spec.language, answer=int(row["answer"]), said=said[0] if said else "", key=secrets.token_urlsafe(16),
     )  # fmt: skip
 
 
-@router.post("/p/{slug}/work/last")
+@router.post("/p/{slug}/last")
 async def amend(request: Request, slug: str) -> Response:
     """Append the change; the first answer stays."""
     page = await Page.visit(web_of(request), request)
