@@ -312,7 +312,7 @@ def test_throttle_keeps_no_address(service: Service) -> None:
 def test_forgotten_person_is_gone_and_the_archive_still_verifies(service: Service) -> None:
     from noracle.collect.verify import verify_archive
 
-    ready = service.ready(spec_of(reasks=1), texts(12))
+    ready = service.ready(spec_of(reasks=1), texts(60), seed=bytes(range(32)))
     service.work(ready, lambda _, shown: "yes" if shown == (0,) else "no", most=5)
     victim, token = next(iter(ready.raters.items()))
     email = service.read(lambda w: w.one("SELECT email FROM person WHERE id = :p", p=victim))["email"]
