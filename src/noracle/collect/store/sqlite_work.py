@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
@@ -115,7 +116,7 @@ class SqliteWork:
 def connect(path: Path, *, synchronous: str = "full", read_only: bool = False) -> sqlite3.Connection:
     """A connection with the settings that the promises rest on."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512, timeout=30.0)
-    connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    _write_ahead(connection)
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     for setting in ("fullfsync = 1", "checkpoint_fullfsync = 1", "foreign_keys = 1", "trusted_schema = 0", "cache_size = -16000"):
         connection.execute(f"PRAGMA {setting}")
@@ -123,3 +124,18 @@ def connect(path: Path, *, synchronous: str = "full", read_only: bool = False) -
     if read_only:
         connection.execute("PRAGMA query_only = 1")
     return connection
+
+
+def _write_ahead(connection: sqlite3.Connection, *, seconds: float = 30.0) -> None:
+    """Turn on the write-ahead log. SQLite does not wait for others here, as it does elsewhere: servers that start together would fail."""
+    last = time.monotonic() + seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > last:
+                connection.close()
+                raise
+            time.sleep(0.01)
+        else:
+            return
