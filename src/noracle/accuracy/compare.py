@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import ndtri
@@ -15,6 +15,7 @@ from noracle.accuracy.strata import typical_variance
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval
 from noracle.bounds.linear import ordered
 from noracle.counts import PatternCounts, count_patterns, label_rows
+from noracle.counts.repeats import count_states
 from noracle.counts.tallies import Pattern
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
@@ -117,8 +118,15 @@ def _notes(counts: PatternCounts, differences: Sequence[Difference]) -> tuple[st
         notes.append("strata are pooled: labels must have been drawn at the same rate in all of them")
     if _weighted(counts):
         notes.append("weights differ: their mean and the heaviest are taken from the labelled items, so the promise is asymptotic")
+    notes += [_missing(system, counts.states) for system in counts.systems if any(key[0] == system for key in counts.states)]
     notes += [f"not used: {k} {name}" for name, k in counts.unused.items() if k]
     return tuple(notes)
+
+
+def _missing(system: str, states: Mapping[tuple[str, str], int]) -> str:
+    """How many answers of a system are missing, and why."""
+    own = {state: n for (name, state), n in states.items() if name == system}
+    return f"{system}: {sum(own.values())} without an answer ({', '.join(f'{n} {state}' for state, n in own.items())}), counted as wrong"
 
 
 def _weighted(counts: PatternCounts) -> bool:
@@ -161,6 +169,19 @@ def lower_score(p: Pattern, i: int, j: int) -> float:
     yes = p.yes_scores[i] if p.yes_scores else 0.0
     no = p.no_scores[j] if p.no_scores else 0.0
     return yes + no - (p.groups[j] >= 0)
+
+
+def lower_scores(p: Pattern) -> np.ndarray[Any, Any]:
+    """:func:`lower_score` of every ordered pair at once; 0 on the diagonal."""
+    if p.design == "uniform" or p.groups is None:
+        scores = np.array([_score(p, i) for i in range(len(p.hits))])
+        differences: np.ndarray[Any, Any] = np.subtract.outer(scores, scores)
+        return differences
+    group = np.array(p.groups)
+    none = np.zeros(len(group))
+    yes = none if p.yes_scores is None else np.array(p.yes_scores)
+    no = none if p.no_scores is None else np.array(p.no_scores)
+    return np.where(group[:, None] == group, 0.0, yes[:, None] + no - (group >= 0))
 
 
 def lowest(kind: int, n_classes: int) -> float:
@@ -279,6 +300,8 @@ class Race:
     mixed
         Bet the same on every kind of label. Needed where kinds go with items: questions about items with different numbers of classes, or
         propensities for some labels only.
+    aimed
+        Labels are aimed at the systems still in the race: those that were dropped bet no more, since nobody asks about their answers.
 
     Examples
     --------
@@ -291,8 +314,9 @@ class Race:
     """
 
     def __init__(
-        self, systems: Sequence[str], *, n_classes: int, confidence: float = 0.95, heaviest: float = 1.0, mixed: bool = False
-    ) -> None:
+        self, systems: Sequence[str], *, n_classes: int, confidence: float = 0.95, heaviest: float = 1.0, mixed: bool = False,
+        aimed: bool = False,
+    ) -> None:  # fmt: skip
         if len(systems) < 2:
             raise ArgumentError(f"systems must be at least two; got {list(systems)}.")
         self.systems = tuple(systems)
@@ -300,6 +324,7 @@ class Race:
         self.n_classes = n_classes
         self.heaviest = heaviest
         self.mixed = mixed
+        self.aimed = aimed
         self.n = 0
         self.dropped: dict[str, int] = {}
         size = len(self.systems)
@@ -325,9 +350,10 @@ class Race:
         if not self.mixed and _mixed(self._seen.values()):
             raise ArgumentError("mixed must be True where kinds of label go with items (numbers of classes or designs differ); got False.")
         least = self.heaviest * lowest(1 if self.mixed else _kind(pattern), self.n_classes)
-        size = len(self.systems)
-        gains = np.array([[lower_score(pattern, i, j) if i != j else 0.0 for j in range(size)] for i in range(size)])
-        gains *= pattern.weight / -least
+        gains = lower_scores(pattern) * (pattern.weight / -least)
+        if self.aimed and self.dropped:
+            out = [i for i, system in enumerate(self.systems) if system in self.dropped]
+            gains[out, :] = gains[:, out] = 0.0
         moved = np.nonzero(gains)
         if not len(moved[0]):
             return
@@ -367,7 +393,8 @@ def race_systems(
     names, rows = label_rows(evidence, systems=systems)
     if len(names) < 2:
         raise ArgumentError(f"systems must be at least two; got {list(names)}.")
-    counts = PatternCounts(systems=tuple(names), patterns=dict(Counter(rows)))
+    states = {} if evidence.answers is None else {key: n for key, n in count_states(evidence.answers).items() if key[0] in names}
+    counts = PatternCounts(systems=tuple(names), patterns=dict(Counter(rows)), states=states)
     scale = _scale(counts)
     race = Race(
         names,

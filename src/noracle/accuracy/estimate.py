@@ -143,7 +143,9 @@ def _settings(
 ) -> Settings:  # fmt: skip
     """Fill in what was left open, and refuse combinations that have no meaning."""
     by_class = rates is not None and rates.by_class
-    needs_scores = transition is not None or by_class or any(t.design == "recorded" for s in strata for t in s.tallies)
+    needs_scores = (
+        transition is not None or by_class or any(t.design == "recorded" or t.hit_share is not None for s in strata for t in s.tallies)
+    )
     method = choose("method", method or ("scores" if needs_scores else "ml"), METHODS)
     interval = choose("interval", interval or ("betting" if method == "scores" else "exact"), tuple(INTERVALS))
     if method not in INTERVALS[interval][2]:
@@ -296,6 +298,8 @@ def _combine(
     unsure = counts.total(verdict="unsure")
     if unsure:
         notes.append(f"{unsure} items were judged 'unsure' and are treated as missing at random; range_unsure gives the worst case")
+    if counts.runs:
+        notes.append("items were answered more than once: an item counts once, with the mean of its repeats")
     unused = {name: k for name, k in counts.unused.items() if k}
     notes += [f"not used: {k} {name}" for name, k in unused.items()]
     return Estimate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from scipy.special import ndtri
@@ -102,10 +102,16 @@ def check_sensitivity(
 
 def _outcomes(stratum: Stratum) -> tuple[int, int, int, int]:
     """Labelled and answered items by outcome: yes to the answer, yes to another class, no to the answer, no to another class."""
+    _refuse_repeats(stratum.tallies)
     for t in stratum.tallies:
         if t.answered and t.verdict != "unsure" and (t.design != "uniform" or (t.verdict == "no" and t.n_ruled_out != 1)):
             raise ArgumentError("evidence must come from uniform questions, one per item, for a sensitivity check; got other labels.")
     return tuple(stratum.n(verdict=v, hit=h) for v in ("yes", "no") for h in (True, False))  # type: ignore[return-value]
+
+
+def _refuse_repeats(tallies: Iterable[Tally]) -> None:
+    if any(t.hit_share is not None for t in tallies):
+        raise ArgumentError("evidence must have one answer per item and system here; repeats of an item differ. Keep one of them.")
 
 
 _RATES = np.linspace(0.0, 1.0, 4001)
@@ -171,6 +177,7 @@ def range_unsure(evidence: Evidence | AccuracyCounts, *, system: str | None = No
     """
     below, above = tails(confidence, "two-sided")
     counts = counts_of(evidence, system)
+    _refuse_repeats(counts.tallies)
     if any(t.design == "recorded" for t in counts.tallies):
         raise ArgumentError("evidence must come from uniform questions for the worst case of unsure verdicts; got recorded propensities.")
     strata = [s for s in strata_of(counts) if s.items]

@@ -22,7 +22,7 @@ from noracle.errors import ArgumentError, EvidenceError, fault
 
 Matrix = np.ndarray[Any, Any]
 Guess = float | Literal["leave-one-out", "column"]
-Question = tuple[float, float, float, float | None]  # yes score, no score, relative weight, guess
+Question = tuple[float, float, float, float | None, float]  # yes score, no score, relative weight, guess, share with an answer
 LabelKinds = Literal["both", "ordinary", "complementary"]
 
 
@@ -101,6 +101,8 @@ def binomial_cells(stratum: Stratum, kinds: LabelKinds = "both", *, rates: Error
     With wrong verdicts, or where the answer itself was asked about on purpose, only questions about the answer count: their verdict is
     ``yes`` with probability φ + (1 - μ - φ)·A.
     """
+    if any(t.hit_share is not None for t in stratum.tallies):
+        raise ArgumentError("method must be 'scores' with interval betting or wald where repeats of an item differ; got another.")
     recorded = stratum.n(design="recorded") - stratum.n(design="recorded", verdict="unsure")
     cells: list[Cell] = []
     if rates is not None:
@@ -234,13 +236,14 @@ def score_rows(
             if not t.answered or t.verdict == "unsure":
                 continue
             if t.design == "recorded":
-                questions[t.yes_score or 0.0, t.no_score or 0.0, factor, t.guess] += n
+                share = 1.0 if t.answered_share is None else t.answered_share
+                questions[t.yes_score or 0.0, t.no_score or 0.0, factor, t.guess, share] += n
             elif t.verdict == "yes":
-                rows[0, factor, ordinary_score(hit=t.hit).value] += n
+                rows[0, factor, ordinary_score(hit=t.hit).value if t.hit_share is None else t.hit_share] += n
             elif inverse is not None:
                 rows[1, factor, _transition_value(t, inverse, classes)] += n
             else:
-                rows[t.n_ruled_out, factor, complementary_score(hit=t.hit, n_classes=t.n_classes, n_ruled_out=t.n_ruled_out).value] += n
+                rows[t.n_ruled_out, factor, _complementary_value(t)] += n
     factors = [s.weight / mean_weight for s in strata if s.answered] or [1.0]
     ranges = {kind: _range(kind, strata, mean_weight, inverse) for kind, _, _ in rows}
     low, high = 0.0, max(factors)
@@ -257,9 +260,16 @@ def score_rows(
     by_variance = (*((typical_variance(*ranges[kind]), tuple(scores)) for kind, scores in by_kind.items()), (0.25, augmented))
     return ScoreRows(
         mean=((1.0, plain + augmented),) if shared else by_variance,
-        lower=plain + tuple(Score(yes * f, low, inf, n) for (yes, _, f, _), n in questions.items()),
-        upper=plain + tuple(Score(f - no * f, -inf, high, n) for (_, no, f, _), n in questions.items()),
+        lower=plain + tuple(Score(yes * f, low, inf, n) for (yes, _, f, _, _), n in questions.items()),
+        upper=plain + tuple(Score(share * f - no * f, -inf, high, n) for (_, no, f, _, share), n in questions.items()),
     )
+
+
+def _complementary_value(t: Tally) -> float:
+    """The score of a complementary label; where repeats differ, the mean of their scores (0 without an answer)."""
+    if t.hit_share is None or t.answered_share is None:
+        return complementary_score(hit=t.hit, n_classes=t.n_classes, n_ruled_out=t.n_ruled_out).value
+    return t.answered_share - (t.n_classes - 1) / t.n_ruled_out * t.hit_share
 
 
 def _range(kind: int, strata: tuple[Stratum, ...], mean_weight: float, inverse: Matrix | None) -> tuple[float, float]:
@@ -306,6 +316,8 @@ def _corrected_rows(strata: tuple[Stratum, ...], rates: ErrorRates) -> ScoreRows
 def require_questions(stratum: Stratum) -> None:
     """Raise unless the labels come from uniform questions, one per item, answered yes or no."""
     labels = [t for t in stratum.tallies if t.verdict != "unsure"]
+    if any(t.hit_share is not None for t in labels):
+        raise ArgumentError("false_no and false_yes need one answer per item and system; repeats of an item differ. Keep one of them.")
     if any(t.n_ruled_out != (t.verdict == "no") or t.design != "uniform" for t in labels) or (
         labels and all(t.verdict == "no" for t in labels)
     ):
@@ -320,6 +332,8 @@ def typical_variance(low: float, high: float) -> float:
 
 
 def _transition_value(t: Tally, inverse: Matrix, classes: tuple[int | str, ...] | None) -> float:
+    if t.hit_share is not None:
+        raise ArgumentError("transition needs one answer per item and system; repeats of an item differ. Keep one of them.")
     if t.n_ruled_out != 1:
         raise ArgumentError("transition needs one ruled-out class per item; several draws do not follow T. Drop all but one at random.")
     index = {c: i for i, c in enumerate(classes)} if classes is not None else None
@@ -342,15 +356,15 @@ def _augmented(questions: Counter[Question], guess: Guess) -> tuple[Score, ...]:
     By default f is the weighted share of yes among all *other* items; ``column`` takes the guess that came with the answer, where there
     is one.
     """
-    total_yes = sum(yes * n for (yes, _, _, _), n in questions.items())
-    total = sum((yes + no) * n for (yes, no, _, _), n in questions.items())
+    total_yes = sum(yes * n for (yes, _, _, _, _), n in questions.items())
+    total = sum((yes + no) * n for (yes, no, _, _, _), n in questions.items())
     scores = []
-    for (yes, no, factor, own), n in questions.items():
+    for (yes, no, factor, own, share), n in questions.items():
         rest = total - yes - no
         f = (total_yes - yes) / rest if rest > 1e-12 else 0.5
         if guess == "column" and own is not None:
             f = own
         elif isinstance(guess, (int, float)):
             f = guess
-        scores.append(Score(factor * (f + (1 - f) * yes - f * no), -float("inf"), float("inf"), n))
+        scores.append(Score(factor * (f * share + (1 - f) * yes - f * no), -float("inf"), float("inf"), n))
     return tuple(scores)

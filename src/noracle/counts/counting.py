@@ -7,6 +7,7 @@ Only tallies leave the engine.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from noracle.counts.met import (
     placed,
     rounded,
 )
+from noracle.counts.repeats import count_repeats, count_states
 from noracle.counts.tallies import AccuracyCounts, Cell, Tally
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
@@ -43,6 +45,7 @@ def count_accuracy(
     only ``unsure`` is unsure. The population is every row of the answers table. Where a propensity other than 1/K was recorded, the
     mean over the item's judgements (``unsure`` left out) of 1{class = answer, yes}/propensity is kept beside the label, and the same
     for no; a judgement without a propensity there counts as asked with probability 1/K.
+    Where a system answered an item more than once (column ``repeat``), the item counts once with the mean of its repeats.
 
     Parameters
     ----------
@@ -75,14 +78,23 @@ def count_accuracy(
     >>> counts.total(verdict="yes", hit=True), counts.total(verdict="no", hit=True), sum(counts.answered.values())
     (1, 1, 2)
     """
+    if evidence.repeats is not None:
+        found = count_repeats(evidence, systems=systems, by_class=by_class, by_guess=by_guess)
+        return _known_systems(_with_states(found, evidence.repeats), systems)
     answers = answers_of(evidence, systems)
     if by_guess and "guess" not in answers.columns:
         raise EvidenceError(fault("answers", "must have a column guess to be counted by guess", "none"))
     if evidence.judgements is not None:
         flat = _flat(evidence, answers, by_class=by_class, by_guess=by_guess)
         if flat is not None:
-            return _known_systems(flat, systems)
-    return _known_systems(_grouped(evidence, answers, by_class=by_class, by_guess=by_guess), systems)
+            return _known_systems(_with_states(flat, answers), systems)
+    return _known_systems(_with_states(_grouped(evidence, answers, by_class=by_class, by_guess=by_guess), answers), systems)
+
+
+def _with_states(counts: AccuracyCounts, answers: Frame) -> AccuracyCounts:
+    """The counts with how many answers are missing, and why."""
+    states = {key: n for key, n in count_states(answers).items() if key[0] in counts.systems}
+    return dataclasses.replace(counts, states=states) if states else counts
 
 
 def _known_systems(counts: AccuracyCounts, systems: Sequence[str] | None) -> AccuracyCounts:

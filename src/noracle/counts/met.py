@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import narwhals as nw
 
-from noracle.errors import EvidenceError, fault
+from noracle.errors import EvidenceError, EvidenceWarning, fault
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import Frame
 from noracle.evidence.labels import class_labels, item_labels, once
@@ -26,6 +27,8 @@ def answers_of(evidence: Evidence, systems: Sequence[str] | None) -> Frame:
     """The answers of the chosen systems, or of all."""
     if evidence.answers is None:
         raise EvidenceError(fault("evidence", "must have answers", "none"))
+    if evidence.repeats is not None:
+        warnings.warn("answers have repeats: only the first of each system and item is used here.", EvidenceWarning, stacklevel=3)
     if systems is None:
         return evidence.answers
     if isinstance(systems, str) or not systems:

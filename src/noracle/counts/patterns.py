@@ -18,6 +18,7 @@ from noracle.counts.met import (
     place_of,
     rounded,
 )
+from noracle.counts.repeats import count_states
 from noracle.counts.tallies import Pattern, PatternCounts
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
@@ -51,7 +52,8 @@ def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None) 
             unused[NOT_ALL_SYSTEMS] = unused.get(NOT_ALL_SYSTEMS, 0) + int(n)
         else:
             patterns[pattern] += int(n)
-    return PatternCounts(systems=names, patterns=dict(patterns), unused=unused, inferred=evidence.inferred)
+    states = {} if evidence.answers is None else {key: n for key, n in count_states(evidence.answers).items() if key[0] in names}
+    return PatternCounts(systems=names, patterns=dict(patterns), unused=unused, inferred=evidence.inferred, states=states)
 
 
 def label_rows(evidence: Evidence, *, systems: Sequence[str] | None = None) -> tuple[tuple[str, ...], list[Pattern]]:

@@ -32,6 +32,7 @@ class Tally(NamedTuple):
     then ``yes_score`` is the item's mean of 1{asked = answer, yes}/propensity and ``no_score`` that of 1{asked = answer, no}/propensity.
     ``asked`` and ``answer`` are classes, kept only when counted by class; ``guess`` is the guess of correctness that came with the
     answer, kept only when counted by guess and where propensities were recorded.
+    ``hit_share`` and ``answered_share`` are there only where repeats of an item differ: the share of them that hit and that have an answer.
     """
 
     system: str
@@ -49,6 +50,8 @@ class Tally(NamedTuple):
     asked: int | str | None = None
     answer: int | str | None = None
     guess: float | None = None
+    hit_share: float | None = None
+    answered_share: float | None = None
 
 
 class Cell(NamedTuple):
@@ -65,7 +68,8 @@ class AccuracyCounts:
     """What is known of the accuracy of each system.
 
     ``tallies`` counts labelled items; ``items`` and ``answered`` count the population, labelled or not: all items asked about and
-    those with an answer. ``unused`` names what the evidence held and no estimator uses.
+    those with an answer. ``unused`` names what the evidence held and no estimator uses. ``states`` counts, by system and state, answers
+    that are missing; ``runs`` counts, by system, all answers where items were answered more than once.
     """
 
     tallies: Mapping[Tally, int]
@@ -73,6 +77,8 @@ class AccuracyCounts:
     answered: Mapping[Cell, int]
     unused: Mapping[str, int] = dataclasses.field(default_factory=dict)
     inferred: tuple[str, ...] = ()
+    states: Mapping[tuple[str, str], int] = dataclasses.field(default_factory=dict)
+    runs: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_counts(
@@ -146,6 +152,8 @@ class AccuracyCounts:
             tallies={t: n for t, n in self.tallies.items() if t.system == system},
             items={c: n for c, n in self.items.items() if c.system == system},
             answered={c: n for c, n in self.answered.items() if c.system == system},
+            states={key: n for key, n in self.states.items() if key[0] == system},
+            runs={name: n for name, n in self.runs.items() if name == system},
         )
 
     def cells(self) -> dict[Cell, dict[Tally, int]]:
@@ -163,7 +171,7 @@ class AccuracyCounts:
         """The figures that a card prints."""
         n_items, n_answered = sum(self.items.values()), sum(self.answered.values())
         judged = sum(self.tallies.values())
-        return {
+        summary = {
             "items": n_items,
             "without_answer": n_items - n_answered,
             "labelled": judged,
@@ -174,7 +182,21 @@ class AccuracyCounts:
             "complementary_avoided": self.total(verdict="no", answered=True, hit=False),
             "unsure": self.total(verdict="unsure"),
             "unused": dict(self.unused),
+            **self._more(),
         }
+        if any(t.hit_share is not None for t in self.tallies):  # an answer that differs between repeats is neither right nor wrong
+            del summary["ordinary_right"], summary["complementary_avoided"]
+        return summary
+
+    def _more(self) -> dict[str, Any]:
+        """The figures that only some evidence has: why answers are missing, and repeats."""
+        more: dict[str, Any] = {}
+        if self.states:
+            more["states"] = _by_state(self.states)
+        if self.runs:
+            more["answers"] = sum(self.runs.values())
+            more["items_whose_repeats_differ"] = sum(n for t, n in self.tallies.items() if t.hit_share is not None)
+        return more
 
     def __add__(self, other: AccuracyCounts) -> AccuracyCounts:
         """Tallies of disjoint sets of items add."""
@@ -184,18 +206,22 @@ class AccuracyCounts:
             answered=_added(self.answered, other.answered),
             unused=_added(self.unused, other.unused),
             inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
+            states=_added(self.states, other.states),
+            runs=_added(self.runs, other.runs),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values with schema ``counts/1``: items are counted, never named."""
         return {
             "schema": "counts/1",
-            "tallies": [{**t._asdict(), "n": n} for t, n in sorted(self.tallies.items(), key=_text_key)],
+            "tallies": [{**_fields(t), "n": n} for t, n in sorted(self.tallies.items(), key=_text_key)],
             "population": [
                 {**c._asdict(), "items": n, "answered": self.answered.get(c, 0)} for c, n in sorted(self.items.items(), key=_text_key)
             ],
             "unused": dict(self.unused),
             "inferred": list(self.inferred),
+            **({"states": [{"system": s, "state": w, "n": n} for (s, w), n in sorted(self.states.items())]} if self.states else {}),
+            **({"runs": dict(sorted(self.runs.items()))} if self.runs else {}),
         }
 
     @classmethod
@@ -203,7 +229,7 @@ class AccuracyCounts:
         """Read back what :meth:`to_dict` wrote."""
         if data.get("schema") != "counts/1":
             raise EvidenceError(fault("schema", "must be 'counts/1'", repr(data.get("schema"))))
-        tallies = {Tally(**{k: v for k, v in row.items() if k != "n"}): int(row["n"]) for row in data["tallies"]}
+        tallies = {_checked(Tally(**{k: v for k, v in row.items() if k != "n"})): int(row["n"]) for row in data["tallies"]}
         cells = [(Cell(**{k: row[k] for k in Cell._fields}), row) for row in data["population"]]
         return cls(
             tallies=tallies,
@@ -211,6 +237,8 @@ class AccuracyCounts:
             answered={c: int(row["answered"]) for c, row in cells},
             unused=dict(data.get("unused", {})),
             inferred=tuple(data.get("inferred", ())),
+            states={(str(row["system"]), str(row["state"])): int(row["n"]) for row in data.get("states", ())},
+            runs={str(name): int(n) for name, n in data.get("runs", {}).items()},
         )
 
 
@@ -236,12 +264,16 @@ class Pattern(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PatternCounts:
-    """How systems met the same labels together; only items that every system was asked about."""
+    """How systems met the same labels together; only items that every system was asked about.
+
+    ``states`` counts, by system and state, the answers that are missing.
+    """
 
     systems: tuple[str, ...]
     patterns: Mapping[Pattern, int]
     unused: Mapping[str, int] = dataclasses.field(default_factory=dict)
     inferred: tuple[str, ...] = ()
+    states: Mapping[tuple[str, str], int] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_counts(
@@ -277,6 +309,7 @@ class PatternCounts:
             patterns=_added(self.patterns, other.patterns),
             unused=_added(self.unused, other.unused),
             inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
+            states=_added(self.states, other.states),
         )
 
 
@@ -319,6 +352,29 @@ def _is_count(value: Any) -> bool:
         return math.isfinite(value) and value == int(value) and value >= 0
     except (TypeError, ValueError):
         return False
+
+
+def _by_state(states: Mapping[tuple[str, str], int]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for (_, state), n in sorted(states.items()):
+        total[state] = total.get(state, 0) + n
+    return total
+
+
+def _checked(tally: Tally) -> Tally:
+    """The tally, if its shares of repeats are possible."""
+    hit, answered = tally.hit_share, tally.answered_share
+    if (hit is None) != (answered is None) or (hit is not None and answered is not None and not 0 <= hit <= answered <= 1):
+        raise EvidenceError(fault("hit_share and answered_share", "must be 0 <= hit_share <= answered_share <= 1", (hit, answered)))
+    return tally
+
+
+def _fields(tally: Tally) -> dict[str, Any]:
+    """All values of a tally; the shares of repeats only where there are some."""
+    values = tally._asdict()
+    if tally.hit_share is None:
+        del values["hit_share"], values["answered_share"]
+    return values
 
 
 def _added(a: Mapping[_T, int], b: Mapping[_T, int]) -> dict[_T, int]:

@@ -12,9 +12,10 @@ import narwhals as nw
 
 from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
 from noracle.evidence.frames import Frame, fetch, open_frames
+from noracle.evidence.logs import log_format, read_logs
 from noracle.evidence.normal import agree, normalise
 from noracle.evidence.tables import MAX_CLASSES, TABLES
-from noracle.evidence.validate import faults_of_evidence, faults_of_table
+from noracle.evidence.validate import faults_of_evidence, faults_of_table, repeats
 
 Conflicts = Literal["error", "drop"]
 _MOST_INFERRED = 100_000
@@ -31,6 +32,8 @@ class Evidence:
     ----------
     answers, judgements, items
         Lazy narwhals frames with canonical columns, or None.
+    repeats
+        All answers, where some item was answered more than once by a system; ``answers`` then has the first of each.
     n_classes
         Number of classes of every item; None where ``items`` has a column ``n_classes``.
     classes
@@ -46,6 +49,7 @@ class Evidence:
     answers: Frame | None
     judgements: Frame | None
     items: Frame | None = None
+    repeats: Frame | None = None
     n_classes: int | None = None
     classes: tuple[int | str, ...] | None = None
     class_kind: Literal["whole", "text"] = "whole"
@@ -70,7 +74,10 @@ class Evidence:
         Parameters
         ----------
         answers
-            ``item``, ``system``, ``answer`` (null: no answer) and optionally ``guess``.
+            ``item``, ``system``, ``answer`` (null: no answer) and optionally ``guess``, ``state`` (answered, invalid, refused, errored)
+            and ``repeat``, where a system answered an item more than once. Or a log of Inspect (``.eval``, ``.json``) or of
+            lm-evaluation-harness (``samples_*.jsonl``): options then give the number of classes, and labels in the metadata of samples
+            are judgements, unless ``items`` and ``judgements`` are given.
         judgements
             ``item``, ``class``, ``verdict`` (yes, no, unsure) and optionally ``rater``, ``propensity``, ``cost``, ``at``.
         items
@@ -103,6 +110,14 @@ class Evidence:
         """
         if conflicts not in {"error", "drop"}:
             raise ArgumentError(f"conflicts must be 'error' or 'drop'; got {conflicts!r}.")
+        notes: tuple[str, ...] = ()
+        letters = False
+        if log_format(answers) is not None:
+            log = read_logs(answers, labels=judgements is None)  # type: ignore[arg-type]
+            answers, notes = log.answers, log.notes
+            judgements = log.judgements if judgements is None else judgements
+            items = log.items if items is None else items
+            letters = log.items is not None
         given = {"answers": answers, "judgements": judgements, "items": items}
         tables = {name: table for name, table in given.items() if table is not None}
         if not tables.keys() & {"answers", "judgements"}:
@@ -115,6 +130,8 @@ class Evidence:
             faults += problems
         if faults:
             raise EvidenceError(*faults)
+        if letters and "judgements" in frames:
+            frames["judgements"] = _places(frames["judgements"])
         faults += [f"{name} {_EMPTY}" for name in frames if not fetch(frames[name].select("item").head(1))]
         if faults:
             raise EvidenceError(*faults)
@@ -128,8 +145,11 @@ class Evidence:
             raise EvidenceError(*faults)
         if "items" in frames and "n_classes" in frames["items"].columns and n_classes is not None:
             frames["items"] = frames["items"].with_columns(nw.col("n_classes").fill_null(n_classes))
+        first, every = _first_of(frames.get("answers"))
         evidence = cls(
-            answers=frames.get("answers"),
+            answers=first,
+            repeats=every,
+            inferred=notes,
             judgements=frames.get("judgements"),
             items=frames.get("items"),
             n_classes=n_classes if known is None else len(known),
@@ -257,6 +277,27 @@ class Evidence:
                 different = frame.filter(~nw.col(column).is_null()).group_by(column).agg(n=nw.len()).head(most)
                 seen.update(str(row[0]) for row in fetch(different))
         return sorted(seen)
+
+
+def _places(judgements: Frame) -> Frame:
+    """Letters of options as places, for judgements of a log with options; other text becomes null, which is a fault."""
+    if judgements.collect_schema()["class"] != nw.String:
+        return judgements
+    plain = nw.col("class").str.strip_chars().str.to_uppercase()
+    place: Any = nw.when(plain == "A").then(nw.lit(0, dtype=nw.Int64))
+    for number, letter in enumerate("BCDEFGHIJKLMNOPQRSTUVWXYZ", start=1):
+        place = place.when(plain == letter).then(nw.lit(number, dtype=nw.Int64))
+    return judgements.with_columns(place.alias("class"))
+
+
+def _first_of(answers: Frame | None) -> tuple[Frame | None, Frame | None]:
+    """The first answer of each system to each item, and all of them where there are more."""
+    if answers is None or "repeat" not in answers.columns:
+        return answers, None
+    if not fetch(repeats(answers, ("item", "system")).head(1)):
+        return answers.drop("repeat"), None
+    first = answers.group_by("item", "system").agg(repeat=nw.col("repeat").min())
+    return answers.join(first, on=["item", "system", "repeat"], how="inner").drop("repeat"), answers
 
 
 _EMPTY = "must have rows; got an empty table. Write rows into it or leave it out."

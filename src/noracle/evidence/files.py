@@ -22,9 +22,11 @@ from noracle.errors import EvidenceError, fault
 if TYPE_CHECKING:
     import duckdb
 
+# Types that a column of text may have. Not BOOLEAN: a column of yes and no is text, also where these are classes or names of systems.
+_TYPES = "auto_type_candidates = ['BIGINT', 'DOUBLE', 'TIME', 'DATE', 'TIMESTAMP', 'VARCHAR']"
 _READERS = {
-    ".csv": "read_csv({}, header = true, skip = 0, union_by_name = true{})",
-    ".tsv": "read_csv({}, header = true, skip = 0, union_by_name = true{})",
+    ".csv": f"read_csv({{}}, header = true, skip = 0, union_by_name = true, {_TYPES}{{}})",
+    ".tsv": f"read_csv({{}}, header = true, skip = 0, union_by_name = true, {_TYPES}{{}})",
     ".jsonl": "read_json({}, format = 'newline_delimited', union_by_name = true)",
     ".ndjson": "read_json({}, format = 'newline_delimited', union_by_name = true)",
     ".json": "read_json({}, union_by_name = true)",

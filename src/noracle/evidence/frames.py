@@ -16,6 +16,7 @@ import numpy as np
 
 from noracle.errors import EvidenceError, MissingExtra, fault
 from noracle.evidence import files
+from noracle.evidence.logs import log_format, read_logs
 
 if TYPE_CHECKING:
     import duckdb
@@ -77,6 +78,8 @@ def _require_one_connection(relations: Sequence[Any]) -> None:
 
 
 def _relation(table: Any, kind: str, name: str, run: Callable[..., duckdb.DuckDBPyRelation]) -> duckdb.DuckDBPyRelation:
+    if kind == "path" and name == "answers" and log_format(table) is not None:
+        return _from_columns(read_logs(table, labels=False).answers, name, run)
     if kind == "path":
         return files.scan(table, name, run)
     if kind == "dict":

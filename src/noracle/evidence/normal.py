@@ -81,7 +81,7 @@ def _canonical(column: Column, dtype: Any, kind: str, table: str) -> tuple[list[
         return [col if dtype == nw.String else col.cast(nw.String)], []
     if kind not in {"whole", "float", "text", "null"}:
         return [col], [fault(f"{table}.{name}", "must hold whole numbers or text", kind, remedy="Convert the column.")]
-    if column.kind == "name":
+    if column.kind in {"name", "state"}:
         return [col if dtype == nw.String else col.cast(nw.String)], []
     if column.kind == "count" and kind == "text":
         return [col], [fault(f"{table}.{name}", "must hold whole numbers", kind, remedy="Convert the column.")]

@@ -1,6 +1,6 @@
 """The column rules of every table, in one place.
 
-    answers      item, system, answer, [guess]
+    answers      item, system, answer, [guess, state, repeat]
     judgements   item, class, verdict, [rater, propensity, cost, at]
     items        item, [n_classes, stratum, weight, text, options, image]
     ratings      item, rater, label
@@ -14,7 +14,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-Kind = Literal["id", "name", "class", "count", "number", "verdict", "any"]
+Kind = Literal["id", "name", "class", "count", "number", "verdict", "state", "any"]
+
+STATES = ("answered", "invalid", "refused", "errored")
+"""What became of an item: an answer; text without one; the system declined; the call failed."""
 
 MAX_CLASSES = 2**31 - 1
 """The largest number of classes that is taken for one."""
@@ -25,7 +28,8 @@ class Column:
     """What one column may hold.
 
     ``id`` and ``class`` are whole numbers or text, ``name`` is text, ``count`` a number of classes, ``number`` lies between ``low``
-    and ``high`` (without ``low`` itself where ``above``), ``verdict`` is yes, no or unsure, ``any`` is taken as it is.
+    and ``high`` (without ``low`` itself where ``above``), ``verdict`` is yes, no or unsure, ``state`` is one of :data:`STATES`,
+    ``any`` is taken as it is.
     """
 
     name: str
@@ -72,6 +76,8 @@ TABLES: dict[str, Table] = {
                 Column(name="system", kind="name"),
                 Column(name="answer", kind="class", nullable=True),
                 Column(name="guess", kind="number", required=False, nullable=True, low=0, high=1),
+                Column(name="state", kind="state", required=False, nullable=True),
+                Column(name="repeat", kind="number", required=False, low=0),
             ),
             key=("item", "system"),
         ),

@@ -5,6 +5,7 @@ Counters come first, one pass a table; only a counter that is not zero sends a s
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import narwhals as nw
@@ -13,7 +14,7 @@ from noracle.errors import fault
 from noracle.evidence.frames import Frame, fetch
 from noracle.evidence.labels import class_labels, item_labels, once, with_n_classes
 from noracle.evidence.normal import UNKNOWN, either, odd
-from noracle.evidence.tables import MAX_CLASSES, TABLES, Table
+from noracle.evidence.tables import MAX_CLASSES, STATES, TABLES, Table
 
 if TYPE_CHECKING:
     from noracle.evidence.evidence import Evidence
@@ -48,6 +49,8 @@ def row_faults(table: Table, columns: list[str]) -> list[RowFault]:
         if column.kind == "verdict":
             unknown = (nw.col("said") == UNKNOWN) & ~col.is_null()
             rules.append(RowFault(name, "must be yes, no or unsure", unknown, name))
+        if column.kind == "state":
+            rules += _state_faults(name)
         if column.kind == "count":
             rule = f"must be a whole number from 2 to {MAX_CLASSES}"
             rules.append(RowFault(name, rule, ((col < 2) | (col > MAX_CLASSES)).fill_null(value=False), name))
@@ -59,6 +62,17 @@ def row_faults(table: Table, columns: list[str]) -> list[RowFault]:
                 broken.append(col > column.high)
             rules.append(RowFault(name, column.rule, either(broken).fill_null(value=False), name))
     return rules
+
+
+def _state_faults(name: str) -> list[RowFault]:
+    """A state is one of the known words, and "answered" goes with an answer."""
+    state, silent = nw.col(name), nw.col("answer").is_null()
+    unknown = (~state.is_in(STATES)).fill_null(value=False)
+    clash = (((state == "answered") & silent) | (state.is_in(STATES[1:]) & ~silent)).fill_null(value=False)
+    return [
+        RowFault(name, f"must be one of {', '.join(STATES)}", unknown, name),
+        RowFault(name, "must be 'answered' with an answer and another word without", clash, name, "Correct the state or the answer."),
+    ]
 
 
 def outside(column: str, evidence: Evidence, k: nw.Expr) -> nw.Expr | None:
@@ -119,8 +133,11 @@ def faults_of_evidence(evidence: Evidence) -> list[str]:
     lines = []
     for name, column in (("answers", "answer"), ("judgements", "class")):
         frame: Frame | None = getattr(evidence, name)
+        table = TABLES[name]
+        if name == "answers" and evidence.repeats is not None:
+            frame, table = evidence.repeats, dataclasses.replace(table, key=(*table.key, "repeat"))
         if frame is not None:
-            lines += faults_of_table(with_n_classes(frame, evidence), TABLES[name], _outside_fault(column, evidence))
+            lines += faults_of_table(with_n_classes(frame, evidence), table, _outside_fault(column, evidence))
     if evidence.items is not None:
         lines += faults_of_table(evidence.items, TABLES["items"])
         lines += _strangers(evidence)

@@ -176,9 +176,18 @@ def failed(guarantee: Guarantee) -> list[Assumption]:
 
 def excluded(counts: Mapping[str, Any]) -> list[str]:
     """Say what the evidence held that is not an ordinary part of the number: no answers, unsure verdicts, unused rows."""
-    lines = [words.format(n=count(counts[key])) for key, words in _EXCLUDED.items() if counts.get(key)]
+    lines = [_told(words.format(n=count(counts[key])), key, counts) for key, words in _EXCLUDED.items() if counts.get(key)]
     lines += [f"{count(n)} {key.replace('_', ' ')} (not used)" for key, n in _unused(counts) if n]
     return lines
+
+
+def _told(words: str, key: str, counts: Mapping[str, Any]) -> str:
+    """The same words, with why answers are missing where that is known and speaks of the same items."""
+    states = counts.get("states")
+    if key != "without_answer" or not isinstance(states, Mapping) or "answers" in counts:
+        return words
+    why = ", ".join(f"{count(n)} {state}" for state, n in states.items())
+    return words.replace(" (counted as wrong)", f": {why}; counted as wrong")
 
 
 def evidence(counts: Mapping[str, Any]) -> str:
@@ -207,6 +216,7 @@ def evidence(counts: Mapping[str, Any]) -> str:
         "ordinary_right",
         "complementary",
         "complementary_avoided",
+        "states",
         "unused",
         *_EXCLUDED,
     }

@@ -273,3 +273,11 @@ def test_core_install_counts_without_any_data_frame_library(tmp_path: Path) -> N
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "2\n"
+
+
+def test_classes_and_systems_named_yes_and_no_stay_text(tmp_path: Path) -> None:
+    answers = as_csv({"item": [1, 2], "system": ["no", "no"], "answer": ["yes", "no"]}, "answers", tmp_path)
+    judgements = as_csv({"item": [1, 2], "class": ["yes", "no"], "verdict": ["yes", "no"]}, "judgements", tmp_path)
+    evidence = Evidence.from_tables(answers, judgements, classes=["yes", "no"])
+    assert sorted(evidence.rows("answers", "system", "answer")) == [("no", "no"), ("no", "yes")]
+    assert {row[0] for row in evidence.rows("judgements", "class")} == {"yes", "no"}
