@@ -1,6 +1,7 @@
 # make demo       a report from simulated evidence; installs only the core
 # make test       the default tests, with warnings as errors
 # make test-slow  coverage and long properties, resumable; PART=word takes the files whose path holds the word
+# make test-llm   tests with a real language model on this machine; downloads 1.1 GB of weights once
 # make lint       ruff and mypy
 # make docs       the site, built strictly, in docs/_build/html
 # make bench      benchmarks, one JSON line each; BENCH=word takes those whose name holds the word
@@ -15,7 +16,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c const
 # Larger data sets lie beside the checkout, where they exist; tests that need them skip otherwise.
 export NORACLE_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: demo test test-slow lint docs bench clean
+.PHONY: demo test test-slow test-llm lint docs bench clean
 .DEFAULT_GOAL := test
 
 $(BIN)/python:
@@ -38,7 +39,7 @@ demo: .venv/installed-core
 	$(BIN)/noracle demo
 
 test: .venv/installed-test
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 lint: .venv/installed-test
 	$(BIN)/ruff check .
@@ -64,6 +65,10 @@ test-slow: $(SLOW_STAMPS)
 	@mkdir -p $(dir $@)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" --hypothesis-profile=slow $< $(ARGS)
 	@touch $@
+
+test-llm: .venv/installed-test
+	$(PIP) xllamacpp
+	$(BIN)/python -m pytest -m llm tests/llm $(ARGS)
 
 bench: .venv/installed-test
 	@set -e; for file in benchmarks/bench_*$(BENCH)*.py; do echo "# $$file"; $(BIN)/python "$$file" $(ARGS); done

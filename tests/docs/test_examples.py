@@ -59,6 +59,7 @@ def shows(output: str, expected: str) -> bool:
 def run_command(command: Command, folder: Path, where: str) -> None:
     binaries = Path(sys.executable).parent
     env = {**os.environ, "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "140", "NO_COLOR": "1", "TERM": "dumb"}
+    env["NORACLE_CACHE"] = os.environ.get("NORACLE_CACHE") or str(folder / ".cache")  # never the cache of the user
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command.text], cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
     )

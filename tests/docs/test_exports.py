@@ -8,6 +8,7 @@ import pytest
 
 import noracle
 import noracle.learn
+import noracle.search
 
 PUBLIC = (
     "__version__",
@@ -132,6 +133,74 @@ LEARN = (
     "TrialData",
     "run_study",
 )
+SEARCH = (
+    # models and calls
+    "Budget",
+    "BudgetReached",
+    "Cache",
+    "Caller",
+    "Calls",
+    "Completion",
+    "Ledger",
+    "Message",
+    "Model",
+    "ModelError",
+    "Prices",
+    "Projection",
+    "Request",
+    "Usage",
+    "open_model",
+    "record",
+    # tasks, answers, judges
+    "Asked",
+    "Question",
+    "Task",
+    "TaskItem",
+    "answers_table",
+    "ask_items",
+    "judge_claims",
+    "parse_answer",
+    "pose",
+    "ratings_table",
+    "read_claims",
+    "read_task",
+    "scores_table",
+    # workflows
+    "Workflow",
+    "WorkflowError",
+    "draw_workflow",
+    "load_workflow",
+    "parse_workflow",
+    "parse_workflow_text",
+    "run_workflow",
+    "workflow_svg",
+    # search
+    "Entry",
+    "Found",
+    "Outcome",
+    "Proposal",
+    "Scored",
+    "Strategy",
+    "Vault",
+    "make_strategy",
+    "search_workflows",
+    "standardised",
+    # scores and choices
+    "Decision",
+    "Gate",
+    "ItemLabels",
+    "ItemScores",
+    "PairedScores",
+    "Picked",
+    "Pool",
+    "estimate_fitness",
+    "paired",
+    "race_pool",
+    "score_outcomes",
+    # simulated models
+    "SimulatedModel",
+    "simulated_world",
+)
 RETURNS = {
     "estimate": "Estimate",
     "compare": "Comparison",
@@ -207,6 +276,37 @@ def test_verbs_of_learn_keep_the_rules(name: str) -> None:
     pytest.importorskip("sklearn", reason="the learn extra is not installed")
     signature = inspect.signature(getattr(noracle.learn, name))
     returned, first = LEARN_VERBS[name]
+    assert returned == str(signature.return_annotation)
+    parameters = list(signature.parameters.values())
+    assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in parameters[first:])
+    assert not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+    assert not {"alpha"} & {p.name for p in parameters}
+
+
+SEARCH_VERBS = {
+    "ask_items": ("Asked", 3),
+    "estimate_fitness": ("Estimate", 2),
+    "judge_claims": ("Asked", 3),
+    "race_pool": ("Picked", 2),
+    "read_task": ("Task", 1),
+    "run_workflow": ("Outcome", 3),
+    "search_workflows": ("Found", 2),
+}
+
+
+def test_public_names_of_search_are_the_pinned_ones() -> None:
+    assert sorted(noracle.search.__all__) == sorted(SEARCH)
+
+
+@pytest.mark.parametrize("name", SEARCH)
+def test_public_name_of_search_is_there_and_documented(name: str) -> None:
+    assert inspect.getdoc(getattr(noracle.search, name))
+
+
+@pytest.mark.parametrize("name", SEARCH_VERBS)
+def test_verbs_of_search_keep_the_rules(name: str) -> None:
+    signature = inspect.signature(getattr(noracle.search, name))
+    returned, first = SEARCH_VERBS[name]
     assert returned == str(signature.return_annotation)
     parameters = list(signature.parameters.values())
     assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in parameters[first:])

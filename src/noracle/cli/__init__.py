@@ -23,6 +23,7 @@ from noracle._version import __version__
 from noracle.cli import (
     agreement,
     alarm,
+    ask,
     ceiling,
     certify,
     check,
@@ -37,8 +38,10 @@ from noracle.cli import (
     race,
     ranges,
     route,
+    search,
     simulate,
     verify,
+    workflow,
 )
 from noracle.cli._output import complain, settings
 from noracle.errors import AssumptionError, NoracleError, NoracleWarning
@@ -78,12 +81,15 @@ for _name, _verb in (
     ("ranges", ranges),
     ("conflict", conflict),
     ("verify", verify),
+    ("ask", ask),
+    ("search", search),
     ("simulate", simulate),
     ("demo", demo),
 ):
     app.command(_name, epilog=_verb.EXAMPLE)(_verb.command)
 app.add_typer(learn.app, name="learn")
 app.add_typer(collect.app)
+app.add_typer(workflow.app, name="workflow")
 
 
 def _show_version(wanted: bool) -> None:

@@ -29,7 +29,10 @@ def _evidence(*names: str, metavar: str, text: str, panel: str = _EVIDENCE) -> A
     return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel)
 
 
-AnswersFile = Annotated[str | None, _evidence("--answers", metavar="FILE", text="item, system, answer (CSV, JSONL or Parquet; globs too).")]
+AnswersFile = Annotated[
+    str | None,
+    _evidence("--answers", metavar="FILE", text="item, system, answer (CSV, JSONL, Parquet; globs); or logs of Inspect, lm-eval."),
+]
 JudgementsFile = Annotated[
     str | None, _evidence("--judgements", metavar="FILE", text="item, class, verdict (yes, no, unsure); rater, propensity, cost, at.")
 ]

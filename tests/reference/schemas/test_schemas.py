@@ -19,6 +19,8 @@ from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import ArgumentError
 from noracle.results import RESULT_TYPES, read_result
 from noracle.schemas import load_schema, schema_names
+from noracle.search.found import Found
+from noracle.search.workflow import parse_workflow
 from tests.unit.report.samples import SAMPLES
 
 STORED = sorted(Path(__file__).parent.glob("*.json"))
@@ -38,7 +40,7 @@ def stored(name: str) -> dict[str, Any]:
 
 
 def test_every_version_has_a_schema_and_a_stored_file() -> None:
-    assert set(schema_names()) == {*RESULT_TYPES, "results/1", "counts/1"}
+    assert set(schema_names()) == {*RESULT_TYPES, "results/1", "counts/1", "search/1", "workflow/1"}
     assert {read(path)["schema"] for path in STORED} == set(schema_names())
 
 
@@ -57,6 +59,10 @@ def test_stored_file_is_read_and_written_back_unchanged(path: Path) -> None:
     data = read(path)
     if data["schema"] == "counts/1":
         assert AccuracyCounts.from_dict(data).to_dict() == data
+    elif data["schema"] == "workflow/1":
+        assert parse_workflow(data).to_dict() == data
+    elif data["schema"] == "search/1":
+        assert Found.from_dict(data).to_dict() == data
     elif data["schema"] == "results/1":
         assert [read_result(r).to_dict() for r in data["results"]] == data["results"]
     else:

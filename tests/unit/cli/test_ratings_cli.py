@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from noracle.cli import agreement, app
+from noracle.cli import app
 from noracle.counts import count_ratings
 from noracle.evidence import Ratings
 from tests.unit.cli.conftest import CANARY, Run
 from tests.unit.cli.test_verbs import assert_valid
-
-
-@pytest.fixture(autouse=True)
-def _registered() -> Iterator[None]:
-    """The verb is there, whether or not the application has it already."""
-    if any(command.name == "agreement" for command in app.registered_commands):
-        yield
-        return
-    app.command("agreement", epilog=agreement.EXAMPLE)(agreement.command)
-    yield
-    app.registered_commands.pop()
-
 
 LONG = [(i, r, label) for i in range(60) for r, label in zip("abc", ["x", "x", "x" if i % 3 else "y"], strict=True)]
 LONG += [(i, r, "y") for i in range(60, 100) for r in "abc"]

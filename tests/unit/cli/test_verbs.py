@@ -19,7 +19,7 @@ from tests.unit.cli.conftest import CANARY, Run
 
 VERBS = (
     "estimate", "compare", "race", "plan", "mean", "route", "check", "certify", "ceiling", "agreement", "alarm", "ranges", "conflict",
-    "verify", "simulate", "demo", "learn fit", "learn predict", "learn analyse", "learn bench",
+    "verify", "ask", "search", "workflow show", "simulate", "demo", "learn fit", "learn predict", "learn analyse", "learn bench",
 )  # fmt: skip
 
 

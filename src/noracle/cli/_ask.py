@@ -1,0 +1,147 @@
+"""What ``noracle ask`` does: what is asked, read before any call, and the work itself, which Ctrl-C ends in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import signal
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from noracle.cli._output import complain, settings
+
+if TYPE_CHECKING:
+    from noracle.search.asking import Asked
+    from noracle.search.budget import Budget, Ledger, Prices
+    from noracle.search.judging import Claim
+    from noracle.search.model import Model
+    from noracle.search.runs import RunFolder
+    from noracle.search.task import Question, Task
+    from noracle.search.workflow import Workflow
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """The options that say what is asked."""
+
+    items: str
+    preset: str | None
+    workflow: str
+    shuffle: bool
+    seed: int
+    limit: int | None
+    answers: str | None
+    repeats: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is asked, read and checked before any call."""
+
+    wish: Wish
+    task: Task
+    workflow: Workflow
+    questions: Sequence[Question]
+    claims: Sequence[Claim] | None
+
+    @classmethod
+    def prepare(cls, wish: Wish) -> Job:
+        """Read items, answers and workflow."""
+        from noracle.search.asking import task_questions
+        from noracle.search.judging import read_claims
+        from noracle.search.task import read_task
+        from noracle.search.workflow import load_workflow
+
+        judged = wish.answers is not None
+        workflow = load_workflow(wish.workflow)
+        task = read_task(wish.items, preset=wish.preset, limit=None if judged else wish.limit)
+        if not judged:
+            return cls(
+                wish=wish, task=task, workflow=workflow, questions=task_questions(task, seed=wish.seed, shuffle=wish.shuffle), claims=None
+            )
+        claims = read_claims(wish.answers, task, seed=wish.seed if wish.shuffle else None, limit=wish.limit)
+        return cls(wish=wish, task=task, workflow=workflow, questions=[c.question for c in claims if c.question is not None], claims=claims)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What makes a run this run; the number of items may grow."""
+        return {
+            "kind": "ask" if self.claims is None else "judge", "workflow": self.workflow.name, "workflow_digest": self.workflow.digest,
+            "seed": self.wish.seed, "shuffle": self.wish.shuffle,
+        }  # fmt: skip
+
+
+def announce(job: Job, folder: RunFolder, budget: Budget, prices: Prices | None, model: str, *, ask_first: bool) -> None:
+    """Say on stderr what is to come; ask on a terminal."""
+    from noracle.search.asking import done_before, expected_usage
+
+    repeats = job.wish.repeats
+    done = done_before(job.questions, repeats, folder)
+    left = len(job.questions) * repeats - len(done)
+    projection = budget.project(
+        left,
+        calls_per_item=job.workflow.most_calls,
+        tokens_per_call=expected_usage(job.questions, job.workflow),
+        prices=prices,
+        model=model,
+    )
+    before = f" ({len(done):,} done before)" if done else ""
+    if not settings.quiet:
+        complain(f"{left:,} {'items' if job.claims is None else 'answers'} to {job.workflow.name}{before}: {projection}")
+    if ask_first and left and sys.stdin.isatty() and sys.stderr.isatty() and not typer.confirm("Go on?", default=True, err=True):
+        raise typer.Abort
+
+
+async def work(
+    job: Job, folder: RunFolder, model: Model, budget: Budget, prices: Prices | None, concurrency: int, *, no_cache: bool
+) -> tuple[Asked, Ledger]:
+    """Ask everything that is not done yet; returns what came out and what it took."""
+    from noracle.search.asking import ask_questions
+    from noracle.search.cache import Cache
+    from noracle.search.caller import Caller
+
+    with contextlib.ExitStack() as stack:
+        stores = [stack.enter_context(Cache.open(folder.calls))]
+        caller_stores = stores if no_cache else [*stores, stack.enter_context(Cache.open())]
+        caller = Caller(model, stores=caller_stores, budget=budget, prices=prices, concurrency=concurrency)
+        caller.count_past(stores[0])
+        step = stack.enter_context(_bar(job.workflow.name, len(job.questions) * job.wish.repeats))
+        try:
+            asked = await ask_questions(
+                job.questions, job.workflow, caller, seed=job.wish.seed, repeats=job.wish.repeats, concurrency=concurrency, run=folder,
+                progress=step,
+            )  # fmt: skip
+        finally:
+            await caller.close()
+        return asked, caller.ledger
+
+
+def interruptibly(coroutine: Coroutine[Any, Any, tuple[Asked, Ledger]]) -> tuple[Asked, Ledger]:
+    """Run it so that Ctrl-C ends it in order: calls that are out are paid, so they are waited for; a second Ctrl-C does not wait."""
+    if threading.current_thread() is not threading.main_thread():
+        return asyncio.run(coroutine)
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return asyncio.run(coroutine)
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+@contextlib.contextmanager
+def _bar(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr if that is a terminal."""
+    if settings.quiet or not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done, _total: bar.update(task, completed=done)

@@ -1,0 +1,246 @@
+"""``noracle ask``: a model answers items, or grades the answers of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from noracle.cli import _options as opt
+from noracle.cli._ask import Job, Wish, announce, interruptibly, work
+from noracle.cli._files import check_format, write_table
+from noracle.cli._output import check_target, complain, say, say_json
+from noracle.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from noracle.search.asking import Asked
+    from noracle.search.budget import Budget, Ledger, Prices
+    from noracle.search.model import Model
+    from noracle.search.runs import RunFolder
+
+EXAMPLE = """Example:
+
+noracle ask --items items.csv --model my-model --base-url http://127.0.0.1:8080/v1 --max-calls 500 --out answers.csv
+
+noracle ask --items test.parquet --preset mmlu-pro --model gpt-4.1-nano --workflow cot --prices prices.json --max-cost 2 --limit 300
+
+noracle ask --judge --answers answers.csv --items items.csv --model my-judge --out ratings.csv
+
+Exit code 3: a cap stopped it, or every call failed. What is done is kept, and the same command goes on. Keys come from NORACLE_API_KEY
+or OPENAI_API_KEY."""
+
+SCHEMA = "ask/1"
+_WHAT, _MODEL, _CAPS, _JUDGE, _KEEP = "What is asked", "Model", "Caps", "Grading answers", "What is kept"
+
+
+def _option(*names: str, text: str, panel: str, metavar: str | None = None, minimum: int | None = None) -> Any:
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, min=minimum)
+
+
+def command(
+    items: Annotated[
+        str | None, _option("--items", metavar="FILE", text="item, text, options (CSV, JSONL, Parquet); or see --preset.", panel=_WHAT)
+    ] = None,
+    model: Annotated[
+        str | None,
+        _option("--model", metavar="M", text="Name on the server; or inspect:PROVIDER/NAME, script:FILE, replay:FILE.", panel=_MODEL),
+    ] = None,
+    base_url: Annotated[
+        str | None, _option("--base-url", metavar="URL", text="A server that speaks OpenAI's protocol; default OpenAI's own.", panel=_MODEL)
+    ] = None,
+    key_env: Annotated[
+        str | None, _option("--key-env", metavar="NAME", text="The environment variable that holds the key.", panel=_MODEL)
+    ] = None,
+    preset: Annotated[
+        str | None,
+        _option(
+            "--preset", metavar="P", text="Columns of a public benchmark: mmlu-pro, gpqa, …; or a JSON file of that shape.", panel=_WHAT
+        ),
+    ] = None,
+    workflow: Annotated[
+        str | None, _option("--workflow", metavar="W", text="Name or JSON file; default direct, with --judge judge.", panel=_WHAT)
+    ] = None,
+    shuffle: Annotated[
+        bool, typer.Option("--shuffle/--no-shuffle", help="Show the options of each item in a random order.", rich_help_panel=_WHAT)
+    ] = True,
+    seed: opt.Seed = 0,
+    limit: Annotated[int | None, _option("--limit", metavar="N", text="Only the first N items.", panel=_WHAT, minimum=1)] = None,
+    system: Annotated[
+        str | None, _option("--system", metavar="NAME", text="How the answers are signed; default model and workflow.", panel=_WHAT)
+    ] = None,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Grade the answers of --answers: yes, no or uncertain.", rich_help_panel=_JUDGE)
+    ] = False,
+    answers: Annotated[
+        str | None, _option("--answers", metavar="FILE", text="With --judge: item, system, answer of other systems.", panel=_JUDGE)
+    ] = None,
+    scores: Annotated[
+        str | None, _option("--scores", metavar="FILE", text="With --judge: also write item, rater, value alone.", panel=_JUDGE)
+    ] = None,
+    repeats: Annotated[
+        int, typer.Option("--repeats", min=1, help="With --judge: grade so often; values are means.", rich_help_panel=_JUDGE)
+    ] = 1,
+    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Calls at one time.", rich_help_panel=_MODEL)] = 8,
+    max_calls: Annotated[int | None, _option("--max-calls", metavar="N", text="Most calls of this run.", panel=_CAPS)] = None,
+    max_tokens: Annotated[int | None, _option("--max-tokens", metavar="N", text="Most tokens, in and out.", panel=_CAPS)] = None,
+    max_cost: Annotated[float | None, _option("--max-cost", metavar="X", text="Most money; needs --prices.", panel=_CAPS)] = None,
+    max_seconds: Annotated[float | None, _option("--max-seconds", metavar="S", text="Longest time.", panel=_CAPS)] = None,
+    prices: Annotated[str | None, _option("--prices", metavar="FILE", text="JSON: price per million tokens by model.", panel=_CAPS)] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Neither use nor fill the cache of this user.", rich_help_panel=_KEEP)
+    ] = False,
+    purge_cache: Annotated[
+        bool,
+        typer.Option(
+            "--purge-cache", help="First empty that cache, of --model where it is given; alone: nothing else.", rich_help_panel=_KEEP
+        ),
+    ] = False,
+    out: Annotated[
+        str | None, _option("--out", metavar="FILE", text="CSV, JSONL or Parquet; default answers.csv, or ratings.csv.", panel=_KEEP)
+    ] = None,
+    save_items: Annotated[
+        str | None, _option("--save-items", metavar="FILE", text="Also write item, n_classes, stratum, text, options.", panel=_KEEP)
+    ] = None,
+    run: Annotated[
+        str | None, _option("--run", metavar="FOLDER", text="What is done so far, to go on from; default beside --out.", panel=_KEEP)
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the first call.", rich_help_panel=_KEEP)] = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Put items to a model and write the answers table, or have it grade the answers of others.
+
+    Options are shuffled and the order is written down; an answer is a class, the place of the option in the file, from 0. An item without
+    a readable answer has none, and a state that says why: invalid, refused or errored. What it may cost is said before the first call.
+    A run that was stopped or killed goes on with the same command and pays for no call twice.
+    """
+    from noracle.search.backends import open_model
+    from noracle.search.reading import items_table
+
+    if purge_cache:
+        _purge(model, base_url, key_env)
+        if items is None:
+            return
+    if items is None or model is None:
+        missing = " and ".join(n for n, v in (("--items", items), ("--model", model)) if v is None)
+        raise ArgumentError(f"{missing} must be given; got none.")
+    _fit_judge(judge, answers=answers, scores=scores, repeats=repeats)
+    target = _target(out, "ratings.csv" if judge else "answers.csv", run)
+    for option, path in (("scores", scores), ("save-items", save_items)):
+        check_target(option, path)
+        check_format(option, path)
+    job = Job.prepare(
+        Wish(
+            items=items, preset=preset, workflow=workflow or ("judge" if judge else "direct"), shuffle=shuffle, seed=seed, limit=limit,
+            answers=answers, repeats=repeats,
+        )
+    )  # fmt: skip
+    if save_items is not None:
+        write_table(save_items, items_table(job.task))
+    opened = open_model(model, base_url=base_url, key_env=key_env)
+    name = system or _signature(opened.name, job.workflow.name, judge=judge)
+    budget, known_prices = _caps(max_calls, max_tokens, max_cost, max_seconds, prices)
+    folder = _folder(run or f"{Path(target).with_suffix('')}.run", job, opened, name)
+    with folder:
+        announce(job, folder, budget, known_prices, opened.name, ask_first=not yes and ":" not in model)
+        asked, ledger = interruptibly(work(job, folder, opened, budget, known_prices, concurrency, no_cache=no_cache))
+        _write(job, asked, name, target, scores)
+    _report(job, asked, ledger, name=name, model=opened.name, target=target, scores=scores, folder=folder.path, as_json=as_json)
+    errored = asked.states["errored"]
+    if errored and ledger.failure:
+        complain(f"{errored:,} errored, the last because: {ledger.failure} The same command tries them again.")
+    if asked.stopped:
+        complain(f"stopped: {asked.stopped}")
+    if asked.stopped or (errored and errored == len(asked.lines)):
+        raise typer.Exit(3)
+
+
+def _fit_judge(judge: bool, *, answers: str | None, scores: str | None, repeats: int) -> None:
+    if judge and answers is None:
+        raise ArgumentError("--judge must come with --answers, the table of answers to grade; got none.")
+    stray = [n for n, v in (("--answers", answers), ("--scores", scores), ("--repeats", repeats > 1)) if v]
+    if stray and not judge:
+        raise ArgumentError(f"{', '.join(stray)} must go with --judge; got no --judge.")
+
+
+def _target(out: str | None, default: str, run: str | None) -> str:
+    """Where the table goes. Without --out nothing that was there before this run is overwritten."""
+    check_target("out", out)
+    check_format("out", out)
+    if out is None and Path(default).exists() and not Path(run or f"{Path(default).with_suffix('')}.run").exists():
+        raise ArgumentError(f"--out must be given where {default} exists already and is not of this run; got none.")
+    return out or default
+
+
+def _purge(model: str | None, base_url: str | None, key_env: str | None) -> None:
+    from noracle.search.backends import open_model
+    from noracle.search.cache import Cache
+
+    name = None if model is None else open_model(model, base_url=base_url, key_env=key_env).name
+    with Cache.open() as cache:
+        n = cache.purge(model=name)
+    complain(f"cache: {n:,} replies{'' if name is None else f' of {name}'} forgotten")
+
+
+def _signature(model: str, workflow: str, *, judge: bool) -> str:
+    return model if workflow == ("judge" if judge else "direct") else f"{model}:{workflow}"
+
+
+def _caps(
+    calls: int | None, tokens: int | None, cost: float | None, seconds: float | None, prices: str | None
+) -> tuple[Budget, Prices | None]:
+    from noracle.search.budget import Budget, Prices
+
+    return Budget(calls=calls, tokens=tokens, cost=cost, seconds=seconds), None if prices is None else Prices.read(prices)
+
+
+def _folder(path: str, job: Job, model: Model, name: str) -> RunFolder:
+    from noracle.search.runs import RunFolder
+
+    return RunFolder(path, {"model": model.name, "system": name, **job.settings})
+
+
+def _write(job: Job, asked: Asked, name: str, target: str, scores: str | None) -> None:
+    from noracle.search.asking import answers_table
+    from noracle.search.judging import ratings_table, scores_table
+
+    write_table(target, answers_table(asked, name) if job.claims is None else ratings_table(job.claims, asked, name))
+    if scores is not None and job.claims is not None:
+        write_table(scores, scores_table(job.claims, asked, name))
+
+
+def _report(
+    job: Job, asked: Asked, ledger: Ledger, *, name: str, model: str, target: str, scores: str | None, folder: Path, as_json: bool
+) -> None:
+    labels = _labels(job, asked)
+    if as_json:
+        say_json(
+            {
+                "schema": SCHEMA, "kind": job.settings["kind"], "task": job.task.name, "model": model, "system": name,
+                "workflow": job.workflow.name, "seed": job.wish.seed, "questions": asked.total, "done": len(asked.lines),
+                "states": dict(asked.states), **({"labels": labels} if labels is not None else {}), "ledger": ledger.to_dict(),
+                "out": target, **({"scores": scores} if scores is not None else {}), "run": str(folder), "stopped": asked.stopped or None,
+            }
+        )  # fmt: skip
+        return
+    states = ", ".join(f"{n:,} {state}" for state, n in asked.states.items())
+    say(f"{name}: {len(asked.lines):,} of {asked.total:,} asked; {states}", style="bold")
+    if labels is not None:
+        say(", ".join(f"{n:,} {label}" for label, n in labels.items()))
+    say(str(ledger))
+    say(f"{'answers' if job.claims is None else 'ratings'} {target}")
+    if scores is not None:
+        say(f"scores {scores}")
+    say(f"run {folder}")
+
+
+def _labels(job: Job, asked: Asked) -> Mapping[str, int] | None:
+    """How often each verdict came, and how many answers there were none to grade."""
+    if job.claims is None:
+        return None
+    from noracle.search.judging import VERDICTS, verdicts
+
+    found = verdicts(job.claims, asked)
+    count = {label: sum(v.label == label and v.state == "answered" for _, v in found) for label in VERDICTS}
+    return {**count, "without an answer": sum(v.state == "unanswered" for _, v in found)}

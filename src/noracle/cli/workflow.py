@@ -1,0 +1,75 @@
+"""``noracle workflow``: look at workflows before any call is made."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from noracle.cli import _options as opt
+from noracle.cli._files import replacing
+from noracle.cli._output import check_target, say, say_json
+from noracle.errors import ArgumentError
+from noracle.search.drawing import describe_calls, draw_workflow, workflow_svg
+from noracle.search.workflow import load_workflow, workflow_names
+
+SHOW = """Example:
+
+noracle workflow show
+
+noracle workflow show debate --svg debate.svg
+
+noracle workflow show cot-sc --json > mine.json  (edit it, then: noracle workflow show mine.json)"""
+
+app = typer.Typer(help="Workflows as data: what they do, and the most calls they take.", no_args_is_help=True)
+
+
+@app.callback()
+def _workflow() -> None:
+    """Workflows as data: what they do, and the most calls they take."""
+
+
+@app.command("show", epilog=SHOW)
+def show(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME|FILE]", help="A workflow that comes with noracle, or a JSON file; without: a list.")
+    ] = None,
+    svg: Annotated[str | None, typer.Option("--svg", metavar="FILE", help="Also write the drawing as SVG.")] = None,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Draw a workflow and say how many calls an item takes at most; nothing is called.
+
+    A file is checked against every rule; the first that is broken is the error. --json prints the workflow itself, ready to be edited.
+    """
+    check_target("svg", svg)
+    if name is None:
+        _list(svg, as_json=as_json)
+        return
+    workflow = load_workflow(name)
+    if svg is not None:
+        with replacing(svg) as temporary:
+            temporary.write_text(workflow_svg(workflow), encoding="utf-8")
+    if as_json:
+        say_json(workflow.to_dict())
+        return
+    say(draw_workflow(workflow))
+    if svg is not None:
+        say(f"\ndrawing {svg}")
+
+
+def _list(svg: str | None, *, as_json: bool) -> None:
+    """What comes with the package."""
+    if svg is not None:
+        raise ArgumentError(
+            "--svg must stand with the name of a workflow; got none. Add one, as in: noracle workflow show cot --svg cot.svg"
+        )
+    found = [load_workflow(known) for known in workflow_names()]
+    if as_json:
+        rows = [{"name": w.name, "least_calls": w.least_calls, "most_calls": w.most_calls, "description": w.description} for w in found]
+        say_json({"workflows": rows})
+        return
+    widest = max(len(w.name) for w in found)
+    calls = [describe_calls(w).removesuffix(" an item") for w in found]
+    for w, most in zip(found, calls, strict=True):
+        say(f"{w.name.ljust(widest)}  {most.ljust(max(map(len, calls)))}  {w.description}")
+    say("\nnoracle workflow show NAME draws one; calls are for each item.")

@@ -1,0 +1,150 @@
+"""Answers from models, workflows as data, and workflows found with weak signals (extra ``search``).
+
+Start with :func:`ask_items`, :func:`load_workflow` and :func:`search_workflows`. Names are loaded when they are first used.
+
+model.py                        the records of a call: messages, request, completion, usage; what a model is
+backends/                       an OpenAI-compatible server, Inspect's models, a script, a recording
+cache.py, budget.py, caller.py  no call is paid twice, none goes past a cap
+task.py, reading.py, presets/   items with options, out of files; shuffled options
+parsing.py                      what a reply answers, if anything
+asking.py, judging.py, runs.py  a model answers items; a model grades the answers of others; runs that go on after a kill
+workflow.py, rules.py, workflows/   workflows as typed data, with a bound on calls; the baselines as files
+interpreter.py, drawing.py      runs a workflow on an item; draws it
+vault.py, item_labels.py        labels that nobody sees
+fitness.py, gate.py, referee.py scores of candidates; when a candidate is accepted
+strategies/, candidates.py      what to try next: adas, aflow, mutate, halving
+archive.py, running.py, engine.py   the journal of a search, and the search
+found.py, report.py             what came out
+pool.py                         the same choice among systems that exist already, without any model
+simulated.py                    models with a known key, for tests and examples
+inspect.py                      scorer, metric and solver for Inspect
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from noracle.search.asking import Asked, answers_table, ask_items
+    from noracle.search.backends import open_model
+    from noracle.search.budget import Budget, Ledger, Prices, Projection
+    from noracle.search.cache import Cache, record
+    from noracle.search.caller import Caller
+    from noracle.search.candidates import Entry, Outcome, Proposal, Scored, Strategy, standardised
+    from noracle.search.drawing import draw_workflow, workflow_svg
+    from noracle.search.engine import search_workflows
+    from noracle.search.fitness import ItemScores, PairedScores, estimate_fitness, paired, score_outcomes
+    from noracle.search.found import Found
+    from noracle.search.gate import Decision, Gate
+    from noracle.search.interpreter import run_workflow
+    from noracle.search.item_labels import ItemLabels
+    from noracle.search.judging import judge_claims, ratings_table, read_claims, scores_table
+    from noracle.search.model import BudgetReached, Calls, Completion, Message, Model, ModelError, Request, Usage
+    from noracle.search.parsing import parse_answer
+    from noracle.search.pool import Picked, Pool, race_pool
+    from noracle.search.simulated import SimulatedModel, simulated_world
+    from noracle.search.strategies import make_strategy
+    from noracle.search.task import Question, Task, TaskItem, pose, read_task
+    from noracle.search.vault import Vault
+    from noracle.search.workflow import Workflow, WorkflowError, load_workflow, parse_workflow, parse_workflow_text
+
+__all__ = [
+    "Asked",
+    "Budget",
+    "BudgetReached",
+    "Cache",
+    "Caller",
+    "Calls",
+    "Completion",
+    "Decision",
+    "Entry",
+    "Found",
+    "Gate",
+    "ItemLabels",
+    "ItemScores",
+    "Ledger",
+    "Message",
+    "Model",
+    "ModelError",
+    "Outcome",
+    "PairedScores",
+    "Picked",
+    "Pool",
+    "Prices",
+    "Projection",
+    "Proposal",
+    "Question",
+    "Request",
+    "Scored",
+    "SimulatedModel",
+    "Strategy",
+    "Task",
+    "TaskItem",
+    "Usage",
+    "Vault",
+    "Workflow",
+    "WorkflowError",
+    "answers_table",
+    "ask_items",
+    "draw_workflow",
+    "estimate_fitness",
+    "judge_claims",
+    "load_workflow",
+    "make_strategy",
+    "open_model",
+    "paired",
+    "parse_answer",
+    "parse_workflow",
+    "parse_workflow_text",
+    "pose",
+    "race_pool",
+    "ratings_table",
+    "read_claims",
+    "read_task",
+    "record",
+    "run_workflow",
+    "score_outcomes",
+    "scores_table",
+    "search_workflows",
+    "simulated_world",
+    "standardised",
+    "workflow_svg",
+]
+
+_MODULES = {
+    "asking": ("Asked", "answers_table", "ask_items"),
+    "backends": ("open_model",),
+    "budget": ("Budget", "Ledger", "Prices", "Projection"),
+    "cache": ("Cache", "record"),
+    "caller": ("Caller",),
+    "candidates": ("Entry", "Outcome", "Proposal", "Scored", "Strategy", "standardised"),
+    "drawing": ("draw_workflow", "workflow_svg"),
+    "engine": ("search_workflows",),
+    "fitness": ("ItemScores", "PairedScores", "estimate_fitness", "paired", "score_outcomes"),
+    "found": ("Found",),
+    "gate": ("Decision", "Gate"),
+    "interpreter": ("run_workflow",),
+    "item_labels": ("ItemLabels",),
+    "judging": ("judge_claims", "ratings_table", "read_claims", "scores_table"),
+    "model": ("BudgetReached", "Calls", "Completion", "Message", "Model", "ModelError", "Request", "Usage"),
+    "parsing": ("parse_answer",),
+    "pool": ("Picked", "Pool", "race_pool"),
+    "simulated": ("SimulatedModel", "simulated_world"),
+    "strategies": ("make_strategy",),
+    "task": ("Question", "Task", "TaskItem", "pose", "read_task"),
+    "vault": ("Vault",),
+    "workflow": ("Workflow", "WorkflowError", "load_workflow", "parse_workflow", "parse_workflow_text"),
+}
+_HOME = {name: f"noracle.search.{module}" for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'noracle.search' has no attribute {name!r}")
+    globals()[name] = getattr(importlib.import_module(_HOME[name]), name)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,124 @@
+"""A model that says what a script says: for tests, examples and dry runs."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from noracle.errors import ArgumentError
+from noracle.search.caller import estimate_usage
+from noracle.search.model import Completion, ModelError, Request
+
+Reply = str | Completion | ModelError
+Script = Callable[[Request], Reply] | Sequence[Reply]
+
+_SHAPE = '{"rules": [{"match": "regex", "reply": "text or a list of texts"}], "otherwise": "text"} or a list of texts'
+
+
+class ScriptedModel:
+    """Replies from a function, or from a list in the order of the calls.
+
+    Parameters
+    ----------
+    script
+        A function of the request, or a list. A reply is a text, a completion, or an error to raise. A list that is used up raises an
+        error; with several calls at a time their order is not fixed, so a function is the better script then.
+    name
+        The name of the model.
+    delay
+        Seconds before each reply.
+
+    Examples
+    --------
+    >>> from noracle.search.model import Message
+    >>> model = ScriptedModel(["first", "second"])
+    >>> asyncio.run(model.complete(Request(messages=(Message("user", "?"),)))).text
+    'first'
+    """
+
+    def __init__(self, script: Script, *, name: str = "scripted", delay: float = 0.0) -> None:
+        self.name = name
+        self._delay = delay
+        self._script = script if callable(script) else _in_turn(script)
+
+    @classmethod
+    def read(cls, path: str | Path) -> ScriptedModel:
+        """Read a JSON file: a list of texts, given in turn, or rules.
+
+        ``{"name": "demo", "rules": [{"match": "regex", "reply": "ANSWER: A"}], "otherwise": "ANSWER: B"}``: the first rule whose pattern
+        is found in the conversation (the texts of all turns, one after the other) gives the reply. Where a reply is a list, the
+        replicate of the request picks one, the same one every time.
+        """
+        try:
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ArgumentError(f"script must be a file that can be read; got {str(path)!r} ({error.strerror}).") from error
+        except ValueError as error:
+            raise ArgumentError(f"script must be JSON; {str(path)!r} is not ({error}).") from error
+        try:
+            if isinstance(data, list):
+                return cls([_text(reply) for reply in data])
+            return cls(_rules(data), name=str(data.get("name", "scripted")))
+        except (AttributeError, KeyError, TypeError, re.error) as error:
+            raise ArgumentError(f"script must be {_SHAPE}; {str(path)!r} is not ({error}).") from error
+
+    async def complete(self, request: Request) -> Completion:
+        """The reply of the script; tokens are counted from characters where it does not say."""
+        if self._delay:
+            await asyncio.sleep(self._delay)
+        reply = self._script(request)
+        if isinstance(reply, ModelError):
+            raise reply
+        if isinstance(reply, Completion):
+            return reply
+        usage = estimate_usage(request, reply)
+        return Completion(text=reply, finish="stop" if reply.strip() else "empty", usage=usage)
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a reply must be text, not {type(value).__name__}")
+    return value
+
+
+def _in_turn(replies: Sequence[Reply]) -> Callable[[Request], Reply]:
+    turns = itertools.count()
+
+    def script(_: Request) -> Reply:
+        turn = next(turns)
+        if turn >= len(replies):
+            return ModelError(f"The script has {len(replies)} replies and was asked for more. Add replies or use rules.")
+        return replies[turn]
+
+    return script
+
+
+def _rules(data: Mapping[str, object]) -> Callable[[Request], Reply]:
+    rules = data["rules"]
+    if not isinstance(rules, list):
+        raise TypeError("rules must be a list")
+    pairs = [(re.compile(rule["match"]), _choices(rule["reply"])) for rule in rules]
+    otherwise = _choices(data["otherwise"]) if "otherwise" in data else None
+
+    def script(request: Request) -> Reply:
+        said = "\n".join(message.text for message in request.messages)
+        replies = next((replies for pattern, replies in pairs if pattern.search(said)), otherwise)
+        if replies is None:
+            return ModelError("No rule of the script matches this request, and it has no 'otherwise'.")
+        return replies[request.replicate % len(replies)]
+
+    return script
+
+
+def _choices(reply: object) -> list[str]:
+    replies = reply if isinstance(reply, list) else [reply]
+    if not replies:
+        raise TypeError("a list of replies must not be empty")
+    return [_text(r) for r in replies]

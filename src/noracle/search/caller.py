@@ -1,0 +1,313 @@
+"""The one way to a model: through the stores, the caps, the queue and the retries.
+
+stores      a reply that is there is not paid again
+in flight   two identical requests at one time are one call
+queue       at most ``concurrency`` calls at a time
+caps        looked at before every try
+tries       failures that may pass are tried again, later and later, or when the server says
+commit      the reply is in every store before anybody sees it
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from noracle.errors import ArgumentError
+from noracle.search.budget import Budget, Ledger, Prices
+from noracle.search.cache import Cache
+from noracle.search.model import BudgetReached, Completion, Model, ModelError, Request, Usage
+
+CHARACTERS_PER_TOKEN = 4
+LONGEST_WAIT = 300.0
+"""Seconds; a server that asks for a longer pause fails the call."""
+
+Log = Callable[[Mapping[str, object]], None]
+_logger = logging.getLogger("noracle")
+
+
+def estimate_usage(request: Request, text: str) -> Usage:
+    """Tokens guessed from characters (four to one), for servers that do not say."""
+    said = sum(len(message.text) for message in request.messages)
+    return Usage(math.ceil(said / CHARACTERS_PER_TOKEN), math.ceil(len(text) / CHARACTERS_PER_TOKEN))
+
+
+class _Flight:
+    """A call under way and how many wait for it."""
+
+    __slots__ = ("loop", "sent", "task", "waiters")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.task: asyncio.Task[Completion] | None = None
+        self.waiters = 0
+        self.sent = False
+
+
+class Caller:
+    """Call one model through stores, caps, queue and retries.
+
+    Parameters
+    ----------
+    model
+        Who answers.
+    stores
+        Where replies are kept: first the store of the run, then the user's cache. The first that has a reply gives it to those before it.
+    budget
+        Caps; may be shared with other callers. A cap on cost needs a price of this model.
+    prices
+        Money per token. Without them the cost is unknown, and said to be.
+    concurrency
+        The most calls at one time.
+    retries
+        How many more times a call is tried after failures that may pass.
+    timeout
+        Seconds for one try.
+    backoff
+        Seconds before the second try; each later one waits about twice as long, up to a minute. Where the server says how long, that.
+    log
+        Called once for every call with its digest, outcome, tries, tokens and seconds; never with texts.
+
+    Examples
+    --------
+    >>> from noracle.search.backends import ScriptedModel
+    >>> from noracle.search.model import Message
+    >>> caller = Caller(ScriptedModel(lambda request: request.messages[-1].text.upper()))
+    >>> asyncio.run(caller.call(Request(messages=(Message("user", "hello"),)))).text
+    'HELLO'
+    >>> caller.ledger.calls
+    1
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        stores: Sequence[Cache] = (),
+        budget: Budget | None = None,
+        prices: Prices | None = None,
+        concurrency: int = 8,
+        retries: int = 4,
+        timeout: float = 300.0,
+        backoff: float = 0.5,
+        log: Log | None = None,
+    ) -> None:
+        if concurrency < 1:
+            raise ArgumentError(f"concurrency must be at least 1; got {concurrency}.")
+        if retries < 0:
+            raise ArgumentError(f"retries must be at least 0; got {retries}.")
+        if not timeout > 0:
+            raise ArgumentError(f"timeout must be above 0 seconds; got {timeout}.")
+        self.model = model
+        self.budget = budget or Budget()
+        self.prices = prices or Prices()
+        self._reason = self.prices.reason(model.name)
+        if self._reason and self.budget.cost is not None:
+            raise ArgumentError(
+                f"cost can be capped only where the price is known; {self._reason}. Give its price, or cap calls or tokens."
+            )
+        self._stores = tuple(stores)
+        self._concurrency, self._retries, self._timeout, self._backoff, self._log = concurrency, retries, timeout, backoff, log
+        self._flights: dict[str, _Flight] = {}
+        self._calls = self._cached = self._failed = self._retried = self._estimated = 0
+        self._usage = Usage()
+        self._failure = ""
+        self._not_before = 0.0
+        self._queue: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
+        self._jitter = np.random.default_rng()
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was done and paid so far."""
+        return Ledger(
+            calls=self._calls,
+            cached=self._cached,
+            failed=self._failed,
+            retried=self._retried,
+            estimated=self._estimated,
+            usage=self._usage,
+            cost=self.prices.cost(self.model.name, self._usage) if self._calls else 0.0,
+            reason=self._reason if self._calls else "",
+            currency=self.prices.currency,
+            failure=self._failure,
+        )
+
+    def count_past(self, run: Cache) -> None:
+        """Count what an earlier part of this run paid, out of its store, in the ledger and against the caps.
+
+        Call it once for each model of a run that goes on, before the first call.
+        """
+        calls, usage = run.paid(self.model.name)
+        self._calls += calls
+        self._usage += usage
+        self.budget.add_past(calls, usage, self.prices.cost(self.model.name, usage))
+
+    async def call(self, request: Request) -> Completion:
+        """Answer a request; raises :class:`ModelError` after the last try and :class:`BudgetReached` at a cap."""
+        digest = request.digest(self.model.name)
+        found = self._look(digest)
+        if found is not None:
+            self._cached += 1
+            self._tell(digest, "cached", 0, found.usage, 0.0)
+            return found
+        flight = self._flights.get(digest)
+        if flight is not None and flight.loop is not asyncio.get_running_loop():
+            flight = None  # left over from a loop that was stopped
+        joined = flight is not None
+        if flight is None:
+            flight = self._start(digest, request)
+        completion = await self._wait(digest, flight)
+        if not joined:
+            return completion
+        self._cached += 1
+        return dataclasses.replace(completion, cached=True)
+
+    async def close(self, *, grace: float = 10.0) -> None:
+        """Wait up to ``grace`` seconds for calls that are out, for they are paid; then close the model. The stores stay open."""
+        out = [flight.task for flight in self._flights.values() if flight.task is not None]
+        if out:
+            _, late = await asyncio.wait(out, timeout=grace)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        await self.model.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    def _look(self, digest: str) -> Completion | None:
+        """The first store that has it fills those before it."""
+        for place, store in enumerate(self._stores):
+            found = store.get(digest)
+            if found is not None:
+                for earlier in self._stores[:place]:
+                    earlier.put(digest, self.model.name, found)
+                return found
+        return None
+
+    def _start(self, digest: str, request: Request) -> _Flight:
+        """Begin a call of its own, which outlives the one who asked: what is sent is paid, so its reply is kept."""
+        flight = _Flight(asyncio.get_running_loop())
+
+        def landed(task: asyncio.Task[Completion]) -> None:
+            if self._flights.get(digest) is flight:
+                del self._flights[digest]
+            if not task.cancelled():
+                task.exception()  # seen, also where nobody waits any more
+
+        flight.task = flight.loop.create_task(self._pay(digest, request, flight))
+        flight.task.add_done_callback(landed)
+        self._flights[digest] = flight
+        return flight
+
+    async def _wait(self, digest: str, flight: _Flight) -> Completion:
+        """Wait for a call; where the last one who waits leaves before it is sent, it is never sent."""
+        task = flight.task
+        if task is None:  # pragma: no cover - set by _start
+            raise RuntimeError("the call has not begun")
+        flight.waiters += 1
+        try:
+            await asyncio.wait((task,))
+        finally:
+            flight.waiters -= 1
+            if not flight.waiters and not flight.sent and not task.done():
+                self._flights.pop(digest, None)
+                task.cancel()
+        return task.result()
+
+    async def _pay(self, digest: str, request: Request, flight: _Flight) -> Completion:
+        """Try until there is a reply, an error that stays, or no try left; commit the reply."""
+        begun = time.monotonic()
+        tries = 0
+        self.budget.check()
+        async with self._semaphore():
+            while True:
+                await self._hold()
+                try:
+                    tries += 1
+                    completion = self._counted(request, await self._try(request, flight))
+                    break
+                except ModelError as error:
+                    if not error.transient or tries > self._retries or (error.after or 0.0) > LONGEST_WAIT:
+                        self._failed += 1
+                        self._failure = str(error)
+                        self._tell(digest, "failed", tries, Usage(), time.monotonic() - begun)
+                        raise
+                    _logger.info("call %s: %s (try %d)", digest[:12], error, tries)
+                    self._retried += 1
+                    await self._pause(tries, error.after)
+        for store in self._stores:
+            store.put(digest, self.model.name, completion)
+        self._tell(digest, completion.finish, tries, completion.usage, time.monotonic() - begun)
+        return completion
+
+    async def _try(self, request: Request, flight: _Flight) -> Completion:
+        """One try within the caps; the budget learns what became of it."""
+        self.budget.reserve()
+        flight.sent, lost, paid = True, True, False
+        try:
+            async with asyncio.timeout(self._timeout):
+                completion = await self.model.complete(request)
+            paid = True
+            return completion
+        except TimeoutError:
+            raise ModelError(f"{self.model.name}: no reply within {self._timeout:g} s.", transient=True) from None
+        except Exception:
+            lost = False
+            raise
+        finally:
+            flight.sent = paid
+            if not paid:
+                self.budget.release(lost=lost)
+
+    def _counted(self, request: Request, completion: Completion) -> Completion:
+        """A reply that can be stored, with its tokens in ledger and budget."""
+        text = completion.text.encode("utf-8", "replace").decode("utf-8")
+        usage = completion.usage
+        if usage == Usage():
+            usage = estimate_usage(request, text)
+            self._estimated += 1
+        self._calls += 1
+        self._usage += usage
+        self.budget.settle(usage, self.prices.cost(self.model.name, usage))
+        return Completion(text=text, finish=completion.finish, usage=usage)
+
+    async def _pause(self, tries: int, after: float | None) -> None:
+        """Wait before the next try; a pause that the server asked for holds every other call too."""
+        share = 0.5 + 0.5 * float(self._jitter.random())
+        if after is not None:
+            self._not_before = max(self._not_before, time.monotonic() + after)
+            wait = after + 0.1 * share * min(after, 1.0)
+        else:
+            wait = share * min(60.0, self._backoff * 2 ** (tries - 1))
+        await asyncio.sleep(min(wait, self.budget.seconds_left))
+
+    async def _hold(self) -> None:
+        wait = self._not_before - time.monotonic()
+        if wait > 0:
+            await asyncio.sleep(min(wait, self.budget.seconds_left))
+
+    def _semaphore(self) -> asyncio.Semaphore:
+        """The queue of the running event loop; a caller may be used by one loop after another."""
+        loop = asyncio.get_running_loop()
+        if self._queue is None or self._queue[0] is not loop:
+            self._queue = (loop, asyncio.Semaphore(self._concurrency))
+        return self._queue[1]
+
+    def _tell(self, digest: str, outcome: str, tries: int, usage: Usage, seconds: float) -> None:
+        if self._log is not None:
+            self._log({"digest": digest, "outcome": outcome, "tries": tries, **dataclasses.asdict(usage), "seconds": round(seconds, 6)})
+
+
+__all__ = ["BudgetReached", "Caller", "Log", "estimate_usage"]

@@ -1,0 +1,254 @@
+"""Drawings of workflows: boxes and arrows, as text for terminals and as SVG.
+
+Nodes stand in rows; a node stands below all that it reads. Every call also sees the task, so arrows from it lead only to the nodes that
+read nothing else. Each box says its kind in words, so that no colour is needed to read it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from xml.sax.saxutils import escape
+
+from noracle.search.interpreter import waves
+from noracle.search.workflow import TASK, Answer, Ask, CritiqueLoop, Node, Route, Vote, Workflow, calls_of, inputs_of
+
+_WIDTH = 100
+_BOX_W, _BOX_H, _GAP_X, _GAP_Y, _EDGE = 190, 62, 26, 64, 24
+# Light tints of the Okabe-Ito colours: told apart by people with any kind of colour vision, dark text readable on each.
+_TINT = {"task": "#f2f2f2", "ask": "#d6ebf9", "vote": "#fdebc8", "decide": "#cdeee2", "critique_loop": "#f6d9c6", "route": "#f3dcea",
+         "answer": "#fbf8cf"}  # fmt: skip
+
+
+def describe_node(node: Node) -> str:
+    """What a node does, in a few words.
+
+    Examples
+    --------
+    >>> from noracle.search.workflow import load_workflow
+    >>> [describe_node(node) for node in load_workflow("cot-sc").nodes]
+    ['ask × 5', 'vote', 'answer']
+    """
+    if isinstance(node, Ask):
+        times = f" × {node.n}" if node.n > 1 else ""
+        return f"ask{times}" if node.force_after is None else f"ask{times}, cut at {node.force_after}"
+    if isinstance(node, CritiqueLoop):
+        return f"critique ≤ {node.max_rounds}" + (f" × {node.n}" if node.n > 1 else "")
+    if isinstance(node, Route):
+        return f"route, {len(node.branches)} ways"
+    if isinstance(node, Answer):
+        return "answer" + ", fallback" * node.fallback + ", coin" * node.coin
+    return node.kind
+
+
+def describe_calls(workflow: Workflow) -> str:
+    """The bound in words.
+
+    Examples
+    --------
+    >>> from noracle.search.workflow import load_workflow
+    >>> describe_calls(load_workflow("self-refine")), describe_calls(load_workflow("cot"))
+    ('2 to 11 calls an item', '1 call an item')
+    """
+    return f"{_calls(workflow.least_calls, workflow.most_calls)} an item"
+
+
+def draw_workflow(workflow: Workflow) -> str:
+    """A workflow as text: boxes in rows, arrows between them, and the bound on calls.
+
+    A box says what it reads, so that the drawing is exact where an arrow joins several boxes.
+
+    Examples
+    --------
+    >>> from noracle.search.workflow import load_workflow
+    >>> print(draw_workflow(load_workflow("step-back")))
+    step-back: 2 calls an item
+    First the principles that decide such a question, then the answer (Zheng et al. 2024).
+    <BLANKLINE>
+         ┌───────┐
+         │ task  │
+         └───────┘
+             │
+             ▼
+      ┌─────────────┐
+      │ principles  │
+      │ ask         │
+      │ 1 call      │
+      └─────────────┘
+             │
+             ▼
+    ┌─────────────────┐
+    │ thought         │
+    │ ask             │
+    │ 1 call          │
+    │ from principles │
+    └─────────────────┘
+             │
+             ▼
+     ┌───────────────┐
+     │ answer        │
+     │ from thought  │
+     └───────────────┘
+    """
+    blocks = [_block([("task",)]), *(_block([_lines(node) for node in row]) for row in waves(workflow))]
+    widest = max(len(block.lines[0]) for block in blocks)
+    lines: list[str] = []
+    tails: list[int] = []
+    for block in blocks:
+        pad = (widest - len(block.lines[0])) // 2
+        heads = [pad + middle for middle in block.middles]
+        lines += _join(tails, heads) if tails else []
+        lines += [(" " * pad + line).rstrip() for line in block.lines]
+        tails = heads
+    head = [f"{workflow.name}: {describe_calls(workflow)}", *([workflow.description] if workflow.description else []), ""]
+    return "\n".join([*head, *lines])
+
+
+def workflow_svg(workflow: Workflow) -> str:
+    """A workflow as SVG, with a title and a description in words for those who cannot see it.
+
+    Arrows between neighbouring rows go straight; those that pass a row go round it on the right, so that no arrow lies under a box.
+
+    Examples
+    --------
+    >>> from noracle.search.workflow import load_workflow
+    >>> workflow_svg(load_workflow("cot")).startswith("<svg ")
+    True
+    """
+    rows: list[list[str]] = [[TASK], *([node.id for node in row] for row in waves(workflow))]
+    inner = max(len(row) for row in rows) * (_BOX_W + _GAP_X) - _GAP_X
+    at: dict[str, tuple[float, float]] = {}
+    level: dict[str, int] = {}
+    for i, row in enumerate(rows):
+        left = _EDGE + (inner - (len(row) * (_BOX_W + _GAP_X) - _GAP_X)) / 2
+        for j, name in enumerate(row):
+            at[name], level[name] = (left + j * (_BOX_W + _GAP_X), _EDGE + i * (_BOX_H + _GAP_Y)), i
+    edges = [(source, node.id) for node in workflow.nodes for source in (inputs_of(node) or (TASK,))]
+    far = [edge for edge in edges if level[edge[1]] - level[edge[0]] > 1]
+    lanes = list(dict.fromkeys(source for source, _ in far))  # one for each box that is read further down
+    width = _EDGE * 2 + inner + (12 * len(lanes) + 8 if lanes else 0)
+    height = _EDGE * 2 + len(rows) * (_BOX_H + _GAP_Y) - _GAP_Y
+    paths = [_near(at[a], at[b]) for a, b in edges if level[b] - level[a] == 1]
+    paths += [_far(at[a], at[b], lanes.index(a), lane=_EDGE + inner + 12 * (lanes.index(a) + 1)) for a, b in far]
+    boxes = [_box(*at[TASK], TASK, "the item and its options", "task", "What every call sees.")]
+    boxes += [_box(*at[node.id], node.id, _under(node), node.kind, _told(node)) for node in workflow.nodes]
+    title = escape(f"Workflow {workflow.name}: {describe_calls(workflow)}")
+    told = escape(" ".join(_told(node) for node in workflow.nodes))
+    size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
+    marker = '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+    described = 'role="img" aria-labelledby="workflow-title workflow-desc"'
+    return "\n".join([
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {described} font-family="system-ui, sans-serif">',
+        f'<title id="workflow-title">{title}</title>', f'<desc id="workflow-desc">{told}</desc>',
+        f'<defs>{marker}<path d="M0 0L8 4L0 8z" fill="#333"/></marker></defs>',
+        f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>',
+        *paths, *boxes, "</svg>", "",
+    ])  # fmt: skip
+
+
+def _calls(least: int, most: int) -> str:
+    number = f"{least}" if least == most else f"{least} to {most}"
+    return f"{number} call" + ("" if most == 1 else "s")
+
+
+def _lines(node: Node) -> tuple[str, ...]:
+    """The lines in a box."""
+    lines = [node.id] if describe_node(node) == node.id else [node.id, describe_node(node)]
+    if calls_of(node)[1]:
+        lines.append(_calls(*calls_of(node)))
+    names, line = list(inputs_of(node)), "from "
+    for i, name in enumerate(names):
+        piece = name + ("," if i < len(names) - 1 else "")
+        if len(line) + len(piece) > 21 and line.strip() not in ("from", ""):
+            lines.append(line.rstrip())
+            line = "     "
+        line += piece + " "
+    return (*lines, line.rstrip()) if names else tuple(lines)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Block:
+    """A row of boxes: its lines, all of one length, and the columns where arrows begin and end."""
+
+    lines: list[str]
+    middles: list[int]
+
+
+def _block(row: Sequence[Sequence[str]]) -> _Block:
+    """Boxes side by side; where they do not fit, below each other, with one arrow for all."""
+    boxes = [_framed(lines) for lines in row]
+    if sum(len(box[0]) + 2 for box in boxes) - 2 > _WIDTH:
+        widest = max(len(box[0]) for box in boxes)
+        return _Block([line.ljust(widest) for box in boxes for line in box], [widest // 2])
+    tall = max(len(box) for box in boxes)
+    filled = [box + [" " * len(box[0])] * (tall - len(box)) for box in boxes]
+    starts = [sum(len(before[0]) + 2 for before in boxes[:i]) for i in range(len(boxes))]
+    middles = [start + len(box[0]) // 2 for start, box in zip(starts, boxes, strict=True)]
+    return _Block(["  ".join(parts) for parts in zip(*filled, strict=True)], middles)
+
+
+def _framed(lines: Sequence[str]) -> list[str]:
+    """A box of odd width, so that it has a middle."""
+    wide = max(len(line) for line in lines) // 2 * 2 + 1
+    return [f"┌{'─' * (wide + 2)}┐", *(f"│ {line.ljust(wide)} │" for line in lines), f"└{'─' * (wide + 2)}┘"]
+
+
+def _join(tails: Sequence[int], heads: Sequence[int]) -> list[str]:
+    """Arrows from these columns to those: straight down, or over one level line."""
+    low, high = min(*tails, *heads), max(*tails, *heads)
+    if low == high:
+        return [" " * low + "│", " " * low + "▼"]
+    level = {(True, True): "┼", (True, False): "┴", (False, True): "┬", (False, False): "─"}
+    corner = {(low, True, True): "├", (low, True, False): "└", (low, False, True): "┌",
+              (high, True, True): "┤", (high, True, False): "┘", (high, False, True): "┐"}  # fmt: skip
+    ends = [(c, c in tails, c in heads) for c in range(low, high + 1)]
+    bus = "".join(corner.get(end, level[end[1:]]) for end in ends)
+    return [_marks(tails, "│"), " " * low + bus, _marks(heads, "▼")]
+
+
+def _marks(columns: Sequence[int], mark: str) -> str:
+    return "".join(mark if c in columns else " " for c in range(max(columns) + 1))
+
+
+def _under(node: Node) -> str:
+    """The second line of a box: what it does and how many calls that takes."""
+    if isinstance(node, Answer):
+        return "which answer counts" + describe_node(node).removeprefix("answer")
+    most = calls_of(node)[1]
+    return f"{describe_node(node)} · {_calls(*calls_of(node))}" if most else describe_node(node)
+
+
+def _told(node: Node) -> str:
+    """A box in a sentence."""
+    reads = ", ".join(inputs_of(node)) or "the task alone"
+    kind = describe_node(node) + (" (most frequent answer)" if isinstance(node, Vote) else "")
+    return f"{node.id}: {kind}; reads {reads}."
+
+
+def _box(x: float, y: float, name: str, under: str, kind: str, told: str) -> str:
+    middle = x + _BOX_W / 2
+    short = name if len(name) <= 24 else name[:23] + "…"
+    frame = f'<rect x="{x:g}" y="{y:g}" width="{_BOX_W}" height="{_BOX_H}" rx="6" fill="{_TINT[kind]}" stroke="#333"/>'
+    lines = ((26, 'font-size="14" font-weight="600"', short), (46, 'font-size="12"', under))
+    texts = "".join(
+        f'<text x="{middle:g}" y="{y + down:g}" text-anchor="middle" {style} fill="#111">{escape(text)}</text>'
+        for down, style, text in lines
+    )
+    return f"<g><title>{escape(told)}</title>{frame}{texts}</g>"
+
+
+def _near(a: tuple[float, float], b: tuple[float, float]) -> str:
+    """An arrow to the next row."""
+    x0, y0, x1, y1 = a[0] + _BOX_W / 2, a[1] + _BOX_H, b[0] + _BOX_W / 2, b[1]
+    return _arrow(f"M{x0:g} {y0:g}C{x0:g} {y0 + 26:g} {x1:g} {y1 - 26:g} {x1:g} {y1:g}")
+
+
+def _far(a: tuple[float, float], b: tuple[float, float], k: int, *, lane: float) -> str:
+    """An arrow past one row or more: down into the gap, right to a lane of its own, down, and back into the gap above its end."""
+    shift = 10 + 5 * (k % 6)
+    x0, y0, x1, y1 = a[0] + _BOX_W * 0.75, a[1] + _BOX_H, b[0] + _BOX_W * (0.6 + 0.06 * (k % 6)), b[1]
+    return _arrow(f"M{x0:g} {y0:g}V{y0 + shift:g}H{lane:g}V{y1 - shift:g}H{x1:g}V{y1:g}")
+
+
+def _arrow(path: str) -> str:
+    return f'<path d="{path}" fill="none" stroke="#333" stroke-width="1.5" marker-end="url(#head)"/>'

@@ -1,0 +1,303 @@
+"""The search: candidates are proposed, run on validation items, and called better only if labels they never met say so.
+
+One candidate after the other goes through the same steps, and each step is in the journal before the next begins:
+
+    proposal   a baseline, or what the strategy asks for
+    entry      its answers to the validation items and their fitness; the strategy is told
+    challenge  where it leads on validation, it meets the incumbent on the confirm labels
+
+The winner is the leader on validation: a choice. Whether it is better is a claim, which only the confirm and final labels can make.
+Which candidate challenges is settled by validation scores alone, and a strategy never hears how a challenge ended, so confirm labels
+never reach the design of a candidate. The winner is estimated at the end on final labels, which nothing before has met.
+A search that was killed walks through the same steps again and finds most of them in the journal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from noracle.errors import ArgumentError
+from noracle.results import check_confidence
+from noracle.search.archive import Archive, Event, entry_event, entry_of, outcome_columns, outcomes_of, proposal_event
+from noracle.search.caller import Caller
+from noracle.search.candidates import Entry, Proposal, Scored, Strategy
+from noracle.search.found import Found, found_of
+from noracle.search.model import BudgetReached, Calls, ModelError
+from noracle.search.referee import Referee
+from noracle.search.running import Counted, Progress, Runner, cost_of, first_share
+from noracle.search.task import Task, draws
+from noracle.search.vault import PARTS, Vault
+from noracle.search.workflow import Workflow, WorkflowError, parse_workflow
+
+BASELINES = ("cot", "cot-sc", "self-refine", "debate", "step-back", "quality-diversity", "role")
+_GIVE_UP = 3
+"""After so many failed proposals in a row the search ends."""
+
+
+async def search_workflows(
+    task: Task, vault: Vault, *, strategy: Strategy, calls: Calls, designer: Calls | None = None, generations: int = 30, repeats: int = 1,
+    seed: int = 0, folder: str | Path, shuffle: bool = True, confidence: float = 0.95, baselines: Sequence[Workflow] | None = None,
+    budget: int | None = None, progress: Progress | None = None,
+) -> Found:  # fmt: skip
+    """Search a workflow with weak labels as the only signal.
+
+    Parameters
+    ----------
+    task, vault
+        The items, and the labels of some of them.
+    strategy
+        What to try next, see :func:`noracle.search.strategies.make_strategy`.
+    calls, designer
+        The model that answers items, and the one that writes workflows where the strategy needs one.
+    generations
+        At most so many proposals after the baselines.
+    repeats
+        How often every item is answered; repeats are averaged inside an item.
+    seed
+        Everything random follows from it: the order of options, the choices of the strategy.
+    folder
+        Journal, snapshot and calls. A search that is there with the same settings goes on.
+    shuffle
+        Whether options are shown in a random order.
+    confidence
+        Of the final estimate, of the comparison with the first baseline, and of the claim that the winner is better than it.
+    baselines
+        Candidates to begin with; the first is the incumbent. By default the seven of the reference.
+    budget
+        At most so many calls in the whole search, designer included, counted whether a cache answered or not, so that a search that
+        was stopped ends as one that was not. A candidate is only run where its largest number of calls fits, with enough left for its
+        challenge and the final estimate.
+    progress
+        Called as items are done.
+
+    Returns
+    -------
+    Found
+        The winner, its value on validation and on held-out labels, and the archive. A cap of the caller (tokens, cost, seconds) ends
+        the search without a final estimate; started again with a larger cap it goes on.
+
+    Notes
+    -----
+    Assumes that labelled items are a random sample of the items, and that labels were drawn as recorded.
+    """
+    check_confidence(confidence)
+    for name, value, least in (("generations", generations, 0), ("repeats", repeats, 1)):
+        if value < least:
+            raise ArgumentError(f"{name} must be at least {least}; got {value}.")
+    started = list(baselines) if baselines is not None else _shipped()
+    if not started:
+        raise ArgumentError("baselines must hold at least one workflow; got none.")
+    split: dict[str, Any] = {"seed": vault.seed, **{part: list(vault.items(part)) for part in PARTS}}
+    settings = {
+        "task": task.name, "items": _fingerprint(task), "model": model_name(calls), "designer": model_name(designer),
+        "strategy": strategy.name, "generations": generations, "repeats": repeats, "seed": seed, "shuffle": shuffle,
+        "confidence": confidence, "budget": budget, "baselines": [w.digest for w in started], "shares": list(vault.shares),
+        "labels": vault.checksum, "split": split,
+    }  # fmt: skip
+    runner = Runner(task, vault, calls, repeats=repeats, seed=seed, shuffle=shuffle, budget=budget, progress=progress)
+    with Archive.open(folder, settings) as archive:
+        archive.clean()
+        search = _Search(vault, strategy, designer, archive, runner, started, generations=generations, seed=seed, confidence=confidence)
+        end, capped = await search.run()
+        return found_of(archive, search.entries, leader=search.leader, end=end, capped=capped, ledger=_ledger(calls, designer))
+
+
+def model_name(calls: Calls | None) -> str:
+    """The name of the model behind a caller, where it has one."""
+    return str(getattr(getattr(calls, "model", None), "name", ""))
+
+
+class _Search:
+    """One search. State is what the journal says; every step looks there first."""
+
+    def __init__(
+        self, vault: Vault, strategy: Strategy, designer: Calls | None, archive: Archive, runner: Runner, baselines: Sequence[Workflow],
+        *, generations: int, seed: int, confidence: float,
+    ) -> None:  # fmt: skip
+        self.vault, self.strategy, self.designer, self.archive, self.runner = vault, strategy, designer, archive, runner
+        self.baselines, self.generations, self.seed = list(baselines), generations, seed
+        self.referee = Referee(vault, confidence=confidence)
+        self.entries: list[Entry] = []
+        self.best = -math.inf
+        self.leader = 0
+        self.incumbent = 0
+        self.done = {kind: {e["number"]: e for e in archive.of(kind)} for kind in ("proposal", "entry", "challenge")}
+
+    async def run(self) -> tuple[Event | None, str]:
+        """Run to the end; the last event, or why there is none yet."""
+        ends = self.archive.of("end")
+        try:
+            stopped = await self._loop()
+            return (ends[-1] if ends else await self._finish(stopped)), ""
+        except BudgetReached as reached:
+            return None, f"a cap was reached: {reached}"
+        finally:
+            self.archive.snapshot()
+
+    async def _loop(self) -> str:
+        for number, workflow in enumerate(self.baselines):
+            if number not in self.done["proposal"]:
+                self._note(proposal_event(number, Proposal(workflow=workflow), origin="baseline", generation=0, cost={}))
+            await self._settle(number)
+        failed = 0
+        for generation in range(1, self.generations + 1):
+            number = len(self.baselines) + generation - 1
+            if number not in self.done["proposal"]:
+                if self.runner.left < self._reserve(None) + len(self.vault.items("validation")):
+                    return "the budget is used up"
+                asked = await self._ask(generation)
+                if isinstance(asked, str):
+                    return asked
+                self._note(asked)
+            self.runner.spent += self.done["proposal"][number]["design"].get("calls", 0)
+            entry = await self._settle(number)
+            failed = failed + 1 if entry.problem else 0
+            if failed == _GIVE_UP:
+                return f"{_GIVE_UP} proposals in a row could not be run: {entry.problem}"
+        return "all generations were run"
+
+    async def _ask(self, generation: int) -> Event | str:
+        """What the strategy proposes, or why there is nothing more."""
+        designer = None if self.designer is None else Counted(self.designer, self.runner.left - self._reserve(None))
+        try:
+            proposal = await self.strategy.ask(generation, draws("strategy", self.seed, generation), designer)
+        except (ModelError, WorkflowError) as error:
+            proposal = Proposal(workflow=self.baselines[0], problem=" ".join(str(error).split()))
+        except BudgetReached:
+            if designer is not None and designer.refused:
+                return "the budget is used up"
+            raise
+        if proposal is None:
+            return "the strategy was done"
+        number = len(self.baselines) + generation - 1
+        cost = {} if designer is None else designer.cost
+        return proposal_event(number, proposal, origin=self.strategy.name, generation=generation, cost=cost)
+
+    async def _settle(self, number: int) -> Entry:
+        """Bring one candidate through evaluation and, where it leads, its challenge."""
+        made = self.done["proposal"][number]
+        workflow = parse_workflow(made["workflow"])
+        if number not in self.done["entry"]:
+            self._note(await self._evaluated(number, workflow, made))
+        entry = entry_of(made, self.done["entry"][number], accepted=False)
+        self.runner.remember(workflow, entry.outcomes)
+        scored = self._scored(entry)
+        self.strategy.tell(scored)
+        self.entries.append(entry)
+        if entry.fitness is not None and made["share"] >= 1 and scored.score > self.best:
+            self.best, self.leader = scored.score, number
+            if number > 0:
+                await self._challenge(entry)
+        return self.entries[-1]
+
+    async def _evaluated(self, number: int, workflow: Workflow, made: Event) -> Event:
+        problem = made["problem"]
+        items = first_share(self.vault.items("validation"), made["share"])
+        if not problem:
+            most = self.runner.needed(workflow, items) + self._reserve(workflow)
+            if number == 0 and most > self.runner.left:
+                raise ArgumentError(f"budget must allow the first baseline, up to {most} calls; got {self.runner.budget}.")
+            if most > self.runner.left:
+                problem = f"the budget is too small: up to {most} calls with the final estimate, {self.runner.left} left"
+        if problem:
+            return entry_event(number, outcomes=(), fitness=None, problem=problem, cost=cost_of(()))
+        outcomes = await self.runner.answers(workflow, items, f"candidate {number}: {workflow.name}")
+        if all(o.state == "errored" for o in outcomes):
+            if number == 0:
+                raise ModelError("every call for the first baseline failed. Check the model, its address and its key.")
+            problem = "every call failed"
+        fitness = None if problem else self.referee.fitness(workflow.name, outcomes)
+        return entry_event(number, outcomes=outcomes, fitness=fitness, problem=problem, cost=cost_of(self.runner.new(workflow, outcomes)))
+
+    async def _challenge(self, entry: Entry) -> None:
+        """The candidate that leads against the incumbent, paired on the confirm items."""
+        event = self.done["challenge"].get(entry.number)
+        against = self.incumbent if event is None else event["against"]
+        pair = [entry.workflow, self.entries[against].workflow]
+        if event is None:
+            items = self.vault.items("confirm")
+            answers = [await self.runner.answers(w, items, f"challenge: {w.name}") for w in pair]
+        else:
+            answers = [list(outcomes_of(part)) for part in event["outcomes"]]
+        # Also for a challenge that is in the journal, so that the error rate is spent as in a search that was not stopped.
+        decision = self.referee.challenge(*answers)
+        if event is None:
+            new = [o for w, part in zip(pair, answers, strict=True) for o in self.runner.new(w, part)]
+            event = self._note({
+                "event": "challenge", "number": entry.number, "against": against, **decision,
+                "outcomes": [outcome_columns(part) for part in answers], "cost": cost_of(new),
+            })  # fmt: skip
+        for workflow, part in zip(pair, answers, strict=True):
+            self.runner.remember(workflow, part)
+        if event["accepted"]:
+            self.entries[-1] = dataclasses.replace(entry, accepted=True)
+            self.incumbent = entry.number
+
+    async def _finish(self, stopped: str) -> Event:
+        """Answer the final items with the winner and the first baseline, then open the final labels, once."""
+        items = self.vault.items("final")
+        pair = {number: self.entries[number].workflow for number in dict.fromkeys((self.leader, 0))}
+        answers = [await self.runner.answers(w, items, f"final estimate: {w.name}") for w in pair.values()]
+        held_out, comparison = self.referee.final(_names(pair), answers)
+        event = {
+            "event": "end", "stopped": stopped, "winner": self.leader, "held_out": held_out.to_dict(),
+            "comparison": None if comparison is None else comparison.to_dict(),
+            "outcomes": [outcome_columns(part) for part in answers], "cost": cost_of(o for part in answers for o in part),
+        }  # fmt: skip
+        return self.archive.append(event)
+
+    def _reserve(self, candidate: Workflow | None) -> int:
+        """Calls to keep back: a challenge by the candidate, and the final estimate of whoever leads then and of the first baseline."""
+        first = self.baselines[0]
+        confirm, final = self.vault.items("confirm"), self.vault.items("final")
+        challenge = 0
+        if candidate is not None and self.entries:
+            duel = {w.digest: w for w in (candidate, self.entries[self.incumbent].workflow)}
+            challenge = sum(self.runner.needed(w, confirm) for w in duel.values())
+        leaders = [w for w in (candidate, self.entries[self.leader].workflow if self.entries else None) if w and w.digest != first.digest]
+        return challenge + self.runner.needed(first, final) + max((self.runner.needed(w, final) for w in leaders), default=0)
+
+    def _scored(self, entry: Entry) -> Scored:
+        """What the strategy is told: nothing about challenges, and of labels only which of its answers were excluded."""
+        told = dataclasses.replace(entry, accepted=False)
+        if entry.fitness is None:
+            return Scored(told, -math.inf, math.nan)
+        said = self.vault.feedback(entry.outcomes)
+        return Scored(told, self.referee.score(entry.fitness, entry.outcomes), entry.fitness.se, said.excluded, said.unanswered)
+
+    def _note(self, event: Event) -> Event:
+        written = self.done[event["event"]][event["number"]] = self.archive.append(event)
+        if event["event"] != "proposal":
+            self.archive.snapshot()
+        return written
+
+
+def _names(pair: Mapping[int, Workflow]) -> list[str]:
+    """Names that tell candidates apart."""
+    names = [w.name for w in pair.values()]
+    return names if len(set(names)) == len(names) else [f"{w.name} ({number})" for number, w in pair.items()]
+
+
+def _ledger(calls: Calls, designer: Calls | None) -> dict[str, Any]:
+    """What was paid, where the callers keep a ledger."""
+    callers = [calls] if designer is None or designer is calls else [calls, designer]
+    ledgers = [c.ledger for c in callers if isinstance(c, Caller)]
+    return sum(ledgers[1:], ledgers[0]).to_dict() if ledgers else {}
+
+
+def _shipped() -> list[Workflow]:
+    from noracle.search.workflows import load_workflow
+
+    return [load_workflow(name) for name in BASELINES]
+
+
+def _fingerprint(task: Task) -> str:
+    """What the items are, without their texts."""
+    whole = [task.instruction, *((i.id, i.text, i.options) for i in task.items)]
+    return hashlib.sha256(json.dumps(whole, ensure_ascii=False).encode()).hexdigest()

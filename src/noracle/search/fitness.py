@@ -1,0 +1,329 @@
+"""How good a candidate is, from weak labels of the items that it answered.
+
+Every labelled item gives one score whose mean is the accuracy: 1{right} for an ordinary label, 1 - (K-1)/m·1{answer ruled out} for m
+ruled-out classes, the propensity form for questions that were aimed, and **0 without a valid answer**, whatever the label. Repeats of one
+item are averaged inside the item first: they are no new items.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from noracle.accuracy import estimate_accuracy
+from noracle.accuracy.compare import lower_score, lowest
+from noracle.accuracy.strata import typical_variance
+from noracle.bounds.betting import Score, betting_interval
+from noracle.bounds.linear import ordered
+from noracle.counts.tallies import AccuracyCounts, Cell, Pattern, Tally
+from noracle.errors import ArgumentError
+from noracle.results import Assumption, Estimate, Guarantee, Kind, check_confidence, choose, tails
+from noracle.search.candidates import Outcome
+from noracle.search.item_labels import ItemId, ItemLabel, ItemLabels, LabelKind
+from noracle.search.model import STATES
+
+FitnessKind = Literal["mixed", "ordinary", "complementary", "ivw", "targeted"]
+__all__ = ["FitnessKind", "ItemLabel", "ItemLabels", "ItemScores", "PairedScores", "estimate_fitness", "paired", "score_outcomes"]
+_METHODS = {"mixed": None, "ordinary": "ordinary", "complementary": "complementary", "ivw": "ivw", "targeted": "scores"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ItemScores:
+    """One row for every labelled item that was run: ``value`` a_i, the least and largest value that it could take, and its kind.
+
+    ``weight`` is the inverse of the variance to expect of a kind of label (fixed beforehand, 1 where kinds may go with items), so that
+    :attr:`mean` is unbiased. ``answers`` has one entry for each repeat.
+    """
+
+    item: tuple[ItemId, ...]
+    value: np.ndarray[Any, Any]
+    low: np.ndarray[Any, Any]
+    high: np.ndarray[Any, Any]
+    kind: tuple[LabelKind, ...]
+    weight: np.ndarray[Any, Any]
+    answers: tuple[tuple[int | None, ...], ...]
+    labels: tuple[ItemLabel, ...] = dataclasses.field(repr=False)
+    states: Mapping[str, int]
+
+    @property
+    def mean(self) -> float:
+        """The estimated accuracy; NaN without items."""
+        return float(np.average(self.value, weights=self.weight)) if len(self.item) else math.nan
+
+    @property
+    def se(self) -> float:
+        """Standard error over items; NaN below two items."""
+        n = len(self.item)
+        if n < 2:
+            return math.nan
+        parts = self.weight * (self.value - self.mean)
+        return math.sqrt(n / (n - 1) * float(parts @ parts)) / float(self.weight.sum())
+
+
+def score_outcomes(outcomes: Iterable[Outcome], labels: ItemLabels) -> ItemScores:
+    """Scores of the labelled items among these outcomes; items without a label are only counted by state.
+
+    Examples
+    --------
+    >>> labels = ItemLabels({1: ItemLabel(n_classes=4, ruled_out=frozenset({2})), 2: ItemLabel(n_classes=4, ruled_out=frozenset({0}))})
+    >>> outcomes = [Outcome(item=1, answer=2, state="answered"), Outcome(item=2, answer=None, state="invalid")]
+    >>> score_outcomes(outcomes, labels).value.tolist()
+    [-2.0, 0.0]
+    """
+    given = _answers(outcomes := tuple(outcomes), labels)
+    known = [item for item in given if item in labels.of]
+    rows = [labels.of[item] for item in known]
+    value = [sum(_score(label, a) for a in given[item]) / len(given[item]) for item, label in zip(known, rows, strict=True)]
+    low, high = _ranges(rows)
+    return ItemScores(
+        item=tuple(known),
+        value=np.array(value, dtype=float),
+        low=low,
+        high=high,
+        kind=tuple(label.kind for label in rows),
+        weight=_weights(rows),
+        answers=tuple(tuple(given[item]) for item in known),
+        labels=tuple(rows),
+        states=_states(outcomes),
+    )
+
+
+def _states(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    """How many outcomes ended in which state; an "answered" without an answer is invalid."""
+    found = Counter("invalid" if o.state == "answered" and o.answer is None else o.state for o in outcomes)
+    return {state: found.get(state, 0) for state in STATES}
+
+
+def _answers(outcomes: Sequence[Outcome], labels: ItemLabels) -> dict[ItemId, list[int | None]]:
+    """Answers by item, one for each repeat; only a valid answer counts as one."""
+    given: dict[ItemId, list[int | None]] = {}
+    seen: set[tuple[ItemId, int]] = set()
+    for o in sorted(outcomes, key=lambda o: o.repeat):
+        if (o.item, o.repeat) in seen:
+            raise ArgumentError(f"outcomes must name each item and repeat once; got item {o.item!r}, repeat {o.repeat} twice.")
+        seen.add((o.item, o.repeat))
+        answer = o.answer if o.state == "answered" else None
+        label = labels.of.get(o.item)
+        if label is not None and answer is not None and not 0 <= answer < label.n_classes:
+            raise ArgumentError(f"answer must be a class in [0, {label.n_classes}); got {answer} at item {o.item!r}.")
+        given.setdefault(o.item, []).append(answer)
+    return given
+
+
+def _score(label: ItemLabel, answer: int | None) -> float:
+    if answer is None:
+        return 0.0
+    if label.asked:  # with the guess 1/2 of correctness, fixed beforehand
+        return 0.5 + 0.5 * (label.inverse(answer, yes=True) - label.inverse(answer, yes=False))
+    if label.truth is not None:
+        return float(answer == label.truth)
+    return 1 - (label.n_classes - 1) / len(label.ruled_out) * (answer in label.ruled_out)
+
+
+def _shared(labels: Sequence[ItemLabel]) -> bool:
+    """Whether the kind of a label may go with the item, so that all kinds must share one bet and one mean."""
+    kinds = {label.code for label in labels}
+    return len(kinds) > 1 and (-1 in kinds or len({label.n_classes for label in labels}) > 1)
+
+
+def _ranges(labels: Sequence[ItemLabel]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The least and largest score of each item's kind over all items, or of all kinds together."""
+    most = max((label.n_classes for label in labels), default=2)
+    low = {label.code: 0.0 if label.code == 0 else 1 - (most - 1) / label.code if label.code > 0 else -math.inf for label in labels}
+    high = {code: 1.0 if code >= 0 else math.inf for code in low}
+    if _shared(labels):
+        low, high = dict.fromkeys(low, min(low.values())), dict.fromkeys(high, max(high.values()))
+    return np.array([low[label.code] for label in labels]), np.array([high[label.code] for label in labels])
+
+
+def _weights(labels: Sequence[ItemLabel]) -> np.ndarray[Any, Any]:
+    if _shared(labels):
+        return np.ones(len(labels))
+    most = max((label.n_classes for label in labels), default=2)
+    variance = {code: 0.25 if code <= 0 else typical_variance(1 - (most - 1) / code, 1.0) for code in {label.code for label in labels}}
+    return np.array([1 / variance[label.code] for label in labels])
+
+
+def estimate_fitness(
+    outcomes: Iterable[Outcome], labels: ItemLabels, *, kind: FitnessKind = "mixed", confidence: float = 0.95, name: str = "candidate",
+    population: Literal["answers", "beyond"] = "beyond",
+) -> Estimate:  # fmt: skip
+    """The accuracy of a candidate, by :func:`noracle.estimate_accuracy` on the counts of its outcomes.
+
+    Parameters
+    ----------
+    kind
+        ``mixed`` is maximum likelihood on ordinary and ruled-out labels (the mean of scores where questions were aimed or numbers of
+        classes differ); ``ivw``, ``ordinary``, ``complementary`` and ``targeted`` as the methods of :func:`noracle.estimate_accuracy`.
+    population
+        ``beyond``: the items are a sample of the items that matter, so the share without an answer is uncertain too.
+
+    Notes
+    -----
+    ``counts`` holds the outcomes by state: answered, invalid, refused, errored. Where repeats of an item differ, the scores are averaged
+    inside the item and the limits come from betting; where all repeats agree, they count as one.
+
+    The interval holds for a candidate that was fixed before these labels were looked at. It does not hold for the best of many on the
+    labels by which it was chosen.
+
+    Examples
+    --------
+    >>> labels = ItemLabels({i: ItemLabel(n_classes=4, ruled_out=frozenset({i % 4})) for i in range(80)})
+    >>> outcomes = [Outcome(item=i, answer=0 if i % 8 else None, state="answered" if i % 8 else "invalid") for i in range(80)]
+    >>> estimate = estimate_fitness(outcomes, labels)
+    >>> round(estimate.value, 4), estimate.counts["invalid"]
+    (0.5, 10)
+    """
+    choose("kind", kind, tuple(_METHODS))
+    outcomes = tuple(outcomes)
+    scores = score_outcomes(outcomes, labels)
+    every = _answers(outcomes, labels)
+    if any(len(set(answers)) > 1 for item, answers in every.items() if item in labels.of):
+        if kind not in ("mixed", "targeted"):
+            raise ArgumentError(f"kind must be 'mixed' or 'targeted' where repeats of an item differ; got {kind!r}.")
+        estimate = _averaged(scores, confidence, name)
+    else:
+        method: Any = _METHODS[kind]
+        if kind == "mixed" and len({label.n_classes for label in scores.labels}) > 1:
+            method = "scores"
+        counts = _counts(every, labels, name)
+        estimate = estimate_accuracy(counts, method=method, confidence=confidence, population=population)
+    return dataclasses.replace(estimate, counts={**estimate.counts, **scores.states})
+
+
+def _counts(given: Mapping[ItemId, Sequence[int | None]], labels: ItemLabels, name: str) -> AccuracyCounts:
+    """The tallies that :func:`noracle.counts.count_accuracy` would make of tables with these outcomes and labels."""
+    tallies: Counter[Tally] = Counter()
+    items: Counter[Cell] = Counter()
+    answered: Counter[Cell] = Counter()
+    sizes = {label.n_classes for label in labels.of.values()}
+    for item, answers in given.items():
+        label, answer = labels.of.get(item), answers[0]
+        if label is None and len(sizes) > 1:
+            continue
+        cell = Cell(name, label.n_classes if label is not None else next(iter(sizes), 2))
+        items[cell] += 1
+        answered[cell] += answer is not None
+        if label is not None:
+            tallies[_tally(label, answer, name)] += 1
+    return AccuracyCounts(tallies=dict(tallies), items=dict(items), answered=dict(answered))
+
+
+def _tally(label: ItemLabel, answer: int | None, name: str) -> Tally:
+    ruled = answer is not None and answer in label.ruled_out
+    scores: tuple[float | None, float | None] = (None, None)
+    if label.asked:
+        scores = (label.inverse(answer, yes=True), label.inverse(answer, yes=False))
+    return Tally(
+        name, label.n_classes, label.verdict, label.speaks_of(answer), answer is not None, n_ruled_out=len(label.ruled_out),
+        ruled_hit=ruled, design="recorded" if label.asked else "uniform", yes_score=scores[0], no_score=scores[1],
+    )  # fmt: skip
+
+
+def _averaged(scores: ItemScores, confidence: float, name: str) -> Estimate:
+    """Mean of the items' averaged scores, with betting limits; an item without an answer has the score 0 like any other score."""
+    below, above = tails(check_confidence(confidence), "two-sided")
+    lower, upper = [], []
+    aimed = "targeted" in scores.kind
+    plain = _ranges([label for label in scores.labels if not label.asked])[0]
+    least = float(min(plain, default=0.0))
+    for answers, label, value, low, high in zip(scores.answers, scores.labels, scores.value, scores.low, scores.high, strict=True):
+        if not aimed:
+            lower.append(Score(float(value), float(low), float(high), 1))
+            continue
+        # Where some questions were aimed, all items share one range: a bet must not go with the item.
+        yes = no = float(value)
+        if label.asked:
+            yes = sum(label.inverse(a, yes=True) for a in answers if a is not None) / len(answers)
+            no = sum(1 - label.inverse(a, yes=False) for a in answers if a is not None) / len(answers)
+        lower.append(Score(yes, min(least, 0.0), math.inf, 1))
+        upper.append(Score(no, -math.inf, 1.0, 1))
+    upper = upper or lower
+    limits = ordered(betting_interval(lower, below, 0.0)[0], betting_interval(upper, 0.0, above)[1])
+    rests = (
+        Assumption(name="iid items", detail="labelled items are a random sample of the items that matter"),
+        Assumption(name="right verdicts", detail="nobody says yes to a wrong class or no to the true one"),
+    )
+    return Estimate(
+        quantity="accuracy", subject=name, value=scores.mean, low=limits.low, high=limits.high, confidence=confidence, method="scores",
+        interval="betting", guarantee=Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=1 - confidence, anytime=True, assumptions=rests),
+        se=scores.se, counts={"labelled": len(scores.item), "repeats": max((len(a) for a in scores.answers), default=0)},
+        notes=("repeats are averaged inside an item",), reason="" if scores.item else "no labelled item",
+    )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PairedScores:
+    """Differences d_i of two candidates on the same labelled items, with the least value that each could take."""
+
+    item: tuple[ItemId, ...]
+    value: np.ndarray[Any, Any]
+    low: np.ndarray[Any, Any]
+    kinds: tuple[LabelKind, ...] = ()
+
+    @property
+    def n(self) -> int:
+        """Number of items."""
+        return len(self.item)
+
+    @property
+    def mean(self) -> float:
+        """Mean difference of accuracy; NaN without items."""
+        return float(self.value.mean()) if self.n else math.nan
+
+
+def paired(new: ItemScores, old: ItemScores) -> PairedScores:
+    """Scores of the difference of accuracies, new minus old, item by item, each bounded below before its label is known.
+
+    For ordinary and ruled-out labels d_i = a_i(new) - a_i(old), with the 0 for no answer (differences of "not ruled out" would reward
+    a candidate that refuses). For aimed questions the form of :func:`noracle.accuracy.compare.lower_score` is used. Only items that both
+    have are compared.
+
+    Examples
+    --------
+    >>> labels = ItemLabels({1: ItemLabel(n_classes=4, truth=2), 2: ItemLabel(n_classes=4, ruled_out=frozenset({0}))})
+    >>> new = score_outcomes([Outcome(item=1, answer=2, state="answered"), Outcome(item=2, answer=1, state="answered")], labels)
+    >>> old = score_outcomes([Outcome(item=1, answer=0, state="answered"), Outcome(item=2, answer=0, state="answered")], labels)
+    >>> paired(new, old).value.tolist(), paired(new, old).low.tolist()
+    ([1.0, 3.0], [-1.0, -3.0])
+    """
+    before = dict(zip(old.item, old.answers, strict=True))
+    rows = [
+        (item, answers, before[item], label)
+        for item, answers, label in zip(new.item, new.answers, new.labels, strict=True)
+        if item in before
+    ]
+    labels = [label for *_, label in rows]
+    most = max((label.n_classes for label in labels), default=2)
+    least = {label.code: lowest(label.code, most) for label in labels}
+    if _shared(labels):
+        least = dict.fromkeys(least, min(least.values()))
+    return PairedScores(
+        item=tuple(item for item, *_ in rows),
+        value=np.array([_difference(label, mine, theirs) for _, mine, theirs, label in rows], dtype=float),
+        low=np.array([least[label.code] for label in labels], dtype=float),
+        kinds=tuple(label.kind for label in labels),
+    )
+
+
+def _difference(label: ItemLabel, new: Sequence[int | None], old: Sequence[int | None]) -> float:
+    """Mean over all pairs of repeats."""
+    if not label.asked:
+        return sum(_score(label, a) for a in new) / len(new) - sum(_score(label, b) for b in old) / len(old)
+    total = sum(lower_score(_pattern(label, a, b), 0, 1) for a in new for b in old)
+    return total / (len(new) * len(old))
+
+
+def _pattern(label: ItemLabel, new: int | None, old: int | None) -> Pattern:
+    pair = (new, old)
+    groups = tuple(-1 if a is None else 0 if a == new else 1 for a in pair)
+    return Pattern(
+        label.n_classes, label.verdict, tuple(None if a is None else label.speaks_of(a) for a in pair), design="recorded",
+        yes_scores=tuple(0.0 if a is None else label.inverse(a, yes=True) for a in pair),
+        no_scores=tuple(0.0 if a is None else label.inverse(a, yes=False) for a in pair), groups=groups,
+    )  # fmt: skip

@@ -1,0 +1,305 @@
+"""Runs a workflow on an item.
+
+Nodes that do not wait for each other run at the same time, and so do the samples of a node. What is asked does not depend on which call
+comes back first: every request takes its seed from (seed, item, node, place in the node, repeat). Prompts are joined, never filled in: what
+a model wrote is only ever a piece of text in the next prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+import re
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
+
+from noracle.search.candidates import Outcome
+from noracle.search.model import Calls, Completion, Message, ModelError, Request, State, Usage
+from noracle.search.parsing import parse_answer
+from noracle.search.rules import answers as gives_answer
+from noracle.search.task import Question, draws
+from noracle.search.workflow import Answer, Ask, CritiqueLoop, Decide, Node, Prompt, Route, Vote, Workflow, inputs_of
+
+FORCED = "So, the answer is:"
+"""What is put into the model's mouth when its thought is cut."""
+
+FORCED_TOKENS = 20
+_PLACES = 1000  # above the calls that a node may make, so that no two repeats share a replicate number
+_LETTER = Prompt(
+    instruction="Give the letter of the right option and nothing else: no words before or after it.", temperature=0.0, max_tokens=16
+)
+_REPLY = ("reasoning", "answer")
+_T = TypeVar("_T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reply:
+    """One text that a node came to, the class that could be read from it, and how that went."""
+
+    text: str
+    answer: int | None = None
+    state: State = "invalid"
+
+
+async def run_workflow(workflow: Workflow, question: Question, calls: Calls, *, seed: int = 0, repeat: int = 0) -> Outcome:
+    """Run a workflow on one item.
+
+    Parameters
+    ----------
+    workflow
+        What to do; its :attr:`~noracle.search.workflow.Workflow.most_calls` bounds the calls.
+    question
+        The item as it is shown. The answer is a class (the place in the file), whatever the order of the options.
+    calls
+        The way to the model.
+    seed, repeat
+        The same two give the same requests, so that a run that was stopped repeats none. Another ``repeat`` draws anew.
+
+    Returns
+    -------
+    Outcome
+        With the class, or None and a state that says why: ``errored`` where a call failed after its last try. ``calls`` counts every call
+        that was made, also one that failed and one that the cache answered.
+
+    Raises
+    ------
+    BudgetReached
+        At a cap, after the calls in flight have come back.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from noracle.search.task import TaskItem, pose
+    >>> from noracle.search.workflow import load_workflow
+    >>> class Fixed:
+    ...     async def call(self, request):
+    ...         return Completion(text="REASONING: two is even. ANSWER: B")
+    >>> question = pose(TaskItem(id=1, text="Which is even?", options=("one", "two", "three")))
+    >>> outcome = asyncio.run(run_workflow(load_workflow("cot-sc"), question, Fixed()))
+    >>> outcome.answer, outcome.state, outcome.calls
+    (1, 'answered', 5)
+    """
+    run = _Run(workflow, question, calls, seed, repeat)
+    try:
+        reply = await run.nodes(waves(workflow))
+    except ModelError:
+        reply = Reply("", None, "errored")
+    return Outcome(item=question.item, answer=reply.answer, state=reply.state, calls=run.made, usage=run.usage, repeat=repeat)
+
+
+def waves(workflow: Workflow) -> list[list[Node]]:
+    """The nodes in rows: a node stands in the row after the last of those it waits for."""
+    row: dict[str, int] = {}
+    rows: list[list[Node]] = []
+    for node in workflow.nodes:
+        row[node.id] = place = max((row[name] + 1 for name in inputs_of(node)), default=0)
+        if place == len(rows):
+            rows.append([])
+        rows[place].append(node)
+    return rows
+
+
+class _Run:
+    """One workflow on one item: the texts so far, and what it took."""
+
+    def __init__(self, workflow: Workflow, question: Question, calls: Calls, seed: int, repeat: int) -> None:
+        self.workflow = {node.id: node for node in workflow.nodes}
+        self.question, self.calls, self.seed, self.repeat = question, calls, seed, repeat
+        self.done: dict[str, tuple[Reply, ...]] = {}
+        self.made, self.usage = 0, Usage()
+
+    async def nodes(self, rows: Sequence[Sequence[Node]]) -> Reply:
+        """All nodes, row by row; the reply of the last counts."""
+        for row in rows:
+            found = await together([self.node(node) for node in row])
+            self.done.update(zip((node.id for node in row), found, strict=True))
+        return self.done[rows[-1][-1].id][0]
+
+    async def node(self, node: Node) -> tuple[Reply, ...]:
+        if isinstance(node, Ask):
+            return tuple(await together([self.sample(node, i) for i in range(node.n)]))
+        if isinstance(node, Vote):
+            return (vote([reply for name in node.inputs for reply in self.done[name]], self.question),)
+        if isinstance(node, Decide):
+            return (self.read(await self.say(node, 0, node.prompt, self.above(node), _REPLY)),)
+        if isinstance(node, CritiqueLoop):
+            return await self.loop(node)
+        if isinstance(node, Route):
+            return (await self.route(node),)
+        return (await self.end(node),)
+
+    async def sample(self, node: Ask, i: int) -> Reply:
+        """One reply; with ``force_after`` a thought first, then the demand for an answer after so many of its words."""
+        above = self.above(node)
+        if node.force_after is None:
+            said = await self.say(node, i, node.prompt, above, node.fields)
+            return self.read(said) if "answer" in node.fields else Reply(said.text)
+        said = await self.say(node, 2 * i, node.prompt, above, node.fields)
+        thought = f"{first_words(said.text, node.force_after)}\n\n{FORCED}".lstrip()
+        short = dataclasses.replace(node.prompt, max_tokens=FORCED_TOKENS)
+        forced = await self.say(node, 2 * i + 1, short, above, node.fields, thought)
+        reply = self.read(dataclasses.replace(forced, text=f"ANSWER: {forced.text.strip()}"))
+        return dataclasses.replace(reply, text=f"{thought} {forced.text.strip()}")
+
+    async def loop(self, node: CritiqueLoop) -> tuple[Reply, ...]:
+        """Criticism and revision in turn. All see the task, all drafts and all criticism so far."""
+        drafts = self.done[node.draft]
+        seen = list(labelled("draft 1", drafts))
+        reviser_fields = _REPLY if gives_answer(self.workflow[node.draft]) else ()
+        critic_fields = _REPLY if node.result == "critic" else ()
+        verdict = Reply("")
+        for round_ in range(node.max_rounds + node.close):
+            place = round_ * (node.n + 1)
+            said = await self.say(node, place, node.critic, seen, critic_fields)
+            verdict = self.read(said) if node.result == "critic" else Reply(said.text)
+            seen += labelled(f"criticism {round_ + 1}", (verdict,))
+            if round_ == node.max_rounds or self.stops(node, verdict):
+                break
+            revised = [self.say(node, place + 1 + i, node.reviser, tuple(seen), reviser_fields) for i in range(node.n)]
+            drafts = tuple(self.read(c) for c in await together(revised))
+            seen += labelled(f"draft {round_ + 2}", drafts)
+        return (verdict,) if node.result == "critic" else drafts
+
+    def stops(self, node: CritiqueLoop, verdict: Reply) -> bool:
+        """Whether the critic said one of the stop words: as a whole word, capitals as given.
+
+        Where the critic answers and stop words are options themselves ("yes", "no"), the option that it chose decides, so that a "no" in
+        passing does not stop the loop.
+        """
+        chosen = {w.casefold() for w in node.stop} & {option.strip().casefold() for option in self.question.options}
+        if node.result == "critic" and chosen:
+            return verdict.answer is not None and self.option(verdict.answer).strip().casefold() in chosen
+        return any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", verdict.text) for word in node.stop)
+
+    async def route(self, node: Route) -> Reply:
+        form = "Reply with one of these names and nothing else: " + ", ".join(node.branches) + "."
+        prompt = dataclasses.replace(node.prompt, instruction=f"{node.prompt.instruction}\n\n{form}")
+        named = named_branch((await self.say(node, 0, prompt, self.above(node), ())).text, tuple(node.branches))
+        return self.read(await self.say(node, 1, node.branches[named], self.above(node), _REPLY))
+
+    async def end(self, node: Answer) -> Reply:
+        """The answer that counts, after the fallback and the coin where the workflow has them."""
+        reply = self.done[node.input][0]
+        if node.fallback and reply.answer is None:
+            said = await self.say(node, 0, _LETTER, self.written(node.input), ())
+            reply = self.read(said)
+        if node.coin and (reply.answer is None or self.unsure(reply.answer)):
+            sides = [c for c in sorted(self.question.order) if not self.unsure(c)]
+            toss = draws("coin", self.seed, self.question.item, node.id, self.repeat)
+            reply = Reply(reply.text, sides[int(toss.integers(len(sides)))], "answered")
+        return reply
+
+    def unsure(self, answer: int) -> bool:
+        """Whether a class is the last one, behind at least two others, and called "uncertain"; a coin never touches another class."""
+        last = len(self.question.order) - 1
+        return answer == last and last >= 2 and self.option(answer).strip().casefold().startswith("uncertain")
+
+    def option(self, answer: int) -> str:
+        """The text of a class."""
+        return self.question.options[self.question.order.index(answer)]
+
+    def above(self, node: Ask | Decide | Route) -> tuple[tuple[str, str], ...]:
+        """What the inputs of a node wrote."""
+        return tuple(pair for name in inputs_of(node) for pair in labelled(name, self.done[name]))
+
+    def written(self, name: str) -> list[tuple[str, str]]:
+        """What a node wrote; for a vote, what those wrote who had one."""
+        node = self.workflow[name]
+        if isinstance(node, Vote):
+            return [pair for voter in node.inputs for pair in self.written(voter)]
+        return labelled(name, self.done[name])
+
+    def read(self, said: Completion) -> Reply:
+        """The answer in a reply."""
+        answer, state = parse_answer(said.text, self.question, finish=said.finish)
+        return Reply(said.text, answer, state)
+
+    async def say(
+        self, node: Node, place: int, prompt: Prompt, above: Iterable[tuple[str, str]], fields: Sequence[str], thought: str = ""
+    ) -> Completion:
+        """One call. ``place`` is its number inside the node; ``thought`` is what the model is made to have begun with."""
+        parts = [self.question.prompt(), *(f"[{label}]\n{text}" for label, text in above), prompt.instruction]
+        form = reply_form(fields, self.question.letters)
+        messages = [Message("user", "\n\n".join([*parts, form] if form else parts))]
+        if prompt.role:
+            messages.insert(0, Message("system", prompt.role))
+        if thought:
+            messages.append(Message("assistant", thought))
+        drawn = draws("call", self.seed, self.question.item, node.id, place, self.repeat)
+        request = Request(
+            messages=tuple(messages), temperature=prompt.temperature, max_tokens=prompt.max_tokens, seed=int(drawn.integers(2**31)),
+            replicate=self.repeat * _PLACES + place,
+        )  # fmt: skip
+        self.made += 1
+        said = await self.calls.call(request)
+        self.usage = self.usage + said.usage
+        return said
+
+
+def vote(replies: Sequence[Reply], question: Question) -> Reply:
+    """The most frequent class; of those that are level, the one that was named first. Replies without an answer have no vote."""
+    count = collections.Counter(reply.answer for reply in replies if reply.answer is not None)
+    if not count:
+        return Reply("No answer had a vote.", None, "refused" if all(r.state == "refused" for r in replies) else "invalid")
+    winner, votes = count.most_common(1)[0]
+    place = question.order.index(winner)
+    return Reply(f"{votes} of {len(replies)} chose {question.letters[place]}) {question.options[place]}", winner, "answered")
+
+
+def reply_form(fields: Sequence[str], letters: str) -> str:
+    """How a reply should look: its parts, each under its name, the answer as a letter in the last line."""
+    last = f"ANSWER: and one letter out of {', '.join(letters)}"
+    parts = [name for name in fields if name != "answer"]
+    if "answer" not in fields:
+        return "Write these parts, each under its name: " + ", ".join(parts) + "." if len(parts) > 1 else ""
+    if not parts:
+        return f"Reply with one line: {last}."
+    return "Write these parts, each under its name: " + ", ".join(parts) + f". End with a line of its own: {last}."
+
+
+def labelled(name: str, replies: Sequence[Reply]) -> list[tuple[str, str]]:
+    """Texts with the names under which later prompts show them."""
+    if len(replies) == 1:
+        return [(name, replies[0].text)]
+    return [(f"{name}, {i + 1} of {len(replies)}", reply.text) for i, reply in enumerate(replies)]
+
+
+def named_branch(text: str, names: Sequence[str]) -> str:
+    """The name that stands last in a text, as whole words and in any case; where none does, the last of the names.
+
+    Examples
+    --------
+    >>> named_branch("Rather the Science Generalist than the chemist? No: chemist.", ["chemist", "science-generalist", "doctor"])
+    'chemist'
+    """
+    plain = {" ".join(re.split("[-_]+", name.casefold())).strip(): name for name in reversed(names)}
+    longest = sorted(plain, key=len, reverse=True)
+    found = re.findall(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest))})(?!\w)", re.sub(r"[-_\s]+", " ", text.casefold()))
+    return plain[found[-1]] if found else names[-1]
+
+
+def first_words(text: str, n: int) -> str:
+    """The text up to its n-th word, spaces and lines as they were.
+
+    Examples
+    --------
+    >>> first_words("one two  three four", 3)
+    'one two  three'
+    """
+    match = re.match(rf"\s*(?:\S+\s+){{0,{n - 1}}}\S*", text)
+    return match[0].rstrip() if match else ""
+
+
+async def together(work: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
+    """Run all at once and wait for all, also where one fails: a call that is paid for is never dropped.
+
+    Then the first error counts: first one that is no :class:`ModelError` (a cap), else the first failed call in the order of the work.
+    """
+    if len(work) == 1:
+        return [await work[0]]
+    found = await asyncio.gather(*work, return_exceptions=True)
+    errors = [f for f in found if isinstance(f, BaseException)]
+    if errors:
+        raise next((e for e in errors if not isinstance(e, ModelError)), errors[0])
+    return [f for f in found if not isinstance(f, BaseException)]

@@ -1,0 +1,124 @@
+"""The records of a call to a model.
+
+Everything that the rest of the package knows of a model: it has a name, and it turns a :class:`Request` into a :class:`Completion` or
+raises a :class:`ModelError`. Keys, addresses and transports are matters of the backends.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
+
+from noracle.errors import ArgumentError, NoracleError
+
+Role = Literal["system", "user", "assistant"]
+Finish = Literal["stop", "length", "refused", "empty"]
+State = Literal["answered", "invalid", "refused", "errored"]
+"""What became of one item: an answer; text without one; the model declined; the call failed."""
+
+STATES: tuple[State, ...] = ("answered", "invalid", "refused", "errored")
+
+
+class ModelError(NoracleError):
+    """A call failed. ``transient`` says that it may work later; ``after`` says in how many seconds, where the server said so."""
+
+    def __init__(self, message: str, *, transient: bool = False, after: float | None = None) -> None:
+        super().__init__(message)
+        self.transient = transient
+        self.after = after
+
+
+class BudgetReached(NoracleError):
+    """A cap was reached: no further call is made."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: Role
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked of a model.
+
+    ``replicate`` tells apart repeated draws of one question, so that five samples are five calls and a second run repeats none of them.
+    ``schema`` is a JSON schema for the text, where the server can hold to one. ``seed`` is passed on where a server takes one.
+    """
+
+    messages: tuple[Message, ...]
+    temperature: float = 0.0
+    max_tokens: int = 1024
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    replicate: int = 0
+    schema: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.messages:
+            raise ArgumentError("messages must hold at least one message; got none.")
+        if not 0 <= self.temperature <= 2:
+            raise ArgumentError(f"temperature must be in [0, 2]; got {self.temperature}.")
+        if self.max_tokens < 1:
+            raise ArgumentError(f"max_tokens must be at least 1; got {self.max_tokens}.")
+
+    def digest(self, model: str) -> str:
+        """The address of this call: SHA-256 over the model and everything that may change its answer; never a key.
+
+        Examples
+        --------
+        >>> request = Request(messages=(Message("user", "Hello"),))
+        >>> request.digest("m") == Request(messages=(Message("user", "Hello"),), replicate=1).digest("m")
+        False
+        """
+        whole = {"model": model, **dataclasses.asdict(self), "temperature": float(self.temperature)}
+        text = json.dumps(whole, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call or of many; they add."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """What a model said. ``cached`` says that nothing was paid for it now."""
+
+    text: str
+    finish: Finish = "stop"
+    usage: Usage = Usage()
+    cached: bool = False
+
+
+class Model(Protocol):
+    """Anything that completes requests. ``name`` goes into the address of a call, so it names the weights, not the server."""
+
+    name: str
+
+    async def complete(self, request: Request) -> Completion:
+        """Answer a request, or raise :class:`ModelError`."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+class Calls(Protocol):
+    """What an interpreter, a judge or a designer needs: a way to call one model through cache, caps and retries."""
+
+    async def call(self, request: Request) -> Completion:
+        """Answer a request; raises :class:`ModelError` after the last try and :class:`BudgetReached` at a cap."""
+        ...

@@ -1,0 +1,71 @@
+"""What to try next in a search for workflows.
+
+adas.py       a designer sees the whole archive and writes the next workflow
+aflow.py      a designer makes one small edit to one of the best
+mutate.py     typed random edits, no designer: the control
+halving.py    many workflows on few items, the better half on more
+designer.py   the talk with a designer; telling.py what it is told
+edits.py      typed edits, with reshaping.py and banks.py
+standing.py   standardised scores: the same choices on every scale
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from noracle.errors import ArgumentError
+from noracle.search.candidates import Strategy
+from noracle.search.strategies.adas import Adas
+from noracle.search.strategies.aflow import Aflow
+from noracle.search.strategies.halving import Halving
+from noracle.search.strategies.mutate import Mutate
+from noracle.search.task import Task
+from noracle.search.workflow import Workflow
+
+StrategyName = Literal["adas", "aflow", "mutate", "halving"]
+STRATEGIES: tuple[StrategyName, ...] = ("adas", "aflow", "mutate", "halving")
+NEEDS_DESIGNER: tuple[StrategyName, ...] = ("adas", "aflow")
+
+__all__ = ["Adas", "Aflow", "Halving", "Mutate", "NEEDS_DESIGNER", "STRATEGIES", "StrategyName", "make_strategy"]
+
+
+def make_strategy(
+    name: StrategyName,
+    *,
+    task: Task | None = None,
+    workflows: Sequence[Workflow] = (),
+    rounds: int | None = None,
+    most_calls: int = 20,
+    n_random: int = 0,
+    seed: int = 0,
+) -> Strategy:
+    """A strategy by its name.
+
+    Parameters
+    ----------
+    name
+        ``adas`` and ``aflow`` need a designer model; ``mutate`` and ``halving`` do not.
+    task
+        For ``adas`` and ``aflow``: texts of a few failed validation items are shown to the designer. None: ids only.
+    workflows, n_random, seed
+        For ``halving``: the pool (the seven baselines where none are given), and how many random edits of it join.
+    rounds
+        For ``adas`` (30) and ``aflow`` (20): when to stop.
+    most_calls
+        The most calls per item of a workflow that is made by the strategy; the pool of ``halving`` is taken as it is.
+
+    Examples
+    --------
+    >>> make_strategy("mutate").name
+    'mutate'
+    """
+    if name == "adas":
+        return Adas(task=task, generations=rounds or 30, most_calls=most_calls)
+    if name == "aflow":
+        return Aflow(task=task, rounds=rounds or 20, most_calls=most_calls)
+    if name == "mutate":
+        return Mutate(most_calls=most_calls)
+    if name == "halving":
+        return Halving(workflows, n_random=n_random, seed=seed)
+    raise ArgumentError(f"name must be one of {', '.join(STRATEGIES)}; got {name!r}.")

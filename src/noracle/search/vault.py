@@ -1,0 +1,221 @@
+"""The vault: the only place that holds labels during a search.
+
+Labelled items are split once, by item and by seed, into three parts that share no item:
+
+    validation   scores candidates; a strategy is told which of its answers were excluded, nothing else
+    confirm      decides whether a candidate that leads replaces the one before it; a strategy never hears the outcome
+    final        estimates the winner; opened once, after the search
+
+A vault cannot be printed, pickled or copied into a journal: what leaves it are scores and single bits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NoReturn, Self
+
+from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
+from noracle.evidence import Evidence
+from noracle.evidence.evidence import read_table
+from noracle.evidence.frames import fetch
+from noracle.search.candidates import Outcome
+from noracle.search.gate import SHARES
+from noracle.search.task import LETTERS, TaskItem, draws
+
+ItemId = int | str
+Part = Literal["validation", "confirm", "final"]
+PARTS: tuple[Part, ...] = ("validation", "confirm", "final")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Feedback:
+    """What a strategy may hear about its answers to validation items."""
+
+    excluded: tuple[tuple[ItemId, int], ...]
+    unanswered: tuple[ItemId, ...]
+
+
+class Vault:
+    """Labels of the items of a task, in three parts. Make it with :meth:`open`."""
+
+    __slots__ = ("_final_open", "_judged", "_n_classes", "_parts", "seed", "shares")
+
+    def __init__(
+        self, judged: Mapping[ItemId, Sequence[tuple[Any, ...]]], n_classes: Mapping[ItemId, int], *, seed: int, shares: Sequence[float]
+    ) -> None:
+        self.seed, self.shares = seed, _checked_shares(shares)
+        self._judged = {item: tuple(rows) for item, rows in judged.items()}
+        self._n_classes = {item: n_classes[item] for item in judged}
+        self._parts = _split(list(judged), seed, self.shares)
+        self._final_open = False
+
+    @classmethod
+    def open(cls, judgements: object, items: Iterable[TaskItem], *, seed: int, shares: Sequence[float] = SHARES) -> Self:
+        """Lock the labels of these items away.
+
+        Parameters
+        ----------
+        judgements
+            Evidence, or a table that :meth:`noracle.Evidence.from_tables` takes: item, class, verdict, and optionally propensity. A class
+            is the place of the option from 0, its letter, or its text.
+        items
+            The items of the task. Labels of other items are left out, with a warning that counts them.
+        seed, shares
+            The split depends on the seed and the ids of the labelled items only, not on the order of a file.
+
+        Raises
+        ------
+        EvidenceError
+            If fewer than three items are labelled, or a class is none of an item's options.
+
+        Examples
+        --------
+        >>> items = [TaskItem(id=i, text="?", options=("a", "b", "c")) for i in range(8)]
+        >>> vault = Vault.open({"item": list(range(8)), "class": [0] * 8, "verdict": ["no"] * 8}, items, seed=1)
+        >>> {part: len(vault.items(part)) for part in ("validation", "confirm", "final")}
+        {'validation': 4, 'confirm': 2, 'final': 2}
+        """
+        known = {item.id: item for item in items}
+        judged, stray = _judged(judgements, known)
+        if stray:
+            warnings.warn(f"labels of {stray} items that are not in the task are left out.", EvidenceWarning, stacklevel=2)
+        if len(judged) < len(PARTS):
+            raise EvidenceError(
+                fault("judgements", "must label at least 3 items of the task with yes or no", len(judged), remedy="Check the item ids.")
+            )
+        return cls(judged, {i: len(known[i].options) for i in judged}, seed=seed, shares=shares)
+
+    def items(self, part: Part) -> tuple[ItemId, ...]:
+        """The ids of a part, in the order in which they are used."""
+        return self._parts[part]
+
+    @property
+    def checksum(self) -> str:
+        """Sixteen bits of a hash over all labels: a search that goes on with other labels is noticed, and no label can be read from it."""
+        rows = sorted((str(item), *map(str, row)) for item, rows in self._judged.items() for row in rows)
+        return hashlib.sha256(repr(rows).encode()).hexdigest()[:4]
+
+    def feedback(self, outcomes: Iterable[Outcome]) -> Feedback:
+        """Which answers to validation items were excluded, and which items have no answer; nothing about other items.
+
+        An answer is excluded where it is a class that was ruled out, or another class than the one that was confirmed.
+        """
+        allowed = set(self._parts["validation"])
+        excluded: dict[tuple[ItemId, int], None] = {}
+        unanswered: dict[ItemId, None] = {}
+        for outcome in outcomes:
+            if outcome.item not in allowed:
+                continue
+            if outcome.answer is None:
+                unanswered[outcome.item] = None
+            elif self._excludes(outcome.item, outcome.answer):
+                excluded[(outcome.item, outcome.answer)] = None
+        return Feedback(tuple(excluded), tuple(unanswered))
+
+    def evidence(self, part: Literal["validation", "confirm"]) -> Evidence:
+        """The judgements of a part, for the fitness and the gate; never for a strategy."""
+        if part not in ("validation", "confirm"):
+            raise ArgumentError(f"part must be 'validation' or 'confirm'; got {part!r}. The final labels are taken with take_final().")
+        return self._evidence(part)
+
+    def take_final(self) -> Evidence:
+        """The final labels, once: a second call is refused, so that nothing can be chosen with them."""
+        if self._final_open:
+            raise ArgumentError("the final labels must be taken once; they were taken before. Start a new search with new labels.")
+        self._final_open = True
+        return self._evidence("final")
+
+    def _excludes(self, item: ItemId, answer: int) -> bool:
+        return any(k == answer if verdict == "no" else k != answer for k, verdict, _ in self._judged[item])
+
+    def _evidence(self, part: Part) -> Evidence:
+        rows = [(item, *row) for item in self._parts[part] for row in self._judged[item]]
+        columns = ["item", "class", "verdict", "propensity"]
+        table = {name: [row[c] for row in rows] for c, name in enumerate(columns)}
+        if all(p is None for p in table["propensity"]):
+            del table["propensity"]
+        ids = list(self._parts[part])
+        return Evidence.from_tables(judgements=table, items={"item": ids, "n_classes": [self._n_classes[i] for i in ids]})
+
+    def __repr__(self) -> str:
+        return f"Vault({', '.join(f'{len(ids)} {part}' for part, ids in self._parts.items())})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a vault is not copied or pickled: it holds labels.")
+
+
+def _checked_shares(shares: Sequence[float]) -> tuple[float, float, float]:
+    found = tuple(float(s) for s in shares)
+    if len(found) != len(PARTS) or not all(0 < s < 1 for s in found) or abs(sum(found) - 1) > 1e-9:
+        raise ArgumentError(f"shares must be three numbers above 0 that sum to 1 (validation, confirm, final); got {list(shares)}.")
+    return found[0], found[1], found[2]
+
+
+def _split(ids: list[ItemId], seed: int, shares: tuple[float, float, float]) -> dict[Part, tuple[ItemId, ...]]:
+    """Every item gets a random number from the seed and its id; in that order the parts are cut, each with at least one item."""
+    ranked = sorted(ids, key=lambda item: (draws("vault", seed, item).random(), str(item)))
+    n = len(ranked)
+    confirm, final = (max(1, round(share * n)) for share in shares[1:])
+    validation = max(1, n - confirm - final)
+    confirm = min(confirm, n - validation - 1)
+    cuts = (0, validation, validation + confirm, n)
+    return {part: tuple(ranked[cuts[i] : cuts[i + 1]]) for i, part in enumerate(PARTS)}
+
+
+def _judged(judgements: object, known: Mapping[ItemId, TaskItem]) -> tuple[dict[ItemId, list[tuple[Any, ...]]], int]:
+    classes = judgements.classes if isinstance(judgements, Evidence) else None
+    frame = judgements.judgements if isinstance(judgements, Evidence) else read_table(judgements, "judgements")
+    if frame is None:
+        raise EvidenceError(fault("judgements", "must be given", "evidence without judgements"))
+    names = [name for name in ("item", "class", "verdict", "propensity") if name in frame.columns]
+    by_text = {str(item): item for item in known}
+    found: dict[ItemId, list[tuple[Any, ...]]] = defaultdict(list)
+    stray: set[ItemId] = set()
+    wrong: list[ItemId] = []
+    for row in fetch(frame.select(*names)):
+        item = row[0] if row[0] in known else by_text.get(str(row[0]))
+        if item is None:
+            stray.add(row[0])
+            continue
+        if row[2] not in ("yes", "no"):
+            continue  # an expert who is unsure says nothing about the class
+        place = _place(row[1], known[item], classes)
+        if place is None:
+            wrong.append(item)
+            continue
+        found[item].append((place, row[2], row[3] if len(row) > 3 else None))
+    if wrong:
+        rule = "must be the place (from 0), the letter or the text of an option"
+        raise EvidenceError(fault("class", rule, "another value", where=wrong, total=len(wrong)))
+    torn = [item for item, rows in found.items() if _contradicts(rows, len(known[item].options))]
+    if torn:
+        rule = "must not contradict each other"
+        raise EvidenceError(
+            fault("labels of an item", rule, "a contradiction", where=torn, total=len(torn), remedy="Correct or drop those items.")
+        )
+    # The order of the rows in a file must not matter.
+    return {item: sorted(set(rows), key=str) for item, rows in found.items()}, len(stray)
+
+
+def _contradicts(rows: Sequence[tuple[Any, ...]], n_classes: int) -> bool:
+    yes = {k for k, verdict, _ in rows if verdict == "yes"}
+    no = {k for k, verdict, _ in rows if verdict == "no"}
+    return len(yes) > 1 or bool(yes & no) or len(no) == n_classes
+
+
+def _place(value: int | str, item: TaskItem, classes: Sequence[int | str] | None) -> int | None:
+    k = len(item.options)
+    if isinstance(value, int):
+        return value if 0 <= value < k else None
+    if classes is not None and value in classes:
+        place = classes.index(value)
+        return place if place < k else None
+    if value in item.options:
+        return item.options.index(value)
+    if len(value) == 1 and value.upper() in LETTERS[:k]:
+        return LETTERS.index(value.upper())
+    return int(value) if value.isdecimal() and int(value) < k else None

@@ -1,0 +1,63 @@
+"""Record the runs of :mod:`tests.llm.runs` with a real model, for replay without one.
+
+    python -m tests.llm.record [--threads 2] [--url URL]      (from the root of the repository; NORACLE_DATA for the abstracts)
+
+A recording holds addresses of calls and replies, never prompts. It is made anew when a prompt of a workflow changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from noracle.search.backends import open_model
+from noracle.search.cache import Cache, record
+from noracle.search.caller import Caller
+from tests.llm import runs
+from tests.llm.local_model import NAME
+
+
+async def work(url: str, folder: Path) -> None:
+    """Both runs; what was done before a stop is not asked again."""
+    model = open_model(NAME, base_url=url)
+    runs.RECORDINGS.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    data = Path(os.environ.get("NORACLE_DATA", "")) / "medical_abstracts.parquet"
+    if data.is_file():
+        store = Cache.open(folder / "abstracts.sqlite")
+        asked = await runs.ask(Caller(model, stores=[store], concurrency=2), data)
+        print(f"abstracts {asked.states} {record(store, runs.RECORDINGS / 'abstracts.jsonl')} calls, {time.monotonic() - began:.0f} s")  # noqa: T201 (a script)
+        store.close()
+    began = time.monotonic()
+    store = Cache.open(folder / "search.sqlite")
+    found = await runs.search(Caller(model, stores=[store], concurrency=2), folder / "search")
+    print(f"search {record(store, runs.RECORDINGS / 'mutate.jsonl')} calls, {time.monotonic() - began:.0f} s\n{found}")  # noqa: T201 (a script)
+    store.close()
+    await model.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--url", help="a server that runs already")
+    parser.add_argument("--folder", type=Path, default=Path(".recording"), help="what is done so far")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    if options.url:
+        asyncio.run(work(options.url, options.folder))
+        return
+    script = [sys.executable, str(Path(__file__).with_name("local_model.py")), "serve", "--threads", str(options.threads)]
+    with subprocess.Popen(script, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        try:
+            asyncio.run(work(server.stdout.readline().strip(), options.folder))  # type: ignore[union-attr]
+        finally:
+            server.terminate()
+
+
+if __name__ == "__main__":
+    main()

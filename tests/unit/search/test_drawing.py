@@ -1,0 +1,114 @@
+"""Drawings of workflows: every node and every edge is there, for eyes and for readers of text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given, settings
+
+from noracle.search.drawing import draw_workflow, workflow_svg
+from noracle.search.workflow import inputs_of, load_workflow, parse_workflow, workflow_names
+from tests.unit.search.made import workflows
+
+SVG = "{http://www.w3.org/2000/svg}"
+BOX_WIDTH, BOX_HEIGHT = 190, 62
+
+
+@pytest.mark.parametrize("name", workflow_names())
+def test_text_names_every_node_and_fits_a_terminal(name: str) -> None:
+    workflow = load_workflow(name)
+    text = draw_workflow(workflow)
+    assert max(len(line) for line in text.splitlines()[3:]) <= 100
+    for node in workflow.nodes:
+        assert re.search(rf"│ {node.id} ", text)
+    assert "▼" in text
+    assert "calls an item" in text or "1 call an item" in text
+
+
+def test_arrows_of_the_debate_join_all_of_a_row() -> None:
+    lines = draw_workflow(load_workflow("debate")).splitlines()
+    assert [line.count("▼") for line in lines if "▼" in line] == [4, 4, 1, 1]
+    bus = next(i for i, line in enumerate(lines) if "┬" in line and "▼" in lines[i + 1])
+    for mark in ("│", "▼"):
+        near = lines[bus - 1] if mark == "│" else lines[bus + 1]
+        for column in (c for c, sign in enumerate(near) if sign == mark):
+            assert lines[bus][column] in ("┴┘└┼├┤" if mark == "│" else "┬┐┌┼├┤")
+
+
+@given(data=workflows())
+@settings(max_examples=60, deadline=None)
+def test_drawings_of_any_workflow_are_whole(data: dict[str, Any]) -> None:
+    workflow = parse_workflow(data)
+    lines = draw_workflow(workflow).splitlines()
+    drawn = "\n".join(lines)
+    assert drawn.count("┌─") >= len(workflow.nodes) + 1
+    root = ET.fromstring(workflow_svg(workflow))
+    names = [text.text for text in root.iter(f"{SVG}text")]
+    assert all(node.id in names for node in workflow.nodes)
+    edges = sum(len(inputs_of(node)) or 1 for node in workflow.nodes)
+    assert len([p for p in root.iter(f"{SVG}path") if p.get("marker-end")]) == edges
+
+
+@pytest.mark.parametrize("name", workflow_names())
+def test_svg_has_a_title_a_description_and_no_box_off_the_page(name: str) -> None:
+    workflow = load_workflow(name)
+    root = ET.fromstring(workflow_svg(workflow))
+    title, desc = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
+    assert root.get("role") == "img"
+    assert title is not None
+    assert desc is not None
+    assert name in str(title.text)
+    assert all(node.id in str(desc.text) for node in workflow.nodes)
+    width, height = float(str(root.get("width"))), float(str(root.get("height")))
+    for box in boxes(root):
+        assert box[0] >= 0
+        assert box[1] >= 0
+        assert box[0] + BOX_WIDTH <= width
+        assert box[1] + BOX_HEIGHT <= height
+
+
+@pytest.mark.parametrize("name", ["quality-diversity", "debate"])
+def test_no_arrow_lies_under_a_box(name: str) -> None:
+    root = ET.fromstring(workflow_svg(load_workflow(name)))
+    for path in root.iter(f"{SVG}path"):
+        if path.get("marker-end") is None:
+            continue
+        for x, y in points(str(path.get("d"))):
+            assert not any(bx + 1 < x < bx + BOX_WIDTH - 1 and by + 1 < y < by + BOX_HEIGHT - 1 for bx, by in boxes(root))
+
+
+def test_text_of_a_workflow_cannot_break_out_of_the_svg() -> None:
+    data = load_workflow("cot").to_dict()
+    data["description"] = data["nodes"][0]["prompt"]["instruction"] = "</desc><script>alert(1)</script>"
+    assert "<script" not in workflow_svg(parse_workflow(data))
+
+
+def boxes(root: ET.Element) -> list[tuple[float, float]]:
+    return [(float(str(r.get("x"))), float(str(r.get("y")))) for r in root.iter(f"{SVG}rect") if r.get("x")]
+
+
+def points(path: str) -> list[tuple[float, float]]:
+    """Points along a path of M, V, H and C."""
+    found: list[tuple[float, float]] = []
+    x = y = 0.0
+    for sign, numbers in re.findall(r"([MVHC])([^MVHC]+)", path):
+        values = [float(v) for v in numbers.split()]
+        if sign == "C":
+            corners = [(x, y), *zip(values[::2], values[1::2], strict=True)]
+            for t in (i / 20 for i in range(21)):
+                weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)
+                found.append(
+                    (
+                        sum(w * c[0] for w, c in zip(weights, corners, strict=True)),
+                        sum(w * c[1] for w, c in zip(weights, corners, strict=True)),
+                    )
+                )
+            x, y = corners[-1]
+            continue
+        end = (values[0], values[1]) if sign == "M" else (x, values[0]) if sign == "V" else (values[0], y)
+        found += [end] if sign == "M" else [(x + (end[0] - x) * i / 50, y + (end[1] - y) * i / 50) for i in range(51)]
+        x, y = end
+    return found
