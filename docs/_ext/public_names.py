@@ -1,4 +1,4 @@
-"""Writes one page for every name in ``__all__`` of noracle and of noracle.learn before Sphinx reads the pages: none can be missed."""
+"""Writes one page for every name in ``__all__`` of noracle and its extras before Sphinx reads the pages: none can be missed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ GROUPS = {
     "noracle.simulate": "Simulated worlds",
     "noracle.report": "Reports",
     "noracle.learn": "Learning from ruled-out labels",
+    "noracle.search": "Models, workflows and searches",
     "noracle.schemas": "Schemas",
     "noracle.errors": "Errors and warnings",
 }
@@ -60,7 +61,7 @@ def write_pages(folder: Path, names: dict[str, object]) -> None:
     grouped: dict[str, list[str]] = {}
     for name, value in names.items():
         module = value.__name__ if inspect.ismodule(value) else str(getattr(value, "__module__", ""))
-        grouped.setdefault(group_of("noracle.learn" if name.startswith("learn.") else module), []).append(name)
+        grouped.setdefault(group_of(f"noracle.{name.split('.')[0]}" if "." in name else module), []).append(name)
     lines = ["# Public names", ""]
     for title in (*GROUPS.values(), OTHER):
         if title in grouped:
@@ -76,12 +77,14 @@ def write_pages(folder: Path, names: dict[str, object]) -> None:
 
 
 def public_names() -> dict[str, object]:
-    """The names of the package, and those of the extra learn as ``learn.NAME``."""
+    """The names of the package, and those of the extras as ``learn.NAME`` and ``search.NAME``."""
     import noracle
     import noracle.learn
+    import noracle.search
 
     names = {name: getattr(noracle, name) for name in noracle.__all__ if not name.startswith("__")}
-    return names | {f"learn.{name}": getattr(noracle.learn, name) for name in noracle.learn.__all__}
+    names |= {f"learn.{name}": getattr(noracle.learn, name) for name in noracle.learn.__all__}
+    return names | {f"search.{name}": getattr(noracle.search, name) for name in noracle.search.__all__}
 
 
 def on_start(app: Any) -> None:
