@@ -42,6 +42,7 @@ def test_stand_in_is_named_and_learnt() -> None:
     assert truth > 0.9
 
 
+@pytest.mark.slow
 def test_real_abstracts_are_learnt_from_what_they_are_not(data_folder: Path) -> None:
     if not (data_folder / "medical_abstracts.parquet").is_file():
         pytest.skip("NORACLE_DATA has no medical_abstracts.parquet")

@@ -232,6 +232,7 @@ def test_agreement_of_stand_ins_helps(no_data: None) -> None:
     assert world.k == 6
 
 
+@pytest.mark.slow
 def test_agreement_of_19_real_systems_helps(mmlu_pro_file: Path) -> None:
     size = SMALL._replace(repetitions=3000)
     world = check_agreement(size)
@@ -240,6 +241,7 @@ def test_agreement_of_19_real_systems_helps(mmlu_pro_file: Path) -> None:
     assert multippi.loss_of_likely_sets(world, size, pilots=2) < 0.01
 
 
+@pytest.mark.slow
 def test_page_and_figures_are_written_on_the_stand_in(no_data: None, tmp_path: Path) -> None:
     script = str(ROOT / "examples/papers/multippi.py")
     command = [sys.executable, "-W", "error", script, "--quick", "--repetitions", "240", "--out", str(tmp_path)]

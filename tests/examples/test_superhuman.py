@@ -38,6 +38,7 @@ def real(data_folder: Path) -> dict[str, data.Rated]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+@pytest.mark.slow
 def test_script_runs_offline_and_says_what_is_left_out(no_data: None, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", str(ROOT / "examples/papers/superhuman.py"), "--fast", "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -82,6 +82,7 @@ def asked_live(url: str, password: str) -> list[str]:
     return asyncio.run(ask())
 
 
+@pytest.mark.slow
 def test_the_table_of_what_breaks_the_protocol(tmp_path: Path) -> None:
     arguments = ("collect", "simulate", "--runs", "2", "--n-items", "300", "--seed", "3")
     done = noracle(*arguments, "--json", cwd=tmp_path)

@@ -21,6 +21,7 @@ def aimed(world: World, seed: int, guess: bool = True) -> Evidence:
     return Evidence.from_tables(answers, judgements, world.items)
 
 
+@pytest.mark.slow
 def test_guess_narrows_and_stays_unbiased() -> None:
     errors, ratio = [], []
     for seed in range(24):

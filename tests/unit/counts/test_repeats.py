@@ -93,6 +93,7 @@ def test_repeats_are_not_taken_for_more_labels() -> None:
     assert sum(count_accuracy(evidence).tallies.values()) == 100
 
 
+@pytest.mark.slow
 def test_estimate_of_repeats_covers_and_is_unbiased() -> None:
     misses, values = 0, []
     for seed in range(60):

@@ -129,6 +129,7 @@ torch.save(state, out)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_fit_that_was_killed_twice_ends_with_the_same_bits(tmp_path: Path) -> None:
     script = tmp_path / "child.py"

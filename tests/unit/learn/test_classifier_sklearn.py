@@ -143,6 +143,7 @@ def test_texts_go_through_a_pipeline_and_a_grid_search_with_ruled_out_labels_alo
     assert len(cross_val_score(pipe, TEXTS, np.column_stack([said, said]), cv=2)) == 2
 
 
+@pytest.mark.slow
 def test_scorers_of_the_package_choose_as_the_own_score_does() -> None:
     scorers = pytest.importorskip("noracle.learn.scorers")
     X, _, said = digits(600, n_labels=2)
