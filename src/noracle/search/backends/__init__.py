@@ -13,12 +13,12 @@ from noracle.search.model import Model
 def open_model(spec: str, *, base_url: str | None = None, key_env: str | None = None) -> Model:
     """The model that a line of text names.
 
-    ======================== ====================================================================================
-    ``NAME``                 on a server that speaks OpenAI's protocol, at ``base_url`` (default: OpenAI's own)
-    ``inspect:PROVIDER/NAME`` one of Inspect's models (extra ``inspect``); its keys are Inspect's matter
-    ``script:FILE``          replies out of a JSON file, see :class:`ScriptedModel`
-    ``replay:FILE``          replies out of a recording; ``replay:FILE#NAME`` where it holds several models
-    ======================== ====================================================================================
+    ========================== ====================================================================================
+    ``NAME``                   on a server that speaks OpenAI's protocol, at ``base_url`` (default: OpenAI's own)
+    ``inspect:PROVIDER/NAME``  one of Inspect's models (extra ``inspect``); its keys are Inspect's matter
+    ``script:FILE``            replies out of a JSON file, see :class:`ScriptedModel`
+    ``replay:FILE``            replies out of a recording; ``replay:FILE#NAME`` where it holds several models
+    ========================== ====================================================================================
 
     Examples
     --------
