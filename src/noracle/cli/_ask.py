@@ -1,19 +1,14 @@
-"""What ``noracle ask`` does: what is asked, read before any call, and the work itself, which Ctrl-C ends in order."""
+"""What ``noracle ask`` does: what is asked, read before any call, and the work itself."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
-import signal
-import sys
-import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from noracle.cli._output import complain, settings
+from noracle.cli._models import announce, bar
 
 if TYPE_CHECKING:
     from noracle.search.asking import Asked
@@ -76,7 +71,7 @@ class Job:
         }  # fmt: skip
 
 
-def announce(job: Job, folder: RunFolder, budget: Budget, prices: Prices | None, model: str, *, ask_first: bool) -> None:
+def project(job: Job, folder: RunFolder, budget: Budget, prices: Prices | None, model: str, *, ask_first: bool) -> None:
     """Say on stderr what is to come; ask on a terminal."""
     from noracle.search.asking import done_before, expected_usage
 
@@ -91,10 +86,8 @@ def announce(job: Job, folder: RunFolder, budget: Budget, prices: Prices | None,
         model=model,
     )
     before = f" ({len(done):,} done before)" if done else ""
-    if not settings.quiet:
-        complain(f"{left:,} {'items' if job.claims is None else 'answers'} to {job.workflow.name}{before}: {projection}")
-    if ask_first and left and sys.stdin.isatty() and sys.stderr.isatty() and not typer.confirm("Go on?", default=True, err=True):
-        raise typer.Abort
+    what = "items" if job.claims is None else "answers"
+    announce(f"{left:,} {what} to {job.workflow.name}{before}: {projection}", ask_first=ask_first and left > 0)
 
 
 async def work(
@@ -110,38 +103,12 @@ async def work(
         caller_stores = stores if no_cache else [*stores, stack.enter_context(Cache.open())]
         caller = Caller(model, stores=caller_stores, budget=budget, prices=prices, concurrency=concurrency)
         caller.count_past(stores[0])
-        step = stack.enter_context(_bar(job.workflow.name, len(job.questions) * job.wish.repeats))
+        step = stack.enter_context(bar())
         try:
             asked = await ask_questions(
                 job.questions, job.workflow, caller, seed=job.wish.seed, repeats=job.wish.repeats, concurrency=concurrency, run=folder,
-                progress=step,
+                progress=None if step is None else functools.partial(step, job.workflow.name),
             )  # fmt: skip
         finally:
             await caller.close()
         return asked, caller.ledger
-
-
-def interruptibly(coroutine: Coroutine[Any, Any, tuple[Asked, Ledger]]) -> tuple[Asked, Ledger]:
-    """Run it so that Ctrl-C ends it in order: calls that are out are paid, so they are waited for; a second Ctrl-C does not wait."""
-    if threading.current_thread() is not threading.main_thread():
-        return asyncio.run(coroutine)
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        return asyncio.run(coroutine)
-    finally:
-        signal.signal(signal.SIGINT, previous)
-
-
-@contextlib.contextmanager
-def _bar(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr if that is a terminal."""
-    if settings.quiet or not sys.stderr.isatty():
-        yield lambda _done, _total: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done, _total: bar.update(task, completed=done)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from noracle.cli import _models as models
 from noracle.cli import _options as opt
-from noracle.cli._ask import Job, Wish, announce, interruptibly, work
+from noracle.cli._ask import Job, Wish, project, work
 from noracle.cli._files import check_format, write_table
+from noracle.cli._models import CAPS, KEEP, WHAT, option
 from noracle.cli._output import check_target, complain, say, say_json
 from noracle.errors import ArgumentError
 
 if TYPE_CHECKING:
     from noracle.search.asking import Asked
-    from noracle.search.budget import Budget, Ledger, Prices
+    from noracle.search.budget import Ledger
     from noracle.search.model import Model
     from noracle.search.runs import RunFolder
 
@@ -32,81 +34,59 @@ Exit code 3: a cap stopped it, or every call failed. What is done is kept, and t
 or OPENAI_API_KEY."""
 
 SCHEMA = "ask/1"
-_WHAT, _MODEL, _CAPS, _JUDGE, _KEEP = "What is asked", "Model", "Caps", "Grading answers", "What is kept"
-
-
-def _option(*names: str, text: str, panel: str, metavar: str | None = None, minimum: int | None = None) -> Any:
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, min=minimum)
+_JUDGE = "Grading answers"
 
 
 def command(
-    items: Annotated[
-        str | None, _option("--items", metavar="FILE", text="item, text, options (CSV, JSONL, Parquet); or see --preset.", panel=_WHAT)
-    ] = None,
-    model: Annotated[
-        str | None,
-        _option("--model", metavar="M", text="Name on the server; or inspect:PROVIDER/NAME, script:FILE, replay:FILE.", panel=_MODEL),
-    ] = None,
-    base_url: Annotated[
-        str | None, _option("--base-url", metavar="URL", text="A server that speaks OpenAI's protocol; default OpenAI's own.", panel=_MODEL)
-    ] = None,
-    key_env: Annotated[
-        str | None, _option("--key-env", metavar="NAME", text="The environment variable that holds the key.", panel=_MODEL)
-    ] = None,
-    preset: Annotated[
-        str | None,
-        _option(
-            "--preset", metavar="P", text="Columns of a public benchmark: mmlu-pro, gpqa, …; or a JSON file of that shape.", panel=_WHAT
-        ),
-    ] = None,
+    items: models.ItemsFile = None,
+    model: models.ModelName = None,
+    base_url: models.BaseUrl = None,
+    key_env: models.KeyVariable = None,
+    preset: models.PresetName = None,
     workflow: Annotated[
-        str | None, _option("--workflow", metavar="W", text="Name or JSON file; default direct, with --judge judge.", panel=_WHAT)
+        str | None, option("--workflow", metavar="W", text="Name or JSON file; default direct, with --judge judge.", panel=WHAT)
     ] = None,
-    shuffle: Annotated[
-        bool, typer.Option("--shuffle/--no-shuffle", help="Show the options of each item in a random order.", rich_help_panel=_WHAT)
-    ] = True,
+    shuffle: models.Shuffle = True,
     seed: opt.Seed = 0,
-    limit: Annotated[int | None, _option("--limit", metavar="N", text="Only the first N items.", panel=_WHAT, minimum=1)] = None,
+    limit: models.Limit = None,
     system: Annotated[
-        str | None, _option("--system", metavar="NAME", text="How the answers are signed; default model and workflow.", panel=_WHAT)
+        str | None, option("--system", metavar="NAME", text="How the answers are signed; default model and workflow.", panel=WHAT)
     ] = None,
     judge: Annotated[
         bool, typer.Option("--judge", help="Grade the answers of --answers: yes, no or uncertain.", rich_help_panel=_JUDGE)
     ] = False,
     answers: Annotated[
-        str | None, _option("--answers", metavar="FILE", text="With --judge: item, system, answer of other systems.", panel=_JUDGE)
+        str | None, option("--answers", metavar="FILE", text="With --judge: item, system, answer of other systems.", panel=_JUDGE)
     ] = None,
     scores: Annotated[
-        str | None, _option("--scores", metavar="FILE", text="With --judge: also write item, rater, value alone.", panel=_JUDGE)
+        str | None, option("--scores", metavar="FILE", text="With --judge: also write item, rater, value alone.", panel=_JUDGE)
     ] = None,
     repeats: Annotated[
         int, typer.Option("--repeats", min=1, help="With --judge: grade so often; values are means.", rich_help_panel=_JUDGE)
     ] = 1,
-    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Calls at one time.", rich_help_panel=_MODEL)] = 8,
-    max_calls: Annotated[int | None, _option("--max-calls", metavar="N", text="Most calls of this run.", panel=_CAPS)] = None,
-    max_tokens: Annotated[int | None, _option("--max-tokens", metavar="N", text="Most tokens, in and out.", panel=_CAPS)] = None,
-    max_cost: Annotated[float | None, _option("--max-cost", metavar="X", text="Most money; needs --prices.", panel=_CAPS)] = None,
-    max_seconds: Annotated[float | None, _option("--max-seconds", metavar="S", text="Longest time.", panel=_CAPS)] = None,
-    prices: Annotated[str | None, _option("--prices", metavar="FILE", text="JSON: price per million tokens by model.", panel=_CAPS)] = None,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Neither use nor fill the cache of this user.", rich_help_panel=_KEEP)
-    ] = False,
+    concurrency: models.Concurrency = 8,
+    max_calls: Annotated[int | None, option("--max-calls", metavar="N", text="Most calls of this run.", panel=CAPS)] = None,
+    max_tokens: models.MaxTokens = None,
+    max_cost: models.MaxCost = None,
+    max_seconds: models.MaxSeconds = None,
+    prices: models.PricesFile = None,
+    no_cache: models.NoCache = False,
     purge_cache: Annotated[
         bool,
         typer.Option(
-            "--purge-cache", help="First empty that cache, of --model where it is given; alone: nothing else.", rich_help_panel=_KEEP
+            "--purge-cache", help="First empty that cache, of --model where it is given; alone: nothing else.", rich_help_panel=KEEP
         ),
     ] = False,
     out: Annotated[
-        str | None, _option("--out", metavar="FILE", text="CSV, JSONL or Parquet; default answers.csv, or ratings.csv.", panel=_KEEP)
+        str | None, option("--out", metavar="FILE", text="CSV, JSONL or Parquet; default answers.csv, or ratings.csv.", panel=KEEP)
     ] = None,
     save_items: Annotated[
-        str | None, _option("--save-items", metavar="FILE", text="Also write item, n_classes, stratum, text, options.", panel=_KEEP)
+        str | None, option("--save-items", metavar="FILE", text="Also write item, n_classes, stratum, text, options.", panel=KEEP)
     ] = None,
     run: Annotated[
-        str | None, _option("--run", metavar="FOLDER", text="What is done so far, to go on from; default beside --out.", panel=_KEEP)
+        str | None, option("--run", metavar="FOLDER", text="What is done so far, to go on from; default beside --out.", panel=KEEP)
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the first call.", rich_help_panel=_KEEP)] = False,
+    yes: models.Yes = False,
     as_json: opt.AsJson = False,
 ) -> None:
     """Put items to a model and write the answers table, or have it grade the answers of others.
@@ -127,9 +107,9 @@ def command(
         raise ArgumentError(f"{missing} must be given; got none.")
     _fit_judge(judge, answers=answers, scores=scores, repeats=repeats)
     target = _target(out, "ratings.csv" if judge else "answers.csv", run)
-    for option, path in (("scores", scores), ("save-items", save_items)):
-        check_target(option, path)
-        check_format(option, path)
+    for name, path in (("scores", scores), ("save-items", save_items)):
+        check_target(name, path)
+        check_format(name, path)
     job = Job.prepare(
         Wish(
             items=items, preset=preset, workflow=workflow or ("judge" if judge else "direct"), shuffle=shuffle, seed=seed, limit=limit,
@@ -140,11 +120,11 @@ def command(
         write_table(save_items, items_table(job.task))
     opened = open_model(model, base_url=base_url, key_env=key_env)
     name = system or _signature(opened.name, job.workflow.name, judge=judge)
-    budget, known_prices = _caps(max_calls, max_tokens, max_cost, max_seconds, prices)
+    budget, known_prices = models.read_caps(calls=max_calls, tokens=max_tokens, cost=max_cost, seconds=max_seconds, prices=prices)
     folder = _folder(run or f"{Path(target).with_suffix('')}.run", job, opened, name)
     with folder:
-        announce(job, folder, budget, known_prices, opened.name, ask_first=not yes and ":" not in model)
-        asked, ledger = interruptibly(work(job, folder, opened, budget, known_prices, concurrency, no_cache=no_cache))
+        project(job, folder, budget, known_prices, opened.name, ask_first=not yes and ":" not in model)
+        asked, ledger = models.interruptibly(work(job, folder, opened, budget, known_prices, concurrency, no_cache=no_cache))
         _write(job, asked, name, target, scores)
     _report(job, asked, ledger, name=name, model=opened.name, target=target, scores=scores, folder=folder.path, as_json=as_json)
     errored = asked.states["errored"]
@@ -185,14 +165,6 @@ def _purge(model: str | None, base_url: str | None, key_env: str | None) -> None
 
 def _signature(model: str, workflow: str, *, judge: bool) -> str:
     return model if workflow == ("judge" if judge else "direct") else f"{model}:{workflow}"
-
-
-def _caps(
-    calls: int | None, tokens: int | None, cost: float | None, seconds: float | None, prices: str | None
-) -> tuple[Budget, Prices | None]:
-    from noracle.search.budget import Budget, Prices
-
-    return Budget(calls=calls, tokens=tokens, cost=cost, seconds=seconds), None if prices is None else Prices.read(prices)
 
 
 def _folder(path: str, job: Job, model: Model, name: str) -> RunFolder:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
-import signal
-import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from noracle.cli import _models as models
 from noracle.cli import _options as opt
 from noracle.cli._files import replacing, write_json
+from noracle.cli._models import CAPS, KEEP, MODEL, option
 from noracle.cli._options import Sources
 from noracle.cli._output import Output, check_target, complain, settings, working
 from noracle.errors import ArgumentError
@@ -41,7 +39,7 @@ noracle search --answers answers.csv --judgements judgements.csv --strategy halv
 Exit code 3: the labels cannot tell whether the winner is better, or a cap stopped it. Stopped, it goes on with the same command."""
 
 StrategyChoice = Literal["adas", "aflow", "mutate", "halving"]
-_WHAT, _MODEL, _HOW, _CAPS, _KEEP = "What is searched", "Models", "Search", "Caps", "What is kept"
+_HOW = "Search"
 _UNDECIDED = 3
 _GOES_ON = "The same command with a larger cap goes on."
 _FIRST = {"aflow": ("direct",), "halving": ("cot",)}
@@ -49,74 +47,55 @@ _ROUNDS = {"adas": 30, "aflow": 20, "mutate": 30, "halving": 200}
 _NEED_DESIGNER = ("adas", "aflow")
 
 
-def _option(*names: str, text: str, panel: str, metavar: str | None = None, minimum: int | None = None) -> Any:
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, min=minimum)
-
-
 def command(
-    items: Annotated[
-        str | None, _option("--items", metavar="FILE", text="item, text, options (CSV, JSONL, Parquet); or see --preset.", panel=_WHAT)
-    ] = None,
+    items: models.ItemsFile = None,
     judgements: opt.JudgementsFile = None,
-    model: Annotated[
-        str | None,
-        _option("--model", metavar="M", text="Name on the server; or inspect:PROVIDER/NAME, script:FILE, replay:FILE.", panel=_MODEL),
-    ] = None,
+    model: models.ModelName = None,
     strategy: Annotated[
         StrategyChoice,
         typer.Option("--strategy", help="adas and aflow have a designer model; mutate and halving need none.", rich_help_panel=_HOW),
     ] = "mutate",
     budget: Annotated[
-        int | None, _option("--budget", metavar="CALLS", text="Most calls of the whole search, designer included.", panel=_CAPS, minimum=1)
+        int | None, option("--budget", metavar="CALLS", text="Most calls of the whole search, designer included.", panel=CAPS, minimum=1)
     ] = None,
     designer: Annotated[
-        str | None, _option("--designer", metavar="M", text="The model that writes workflows; default --model.", panel=_MODEL)
+        str | None, option("--designer", metavar="M", text="The model that writes workflows; default --model.", panel=MODEL)
     ] = None,
-    base_url: Annotated[
-        str | None, _option("--base-url", metavar="URL", text="A server that speaks OpenAI's protocol; default OpenAI's own.", panel=_MODEL)
-    ] = None,
+    base_url: models.BaseUrl = None,
     designer_url: Annotated[
-        str | None, _option("--designer-url", metavar="URL", text="The server of --designer; default --base-url.", panel=_MODEL)
+        str | None, option("--designer-url", metavar="URL", text="The server of --designer; default --base-url.", panel=MODEL)
     ] = None,
-    key_env: Annotated[
-        str | None, _option("--key-env", metavar="NAME", text="The environment variable that holds the key.", panel=_MODEL)
-    ] = None,
-    preset: Annotated[
-        str | None, _option("--preset", metavar="P", text="Columns of a public benchmark: mmlu-pro, gpqa, …; or a JSON file.", panel=_WHAT)
-    ] = None,
-    limit: Annotated[int | None, _option("--limit", metavar="N", text="Only the first N items.", panel=_WHAT, minimum=1)] = None,
+    key_env: models.KeyVariable = None,
+    preset: models.PresetName = None,
+    limit: models.Limit = None,
     workflow: Annotated[
-        list[str] | None, _option("--workflow", metavar="W", text="Name or JSON file of one more workflow to begin with.", panel=_HOW)
+        list[str] | None, option("--workflow", metavar="W", text="Name or JSON file of one more workflow to begin with.", panel=_HOW)
     ] = None,
     baseline: Annotated[
-        list[str] | None, _option("--baseline", metavar="W", text="Begin with these instead; the first is compared with.", panel=_HOW)
+        list[str] | None, option("--baseline", metavar="W", text="Begin with these instead; the first is compared with.", panel=_HOW)
     ] = None,
     generations: Annotated[
-        int | None, _option("--generations", metavar="N", text="Most proposals; default 30, aflow 20.", panel=_HOW, minimum=0)
+        int | None, option("--generations", metavar="N", text="Most proposals; default 30, aflow 20.", panel=_HOW, minimum=0)
     ] = None,
     repeats: Annotated[
-        int | None, _option("--repeats", metavar="R", text="Answers to each item; default 1, aflow 3.", panel=_HOW, minimum=1)
+        int | None, option("--repeats", metavar="R", text="Answers to each item; default 1, aflow 3.", panel=_HOW, minimum=1)
     ] = None,
     shares: Annotated[
-        str, _option("--shares", metavar="V,C,F", text="Shares of labelled items: validation, confirm, final.", panel=_HOW)
+        str, option("--shares", metavar="V,C,F", text="Shares of labelled items: validation, confirm, final.", panel=_HOW)
     ] = "0.5,0.2,0.3",
-    shuffle: Annotated[
-        bool, typer.Option("--shuffle/--no-shuffle", help="Show the options of each item in a random order.", rich_help_panel=_HOW)
-    ] = True,
+    shuffle: models.Shuffle = True,
     confidence: opt.Confidence = 0.95,
     seed: opt.Seed = 0,
-    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Calls at one time.", rich_help_panel=_MODEL)] = 8,
-    max_tokens: Annotated[int | None, _option("--max-tokens", metavar="N", text="Most tokens, in and out.", panel=_CAPS)] = None,
-    max_cost: Annotated[float | None, _option("--max-cost", metavar="X", text="Most money; needs --prices.", panel=_CAPS)] = None,
-    max_seconds: Annotated[float | None, _option("--max-seconds", metavar="S", text="Longest time.", panel=_CAPS)] = None,
-    prices: Annotated[str | None, _option("--prices", metavar="FILE", text="JSON: price per million tokens by model.", panel=_CAPS)] = None,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Neither use nor fill the cache of this user.", rich_help_panel=_KEEP)
-    ] = False,
+    concurrency: models.Concurrency = 8,
+    max_tokens: models.MaxTokens = None,
+    max_cost: models.MaxCost = None,
+    max_seconds: models.MaxSeconds = None,
+    prices: models.PricesFile = None,
+    no_cache: models.NoCache = False,
     out: Annotated[
-        str, _option("--out", metavar="FOLDER", text="Journal, archive and calls; a search that is there goes on.", panel=_KEEP)
+        str, option("--out", metavar="FOLDER", text="Journal, archive and calls; a search that is there goes on.", panel=KEEP)
     ] = "noracle-search",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the first call.", rich_help_panel=_KEEP)] = False,
+    yes: models.Yes = False,
     answers: opt.AnswersFile = None,
     systems: opt.SystemNames = None,
     n_classes: opt.NClasses = None,
@@ -147,12 +126,12 @@ def command(
         items=items, judgements=judgements, preset=preset, limit=limit, strategy=strategy, workflow=workflow or (), baseline=baseline or (),
         generations=generations, repeats=repeats, shares=shares, seed=seed,
     )  # fmt: skip
-    known_prices, caps = _caps(budget, max_tokens, max_cost, max_seconds, prices)
+    caps, known_prices = models.read_caps(calls=budget, tokens=max_tokens, cost=max_cost, seconds=max_seconds, prices=prices)
     opened = _open_models(model, designer, strategy, base_url, designer_url, key_env)
     _announce(job, budget, caps, known_prices, opened[0].name, ask_first=not yes and ":" not in model)
     try:
-        found = _interruptibly(
-            lambda: _work(
+        found = models.interruptibly(
+            _work(
                 job, opened, folder=Path(out), budget=budget, caps=caps, prices=known_prices, concurrency=concurrency, no_cache=no_cache,
                 seed=seed, shuffle=shuffle, confidence=confidence,
             )
@@ -217,12 +196,6 @@ def _shares(text: str) -> tuple[float, ...]:
         raise ArgumentError(f"--shares must be three numbers separated by commas; got {text!r}.") from None
 
 
-def _caps(calls: int, tokens: int | None, cost: float | None, seconds: float | None, prices: str | None) -> tuple[Prices | None, Budget]:
-    from noracle.search.budget import Budget, Prices
-
-    return None if prices is None else Prices.read(prices), Budget(calls=calls, tokens=tokens, cost=cost, seconds=seconds)
-
-
 def _open_models(
     model: str, designer: str | None, strategy: str, base_url: str | None, designer_url: str | None, key_env: str | None
 ) -> tuple[Model, Model | None]:
@@ -251,16 +224,12 @@ def _announce(job: _Job, budget: int, caps: Budget, prices: Prices | None, model
     projection = caps.project(budget, calls_per_item=1, tokens_per_call=usage, prices=prices, model=model)
     first = sum(w.most_calls for w in job.baselines) * sizes["validation"] * job.repeats
     parts = ", ".join(f"{n:,} {part}" for part, n in sizes.items())
-    if not settings.quiet:
-        complain(
-            f"{job.strategy.name} on {sum(sizes.values()):,} labelled items ({parts}); baselines take up to {first:,} calls; {projection}"
-        )
-    if ask_first and sys.stdin.isatty() and sys.stderr.isatty() and not typer.confirm("Go on?", default=True, err=True):
-        raise typer.Abort
+    line = f"{job.strategy.name} on {sum(sizes.values()):,} labelled items ({parts}); baselines take up to {first:,} calls; {projection}"
+    models.announce(line, ask_first=ask_first)
 
 
 async def _work(
-    job: _Job, models: tuple[Model, Model | None], *, folder: Path, budget: int, caps: Budget, prices: Prices | None, concurrency: int,
+    job: _Job, opened: tuple[Model, Model | None], *, folder: Path, budget: int, caps: Budget, prices: Prices | None, concurrency: int,
     no_cache: bool, seed: int, shuffle: bool, confidence: float,
 ) -> Found:  # fmt: skip
     from noracle.search.archive import CALLS
@@ -272,14 +241,14 @@ async def _work(
     with contextlib.ExitStack() as stack:
         own = stack.enter_context(Cache.open(folder / CALLS))
         stores = [own] if no_cache else [own, stack.enter_context(Cache.open())]
-        answering, designing = models
+        answering, designing = opened
         caller = Caller(answering, stores=stores, budget=caps, prices=prices, concurrency=concurrency)
         callers = [caller]
         if designing is not None and designing is not answering:
             callers.append(Caller(designing, stores=stores, budget=caps, prices=prices, concurrency=concurrency))
         for one in {c.model.name: c for c in callers}.values():
             one.count_past(own)
-        step = stack.enter_context(_bar())
+        step = stack.enter_context(models.bar())
         try:
             return await search_workflows(
                 job.task, job.vault, strategy=job.strategy, calls=caller, designer=None if designing is None else callers[-1],
@@ -289,36 +258,6 @@ async def _work(
         finally:
             for one in callers:
                 await one.close()
-
-
-def _interruptibly(work: Callable[[], Any]) -> Found:
-    """Run it so that Ctrl-C ends it in order: calls that are out are paid, so they are waited for; a second Ctrl-C does not wait."""
-    on_main = threading.current_thread() is threading.main_thread()
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler) if on_main else None
-    try:
-        found: Found = asyncio.run(work())
-        return found
-    except KeyboardInterrupt:
-        complain("stopped; the same command goes on from here")
-        raise
-    finally:
-        if on_main:
-            signal.signal(signal.SIGINT, previous)
-
-
-@contextlib.contextmanager
-def _bar() -> Iterator[Callable[[str, int, int], None] | None]:
-    """A bar on stderr if that is a terminal."""
-    if settings.quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("searching", total=None)
-        yield lambda what, done, total: bar.update(task, description=what[:60], completed=done, total=total)
 
 
 def _report(found: Found, output: Output, *, folder: Path, seed: int) -> None:
