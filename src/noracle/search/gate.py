@@ -43,8 +43,9 @@ class Decision:
 class Gate:
     """Accepts a challenger over the incumbent only when fresh labels prove it better.
 
-    The wealth of a challenge is that of betting that mean d > 0: Π(1 + θ·d_i/|low_i|), mixed over a fixed grid of θ. It is at most 1 on
-    average where the challenger is not better, so that it reaches 1/ε with probability at most ε, whenever one looks.
+    The wealth of a challenge is that of betting that mean d > 0: Π(1 + θ·d_i/m_i), mixed over a fixed grid of θ; m_i is the most that
+    item i can lose. It is at most 1 on average where the challenger is not better, so that it reaches 1/ε with
+    probability at most ε, whenever one looks.
 
     The error rate is spent over challenges. All of them may use the *same* confirm labels as long as nothing but the gate's yes or no
     leaves them: then a challenge, and both of its candidates, are known from which earlier challenges were accepted. The a + 1-th
