@@ -12,6 +12,10 @@ hypothesis.settings.register_profile("default", max_examples=100, deadline=None,
 hypothesis.settings.register_profile("slow", max_examples=10_000, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("default")
 
+# Two workers share two cores: libraries that start a thread for every core would wait for each other.
+for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_threads, "1")
+
 # Plots are drawn without a screen, whatever the machine has.
 os.environ["MPLBACKEND"] = "Agg"
 

@@ -15,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+from examples.papers import _agents_recorded as recorded
 from noracle.search.backends import open_model
 from noracle.search.cache import Cache, record
 from noracle.search.caller import Caller
@@ -23,15 +24,18 @@ from tests.llm.local_model import NAME
 
 
 async def work(url: str, folder: Path) -> None:
-    """Both runs; what was done before a stop is not asked again."""
+    """All runs; what was done before a stop is not asked again."""
     model = open_model(NAME, base_url=url)
-    runs.RECORDINGS.mkdir(parents=True, exist_ok=True)
+    for folder_of_recordings in (runs.RECORDINGS, recorded.RECORDING.parent):
+        folder_of_recordings.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     data = Path(os.environ.get("NORACLE_DATA", "")) / "medical_abstracts.parquet"
     if data.is_file():
         store = Cache.open(folder / "abstracts.sqlite")
-        asked = await runs.ask(Caller(model, stores=[store], concurrency=2), data)
-        print(f"abstracts {asked.states} {record(store, runs.RECORDINGS / 'abstracts.jsonl')} calls, {time.monotonic() - began:.0f} s")  # noqa: T201 (a script)
+        calls = Caller(model, stores=[store], concurrency=2)
+        for workflow in recorded.WORKFLOWS:
+            asked = await recorded.ask(calls, data, workflow)
+            print(f"{workflow} {asked.states} {record(store, recorded.RECORDING)} calls, {time.monotonic() - began:.0f} s", flush=True)  # noqa: T201 (a script)
         store.close()
     began = time.monotonic()
     store = Cache.open(folder / "search.sqlite")

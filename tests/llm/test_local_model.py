@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from examples.papers import _agents_recorded as recorded
 from noracle.search.backends import open_model
 from noracle.search.caller import Caller
-from tests.llm import runs
 from tests.llm.local_model import NAME
 from tests.llm.test_recordings import ABSTRACTS, check_abstracts
 
@@ -31,9 +31,9 @@ def url() -> Iterator[str]:
 
 @pytest.mark.skipif(not ABSTRACTS.is_file(), reason="medical_abstracts.parquet is not in NORACLE_DATA")
 def test_thirty_abstracts_have_valid_answers_and_the_truth_lies_in_the_interval(url: str) -> None:
-    async def work() -> object:
+    async def work() -> recorded.Row:
         async with Caller(open_model(NAME, base_url=url), concurrency=2) as calls:
-            return await runs.ask(calls, ABSTRACTS)
+            return await recorded.row(calls, ABSTRACTS)
 
     check_abstracts(asyncio.run(work()))
 

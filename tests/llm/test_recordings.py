@@ -7,11 +7,9 @@ import json
 import os
 from pathlib import Path
 
-import duckdb
 import pytest
 
-from noracle import Evidence, estimate_accuracy
-from noracle.search.asking import answers_table
+from examples.papers import _agents_recorded as recorded
 from noracle.search.backends import open_model
 from noracle.search.cache import Cache
 from noracle.search.caller import Caller
@@ -51,21 +49,14 @@ def test_the_held_out_interval_of_the_recorded_search_holds_the_truth(tmp_path: 
 
 @pytest.mark.skipif(not ABSTRACTS.is_file(), reason="medical_abstracts.parquet is not in NORACLE_DATA")
 def test_recorded_answers_to_medical_abstracts_are_valid_and_the_truth_lies_in_the_interval() -> None:
-    async def work() -> object:
-        async with Caller(open_model(f"replay:{runs.RECORDINGS / 'abstracts.jsonl'}")) as calls:
-            return await runs.ask(calls, ABSTRACTS)
+    rows = recorded.rows(ABSTRACTS)
+    assert [row.workflow for row in rows] == list(recorded.WORKFLOWS)
+    assert sum(row.calls for row in rows) == len(recorded.RECORDING.read_text(encoding="utf-8").splitlines())
+    check_abstracts(rows[0])
 
-    check_abstracts(asyncio.run(work()))
 
-
-def check_abstracts(asked: object) -> None:
+def check_abstracts(row: recorded.Row) -> None:
     """At least 27 of 30 answers are valid, and an interval from ruled-out classes alone holds the true accuracy."""
-    table = answers_table(asked, "qwen")  # type: ignore[arg-type]
-    assert sum(state == "answered" for state in table["state"]) >= 27
-    labels = duckdb.sql(f"SELECT condition_label FROM '{ABSTRACTS}' LIMIT {runs.N_ABSTRACTS}").fetchall()
-    key = {item: int(label) - 1 for item, (label,) in zip(table["item"], labels, strict=True)}
-    truth = sum(key[item] == answer for item, answer in zip(table["item"], table["answer"], strict=True)) / len(key)
-    judgements = runs.ruled_out(key, 5, seed=3)
-    estimate = estimate_accuracy(Evidence.from_tables(table, judgements, n_classes=5))
-    assert estimate.low <= truth <= estimate.high
-    assert truth > 0.3
+    assert row.answered >= 27
+    assert row.estimate.low <= row.truth <= row.estimate.high
+    assert row.truth > 0.3
