@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtrc, gammaln, ndtr
+from scipy.special import bdtr, bdtrc, chdtrc, gammaln, ndtr
 
 from noracle.accuracy.parts import unclipped
 from noracle.accuracy.strata import Stratum, binomial_cells, strata_of
@@ -66,6 +66,17 @@ def check_routing(evidence: Evidence | JudgementCounts, *, by: str = "all", seed
     by
         ``all``, or ``rater`` to look at each rater on its own (meaningful where raters judge several classes, not where each is
         the expert of one), or ``time`` to look at ten periods of equal length.
+
+    Notes
+    -----
+    X² = Σ_k (n_k - n/K)²/(n/K), with K - 1 degrees of freedom. With recorded propensities E[1/π] = Σ_k π_k·(1/π_k) = K.
+
+    Assumes that questions were drawn independently of each other, and that every class could be asked. It looks at what was asked and not
+    at what was answered: a pass says nothing about verdicts.
+
+    References
+    ----------
+    Pearson (1900), Phil. Mag. 50, 157-175; Horvitz and Thompson (1952), JASA 47, 663-685.
 
     Examples
     --------
@@ -157,10 +168,19 @@ def check_yes_rate(evidence: Evidence | JudgementCounts) -> Check:
     """Is yes said as often as one true class per item implies?
 
     One uniformly chosen class per item: P(yes) = 1/K (exact binomial; normal beyond 20,000 questions of mixed K). Recorded propensities:
-    the mean
-    of 1{yes}/π is 1 (normal). ``unsure`` is left out. A right yes-rate does not prove right verdicts: false yes and false no can cancel.
+    the
+    mean of 1{yes}/π is 1 (normal). ``unsure`` is left out. A right yes-rate does not prove right verdicts: false yes and false no can
+    cancel.
 
     Not for labels that were collected as two separate sets of fixed size.
+
+    Notes
+    -----
+    Assumes one true class an item, independent items, and questions that were drawn without knowledge of the truth.
+
+    References
+    ----------
+    Clopper and Pearson (1934), Biometrika 26, 404-413; Horvitz and Thompson (1952), JASA 47, 663-685.
 
     Examples
     --------
@@ -224,6 +244,9 @@ def sum_of_binomials_p(parts: Sequence[tuple[int, float]], observed: int) -> flo
         variance = sum(n * p * (1 - p) for n, p in parts)
         z = (abs(observed - sum(n * p for n, p in parts)) - 0.5) / math.sqrt(variance)
         return float(min(1.0, 2 * ndtr(-max(z, 0.0))))
+    if len(parts) == 1:
+        (n, p), k = parts[0], observed
+        return _two_sided(float(bdtr(k, n, p)), float(bdtrc(k - 1, n, p)) if k else 1.0)
     pmf = np.ones(1)
     for n, p in parts:
         s = np.arange(n + 1.0)
@@ -243,8 +266,19 @@ def check_overlap(evidence: Evidence | AccuracyCounts, *, system: str | None = N
     """Do ordinary and complementary labels tell the same story about a system?
 
     On items that have both: of the wrong answers exactly a share m/(K-1) should be among the m ruled-out classes (exact binomial), and
-    no right
-    answer may be. Without such items the two estimates are compared (normal, for fixed numbers of labels).
+    no right answer may be. Without such items the two estimates are compared (normal, for fixed numbers of labels).
+
+    Notes
+    -----
+    P(ruled out | wrong answer) = m/(K - 1) and P(ruled out | right answer) = 0.
+
+    Assumes independent items, and that the answers were given without seeing the labels. What it can refute is uniform routing and right
+    verdicts together; it does not tell which of them fails.
+
+    References
+    ----------
+    Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision" (labels drawn uniformly among the wrong
+    classes); Clopper and Pearson (1934), Biometrika 26, 404-413 (exact binomial).
 
     Examples
     --------

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from noracle.counts.answers import AnswerTable, answer_table
+from noracle.counts.counted import Counted, Reading, count_evidence
 from noracle.counts.counting import count_accuracy
 from noracle.counts.decisions import count_decisions
+from noracle.counts.partitions import Partition, count_partitions, pair_partitions
 from noracle.counts.patterns import count_patterns, label_rows
 from noracle.counts.questions import count_judgements
 from noracle.counts.ratings import RatingCounts, count_ratings
@@ -26,12 +28,15 @@ __all__ = [
     "AccuracyCounts",
     "AnswerTable",
     "Cell",
+    "Counted",
     "Design",
     "JudgementCounts",
+    "Partition",
     "Pattern",
     "PatternCounts",
     "Question",
     "RatingCounts",
+    "Reading",
     "Sketch",
     "Tally",
     "Verdict",
@@ -39,8 +44,11 @@ __all__ = [
     "check_n_classes",
     "count_accuracy",
     "count_decisions",
+    "count_evidence",
     "count_judgements",
+    "count_partitions",
     "count_patterns",
     "count_ratings",
     "label_rows",
+    "pair_partitions",
 ]

@@ -20,10 +20,12 @@ from noracle.counts.met import (
     classes_expr,
     labels_of,
     met_labels,
+    met_once,
     place_columns,
     place_of,
     placed,
     rounded,
+    unused_of,
 )
 from noracle.counts.repeats import count_repeats, count_states
 from noracle.counts.tallies import AccuracyCounts, Cell, Tally
@@ -34,6 +36,9 @@ from noracle.evidence.labels import recorded
 from noracle.evidence.normal import NO, UNKNOWN, UNSURE, VERDICTS, YES, either
 from noracle.evidence.tables import TABLES
 from noracle.evidence.validate import count, outside, repeats, row_faults
+
+_LOOKED_AT = 20
+"""Items whose judgements are counted before the flat way is tried."""
 
 
 def count_accuracy(
@@ -84,7 +89,7 @@ def count_accuracy(
     answers = answers_of(evidence, systems)
     if by_guess and "guess" not in answers.columns:
         raise EvidenceError(fault("answers", "must have a column guess to be counted by guess", "none"))
-    if evidence.judgements is not None:
+    if evidence.judgements is not None and not _several_judgements(evidence, evidence.judgements):
         flat = _flat(evidence, answers, by_class=by_class, by_guess=by_guess)
         if flat is not None:
             return _known_systems(_with_states(flat, answers), systems)
@@ -178,6 +183,14 @@ def _flat(evidence: Evidence, answers: Frame, *, by_class: bool = False, by_gues
     return _tallied(evidence, [_flat_row(evidence, row, scored) for row in rows if row["has_answer"]], {WITHOUT_ANSWERS: alone})
 
 
+def _several_judgements(evidence: Evidence, judgements: Frame) -> bool:
+    """Whether labels are gathered already, or some of the first items are seen to have several judgements; no proof if not."""
+    if "labels" in evidence._kept:
+        return True
+    first = [row[0] for row in fetch(judgements.select("item").head(_LOOKED_AT)) if row[0] is not None]
+    return count(judgements.filter(nw.col("item").is_in(list(dict.fromkeys(first))))) > len(set(first)) if first else False
+
+
 def _flat_groups(
     evidence: Evidence, answers: Frame, judgements: Frame, *, by_class: bool = False, by_guess: bool = False
 ) -> tuple[Frame, list[str]]:
@@ -247,10 +260,13 @@ def _grouped(evidence: Evidence, answers: Frame, *, by_class: bool = False, by_g
         frame = placed(answers, evidence).with_columns(answered=~nw.col("answer").is_null())
         keys, unused = ["system", "answered", *places], dict[str, int]()
     else:
-        labels = labels_of(evidence, evidence.judgements, by_class=by_class)
-        frame = met_labels(evidence, answers, labels, by_class=by_class, by_guess=by_guess)
-        keys = [name for name in frame.columns if name != "item"]
-        unused = {**labels.unused, WITHOUT_ANSWERS: count(labels.judgements.join(answers.select("item"), on="item", how="anti"))}
+        labels = labels_of(evidence, by_class=by_class)
+        if by_class or by_guess:
+            frame = met_labels(evidence, answers, labels, by_class=by_class, by_guess=by_guess)
+        else:
+            frame = met_once(evidence, answers, labels)
+        keys = [name for name in frame.columns if name != "item" and (by_class or name != "given")]
+        unused = unused_of(labels, answers)
     rows = [dict(zip([*keys, "n"], row, strict=True)) for row in fetch(frame.group_by(*keys).agg(n=nw.len()))]
     met = [
         _Met(

@@ -13,7 +13,7 @@ from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import Frame, fetch
-from noracle.evidence.labels import class_labels, item_labels, once
+from noracle.evidence.labels import gather
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -168,9 +168,9 @@ def _with_masks(evidence: Evidence, frame: Frame, labels: Sequence[Any]) -> tupl
     """The frame with the labels that judgements forbid, one bit a label; items whose judgements contradict each other have none."""
     if evidence.judgements is None:
         return frame, []
-    said = class_labels(evidence, once(evidence.judgements))
-    fine = item_labels(said).filter(~nw.col("conflict")).select("item", "n_yes")
-    said = said.join(fine, on="item", how="inner").with_columns(place=_place("class", labels, evidence).cast(nw.Int64))
+    gathered = gather(evidence)
+    fine = gathered.items.filter(~nw.col("conflict")).select("item", "n_yes")
+    said = gathered.classes.join(fine, on="item", how="inner").with_columns(place=_place("class", labels, evidence).cast(nw.Int64))
     masks: dict[str, nw.Expr] = {}
     for start in range(0, len(labels), _BITS):
         bit: Any = nw.when(nw.col("place") == start).then(nw.lit(1, dtype=nw.Int64))
@@ -178,7 +178,7 @@ def _with_masks(evidence: Evidence, frame: Frame, labels: Sequence[Any]) -> tupl
             bit = bit.when(nw.col("place") == start + j).then(nw.lit(2**j, dtype=nw.Int64))
         bit = bit.otherwise(nw.lit(0, dtype=nw.Int64))
         masks[f"yes_{start}"] = bit * nw.col("yes")
-        masks[f"no_{start}"] = bit * nw.when(nw.col("yes") == 0).then(nw.col("no")).otherwise(nw.lit(0, dtype=nw.Int64))
+        masks[f"no_{start}"] = bit * nw.when(nw.col("n_yes") == 0).then(nw.col("no")).otherwise(nw.lit(0, dtype=nw.Int64))
     forbidden = said.with_columns(**masks).group_by("item").agg(*[nw.col(m).sum() for m in masks])
     joined = frame.join(forbidden, on="item", how="left")
     return joined.with_columns(*[nw.col(m).fill_null(0).cast(nw.Int64) for m in masks]), list(masks)

@@ -10,8 +10,8 @@ import narwhals as nw
 
 from noracle.errors import EvidenceError, EvidenceWarning, fault
 from noracle.evidence.evidence import Evidence
-from noracle.evidence.frames import Frame
-from noracle.evidence.labels import class_labels, item_labels, once
+from noracle.evidence.frames import Frame, fetch, settle
+from noracle.evidence.labels import gather, item_labels
 from noracle.evidence.normal import NO, UNSURE, YES
 from noracle.evidence.validate import count
 
@@ -68,27 +68,41 @@ def rounded(value: Any) -> float | None:
 
 
 class Labels(NamedTuple):
-    """Judgements gathered: each once, by item and class, by item (without contradictory items), and what is not used."""
+    """Judgements gathered: by item and class, by item (without contradictory items), and what is not used."""
 
-    judgements: Frame
     classes: Frame
     items: Frame
     unused: dict[str, int]
 
 
-def labels_of(evidence: Evidence, judgements: Frame, *, by_class: bool = False) -> Labels:
-    """Judgements gathered into one label an item; what is repeated or contradictory is counted as unused."""
-    each = once(judgements)
-    classes = class_labels(evidence, each)
-    items = item_labels(classes, by_class=by_class)
-    unused = {REPEATED: count(judgements) - count(each)}
+def labels_of(evidence: Evidence, *, by_class: bool = False) -> Labels:
+    """The judgements as one label an item; what is repeated or contradictory is counted as unused."""
+    each, classes, items = gather(evidence)
+    if by_class:
+        items = item_labels(classes, by_class=True)
+    unused = {REPEATED: 0 if evidence.judgements is None else count(evidence.judgements) - count(each)}
     if evidence.conflicts == "drop":
-        bad = items.filter(nw.col("conflict")).select("item")
-        unused[CONTRADICTORY] = count(bad)
+        unused[CONTRADICTORY] = count(items.filter(nw.col("conflict")))
         if unused[CONTRADICTORY]:
-            each = each.join(bad, on="item", how="anti")
             items = items.filter(~nw.col("conflict"))
-    return Labels(each, classes, items, unused)
+    return Labels(classes, items, unused)
+
+
+def unused_of(labels: Labels, answers: Frame) -> dict[str, int]:
+    """What is not used of the labels, with the judgements of items that these answers leave out."""
+    without = labels.items.join(answers.select("item"), on="item", how="anti")
+    return {**labels.unused, WITHOUT_ANSWERS: int(fetch(without.select(n=nw.col("n_judged").sum()))[0][0] or 0)}
+
+
+def met_once(evidence: Evidence, answers: Frame, labels: Labels) -> Frame:
+    """:func:`met_labels` for the counts that ask alike, worked out once; the answer itself is there where propensities were recorded."""
+    about = (evidence.judgements, evidence.items, answers, evidence.n_classes, evidence.conflicts)
+    kept = evidence._kept.get("met")
+    if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
+        met = met_labels(evidence, answers, labels, given="recorded" in labels.items.columns)
+        kept = evidence._kept["met"] = about, settle(met, ours=evidence._connection is not None)
+    found: Frame = kept[1]
+    return found
 
 
 def met_labels(

@@ -10,13 +10,13 @@ import narwhals as nw
 
 from noracle.counts.met import (
     NOT_ALL_SYSTEMS,
-    WITHOUT_ANSWERS,
     answers_of,
     labels_of,
-    met_labels,
+    met_once,
     place_columns,
     place_of,
     rounded,
+    unused_of,
 )
 from noracle.counts.repeats import count_states
 from noracle.counts.tallies import Pattern, PatternCounts
@@ -24,7 +24,6 @@ from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import Frame, fetch, number_rows
 from noracle.evidence.normal import VERDICTS
-from noracle.evidence.validate import count
 
 _NO_ANSWER, _MISS, _HIT = 0, 1, 2
 
@@ -82,9 +81,9 @@ def _patterns(
     if missing:
         raise EvidenceError(fault("systems", "must be in answers", f"{missing}, which have no answers"))
     names = tuple(sorted(found)) if systems is None else tuple(dict.fromkeys(str(s) for s in systems))
-    labels = labels_of(evidence, judgements)
+    labels = labels_of(evidence)
     scored = "recorded" in labels.items.columns
-    met = met_labels(evidence, answers, labels, given=scored).filter(~nw.col("verdict").is_null())
+    met = met_once(evidence, answers, labels).filter(~nw.col("verdict").is_null())
     code = nw.when(~nw.col("answered")).then(nw.lit(_NO_ANSWER)).when(nw.col("hit")).then(nw.lit(_HIT)).otherwise(nw.lit(_MISS))
     met = met.with_columns(code=code)
     shared = ["verdict", "n_no", *place_columns(evidence), *(["recorded"] if scored else [])]
@@ -100,8 +99,7 @@ def _patterns(
     if ordered:
         order = nw.col("at" if "at" in judgements.columns else "row").max()
         frame = frame.join(judgements.group_by("item").agg(at=order), on="item", how="left")
-    without = count(labels.judgements.join(answers.select("item"), on="item", how="anti"))
-    unused = {name: n for name, n in {**labels.unused, WITHOUT_ANSWERS: without}.items() if n}
+    unused = {name: n for name, n in unused_of(labels, answers).items() if n}
     return names, frame, [*shared, *per_system], unused
 
 

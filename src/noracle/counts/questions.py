@@ -15,7 +15,7 @@ from noracle.counts.tallies import AccuracyCounts, JudgementCounts, Question
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import Frame, fetch
-from noracle.evidence.labels import class_labels, item_labels, once
+from noracle.evidence.labels import gather
 from noracle.evidence.normal import VERDICTS
 from noracle.evidence.validate import count
 
@@ -71,11 +71,10 @@ def _questions(evidence: Evidence, judgements: Frame, *, single: bool) -> Frame:
     if single:
         return judgements
     evidence.check()
-    frame = once(judgements)
+    labels = gather(evidence)
     if evidence.conflicts == "drop":
-        labels = item_labels(class_labels(evidence, frame))
-        frame = frame.join(labels.filter(nw.col("conflict")).select("item"), on="item", how="anti")
-    return frame
+        return labels.each.join(labels.items.filter(nw.col("conflict")).select("item"), on="item", how="anti")
+    return labels.each
 
 
 def _one_judgement_an_item(evidence: Evidence, counts: AccuracyCounts) -> bool:

@@ -13,13 +13,12 @@ from typing import Any
 
 import narwhals as nw
 
-from noracle.counts.met import WITHOUT_ANSWERS, labels_of, met_labels, place_columns, place_of, placed, rounded
+from noracle.counts.met import labels_of, met_labels, place_columns, place_of, placed, rounded, unused_of
 from noracle.counts.tallies import AccuracyCounts, Cell, Tally
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import Frame, fetch
 from noracle.evidence.normal import UNSURE, VERDICTS
-from noracle.evidence.validate import count
 
 _REMEDY = "Keep one answer of each item."
 
@@ -50,10 +49,10 @@ def count_repeats(evidence: Evidence, *, systems: Sequence[str] | None, by_class
         frame = placed(answers, evidence).with_columns(answered=~nw.col("answer").is_null())
         told: list[str] = []
     else:
-        labels = labels_of(evidence, evidence.judgements)
+        labels = labels_of(evidence)
         frame = met_labels(evidence, answers, labels)
         told = [name for name in ("verdict", "n_no", "recorded") if name in frame.columns]
-        unused = {**labels.unused, WITHOUT_ANSWERS: count(labels.judgements.join(answers.select("item"), on="item", how="anti"))}
+        unused = unused_of(labels, answers)
     sums = {name: nw.col(name).cast(nw.Int64).sum() for name in ("answered", "hit", "ruled_hit") if name in frame.columns}
     means = {name: nw.col(name).fill_null(0.0).mean() for name in ("yes_score", "no_score") if name in frame.columns}
     constant = ["system", *told, *places]

@@ -57,6 +57,8 @@ class Evidence:
     inferred: tuple[str, ...] = ()
     _connection: object = dataclasses.field(default=None, repr=False)
     _checked: list[bool] = dataclasses.field(default_factory=list, repr=False)
+    _kept: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    """What counts ask for again: labels by item, and how answers met them."""
 
     @classmethod
     def from_tables(
@@ -90,7 +92,8 @@ class Evidence:
         conflicts
             ``"error"`` refuses items whose labels contradict each other; ``"drop"`` leaves these labels unused and counts the items.
 
-        Each table is a path or glob (CSV, JSONL, Parquet), a dict of columns, or a pandas, Polars, Arrow, DuckDB or PySpark frame.
+        Each table is a path, a glob or a URL (CSV, JSONL, Parquet), a list of these, a dict of columns, or a pandas, Polars, Arrow,
+        DuckDB or PySpark frame.
         Further columns are allowed and ignored. Frames of pandas mark a missing answer with NaN.
 
         Raises

@@ -68,30 +68,56 @@ def _forget_engines() -> None:
         cached.cache_clear()
 
 
-def scan(path: str | Path, table: str, run: Callable[[str], duckdb.DuckDBPyRelation]) -> duckdb.DuckDBPyRelation:
-    """The file or glob as a relation; ``run`` makes a relation out of a query."""
+def scan(path: object, table: str, run: Callable[[str], duckdb.DuckDBPyRelation]) -> duckdb.DuckDBPyRelation:
+    """The file, glob or list of these as a relation; ``run`` makes a relation out of a query.
+
+    A URL (``s3://``, ``gs://``, ``abfs://``, ``https://``, ``file://``) goes to DuckDB's own readers as it is.
+    """
     import duckdb
 
-    name = os.fspath(path)
-    suffixes = [s.lower() for s in Path(name).suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSED:
-        suffixes.pop()
-    reader = _READERS.get(suffixes[-1] if suffixes else "")
-    if reader is None:
-        known = ", ".join(_READERS)
-        raise EvidenceError(fault(table, f"must be a file ending in {known}", repr(name), remedy="Rename it or pass a data frame."))
-    files = [name] if Path(name).is_file() else sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (the pattern may be absolute)
-    files = [f for f in files if Path(f).is_file()]
-    if not files and "://" not in name:
-        raise EvidenceError(fault(table, "must name a file or a glob that matches files", repr(name), remedy="Check the path."))
-    for file in files:
+    given = [os.fspath(p) for p in path] if isinstance(path, (list, tuple)) else [os.fspath(path)]  # type: ignore[call-overload]
+    shown = repr(given[0]) if len(given) == 1 else f"{given[0]!r} and {len(given) - 1} more"
+    readers = {_reader(name) for name in given}
+    if None in readers or len(readers) > 1:
+        rule = f"must be a file ending in {', '.join(_READERS)}" if None in readers else "must be files of one kind"
+        raise EvidenceError(fault(table, rule, shown, remedy="Rename it or pass a data frame."))
+    files = [file for name in given for file in _files(name, table)]
+    local = [file for file in files if not is_url(file)]
+    for file in local:
         if Path(file).stat().st_size == 0:
             raise EvidenceError(fault(table, "must not be empty", f"the empty file {file!r}", remedy="Write a header and rows into it."))
-    listed = "[" + ", ".join("'" + f.replace("'", "''") + "'" for f in files or [name]) + "]"
+    # The engine reads its own globs: a file whose name has one in it is meant as it is.
+    plain = [file if is_url(file) else glob.escape(file) for file in files]
+    listed = "[" + ", ".join("'" + f.replace("'", "''") + "'" for f in plain) + "]"
     try:
-        return run(f"SELECT * FROM {reader.format(listed, _delimiter(files))}")  # noqa: S608 (names are quoted)
+        return run(f"SELECT * FROM {str(readers.pop()).format(listed, _delimiter(local))}")  # noqa: S608 (names are quoted)
     except duckdb.Error as error:
-        raise unreadable(error, f"{table} file {name!r}") from None
+        raise unreadable(error, f"{table} file {shown}") from None
+
+
+def is_url(path: str | os.PathLike[str]) -> bool:
+    """Whether this names a place that only an engine's own reader can open."""
+    return "://" in os.fspath(path)
+
+
+def _reader(name: str) -> str | None:
+    """The reader of a file, by the end of its name; what follows a question mark in a URL is no part of it."""
+    suffixes = [s.lower() for s in Path(name.split("?", 1)[0] if is_url(name) else name).suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    return _READERS.get(suffixes[-1] if suffixes else "")
+
+
+def _files(name: str, table: str) -> list[str]:
+    """The files that a path or glob names; a URL is left to the engine."""
+    if Path(name).is_file():
+        return [name]
+    if is_url(name):
+        return [name]
+    files = [f for f in sorted(glob.glob(name, recursive=True)) if Path(f).is_file()]  # noqa: PTH207 (the pattern may be absolute)
+    if not files:
+        raise EvidenceError(fault(table, "must name a file or a glob that matches files", repr(name), remedy="Check the path."))
+    return files
 
 
 def _delimiter(files: list[str]) -> str:
@@ -117,6 +143,13 @@ _REASONS = (
 def unreadable(error: Exception, what: str) -> EvidenceError:
     """One line about a file (or a query on it) that the engine refused."""
     text = str(error)
+    extension = re.search(r"required extension '(\w+)|extension \"(\w+)\"|(\w+) extension", text, flags=re.IGNORECASE)
+    if extension and re.search(r"install|load|missing extension", text, flags=re.IGNORECASE):
+        name = next(group for group in extension.groups() if group)
+        remedy = f"With a network run once: python -c \"import duckdb; duckdb.sql('INSTALL {name}')\", or copy the file to this machine."
+        return EvidenceError(
+            fault(what, "must be readable", f"a place that needs DuckDB's extension {name!r}, not installed", remedy=remedy)
+        )
     named = re.search(r"file = (.+)$", text, flags=re.MULTILINE) or re.search(r"file [\"']([^\"']+)[\"']", text)
     if named and "file" not in what:
         what = f"file {named[1].strip()!r}"

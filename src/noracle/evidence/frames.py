@@ -6,9 +6,10 @@ Polars stays Polars and PySpark stays PySpark; everything else (files, dicts, pa
 from __future__ import annotations
 
 import importlib
+import itertools
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 Frame = nw.LazyFrame[Any]
 """A lazy table of any backend."""
 
-_ACCEPTED = "a path, a dict of columns, or a pandas, Polars, Arrow, DuckDB or PySpark frame"
+_ACCEPTED = "a path, a dict of columns, or a pandas, Polars, Arrow, DuckDB or PySpark frame, or a list of paths"
+_settled = itertools.count()
 
 
 def backend(table: object, name: str = "table") -> str:
     """Which engine holds this table: path, dict, pandas, polars, pyarrow, duckdb or pyspark."""
-    if isinstance(table, (str, Path)):
+    if isinstance(table, (str, os.PathLike)) or _is_paths(table):
         return "path"
     if isinstance(table, Mapping):
         return "dict"
@@ -41,6 +43,10 @@ def backend(table: object, name: str = "table") -> str:
     if kind not in {"pandas", "polars", "pyarrow", "duckdb", "pyspark"}:
         raise EvidenceError(fault(name, f"must be {_ACCEPTED}", f"a {kind} frame", remedy="Convert it first."))
     return kind
+
+
+def _is_paths(table: object) -> bool:
+    return isinstance(table, (list, tuple)) and bool(table) and all(isinstance(part, (str, os.PathLike)) for part in table)
 
 
 def open_frames(tables: Mapping[str, object]) -> tuple[dict[str, Frame], object]:
@@ -186,6 +192,29 @@ def fetch(frame: Frame) -> list[tuple[Any, ...]]:
             raise files.unreadable(error, "evidence") from None
         return rows
     return [tuple(row) for row in native.collect()]
+
+
+def settle(frame: Frame, *, ours: bool) -> Frame:
+    """The frame worked out once, for several queries: a temporary table that spills to disk (DuckDB), or a frame in memory (Polars).
+
+    Without ``ours`` the connection is somebody else's, and no table is left on it. PySpark keeps its own plan: what is cached there
+    would stay after us.
+    """
+    native: Any = frame.to_native()
+    if frame.implementation.is_polars():
+        collected: Frame = nw.from_native(native.collect().lazy())
+        return collected
+    if not (ours and frame.implementation.is_duckdb()):
+        return frame
+    import duckdb
+
+    name = f"noracle_settled_{next(_settled)}"
+    try:
+        native.query("noracle_unsettled", f"CREATE TEMP TABLE {name} AS SELECT * FROM noracle_unsettled")  # noqa: S608 (our own name)
+        settled: Frame = nw.from_native(native.query("noracle_unsettled", f"SELECT * FROM {name}"))  # noqa: S608 (our own name)
+    except duckdb.Error as error:
+        raise files.unreadable(error, "evidence") from None
+    return settled
 
 
 def number_rows(frame: Frame, name: str) -> Frame:

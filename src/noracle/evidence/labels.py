@@ -2,22 +2,49 @@
 
 - ``once``: one row a judgement, exact repeats counted once;
 - ``class_labels``: one row an item and class, what was said of it;
-- ``item_labels``: one row an item, how many classes were confirmed and ruled out, and whether that is possible.
+- ``item_labels``: one row an item, how many classes were confirmed and ruled out, and whether that is possible;
+- ``gather``: all three of one evidence, worked out once and kept with it, because every count asks for them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import narwhals as nw
 
-from noracle.evidence.frames import Frame
+from noracle.errors import EvidenceError, fault
+from noracle.evidence.frames import Frame, fetch, settle
 from noracle.evidence.normal import NO, UNSURE, YES
 
 if TYPE_CHECKING:
     from noracle.evidence.evidence import Evidence
 
 _UNIFORM_WITHIN = 1e-9
+
+
+class Gathered(NamedTuple):
+    """Judgements each once, by item and class, and by item (contradictory items too)."""
+
+    each: Frame
+    classes: Frame
+    items: Frame
+
+
+def gather(evidence: Evidence) -> Gathered:
+    """The judgements of an evidence gathered into labels; the work is done once, except on PySpark."""
+    if evidence.judgements is None:
+        raise EvidenceError(fault("evidence", "must have judgements", "none"))
+    about = (evidence.judgements, evidence.items, evidence.n_classes)
+    kept = evidence._kept.get("labels")
+    if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
+        ours = evidence._connection is not None
+        each = settle(once(evidence.judgements), ours=ours)
+        # Without an unsure only a yes against a no is mixed, which the classes show: no need to look at each rater.
+        plain = (ours or each.implementation.is_polars()) and not fetch(each.filter(nw.col("said") == UNSURE).head(1))
+        classes = settle(class_labels(evidence, each, by_rater=not plain), ours=ours)
+        kept = evidence._kept["labels"] = about, Gathered(each, classes, settle(item_labels(classes), ours=ours))
+    found: Gathered = kept[1]
+    return found
 
 
 def with_n_classes(frame: Frame, evidence: Evidence) -> Frame:
@@ -41,32 +68,32 @@ def once(judgements: Frame) -> Frame:
     return frame.group_by(*keys).agg(repeats=nw.len(), **latest)
 
 
-def class_labels(evidence: Evidence, judgements: Frame) -> Frame:
-    """What was said of each class of each item.
+def class_labels(evidence: Evidence, judgements: Frame, *, by_rater: bool = True) -> Frame:
+    """What was said of each class of each item, out of judgements that are there once.
 
-    Columns ``yes``, ``no``, ``unsure`` and ``mixed`` (one rater said different things) are 0 or 1, ``n_said`` counts judgements that
-    are not unsure; with propensities ``recorded`` is 0 or 1 and ``yes_sum``, ``no_sum`` add 1/propensity.
+    Columns ``yes``, ``no``, ``unsure`` and ``mixed`` (one rater said different things) are 0 or 1, ``n_judged`` counts judgements and
+    ``n_said`` those that are not unsure; with propensities ``recorded`` is 0 or 1 and ``yes_sum``, ``no_sum`` add 1/propensity.
+    Without ``by_rater`` it is known that nobody was unsure; then mixed is what was confirmed and ruled out.
     """
     frame = with_n_classes(judgements, evidence)
     scored = "propensity" in frame.columns
     said = nw.col("said")
     flags = {name: (said == code).cast(nw.Int64) for name, code in (("yes", YES), ("no", NO), ("unsure", UNSURE))}
-    frame = frame.with_columns(**flags)
-    by_rater = {name: nw.col(name).max() for name in (*flags, "k")}
-    by_class = dict(by_rater)
-    by_rater["low"], by_rater["high"] = said.min(), said.max()
+    frame = frame.with_columns(**flags, n_judged=nw.lit(1, dtype=nw.Int64))
     frame = frame.with_columns(n_said=nw.col("yes") + nw.col("no"))
-    sums = ["n_said"]
+    highest, sums = [*flags, "k"], ["n_judged", "n_said"]
     if scored:
         k = nw.col("k").cast(nw.Float64)
         inverse = nw.when(nw.col("propensity").is_null()).then(k).otherwise(1.0 / nw.col("propensity"))
         frame = frame.with_columns(recorded=recorded(k).cast(nw.Int64), yes_sum=nw.col("yes") * inverse, no_sum=nw.col("no") * inverse)
-        by_rater["recorded"] = by_class["recorded"] = nw.col("recorded").max()
+        highest.append("recorded")
         sums += ["yes_sum", "no_sum"]
-    totals = {name: nw.col(name).sum() for name in sums}
-    frame = frame.group_by("item", "class", "rater").agg(**by_rater, **totals)
+    wanted = {**{name: nw.col(name).max() for name in highest}, **{name: nw.col(name).sum() for name in sums}}
+    if not by_rater:
+        return frame.group_by("item", "class").agg(**wanted).with_columns(mixed=nw.col("yes") * nw.col("no"))
+    frame = frame.group_by("item", "class", "rater").agg(**wanted, low=said.min(), high=said.max())
     frame = frame.with_columns(mixed=(nw.col("low") != nw.col("high")).cast(nw.Int64))
-    return frame.group_by("item", "class").agg(**by_class, **totals, mixed=nw.col("mixed").max())
+    return frame.group_by("item", "class").agg(**wanted, mixed=nw.col("mixed").max())
 
 
 def item_labels(classes: Frame, *, by_class: bool = False) -> Frame:
@@ -80,6 +107,7 @@ def item_labels(classes: Frame, *, by_class: bool = False) -> Frame:
         "n_no": nw.col("no").sum(),
         "n_unsure": nw.col("unsure").sum(),
         "n_said": nw.col("n_said").sum(),
+        "n_judged": nw.col("n_judged").sum(),
         "k": nw.col("k").max(),
         "clash": nw.col("clash").max(),
     }

@@ -64,7 +64,9 @@ class LogTables:
 
 
 def log_format(path: object) -> str | None:
-    """``inspect``, ``lm-eval``, or None where this is not a log; for a glob the first file tells."""
+    """``inspect``, ``lm-eval``, or None where this is not a log; for a glob or a list the first file tells."""
+    if isinstance(path, (list, tuple)) and path:
+        return log_format(path[0])
     if not isinstance(path, (str, Path)):
         return None
     name = os.fspath(path).lower()
@@ -85,14 +87,16 @@ def log_format(path: object) -> str | None:
     return "lm-eval" if all(key in head for key in (b'"doc_id"', b'"filtered_resps"', b'"arguments"')) else None
 
 
-def files_of(path: str | Path) -> list[Path]:
-    """The files that a path or glob names, sorted."""
+def files_of(path: str | Path | Sequence[str | Path]) -> list[Path]:
+    """The files that a path, a glob or a list of these names, sorted."""
+    if not isinstance(path, (str, Path)):
+        return [file for part in path for file in files_of(part)]
     name = os.fspath(path)
     names = [name] if Path(name).is_file() else sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (the pattern may be absolute)
     return [Path(n) for n in names if Path(n).is_file()]
 
 
-def read_logs(path: str | Path, *, labels: bool = True) -> LogTables:
+def read_logs(path: str | Path | Sequence[str | Path], *, labels: bool = True) -> LogTables:
     """The tables of a log, or of all logs that a glob names.
 
     Parameters
@@ -110,9 +114,7 @@ def read_logs(path: str | Path, *, labels: bool = True) -> LogTables:
     found = files_of(path)
     kind = log_format(path)
     if not found or kind is None:
-        raise EvidenceError(
-            fault("answers", "must name a log or a glob that matches logs", repr(os.fspath(path)), remedy="Check the path.")
-        )
+        raise EvidenceError(fault("answers", "must name a log or a glob that matches logs", repr(path), remedy="Check the path."))
     if kind == "inspect":
         from noracle.evidence.inspect_logs import read_inspect
 

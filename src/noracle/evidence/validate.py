@@ -12,7 +12,7 @@ import narwhals as nw
 
 from noracle.errors import fault
 from noracle.evidence.frames import Frame, fetch
-from noracle.evidence.labels import class_labels, item_labels, once, with_n_classes
+from noracle.evidence.labels import gather, with_n_classes
 from noracle.evidence.normal import UNKNOWN, either, odd
 from noracle.evidence.tables import MAX_CLASSES, STATES, TABLES, Table
 
@@ -176,8 +176,7 @@ def _strangers(evidence: Evidence) -> list[str]:
 def _contradictions(evidence: Evidence) -> list[str]:
     if evidence.judgements is None:
         return []
-    labels = item_labels(class_labels(evidence, once(evidence.judgements)))
-    bad = labels.filter(nw.col("conflict"))
+    bad = gather(evidence).items.filter(nw.col("conflict"))
     found: list[tuple[Any, ...]] = fetch(bad.select("item", "n_yes", "clash", "n_no", "k").sort("item").head(5))
     if not found:
         return []

@@ -37,7 +37,7 @@ def test_one_scan_counts_the_same(judgements: dict[str, list[Any]], own: bool, m
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the full count was not needed")
 
-    monkeypatch.setattr(asked, "once", refuse)
+    monkeypatch.setattr(asked, "gather", refuse)
     assert count_judgements(evidence, by_rater=False, counts=counts) == expected
 
 

@@ -17,7 +17,9 @@ Bring = Callable[[Mapping[str, Columns]], dict[str, Any]]
 @pytest.fixture(scope="session")
 def spark_session() -> Iterator[Any]:
     pyspark = pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
-    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "--conf spark.ui.showConsoleProgress=false --driver-java-options -XX:TieredStopAtLevel=1 pyspark-shell")
+    # Small tables end before the second compiler of Java has earned its time.
+    options = "--conf spark.ui.showConsoleProgress=false --driver-java-options -XX:TieredStopAtLevel=1 pyspark-shell"
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", options)
     builder = pyspark.SparkSession.builder.master("local[1]").appName("noracle-tests")
     for key, value in (
         ("spark.ui.enabled", "false"),

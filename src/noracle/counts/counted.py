@@ -1,0 +1,285 @@
+"""All counts of one evidence together, and their sum over partitions.
+
+Counted     accuracy, judgements, patterns and decisions of some items; counts of disjoint sets of items add
+Reading     which partitions were read, known, changed or gone
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import narwhals as nw
+import numpy as np
+
+from noracle.counts.counting import count_accuracy
+from noracle.counts.decisions import count_decisions
+from noracle.counts.met import NOT_ALL_SYSTEMS, WITHOUT_ANSWERS, labels_of
+from noracle.counts.patterns import count_patterns
+from noracle.counts.questions import count_judgements
+from noracle.counts.sketch import MISSING, Sketch
+from noracle.counts.tallies import AccuracyCounts, JudgementCounts, Pattern, PatternCounts, Question
+from noracle.errors import EvidenceError, fault
+from noracle.evidence.evidence import Evidence
+from noracle.evidence.frames import fetch
+
+SCHEMA = "counted/1"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Which partitions stand behind counts, by name.
+
+    ``read`` were read now, ``known`` come from the store, ``changed`` are those of ``read`` that the store held in another state, and
+    ``vanished`` are in the store but were not given now.
+    """
+
+    read: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    vanished: tuple[str, ...] = ()
+
+    def line(self) -> str:
+        """One sentence for people.
+
+        Examples
+        --------
+        >>> Reading(read=("day=2",), known=("day=1",), changed=("day=2",)).line()
+        '2 partitions: 1 read, 1 known from before; changed: day=2.'
+        """
+        text = f"{len(self.read) + len(self.known)} partitions: {len(self.read)} read, {len(self.known)} known from before"
+        for word, names in (("changed", self.changed), ("vanished", self.vanished)):
+            if names:
+                more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+                text += f"; {word}: {', '.join(names[:5])}{more}"
+        return text + "."
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """Everything that was counted of some items.
+
+    Counts of disjoint sets of items add (``a + b``): the sum is what one count of all items would give, also where a system answered
+    in only some of the parts.
+
+    Attributes
+    ----------
+    accuracy
+        How answers met labels, by system; None without answers.
+    judgements
+        What was asked and said; None without judgements.
+    patterns
+        How systems met the same labels together; None without answers or without judgements.
+    decisions, answers_only
+        Patterns of answers with what judgements say of the items, and without; None where they were not asked for. A part without any
+        answer has none, so items of such a part are in no pattern of a sum; nothing that is proved of the others changes.
+    reading
+        Which partitions were read; no part of the value.
+
+    Examples
+    --------
+    >>> evidence = Evidence.from_tables(
+    ...     answers={"item": [1, 2, 3], "system": ["a", "a", "a"], "answer": [0, 2, None]},
+    ...     judgements={"item": [1, 2], "class": [0, 2], "verdict": ["yes", "no"]},
+    ...     n_classes=3,
+    ... )
+    >>> counted = count_evidence(evidence)
+    >>> counted.accuracy.summary()["labelled"], counted.decisions.n_items
+    (2, 3)
+    >>> Counted.from_dict(counted.to_dict()) == counted
+    True
+    """
+
+    accuracy: AccuracyCounts | None = None
+    judgements: JudgementCounts | None = None
+    patterns: PatternCounts | None = None
+    decisions: Sketch | None = None
+    answers_only: Sketch | None = None
+    reading: Reading = dataclasses.field(default_factory=Reading, compare=False)
+
+    def __add__(self, other: Counted) -> Counted:
+        """Counts of disjoint sets of items add."""
+        return Counted.total([self, other])
+
+    @classmethod
+    def total(cls, parts: Iterable[Counted]) -> Counted:
+        """The sum of many parts at once, which is faster than one after the other.
+
+        Examples
+        --------
+        >>> Counted.total([]) == Counted()
+        True
+        """
+        found = list(parts)
+        accuracy = [p.accuracy for p in found if p.accuracy is not None]
+        judgements = [p.judgements for p in found if p.judgements is not None]
+        return cls(
+            accuracy=functools.reduce(operator.add, accuracy) if accuracy else None,
+            judgements=functools.reduce(operator.add, judgements) if judgements else None,
+            patterns=_added_patterns(found),
+            decisions=add_sketches([p.decisions for p in found if p.decisions is not None]),
+            answers_only=add_sketches([p.answers_only for p in found if p.answers_only is not None]),
+            reading=Reading(**{f.name: tuple(n for p in found for n in getattr(p.reading, f.name)) for f in dataclasses.fields(Reading)}),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values with schema ``counted/1``: items are counted, never named."""
+        return {
+            "schema": SCHEMA,
+            "accuracy": None if self.accuracy is None else self.accuracy.to_dict(),
+            "judgements": None if self.judgements is None else _judgements_to_dict(self.judgements),
+            "patterns": None if self.patterns is None else _patterns_to_dict(self.patterns),
+            "decisions": None if self.decisions is None else self.decisions.to_dict(),
+            "answers_only": None if self.answers_only is None else self.answers_only.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read back what :meth:`to_dict` wrote."""
+        if data.get("schema") != SCHEMA:
+            raise EvidenceError(fault("schema", f"must be {SCHEMA!r}", repr(data.get("schema"))))
+        readers = {
+            "accuracy": AccuracyCounts.from_dict,
+            "judgements": _judgements_from_dict,
+            "patterns": _patterns_from_dict,
+            "decisions": Sketch.from_dict,
+            "answers_only": Sketch.from_dict,
+        }
+        found: dict[str, Any] = {name: read(data[name]) for name, read in readers.items() if data.get(name) is not None}
+        return cls(**found)
+
+
+def count_evidence(evidence: Evidence, *, sketch: bool = True) -> Counted:
+    """All counts of one evidence; judgements are gathered into labels once for all of them.
+
+    Parameters
+    ----------
+    evidence
+        Answers, judgements or both.
+    sketch
+        Also count the patterns of answers, for proofs from answers alone.
+
+    Returns
+    -------
+    Counted
+        Equal to ``count_accuracy``, ``count_judgements``, ``count_patterns`` and ``count_decisions`` one by one.
+
+    Examples
+    --------
+    >>> evidence = Evidence.from_tables(judgements={"item": [1, 2], "class": [0, 0], "verdict": ["yes", "no"]}, n_classes=3)
+    >>> counted = count_evidence(evidence)
+    >>> sum(counted.judgements.questions.values()), counted.patterns is None
+    (2, True)
+    """
+    evidence.check()
+    judgements = None if evidence.judgements is None else count_judgements(evidence)
+    if evidence.answers is None:
+        return Counted(accuracy=_unanswered(evidence), judgements=judgements)
+    return Counted(
+        accuracy=count_accuracy(evidence),
+        judgements=judgements,
+        patterns=None if evidence.judgements is None else count_patterns(evidence),
+        decisions=count_decisions(evidence) if sketch else None,
+        answers_only=count_decisions(evidence, judgements="ignore") if sketch else None,
+    )
+
+
+def _unanswered(evidence: Evidence) -> AccuracyCounts:
+    """Judgements without any answers: nothing is labelled, and what was said is named as unused."""
+    labels = labels_of(evidence)
+    n = int(fetch(labels.items.select(n=nw.col("n_judged").sum()))[0][0] or 0)
+    unused = {name: m for name, m in {**labels.unused, WITHOUT_ANSWERS: n}.items() if m}
+    return AccuracyCounts(tallies={}, items={}, answered={}, unused=unused, inferred=evidence.inferred)
+
+
+# ---------------------------------------------------------------- sums
+
+
+def _added_patterns(parts: Sequence[Counted]) -> PatternCounts | None:
+    """Patterns of all parts; where a system has no answers in a part, none of its labelled items was put to every system."""
+    found = [p.patterns for p in parts if p.patterns is not None]
+    if not found:
+        return None
+    systems = tuple(sorted({s for p in parts for counts in (p.patterns, p.accuracy) if counts is not None for s in counts.systems}))
+    total: dict[Pattern, int] = {}
+    unused: dict[str, int] = {}
+    states: dict[tuple[str, str], int] = {}
+    for part in parts:
+        if part.patterns is not None and part.patterns.systems == systems:
+            _add_to(total, part.patterns.patterns)
+        elif part.patterns is not None and part.patterns.patterns:
+            _add_to(unused, {NOT_ALL_SYSTEMS: sum(part.patterns.patterns.values())})
+        rest = part.accuracy if part.patterns is None else part.patterns  # answers or judgements alone make no patterns
+        if rest is not None:
+            _add_to(unused, rest.unused)
+            _add_to(states, rest.states)
+    inferred = tuple(dict.fromkeys(line for p in found for line in p.inferred))
+    return PatternCounts(systems=systems, patterns=total, unused=unused, inferred=inferred, states=states)
+
+
+def _add_to(total: dict[Any, int], more: Mapping[Any, int]) -> None:
+    for key, n in more.items():
+        total[key] = total.get(key, 0) + n
+
+
+def add_sketches(sketches: Sequence[Sketch]) -> Sketch | None:
+    """The sum of sketches in one step. A classifier that a part lacks has no answers there; a label that it lacks is not allowed there."""
+    if len(sketches) < 2:
+        return sketches[0] if sketches else None
+    classifiers = sorted({c for s in sketches for c in s.classifiers})
+    labels = max((s.labels for s in sketches), key=len)
+    for sketch in sketches:
+        if sketch.labels != labels[: len(sketch.labels)]:
+            raise EvidenceError(fault("labels of the sketches", "must be the same", f"{list(sketch.labels)} and {list(labels)}"))
+    codes = np.full((sum(s.n_groups for s in sketches), len(classifiers)), MISSING, dtype=np.int16)
+    allowed = np.zeros((len(codes), len(labels)), dtype=bool)
+    start = 0
+    for sketch in sketches:
+        rows = slice(start, start + sketch.n_groups)
+        codes[rows, [classifiers.index(c) for c in sketch.classifiers]] = sketch.patterns
+        allowed[rows, : len(sketch.labels)] = sketch.allowed
+        start += sketch.n_groups
+    n = np.concatenate([s.n for s in sketches])
+    return Sketch.from_arrays(codes, labels=labels, classifiers=classifiers, allowed=allowed, n=n)
+
+
+# ---------------------------------------------------------------- JSON
+
+
+def _judgements_to_dict(counts: JudgementCounts) -> dict[str, Any]:
+    rows = sorted(counts.questions.items(), key=lambda pair: tuple(str(v) for v in pair[0]))
+    return {"questions": [{**q._asdict(), "n": n} for q, n in rows], "inferred": list(counts.inferred)}
+
+
+def _judgements_from_dict(data: Mapping[str, Any]) -> JudgementCounts:
+    questions = {Question(**{k: v for k, v in row.items() if k != "n"}): int(row["n"]) for row in data["questions"]}
+    return JudgementCounts(questions=questions, inferred=tuple(data["inferred"]))
+
+
+def _patterns_to_dict(counts: PatternCounts) -> dict[str, Any]:
+    rows = sorted(counts.patterns.items(), key=lambda pair: tuple(str(v) for v in pair[0]))
+    return {
+        "systems": list(counts.systems),
+        "patterns": [{**p._asdict(), "n": n} for p, n in rows],
+        "unused": dict(counts.unused),
+        "inferred": list(counts.inferred),
+        "states": [{"system": s, "state": w, "n": n} for (s, w), n in sorted(counts.states.items())],
+    }
+
+
+def _patterns_from_dict(data: Mapping[str, Any]) -> PatternCounts:
+    lists = ("hits", "yes_scores", "no_scores", "groups")
+    patterns = {}
+    for row in data["patterns"]:
+        values: dict[str, Any] = {k: tuple(v) if k in lists and v is not None else v for k, v in row.items() if k != "n"}
+        patterns[Pattern(**values)] = int(row["n"])
+    return PatternCounts(
+        systems=tuple(data["systems"]),
+        patterns=patterns,
+        unused=dict(data["unused"]),
+        inferred=tuple(data["inferred"]),
+        states={(str(row["system"]), str(row["state"])): int(row["n"]) for row in data["states"]},
+    )

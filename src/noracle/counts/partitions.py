@@ -1,0 +1,293 @@
+"""Counting partition by partition: yesterday's partition is read once and never again.
+
+Counts of partitions add only where no item is in two of them. That is not taken on trust: the items of every partition are kept as
+sorted keys (8 bytes an item), and partitions whose ranges of keys overlap are compared. A key is the item itself where items are whole
+numbers, else 64 bits of the MD5 of its text; texts behind equal keys are compared themselves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Literal
+
+import numpy as np
+
+from noracle.counts.counted import Counted, Reading, count_evidence
+from noracle.counts.item_keys import item_keys, items_with
+from noracle.counts.partition_store import Kept, Keys, PartitionStore, fingerprint
+from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.evidence.evidence import Conflicts, Evidence
+from noracle.evidence.files import is_url
+from noracle.evidence.logs import files_of
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+_HIVE = re.compile(r"[^=]+=[^=]*")
+_TABLE = re.compile(r"(answers?|judge?ments?|items?)", flags=re.IGNORECASE)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """The files that hold all that was said of some items."""
+
+    name: str
+    answers: tuple[str, ...] = ()
+    judgements: tuple[str, ...] = ()
+    items: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All files."""
+        return (*self.answers, *self.judgements, *self.items)
+
+
+def pair_partitions(answers: Paths = (), judgements: Paths = (), items: Paths = ()) -> tuple[Partition, ...]:
+    """Partitions out of the files of each table.
+
+    Files belong together that share their Hive keys (``day=2026-03-01``), else their name without the words answers, judgements and
+    items, else the name of their folder. Where that does not pair the files, there is one partition with all of them.
+
+    Parameters
+    ----------
+    answers, judgements, items
+        Paths or globs.
+
+    Examples
+    --------
+    >>> pairs = pair_partitions(["answers/day=1/a.parquet", "answers/day=2/a.parquet"], ["judgements/day=1/j.parquet"])
+    >>> [(p.name, len(p.judgements)) for p in pairs]
+    [('day=1', 1), ('day=2', 0)]
+    """
+    tables = {"answers": _listed(answers), "judgements": _listed(judgements), "items": _listed(items)}
+    keyed: dict[str, dict[str, list[str]]] = {name: {} for name in tables}
+    for name, paths in tables.items():
+        for path in paths:
+            keyed[name].setdefault(_key(path), []).append(path)
+    keys = keyed["answers"].keys() or keyed["judgements"].keys()
+    paired = keyed["judgements"].keys() <= keys and (not keyed["items"] or keyed["items"].keys() == keys)
+    if not paired:
+        return (Partition(name="all", **{name: tuple(paths) for name, paths in tables.items()}),)
+    return tuple(
+        Partition(name=key, **{name: tuple(found.get(key, ())) for name, found in keyed.items()})
+        for key in sorted(keys)
+    )  # fmt: skip
+
+
+def _listed(paths: Paths) -> list[str]:
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    return [name for path in given for name in ([str(f) for f in files_of(os.fspath(path))] or [os.fspath(path)])]
+
+
+def _key(path: str) -> str:
+    parts = PurePosixPath(path.replace("\\", "/")).parts
+    hive = [part for part in parts[:-1] if _HIVE.fullmatch(part)]
+    if hive:
+        return "/".join(hive)
+    for part in (parts[-1].split(".", 1)[0], *reversed(parts[:-1])):
+        left = _TABLE.sub("", part).strip("-_. ")
+        if left:
+            return left
+    return "all"
+
+
+def count_partitions(
+    partitions: Iterable[Partition | Evidence],
+    *,
+    n_classes: int | None = None,
+    classes: Sequence[int | str] | None = None,
+    conflicts: Conflicts = "error",
+    sketch: bool = True,
+    store: str | os.PathLike[str] | None = None,
+    vanished: Literal["drop", "keep"] = "drop",
+    progress: Callable[[str], None] | None = None,
+) -> Counted:
+    """All counts of partitions whose items are disjoint; equal to one count of everything.
+
+    Parameters
+    ----------
+    partitions
+        Files that belong together (:func:`pair_partitions`), or evidence that is open already.
+    n_classes, classes, conflicts
+        As in :meth:`Evidence.from_tables`, for partitions that are files. The number of classes must be given, here or in the items:
+        one partition may not show all classes.
+    sketch
+        Also count the patterns of answers.
+    store
+        A folder for what was counted. A partition whose files have the size, the time of change and the first and last 64 KiB that
+        they had when it was counted is not read again.
+    vanished
+        What becomes of partitions that the store holds and that are not given now: ``"drop"`` forgets them, ``"keep"`` counts them in.
+    progress
+        Called with one line a partition that is read.
+
+    Returns
+    -------
+    Counted
+        ``reading`` names the partitions that were read, known, changed and gone.
+
+    Raises
+    ------
+    EvidenceError
+        If rows of a partition break a rule, or an item is in two partitions; the partitions and items are named.
+
+    Examples
+    --------
+    >>> def day(first):
+    ...     answers = {"item": [first, first + 1], "system": ["a", "a"], "answer": [0, 2]}
+    ...     return Evidence.from_tables(answers, {"item": [first], "class": [0], "verdict": ["yes"]}, n_classes=3)
+    >>> count_partitions([day(1), day(3)]).accuracy.summary()["items"]
+    4
+    >>> count_partitions([day(1), day(2)])
+    Traceback (most recent call last):
+    noracle.errors.EvidenceError: partitions must have no item in common; got 'partition 1' and 'partition 2', which share 1 at item 2. \
+Split by item, or count them as one.
+    """
+    if vanished not in {"drop", "keep"}:
+        raise ArgumentError(f"vanished must be 'drop' or 'keep'; got {vanished!r}.")
+    named = _named(partitions)
+    options = {"n_classes": n_classes, "classes": None if classes is None else list(classes), "conflicts": conflicts, "sketch": sketch}
+
+    def opened(name: str) -> Evidence:
+        part = named[name]
+        return part if isinstance(part, Evidence) else _open(part, n_classes=n_classes, classes=classes, conflicts=conflicts)
+
+    def counted(name: str) -> Kept:
+        if progress is not None:
+            progress(f"partition {name}")
+        try:
+            evidence = opened(name)
+            if any(line.startswith("n_classes =") for line in evidence.inferred):
+                raise EvidenceError(fault("n_classes", "must be given to count partitions", "none", remedy="Pass n_classes or classes."))
+            found = count_evidence(evidence, sketch=sketch)
+            return Kept(found, *item_keys(evidence))
+        except EvidenceError as error:
+            raise EvidenceError(*[f"partition {name!r}: {line}" for line in error.faults]) from None
+
+    if store is None:
+        kept = {name: counted(name) for name in named}
+        spans = {name: (*_ends(k.keys), k.item_kind) for name, k in kept.items()}
+        _require_disjoint(spans, list(named), lambda name: kept[name].keys, opened)
+        total = Counted.total(k.counted for k in kept.values())
+        return dataclasses.replace(total, reading=Reading(read=tuple(named)))
+    return _with_store(PartitionStore(store, {**options, "counts": 1}), named, counted, opened, vanished)
+
+
+def _with_store(
+    store: PartitionStore,
+    named: dict[str, Partition | Evidence],
+    counted: Callable[[str], Kept],
+    opened: Callable[[str], Evidence],
+    vanished: str,
+) -> Counted:
+    states = {}
+    for name, part in named.items():
+        if isinstance(part, Evidence) or any(is_url(path) for path in part.paths):
+            came = "open evidence" if isinstance(part, Evidence) else "a URL"
+            raise EvidenceError(fault("partitions", "must be local files to be kept in a store", came, remedy="Leave store out."))
+        states[name] = fingerprint(part.paths)
+    known = [name for name in named if store.state(name) == states[name]]
+    changed = [name for name in named if store.state(name) not in {None, states[name]}]
+    gone = [name for name in store.names if name not in named]
+    read = [name for name in named if name not in set(known)]
+    for name in read:
+        store.add(name, states[name], counted(name))
+    if vanished == "drop":
+        store.forget(gone)
+    names = [*named, *(gone if vanished == "keep" else ())]
+    total, members = store.total(names)
+    others = [name for name in names if name not in members]
+    _require_disjoint({name: store.span(name) for name in names}, others, store.keys, opened)
+    if others or total is None:
+        total = Counted.total([*([] if total is None else [total]), *(store.read(name) for name in others)])
+        store.keep_total(names, total)
+    reading = Reading(read=tuple(read), known=tuple(known), changed=tuple(changed), vanished=tuple(gone))
+    return dataclasses.replace(total, reading=reading)
+
+
+def _named(partitions: Iterable[Partition | Evidence]) -> dict[str, Partition | Evidence]:
+    named: dict[str, Partition | Evidence] = {}
+    for i, part in enumerate(partitions, start=1):
+        name = part.name if isinstance(part, Partition) else f"partition {i}"
+        if name in named:
+            raise EvidenceError(fault("partitions", "must have different names", f"{name!r} twice"))
+        named[name] = part
+    if not named:
+        raise EvidenceError(fault("partitions", "must be at least one", "none"))
+    return named
+
+
+def _open(part: Partition, *, n_classes: int | None, classes: Sequence[int | str] | None, conflicts: Conflicts) -> Evidence:
+    if n_classes is None and classes is None and not part.items:
+        raise EvidenceError(fault("n_classes", "must be given to count partitions", "none", remedy="Pass n_classes or classes."))
+    tables: list[Any] = [list(paths) or None for paths in (part.answers, part.judgements, part.items)]
+    return Evidence.from_tables(*tables, n_classes=n_classes, classes=classes, conflicts=conflicts)
+
+
+# ---------------------------------------------------------------- no item in two partitions
+
+
+def _ends(keys: Keys) -> tuple[Any, Any]:
+    return (int(keys[0]), int(keys[-1])) if len(keys) else (None, None)
+
+
+def _require_disjoint(
+    spans: dict[str, tuple[Any, Any, str]], new: Sequence[str], keys_of: Callable[[str], Keys], opened: Callable[[str], Evidence]
+) -> None:
+    """Refuse an item that is in two partitions; partitions that are not ``new`` were compared with each other before."""
+    kinds = {kind: name for name, (_, _, kind) in spans.items()}
+    if len(kinds) > 1:
+        came = " and ".join(f"{kind} in {name!r}" for kind, name in sorted(kinds.items()))
+        raise EvidenceError(fault("items", "must be whole numbers or text in all partitions", came))
+    fresh = set(new)
+    for cluster in _clusters(spans):
+        mine = [name for name in cluster if name in fresh]
+        if not mine or len(cluster) < 2:
+            continue
+        pools = [keys_of(name) for name in mine]
+        keys = np.concatenate(pools)
+        owner = np.repeat(np.arange(len(mine)), [len(p) for p in pools])
+        order = np.argsort(keys, kind="stable")
+        keys, owner = keys[order], owner[order]
+        twice = np.flatnonzero(keys[1:] == keys[:-1])
+        for first, second in {(int(owner[i]), int(owner[i + 1])) for i in twice}:
+            _compare(mine[first], mine[second], keys_of, spans, opened)
+        for name in cluster:
+            if name not in fresh:
+                theirs = keys_of(name)
+                place = np.minimum(np.searchsorted(keys, theirs), len(keys) - 1)
+                for other in np.unique(owner[place[keys[place] == theirs]]):
+                    _compare(name, mine[int(other)], keys_of, spans, opened)
+
+
+def _clusters(spans: dict[str, tuple[Any, Any, str]]) -> Iterator[list[str]]:
+    """Partitions whose ranges of keys overlap, directly or through others."""
+    ranged = sorted((low, high, name) for name, (low, high, _) in spans.items() if low is not None)
+    cluster: list[str] = []
+    end = None
+    for low, high, name in ranged:
+        if end is not None and low > end:
+            yield cluster
+            cluster, end = [], None
+        cluster.append(name)
+        end = high if end is None else max(end, high)
+    if cluster:
+        yield cluster
+
+
+def _compare(
+    one: str, other: str, keys_of: Callable[[str], Keys], spans: dict[str, tuple[Any, Any, str]], opened: Callable[[str], Evidence]
+) -> None:
+    """Refuse two partitions that share items, and name these; equal keys of different texts are no fault."""
+    first, second = sorted((one, other))
+    keys: Keys = np.intersect1d(keys_of(first), keys_of(second), assume_unique=True)
+    if spans[first][2] == "whole":
+        shared: list[Any] = keys.tolist()
+    else:
+        shared = sorted(items_with(opened(first), keys) & items_with(opened(second), keys))
+    if shared:
+        came = f"{first!r} and {second!r}, which share {len(shared)}"
+        remedy = "Split by item, or count them as one."
+        raise EvidenceError(fault("partitions", "must have no item in common", came, where=shared[:5], total=len(shared), remedy=remedy))
