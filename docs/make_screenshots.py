@@ -1,14 +1,17 @@
-"""Makes the pictures of the collection service in ``docs/images``: ``python docs/make_screenshots.py [FOLDER]``.
+"""Makes the pictures in ``docs/images``: ``python docs/make_screenshots.py [FOLDER] [report|collect]``; by default all of them.
 
-It needs the extra ``collect``, Playwright and a Chromium on the path. The project is the one of ``noracle collect demo``, part of the way
-through, on a real server. The seed of the seal, the clock and the simulated people are fixed, so that the numbers in the pictures stay the
-same until the code changes them.
+``report`` is the first screen of the report of ``noracle demo``. ``collect`` are pages of the collection service: the project is the one
+of ``noracle collect demo``, part of the way through, on a real server; it needs the extra ``collect``. Both need Playwright and a Chromium
+on the path. Seeds, the clock and the simulated people are fixed, so that the numbers in the pictures stay the same until the code changes
+them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+import io
 import shutil
 import sys
 import tempfile
@@ -20,27 +23,54 @@ from unittest import mock
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from noracle.collect import demo
-from noracle.collect.simulate import crowd
+from noracle.cli import run
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
-HERE = Path(__file__).parent
+    from noracle.collect import demo
+
+HERE = Path(__file__).parent.resolve()
 N_ITEMS = 600
 DONE = (125, 110, 105, 90, 60)
 """Answers of each specialist so far: some are slower."""
 
 CLOCK = 1_781_082_000.0  # 10 June 2026, 9 o'clock UTC
 MOST_BYTES = 150_000
+PARTS = ("report", "collect")
 
 
-def main(folder: Path) -> None:
-    """Start the server, let the specialists answer, and take the pictures."""
+def main(folder: Path, parts: tuple[str, ...] = PARTS) -> None:
+    """Take the pictures of these parts."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         sys.exit("make_screenshots.py needs Chromium on the path; got none.")
     folder.mkdir(parents=True, exist_ok=True)
+    if "report" in parts:
+        report_pictures(folder, chromium)
+    if "collect" in parts:
+        collect_pictures(folder, chromium)
+
+
+def report_pictures(folder: Path, chromium: str) -> None:
+    """The first screen of the report on the evidence of ``noracle demo``."""
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name), contextlib.redirect_stdout(io.StringIO()):
+        if run(["-q", "demo", "--seed", "7"]) != 0:
+            sys.exit("noracle demo must end well; it did not.")
+        page = Path("noracle-demo", "report.html").resolve().as_uri()
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            context = browser.new_context(viewport={"width": 1200, "height": 900}, color_scheme="light", locale="en-GB")
+            shown = context.new_page()
+            shown.goto(page)
+            take(shown, folder / "oversight-report.png", 1200, until="#glance")
+            browser.close()
+
+
+def collect_pictures(folder: Path, chromium: str) -> None:
+    """Start the server, let the specialists answer, and take the pictures."""
+    from noracle.collect import demo
+
     start, seed = time.monotonic(), hashlib.sha256(b"the pictures of the documentation").digest()
     with (
         tempfile.TemporaryDirectory() as name,
@@ -53,26 +83,9 @@ def main(folder: Path) -> None:
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
                 url, person = running.server.url, running.people[0]
-                shoot(
-                    browser,
-                    url,
-                    person.email,
-                    person.password,
-                    f"/p/{demo.SLUG}/work",
-                    folder / "collect-work.png",
-                    760,
-                    until="section#question",
-                )
-                shoot(
-                    browser,
-                    url,
-                    demo.EMAIL,
-                    running.password,
-                    f"/p/{demo.SLUG}",
-                    folder / "collect-dashboard.png",
-                    900,
-                    until="#live",
-                )
+                work, board = f"/p/{demo.SLUG}/work", f"/p/{demo.SLUG}"
+                shoot(browser, url, person.email, person.password, work, folder / "collect-work.png", 760, until="section#question")
+                shoot(browser, url, demo.EMAIL, running.password, board, folder / "collect-dashboard.png", 900, until="#live")
                 browser.close()
         finally:
             demo.stop(running)
@@ -80,6 +93,9 @@ def main(folder: Path) -> None:
 
 async def fill(running: demo.Demo) -> None:
     """Let each specialist give their share of the answers."""
+    from noracle.collect import demo
+    from noracle.collect.simulate import crowd
+
     for place, (person, most) in enumerate(zip(running.people, DONE, strict=True)):
         await crowd(running.server.url, demo.SLUG, [person], running.key, protocol="partitioned", seed=place, most=most)
 
@@ -94,20 +110,27 @@ def shoot(browser: Browser, url: str, email: str, password: str, path: str, file
     page.click("main button")
     page.wait_for_url(f"{url}/")
     page.goto(url + path, wait_until="networkidle")
+    take(page, file, width, until=until)
+    context.close()
+
+
+def take(page: Page, file: Path, width: int, *, until: str) -> None:
+    """A picture of an open page, from its top to the end of the element ``until``."""
     end = page.locator(until).bounding_box()
     if end is None:
-        sys.exit(f"{path} must show {until!r}; it does not.")
+        sys.exit(f"{page.url} must show {until!r}; it does not.")
     clip = {"x": 0, "y": 0, "width": width, "height": end["y"] + end["height"] + 16}
     page.screenshot(path=file, full_page=True, clip=clip, animations="disabled", caret="hide")  # type: ignore[arg-type]
-    context.close()
     with Image.open(file) as picture:  # 128 colours are enough for text and charts, and the file is a third as large
         few = picture.convert("RGB").quantize(128, dither=Image.Dither.NONE)
     few.save(file, optimize=True)
     size = file.stat().st_size
-    print(f"{file.name}: {size:,} bytes")  # noqa: T201
+    print(f"{file.name}: {size:,} bytes", file=sys.stderr)  # noqa: T201
     if size > MOST_BYTES:
         sys.exit(f"{file.name} must be at most {MOST_BYTES:,} bytes; got {size:,}.")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "images")
+    wanted = tuple(a for a in sys.argv[1:] if a in PARTS)
+    folders = [Path(a).resolve() for a in sys.argv[1:] if a not in PARTS]
+    main(folders[0] if folders else HERE / "images", wanted or PARTS)

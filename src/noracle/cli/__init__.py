@@ -20,30 +20,8 @@ from typing import Annotated, Any
 import typer
 
 from noracle._version import __version__
-from noracle.cli import (
-    agreement,
-    alarm,
-    ask,
-    ceiling,
-    certify,
-    check,
-    collect,
-    compare,
-    conflict,
-    demo,
-    estimate,
-    learn,
-    mean,
-    plan,
-    race,
-    ranges,
-    route,
-    search,
-    simulate,
-    verify,
-    workflow,
-)
 from noracle.cli._output import complain, settings
+from noracle.cli._verbs import program, wanted
 from noracle.errors import AssumptionError, NoracleError, NoracleWarning
 
 FINE, NO, BAD_INPUT, UNDECIDED, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 70, 130
@@ -52,45 +30,6 @@ _GLOBAL = ("--debug", "-v", "-vv", "--verbose", "-q", "--quiet")
 # The parent of typer's own parameter error is the error of every wrong use, in each version of typer.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
-_EXAMPLE = """Example:
-
-noracle estimate --answers answers.csv --judgements judgements.csv --n-classes 10
-
-noracle demo shows every verb on simulated labels."""
-
-app = typer.Typer(
-    name="noracle",
-    help="How good is an AI system when there is no answer key?",
-    epilog=_EXAMPLE,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for _name, _verb in (
-    ("estimate", estimate),
-    ("compare", compare),
-    ("race", race),
-    ("plan", plan),
-    ("mean", mean),
-    ("route", route),
-    ("check", check),
-    ("certify", certify),
-    ("ceiling", ceiling),
-    ("agreement", agreement),
-    ("alarm", alarm),
-    ("ranges", ranges),
-    ("conflict", conflict),
-    ("verify", verify),
-    ("ask", ask),
-    ("search", search),
-    ("simulate", simulate),
-    ("demo", demo),
-):
-    app.command(_name, epilog=_verb.EXAMPLE)(_verb.command)
-app.add_typer(learn.app, name="learn")
-app.add_typer(collect.app)
-app.add_typer(workflow.app, name="workflow")
-
 
 def _show_version(wanted: bool) -> None:
     if wanted:
@@ -98,7 +37,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _globals(
     version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
@@ -108,6 +46,19 @@ def _globals(
     settings.debug, settings.verbose, settings.quiet = debug, verbose, quiet
     logging.getLogger("noracle").setLevel([logging.WARNING, logging.INFO, logging.DEBUG][min(verbose, 2)])
     del version
+
+
+def _made(verb: str | None) -> typer.Typer:
+    made = program(verb)
+    if made.registered_callback is None:
+        made.callback()(_globals)
+    return made
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":  # the whole program: every verb is imported
+        return _made(None)
+    raise AttributeError(f"module 'noracle.cli' has no attribute {name!r}")
 
 
 def main() -> None:
@@ -138,13 +89,14 @@ def run(arguments: Sequence[str]) -> int:
 def _outcome(arguments: Sequence[str]) -> tuple[int, str]:
     """The exit code and, for an error, its line."""
     try:
-        code = typer.main.get_command(app).main(args=list(arguments), prog_name="noracle", standalone_mode=False)
+        command = typer.main.get_command(_made(wanted(arguments)))
+        code = command.main(args=list(arguments), prog_name="noracle", standalone_mode=False)
         code = code if isinstance(code, int) else FINE
         return (code, "interrupted") if code == INTERRUPTED else (code, "")
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED, "interrupted"
     except SystemExit:
-        return FINE, ""  # the reader of stdout closed it while help was printed
+        return FINE, ""  # a completion was printed, or the reader of stdout closed it while help was printed
     except _UsageError as error:
         where = error.ctx.command_path if error.ctx is not None else "noracle"
         return BAD_INPUT, f"error: {error.format_message()} Try '{where} --help'."

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noracle.errors import ArgumentError
-from noracle.results import results_dict
 
 if TYPE_CHECKING:
     from noracle.results import Result
@@ -75,6 +74,8 @@ class Output:
             with working("drawing the report"):
                 write_page(self.html, [*results, *more], title=self.title, command=settings.command, seed=seed)
         if self.as_json:
+            from noracle.results import results_dict
+
             say_json(results[0].to_dict() if single else results_dict(results))
             return
         for result in results:

@@ -1,31 +1,53 @@
-"""``noracle demo``: every verb on a simulated world, in one report."""
+"""``noracle demo``: a folder of simulated evidence, and the report on it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 
-from noracle.accuracy import compare_systems, estimate_accuracy
 from noracle.cli import _options as opt
-from noracle.cli._options import Sources, routing_checks
-from noracle.cli._output import Output, say, working
-from noracle.cli.check import label_checks, question_checks
+from noracle.cli._files import write_table
+from noracle.cli._output import check_target, say, working
+from noracle.cli.report import report
 from noracle.cli.simulate import write_world
-from noracle.counts import count_accuracy
-from noracle.ppi import plan_labels
-from noracle.simulate import simulate_world
+from noracle.simulate import simulate_raters, simulate_world
 
 if TYPE_CHECKING:
-    from noracle.results import Result
+    from noracle.oversight.oversight import Oversight
+    from noracle.simulate import World
 
 EXAMPLE = """Example:
 
 noracle demo --seed 7 --out noracle-demo"""
 
 _CLASSES = 10
-_SYSTEMS = {"agent-1": 0.88, "agent-2": 0.80, "agent-3": 0.78}
+_SYSTEMS = {"agent-1": 0.95, "agent-2": 0.80, "agent-3": 0.72}
+_PEOPLE = {"ann": 0.76, "bob": 0.72, "cy": 0.74, "dee": 0.70, "eve": 0.73}
+_RATED, _SCORED, _GOLD = 0.2, 0.2, 0.05
+"""Shares of the items that people rate, that autoraters score, and that an expert scores too."""
+
+_SETTINGS = """# What cannot be guessed from the tables. Everything here may be left out.
+title = "noracle demo: three systems without an answer key"
+confidence = 0.95                  # of everything that the report says, together
+protocol = "question"              # one random class was asked about an item, yes or no
+trained_on_annotators = "no"       # the systems never saw the labels of these people
+target = "expert"                  # whose scores are the gold ones
+half_width = 0.02                  # the precision that the next labels are planned for
+"""
+_PRICES = """[labels]          # price of one label of a kind
+ordinary = 1.0
+complementary = 0.05
+question = 0.06
+targeted = 0.3
+
+[raters]          # price of one score
+expert = 1.0
+judge-large = 0.05
+judge-small = 0.005
+"""
 
 
 def command(
@@ -35,28 +57,55 @@ def command(
     as_json: opt.AsJson = False,
     html: opt.Html = None,
 ) -> None:
-    """Simulate three systems and 10 classes, then estimate, compare, check and plan, and write a report.
+    """Simulate three systems, five people and two autoraters, and report on them as on any folder.
 
     One question an item was asked: is it of this class? The tables lie in --out, as you would have them; key.csv is what you would not
-    have, and is only used to show how close the estimates are.
+    have. The report leaves it aside; it is only used here to show how close the report came.
     """
-    report = html or str(Path(out) / "report.html")
+    check_target("html", html)
     world = simulate_world(n_items=n_items, n_classes=_CLASSES, systems=_SYSTEMS, no_answer=0.03, unsure=0.02, seed=seed)
-    files = write_world(world, out)
-    output = Output(title="noracle demo: three systems without an answer key", as_json=as_json, html=report)
+    with working("simulating"):
+        write_world(world, out)
+        write_more(world, Path(out))
     if not as_json:
         say(f"simulated {n_items:,} items with {_CLASSES} classes, three systems and one question an item (seed {seed})\n")
-    with working("estimating, comparing, checking and planning"):
-        evidence = Sources(answers=files["answers"], judgements=files["judgements"], items=files["items"]).load()
-        counts = count_accuracy(evidence)
-        checks = routing_checks(evidence, counts, protocol="question", seed=seed)
-        results: list[Result] = [estimate_accuracy(counts.of(name), checks=checks) for name in counts.systems]
-        comparison = compare_systems(evidence, checks=checks)
-        best = next(r.value for r in comparison.ranks)
-        results.append(comparison)
-        results += question_checks(evidence, protocol="question", by="all", seed=seed)
-        results += label_checks(counts, list(counts.systems), at_least=None, at_most=None, confidence=0.95)
-        costs = {"ordinary": 1.0, "complementary": 0.05, "question": 0.06, "targeted": 0.3}
-        results.append(plan_labels(n_classes=_CLASSES, accuracy=min(max(best, 0.0), 1.0), half_width=0.02, costs=costs, seed=seed))
+    page = html or str(Path(out) / "report.html")
+    report(
+        out, seed=seed, page=page, saved=str(Path(page).with_suffix(".json")), as_json=as_json,
+        after=lambda oversight: [_against_key(oversight, world)],
+    )  # fmt: skip
+
+
+def write_more(world: World, folder: Path) -> None:
+    """Write what goes beyond answers, judgements and items: ratings, scores, prices and settings."""
+    n = len(world.key)
+    rated = {item: world.key[item] for item in range(min(n, max(100, round(_RATED * n))))}
+    write_table(
+        folder / "ratings.csv", simulate_raters(rated, raters=_PEOPLE, n_classes=_CLASSES, correlation=0.3, shared=0.2, seed=world.seed)
+    )
+    write_table(folder / "pilot.csv", _scores(world, "agent-1"))
+    (folder / "prices.toml").write_text(_PRICES, encoding="utf-8", newline="\n")
+    (folder / "noracle.toml").write_text(_SETTINGS, encoding="utf-8", newline="\n")
+
+
+def _scores(world: World, system: str) -> dict[str, list[object]]:
+    """Is the answer right? Scores of an expert on some items, and of two autoraters on more: the cheaper, the noisier."""
+    rng = np.random.default_rng([world.seed, 9])
+    answers = {i: a for i, s, a in zip(*world.answers.values(), strict=True) if s == system}
+    columns: dict[str, list[object]] = {"item": [], "rater": [], "value": []}
+    n = len(world.key)
+    for item in range(min(n, max(200, round(_SCORED * n)))):
+        right = float(answers[item] == world.key[item])
+        noise = rng.standard_normal(2)
+        scores = {"judge-large": 0.15 + 0.7 * right + 0.12 * noise[0], "judge-small": 0.3 + 0.4 * right + 0.22 * noise[1]}
+        given = {"expert": right, **scores} if item < max(60, round(_GOLD * n)) else scores
+        for rater, value in given.items():
+            for column, cell in zip(columns.values(), (item, rater, round(float(min(max(value, 0.0), 1.0)), 4)), strict=True):
+                column.append(cell)
+    return columns
+
+
+def _against_key(oversight: Oversight, world: World) -> str:
     key = ", ".join(f"{name} {accuracy:.3f}" for name, accuracy in world.accuracy.items())
-    output.emit(results, seed=seed, after=[f"the key, which you would not have, says: {key}"])
+    held = sum(s.low <= world.accuracy[s.system] <= s.high for s in oversight.systems if s.system in world.accuracy)
+    return f"the key, which you would not have, says: {key}; {held} of {len(oversight.systems)} intervals hold it"

@@ -11,7 +11,8 @@ import io
 import os
 import re
 import tempfile
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from noracle.errors import ArgumentError
 from noracle.report import budgets, labels, plots, words
 from noracle.report.card import templates
 from noracle.report.content import Content, Table, content
-from noracle.results import Comparison, Estimate, Guarantee, Kind, LabelAnalysis, Plan
+from noracle.results import Comparison, Estimate, Guarantee, Kind, LabelAnalysis, Plan, Proof, Ranges
 from noracle.results.base import Result
 
 if TYPE_CHECKING:
@@ -38,18 +39,26 @@ _COLOURS = {
 _STATUS_ORDER = ("failed", "assumed", "checked", "by-design")
 
 
+MOST_ROWS = 40
+"""A plot has at most this many rows; the table beside it has all of them."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Drawing:
+class Drawing:
+    """A plot as SVG, and what is written below it."""
+
     svg: str
     title: str
     said: str = "The table below has the same numbers."
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Section:
+class Section:
+    """One result on a page: what is said about it, and its plots; plot and table of the same place belong together."""
+
     anchor: str
     said: Content
-    drawings: tuple[_Drawing, ...]
+    drawings: tuple[Drawing, ...]
     guarantee: Guarantee | None
 
 
@@ -89,10 +98,14 @@ def write_page(
     ...     "check of routing" in page.read_text(encoding="utf-8")
     True
     """
+    _check_folder(Path(path))
+    return write_text(path, render_page(results, title=title, command=command, seed=seed))
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> Path:
+    """Write a page under a temporary name and rename it, so that a reader never sees half of it."""
     target = Path(path)
-    if not target.parent.is_dir():
-        raise ArgumentError(f"path must lie in a folder that exists; got {str(target)!r}. Make the folder {str(target.parent)!r} first.")
-    text = render_page(results, title=title, command=command, seed=seed)
+    _check_folder(target)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
@@ -106,24 +119,29 @@ def write_page(
     return target
 
 
+def _check_folder(target: Path) -> None:
+    if not target.parent.is_dir():
+        raise ArgumentError(f"path must lie in a folder that exists; got {str(target)!r}. Make the folder {str(target.parent)!r} first.")
+
+
 def render_page(results: Iterable[object], *, title: str, command: str | None = None, seed: int | None = None) -> str:
     """Return the text that :func:`write_page` writes."""
     results = list(results)
-    sections = [_section(i, result) for i, result in enumerate(results, start=1)]
+    sections = [make_section(f"result-{i}", result) for i, result in enumerate(results, start=1)]
     estimates = [r for r in results if isinstance(r, Estimate)]
-    overview: _Drawing | None = None
+    overview: Drawing | None = None
     overview_tables: tuple[Table, ...] = ()
     if len(estimates) > 1:
-        overview = _drawing("overview", plots.interval_plot(estimates), "All estimates with their intervals")
-        overview_tables = (_estimates_table(estimates),)
+        overview, table = estimates_overview("overview", estimates)
+        overview_tables = (table,)
     page = templates().get_template("page.html")
     return page.render(
         title=title,
         sections=sections,
         overview=overview,
         overview_tables=overview_tables,
-        kinds=_kinds(sections),
-        assumptions=_assumptions(sections),
+        kinds=kinds_of(sections),
+        assumptions=assumptions_of(sections),
         keyed=bool(results) and all(getattr(r, "sees_truth", False) for r in results),
         excluded=[(s, words.excluded(getattr(r, "counts", {}))) for s, r in zip(sections, results, strict=True)],
         command=command,
@@ -140,7 +158,9 @@ def svg(ax: Axes, *, name: str, title: str) -> str:
     figure: Any = ax.get_figure(root=True)
     figure.patch.set_alpha(0)
     buffer = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "noracle", "svg.fonttype": "none"}):
+    with mpl.rc_context({"svg.hashsalt": "noracle", "svg.fonttype": "none"}), warnings.catch_warnings():
+        # Names stay text in the SVG, which a browser writes with its own fonts; that ours lacks a letter is no fault.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
@@ -162,31 +182,72 @@ def _umask() -> int:
     return mask
 
 
-def _drawing(name: str, ax: Axes, title: str) -> _Drawing:
-    return _Drawing(svg=svg(ax, name=name, title=title), title=title)
+def _drawing(name: str, ax: Axes, title: str) -> Drawing:
+    return Drawing(svg=svg(ax, name=name, title=title), title=title)
 
 
-def _section(i: int, result: object) -> _Section:
+def make_section(anchor: str, result: object, *, drawn: bool = True) -> Section:
+    """What a page shows of one result; ``anchor`` begins every id in it, ``drawn=False`` leaves the plots out."""
     described = content(result)
-    anchor = f"result-{i}"
-    if isinstance(result, Comparison):
-        ranks = _drawing(f"{anchor}-ranks", plots.rank_plot(result), "Places that each system can hold")
-        differences = _drawing(f"{anchor}-differences", plots.plot(result), "Differences of accuracy with their intervals")
-        few = len(plots.drawn_differences(result)) < len(result.differences)
-        tail = f"Drawn against {result.ranks[0].system!r} only; the table below has all differences." if few else ranks.said
-        differences = dataclasses.replace(differences, said=f"A hollow mark is not separable from 0. {tail}")
-        drawings: tuple[_Drawing, ...] = (ranks, differences)
-    elif isinstance(result, Plan) and budgets.is_budget_plan(result):
+    drawings: tuple[Drawing, ...] = ()
+    if drawn and isinstance(result, Plan) and budgets.is_budget_plan(result):
         drawings, described = _budget_drawings(anchor, result, described)
-    elif isinstance(result, LabelAnalysis):
-        drawings = _label_drawings(anchor, result)
-    else:
-        ax = result.plot() if isinstance(result, Result) else plots.plot(result)
-        drawings = (_drawing(anchor + "-plot", ax, ", ".join(described.headline)),)
-    return _Section(anchor=anchor, said=described, drawings=drawings, guarantee=getattr(result, "guarantee", None))
+    elif drawn:
+        drawings = _drawings(anchor, result, described)
+    return Section(anchor=anchor, said=described, drawings=drawings, guarantee=getattr(result, "guarantee", None))
 
 
-def _budget_drawings(anchor: str, plan: Plan, described: Content) -> tuple[tuple[_Drawing, ...], Content]:
+def _drawings(anchor: str, result: object, described: Content) -> tuple[Drawing, ...]:
+    if isinstance(result, Comparison):
+        return _comparison_drawings(anchor, result)
+    if isinstance(result, LabelAnalysis):
+        return _label_drawings(anchor, result)
+    if isinstance(result, Proof) and len(result.sketch.get("classifiers", ())) > MOST_ROWS:
+        return ()  # a stacked bar for each of so many is no picture any more; the table has them
+    few = dataclasses.replace(result, ranges=result.ranges[:MOST_ROWS]) if isinstance(result, Ranges) and _is_plain(result) else result
+    ax = few.plot() if isinstance(few, Result) else plots.plot(few)
+    drawing = _drawing(anchor + "-plot", ax, ", ".join(described.headline))
+    if few is not result and isinstance(result, Ranges):
+        drawing = _first_of(drawing, len(result.ranges))
+    return (drawing,)
+
+
+def _comparison_drawings(anchor: str, result: Comparison) -> tuple[Drawing, ...]:
+    shown = plots.drawn_differences(result)
+    few = dataclasses.replace(result, ranks=result.ranks[:MOST_ROWS])
+    if len(shown) > MOST_ROWS:
+        few = dataclasses.replace(few, differences=shown[:MOST_ROWS])
+    ranks = _drawing(f"{anchor}-ranks", plots.rank_plot(few), "Places that each system can hold")
+    differences = _drawing(f"{anchor}-differences", plots.plot(few), "Differences of accuracy with their intervals")
+    tail = ranks.said
+    if len(shown) < len(result.differences):
+        part = f", the first {MOST_ROWS} of {len(shown):,}," if len(shown) > MOST_ROWS else ""
+        tail = f"Drawn against {result.ranks[0].system!r}{part} only; the table below has all differences."
+    differences = dataclasses.replace(differences, said=f"A hollow mark is not separable from 0. {tail}")
+    return _first_of(ranks, len(result.ranks)), differences
+
+
+def estimates_overview(name: str, estimates: Sequence[Estimate]) -> tuple[Drawing, Table]:
+    """All estimates in one plot and one table; the plot shows the first rows of many."""
+    drawing = _drawing(name, plots.interval_plot(estimates[:MOST_ROWS]), "All estimates with their intervals")
+    tables = [content(e).tables[0] for e in estimates]
+    table = dataclasses.replace(tables[0], caption="All estimates", rows=tuple(row for t in tables for row in t.rows))
+    return _first_of(drawing, len(estimates)), table
+
+
+def _first_of(drawing: Drawing, rows: int) -> Drawing:
+    """The drawing, with a note where it does not show all rows."""
+    if rows <= MOST_ROWS:
+        return drawing
+    return dataclasses.replace(drawing, said=f"Drawn: the first {MOST_ROWS} of {rows:,}. The table below has all of them.")
+
+
+def _is_plain(result: Ranges) -> bool:
+    """Whether the ranges are shares, one row each: others are drawn in ways of their own."""
+    return not {"trace", "violators", "checks"} & set(result.diagnostics)
+
+
+def _budget_drawings(anchor: str, plan: Plan, described: Content) -> tuple[tuple[Drawing, ...], Content]:
     """The plan beside simpler ones, and allocation and weights over the budget, each before the table with its numbers."""
     from noracle.ppi.path import budget_path
 
@@ -201,25 +262,20 @@ def _budget_drawings(anchor: str, plan: Plan, described: Content) -> tuple[tuple
     return drawings, dataclasses.replace(described, tables=(first, counts, weights, *others))
 
 
-def _label_drawings(anchor: str, result: LabelAnalysis) -> tuple[_Drawing, ...]:
+def _label_drawings(anchor: str, result: LabelAnalysis) -> tuple[Drawing, ...]:
     """The matrices that are known and the shares of the classes, each before the table with its numbers."""
     known = [t for t in result.transitions if t.matrix]
     maps = [_drawing(f"{anchor}-map-{i}", labels.heat_map(result, t), f"T as a heat map ({t.source})") for i, t in enumerate(known)]
     return (*maps, _drawing(f"{anchor}-shares", labels.shares_plot(result), "How often each class is ruled out"))
 
 
-def _estimates_table(estimates: list[Estimate]) -> Table:
-    tables = [content(e).tables[0] for e in estimates]
-    return dataclasses.replace(tables[0], caption="All estimates", rows=tuple(row for t in tables for row in t.rows))
-
-
-def _kinds(sections: list[_Section]) -> list[tuple[str, str]]:
+def kinds_of(sections: Iterable[Section]) -> list[tuple[str, str]]:
     """The kinds of guarantee on this page, the weakest first, in plain words."""
     kinds: set[Kind] = {s.guarantee.kind for s in sections if s.guarantee is not None}
     return [(k.label, words.KINDS[k]) for k in sorted(kinds)]
 
 
-def _assumptions(sections: list[_Section]) -> list[dict[str, Any]]:
+def assumptions_of(sections: Iterable[Section]) -> list[dict[str, Any]]:
     """Every assumption and status on this page once, with what it carries; failed ones first."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for section in sections:
@@ -229,4 +285,16 @@ def _assumptions(sections: list[_Section]) -> list[dict[str, Any]]:
     return sorted(rows.values(), key=lambda row: _STATUS_ORDER.index(row["assumption"].status))
 
 
-__all__ = ["render_page", "svg", "write_page"]
+__all__ = [
+    "MOST_ROWS",
+    "Drawing",
+    "Section",
+    "assumptions_of",
+    "estimates_overview",
+    "kinds_of",
+    "make_section",
+    "render_page",
+    "svg",
+    "write_page",
+    "write_text",
+]

@@ -17,6 +17,7 @@ from referencing import Registry, Resource
 
 from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import ArgumentError
+from noracle.oversight.oversight import Oversight
 from noracle.results import RESULT_TYPES, read_result
 from noracle.schemas import load_schema, schema_names
 from noracle.search.found import Found
@@ -40,7 +41,7 @@ def stored(name: str) -> dict[str, Any]:
 
 
 def test_every_version_has_a_schema_and_a_stored_file() -> None:
-    assert set(schema_names()) == {*RESULT_TYPES, "results/1", "counts/1", "search/1", "workflow/1"}
+    assert set(schema_names()) == {*RESULT_TYPES, "results/1", "counts/1", "search/1", "workflow/1", "oversight/1"}
     assert {read(path)["schema"] for path in STORED} == set(schema_names())
 
 
@@ -63,6 +64,8 @@ def test_stored_file_is_read_and_written_back_unchanged(path: Path) -> None:
         assert parse_workflow(data).to_dict() == data
     elif data["schema"] == "search/1":
         assert Found.from_dict(data).to_dict() == data
+    elif data["schema"] == "oversight/1":
+        assert Oversight.from_dict(data).to_dict() == data
     elif data["schema"] == "results/1":
         assert [read_result(r).to_dict() for r in data["results"]] == data["results"]
     else:
@@ -104,6 +107,18 @@ def test_results_of_today_are_valid(name: str) -> None:
         ("routing-1", ("rows", 0), ["q1", "A"]),
         ("results-1", ("results", 0, "value"), math.nan),
         ("results-1", ("results", 0, "schema"), "estimate/9"),
+        ("oversight-1", ("confidence",), 1),
+        ("oversight-1", ("systems", 0, "low"), math.nan),
+        ("oversight-1", ("systems", 0, "statement"), ""),
+        ("oversight-1", ("steps", 0, "status"), "perhaps"),
+        ("oversight-1", ("steps", 0, "results"), []),
+        ("oversight-1", ("steps", 0, "results", 0, "value"), math.nan),
+        ("oversight-1", ("steps", 0, "error_rate"), -0.1),
+        ("oversight-1", ("findings", 0, "agrees"), "yes"),
+        ("oversight-1", ("inventory", "sources", 0, "kind"), "letters"),
+        ("oversight-1", ("inventory", "settings", "half_width"), 2),
+        ("oversight-1", ("guarantee", "kind"), "certain"),
+        ("oversight-1", ("next_steps", 0, "reason"), ""),
         ("counts-1", ("tallies", 0, "n"), -1),
         ("counts-1", ("tallies", 0, "verdict"), "maybe"),
         ("counts-1", ("tallies", 0, "weight"), math.nan),
@@ -120,7 +135,7 @@ def test_schema_refuses(name: str, path: tuple[Any, ...], value: object) -> None
         validator(data["schema"]).validate(data)
 
 
-@pytest.mark.parametrize("name", ["estimate-1", "comparison-1", "plan-1", "ranges-1", "analysis-1"])
+@pytest.mark.parametrize("name", ["estimate-1", "comparison-1", "plan-1", "ranges-1", "analysis-1", "oversight-1"])
 def test_schema_refuses_a_missing_guarantee(name: str) -> None:
     data = stored(name)
     del data["guarantee"]

@@ -19,7 +19,8 @@ from tests.unit.cli.conftest import CANARY, Run
 
 VERBS = (
     "estimate", "compare", "race", "plan", "mean", "route", "check", "certify", "ceiling", "agreement", "alarm", "ranges", "conflict",
-    "verify", "ask", "search", "workflow show", "simulate", "demo", "learn fit", "learn predict", "learn analyse", "learn bench",
+    "verify", "ask", "search", "workflow show", "simulate", "demo", "report", "watch", "init",
+    "doctor", "learn fit", "learn predict", "learn analyse", "learn bench",
 )  # fmt: skip
 
 
@@ -355,20 +356,6 @@ def test_simulate_writes_all_tables_and_repeats_itself(noracle: Run, tmp_path: P
     assert sorted(p.name for p in (tmp_path / "w").iterdir()) == sorted(f"{n}.{ending}" for n in ("answers", "judgements", "items", "key"))
     tables = [f"--{n}={tmp_path}/w/{n}.{ending}" for n in ("answers", "judgements", "items")]
     assert noracle("estimate", *tables, "--json").code == 0
-
-
-def test_demo(noracle: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    ended = noracle("demo", "--n-items", 800)
-    assert (ended.code, ended.err) == (0, "")
-    folder = tmp_path / "noracle-demo"
-    assert {p.name for p in folder.iterdir()} == {"answers.csv", "judgements.csv", "items.csv", "key.csv", "report.html"}
-    assert ended.out.splitlines()[-1] == f"report {Path('noracle-demo') / 'report.html'}"
-    for word in ("accuracy of 'agent-1'", "comparison of 3 systems", "check of routing", "plan for half-width"):
-        assert word in ended.out
-        assert word.replace("'", "&#39;") in (folder / "report.html").read_text(encoding="utf-8")
-    as_json = noracle("demo", "--n-items", 800, "--json")
-    assert_valid(as_json.json)
 
 
 @pytest.mark.parametrize("verb", ["estimate", "compare", "race", "check", "route"])

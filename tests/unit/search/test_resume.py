@@ -36,9 +36,9 @@ def kill(folder: Path, strategy: str, n: int) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
-@pytest.mark.parametrize("strategy", ["mutate", "adas"])
+@pytest.mark.parametrize("strategy", [pytest.param("mutate", marks=pytest.mark.slow), "adas"])
 def test_killed_at_random_points_it_ends_as_one_that_was_not(tmp_path: Path, strategy: str) -> None:
-    """Four folders, each killed up to three times: twenty kills or so with both strategies."""
+    """Four folders, each killed up to three times: ten kills or so with each strategy."""
     kill(tmp_path, strategy, 4)
 
 

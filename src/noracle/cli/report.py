@@ -1,0 +1,246 @@
+"""``noracle report``: everything that a folder of evidence allows to say."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from noracle.cli import _options as opt
+from noracle.cli._files import write_json
+from noracle.cli._output import check_target, say, say_json, settings
+from noracle.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from noracle.oversight.model import Inventory
+    from noracle.oversight.oversight import Oversight
+
+EXAMPLE = """Example:
+
+noracle report evidence
+
+noracle report answers.csv judgements.csv --n-classes 10 --out review.html"""
+
+PAGE = "noracle-report.html"
+_MOST_SYSTEMS, _MOST_PATHS, _MOST_UNUSED = 12, 3, 8
+_ABOUT, _OUTPUT = "Reading the evidence", "Output"
+
+log = logging.getLogger("noracle.cli")
+
+
+def command(
+    places: Annotated[list[str], typer.Argument(metavar="PLACE...", help="A folder with evidence, or its files.", show_default=False)],
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="FILE", help=f"The page. Default {PAGE}.", rich_help_panel=_OUTPUT, show_default=False)
+    ] = None,
+    save_json: Annotated[
+        str | None,
+        typer.Option(
+            "--save-json", metavar="FILE", help="The same as JSON. Default beside the page.", rich_help_panel=_OUTPUT, show_default=False
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON and nothing else; files are written only where named.", rich_help_panel=_OUTPUT)
+    ] = False,
+    settings_file: Annotated[
+        str | None, typer.Option("--settings", metavar="FILE", help="Default: noracle.toml in the folder.", rich_help_panel=_ABOUT)
+    ] = None,
+    confidence: Annotated[
+        float | None, typer.Option("--confidence", metavar="P", help="Of everything that is said, together. Default 0.95.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Makes everything random reproducible. Default 0.")] = None,
+    n_classes: opt.NClasses = None,
+    classes: opt.Classes = None,
+    conflicts: Annotated[
+        opt.Conflicts | None,
+        typer.Option("--conflicts", help="Items whose labels contradict each other: refuse or leave out.", rich_help_panel=_ABOUT),
+    ] = None,
+    protocol: opt.ProtocolChoice = None,
+    claim: Annotated[
+        str | None,
+        typer.Option("--claim", metavar="TEXT", help="What graders are held to, such as 'accuracy > 0.8'.", rich_help_panel=_ABOUT),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", metavar="RATER", help="The gold rater of the scores.", rich_help_panel=_ABOUT)
+    ] = None,
+    trained_on_annotators: Annotated[
+        Literal["yes", "no", "unknown"] | None,
+        typer.Option("--trained-on-annotators", help="Whether systems learned from these annotators' labels.", rich_help_panel=_ABOUT),
+    ] = None,
+) -> None:
+    """Say everything that the evidence in a folder allows, on one page.
+
+    Tables are recognised by their columns; noracle.toml in the folder, and the options here, say what cannot be guessed. Exit code 1 says
+    that parts of the evidence contradict each other or that an alarm fired.
+    """
+    chosen = {
+        "n_classes": n_classes, "classes": class_names(classes), "conflicts": conflicts, "protocol": protocol, "claim": claim,
+        "target": target, "trained_on_annotators": trained_on_annotators,
+    }  # fmt: skip
+    page = out if out is not None or as_json else PAGE
+    saved = save_json if save_json is not None or page is None else str(Path(page).with_suffix(".json"))
+    report(
+        places[0] if len(places) == 1 else places,
+        settings_file=settings_file,
+        chosen=chosen,
+        confidence=confidence,
+        seed=seed,
+        page=page,
+        saved=saved,
+        as_json=as_json,
+    )
+
+
+def report(
+    place: str | Sequence[str],
+    *,
+    settings_file: str | None = None,
+    chosen: Mapping[str, Any] | None = None,
+    confidence: float | None = None,
+    seed: int | None = None,
+    page: str | None,
+    saved: str | None,
+    as_json: bool,
+    after: Callable[[Oversight], Sequence[str]] = lambda _: (),
+) -> None:
+    """Find the evidence, ask everything that it allows, and write and print what came out; exit code 1 for a contradiction or an alarm.
+
+    ``chosen`` are settings that stand instead of those of ``settings_file``, which by default is the one in the folder.
+    """
+    from noracle.oversight.finding import find_evidence
+    from noracle.oversight.oversight import oversee
+    from noracle.oversight.settings import read_settings
+
+    check_target("out", page)
+    check_target("save-json", saved)
+    if page is not None and saved is not None and Path(page) == Path(saved):
+        raise ArgumentError(f"--save-json must be another file than the page; got {saved!r} for both.")
+    with _progress() as progress:
+        progress("looking for evidence")
+        given = _given(chosen or {})
+        read = None if settings_file is None else read_settings(settings_file)
+        inventory = find_evidence(place, settings=read)
+        inventory = dataclasses.replace(inventory, settings=dataclasses.replace(inventory.settings, **given))
+        if not as_json:
+            for line in found_lines(inventory):
+                say(line)
+        oversight = oversee(inventory, confidence=confidence, seed=seed, progress=progress)
+        progress("writing the report")
+        if page is not None:
+            from noracle.oversight.page import write_oversight
+
+            write_oversight(page, oversight, command=settings.command)
+        if saved is not None:
+            write_json(saved, oversight.to_dict())
+    if as_json:
+        say_json(oversight.to_dict())
+    else:
+        _say_report(oversight, after(oversight), page, saved)
+    if speaks_against(oversight):
+        raise typer.Exit(1)
+
+
+def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that options name; classes and their number stand for each other."""
+    given = {name: value for name, value in chosen.items() if value is not None}
+    if given.get("claim"):
+        from noracle.logic.spec import Spec
+
+        Spec.parse(given["claim"])
+    if "classes" in given:
+        given.setdefault("n_classes", None)
+    elif "n_classes" in given:
+        given["classes"] = None
+    return given
+
+
+def class_names(text: str | None) -> tuple[int | str, ...] | None:
+    """The classes that an option names: whole numbers where all of them are."""
+    found = opt.names(text)
+    if found is None:
+        return None
+    return tuple(int(c) for c in found) if all(c.lstrip("-").isdecimal() for c in found) else tuple(found)
+
+
+def speaks_against(oversight: Oversight) -> bool:
+    """Whether parts contradict each other, or an alarm fired."""
+    from noracle.oversight.page import fired_alarm
+
+    return fired_alarm(oversight.steps) is not None or any(not f.agrees for f in oversight.findings)
+
+
+def found_lines(inventory: Inventory) -> list[str]:
+    """What was found, one line each, and what was left aside."""
+    lines = []
+    for source in inventory.sources:
+        more = f" and {len(source.paths) - _MOST_PATHS:,} more" if len(source.paths) > _MOST_PATHS else ""
+        rows = "" if source.n_rows is None else f", {source.n_rows:,} rows"
+        lines.append(f"found {source.kind}: {', '.join(source.paths[:_MOST_PATHS])}{more} ({source.why}{rows})")
+    lines += [f"left aside {u.path}: {u.reason}" for u in inventory.unused[:_MOST_UNUSED]]
+    if len(inventory.unused) > _MOST_UNUSED:
+        lines.append(f"left aside {len(inventory.unused) - _MOST_UNUSED:,} more; the report names them")
+    return [*lines, *inventory.notes]
+
+
+def _say_report(oversight: Oversight, after: Sequence[str], page: str | None, saved: str | None) -> None:
+    from noracle.oversight import page as words
+
+    say("")
+    say(oversight.title, style="bold")
+    say(words.lead(oversight))
+    for alert in words.alerts(oversight.steps, oversight.findings):
+        say(alert, style="bold red")
+    say("")
+    for line in system_lines(oversight):
+        say(line)
+    say(words.joint_sentence(oversight))
+    asked = [s for s in oversight.steps if s.status != "done"]
+    if asked:
+        say(f"not said: {', '.join(s.name for s in asked)}; the report says why")
+    if oversight.next_steps:
+        best = oversight.next_steps[0]
+        say(f"next: {words.sentence(best.statement)} {best.reason}")
+        if best.command:
+            say(f"      {best.command}")
+    for line in after:
+        say(line)
+    if saved is not None:
+        say(f"json {saved}")
+    if page is not None:
+        say(f"report {page}")
+
+
+def system_lines(oversight: Oversight) -> list[str]:
+    """The first screen as text: a few lines for each system, and one line each where there are many."""
+    from noracle.oversight import plain
+    from noracle.oversight.page import limits
+
+    lines: list[str] = []
+    few = len(oversight.systems) <= _MOST_SYSTEMS // 2
+    for s in oversight.systems[:_MOST_SYSTEMS]:
+        value, interval = limits(s)
+        lines.append(f"{s.system}    accuracy {value}    interval {interval}")
+        if few:
+            promise = "nothing is promised" if s.guarantee is None else plain.promised(s.guarantee)
+            lines += [f"  promised    {promise}", f"  rests on    {s.rests_on}", f"  next step   {s.next_step}", ""]
+    if len(oversight.systems) > _MOST_SYSTEMS:
+        lines.append(f"… and {len(oversight.systems) - _MOST_SYSTEMS:,} more systems; the report has all of them")
+    return lines if few else [*lines, ""]
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Show which question is being asked: a spinner on stderr if that is a terminal, lines with -v."""
+    if settings.quiet or settings.verbose or not sys.stderr.isatty():
+        yield lambda what: log.info("%s", what)
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("starting …") as status:
+        yield lambda what: status.update(f"{what} …")

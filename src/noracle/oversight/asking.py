@@ -1,0 +1,129 @@
+"""What every analysis is given, and what it gives back."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from noracle.counts import JudgementCounts
+from noracle.oversight.loading import Loaded
+from noracle.oversight.model import Step
+from noracle.results import Check, Estimate, Result
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Results and the command that re-makes them; or, without results, why there are none."""
+
+    results: tuple[Result, ...] = ()
+    command: str = ""
+    reason: str = ""
+
+
+class Asking:
+    """The evidence, the confidence of one statement, the seed, and the steps that were taken already.
+
+    Attributes
+    ----------
+    loaded
+        The evidence and its counts.
+    level
+        The confidence of each statement: 1 - (1 - confidence of the report)/k for k statements.
+    seed
+        Makes everything random reproducible.
+    done, heard
+        The steps so far, by name, and what was warned about.
+    """
+
+    def __init__(self, loaded: Loaded, *, level: float, seed: int) -> None:
+        self.loaded = loaded
+        self.level = level
+        self.seed = seed
+        self.done: dict[str, Step] = {}
+        self.heard: list[str] = []
+
+    @property
+    def level_words(self) -> list[str]:
+        """The confidence as options of the command line, to the last digit."""
+        return ["--confidence", repr(self.level)]
+
+    @property
+    def seed_words(self) -> list[str]:
+        """The seed as options of the command line."""
+        return ["--seed", str(self.seed)]
+
+    @property
+    def protocol_words(self) -> list[str]:
+        """The protocol as options of the command line, where it was set."""
+        protocol = self.loaded.settings.protocol
+        return [] if protocol is None else ["--protocol", protocol]
+
+    @functools.cached_property
+    def routing(self) -> tuple[Check, ...]:
+        """The check of how classes were asked, where it applies."""
+        from noracle.accuracy import check_routing
+
+        asked = self.loaded.asked
+        if asked is None or not is_question(asked, self.loaded.protocol):
+            return ()
+        check = check_routing(asked, seed=self.seed)
+        return (dataclasses.replace(check, diagnostics={**check.diagnostics, "seed": self.seed}),)
+
+    @functools.cached_property
+    def all_checks(self) -> tuple[Check, ...]:
+        """Routing, yes rate and overlap of label kinds, where they apply."""
+        from noracle.accuracy import check_overlap, check_yes_rate
+
+        loaded = self.loaded
+        found = list(self.routing)
+        if found and loaded.asked is not None and loaded.protocol != "sets":
+            found.append(check_yes_rate(loaded.asked))
+        if loaded.accuracy is not None and (loaded.asked is not None or loaded.stored is not None):
+            found.append(check_overlap(loaded.accuracy))
+        return tuple(found)
+
+    @property
+    def label_checks(self) -> tuple[Check, ...]:
+        """The checks for guarantees: how classes were asked, and every other one that failed; the failed ones have the last word."""
+        chosen = [*self.routing, *(c for c in self.all_checks if c not in self.routing and not c.passed)]
+        return tuple(sorted(chosen, key=lambda c: not c.passed))
+
+    def accuracies(self) -> Mapping[str, Estimate]:
+        """The accuracy of each system, where that step was taken."""
+        step = self.done.get("accuracy")
+        return {} if step is None else {r.subject: r for r in step.results if isinstance(r, Estimate)}
+
+
+def is_question(counts: JudgementCounts, protocol: Literal["question", "sets"] | None) -> bool:
+    """Whether how often classes were asked can be held against the design.
+
+    Recorded propensities always can. Without them a random question gives both verdicts sooner or later.
+    """
+    if any(q.propensity is not None for q in counts.questions):
+        return True
+    if protocol is not None:
+        return protocol == "question"
+    return {"yes", "no"} <= {q.verdict for q in counts.questions}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """One question that evidence may answer.
+
+    ``needs`` says what is missing, in one sentence with the way out; an empty text means that it can be asked. ``statements`` is how
+    many statements with a probability it will make, so that the error rate can be shared before anything is looked at.
+    """
+
+    name: str
+    question: str
+    needs: Callable[[Loaded], str]
+    run: Callable[[Asking], Outcome]
+    statements: Callable[[Loaded], int] = lambda _: 0
+
+
+def named(names: Sequence[str], most: int = 5) -> str:
+    """Names for a sentence, the rest counted."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")

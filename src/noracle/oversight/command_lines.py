@@ -1,0 +1,120 @@
+"""The evidence of a report as options of the command line, so that every figure can be made again."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from noracle.evidence import Evidence
+from noracle.oversight.model import Inventory, Settings, Source
+from noracle.oversight.opening import find_pattern
+
+_UNNAMED = "\0"
+
+
+class CommandLines:
+    """Command lines about the evidence that a subclass has opened."""
+
+    inventory: Inventory
+    settings: Settings
+    answers: Source | None
+    judgements: Source | None
+    items: Source | None
+    rated: Source | None
+    evidence: Evidence | None
+    stored_paths: tuple[str, ...]
+    stored_rating_paths: tuple[str, ...]
+
+    def path(self, source: Source) -> str:
+        """One path, or one pattern that matches the files of the source and no other."""
+        return find_pattern(source.paths) or _UNNAMED
+
+    @property
+    def answers_join_ratings(self) -> bool:
+        """Whether the answers can be read beside the ratings: a long table and, for wide ratings, a named item column."""
+        if self.answers is None or self.rated is None or self.answers.form not in ("long", "log"):
+            return False
+        return self.rated.form != "wide" or (self.rated.options.get("item") is not None and not self.rated.options.get("systems"))
+
+    @property
+    def grader_names(self) -> list[str]:
+        """The columns of a wide table of ratings that hold labels: raters, then systems."""
+        o: Mapping[str, Any] = {} if self.rated is None else self.rated.options
+        return [*o.get("raters", ()), *o.get("systems", ())]
+
+    def command(self, verb: str, *groups: Sequence[str]) -> str:
+        """A command line that can be pasted into a shell; the whole report again, where no pattern names the files of one table."""
+        words = ["noracle", verb, *(word for group in groups for word in group)]
+        return shlex.join(["noracle", "report", self.inventory.place] if _UNNAMED in words else words)
+
+    def evidence_words(self, *, stored: bool = False) -> list[str]:
+        """The options that open the same evidence; with ``stored`` also the stored counts."""
+        words: list[str] = []
+        if self.evidence is not None:
+            words = self._wide_words() if self.answers is not None and self.answers.form == "wide" else self._long_words()
+            words += self.class_words()
+            words += ["--conflicts", self.settings.conflicts] if self.settings.conflicts != "error" else []
+        return words + [w for path in self.stored_paths if stored for w in ("--counts", path)]
+
+    def _long_words(self) -> list[str]:
+        sources = [s for s in (self.answers, self.judgements, self.items) if s is not None]
+        return [word for s in sources for word in (f"--{s.kind}", self.path(s))]
+
+    def _wide_words(self) -> list[str]:
+        if self.answers is None:
+            return []
+        o = self.answers.options
+        words = ["--wide", self.path(self.answers), "--systems", csv_words(o.get("systems", ()))]
+        for flag, key in (("--item", "item"), ("--label", "label"), ("--ruled-out", "ruled_out")):
+            words += [flag, str(o[key])] if o.get(key) is not None else []
+        return words
+
+    def class_words(self) -> list[str]:
+        """The number of classes or the classes, where they were set."""
+        s = self.settings
+        words = ["--n-classes", str(s.n_classes)] if s.n_classes is not None else []
+        return words + (["--classes", csv_words(s.classes)] if s.classes is not None else [])
+
+    def grader_words(self) -> list[str]:
+        """The options that open what a proof looks at."""
+        if self.evidence is not None and self.evidence.answers is not None:
+            return self.evidence_words()
+        if self.rated is None:
+            return []
+        item = self.rated.options.get("item")
+        words = ["--wide", self.path(self.rated), "--systems", csv_words(self.grader_names)]
+        return [*words, *(["--item", str(item)] if item is not None else []), *self.class_words()]
+
+    def rating_words(self, *, answers: bool = False) -> list[str]:
+        """The options that open the same ratings; with ``answers`` also those of the systems."""
+        words: list[str] = []
+        if self.rated is not None:
+            words = ["--ratings", self.path(self.rated)]
+            o = self.rated.options
+            if self.rated.form == "wide":
+                words += ["--wide", "--raters", csv_words(o.get("raters", ()))]
+                words += ["--item", str(o["item"])] if o.get("item") is not None else []
+                words += ["--systems", csv_words(o["systems"])] if answers and o.get("systems") else []
+            elif self.rated.form == "votes":
+                words += ["--votes"]
+            if self.settings.classes is not None:
+                words += ["--labels", csv_words(self.settings.classes)]
+            if answers and self.answers is not None and self.answers_join_ratings:
+                words += ["--answers", self.path(self.answers)]
+        return words + [w for path in self.stored_rating_paths for w in ("--counts", path)]
+
+
+def csv_words(names: Sequence[object] | None) -> str:
+    """Names separated by commas; one that holds a comma or a quote is quoted, as the command line reads them.
+
+    Examples
+    --------
+    >>> csv_words(["a", "b, c"])
+    'a,"b, c"'
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow([str(n) for n in names or ()])
+    return text.getvalue()

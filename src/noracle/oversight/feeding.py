@@ -1,0 +1,254 @@
+"""New rows into the memory of a watch: what is fixed at the first judgement, and which judgements of an item count.
+
+With protocol ``question`` the first judgement of an item counts, at once. With ``sets`` the rows of one item that follow each other in a
+file are one label; the last item of a file that can grow waits for the next row, so that it does not matter when somebody looked. Unsure
+verdicts are left out, as missing at random; the item waits for another judgement.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from noracle.counts.sketch import Sketch
+from noracle.errors import EvidenceError, fault
+from noracle.evidence.normal import VERDICTS
+from noracle.oversight.arrivals import plain
+from noracle.oversight.memory import Memory
+from noracle.oversight.model import Settings
+
+_BEGIN_AGAIN = "Write it so from the first judgement on, or begin a new watch."
+Label = tuple[str, list[list[Any]], Any]
+
+
+class Feed:
+    """Takes the new rows of one look into the memory."""
+
+    def __init__(self, memory: Memory, settings: Settings, ratings_per_item: int | None) -> None:
+        self.memory, self.settings, self.ratings_per_item = memory, settings, ratings_per_item
+        self._judged: list[tuple[str, list[dict[str, Any]], bool]] = []
+        self._answered: set[str] = set()
+        self._classes: set[str] = set()
+        self._ratings: Counter[str] = Counter()
+        self._strata = False
+
+    def take(self, kind: str, name: str, rows: list[dict[str, Any]], *, closed: bool) -> None:
+        """Take the new rows of one file; ``closed`` where it cannot grow."""
+        if kind == "items":
+            self._strata |= any(row.get("stratum") is not None or row.get("weight") not in (None, 1.0) for row in rows)
+            self.memory.add_items((row["item"], row.get("n_classes")) for row in rows)
+        elif kind == "answers":
+            systems = self.memory.get("systems", [])
+            new = sorted({str(row["system"]) for row in rows} - set(systems))
+            self.memory.put("systems", [*systems, *new])
+            self._answered |= self.memory.add_answers((row["item"], str(row["system"]), row["answer"]) for row in rows)
+            self._classes |= {row["answer"] for row in rows if row["answer"] is not None}
+        elif kind == "judgements":
+            self._judged.append((name, rows, closed))
+            self._classes |= {row["class"] for row in rows}
+        else:
+            labelled = [(row["item"], str(row["rater"]), row["label"]) for row in rows if row["label"] is not None]
+            self.memory.add_ratings(labelled)
+            self._ratings.update(item for item, _, _ in labelled)
+
+    def finish(self) -> list[str]:
+        """Take the judgements, now that all answers of this look are there; returns what must be said."""
+        notes = []
+        if self._strata:
+            notes.append("strata and weights of items are not used by a watch: every item counts the same")
+        plan = self.memory.get("plan")
+        if self._ratings and "ratings_per_item" not in plan:
+            usual = Counter(self._ratings.values())
+            often = max(usual.values())
+            m = self.ratings_per_item or min(n for n, times in usual.items() if times == often)
+            self.memory.put("plan", {**plan, "ratings_per_item": m})
+            self.memory.note("fixed", f"an item is held against its annotators when it has {m} ratings")
+        if self._judged and "protocol" not in self.memory.get("plan"):
+            self._fix_design()
+        self._check_classes()
+        if self._judged:
+            notes += self._take_judgements()
+        return notes
+
+    # ------------------------------------------------------------------------------------------------ what is fixed beforehand
+
+    def _fix_design(self) -> None:
+        """The number of classes, the design and the protocol, from the first judgements."""
+        s, plan = self.settings, self.memory.get("plan")
+        own = sorted(k for (k,) in self.memory.query("SELECT DISTINCT k FROM item WHERE k IS NOT NULL"))
+        inferred: list[str] = []
+        declared = len(s.classes) if s.classes is not None else s.n_classes
+        n_classes = None if own else declared
+        if not own and n_classes is None:
+            n_classes = self._inferred_classes(inferred)
+        plan |= {
+            "own_classes": bool(own), "n_classes": n_classes, "most_classes": max([*own, declared or 0]) or None,
+            "mixed": len(own) > 1 or bool(own and declared and declared != own[0]), "inferred": inferred,
+        }  # fmt: skip
+        said = [row for _, rows, _ in self._judged for row in rows if VERDICTS.get(row["said"]) != "unsure"]
+        plan["recorded"] = any(self._is_recorded(row, plan) for row in said)
+        several = max(Counter(row["item"] for row in said).values(), default=1) > 1
+        plan["protocol"] = s.protocol or ("sets" if several and not plan["recorded"] else "question")
+        self.memory.put("plan", plan)
+        told = "recorded propensities" if plan["recorded"] else "uniform questions"
+        self.memory.note("fixed", f"protocol {plan['protocol']}, {told}, {n_classes or 'own numbers of'} classes")
+
+    def _inferred_classes(self, inferred: list[str]) -> int:
+        seen = sorted(self._classes | set(self.memory.get("classes", [])))
+        whole = all(c.isdecimal() for c in seen)
+        k = max(map(int, seen)) + 1 if whole and seen else len(seen)
+        how = "the largest class seen plus one" if whole else "the number of different classes seen"
+        if k < 2:
+            raise EvidenceError(
+                fault("n_classes", f"must be given unless {how} is at least 2", k, remedy="Write n_classes into noracle.toml.")
+            )
+        inferred.append(f"n_classes = {k} inferred: {how} at the first look")
+        return k
+
+    def _is_recorded(self, row: dict[str, Any], plan: dict[str, Any]) -> bool:
+        p = row.get("propensity")
+        k = self._n_classes(row["item"], plan)
+        return p is not None and (k is None or abs(float(p) * k - 1) > 1e-9)
+
+    def _n_classes(self, item: str, plan: dict[str, Any]) -> int | None:
+        if not plan["own_classes"]:
+            return int(plan["n_classes"])
+        found = self.memory.query("SELECT k FROM item WHERE item = ?", item)
+        return found[0][0] if found else None
+
+    def _check_classes(self) -> None:
+        """Classes must be among those that were declared or fixed."""
+        known = set(self.memory.get("classes", []))
+        seen = known | self._classes
+        if seen != known:
+            self.memory.put("classes", sorted(seen))
+        plan, s = self.memory.get("plan"), self.settings
+        k = plan.get("n_classes") or plan.get("most_classes")
+        if s.classes is not None:
+            allowed = {plain(c) for c in s.classes}
+            wrong = sorted(c for c in self._classes if c not in allowed)
+        elif k is None:
+            wrong = []
+        elif all(c.isdecimal() for c in seen):
+            wrong = sorted((c for c in self._classes if int(c) >= k), key=int)
+        else:
+            wrong = sorted(seen) if len(seen) > k else []
+        if wrong:
+            rule = f"must be among the {k if s.classes is None else len(s.classes)} classes"
+            raise EvidenceError(fault("answer and class", rule, repr(wrong[0]), remedy="Write classes or n_classes into noracle.toml."))
+        own = sorted(k for (k,) in self.memory.query("SELECT DISTINCT i.k FROM touched t JOIN item i ON i.item = t.item"))
+        if plan.get("own_classes") and not plan["mixed"] and any(k != plan["most_classes"] for k in own):
+            came = f"{plan['most_classes']} at first, now {own}"
+            raise EvidenceError(fault("items.n_classes", "must differ from the first look on, or not at all", came, remedy=_BEGIN_AGAIN))
+        if plan.get("mixed") and own and own[-1] > plan["most_classes"]:
+            rule = f"must be at most {plan['most_classes']}, the largest at the first look"
+            raise EvidenceError(fault("items.n_classes", rule, own[-1], remedy=_BEGIN_AGAIN))
+
+    # ------------------------------------------------------------------------------------------------ judgements
+
+    def _take_judgements(self) -> list[str]:
+        plan = self.memory.get("plan")
+        labels: list[Label] = []
+        unsure = 0
+        for name, rows, closed in self._judged:
+            said = []
+            for row in rows:
+                if VERDICTS[row["said"]] == "unsure":
+                    unsure += 1
+                    continue
+                if not plan["recorded"] and self._is_recorded(row, plan) and self._n_classes(row["item"], plan) is not None:
+                    rule = "must be 1/K where the first judgements were uniform"
+                    raise EvidenceError(
+                        fault("judgements.propensity", rule, row["propensity"], where=[row["item"]], total=1, remedy=_BEGIN_AGAIN)
+                    )
+                said.append(row)
+            said = _by_time(said)
+            labels += self._groups(name, said, closed=closed) if plan["protocol"] == "sets" else [_label([row]) for row in said]
+        later = sum(not self.memory.add_label(item, rows) for item, rows, _ in _by_time(labels))
+        total = {"unsure": self.memory.get("unsure", 0) + unsure, "later": self.memory.get("later", 0) + later}
+        for name, n in total.items():
+            self.memory.put(name, n)
+        notes = []
+        if total["unsure"]:
+            notes.append(f"{total['unsure']} unsure verdicts are left out, as missing at random")
+        if total["later"]:
+            hint = "; if several classes are ruled out at once, set protocol = 'sets'" if plan["protocol"] == "question" else ""
+            notes.append(f"{total['later']} further judgements of items that were counted are not used{hint}")
+        return notes
+
+    def _groups(self, name: str, rows: list[dict[str, Any]], *, closed: bool) -> list[Label]:
+        """Rows of one item that follow each other; the last group of a file that can grow is held back."""
+        groups: list[Label] = []
+        held = self.memory.open_label(name)
+        if held is not None:
+            groups.append((held[0], held[1], None))
+        for row in rows:
+            if groups and groups[-1][0] == row["item"]:
+                groups[-1][1].extend(_label([row])[1])
+            else:
+                groups.append(_label([row]))
+        last = None if closed or not groups else groups.pop()
+        self.memory.hold_label(name, None if last is None else (last[0], last[1]))
+        return groups
+
+    # ------------------------------------------------------------------------------------------------ answers alone
+
+    def new_patterns(self) -> bool:
+        """Count the patterns of items that every system has answered now; True where there are new ones."""
+        systems = self.memory.get("systems", [])
+        before = self.memory.get("pattern_systems", [])
+        patterns = {tuple(p): n for p, n in self.memory.get("patterns", [])} if systems == before else {}
+        if systems == before:
+            items = sorted(self._answered)
+        else:
+            items = [item for (item,) in self.memory.query("SELECT DISTINCT item FROM answer ORDER BY item")]
+        fresh = 0
+        for item in items:
+            given = dict(self.memory.query("SELECT system, answer FROM answer WHERE item = ?", item))
+            if len(given) == len(systems):
+                key = tuple(given[s] for s in systems)
+                patterns[key] = patterns.get(key, 0) + 1
+                fresh += 1
+        self.memory.put("pattern_systems", systems)
+        self.memory.put("patterns", [[list(p), n] for p, n in sorted(patterns.items(), key=lambda pair: json.dumps(pair[0]))])
+        return fresh > 0
+
+    def sketch(self) -> Sketch | None:
+        """The patterns so far as a sketch; None where nothing can be proved from them."""
+        systems, patterns = self.memory.get("systems", []), self.memory.get("patterns", [])
+        labels = self._labels()
+        if len(systems) < 2 or not patterns or len(labels) < 2:
+            return None
+        return Sketch.from_counts({tuple(p): n for p, n in patterns}, classifiers=systems, labels=labels)
+
+    def _labels(self) -> list[str]:
+        """All labels that the truth can be."""
+        s, plan = self.settings, self.memory.get("plan")
+        if s.classes is not None:
+            return [str(plain(c)) for c in s.classes]
+        seen = self.memory.get("classes", [])
+        own = [k for (k,) in self.memory.query("SELECT MAX(k) FROM item") if k is not None]
+        k = max([s.n_classes or 0, plan.get("n_classes") or 0, *own])
+        if all(c.isdecimal() for c in seen):
+            return [str(i) for i in range(max([k, *(int(c) + 1 for c in seen)]))]
+        return [*seen, *(f"unseen {i + 1}" for i in range(k - len(seen)))]
+
+
+def _label(rows: Sequence[dict[str, Any]]) -> Label:
+    return rows[0]["item"], [[row["class"], VERDICTS[row["said"]], row.get("propensity")] for row in rows], rows[0].get("at")
+
+
+def _by_time(rows: list[Any]) -> list[Any]:
+    """In the order of ``at`` where all have it and it can be compared; else as they came."""
+
+    def at(row: Any) -> Any:
+        return row["at"] if isinstance(row, dict) else row[2]
+
+    if any((row.get("at") if isinstance(row, dict) else row[2]) is None for row in rows):
+        return rows
+    try:
+        return sorted(rows, key=at)
+    except TypeError:
+        return rows

@@ -1,0 +1,301 @@
+"""The oversight report: what the evidence permits is run, held against itself, and summed up."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from noracle._version import __version__
+from noracle.errors import EvidenceError, fault
+from noracle.oversight.analyses import count_statements, take_steps
+from noracle.oversight.asking import Asking
+from noracle.oversight.consistency import find_contradictions
+from noracle.oversight.joint import joint_guarantee, left_out
+from noracle.oversight.lines import system_lines
+from noracle.oversight.loading import Loaded
+from noracle.oversight.model import Finding, Inventory, NextStep, Settings, Source, Step, SystemLine, Unused
+from noracle.oversight.next_step import next_steps
+from noracle.report.content import Content, content
+from noracle.results import Assumption, Guarantee, Kind, Result, check_confidence, read_result
+from noracle.results.base import encode, number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TITLE = "Oversight report"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Oversight(Result):
+    """Everything that the evidence of a folder allows to say.
+
+    ``systems`` is the first screen, one line each. ``steps`` holds every question with its results, or why it was not asked. ``findings``
+    says where parts contradict each other, or what they say together. ``guarantee`` is the promise that all finite-sample and logical
+    statements hold together; ``notes`` names the others. ``next_steps`` are ranked, the best first.
+
+    Examples
+    --------
+    >>> report = Oversight(
+    ...     title="Demo", inventory=Inventory(place=".", sources=()), systems=(), steps=(), findings=(),
+    ...     guarantee=Guarantee(kind=Kind.LOGICAL, error_rate=0.0), next_steps=(), confidence=0.95, seed=0,
+    ... )
+    >>> Oversight.from_dict(report.to_dict()) == report
+    True
+    """
+
+    schema: ClassVar[str] = "oversight/1"
+
+    title: str
+    inventory: Inventory
+    systems: tuple[SystemLine, ...]
+    steps: tuple[Step, ...]
+    findings: tuple[Finding, ...]
+    guarantee: Guarantee
+    next_steps: tuple[NextStep, ...]
+    confidence: float
+    seed: int
+    notes: tuple[str, ...] = ()
+    version: str = __version__
+
+    def step(self, name: str) -> Step | None:
+        """The step of this name, or None where it was not asked."""
+        return next((s for s in self.steps if s.name == name), None)
+
+    @property
+    def contradictions(self) -> tuple[Finding, ...]:
+        """The findings that disagree."""
+        return tuple(f for f in self.findings if not f.agrees)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values with ``"schema"`` first; results inside carry their own schema."""
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        plain["steps"] = [_step_dict(step) for step in self.steps]
+        return {"schema": self.schema, **encode(plain)}
+
+    @classmethod
+    def _revive(cls, values: dict[str, Any]) -> dict[str, Any]:
+        values["inventory"] = _inventory(values["inventory"])
+        values["systems"] = tuple(_line(row) for row in values["systems"])
+        values["steps"] = tuple(_step(row) for row in values["steps"])
+        values["findings"] = tuple(Finding(**{**_known(Finding, row), "between": tuple(row["between"])}) for row in values["findings"])
+        values["next_steps"] = tuple(NextStep(**_known(NextStep, row)) for row in values["next_steps"])
+        return values
+
+    def __repr__(self) -> str:
+        done = sum(s.status == "done" for s in self.steps)
+        return (
+            f"Oversight({len(self.systems)} systems, {done} of {len(self.steps)} questions answered, {len(self.contradictions)} disagree)"
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Every system with its interval, in the order of the report."""
+        from noracle.report import plots
+
+        ax = plots.new_axes(ax, len(self.systems))
+        for y, line in enumerate(self.systems):
+            ax.plot([line.low, line.high], [y, y], color=plots.LINE, linewidth=2, zorder=1)
+            ax.plot([line.value], [y], marker="o", markersize=5, color=plots.BLUE, linestyle="none", zorder=2)
+        ax.set_yticks(range(len(self.systems)), [line.system for line in self.systems])
+        ax.invert_yaxis()
+        ax.set_xlim(0, 1)
+        ax.set_xlabel("accuracy")
+        return ax
+
+
+def oversee(
+    place: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Inventory,
+    *,
+    settings: Settings | None = None,
+    confidence: float | None = None,
+    seed: int | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Oversight:
+    r"""Say everything that the evidence of a folder allows, and nothing more.
+
+    The error rate of the report is shared: k statements with a probability get (1 - confidence)/k each, so that by Boole's inequality all
+    of them hold together with probability of at least ``confidence``. Which statements are made is decided by what the tables hold, before
+    any value is looked at.
+
+    Parameters
+    ----------
+    place
+        A folder, a list of files, or the inventory that :func:`~noracle.oversight.find_evidence` made of them.
+    settings
+        What ``noracle.toml`` would say; by default that file, if the folder has one.
+    confidence, seed
+        Instead of those of the settings.
+    progress
+        Called with each question before it is put.
+
+    Returns
+    -------
+    Oversight
+        An error in one question never stops the others: its step says ``failed``, with the text of the error.
+
+    Raises
+    ------
+    EvidenceError
+        If the evidence itself breaks a rule, or there is none.
+
+    Notes
+    -----
+    Assumptions are those of the statements, and stand in their guarantees. Logical statements and checks spend no error rate. Agreement
+    and the mean across raters have asymptotic promises: they are run at the same level and named in ``notes``.
+
+    References
+    ----------
+    Bonferroni (1936), Teoria statistica delle classi e calcolo delle probabilità; each statement names its own method.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     answers, judgements = pathlib.Path(folder, "answers.csv"), pathlib.Path(folder, "judgements.csv")
+    ...     _ = answers.write_text("item,system,answer\n" + "".join(f"{i},a,{i % 3}\n" for i in range(60)), encoding="utf-8")
+    ...     _ = judgements.write_text("item,class,verdict\n" + "".join(f"{i},{i % 3},yes\n" for i in range(40)), encoding="utf-8")
+    ...     sources = (
+    ...         Source(kind="answers", paths=(str(answers),), why="columns item, system, answer"),
+    ...         Source(kind="judgements", paths=(str(judgements),), why="columns item, class, verdict"),
+    ...     )
+    ...     report = oversee(Inventory(place=folder, sources=sources, settings=Settings(n_classes=3)))
+    >>> report.systems[0].system, report.systems[0].value, report.guarantee.kind.label
+    ('a', 1.0, 'finite-sample')
+    """
+    inventory = _inventory_of(place, settings)
+    changes: dict[str, Any] = {}
+    if confidence is not None:
+        changes["confidence"] = confidence
+    if seed is not None:
+        changes["seed"] = seed
+    inventory = dataclasses.replace(inventory, settings=dataclasses.replace(inventory.settings, **changes))
+    told = inventory.settings
+    check_confidence(told.confidence)
+    if not inventory.sources:
+        remedy = "Add tables of answers, judgements, ratings or scores; 'noracle init' writes an example."
+        raise EvidenceError(fault("place", "must hold evidence", f"none in {inventory.place!r}", remedy=remedy))
+    if progress is not None:
+        progress("Reading the evidence")
+    loaded = Loaded(inventory)
+    _ = loaded.accuracy, loaded.asked, loaded.votes  # evidence that breaks a rule stops here, with all its faults
+    planned = count_statements(loaded)
+    k = sum(planned.values())
+    level = 1 - (1 - told.confidence) / k if k else told.confidence
+    asking = Asking(loaded, level=level, seed=told.seed)
+    steps = take_steps(asking, progress)
+    comparable = _of_the_same_items(loaded, steps)
+    findings = find_contradictions(comparable, weighted=loaded.weighted, same_items=_same_items(loaded, steps))
+    following = next_steps(inventory, steps, findings)
+    names = tuple(dict.fromkeys((*loaded.systems, *loaded.judged_systems)))
+    return Oversight(
+        title=told.title or TITLE,
+        inventory=inventory,
+        systems=system_lines(names, steps, findings, following, told),
+        steps=steps,
+        findings=findings,
+        guarantee=joint_guarantee(steps),
+        next_steps=following,
+        confidence=told.confidence,
+        seed=told.seed,
+        notes=_notes(asking, planned),
+    )
+
+
+def _inventory_of(place: Any, settings: Settings | None) -> Inventory:
+    if isinstance(place, Inventory):
+        return place if settings is None else dataclasses.replace(place, settings=settings)
+    from noracle.oversight.finding import find_evidence
+
+    return find_evidence(place, settings=settings)
+
+
+def _of_the_same_items(loaded: Loaded, steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps that may be held against accuracies; stored counts add items to these that tables, comparison and proofs do not see."""
+    mixed = loaded.stored is not None and loaded.evidence is not None
+    return tuple(step for step in steps if not mixed or step.name not in {"comparison", "ranges", "alarm"})
+
+
+def _same_items(loaded: Loaded, steps: Sequence[Step]) -> bool:
+    """Whether ratings and answers are about the same items; looked up only where something depends on it."""
+    done = {step.name for step in steps if step.status == "done"}
+    return "accuracy" in done and bool(done & {"certificate", "ceiling"}) and loaded.same_items
+
+
+def _notes(asking: Asking, planned: Mapping[str, int]) -> tuple[str, ...]:
+    loaded, steps = asking.loaded, tuple(asking.done.values())
+    notes = [*loaded.inventory.notes, *loaded.notes, *asking.heard]
+    k = sum(planned.values())
+    if k:
+        said = ", ".join(f"{n} of {name}" for name, n in planned.items())
+        level = f"{asking.level:.6g}"
+        notes.append(f"{k} statements ({said}) share the error rate: each is made at confidence {level}, so that all hold together.")
+    for name, kind in left_out(steps).items():
+        if kind is Kind.ASYMPTOTIC:
+            why = "its promise is asymptotic: it holds for many items, and the joint promise does not cover it"
+        else:
+            why = "its promise is heuristic: a check failed or an assumption is known to be false, and the joint promise does not cover it"
+        notes.append(f"{name}: {why}.")
+    if left_out(steps):
+        rate = joint_guarantee(steps, every=True).error_rate
+        notes.append(f"All statements, also those not covered, have a joint error rate of {rate:.4g}, where their own promises hold.")
+    if not joint_guarantee(steps).assumptions and not k:
+        notes.append("Nothing in this report carries a promise with a probability.")
+    return tuple(dict.fromkeys(notes))
+
+
+# ------------------------------------------------------------------------------------------------------------------ JSON
+
+
+def _step_dict(step: Step) -> dict[str, Any]:
+    plain = {f.name: getattr(step, f.name) for f in dataclasses.fields(step)}
+    return {**plain, "results": [result.to_dict() for result in step.results]}
+
+
+def _known(kind: type[Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of this version; those of later minor versions are left out."""
+    names = {f.name for f in dataclasses.fields(kind)}
+    return {k: v for k, v in row.items() if k in names}
+
+
+def _step(row: Mapping[str, Any]) -> Step:
+    return Step(**{**_known(Step, row), "results": tuple(read_result(r) for r in row["results"])})
+
+
+def _line(row: Mapping[str, Any]) -> SystemLine:
+    values = _known(SystemLine, row)
+    values |= {name: number(values.get(name)) for name in ("value", "low", "high")}
+    if values.get("guarantee") is not None:
+        g = values["guarantee"]
+        assumptions = tuple(Assumption(**a) for a in g["assumptions"])
+        kind = Kind[str(g["kind"]).upper().replace("-", "_")]
+        values["guarantee"] = Guarantee(kind=kind, error_rate=g["error_rate"], anytime=g["anytime"], assumptions=assumptions)
+    return SystemLine(**values)
+
+
+def _inventory(row: Mapping[str, Any]) -> Inventory:
+    told = _known(Settings, row["settings"])
+    told |= {"classes": None if told.get("classes") is None else tuple(told["classes"]), "ignore": tuple(told.get("ignore", ()))}
+    told["files"] = {k: tuple(v) for k, v in told.get("files", {}).items()}
+    told["wide"] = {kind: _frozen(columns) for kind, columns in told.get("wide", {}).items()}
+    sources = []
+    for source in row["sources"]:
+        values = _known(Source, source)
+        values |= {"paths": tuple(values["paths"]), "columns": tuple(values.get("columns", ()))}
+        values["options"] = _frozen(values.get("options", {}))
+        sources.append(Source(**values))
+    return Inventory(
+        place=row["place"], sources=tuple(sources), unused=tuple(Unused(**_known(Unused, u)) for u in row["unused"]),
+        settings=Settings(**told), notes=tuple(row["notes"]),
+    )  # fmt: skip
+
+
+def _frozen(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, (list, tuple)) else v for k, v in row.items()}
+
+
+@content.register
+def _(result: Oversight) -> Content:
+    from noracle.oversight.card import describe
+
+    return describe(result)

@@ -1,0 +1,99 @@
+"""What a report rests on and promises, for people who are not statisticians."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from noracle.report import words
+from noracle.results import Guarantee, Kind
+
+_MEANINGS = {
+    "iid items": "The items are a fair sample of the work that you care about, and none was chosen because of its answers.",
+    "independent items": "What happens on one item says nothing about another.",
+    "right verdicts": "Whoever said yes or no about a class was right.",
+    "uniform routing": "Which class was asked about was drawn by chance, each class alike, whatever the item and the answers are.",
+    "recorded propensities": "Each question was asked with the chance that was written down for it.",
+    "questions aimed at this system": "The questions were aimed at the answers of this system, in the version that is judged here.",
+    "known transition matrix": "Which class is ruled out depends on the true class alone, with the chances that were given.",
+    "known error rates": "Whoever said yes or no errs as often as was stated.",
+    "items beyond these": "The statement is about more items of the same kind, not only about these.",
+    "one true label per item": "Every item has exactly one right answer.",
+    "each item has one true label among the labels": "Every item has exactly one right answer, and it is one of the known classes.",
+    "the same pool of annotators": "The statement is about the people who annotated here, not about other people.",
+    "same number of annotations per item": "Every item got equally many ratings by plan, not by chance.",
+    "who annotates an item does not depend on the item": "Nobody picked the items that they rated.",
+    "the vote does not see the system": "The system's answers had no part in the ratings that it is held against.",
+    "aggregate fixed without these items": "The joint label of the annotators was not tuned on the items of the test.",
+    "known answers and ruled-out labels are true": "The labels that were taken as known are right.",
+    "the trusted claims are true": "What was given as certain about some raters is true.",
+    "the prevalences are in their ranges": "Each class is as frequent as was stated.",
+    "the integer solver is right": "A computer program found no way; there is no short proof that can be checked without it.",
+    "errors independent given the true label": "Raters err each for themselves; nothing makes them err together.",
+    "missing completely at random": "Which scores are missing has nothing to do with what they would have been.",
+    "rows in hand are missing completely at random": "Which scores are missing has nothing to do with what they would have been.",
+    "known covariance": "The raters go on to vary together as they did in the pilot.",
+    "guessed accuracy": "The plan starts from a guess of the accuracy. The interval that you will get does not.",
+    "rates as in the pilot": "The plan supposes that new items are like those seen so far.",
+    "fresh labels": "The labels were not used to choose or to train the system.",
+    "labels not used to select": "The labels were not used to choose the system.",
+    "one rate of wrong verdicts": "Wrong verdicts are equally frequent for all classes.",
+    "nothing about unsure verdicts": "Nothing is supposed about the items where somebody was not sure.",
+}
+_PATTERNS = (
+    (re.compile(r"^\d+ ratings on every item by design$"), "Every item got so many ratings by plan, not by chance."),
+    (re.compile(r"^at least \d+ labelled rows$"), "A rule of thumb: with fewer labelled items the interval is not to be trusted."),
+    (re.compile(r"p_i·p_j ≤ P_ij"), "No two annotators agree less often than they would if each erred for themselves."),
+    (
+        re.compile(r"^where the vote is wrong, the system is right"),
+        "Where people are wrong, the system does not mostly repeat their error.",
+    ),
+)
+_KINDS = {
+    Kind.LOGICAL: "holds for every possible answer key",
+    Kind.FINITE_SAMPLE: "holds with at least {confidence} confidence, however few the labels",
+    Kind.ASYMPTOTIC: "holds with about {confidence} confidence once labels are many; with few it can fail more often",
+    Kind.HEURISTIC: "no promise: read it as a hint",
+}
+
+
+def meaning(assumption: str) -> str:
+    """What an assumption asks of the world, in one sentence; empty for one that explains itself.
+
+    Examples
+    --------
+    >>> meaning("right verdicts")
+    'Whoever said yes or no about a class was right.'
+    >>> meaning("10 classes inferred: those that were seen")
+    ''
+    """
+    known = _MEANINGS.get(assumption)
+    if known is not None:
+        return known
+    return next((text for pattern, text in _PATTERNS if pattern.search(assumption)), "")
+
+
+def promised(guarantee: Guarantee) -> str:
+    """What one statement promises, in plain words.
+
+    Examples
+    --------
+    >>> promised(Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.0125))
+    'holds with at least 98.75 % confidence, however few the labels'
+    """
+    return _KINDS[guarantee.kind].format(confidence=confidence_of(guarantee.error_rate))
+
+
+def confidence_of(error_rate: float) -> str:
+    """Write one minus an error rate, rounded down to two decimals so that nothing more is claimed than is true.
+
+    Examples
+    --------
+    >>> confidence_of(0.05), confidence_of(0.05 / 7), confidence_of(1.0)
+    ('95 %', '99.28 %', '0 %')
+    """
+    percent = 100 * (1 - error_rate)
+    return words.percent(math.floor(percent * 100 + 1e-6) / 10_000)
+
+
+__all__ = ["confidence_of", "meaning", "promised"]

@@ -1,0 +1,266 @@
+"""What a folder says of itself: ``noracle.toml``.
+
+title = "Spring review"            # of the report
+confidence = 0.95                  # of everything that the report says together
+seed = 0
+n_classes = 4                      # or: classes = ["red", "green", "blue"]
+conflicts = "error"                # or "drop": labels that contradict each other are left out and counted
+protocol = "question"              # or "sets": how classes were put to the raters
+claim = "accuracy > 1/2"           # what graders are held to
+trained_on_annotators = "no"       # "yes", "no" or "unknown"
+margin = 0.0
+target = "expert"                  # the gold rater of the scores
+half_width = 0.02
+budget = 500.0
+time_limit = 30.0                  # seconds for each proof
+ignore = ["drafts/*"]              # files that are no evidence; * also stands for folders
+
+[files]                            # what is not to be guessed: paths or globs, relative to the folder
+answers = "run-7/*.parquet"
+judgements = ["monday.csv", "tuesday.csv"]
+
+[wide.ratings]                     # columns of a table with one row an item
+item = "question"
+raters = ["ann", "bob"]
+
+[prices]                           # of one label of a kind, or of one score of a rater
+ordinary = 4.0
+complementary = 0.5
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.evidence.tables import MAX_CLASSES
+from noracle.oversight.model import SOURCE_KINDS, Settings
+
+SETTINGS_FILE = "noracle.toml"
+"""The name of the file with settings in a folder of evidence."""
+
+_CHOICES = {"conflicts": ("error", "drop"), "protocol": ("question", "sets"), "trained_on_annotators": ("yes", "no", "unknown")}
+_TEXTS = ("title", "claim", "target")
+_WHOLES = {"seed": (0, 2**63 - 1), "n_classes": (2, MAX_CLASSES)}
+WIDE = {
+    "answers": ("item", "systems", "label", "ruled_out"),
+    "ratings": ("item", "raters", "systems"),
+    "scores": ("item", "raters"),
+}
+"""The columns that can be named for a wide table of each kind; systems and raters are lists."""
+_LISTS = ("systems", "raters")
+_NUMBERS: dict[str, tuple[str, Callable[[float], bool]]] = {
+    "confidence": ("must be a number between 0 and 1, without the ends", lambda x: 0 < x < 1),
+    "margin": ("must be in [0, 1)", lambda x: 0 <= x < 1),
+    "half_width": ("must be a number above 0 and below 1", lambda x: 0 < x < 1),
+    "budget": ("must be a number above 0", lambda x: x > 0),
+    "time_limit": ("must be a number of seconds above 0", lambda x: x > 0),
+}
+
+
+def read_settings(path: str | PathLike[str]) -> Settings:
+    r"""Read ``noracle.toml``; all faults at once.
+
+    Every setting may be left out. A key that does not exist is a fault that names the nearest one that does.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Returns
+    -------
+    Settings
+        Paths and globs in ``files`` and ``ignore`` as they were written, relative to the folder of the evidence.
+
+    Raises
+    ------
+    EvidenceError
+        If the file cannot be read, is not TOML, or says something that no setting can be.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "noracle.toml")
+    ...     _ = file.write_text('confidence = 0.9\n[files]\nanswers = "run/*.csv"\n', encoding="utf-8")
+    ...     settings = read_settings(file)
+    >>> settings.confidence, settings.files["answers"]
+    (0.9, ('run/*.csv',))
+    """
+    data = _parsed(path)
+    known = {field.name for field in dataclasses.fields(Settings)}
+    faults = [_unknown(SETTINGS_FILE, key, known) for key in data if key not in known]
+    values: dict[str, Any] = {}
+    for key, value in data.items():
+        if key in known:
+            found, problems = _read(key, value)
+            values[key] = found
+            faults += problems
+    n_classes, classes = values.get("n_classes"), values.get("classes")
+    if not faults and n_classes is not None and classes is not None and n_classes != len(classes):
+        faults.append(_fault("n_classes", f"must be the number of classes, {len(classes)}", n_classes, "Leave it out."))
+    if faults:
+        raise EvidenceError(*faults)
+    return Settings(**values)
+
+
+def _parsed(path: str | PathLike[str]) -> dict[str, Any]:
+    name = fspath(path)
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise EvidenceError(
+            fault("settings", "must be a readable file", f"{name!r} ({error.strerror})", remedy="Check the path.")
+        ) from None
+    except UnicodeDecodeError:
+        raise EvidenceError(fault(f"file {name!r}", "must be UTF-8 text", "other bytes", remedy="Save it as UTF-8.")) from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise EvidenceError(fault(f"file {name!r}", "must be TOML", str(error).rstrip(".")[:200])) from None
+
+
+def _fault(key: str, rule: str, value: object, remedy: str = "") -> str:
+    return fault(f"{SETTINGS_FILE}: {key}", rule, repr(value)[:80], remedy=remedy)
+
+
+def _unknown(where: str, key: str, known: Iterable[str]) -> str:
+    """One line about a key that does not exist, with the nearest one that does."""
+    choices = sorted(known)
+    near = difflib.get_close_matches(key.lower(), choices, n=1, cutoff=0.5)
+    remedy = f"Did you mean {near[0]!r}?" if near else "Leave it out."
+    return fault(where, f"must have keys among {', '.join(choices)}", repr(key)[:60], remedy=remedy)
+
+
+def _read(key: str, value: Any) -> tuple[Any, list[str]]:
+    """The value of a known key as a setting, and what is wrong with it."""
+    if key in _NUMBERS:
+        rule, allowed = _NUMBERS[key]
+        sound = _is_number(value) and allowed(value)
+        return (float(value), []) if sound else (None, [_fault(key, rule, value)])
+    if key in _WHOLES:
+        low, high = _WHOLES[key]
+        sound = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+        return value, [] if sound else [_fault(key, f"must be a whole number from {low} to {high}", value)]
+    if key in _CHOICES:
+        rule = f"must be one of {', '.join(map(repr, _CHOICES[key]))}"
+        return value, [] if isinstance(value, str) and value in _CHOICES[key] else [_fault(key, rule, value)]
+    if key in _TEXTS:
+        return value, _claim_faults(key, value) if isinstance(value, str) else [_fault(key, "must be text", value)]
+    return _STRUCTURES[key](value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _claim_faults(key: str, value: str) -> list[str]:
+    if key != "claim" or not value.strip():
+        return []
+    from noracle.logic.spec import Spec
+
+    try:
+        Spec.parse(value)
+    except ArgumentError as error:
+        return [f"{SETTINGS_FILE}: claim: {error}"]
+    return []
+
+
+def _texts(key: str, value: Any, what: str) -> tuple[tuple[str, ...], list[str]]:
+    """One text or a list of different texts."""
+    given = [value] if isinstance(value, str) else value
+    if (
+        not isinstance(given, list)
+        or not given
+        or not all(isinstance(v, str) and v.strip() for v in given)
+        or len(set(given)) != len(given)
+    ):
+        return (), [_fault(key, f"must be {what}, or a list of different ones", value)]
+    return tuple(given), []
+
+
+def _classes(value: Any) -> tuple[Any, list[str]]:
+    whole = isinstance(value, list) and all(isinstance(c, int) and not isinstance(c, bool) for c in value)
+    text = isinstance(value, list) and all(isinstance(c, str) for c in value)
+    if not (whole or text) or len(value) < 2 or len(set(value)) != len(value):
+        return None, [_fault("classes", "must be a list of at least two different texts or whole numbers", value)]
+    return tuple(value), []
+
+
+def _ignore(value: Any) -> tuple[Any, list[str]]:
+    return ((), []) if value == [] else _texts("ignore", value, "a path or glob")
+
+
+def _table(key: str, value: Any) -> tuple[Mapping[str, Any], list[str]]:
+    return (value, []) if isinstance(value, dict) else ({}, [_fault(key, f"must be a table: [{key}]", value)])
+
+
+def _files(value: Any) -> tuple[Any, list[str]]:
+    table, faults = _table("files", value)
+    found: dict[str, tuple[str, ...]] = {}
+    for kind, paths in table.items():
+        if kind not in SOURCE_KINDS:
+            faults.append(_unknown(f"{SETTINGS_FILE}: [files]", kind, SOURCE_KINDS))
+            continue
+        found[kind], problems = _texts(f"files.{kind}", paths, "a path or glob")
+        faults += problems
+    return found, faults
+
+
+def _wide(value: Any) -> tuple[Any, list[str]]:
+    table, faults = _table("wide", value)
+    found: dict[str, dict[str, Any]] = {}
+    for kind, columns in table.items():
+        if kind not in WIDE:
+            faults.append(_unknown(f"{SETTINGS_FILE}: [wide]", kind, WIDE))
+            continue
+        named, problems = _table(f"wide.{kind}", columns)
+        faults += problems
+        found[kind] = {}
+        for key, column in named.items():
+            place = f"wide.{kind}.{key}"
+            if key not in WIDE[kind]:
+                faults.append(_unknown(f"{SETTINGS_FILE}: [wide.{kind}]", key, WIDE[kind]))
+            elif key in _LISTS:
+                found[kind][key], problems = _texts(place, column, "a column")
+                faults += problems
+            elif isinstance(column, str) and column:
+                found[kind][key] = column
+            else:
+                faults.append(_fault(place, "must be the name of a column", column))
+        faults += [] if problems else _wide_faults(kind, found[kind])
+    return found, faults
+
+
+def _wide_faults(kind: str, columns: Mapping[str, Any]) -> list[str]:
+    """What a wide table of this kind must name, and columns that are named twice."""
+    needed = {"answers": ("systems",), "ratings": ("raters",)}.get(kind, ())
+    faults = []
+    if needed and not any(key in columns for key in needed):
+        faults.append(fault(f"{SETTINGS_FILE}: [wide.{kind}]", f"must name {' or '.join(needed)}", ", ".join(columns) or "nothing"))
+    named = [name for value in columns.values() for name in ((value,) if isinstance(value, str) else value)]
+    twice = sorted({name for name in named if named.count(name) > 1})
+    if twice:
+        faults.append(fault(f"{SETTINGS_FILE}: [wide.{kind}]", "must name a column once", ", ".join(map(repr, twice))))
+    return faults
+
+
+def _prices(value: Any) -> tuple[Any, list[str]]:
+    table, faults = _table("prices", value)
+    faults += [_fault(f"prices.{k}", "must be a number above 0", v) for k, v in table.items() if not (_is_number(v) and v > 0)]
+    return {} if faults else {k: float(v) for k, v in table.items()}, faults
+
+
+_STRUCTURES: dict[str, Callable[[Any], tuple[Any, list[str]]]] = {
+    "classes": _classes,
+    "files": _files,
+    "ignore": _ignore,
+    "prices": _prices,
+    "wide": _wide,
+}

@@ -1,0 +1,280 @@
+"""The report as a whole: what is done with each folder, and that every figure can be made again."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from referencing import Registry, Resource
+
+from noracle.cli import run
+from noracle.errors import EvidenceError
+from noracle.oversight import Inventory, Oversight, Settings, Source, find_evidence, oversee
+from noracle.oversight.analyses import ANALYSES
+from noracle.oversight.opening import find_pattern
+from noracle.results import Certificate, Estimate, Kind
+from noracle.schemas import load_schema, schema_names
+from noracle.simulate import simulate_world
+from tests.unit.oversight.folders import FOLDERS, SOUND, Expect, write
+
+REGISTRY: Registry[Any] = Registry().with_resources((load_schema(n)["$id"], Resource.from_contents(load_schema(n))) for n in schema_names())
+Reported = Callable[[str], tuple[Oversight, Expect]]
+VALIDATOR = jsonschema.Draft202012Validator(load_schema("oversight/1"), registry=REGISTRY)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    """The report of a folder, made once; the current folder is the one that holds it."""
+    base = tmp_path_factory.mktemp("folders")
+    made: dict[str, tuple[Oversight, Expect]] = {}
+
+    def report(name: str) -> tuple[Oversight, Expect]:
+        os.chdir(base)
+        if name not in made:
+            expected = FOLDERS[name](Path(name))
+            made[name] = oversee(name), expected
+        return made[name]
+
+    return report
+
+
+def status(report: Oversight) -> dict[str, str]:
+    return {step.name: step.status for step in report.steps}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_every_folder_is_reported_on_honestly(name: str, reported: Reported) -> None:
+    report, expected = reported(name)
+    said = status(report)
+    assert list(said) == [a.name for a in ANALYSES]
+    assert {n for n in expected.done if said[n] != "done"} == set()
+    assert {n for n in expected.not_possible if said[n] != "not possible"} == set()
+    assert "failed" not in said.values()
+    assert {line.system for line in report.systems} == set(expected.systems)
+    for step in report.steps:
+        assert bool(step.results) == bool(step.command) == (step.status == "done")
+        assert step.status == "done" or step.reason.endswith(".")
+    for line in report.systems:
+        assert line.statement
+        assert line.next_step
+        assert line.low <= line.high or math.isnan(line.low)
+    wrong = {(f.between, f.subject) for f in report.contradictions if f.between == expected.contradiction}
+    assert wrong == {(expected.contradiction, system) for system in expected.systems if expected.contradiction}
+    data = json.loads(report.to_json())
+    VALIDATOR.validate(data)
+    assert Oversight.from_dict(data).to_dict() == data
+    assert report.title in str(report)
+
+
+@pytest.mark.parametrize("name", [n for n in FOLDERS if n not in SOUND])
+def test_malformed_evidence_stops_with_a_clear_error(name: str) -> None:
+    expected = FOLDERS[name](Path(name))
+    with pytest.raises(EvidenceError) as raised:
+        oversee(name)
+    assert expected.error in str(raised.value)
+
+
+def _numbers(value: Any, path: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], float]:
+    """Every number of JSON values by its place; settings of the run are numbers too."""
+    if isinstance(value, Mapping):
+        return {k: v for key, inner in value.items() for k, v in _numbers(inner, (*path, key)).items()}
+    if isinstance(value, list):
+        return {k: v for i, inner in enumerate(value) for k, v in _numbers(inner, (*path, i)).items()}
+    return {path: float(value)} if isinstance(value, (int, float)) and not isinstance(value, bool) else {}
+
+
+def _without_promises(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A report also writes failed checks into a promise, which one command alone does not know."""
+    return {k: v for k, v in result.items() if k != "guarantee"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["complete", "wide_named", "text_classes"]
+    + [pytest.param(n, marks=pytest.mark.slow) for n in ("counts_only", "hive", "votes_only", "odd_names", "inspect_log")],
+)
+def test_every_command_makes_its_figures_again(name: str, reported: Reported, capfd: pytest.CaptureFixture[str]) -> None:
+    report, _ = reported(name)
+    for step in report.steps:
+        if step.status != "done":
+            continue
+        made: list[Any] = []
+        for line in step.command.splitlines():
+            capfd.readouterr()
+            code = run([*shlex.split(line)[1:], "--json"])
+            out = capfd.readouterr().out
+            assert code in (0, 1, 3), (line, code)
+            value = json.loads(out)
+            made += value["results"] if value["schema"] == "results/1" else [value]
+        ours = [_without_promises(json.loads(r.to_json())) for r in step.results]
+        assert len(made) == len(ours), step.name
+        for mine, theirs in zip(ours, map(_without_promises, made), strict=True):
+            first, second = _numbers(mine), _numbers(theirs)
+            assert first.keys() == second.keys(), (step.name, first.keys() ^ second.keys())
+            assert all(abs(first[k] - second[k]) <= 1e-12 * max(1.0, abs(first[k])) for k in first), step.name
+
+
+def test_next_steps_of_a_folder_run(reported: Reported, capfd: pytest.CaptureFixture[str]) -> None:
+    for name in ("complete", "answers_only", "planted_contradiction"):
+        report, _ = reported(name)
+        assert report.next_steps
+        for step in report.next_steps:
+            if step.command:
+                assert run(shlex.split(step.command)[1:]) in (0, 1, 3), step.command
+    assert "internal" not in capfd.readouterr().err
+
+
+_SAME = """
+import json, sys
+from noracle.oversight import oversee
+print(json.dumps(oversee(sys.argv[1]).to_dict(), sort_keys=False))
+"""
+
+
+def test_the_same_folder_gives_the_same_report_whatever_the_hash_seed() -> None:
+    FOLDERS["complete"](Path("complete"))
+    outputs = []
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        ended = subprocess.run(
+            [sys.executable, "-c", _SAME, "complete"], capture_output=True, text=True, encoding="utf-8", env=environment, check=True
+        )
+        outputs.append(ended.stdout)
+    assert outputs[0] == outputs[1]
+    assert str(Path.cwd()) not in outputs[0]
+
+
+def test_texts_of_items_never_appear() -> None:
+    world = simulate_world(n_items=60, n_classes=3, systems={"a": 0.8, "b": 0.7}, seed=3)
+    write(Path("folder/answers.csv"), world.answers)
+    write(Path("folder/judgements.csv"), world.judgements)
+    write(Path("folder/items.csv"), {**world.items, "text": ["CANARY"] * len(world.items["item"])})
+    report = oversee("folder")
+    assert "CANARY" not in report.to_json()
+    assert "CANARY" not in str(report)
+
+
+def test_confidence_is_that_of_the_whole_report() -> None:
+    FOLDERS["complete"](Path("complete"))
+    report = oversee("complete", confidence=0.9)
+    assert report.confidence == 0.9
+    assert sum(step.error_rate for step in report.steps) == pytest.approx(0.1, abs=1e-9)
+    estimates = [r for step in report.steps if step.name == "accuracy" for r in step.results]
+    assert all(isinstance(r, Estimate) and r.confidence > 0.98 for r in estimates)
+    assert report.guarantee.kind is Kind.FINITE_SAMPLE
+    assert report.guarantee.error_rate < 0.1  # agreement and the mean are asymptotic, and not part of this promise
+    assert any(note.startswith("agreement: its promise is asymptotic") for note in report.notes)
+
+
+def test_an_error_of_one_step_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    from noracle.oversight import by_logic
+
+    def broken(*_: object, **__: object) -> None:
+        raise ValueError("a planted error")
+
+    monkeypatch.setattr(by_logic, "prove_malfunction", broken)
+    FOLDERS["complete"](Path("complete"))
+    report = oversee("complete")
+    assert status(report)["alarm"] == "failed"
+    assert "a planted error" in next(s.reason for s in report.steps if s.name == "alarm")
+    assert status(report)["accuracy"] == "done"
+    assert any("Can all graders" in step.statement for step in report.next_steps)
+
+
+def test_unstated_training_never_certifies_and_the_next_step_says_so() -> None:
+    FOLDERS["ratings_and_answers"](Path("folder"))
+    found = find_evidence("folder")
+    unstated = dataclasses.replace(found.settings, trained_on_annotators="unknown")
+    report = oversee(found, settings=unstated)
+    certificates = [r for s in report.steps if s.name == "certificate" for r in s.results if isinstance(r, Certificate)]
+    assert certificates
+    assert not any(c.certified for c in certificates)
+    assert any("trained on labels of these annotators" in s.statement for s in report.next_steps)
+
+
+def test_answers_and_judgements_of_different_items_say_what_is_missing() -> None:
+    world = simulate_world(n_items=40, n_classes=3, systems={"a": 0.8}, n_ordinary=40, seed=1)
+    write(Path("folder/answers.csv"), world.answers)
+    judgements = {**world.judgements, "item": [i + 1000 for i in world.judgements["item"]]}
+    write(Path("folder/judgements.csv"), judgements)
+    report = oversee("folder", settings=Settings(n_classes=3))
+    assert status(report)["accuracy"] == "not possible"
+    assert "No item has both an answer and a judgement" in next(s.reason for s in report.steps if s.name == "accuracy")
+
+
+def test_many_systems_are_not_compared_pair_by_pair() -> None:
+    world = simulate_world(n_items=30, n_classes=3, systems={f"s{i:02d}": 0.7 for i in range(51)}, n_ordinary=30, seed=2)
+    write(Path("folder/answers.csv"), world.answers)
+    write(Path("folder/judgements.csv"), world.judgements)
+    report = oversee("folder", settings=Settings(n_classes=3, time_limit=5.0))
+    assert status(report)["accuracy"] == "done"
+    assert status(report)["comparison"] == "not possible"
+    assert len(report.systems) == 51
+
+
+def test_raters_of_a_wide_table_are_graders_where_there_is_no_system() -> None:
+    n = 40
+    write(Path("people.csv"), {"q": list(range(n)), "ann": [0] * n, "bob": [1] * n, "cy": [i % 2 for i in range(n)]})
+    source = Source(kind="ratings", paths=("people.csv",), why="named", form="wide", options={"item": "q", "raters": ("ann", "bob", "cy")})
+    report = oversee(Inventory(place=".", sources=(source,), settings=Settings(n_classes=2)))
+    assert status(report)["alarm"] == "done"
+    assert status(report)["conflict"] == "done"
+    assert any("ann, bob" in s.statement for s in report.next_steps)
+
+
+def test_files_of_one_table_become_one_pattern_that_names_no_other_file() -> None:
+    for name in ("part-0.csv", "part-1.csv", "other.csv", "answers-gpt.csv", "claude.answers.csv", "answers.md"):
+        Path(name).write_text("x\n", encoding="utf-8")
+    assert find_pattern(["part-0.csv", "part-1.csv"]) == "part-*.csv"
+    assert find_pattern(["answers-gpt.csv", "claude.answers.csv"]) == "*answers*.csv"
+    assert find_pattern(["other.csv", "part-0.csv"]) is None
+
+
+def test_files_that_no_pattern_names_are_read_and_the_command_is_the_whole_report() -> None:
+    world = simulate_world(n_items=60, n_classes=3, systems={"a": 0.9, "b": 0.6}, n_ordinary=60, seed=4)
+    rows = list(zip(*world.answers.values(), strict=True))
+    for system, name in (("a", "one.csv"), ("b", "other.csv")):
+        chosen = [row for row in rows if row[list(world.answers).index("system")] == system]
+        write(Path("folder") / name, dict(zip(world.answers, map(list, zip(*chosen, strict=True)), strict=True)))
+    write(Path("folder/only-judgements.csv"), world.judgements)
+    report = oversee("folder", settings=Settings(n_classes=3))
+    assert {line.system for line in report.systems} == {"a", "b"}
+    assert next(s.command for s in report.steps if s.name == "accuracy") == "noracle report folder"
+
+
+def test_an_inventory_without_evidence_is_refused() -> None:
+    with pytest.raises(EvidenceError, match="must hold evidence"):
+        oversee(Inventory(place="nowhere", sources=()))
+
+
+def test_stored_counts_beside_tables_are_not_held_against_what_tables_alone_prove() -> None:
+    """Counts of other items are added to the accuracy; the possible range is about the items of the tables only."""
+    from noracle.counts import AccuracyCounts
+
+    world = simulate_world(n_items=100, n_classes=3, systems={"a": 0.95}, n_ordinary=100, seed=6)
+    write(Path("answers.csv"), world.answers)
+    write(Path("judgements.csv"), world.judgements)
+    other = AccuracyCounts.from_counts(n_classes=3, system="a", ordinary=(5000, 500))
+    Path("other.json").write_text(json.dumps(other.to_dict()), encoding="utf-8")
+    kinds: Any = {"answers": "answers.csv", "judgements": "judgements.csv", "counts": "other.json"}
+    sources = tuple(
+        Source(kind=kind, paths=(path,), why="named", form="json" if kind == "counts" else "long") for kind, path in kinds.items()
+    )
+    report = oversee(Inventory(place=".", sources=sources, settings=Settings(n_classes=3)))
+    assert report.systems[0].high < 0.2
+    assert "ranges" not in {name for f in report.findings for name in f.between}
