@@ -7,6 +7,7 @@ refused there; they are left out here, and the name of the setting says how many
 from __future__ import annotations
 
 import dataclasses
+import time
 import zlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -200,6 +201,7 @@ def all_means() -> tuple[MeanSetting, ...]:
 
 def measure_mean(setting: MeanSetting, *, worlds: int = WORLDS, seed: int = 0) -> list[Row]:
     """A row for each interval; the promise is that of the estimate."""
+    start = time.perf_counter()
     rng = np.random.default_rng([seed, zlib.crc32(setting.name.encode())])
     rows = []
     for interval, tally in setting.measured(worlds, rng).items():
@@ -209,7 +211,8 @@ def measure_mean(setting: MeanSetting, *, worlds: int = WORLDS, seed: int = 0) -
             Row(
                 interval=interval, method=method, setting=setting.name, worlds=tally.worlds, enumerated=False, coverage=tally.coverage,
                 nominal=0.95, width=tally.mean_width, guarantee=promise,
-                p_value=excess_p_value(tally.worlds - tally.covered, tally.worlds, 0.05),
+                p_value=excess_p_value(tally.worlds - tally.covered, tally.worlds, 0.05), part="means", n=setting.labelled,
+                seconds=(time.perf_counter() - start) / (len(rows) + 1),
             )
         )  # fmt: skip
     return rows

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import time
 import warnings
 import zlib
 from collections import Counter
@@ -33,14 +35,27 @@ class Row:
     width: float
     guarantee: str
     p_value: float
+    part: str = "accuracy"
+    n: int = 0
+    seconds: float = 0.0
 
     @property
     def significant(self) -> bool:
         """Whether so many misses are not chance if the coverage is as promised; for enumerated worlds, whether it is below the promise."""
         return self.p_value < SIGNIFICANT
 
+    @property
+    def z(self) -> float:
+        """Standard errors above the promise (negative: below) of drawn worlds; NaN where nothing is left to chance."""
+        spread = math.sqrt(self.nominal * (1 - self.nominal) / max(1, self.worlds))
+        return math.nan if self.enumerated or spread == 0 else (self.coverage - self.nominal) / spread
+
     def to_dict(self) -> dict[str, Any]:
-        rounded = {"coverage": round(self.coverage, 4), "width": round(self.width, 4), "p_value": float(f"{self.p_value:.3g}")}
+        rounded = {
+            "coverage": round(self.coverage, 4), "width": None if math.isnan(self.width) else round(self.width, 4),
+            "p_value": float(f"{self.p_value:.3g}"), "z": None if math.isnan(self.z) else round(self.z, 2),
+            "seconds": round(self.seconds, 2),
+        }  # fmt: skip
         return {**dataclasses.asdict(self), **rounded, "significant": self.significant}
 
 
@@ -73,13 +88,26 @@ def _worlds(setting: Setting, worlds: int, seed: int) -> tuple[dict[tuple[int, .
     return {key: n / worlds for key, n in drawn.items()}, False
 
 
-def measure(setting: Setting, interval: str, method: str, *, worlds: int = WORLDS, seed: int = 0) -> Row:
-    """Estimate each different world once, and add up. Enumerated worlds that are too rare to look at count as missed."""
+Known = dict[tuple[str, str, float, tuple[int, ...]], tuple[float, float, str]]
+
+
+def measure(
+    setting: Setting, interval: str, method: str, *, worlds: int = WORLDS, seed: int = 0, part: str = "accuracy", known: Known | None = None
+) -> Row:
+    """Estimate each different world once, and add up. Enumerated worlds that are too rare to look at count as missed.
+
+    ``known`` keeps limits for settings that differ in nothing but the truth, whose worlds are the same ones with other shares.
+    """
+    start = time.perf_counter()
     shares, enumerated = _worlds(setting, worlds, seed)
     covered, total, refused, promise = 0.0, 0.0, 0.0, ""
+    known = {} if known is None else known
     for key, share in shares.items():
         try:
-            low, high, kind = limits(setting, interval, method, setting.world.build(key))
+            place = interval, method, setting.confidence, key
+            if place not in known:
+                known[place] = limits(setting, interval, method, setting.world.build(key))
+            low, high, kind = known[place]
         except ArgumentError:
             # A check at p < 1e-3 refuses to answer now and then; more than a few refusals would hide misses.
             refused += share
@@ -98,12 +126,19 @@ def measure(setting: Setting, interval: str, method: str, *, worlds: int = WORLD
         p_value = excess_p_value(round((1 - covered) * worlds), worlds, 1 - setting.confidence)
     return Row(
         interval=interval, method=method, setting=setting.name, worlds=worlds, enumerated=enumerated, coverage=covered,
-        nominal=setting.confidence, width=total, guarantee=promise, p_value=p_value,
+        nominal=setting.confidence, width=total, guarantee=promise, p_value=p_value, part=part, n=_labels(setting.world.build(key)),
+        seconds=time.perf_counter() - start,
     )  # fmt: skip
+
+
+def _labels(counts: Any) -> int:
+    """How many labels there are in a world."""
+    return sum((counts.tallies if hasattr(counts, "tallies") else counts.patterns).values())
 
 
 def measure_stream(stream: Stream, interval: str, *, worlds: int = WORLDS, seed: int = 0) -> Row:
     """Share of streams that never miss, looked at after every label; the width is that of the last look, over some streams."""
+    start = time.perf_counter()
     rng = np.random.default_rng([seed, zlib.crc32(stream.name.encode())])
     codes = stream.draw(rng, worlds)
     misses = int(missed(stream, interval, codes).any(axis=1).sum())
@@ -111,4 +146,5 @@ def measure_stream(stream: Stream, interval: str, *, worlds: int = WORLDS, seed:
     return Row(
         interval=interval, method="every look", setting=stream.name, worlds=worlds, enumerated=False, coverage=1 - misses / worlds,
         nominal=0.95, width=float(np.mean(widths)), guarantee="finite-sample", p_value=excess_p_value(misses, worlds, 0.05),
+        part="every look", n=codes.shape[1], seconds=time.perf_counter() - start,
     )  # fmt: skip
