@@ -1,4 +1,4 @@
-"""A fire alarm for graders: Table 2 and Figures 1 to 5 of "A logical alarm for misaligned binary classifiers", and 20 language models.
+"""A fire alarm for graders: Tables 2 and 3 and Figures 1 to 5 of "A logical alarm for misaligned binary classifiers", and 20 models.
 
     python examples/papers/alarm.py --out alarm-out           (--quick: seconds)
 
@@ -10,10 +10,12 @@ smallest conflict, ours beside theirs. Then the answers of 20 language models to
 from __future__ import annotations
 
 import argparse
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import _alarm_figures as figures
 import numpy as np
@@ -23,6 +25,7 @@ from _tables import Page, markdown
 from noracle.counts.sketch import Sketch
 from noracle.logic.cascade import prove_malfunction
 from noracle.logic.conflict import least_violators, minimal_conflict
+from noracle.logic.independent import evaluate_majority, solve_trio
 from noracle.logic.ranges import exact_ends, range_accuracies
 from noracle.logic.tracing import threshold, trace
 
@@ -54,7 +57,7 @@ def flipped() -> Sketch:
     return Sketch.from_counts(counts, classifiers=GRADERS, labels=["A", "B"])
 
 
-def _windows(sketch: Sketch) -> str:
+def windows(sketch: Sketch) -> str:
     found = trace(sketch, CLAIM, label="A").diagnostics["possible"]
     return ", ".join(f"{a}..{b}" for a, b in found) or "none"
 
@@ -67,7 +70,7 @@ def graders(page: Page, out: Path | None) -> bool:
         proof = prove_malfunction(part, CLAIM)
         fine &= proof.verify() and (proof.status == "alarm") == PUBLISHED[group]
         largest = [f"{r.ranges[0].low:.3f}" for r in (threshold(part, axioms=True), threshold(part), threshold(part, kind="grade"))]
-        rows.append([" ".join(group), "yes" if PUBLISHED[group] else "no", proof.status, _windows(part), *largest])
+        rows.append([" ".join(group), "yes" if PUBLISHED[group] else "no", proof.status, windows(part), *largest])
     page.add(
         "Table 2: can the graders all be right more than half of the time on each label?",
         "The alarm of the paper sees one grader at a time; ours sees whole patterns. The largest claim without an alarm is smaller for it, "
@@ -97,19 +100,79 @@ def graders(page: Page, out: Path | None) -> bool:
         markdown(["quantity", "lowest", "highest", "truth", "inside"], rows),
     )
     if out is not None:
-        uses = dict(zip(GRADERS, sketch.uses[:, 0].tolist(), strict=True))
-        figures.save(figures.figure1(uses, sketch.n_items), out / "figure1.svg")
-        figures.save(figures.figure2(), out / "figure2.svg")
-        figures.save(figures.figure3(), out / "figure3.svg")
-        pairs = {" and ".join(g): trace(sketch.of(g), CLAIM, label="A") for g in GROUPS[:3]}
-        figures.save(figures.traces(pairs), out / "figure4.svg")
-        figures.save(figures.traces({"all three, flipped": trace(flipped(), CLAIM, label="A")}), out / "figure5.svg")
+        for number in range(1, 6):
+            figures.save(drawn(number), out / f"figure{number}.svg")
     page.add(
         "Figures",
         f"Figure 1 to 3: evaluations of one classifier and of a pair ({figures.n_single(281):,} are possible for one classifier and 281 "
-        f"items). Figure 4: the windows above. Figure 5: the flipped table, window {_windows(flipped())}.",
+        f"items). Figure 4: the windows above. Figure 5: the flipped table, window {windows(flipped())}.",
     )
-    return fine and _windows(flipped()) == "184..281"
+    return fine and windows(flipped()) == "184..281"
+
+
+def drawn(number: int) -> Any:
+    """Figure 1, 2, 3, 4 or 5."""
+    sketch = table_2()
+    if number == 1:
+        return figures.figure1(dict(zip(GRADERS, sketch.uses[:, 0].tolist(), strict=True)), sketch.n_items)
+    if number in (2, 3):
+        return figures.figure2() if number == 2 else figures.figure3()
+    if number == 4:
+        return figures.traces({" and ".join(g): trace(sketch.of(g), CLAIM, label="A") for g in GROUPS[:3]})
+    return figures.traces({"all three, flipped": trace(flipped(), CLAIM, label="A")})
+
+
+# Three classifiers that err independently of each other, in whole numbers: 2,500 items, 500 of them a.
+INDEPENDENT = {"aaa": 262, "aab": 198, "aba": 93, "abb": 297, "baa": 68, "bab": 372, "bba": 127, "bbb": 1083}
+
+
+class Prevalences(NamedTuple):
+    """The share of label a by the two evaluators of Table 3; None where the formula has no real value."""
+
+    truth: Fraction
+    majority: Fraction
+    printed: float | None
+    solved: tuple[float, ...]
+
+
+def prevalences(counts: Mapping[tuple[str, str, str], int], truth: Fraction) -> Prevalences:
+    """Both evaluators of Table 3 on one table of answers; the formula as printed, and both solutions of the equations behind it."""
+    a, b = sorted({label for pattern in counts for label in pattern})
+    found = solve_trio(counts, labels=[a, b])
+    majority = evaluate_majority(counts, labels=[a, b]).prevalence_rate
+    printed = None
+    if found.discriminant > 0:
+        printed = 0.5 * (1 - float(found.third_moment) / math.sqrt(found.discriminant))
+    solved = tuple(float(x.prevalence_rate) for x in found.branches if x.prevalence_rate is not None)
+    return Prevalences(truth, Fraction(majority or 0), printed, solved)
+
+
+def table_3(page: Page) -> dict[str, Prevalences]:
+    """Table 3: how often label a occurs, by majority voting and by the solution for independent errors."""
+    graded = {p: a + b for p, (a, b) in TABLE_2.items()}
+    found = {
+        "the three graders of Table 2": prevalences(graded, Fraction(237, 281)),
+        "three independent classifiers": prevalences({(p[0], p[1], p[2]): n for p, n in INDEPENDENT.items()}, Fraction(1, 5)),
+    }
+    rows = [
+        [
+            name,
+            f"{float(p.truth):.4f}",
+            f"{float(p.majority):.4f}",
+            "no real value" if p.printed is None else f"{p.printed:.4f}",
+            " or ".join(f"{x:.4f}" for x in p.solved) or "none",
+        ]
+        for name, p in found.items()
+    ]
+    page.add(
+        "Table 3: the prevalence of label a, by two evaluators",
+        "The formula for independent errors has no free parameter. On the graders its root is of a negative number: they do not err "
+        "independently. Where errors are independent it is exact, but it has two solutions, which no answer can tell apart; the printed "
+        "sign takes the one in which the classifiers are worse than a coin. Majority voting has neither fault and is exact in neither "
+        "case.",
+        markdown(["answers", "truth", "majority voting", "formula as printed", "both solutions"], rows),
+    )
+    return found
 
 
 def _truth() -> dict[str, Fraction]:
@@ -190,6 +253,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     page = Page("A fire alarm for graders")
     fine = graders(page, options.out)
+    table_3(page)
     answers = ten_options(mmlu_pro())
     if options.quick:
         few = answers.keep(np.arange(min(1500, len(answers.key))))

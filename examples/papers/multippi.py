@@ -269,12 +269,13 @@ def show_shapes(page: Page, worlds: Sequence[World], size: Size, out: Path | Non
     )
     if out:
         results_figure(rows, f"N = {LABELLED} labelled rows", out / "figure1.svg")
-        shares = {w.name: _shares(w, size.budgets) for w in worlds[:2]}
+        shares = {w.name: budget_shares(w, size.budgets) for w in worlds[:2]}
         lines_figure(shares, "share of the budget", "What is bought", out / "figure2.svg")
     return results
 
 
-def _shares(world: World, budgets: Sequence[float]) -> dict[str, dict[float, float]]:
+def budget_shares(world: World, budgets: Sequence[float]) -> dict[str, dict[float, float]]:
+    """The share of the budget of each set that is bought, by budget."""
     found = {b: spending(world, LABELLED, b)[0] for b in budgets}
     names = [n for n in dict.fromkeys(n for s in found.values() for n in s) if max(s.get(n, 0.0) for s in found.values()) >= 0.01]
     return {n: {b: found[b].get(n, 0.0) for b in budgets} for n in names}
@@ -301,7 +302,7 @@ def show_labelled(page: Page, worlds: Sequence[World], size: Size, main: Mapping
                 f"Figure {6 if n == min(size.labelled) else 7}: N = {n} labelled rows",
                 *(f"{w.name}:\n\n{results_table(r)}" for w, r in rows),
                 margins_table(rows),
-                sentences([_about(n, rows)]),
+                sentences([about_labelled(n, rows)]),
             )
             if out:
                 results_figure(rows, f"N = {n} labelled rows", out / f"figure{6 if n == min(size.labelled) else 7}.svg")
@@ -316,7 +317,8 @@ def show_labelled(page: Page, worlds: Sequence[World], size: Size, main: Mapping
         lines_figure(series, "MSE / classical with 250 labels", "MultiPPI by number of labelled rows", out / "figure8.svg")
 
 
-def _about(n: int, rows: Sequence[tuple[World, Runs]]) -> tuple[str, str, str]:
+def about_labelled(n: int, rows: Sequence[tuple[World, Runs]]) -> tuple[str, str, str]:
+    """What the paper says about so many labelled rows, what is found, and why they differ."""
     worst = {w.name: max((excess, se) for _, excess, se in margins(r, cascade=False).values()) for w, r in rows}
     found = "; ".join(f"{name} {excess:+.4f} ± {se:.4f}" for name, (excess, se) in worst.items())
     lost = any(excess > 2 * se + 5e-4 for excess, se in worst.values())
@@ -394,10 +396,8 @@ def bias_groups(world: World, runs: Runs, budget: float, worlds: int, seed: int)
     return {"classical": {CLASSICAL: runs[CLASSICAL, budget]}, "raw": {f"raw {n}": f for n, f in raw.items()}, "debiased": debiased}
 
 
-def show_bias(page: Page, world: World, runs: Runs, size: Size, out: Path | None) -> None:
-    """Figure 15: raw autoraters against debiased ones."""
-    budget = 500.0
-    groups = bias_groups(world, runs, budget, size.worlds(world), size.seed)
+def add_bias(page: Page, world: World, groups: Mapping[str, Mapping[str, Found]], budget: float) -> None:
+    """The numbers of Figure 15."""
     body = [
         [group, name, f"{f.value.mean():.4f}", f"{f.bias:+.4f}", f"{f.value.std():.4f}", f"{f.coverage:.3f}"]
         for group, members in groups.items()
@@ -418,6 +418,13 @@ def show_bias(page: Page, world: World, runs: Runs, size: Size, out: Path | None
             ]
         ),
     )
+
+
+def show_bias(page: Page, world: World, runs: Runs, size: Size, out: Path | None) -> None:
+    """Figure 15: raw autoraters against debiased ones."""
+    budget = 500.0
+    groups = bias_groups(world, runs, budget, size.worlds(world), size.seed)
+    add_bias(page, world, groups, budget)
     if out:
         bias_figure(groups, f"Thinking budgets, B = {budget:g}", out / "figure15.svg")
 

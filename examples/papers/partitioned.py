@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 from _data import Answers, imbalanced, medical_abstracts, mmlu_pro, ten_options
-from _figure import ACCURACY, N_CLASSES, N_ORDINARY, draw_figure, figure_points
+from _figure import ACCURACY, N_CLASSES, N_ORDINARY, Point, draw_figure, figure_points
 from _protocol import PRINTED, ROWS, Population, Summary, draw_binomial, draw_labels, repeat
 from _published import BENCHMARKS, TABLE_1, TABLE_2, TABLE_2_COLUMNS, TABLE_3
 from _tables import Page, markdown, percent
@@ -129,20 +129,17 @@ def table_2_beside(columns: Columns) -> str:
     return markdown(["estimator, ours / paper", *columns], body)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Print the page; write it and the figure where asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repetitions", type=int, default=1000, help="runs per cell (the paper: 3); at least 3")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="folder for partitioned.md, figure2.svg and figure2.png")
-    options = parser.parse_args(argv)
-    n, seed = max(3, options.repetitions), options.seed
-    page = Page("Accuracy from partitioned supervision: the paper's tables, re-created")
+# ----------------------------------------------------------------------------------------------------------------------------- sections
 
-    answers = ten_options(mmlu_pro())
-    systems = [s for s in SHOWN if s in answers.systems] or list(answers.systems)
-    real = real_columns(answers, n, seed, systems)
-    shares = ", ".join(f"{s} {percent(float((answers.of(s) < 0).mean()), 1)} %" for s in systems)
+
+def systems_shown(answers: Answers) -> list[str]:
+    """The systems of the table on real answers; the stand-ins where these are simulated."""
+    return [s for s in SHOWN if s in answers.systems] or list(answers.systems)
+
+
+def add_table_1_real(page: Page, answers: Answers, real: Columns, n: int, seed: int) -> None:
+    """Table 1 on real answers."""
+    shares = ", ".join(f"{s} {percent(float((answers.of(s) < 0).mean()), 1)} %" for s in real)
     page.add(
         "Table 1 on real answers, per cent",
         f"{answers.source}: {len(answers.key):,} questions with 10 options, 300 ordinary and 2,700 complementary labels on different "
@@ -157,7 +154,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         "often.",
     )
 
-    paper = paper_columns(n, seed)
+
+def add_table_1_paper(page: Page, paper: Columns) -> None:
+    """Table 1 from counts at the paper's accuracies."""
     page.add(
         "Table 1 at the paper's accuracies and sizes, per cent",
         "Counts are drawn at the paper's reference accuracies: its standard errors must follow. Differences come from the paper's three "
@@ -167,7 +166,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         coverage_table(paper, ROWS),
     )
 
-    second, source = table_2_columns(n, seed)
+
+def add_table_2(page: Page, second: Columns, source: str) -> None:
+    """Table 2 beside the printed one."""
     page.add(
         "Table 2, per cent",
         "EDINET (K = 16) is simulated: classes as 1, 1/2, … 1/16, true accuracy 20 (the paper's is not published), 496 and 3,269 items. "
@@ -177,6 +178,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         coverage_table(second, ("Ord", "Comp-Indep", "IVW-0.5", "IVW", "ML")),
     )
 
+
+def add_table_3(page: Page, paper: Columns, real: Columns) -> None:
+    """Table 3 beside the printed one."""
     page.add(
         "Table 3: deviation from the reference, in points",
         "The paper prints |mean of three seeds − reference|. Expected is the mean of that over our repetitions; the share says how often "
@@ -186,7 +190,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         own_deviations_table(real, ROWS),
     )
 
-    points = figure_points(max(n, 10), seed)
+
+def add_figure_2(page: Page, points: Sequence[Point]) -> None:
+    """The numbers of Figure 2."""
     header = ["complementary labels", "best weight", "variance, best", "variance, equal", "measured, ivw", "measured, weighted 0.5"]
     body = [[f"{p.n_complementary:,}", f"{p.best_weight:.3f}", *(f"{1e4 * v:.3f}" for v in p[2:])] for p in points]
     page.add(
@@ -195,6 +201,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         "near n_c = 3·n_o, and equal weights lose on both sides of it.",
         markdown(header, body),
     )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the page; write it and the figure where asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repetitions", type=int, default=1000, help="runs per cell (the paper: 3); at least 3")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="folder for partitioned.md, figure2.svg and figure2.png")
+    options = parser.parse_args(argv)
+    n, seed = max(3, options.repetitions), options.seed
+    page = Page("Accuracy from partitioned supervision: the paper's tables, re-created")
+    answers = ten_options(mmlu_pro())
+    real = real_columns(answers, n, seed, systems_shown(answers))
+    add_table_1_real(page, answers, real, n, seed)
+    paper = paper_columns(n, seed)
+    add_table_1_paper(page, paper)
+    add_table_2(page, *table_2_columns(n, seed))
+    add_table_3(page, paper, real)
+    points = figure_points(max(n, 10), seed)
+    add_figure_2(page, points)
     if options.out:
         page.write(options.out / "partitioned.md")
         draw_figure(points, options.out / "figure2.svg")
