@@ -4,6 +4,8 @@
 # make test-llm   tests with a real language model on this machine; downloads 1.1 GB of weights once
 # make lint       ruff and mypy
 # make docs       the site, built strictly, in docs/_build/html
+# make guarantees coverage of every promise over simulated worlds, in benchmarks/guarantees.json; at most 25 minutes, resumable
+# make reproduce  tables and figures of the papers, ours beside theirs, in docs/reproduce; PAPER=alarm takes one paper; at most 30 minutes
 # make bench      benchmarks, one JSON line each; BENCH=word takes those whose name holds the word
 #
 # Needs python3 (3.11 or later) with venv. Everything else goes into .venv.
@@ -16,7 +18,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c const
 # Larger data sets lie beside the checkout, where they exist; tests that need them skip otherwise.
 export NORACLE_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: demo test test-slow test-llm lint docs bench clean
+.PHONY: demo test test-slow test-llm lint docs bench guarantees reproduce clean
 .DEFAULT_GOAL := test
 
 $(BIN)/python:
@@ -72,6 +74,12 @@ test-llm: .venv/installed-test
 
 bench: .venv/installed-test
 	@set -e; for file in benchmarks/bench_*$(BENCH)*.py; do echo "# $$file"; $(BIN)/python "$$file" $(ARGS); done
+
+guarantees: .venv/installed-test
+	$(BIN)/python benchmarks/guarantees.py --jobs $(WORKERS) $(ARGS)
+
+reproduce: .venv/installed-test
+	$(BIN)/python examples/papers/reproduce.py --out docs/reproduce $(if $(PAPER),--paper $(PAPER)) $(ARGS)
 
 clean:
 	rm -rf .slow docs/_build docs/reference/generated build dist .pytest_cache .mypy_cache .ruff_cache

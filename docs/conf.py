@@ -14,7 +14,9 @@ project = "noracle"
 copyright = "The noracle contributors"
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc", "folder_pages", "public_names", "guarantees_table"]
+extensions = [
+    "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc", "folder_pages", "public_names", "guarantees_table", "link_check",
+]  # fmt: skip
 exclude_patterns = ["_build", "_ext"]
 source_suffix = {".md": "markdown"}
 

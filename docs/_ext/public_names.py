@@ -19,6 +19,7 @@ GROUPS = {
     "noracle.report": "Reports",
     "noracle.learn": "Learning from ruled-out labels",
     "noracle.search": "Models, workflows and searches",
+    "noracle.oversight": "The oversight report",
     "noracle.schemas": "Schemas",
     "noracle.errors": "Errors and warnings",
 }
@@ -77,14 +78,16 @@ def write_pages(folder: Path, names: dict[str, object]) -> None:
 
 
 def public_names() -> dict[str, object]:
-    """The names of the package, and those of the extras as ``learn.NAME`` and ``search.NAME``."""
+    """The names of the package, and those of the extras as ``learn.NAME``, ``search.NAME`` and ``oversight.NAME``."""
     import noracle
     import noracle.learn
+    import noracle.oversight
     import noracle.search
 
     names = {name: getattr(noracle, name) for name in noracle.__all__ if not name.startswith("__")}
     names |= {f"learn.{name}": getattr(noracle.learn, name) for name in noracle.learn.__all__}
-    return names | {f"search.{name}": getattr(noracle.search, name) for name in noracle.search.__all__}
+    names |= {f"search.{name}": getattr(noracle.search, name) for name in noracle.search.__all__}
+    return names | {f"oversight.{name}": getattr(noracle.oversight, name) for name in noracle.oversight.__all__}
 
 
 def on_start(app: Any) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import noracle
 import noracle.learn
+import noracle.oversight
 import noracle.search
 
 PUBLIC = (
@@ -312,3 +313,13 @@ def test_verbs_of_search_keep_the_rules(name: str) -> None:
     assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in parameters[first:])
     assert not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
     assert not {"alpha"} & {p.name for p in parameters}
+
+
+OVERSIGHT = (
+    "Finding", "Inventory", "NextStep", "Oversight", "Settings", "Source", "Step", "SystemLine", "find_evidence", "oversee",
+    "read_settings", "write_oversight",
+)  # fmt: skip
+
+
+def test_public_names_of_oversight_are_the_pinned_ones() -> None:
+    assert sorted(noracle.oversight.__all__) == sorted(OVERSIGHT)

@@ -22,7 +22,7 @@ LAYERS = (
     ("bounds",),
     ("accuracy", "superhuman", "ppi", "logic"),
     ("simulate", "report"),
-    ("learn", "collect", "search"),
+    ("learn", "collect", "search", "oversight"),
     ("cli",),
     ("__init__", "__main__"),
 )

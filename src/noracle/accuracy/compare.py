@@ -43,9 +43,13 @@ def compare_systems(
     Notes
     -----
     Assumes that labelled items are a random sample of the items asked about; labels of different kinds may be mixed as long as the kind
-    does not
-    depend on the item. Numbers of classes may differ by item. Ranks follow from the simultaneous differences: a system's best place is one
-    more than the number of systems that are certainly better.
+    does not depend on the item. Numbers of classes may differ by item. Ranks follow from the simultaneous differences: a system's best
+    place is one more than the number of systems that are certainly better.
+
+    References
+    ----------
+    Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27 (betting); Dunn (1961), JASA 56, 52-64 (simultaneous intervals by dividing the error
+    rate).
 
     Examples
     --------
@@ -303,6 +307,18 @@ class Race:
     aimed
         Labels are aimed at the systems still in the race: those that were dropped bet no more, since nobody asks about their answers.
 
+    Notes
+    -----
+    W_ij = mean over θ of Π(1 + θ·d/m), with d the score of i minus that of j and -m the least that it can be. Where j is at least as good
+    as i, P(W_ij ever reaches x) ≤ 1/x (Ville); the best of S systems has S - 1 rivals, and x = (S - 1)/error.
+
+    Assumes that items come in random order, that labels were drawn as the design says (or with the recorded propensities), and that
+    verdicts are right.
+
+    References
+    ----------
+    Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27.
+
     Examples
     --------
     >>> from noracle.counts import Pattern
@@ -382,13 +398,22 @@ def race_systems(
 
     Notes
     -----
-    Assumes that items come in random order, as sealed beforehand. If questions are aimed at the systems still in the race, their
-    propensities
-    must be recorded.
+    A system is dropped when a bet that another one is better has the wealth W ≥ (S - 1)/(1 - confidence), see :class:`Race`.
+
+    Assumes that items come in random order, as sealed beforehand, and that verdicts are right. If questions are aimed at the systems still
+    in the race, their propensities must be recorded.
 
     References
     ----------
     Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27, for the wealth processes.
+
+    Examples
+    --------
+    >>> from noracle.simulate import simulate_world
+    >>> world = simulate_world(n_items=1500, n_classes=4, systems={"good": 0.9, "fair": 0.6, "poor": 0.4}, seed=3)
+    >>> race = race_systems(world.evidence())
+    >>> race.leaders, sorted(race.dropped)
+    (('good',), ['fair', 'poor'])
     """
     names, rows = label_rows(evidence, systems=systems)
     if len(names) < 2:

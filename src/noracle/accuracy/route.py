@@ -56,6 +56,16 @@ def route_items(
     A yes makes an ordinary label of the item, so complementary labels that are asked for in this way say *more* than their plan counts on;
     ``question`` is the kind that is planned as it is asked.
 
+    E[1{class asked = answer, yes}/π] = P(answer is right), whatever π > 0 is: that is why every class keeps at least ε/K.
+
+    Assumes nothing about the answers. What estimates from these labels assume is that the questions are asked as drawn: an item or a class
+    that is exchanged for another breaks the design.
+
+    References
+    ----------
+    Horvitz and Thompson (1952), JASA 47, 663-685; Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision"
+    (uniform routing).
+
     Examples
     --------
     >>> from noracle import Evidence, plan_labels, route_items

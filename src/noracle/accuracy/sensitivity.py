@@ -33,16 +33,23 @@ def check_sensitivity(
     - ``false_yes_other``: yes is said to some other wrong class (φ').
 
     With one uniform question per item the four outcomes have probabilities linear in A, times 1/K: yes to the answer A(1-μ) + (1-A)φ;
-    yes to
-    another class A(K-1)φ' + (1-A)(1-μ+(K-2)φ'); no to the answer Aμ + (1-A)(1-φ); no to another class the rest. The limits use the
+    yes
+    to another class A(K-1)φ' + (1-A)(1-μ+(K-2)φ'); no to the answer Aμ + (1-A)(1-φ); no to another class the rest. The limits use the
     outcome given the verdict, so they also hold for two separate sets of labels.
 
     Notes
     -----
     ASYMPTOTIC, a diagnostic and not a test. ``false_no`` and ``false_yes_other`` make a good system look worse, so they threaten only
-    "at most";
-    ``false_yes_answer`` makes it look better and threatens "at least". A statement that one system is better than another keeps
+    "at most"; ``false_yes_answer`` makes it look better and threatens "at least". A statement that one system is better than another keeps
     its sign under rates that are the same for both.
+
+    The limits hold every A with 2·(log L(Â) - log L(A)) ≤ z², z being the normal quantile at ``confidence``.
+
+    Assumes independent items, uniform questions, and one kind of wrong verdict at a time, at the same rate on all items.
+
+    References
+    ----------
+    Wilks (1938), Ann. Math. Statist. 9, 60-62.
 
     Examples
     --------
@@ -164,7 +171,17 @@ def range_unsure(evidence: Evidence | AccuracyCounts, *, system: str | None = No
     -----
     Limits do not always move with a verdict, since a no is less informative than a yes. So all numbers of yes among the unsure verdicts are
     searched, stratum by stratum; where there are more than 400 combinations only those in which one kind is resolved in one way, and the
-    promise is asymptotic. Assumes uniform questions, one per item.
+    promise is asymptotic.
+
+    With A(r) the estimate and [low(r), high(r)] its interval where the unsure verdicts are resolved as r: ``value`` is [min A(r), max A(r)]
+    and ``interval`` = [min low(r), max high(r)]. Why a rater was unsure does not matter.
+
+    Assumes uniform questions, one per item, on a random sample of the items, and right verdicts where there is one.
+
+    References
+    ----------
+    Manski (2003), "Partial identification of probability distributions", Springer, chapter 1; Clopper and Pearson (1934), Biometrika 26,
+    404-413.
 
     Examples
     --------

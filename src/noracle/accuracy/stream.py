@@ -35,6 +35,19 @@ class AccuracyStream:
         Share of the items that the system answered, known from the answers alone. With ``anytime`` the items without an answer are left
         out and the interval is multiplied by this share.
 
+    Notes
+    -----
+    ``anytime`` keeps every A with ∫ L(A') dA' / L(A) < 1/(1 - confidence), L being the likelihood of all labels so far; ``betting`` every A
+    that no mixture of bets Π(1 + θ·(score - A)/(A - low)) has driven to that wealth. At the true accuracy both processes have mean 1 at
+    every look, so that they ever reach 1/ε with probability at most ε (Ville).
+
+    Assumes that items come in random order, that the class asked about was drawn as the design says, that labels are taken in the order
+    sealed beforehand, and that verdicts are right.
+
+    References
+    ----------
+    Robbins (1970), Ann. Math. Statist. 41, 1397-1409 (likelihood mixtures); Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27 (betting).
+
     Examples
     --------
     >>> stream = AccuracyStream(n_classes=4)

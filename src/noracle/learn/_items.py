@@ -41,6 +41,12 @@ class LabelledItems:
         Names or row numbers of the items.
     columns
         The columns of a table that hold the items, or the name of their array where it was asked for.
+
+    Examples
+    --------
+    >>> items = LabelledItems(items=np.eye(2), ruled_out=np.array([[1], [0]]), classes=("cat", "dog"), ids=("a", "b"))
+    >>> len(items), items.n_classes, items.texts
+    (2, 2, False)
     """
 
     items: Any = None

@@ -79,6 +79,8 @@ def analyse_labels(
     tests take items, not labels, as the sample. With one label an item the limits are Clopper-Pearson's, else betting limits on the
     shares of items; both hold at every n.
 
+    η = P(ruled out = truth), T[y, k] = P(class k is ruled out | truth y); even labels have T[y, k] = (1 - η)/(K - 1) for k ≠ y.
+
     References
     ----------
     Wang et al. (2023), CLImage, section 4 (noise, class bias, empirical T, annotators). Clopper and Pearson (1934), Biometrika 26.

@@ -29,6 +29,13 @@ class Views(nn.Module):
         Whether an image and its mirror image mean the same: not so for digits and letters.
     pad
         Pixels by which a weak view is shifted at most.
+
+    Examples
+    --------
+    >>> images = torch.arange(2 * 4 * 4 * 3, dtype=torch.uint8).reshape(2, 4, 4, 3)
+    >>> views = Views.of(images, flip=False)
+    >>> tuple(views.mean.shape), views.flip
+    ((3, 1, 1), False)
     """
 
     mean: Tensor

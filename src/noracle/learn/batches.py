@@ -42,6 +42,13 @@ class Batches:
     block
         Items in a block; by default 256 MiB of them. A block is put together from random runs of neighbouring items (1 MiB each), so that
         reading is fast, and items of a block are shuffled. A file that is sorted by class mixes well if it has many runs.
+
+    Examples
+    --------
+    >>> from noracle.learn.losses import label_mask
+    >>> data = Batches(items=torch.eye(3).repeat(2, 1), labels=label_mask(torch.tensor([1, 2, 0, 2, 0, 1]), 3))
+    >>> len(data)
+    6
     """
 
     items: Items

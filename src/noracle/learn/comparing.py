@@ -63,6 +63,15 @@ def compare_models(
         ``betting`` (finite-sample, valid at every look) or ``wald`` (asymptotic). ``scel`` is unbounded and has ``wald`` only. Default
         ``betting`` where there is one.
 
+    Notes
+    -----
+    Assumes what :func:`~noracle.learn.validation.estimate_model_accuracy` assumes, and that neither model was trained or chosen on these
+    labels.
+
+    References
+    ----------
+    Ishida et al. (2019), ICML, for the risk; Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27, for the bets.
+
     Examples
     --------
     >>> rng = np.random.default_rng(1)

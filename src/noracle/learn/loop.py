@@ -41,7 +41,19 @@ class PlainObjective(nn.Module):
 
 
 def plain_objective(loss: Loss, context: Context, prepare: Callable[[Tensor], Tensor] | None = None) -> PlainObjective:
-    """See :class:`PlainObjective`."""
+    """See :class:`PlainObjective`.
+
+    It is the mean of the loss over a batch, weighted where items have weights; ``prepare`` turns items as they lie in memory into what the
+    model takes.
+
+    Examples
+    --------
+    >>> from noracle.learn.losses import get_loss, label_mask
+    >>> from noracle.learn.transition import Transition
+    >>> loss, mask = get_loss("scl_nl"), label_mask(torch.tensor([1, 2, 0]), 3)
+    >>> isinstance(plain_objective(loss, loss.make_context(Transition.uniform(3), ruled_out=mask)), PlainObjective)
+    True
+    """
     return PlainObjective(loss, context, prepare)
 
 

@@ -165,6 +165,12 @@ class Loss:
         Uses T, T⁻¹, a T that is a parameter.
     decode
         How a class follows from the logits.
+
+    Examples
+    --------
+    >>> loss = get_loss("scl_nl")
+    >>> loss.per_item, loss.transition, loss.decode
+    (True, False, 'argmax')
     """
 
     name: str

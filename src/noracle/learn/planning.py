@@ -81,6 +81,18 @@ def plan_validation(
     Plan
         ``buy`` has the number of labels, ``predicted`` the power.
 
+    Notes
+    -----
+    ``wald``: n = ((z((1 + confidence)/2) + z(power))·σ/difference)², σ being the standard deviation of the difference of scores.
+    ``betting``: the smallest number of labels with which the simulated test finds the difference with probability ``power``.
+
+    Assumes that the guesses (or the pilot) are right, independent items, and labels drawn from T. The comparison that follows does not rest
+    on the guesses.
+
+    References
+    ----------
+    Ishida et al. (2019), ICML, for the scores; Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27, for the test.
+
     Examples
     --------
     >>> plan = plan_validation(transition="uniform", n_classes=10, accuracy=0.8, difference=0.05, disagreement=0.1, interval="wald")

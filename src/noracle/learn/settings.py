@@ -29,6 +29,12 @@ class Settings:
         Stop after this many epochs without a better validation score, and keep the best weights.
     graph
         Whole steps as CUDA graphs; by default on a GPU.
+
+    Examples
+    --------
+    >>> settings = Settings(epochs=10, lr=0.1, schedule="cosine")
+    >>> [round(settings.rate(done), 3) for done in (0, 0.5, 1)]
+    [0.1, 0.05, 0.0]
     """
 
     epochs: int = 50
@@ -68,7 +74,13 @@ class Settings:
 
 @dataclasses.dataclass(slots=True)
 class History:
-    """One row an epoch: loss, validation score where there is one, learning rate, seconds."""
+    """One row an epoch: loss, validation score where there is one, learning rate, seconds.
+
+    Examples
+    --------
+    >>> History([{"loss": 1.2, "seconds": 0.1}, {"loss": 0.7, "seconds": 0.1}]).column("loss")
+    [1.2, 0.7]
+    """
 
     rows: list[dict[str, float]] = dataclasses.field(default_factory=list)
 

@@ -47,6 +47,13 @@ class StudyPlan:
         Learning rates, each tried for so many epochs with the first seed.
     rule
         How the learning rate and the epoch are selected.
+
+    Examples
+    --------
+    >>> plan = StudyPlan(algorithms=("SCL-NL", "FWD-U"), labels=(LabelSetting(name="uniform"),), rates=(1e-3,), epochs=10,
+    ...     select_epochs=5, rule="scel")
+    >>> plan.needs_holdout
+    True
     """
 
     algorithms: tuple[str, ...]
@@ -123,7 +130,15 @@ class StudyPlan:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StudyRow:
-    """One cell of the table: an algorithm on labels made in one way; figures in percent of the test items."""
+    """One cell of the table: an algorithm on labels made in one way; figures in percent of the test items.
+
+    Examples
+    --------
+    >>> row = StudyRow(algorithm="FWD-R", labels="uniform", lr=1e-3, mean=61.2, sd=0.4, last=60.9, n_seeds=3, n_failed=0, noise=0.0,
+    ...     oracle=True, paper=61.32, seconds_per_epoch=1.5)
+    >>> row.oracle  # its matrix was counted from true labels
+    True
+    """
 
     algorithm: str
     labels: str

@@ -85,6 +85,11 @@ class LabelSetting:
         Share of the wrong labels that is taken away, with their items.
     n_labels
         Labels an item that are used, the first ones: 1 is the standard set.
+
+    Examples
+    --------
+    >>> LabelSetting(name="10 % wrong", way="noisy", noise=0.1).noise
+    0.1
     """
 
     name: str
@@ -155,6 +160,13 @@ class TrialData:
         The data's own complementary labels (n, s), and ordinary labels of people (n, a), where there are some; -1 is none.
     version
         Says which items these are, in a journal; by default a digest of their bytes.
+
+    Examples
+    --------
+    >>> y = np.arange(30) % 3
+    >>> data = TrialData(name="corners", items=np.eye(3)[y], truth=y, test_items=np.eye(3), test_truth=np.arange(3), n_classes=3)
+    >>> data.name, data.items.shape
+    ('corners', (30, 3))
     """
 
     name: str
@@ -203,7 +215,13 @@ def _digest(*parts: Any) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """What all trials do in the same way; the defaults are the paper's."""
+    """What all trials do in the same way; the defaults are the paper's.
+
+    Examples
+    --------
+    >>> Training(model="linear", batch_size=32).batch_size
+    32
+    """
 
     model: ModelName = "resnet18"
     stem: Literal["imagenet", "small"] = "imagenet"

@@ -58,8 +58,9 @@ def estimate_model_accuracy(
 ) -> Estimate:  # fmt: skip
     """Estimate the accuracy of a model from ruled-out labels: the unbiased estimate of the zero-one risk.
 
-    The value is the mean of T⁻¹[ruled out, predicted] over the items, one score an item; with uniform labels that is
-    1 - (K - 1)·(share of predictions that are ruled out). It may lie outside [0, 1], the interval may not.
+    P(predicted is right) = E[T⁻¹[ruled out, predicted]]. The value is the mean of T⁻¹[ruled out, predicted] over the items, one score an
+    item; with uniform labels that is 1 - (K - 1)·(share of predictions that are ruled out). It may lie outside [0, 1], the interval may
+    not.
 
     Parameters
     ----------
@@ -294,6 +295,8 @@ def estimate_scel(
     -----
     The loss is unbounded, so there is no finite-sample interval: Wald, ASYMPTOTIC, from 0 upwards. A temperature that was fitted to the
     same labels makes the value a little too small, by about 1/(2n).
+
+    Assumes independent items, a T that is that of the labels, and a model that was not trained on these labels.
 
     References
     ----------

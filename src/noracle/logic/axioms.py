@@ -79,6 +79,11 @@ def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proo
     ArgumentError
         If the totals differ, or the spec has other statements than strict accuracies.
 
+    Notes
+    -----
+    Assumptions: every item has exactly one true label among those that are used, and every classifier answered every item. Nothing about
+    how items were drawn or how errors depend on each other.
+
     References
     ----------
     Corrada-Emmanuel, Parker and Bharadwaj, "A logical alarm for misaligned binary classifiers" (single-classifier axioms), whose alarm

@@ -79,6 +79,16 @@ def minimal_conflict(
     Classifiers without weight in the certificate go first, then the others one by one while the alarm stays (a deletion filter). A claim
     goes with any of the classifiers that it names.
 
+    A set C is minimal if the claims of C have no common answer key and those of C minus i have one, for every i ∈ C.
+
+    Assumptions as in :func:`prove_malfunction`: one true label an item, and what is known of the items is true. Nothing about how errors
+    depend on each other.
+
+    References
+    ----------
+    Chinneck and Dravnieks (1991), ORSA J. Comput. 3, 157-168 (deletion filter); Corrada-Emmanuel, Parker and Bharadwaj, "A logical alarm
+    for misaligned binary classifiers".
+
     Examples
     --------
     >>> counts = {("A", "A", "A"): 12, ("A", "B", "A"): 121, ("B", "A", "A"): 14, ("B", "B", "A"): 87, ("A", "B", "B"): 14}
@@ -148,6 +158,16 @@ def least_violators(
     Notes
     -----
     Conflicts are collected until a smallest set that meets all of them leaves a consistent rest.
+
+    The least number is the size of a smallest set V with V ∩ C ≠ ∅ for every conflict C (a hitting set).
+
+    Assumptions as in :func:`prove_malfunction`: one true label an item, and what is known of the items is true. Nothing about how errors
+    depend on each other.
+
+    References
+    ----------
+    Reiter (1987), Artif. Intell. 32, 57-95 (conflicts and hitting sets); Corrada-Emmanuel, Parker and Bharadwaj, "A logical alarm for
+    misaligned binary classifiers".
 
     Examples
     --------

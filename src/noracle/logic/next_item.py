@@ -61,6 +61,16 @@ def range_checks(
     The order is a heuristic: by the labels that settle the alarm, then by ``expected``, then by ``high``. With many patterns only those
     are looked at that the multipliers of the linear program (or, with ``only``, their number of items) put first.
 
+    gain(label) = range now - range with the item known to have that label; for the alarm, the slack of the claims takes the place of the
+    range.
+
+    Assumptions as in :func:`prove_malfunction`: one true label an item, and what is known of the items is true. Nothing about how errors
+    depend on each other.
+
+    References
+    ----------
+    Corrada-Emmanuel, Parker and Bharadwaj, "A logical alarm for misaligned binary classifiers", whose alarm a known answer can fire.
+
     Examples
     --------
     >>> counts = {("a", "a"): 4, ("a", "b"): 3, ("b", "a"): 2, ("b", "b"): 4}

@@ -60,12 +60,17 @@ def range_accuracies(
 
     Notes
     -----
-    The largest R_{i,l} / A_{i,l} (right among answered items of label l) over all counts n_{g,l} that the claims allow is a fractional
-    integer program. A linear program (Charnes and Cooper's substitution) gives a first guess; then the cascade of
-    :func:`prove_malfunction` is asked whether more than the best value so far is possible, until the answer is a proved no. Only the
-    trusted classifiers and the one in question matter, so that the others are left out first.
+    The accuracy of i on l is a = R_{i,l} / A_{i,l} (right among answered items of label l). Its largest value over all counts n_{g,l}
+    that the claims allow is a fractional integer program. A linear program (Charnes and Cooper's substitution) gives a first guess; then
+    the cascade of :func:`prove_malfunction` is asked whether more than the best value so far is possible, until the answer is a proved no.
+    Only the trusted classifiers and the one in question matter, so that the others are left out first.
 
     Assumptions: every item has one true label among the labels; trusted claims, known answers and prevalences are true.
+
+    References
+    ----------
+    Charnes and Cooper (1962), Naval Res. Logist. Q. 9, 181-186; Corrada-Emmanuel, Parker and Bharadwaj, "A logical alarm for misaligned
+    binary classifiers".
 
     Examples
     --------

@@ -40,6 +40,11 @@ class Statement:
 
     ``accuracy`` is the share of right answers among the items of a label that the classifier answered; ``grade`` that among all items
     it answered. ``of`` None means every classifier, ``on`` None every label. Where a classifier answered no such item the claim holds.
+
+    Examples
+    --------
+    >>> print(Statement(kind="accuracy", above=Fraction(3, 5), of="gpt", on="A"))
+    accuracy of gpt on A > 3/5
     """
 
     kind: Literal["accuracy", "grade"]
@@ -72,7 +77,13 @@ class Term(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Linear:
-    """One claim: Σ coefficient · (number of items with these answers and this true label) ≥ ``at_least``, in whole numbers."""
+    """One claim: Σ coefficient · (number of items with these answers and this true label) ≥ ``at_least``, in whole numbers.
+
+    Examples
+    --------
+    >>> print(Spec.linear([(2, {"x": "A"}, "A"), (-1, {"x": ANY_ANSWER}, "A")], at_least=1).statements[0])
+    2·[x=A; A] - 1·[x=any answer; A] >= 1
+    """
 
     terms: tuple[Term, ...]
     at_least: int

@@ -54,7 +54,9 @@ def trace(
     Notes
     -----
     A question to the cascade is about a whole interval of prevalences: a proved no strikes it out, a witness makes one of its numbers
-    possible and leaves two intervals. Assumptions as in :func:`prove_malfunction`.
+    possible and leaves two intervals. What remains is {Q : some answer key with Q = Σ_g n_{g,label} keeps all claims}.
+
+    Assumptions as in :func:`prove_malfunction`.
 
     References
     ----------
@@ -237,6 +239,15 @@ def threshold(
     -----
     A larger claim implies a smaller one, so that halving finds the border. The border is a property of the answers, not a quality of the
     classifiers: at least one of them is not better than ``high``.
+
+    low = max {k/d : some answer key lets every accuracy be more than k/d}, high = min {k/d : none does}.
+
+    Assumptions as in :func:`prove_malfunction`: one true label an item, and what is known of the items is true. Nothing about how errors
+    depend on each other.
+
+    References
+    ----------
+    Corrada-Emmanuel, Parker and Bharadwaj, "A logical alarm for misaligned binary classifiers".
 
     Examples
     --------

@@ -76,6 +76,14 @@ def plan_labels(
     and 1/((A+K-2)(1-A)) for a complementary one, each up to its cap. Every kind alone is an alternative, and is taken where a mixture
     would not save 1 %. A plan of autoraters and labels together is a matter for :func:`plan_budget` itself.
 
+    Assumes that the accuracy is as guessed, that wrong answers and ruled-out classes are uniform, and that verdicts are right. The interval
+    that the labels then give does not rest on the guess.
+
+    References
+    ----------
+    Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision", equation (5); Cowen-Breen et al.,
+    "Multiple-prediction-powered inference" (2026), for mixtures of kinds.
+
     Examples
     --------
     >>> plan_labels(n_classes=10, accuracy=0.78, match=300).buy

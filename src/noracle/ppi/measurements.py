@@ -245,6 +245,11 @@ class Label:
     An ordinary label observes the target. A complementary label with J excluded classes observes it with the further variance
     (1 − A)((K − 1)/J − 1), and has the same covariance with every rater, if the excluded classes are drawn independently of raters and
     answers given the truth.
+
+    Examples
+    --------
+    >>> Label(name="ruled out", price=0.2, n_classes=10, n_ruled_out=1).noise(0.75)
+    2.0
     """
 
     name: str

@@ -99,6 +99,9 @@ def plan_budget(
     plan over *any* of the allowed sets can beat. It holds for the covariance as given: how far that can be off is in
     ``diagnostics["covariance_loss"]``.
 
+    Assumes that items are drawn independently, that what is bought on an item does not depend on its values, and that the covariance is
+    that of the items to come. None of these touches the validity of the interval of :func:`estimate_mean` on the data that are then bought.
+
     References
     ----------
     Cowen-Breen et al., "Multiple-prediction-powered inference" (2026), with the corrections on the errata page. With a known covariance

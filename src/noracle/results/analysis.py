@@ -73,6 +73,13 @@ class LabelAnalysis(Result):
     ``oracle`` says that true labels of a trusted part were seen. ``shares`` is how often each class was ruled out, ``preferences`` the
     same for items that are of another class and labels that are right. ``checks`` are tests of what methods assume, ``findings`` the
     whole in plain words.
+
+    Examples
+    --------
+    >>> from noracle.learn import analyse_labels
+    >>> found = analyse_labels([1, 2, 0, 2, 0, 0, 1, 1], n_classes=3, truth=[0, 0, 1, 1, 2, 2, 2, 1])
+    >>> found.oracle, found.noise.value, LabelAnalysis.from_dict(found.to_dict()).noise.value
+    (True, 0.125, 0.125)
     """
 
     schema: ClassVar[str] = "analysis/1"

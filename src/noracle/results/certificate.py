@@ -18,6 +18,16 @@ class Certificate(Result):
     ``value`` is the difference at the sample and ``low`` its lower limit at ``confidence``; ``attained`` is the largest confidence at
     which the claim would be certified (0 where there is none). ``reasons`` says why it is not certified. ``inputs`` holds all that
     ``verify()`` needs to test the claim again.
+
+    Examples
+    --------
+    >>> from noracle import RatingCounts, certify_superhuman
+    >>> votes = RatingCounts.from_arrays([[0, 0, 0]] * 150 + [[0, 0, 1]] * 150, labels=2, answers={"agent": [0] * 300})
+    >>> certificate = certify_superhuman(votes, trained_on_annotators="no")
+    >>> certificate.certified, certificate.verify()
+    (True, True)
+    >>> certify_superhuman(votes).certified  # nobody said what the system was trained on
+    False
     """
 
     schema: ClassVar[str] = "certificate/1"

@@ -19,6 +19,13 @@ class Check(Result):
 
     ``passed`` is ``p_value >= threshold``; a check without enough evidence has p NaN, passes, and says so in ``finding``.
     ``refutes_only`` says that a pass proves nothing, because faults can cancel.
+
+    Examples
+    --------
+    >>> from noracle import AccuracyCounts, check_overlap
+    >>> check = check_overlap(AccuracyCounts.from_counts(n_classes=4, ordinary=(300, 210), complementary=(600, 540)))
+    >>> check.passed, check.assumption, check.refutes_only
+    (True, 'uniform routing', False)
     """
 
     schema: ClassVar[str] = "check/1"
@@ -50,7 +57,13 @@ class Check(Result):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """The smallest and the largest possible value of one quantity."""
+    """The smallest and the largest possible value of one quantity.
+
+    Examples
+    --------
+    >>> Range(name="accuracy of gpt on A", low=0.0, high=27 / 190).high < 0.15
+    True
+    """
 
     name: str
     low: float
@@ -59,7 +72,16 @@ class Range:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Ranges(Result):
-    """What remains possible for some quantities, whatever the unknown part is; ``subject`` says what they are about."""
+    """What remains possible for some quantities, whatever the unknown part is; ``subject`` says what they are about.
+
+    Examples
+    --------
+    >>> from noracle import Sketch, range_accuracies
+    >>> sketch = Sketch.from_counts({("A", "A"): 3, ("A", "B"): 1}, classifiers=["x", "y"], labels=["A", "B"])
+    >>> found = range_accuracies(sketch, given={"x": "accuracy > 1/2"})
+    >>> found["grade of y"].low, found["grade of y"].high, found.guarantee.kind.label
+    (0.75, 0.75, 'logical')
+    """
 
     schema: ClassVar[str] = "ranges/1"
 

@@ -18,6 +18,15 @@ class Estimate(Result):
     """A number with an interval and the promise behind it.
 
     ``value`` may lie outside [0, 1] where the estimator is not clipped; ``low`` and ``high`` never do for an accuracy.
+
+    Examples
+    --------
+    >>> from noracle import AccuracyCounts, estimate_accuracy
+    >>> estimate = estimate_accuracy(AccuracyCounts.from_counts(n_classes=4, ordinary=(50, 40)))
+    >>> estimate.value, round(estimate.low, 3), round(estimate.high, 3), estimate.guarantee.kind.label
+    (0.8, 0.663, 0.9, 'finite-sample')
+    >>> Estimate.from_dict(estimate.to_dict()) == estimate
+    True
     """
 
     schema: ClassVar[str] = "estimate/1"
@@ -54,7 +63,15 @@ class Estimate(Result):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Accuracy of ``first`` minus accuracy of ``second`` on the same labels."""
+    """Accuracy of ``first`` minus accuracy of ``second`` on the same labels.
+
+    Examples
+    --------
+    >>> Difference(first="a", second="b", value=0.05, low=-0.01, high=0.11).verdict
+    'not separable'
+    >>> Difference(first="a", second="b", value=0.05, low=0.02, high=0.08).verdict
+    'first'
+    """
 
     first: str
     second: str
@@ -71,7 +88,14 @@ class Difference:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:
-    """The places that a system can hold, given all differences at once."""
+    """The places that a system can hold, given all differences at once.
+
+    Examples
+    --------
+    >>> rank = Rank(system="a", best=1, worst=2, value=0.8)
+    >>> f"{rank.system} holds place {rank.best} to {rank.worst}"
+    'a holds place 1 to 2'
+    """
 
     system: str
     best: int
@@ -85,6 +109,14 @@ class Comparison(Result):
 
     ``leaders`` are the systems that nobody is certainly better than. ``dropped`` (races only) says after how many labels a
     system was certainly not the best.
+
+    Examples
+    --------
+    >>> from noracle import PatternCounts, compare_systems
+    >>> said = {(True, True): 300, (True, False): 80, (False, True): 20, (False, False): 100}
+    >>> comparison = compare_systems(PatternCounts.from_counts(n_classes=4, systems=("a", "b"), yes=said))
+    >>> comparison.leaders, comparison.difference("b", "a").verdict
+    (('a',), 'second')
     """
 
     schema: ClassVar[str] = "comparison/1"

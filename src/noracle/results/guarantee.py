@@ -22,6 +22,11 @@ class Kind(enum.IntEnum):
 
     ``LOGICAL`` follows from the counts for every possible answer key. ``FINITE_SAMPLE`` has coverage of at least ``confidence`` at
     every n. ``ASYMPTOTIC`` tends to ``confidence`` as n grows. ``HEURISTIC`` promises nothing.
+
+    Examples
+    --------
+    >>> Kind.FINITE_SAMPLE > Kind.ASYMPTOTIC, Kind.FINITE_SAMPLE.label
+    (True, 'finite-sample')
     """
 
     HEURISTIC = 0
@@ -37,7 +42,13 @@ class Kind(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Assumption:
-    """One thing that a result rests on, and how we know it."""
+    """One thing that a result rests on, and how we know it.
+
+    Examples
+    --------
+    >>> print(Assumption(name="uniform routing", status="checked", p_value=0.41))
+    uniform routing (checked, p = 0.41)
+    """
 
     name: str
     status: Status = "assumed"

@@ -17,6 +17,13 @@ class Plan(Result):
 
     ``goal`` is the wanted number (for example a half-width of 0.02), ``predicted`` the number the plan gives. ``verify()`` recomputes
     the prediction in another way than the planner did.
+
+    Examples
+    --------
+    >>> from noracle import plan_labels
+    >>> plan = plan_labels(n_classes=10, accuracy=0.78, match=300)
+    >>> plan.buy, plan.cost, plan.verify()
+    ({'complementary': 3377}, 3377.0, True)
     """
 
     schema: ClassVar[str] = "plan/1"
@@ -67,6 +74,14 @@ class Routing(Result):
 
     ``rows`` are (item, class, propensity); they are the ``judgements`` table without its verdicts. A row with neither class nor
     propensity is an open question: say the class.
+
+    Examples
+    --------
+    >>> from noracle import Evidence, route_items
+    >>> evidence = Evidence.from_tables(answers={"item": [1, 2], "system": ["a", "a"], "answer": [0, 1]}, n_classes=4)
+    >>> routing = route_items(evidence, seed=7)
+    >>> len(routing), routing.columns()["propensity"]
+    (2, [0.25, 0.25])
     """
 
     schema: ClassVar[str] = "routing/1"

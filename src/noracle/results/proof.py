@@ -24,6 +24,14 @@ class Proof(Result):
     A certificate has a ``kind``: ``weights`` on the rows of the claim (one number for each is enough to prove it), ``cases`` (a split into
     two certificates), ``axioms`` (the most items that each label can have, from uses alone) or ``solver`` (an integer solver said so and
     there is nothing to check: ``verify()`` is False). A witness names the true label of each group, and the items that have another.
+
+    Examples
+    --------
+    >>> from noracle import Sketch, prove_malfunction
+    >>> sketch = Sketch.from_counts({("a", "a"): 1, ("b", "a"): 1, ("b", "b"): 1}, classifiers=["x", "y"], labels=["a", "b"])
+    >>> proof = prove_malfunction(sketch, "accuracy > 1/2")
+    >>> proof.status, proof.guarantee.kind.label, proof.verify()
+    ('alarm', 'logical', True)
     """
 
     schema: ClassVar[str] = "proof/1"

@@ -86,6 +86,11 @@ class Ledger:
     ``calls`` were answered and paid, ``cached`` were answered without paying, ``failed`` gave no answer after the last try, ``retried``
     counts further tries. ``usage`` is the sum over ``calls``; in ``estimated`` of them the server did not say, and tokens were estimated
     from characters. ``cost`` is NaN where a price is missing, and ``reason`` says which. ``failure`` says why the last failed call failed.
+
+    Examples
+    --------
+    >>> (Ledger(calls=3, usage=Usage(30, 6), cost=0.2) + Ledger(calls=1, cached=4, usage=Usage(10, 2), cost=0.1)).usage
+    Usage(input_tokens=40, output_tokens=8)
     """
 
     calls: int = 0
@@ -141,7 +146,13 @@ class Ledger:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
-    """What a run would take at most; ``stops_at`` names the caps that it would reach."""
+    """What a run would take at most; ``stops_at`` names the caps that it would reach.
+
+    Examples
+    --------
+    >>> print(Projection(calls=1200, usage=Usage(300_000, 60_000), cost=0.24, stops_at=("calls",)))
+    at most 1,200 calls, about 360,000 tokens, about 0.2400 USD; stops at the cap on calls
+    """
 
     calls: int
     usage: Usage

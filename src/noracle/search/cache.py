@@ -203,6 +203,14 @@ def record(cache: Cache, path: str | Path, *, model: str | None = None) -> int:
 
     One JSON object a line: digest, model, text, finish, input_tokens, output_tokens; sorted by digest, without times, so that one run
     gives one file. ``model`` keeps the replies of one model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, Cache.open(Path(folder) / "calls.sqlite") as cache:
+    ...     cache.put("1f" * 32, "m", Completion(text="Hi", usage=Usage(3, 1)))
+    ...     record(cache, Path(folder) / "calls.jsonl")
+    1
     """
     target = Path(path)
     lines = [

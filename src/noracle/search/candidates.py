@@ -15,7 +15,13 @@ from noracle.search.workflow import Workflow
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a candidate made of one item: a class (None: no answer), how that came, and what it took."""
+    """What a candidate made of one item: a class (None: no answer), how that came, and what it took.
+
+    Examples
+    --------
+    >>> Outcome(item=1, answer=None, state="refused").state
+    'refused'
+    """
 
     item: int | str
     answer: int | None
@@ -32,6 +38,12 @@ class Proposal:
     ``problem`` says that no workflow could be made: the generation is used up and becomes an entry with that problem (``workflow`` is then
     the parent, and is not run). ``share`` < 1 asks for the first part of the validation items only, in one fixed order, so that a larger
     share holds the smaller one (successive halving).
+
+    Examples
+    --------
+    >>> from noracle.search.workflow import load_workflow
+    >>> Proposal(workflow=load_workflow("cot"), parents=(0,), change="think first").share
+    1.0
     """
 
     workflow: Workflow
@@ -48,6 +60,13 @@ class Entry:
 
     ``outcomes`` holds the answers to the validation items (several repeats where the strategy asks for them), so that any later estimator
     can be run again. ``accepted`` says that it became the incumbent.
+
+    Examples
+    --------
+    >>> from noracle.search.workflow import load_workflow
+    >>> entry = Entry(number=0, workflow=load_workflow("direct"), origin="baseline")
+    >>> entry.workflow.name, entry.fitness is None
+    ('direct', True)
     """
 
     number: int
@@ -69,6 +88,12 @@ class Scored:
 
     A strategy may only use :func:`standardised` scores, so that q, A and 100·A lead to the same choices. ``excluded`` lists validation
     items whose answer an expert excluded, with that answer; ``unanswered`` those without a valid one. Never the truth.
+
+    Examples
+    --------
+    >>> from noracle.search.workflow import load_workflow
+    >>> Scored(Entry(number=0, workflow=load_workflow("direct"), origin="baseline"), score=0.6, se=0.05).score
+    0.6
     """
 
     entry: Entry
@@ -83,6 +108,13 @@ def standardised(scored: Sequence[Scored]) -> np.ndarray[Any, Any]:
 
     One common standard error (the median of those above 0) is used, so that the order is that of the scores. Where none is known, the
     spread of the scores takes its place; where all are equal, zeros.
+
+    Examples
+    --------
+    >>> from noracle.search.workflow import load_workflow
+    >>> entry = Entry(number=0, workflow=load_workflow("direct"), origin="baseline")
+    >>> standardised([Scored(entry, 0.6, 0.05), Scored(entry, 0.7, 0.05)]).round(6).tolist()
+    [-2.0, 0.0]
     """
     scores = np.array([s.score for s in scored], dtype=float)
     errors = np.array([s.se for s in scored], dtype=float)

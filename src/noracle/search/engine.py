@@ -85,6 +85,30 @@ async def search_workflows(
     Notes
     -----
     Assumes that labelled items are a random sample of the items, and that labels were drawn as recorded.
+
+    The winner's value on validation labels is a maximum over candidates, so that E[max] ≥ max E: it looks too good, and promises nothing.
+    Its value on the final labels is estimated once. "Better than the first baseline" is false with probability of at most 1 - confidence:
+    half of it for all challenges (:class:`Gate`), half for the final comparison.
+
+    References
+    ----------
+    Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision" (weak labels as the only signal); Hu, Lu and
+    Clune (2025), "Automated design of agentic systems", ICLR; Zhang et al. (2025), "AFlow", ICLR; Waudby-Smith and Ramdas (2024), JRSS-B
+    86, 1-27.
+
+    Examples
+    --------
+    >>> import asyncio, tempfile
+    >>> from noracle.search import Vault, load_workflow, make_strategy, simulated_world
+    >>> from noracle.search.caller import Caller
+    >>> world = simulated_world(120, 4, seed=2)
+    >>> vault = Vault.open(world.judgements(), world.task.items, seed=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     search = search_workflows(world.task, vault, strategy=make_strategy("mutate"), calls=Caller(world.model()), generations=2,
+    ...         folder=folder, baselines=[load_workflow("direct"), load_workflow("cot")])
+    ...     found = asyncio.run(search)
+    >>> len(found.entries), found.held_out.guarantee.kind.label, 0 <= found.held_out.low <= found.held_out.high <= 1
+    (4, 'finite-sample', True)
     """
     check_confidence(confidence)
     for name, value, least in (("generations", generations, 0), ("repeats", repeats, 1)):

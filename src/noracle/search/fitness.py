@@ -38,6 +38,13 @@ class ItemScores:
 
     ``weight`` is the inverse of the variance to expect of a kind of label (fixed beforehand, 1 where kinds may go with items), so that
     :attr:`mean` is unbiased. ``answers`` has one entry for each repeat.
+
+    Examples
+    --------
+    >>> labels = ItemLabels({1: ItemLabel(n_classes=4, truth=2), 2: ItemLabel(n_classes=4, ruled_out=frozenset({0}))})
+    >>> scores = score_outcomes([Outcome(item=1, answer=2, state="answered"), Outcome(item=2, answer=0, state="answered")], labels)
+    >>> scores.value.tolist(), scores.low.tolist(), scores.high.tolist()
+    ([1.0, -2.0], [0.0, -2.0], [1.0, 1.0])
     """
 
     item: tuple[ItemId, ...]
@@ -168,8 +175,14 @@ def estimate_fitness(
     ``counts`` holds the outcomes by state: answered, invalid, refused, errored. Where repeats of an item differ, the scores are averaged
     inside the item and the limits come from betting; where all repeats agree, they count as one.
 
-    The interval holds for a candidate that was fixed before these labels were looked at. It does not hold for the best of many on the
-    labels by which it was chosen.
+    A = P(answer is right), from a likelihood with q = P(answer is not ruled out) = (A + K - 2)/(K - 1) for ruled-out labels.
+
+    Assumes that labelled items are a random sample of the items and that labels were drawn as recorded. The interval holds for a candidate
+    that was fixed before these labels were looked at. It does not hold for the best of many on the labels by which it was chosen.
+
+    References
+    ----------
+    Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision", equations (2), (7) and (9).
 
     Examples
     --------
@@ -259,7 +272,14 @@ def _averaged(scores: ItemScores, confidence: float, name: str) -> Estimate:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PairedScores:
-    """Differences d_i of two candidates on the same labelled items, with the least value that each could take."""
+    """Differences d_i of two candidates on the same labelled items, with the least value that each could take.
+
+    Examples
+    --------
+    >>> pairs = PairedScores(item=(1, 2), value=np.array([1.0, 0.0]), low=np.array([-1.0, -1.0]))
+    >>> pairs.n, pairs.mean
+    (2, 0.5)
+    """
 
     item: tuple[ItemId, ...]
     value: np.ndarray[Any, Any]

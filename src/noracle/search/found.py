@@ -33,6 +33,17 @@ class Found(Result):
     candidate that the challenges accepted as better than the one before; 0 is the first baseline. ``comparison`` is the winner against
     the first baseline on the held-out labels. ``cost`` counts the whole search; ``ledger`` what was paid in this run of it.
     ``guarantees`` says what each number promises.
+
+    Examples
+    --------
+    >>> from noracle.results import Guarantee, Kind
+    >>> from noracle.search.workflow import load_workflow
+    >>> value = Estimate(quantity="accuracy", subject="direct", value=0.6, low=0.5, high=0.7, confidence=0.95, method="ml",
+    ...     interval="exact", guarantee=Guarantee(kind=Kind.HEURISTIC, error_rate=0.05))
+    >>> found = Found(task="parity", strategy="mutate", model="m", designer="", winner=load_workflow("direct"), number=0, incumbent=0,
+    ...     validation=value, held_out=None, shrinkage=float("nan"), comparison=None, entries=(), stopped="cap on calls")
+    >>> found.better, found.decided  # the first baseline leads, and no final label was looked at
+    (False, False)
     """
 
     schema: ClassVar[str] = "search/1"

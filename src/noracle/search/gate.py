@@ -29,7 +29,16 @@ while the confirm part pays for many looks."""
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What the gate said about one challenge. ``value`` is the mean difference, ``wealth`` what a bet of 1 became, ``n`` the items."""
+    """What the gate said about one challenge. ``value`` is the mean difference, ``wealth`` what a bet of 1 became, ``n`` the items.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pairs = PairedScores(item=tuple(range(40)), value=np.tile([1.0, 1.0, 1.0, -1.0], 10), low=np.full(40, -1.0))
+    >>> decision = Gate(n_candidates=1).challenge(pairs, fresh=True)
+    >>> decision.accepted, decision.value, decision.wealth > decision.threshold
+    (True, 0.5, True)
+    """
 
     accepted: bool
     wealth: float
@@ -61,6 +70,11 @@ class Gate:
         acceptances, which costs less where few candidates challenge, as when only those do that lead on validation.
     challenged, accepted_at
         What happened before, for a search that goes on: how many challenges were made, and at which (from 1) one was accepted.
+
+    Notes
+    -----
+    Assumes that the items of a challenge are a random sample, that labels were drawn as recorded, and that nothing but the gate's yes or no
+    has left the confirm labels.
 
     References
     ----------

@@ -201,6 +201,20 @@ def ratings_table(claims: Sequence[Claim], asked: Asked, rater: str) -> dict[str
     ``item``, ``rater``, ``label`` are the ratings and ``value`` the scores. ``system`` and ``answer`` say the same once more with the judge
     as the system and classes 1 (right) and 0 (wrong), so that ``noracle alarm --answers`` reads it; an uncertain judge has no answer
     there. ``judged`` and ``judged_item`` name what was graded; ``outcome`` says how the verdict came.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from noracle.search.model import Completion
+    >>> from noracle.search.workflow import load_workflow
+    >>> class Kind:
+    ...     async def call(self, request):
+    ...         return Completion(text="A")
+    >>> task = Task(name="t", items=(TaskItem(id=1, text="Which is even?", options=("one", "two")),))
+    >>> claims = read_claims({"item": [1], "system": ["m"], "answer": [0]}, task)
+    >>> table = ratings_table(claims, asyncio.run(judge_claims(claims, load_workflow("judge"), Kind())), "kind")
+    >>> table["item"], table["rater"], table["label"], table["value"]
+    ([1], ['kind'], ['yes'], [1.0])
     """
     rows = verdicts(claims, asked)
     return {
@@ -220,6 +234,14 @@ def ratings_table(claims: Sequence[Claim], asked: Asked, rater: str) -> dict[str
 
 
 def scores_table(claims: Sequence[Claim], asked: Asked, rater: str) -> dict[str, list[Any]]:
-    """Scores alone: item, rater, value (null where the judge gave no verdict)."""
+    """Scores alone: item, rater, value (null where the judge gave no verdict).
+
+    Examples
+    --------
+    >>> task = Task(name="t", items=(TaskItem(id=1, text="Which is even?", options=("one", "two")),))
+    >>> claims = read_claims({"item": [1], "system": ["m"], "answer": [0]}, task)
+    >>> scores_table(claims, Asked(lines=(), total=1, stopped="cap on calls"), "kind")  # a run that was stopped at once
+    {'item': [], 'rater': [], 'value': []}
+    """
     table = ratings_table(claims, asked, rater)
     return {name: table[name] for name in ("item", "rater", "value")}

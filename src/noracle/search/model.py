@@ -37,7 +37,13 @@ class BudgetReached(NoracleError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation."""
+    """One turn of a conversation.
+
+    Examples
+    --------
+    >>> Message("user", "Which is even?").role
+    'user'
+    """
 
     role: Role
     text: str
@@ -83,7 +89,13 @@ class Request:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call or of many; they add."""
+    """Tokens of one call or of many; they add.
+
+    Examples
+    --------
+    >>> Usage(10, 2) + Usage(5, 1)
+    Usage(input_tokens=15, output_tokens=3)
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -94,7 +106,13 @@ class Usage:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """What a model said. ``cached`` says that nothing was paid for it now."""
+    """What a model said. ``cached`` says that nothing was paid for it now.
+
+    Examples
+    --------
+    >>> Completion(text="ANSWER: B", usage=Usage(20, 4)).finish
+    'stop'
+    """
 
     text: str
     finish: Finish = "stop"

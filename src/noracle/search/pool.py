@@ -58,6 +58,14 @@ class Picked:
     ``comparison.leaders`` are the systems that may be the best: one, or a set that these labels do not separate, best guess first.
     ``asked`` are the questions in order, as judgements with propensities. ``passed_over`` counts items on which all systems in the race
     agreed. ``path`` says where the race stood after 1, 2, 4, 8, … labels and at its end.
+
+    Examples
+    --------
+    >>> truth = [i % 3 for i in range(300)]
+    >>> answers = {"item": [*range(300)] * 2, "system": ["a"] * 300 + ["b"] * 300, "answer": truth + [0] * 300}
+    >>> picked = race_pool(Evidence.from_tables(answers=answers, n_classes=3), lambda item, k: truth[item] == k)
+    >>> picked.best, picked.separable, picked.judgements()["verdict"][:2]
+    ('a', True, ['no', 'no'])
     """
 
     comparison: Comparison
@@ -88,7 +96,15 @@ class Picked:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pool:
-    """Answers of systems to items as numbers of classes, one row a system; -1 is no answer. Made by :meth:`read`."""
+    """Answers of systems to items as numbers of classes, one row a system; -1 is no answer. Made by :meth:`read`.
+
+    Examples
+    --------
+    >>> answers = {"item": [1, 1, 2, 2], "system": ["a", "b", "a", "b"], "answer": [0, 2, 1, None]}
+    >>> pool = Pool.read(Evidence.from_tables(answers=answers, n_classes=3))
+    >>> pool.systems, pool.answers.tolist()
+    (('a', 'b'), [[0, 1], [2, -1]])
+    """
 
     systems: tuple[str, ...]
     items: tuple[Any, ...]

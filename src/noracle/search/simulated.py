@@ -155,7 +155,16 @@ def simulated_world(
 
 
 class SimulatedModel:
-    """A model of a :class:`SimulatedWorld`; its reply depends on the request alone. Also a way to call it, without cache or caps."""
+    """A model of a :class:`SimulatedWorld`; its reply depends on the request alone. Also a way to call it, without cache or caps.
+
+    Examples
+    --------
+    >>> world = simulated_world(20, 4, seed=1)
+    >>> question = pose(world.task.items[0])
+    >>> reply = asyncio.run(world.model().complete(Request(messages=(Message("user", question.prompt()),))))
+    >>> reply.finish, isinstance(reply.text, str)
+    ('stop', True)
+    """
 
     def __init__(self, world: SimulatedWorld, *, name: str = "simulated") -> None:
         self.world = world

@@ -20,7 +20,13 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TaskItem:
-    """One item. No truth: a task never holds an answer key."""
+    """One item. No truth: a task never holds an answer key.
+
+    Examples
+    --------
+    >>> TaskItem(id=1, text="Which is even?", options=("one", "two")).options[1]
+    'two'
+    """
 
     id: int | str
     text: str
@@ -34,7 +40,14 @@ class TaskItem:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Items of one kind. ``name`` goes into reports; ``instruction`` is one line that says what is asked."""
+    """Items of one kind. ``name`` goes into reports; ``instruction`` is one line that says what is asked.
+
+    Examples
+    --------
+    >>> task = Task(name="parity", items=(TaskItem(id=1, text="Which is even?", options=("one", "two")),))
+    >>> task.instruction
+    'Choose the one right option.'
+    """
 
     name: str
     items: tuple[TaskItem, ...]
@@ -43,7 +56,18 @@ class Task:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """An item as it is shown: ``options`` in shown order, ``order[place]`` is the class shown at that place."""
+    """An item as it is shown: ``options`` in shown order, ``order[place]`` is the class shown at that place.
+
+    Examples
+    --------
+    >>> print(Question(item=1, text="Which is even?", options=("two", "one"), order=(1, 0)).prompt())
+    Choose the one right option.
+    <BLANKLINE>
+    Which is even?
+    <BLANKLINE>
+    A) two
+    B) one
+    """
 
     item: int | str
     text: str

@@ -131,7 +131,14 @@ Node = Ask | Vote | Decide | CritiqueLoop | Route | Answer
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """A workflow that passed :func:`parse_workflow`."""
+    """A workflow that passed :func:`parse_workflow`.
+
+    Examples
+    --------
+    >>> workflow = load_workflow("cot-sc")
+    >>> workflow.least_calls, workflow.most_calls, parse_workflow(workflow.to_dict()).digest == workflow.digest
+    (5, 5, True)
+    """
 
     name: str
     nodes: tuple[Node, ...]

@@ -20,7 +20,14 @@ Items = Task | Mapping[Any, int] | Sequence[int] | Whole
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RaterModel:
-    """How raters err: the arguments of :func:`simulate_raters`, and the agreement and kappa to expect."""
+    """How raters err: the arguments of :func:`simulate_raters`, and the agreement and kappa to expect.
+
+    Examples
+    --------
+    >>> model = fit_raters(n_classes=4, accuracy=0.8, kappa=0.7)
+    >>> round(model.kappa, 6), model.raters(2)
+    (0.7, {'rater-01': 0.8, 'rater-02': 0.8})
+    """
 
     accuracy: float
     correlation: float

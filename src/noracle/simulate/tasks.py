@@ -33,7 +33,14 @@ _OPTIONS: dict[Kind, tuple[str, ...]] = {"colour": tuple(COLOURS), "shape": tupl
 
 
 class TaskItem(NamedTuple):
-    """What a service that collects labels needs of one item. Only ``question``, ``options`` and ``png`` are for the rater's eyes."""
+    """What a service that collects labels needs of one item. Only ``question``, ``options`` and ``png`` are for the rater's eyes.
+
+    Examples
+    --------
+    >>> item = next(iter(simulate_task("colour", n_items=1, seed=1)))
+    >>> item.question, item.key in item.options, item.png[1:4]
+    ('Which colour occurs most often? Size does not matter.', True, b'PNG')
+    """
 
     item: str
     question: str
@@ -58,6 +65,12 @@ class Task:
         Row i, column l: how many objects of class l are in picture i.
     size
         Width and height of a picture in pixels.
+
+    Examples
+    --------
+    >>> task = simulate_task("shape", n_items=3, seed=1)
+    >>> len(task.items), task.counts.shape, bool((task.lead > 0).all())
+    (3, (3, 5), True)
     """
 
     kind: Kind

@@ -20,6 +20,12 @@ class World:
     """Tables as a user would have them, and the key that a user would not.
 
     ``accuracy`` is the share of right answers of each system on these items (no answer counts as wrong).
+
+    Examples
+    --------
+    >>> world = simulate_world(n_items=50, n_classes=4, systems={"a": 0.9}, seed=1)
+    >>> sorted(world.answers), len(world.key), 0.8 < world.accuracy["a"] < 1
+    (['answer', 'item', 'system'], 50, True)
     """
 
     answers: Columns

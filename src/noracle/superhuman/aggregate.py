@@ -44,6 +44,13 @@ class AggregatedLabels:
     skills
         What the method thinks of each rater, where it does: share of agreement (weighted), accuracy averaged over the labels
         (dawid-skene), probability of not guessing (mace). Not an estimate to rely on: see ``notes``.
+
+    Examples
+    --------
+    >>> tied = Ratings.from_wide({"ann": ["cat", "dog"], "bob": ["cat", "cat"]}, raters=["ann", "bob"])
+    >>> found = aggregate_labels(tied, ties="none")
+    >>> found.columns(), found.n_tied
+    ({'item': [0, 1], 'label': ['cat', None]}, 1)
     """
 
     labels: Mapping[Any, Label | None]

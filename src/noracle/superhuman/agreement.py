@@ -86,6 +86,11 @@ def estimate_agreement(
     with the mean of the pairs' standard errors, which is right or too wide whatever the correlation. None of these numbers says how
     often the raters are right.
 
+    Pairwise agreement is v = mean over items of Σ_l n_l(n_l - 1)/(n(n - 1)), n_l of n ratings being l. Kappa is (v - e)/(1 - e) with e the
+    agreement of raters who label by chance; alpha = 1 - (observed disagreement)/(disagreement by chance).
+
+    Assumes independent items from one population, and ratings that were given without seeing each other.
+
     References
     ----------
     Cohen (1960), Educ. Psychol. Meas. 20, 37-46; Light (1971), Psychol. Bull. 76, 365-377; Fleiss (1971), Psychol. Bull. 76, 378-382;

@@ -63,6 +63,8 @@ def check_assumptions(
     Bonferroni. (6): of the items with G wrong where the system said y or G, the number with y is binomial; the test is exact.
     All are finite-sample.
 
+    Assumes that the items with a known label are a random sample of the items, and that the known labels are true.
+
     References
     ----------
     Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023), equations (2) and (6), Table 1.

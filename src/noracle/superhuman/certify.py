@@ -110,8 +110,10 @@ def certify_superhuman(
     -----
     On every item the annotations that are right are at most those of the most frequent label, so the average annotation is right with
     probability of at most E[top/votes], whatever the annotators do and whatever decided how many votes an item has. Under (6),
-    P(M = y | G ≠ y) ≥ P(M = G | G ≠ y), the system is right with probability of at least P(M = G). So E[Z] > margin proves the claim. It
-    needs one true label per item and independent items.
+    P(M = y | G ≠ y) ≥ P(M = G | G ≠ y), the system is right with probability of at least P(M = G). So E[Z] > margin proves the claim.
+
+    Assumes one true label per item, independent items, and (6), which no rating can show: it is stated by ``trained_on_annotators`` or
+    supported by a ``check`` on items with known labels.
 
     References
     ----------

@@ -69,6 +69,16 @@ def plan_certificate(
     Z of :func:`certify_superhuman` is drawn again with replacement, in 1,000 worlds for each number of items that is tried; the number is
     found by doubling and bisection to two per cent.
 
+    power(n) = P(the certificate is given on n items), counted over the worlds.
+
+    Assumes that new items are like those of the pilot, and (for ``vary="ratings"``) that further votes follow the Dirichlet distribution
+    above.
+
+    References
+    ----------
+    Efron (1979), Ann. Statist. 7, 1-26 (drawing the sample again); Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR
+    2023), for the claim.
+
     Examples
     --------
     >>> counts = RatingCounts.from_arrays([[0, 0, 0]] * 70 + [[0, 0, 1]] * 30, labels=2, answers={"a": [0] * 96 + [1] * 4})

@@ -71,7 +71,9 @@ def certify_published(
     Notes
     -----
     p = 2·min over c of max(P(Binomial(N, c + margin) ≥ matches), tail of "the ceiling is at least c"). The factor 2 pays for choosing c
-    after the fact. It needs the same K on every item and an aggregate whose ties were broken without the system.
+    after the fact.
+
+    Assumes what :func:`certify_superhuman` assumes, the same K on every item, and an aggregate whose ties were broken without the system.
 
     References
     ----------

@@ -30,6 +30,18 @@ class CertificateStream:
     margin, trained_on_annotators, check, confidence
         As in :func:`certify_superhuman`; fixed before the first item.
 
+    Notes
+    -----
+    With Z = match - share of the top label, the wealth mean over θ of Π(1 + θ·(Z - margin)/(1 + margin)) has a mean of at most 1 where the
+    claim is false; it is certified when it reaches 1/(1 - confidence).
+
+    Assumes what :func:`certify_superhuman` assumes: one true label per item, independent items, and that the system does not repeat the
+    annotators' errors, (6), which must be stated or supported by a check.
+
+    References
+    ----------
+    Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27; Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023).
+
     Examples
     --------
     >>> stream = CertificateStream(trained_on_annotators="no")
