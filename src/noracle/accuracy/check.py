@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import bdtr, bdtrc, chdtrc, gammaln, ndtr
@@ -34,6 +34,19 @@ def _judgements(evidence: Evidence | JudgementCounts, *, by_time: bool = False) 
 
 def _is_uniform(q: Question) -> bool:
     return q.propensity is None or abs(q.propensity * q.n_classes - 1) <= 1e-9
+
+
+def is_question(counts: JudgementCounts, protocol: Literal["question", "sets"] | None) -> bool:
+    """Whether how often classes were asked can be held against the design.
+
+    Recorded propensities always can. Without them a random question gives both verdicts sooner or later; labels of one kind only were
+    collected in another way.
+    """
+    if any(q.propensity is not None for q in counts.questions):
+        return True
+    if protocol is not None:
+        return protocol == "question"
+    return {"yes", "no"} <= {q.verdict for q in counts.questions}
 
 
 def _two_sided(at_most: float, at_least: float) -> float:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from noracle.counts import AccuracyCounts, JudgementCounts, count_judgements
+from noracle.counts import AccuracyCounts, count_judgements
 from noracle.errors import ArgumentError, GuaranteeWarning
 from noracle.evidence import Evidence
 from noracle.results import Check
@@ -179,25 +179,13 @@ class Sources:
         return asked or ("sets" if self.wide is not None else None)
 
 
-def is_question(counts: JudgementCounts, protocol: Protocol | None) -> bool:
-    """Whether how often classes were asked can be held against the design.
-
-    Recorded propensities always can. Without them a random question gives both verdicts sooner or later; labels of one kind only were
-    collected in another way.
-    """
-    if any(q.propensity is not None for q in counts.questions):
-        return True
-    if protocol is not None:
-        return protocol == "question"
-    return {"yes", "no"} <= {q.verdict for q in counts.questions}
-
-
 def routing_checks(evidence: Evidence, counted: AccuracyCounts | None = None, *, protocol: Protocol | None, seed: int) -> list[Check]:
     """The routing check where it applies; a failure is also warned about, with the way out.
 
     ``counted`` are counts of the same evidence, if there are any: they may spare a second look at every item.
     """
     from noracle.accuracy import check_routing
+    from noracle.accuracy.check import is_question
 
     if evidence.judgements is None:
         return []

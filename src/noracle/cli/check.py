@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from noracle.accuracy import check_overlap, check_routing, check_sensitivity, check_yes_rate, range_unsure
+from noracle.accuracy.check import is_question
 from noracle.cli import _options as opt
 from noracle.cli._collect_live import look_alone
 from noracle.cli._files import read_counts
-from noracle.cli._options import Protocol, Sources, is_question, seeded
+from noracle.cli._options import Protocol, Sources, seeded
 from noracle.cli._output import Output, working
 from noracle.counts import AccuracyCounts, count_accuracy, count_judgements
 from noracle.errors import ArgumentError

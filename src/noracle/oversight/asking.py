@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
 
-from noracle.counts import JudgementCounts
+from noracle.accuracy.check import is_question
 from noracle.oversight.loading import Loaded
 from noracle.oversight.model import Step
 from noracle.results import Check, Estimate, Result
@@ -94,18 +93,6 @@ class Asking:
         """The accuracy of each system, where that step was taken."""
         step = self.done.get("accuracy")
         return {} if step is None else {r.subject: r for r in step.results if isinstance(r, Estimate)}
-
-
-def is_question(counts: JudgementCounts, protocol: Literal["question", "sets"] | None) -> bool:
-    """Whether how often classes were asked can be held against the design.
-
-    Recorded propensities always can. Without them a random question gives both verdicts sooner or later.
-    """
-    if any(q.propensity is not None for q in counts.questions):
-        return True
-    if protocol is not None:
-        return protocol == "question"
-    return {"yes", "no"} <= {q.verdict for q in counts.questions}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

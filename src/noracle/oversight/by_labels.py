@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from noracle.accuracy import check_sensitivity, compare_systems, estimate_accuracy, range_unsure
+from noracle.accuracy.check import is_question
 from noracle.errors import ArgumentError
-from noracle.oversight.asking import Asking, Outcome, is_question, named
+from noracle.oversight.asking import Asking, Outcome, named
 from noracle.oversight.loading import Loaded
 from noracle.results import Check, Result
 
