@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import shutil
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -20,20 +19,7 @@ from tests.service.test_security_texts import PAYLOADS
 from tests.service.web_site import Site, running, texts
 
 pytestmark = pytest.mark.browser
-CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        running_browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield running_browser
-        running_browser.close()
 
 
 @pytest.fixture(scope="module")
