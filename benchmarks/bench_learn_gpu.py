@@ -11,7 +11,9 @@ table    the ten rows of Table 1, column uniform-CIFAR10: learning rate from the
          Weights are averaged (decay 0.999), which the paper does not do; ``constant`` is without
 explain  rows that stay below the paper: URE-GA with the risks summed by *ruled-out* class, as the released code does (methods: a fault),
          URE-NN, and ROB-MAE without a correction and with nn; ``explain-rate`` takes three learning rates to the end,
-         ``explain-mae`` ROB-MAE with others;
+         ``explain-mae`` ROB-MAE with others; ``explain-views`` has AutoAugment in place of flips and shifts, as a script of the
+         released code has it, also for FWD-U and true labels, whose published figures are known; ``explain-stem`` has the network
+         of that script, with a 3×3 stem;
          ``explain-fp32`` against ``explain-bf16`` asks whether the precision matters
 ascents  the share of steps in which URE-GA climbs, with risks by ordinary class and by ruled-out class
 people   labels made from the three annotators of each image (four classes shown, one ruled out that is not what the annotator named;
@@ -24,6 +26,7 @@ Every trial is a line of the journal (benchmarks/results.jsonl), so the work goe
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import hashlib
 import io
 import itertools
@@ -42,9 +45,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _common import RESULTS, emit
 
 PARTS = (
-    "time", "table", "constant", "supervised", "explain", "explain-rate", "explain-mae", "explain-bf16", "explain-fp32", "ascents",
-    "people", "people-5e-4", "recipe",
+    "time", "table", "constant", "supervised", "explain", "explain-rate", "explain-mae", "explain-views", "explain-stem",
+    "explain-bf16", "explain-fp32", "ascents", "people", "people-5e-4", "recipe",
 )  # fmt: skip
+AUTOMATIC = ("FWD-U", "supervised", "URE-GA-U")
 COMMAND = "python benchmarks/bench_learn_gpu.py"
 
 
@@ -97,9 +101,30 @@ def add_published() -> None:
     losses.LOSSES[row.name] = row  # type: ignore[index]
     for name, transition in (("URE-GA-U as released", "uniform"), ("URE-GA-R as released", "counted")):
         trial.ALGORITHMS[name] = trial.Algorithm(name=name, loss=row.name, transition=transition)  # type: ignore[index]
+    for name in AUTOMATIC:
+        known = trial.ALGORITHMS[name]
+        trial.ALGORITHMS[f"{name} AutoAugment"] = dataclasses.replace(known, name=f"{name} AutoAugment")  # type: ignore[index]
     for correction in ("free", "nn"):
         name = f"ROB-MAE {correction}"
         trial.ALGORITHMS[name] = trial.Algorithm(name=name, loss=f"ure_mae_{correction}", transition="counted")  # type: ignore[index]
+
+
+def show_automatic() -> None:
+    """From now on trials see AutoAugment's views in place of flips and shifts."""
+    from _autoaugment import AutoAugment
+    from torch import nn
+
+    from noracle.learn import trial
+
+    class Automatic(nn.Module):
+        def __init__(self, views: Any) -> None:
+            super().__init__()
+            self.views, self.policy = views, AutoAugment()
+
+        def forward(self, images: Any) -> Any:
+            return self.views(self.policy(images))
+
+    trial._Weak = Automatic  # type: ignore[assignment, misc]
 
 
 def plans() -> dict[str, Any]:
@@ -116,7 +141,7 @@ def plans() -> dict[str, Any]:
     return {
         "table": StudyPlan(algorithms=ten, labels=uniform, training=averaged),
         "constant": StudyPlan(algorithms=ten, labels=uniform, training=paper),
-        "supervised": StudyPlan(algorithms=("supervised",), labels=uniform, training=averaged, rates=(1e-3, 5e-4)),
+        "supervised": StudyPlan(algorithms=("supervised",), labels=uniform, training=paper, rates=(5e-4,)),
         "explain": StudyPlan(
             algorithms=("URE-GA-U as released", "URE-GA-R as released", "ROB-MAE free", "ROB-MAE nn", "URE-NN-U"), labels=uniform,
             training=paper,
@@ -126,6 +151,13 @@ def plans() -> dict[str, Any]:
             rates=(1e-3, 5e-4, 1e-4), select_epochs=300,
         ),
         "explain-mae": StudyPlan(algorithms=("ROB-MAE",), labels=uniform, training=averaged, rates=(5e-4, 1e-4, 5e-5), select_epochs=300),
+        "explain-views": StudyPlan(
+            algorithms=tuple(f"{name} AutoAugment" for name in AUTOMATIC), labels=uniform, training=paper, rates=(5e-4,),
+        ),
+        "explain-stem": StudyPlan(
+            algorithms=("URE-GA-U as released", "URE-GA-U", "ROB-MAE"), labels=uniform, rates=(5e-4,), epochs=150,
+            training=dataclasses.replace(paper, stem="small"),
+        ),
         **{
             f"explain-{precision}": StudyPlan(
                 algorithms=("ROB-MAE", "URE-GA-U", "URE-GA-U as released"), labels=uniform, rates=(1e-4,),
@@ -238,6 +270,8 @@ def record(journal: Path) -> None:
             "explain-bf16": "learning rate 1e-4, no average of the weights, bf16, test accuracy in percent",
             "explain-fp32": "the same with 32-bit numbers, test accuracy in percent",
             "explain-rate": "the low rows with the learning rate chosen after 300 epochs instead of 30, test accuracy in percent",
+            "explain-views": "AutoAugment in place of flips and shifts, learning rate 5e-4, test accuracy in percent",
+            "explain-stem": "ResNet-18 with a 3×3 stem, learning rate 5e-4, 150 epochs, test accuracy in percent",
             "explain-mae": "ROB-MAE with the learning rate chosen after 300 epochs, test accuracy in percent",
             "recipe": "consistency of views reaches 85 % with one uniform ruled-out label an image",
         }
@@ -271,6 +305,8 @@ def main() -> None:
                 elif part == "ascents":
                     count_ascents(data, record=options.record)
                 else:
+                    if part == "explain-views":
+                        show_automatic()
                     run_study(data, plans()[part], journal=options.journal, shared=shared, deadline=deadline, progress=tell)
 
         beside = threading.Thread(target=work, args=([p for p in options.part if p == "recipe"], 1))
