@@ -318,12 +318,15 @@ def require_questions(stratum: Stratum) -> None:
     labels = [t for t in stratum.tallies if t.verdict != "unsure"]
     if any(t.hit_share is not None for t in labels):
         raise ArgumentError("false_no and false_yes need one answer per item and system; repeats of an item differ. Keep one of them.")
-    if any(t.n_ruled_out != (t.verdict == "no") or t.design != "uniform" for t in labels) or (
-        labels and all(t.verdict == "no" for t in labels)
-    ):
-        raise ArgumentError(
-            "false_no and false_yes need the question protocol: one uniformly chosen class per item, answered yes or no; got other labels."
-        )
+    if any(t.n_ruled_out != (t.verdict == "no") or t.design != "uniform" for t in labels):
+        got = "other labels"
+    elif labels and all(t.verdict == "no" for t in labels):
+        got = "no yes at all, as if only the classes that are not it had been kept"
+    else:
+        return
+    raise ArgumentError(
+        f"false_no and false_yes need the question protocol: one uniformly chosen class per item, answered yes or no; got {got}."
+    )
 
 
 def typical_variance(low: float, high: float) -> float:

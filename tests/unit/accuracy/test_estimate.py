@@ -191,8 +191,12 @@ def test_estimated_error_rates_widen_the_interval_and_add_their_error() -> None:
 
 
 def test_error_rates_are_refused_without_the_question_protocol() -> None:
-    with pytest.raises(ArgumentError, match="question protocol"):
+    with pytest.raises(ArgumentError, match=r"question protocol.* no yes at all"):
         estimate_accuracy(AccuracyCounts.from_counts(n_classes=4, complementary=(50, 40)), false_no=0.1)
+    sets = {Tally("s", 4, "no", False, n_ruled_out=2): 50}
+    counts = AccuracyCounts(tallies=sets, items={Cell("s", 4): 50}, answered={Cell("s", 4): 50})
+    with pytest.raises(ArgumentError, match=r"question protocol.* other labels"):
+        estimate_accuracy(counts, false_no=0.1)
 
 
 def test_exact_keeps_its_time() -> None:
