@@ -83,6 +83,18 @@ def count_accuracy(
     >>> counts.total(verdict="yes", hit=True), counts.total(verdict="no", hit=True), sum(counts.answered.values())
     (1, 1, 2)
     """
+    if evidence._connection is None:  # somebody else's tables, which may grow
+        return _count(evidence, systems, by_class=by_class, by_guess=by_guess)
+    about = (evidence.answers, evidence.judgements, evidence.items, evidence.repeats, evidence.n_classes, evidence.conflicts)
+    key = f"accuracy {None if systems is None else [str(s) for s in systems]} {by_class} {by_guess}"
+    kept = evidence._kept.get(key)
+    if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
+        kept = evidence._kept[key] = about, _count(evidence, systems, by_class=by_class, by_guess=by_guess)
+    found: AccuracyCounts = kept[1]
+    return found
+
+
+def _count(evidence: Evidence, systems: Sequence[str] | None, *, by_class: bool, by_guess: bool) -> AccuracyCounts:
     if evidence.repeats is not None:
         found = count_repeats(evidence, systems=systems, by_class=by_class, by_guess=by_guess)
         return _known_systems(_with_states(found, evidence.repeats), systems)
@@ -225,7 +237,7 @@ def _flat_groups(
             columns["guess"] = nw.when(columns["recorded"]).then(nw.col("guess"))
     if by_class:
         columns["asked"], columns["given"] = nw.col("class"), nw.col("answer")
-    return joined.select(**columns).group_by(*columns).agg(n=nw.len()), list(columns)
+    return joined.select(**columns).group_by(*columns).agg(n=nw.len()).sort(*columns), list(columns)
 
 
 def _flat_row(evidence: Evidence, row: dict[str, Any], scored: bool) -> _Met:
@@ -267,7 +279,7 @@ def _grouped(evidence: Evidence, answers: Frame, *, by_class: bool = False, by_g
             frame = met_once(evidence, answers, labels)
         keys = [name for name in frame.columns if name != "item" and (by_class or name != "given")]
         unused = unused_of(labels, answers)
-    rows = [dict(zip([*keys, "n"], row, strict=True)) for row in fetch(frame.group_by(*keys).agg(n=nw.len()))]
+    rows = [dict(zip([*keys, "n"], row, strict=True)) for row in fetch(frame.group_by(*keys).agg(n=nw.len()).sort(*keys))]
     met = [
         _Met(
             system=str(row["system"]),

@@ -75,7 +75,7 @@ def count_decisions(
     keys = [*packs, *masks, *(["k"] if evidence.has_own_n_classes else [])]
     told = _places_of(known, labels)
     rest = frame.filter(~nw.col("item").is_in(list(told))) if told else frame
-    columns = _columns(rest.group_by(*keys).agg(n=nw.len()).select(*keys, "n"))
+    columns = _columns(rest.group_by(*keys).agg(n=nw.len()).sort(*keys).select(*keys, "n"))
     codes, allowed, n = _unpacked(columns, packs, masks, len(names), len(labels))
     if told:
         mine = fetch(frame.filter(nw.col("item").is_in(list(told))).select(*keys, "item"))

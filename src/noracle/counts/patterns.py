@@ -42,7 +42,7 @@ def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None) 
     [(True, False), (True, True)]
     """
     names, frame, keys, unused = _patterns(evidence, systems)
-    rows = fetch(frame.group_by(*keys).agg(n=nw.len()))
+    rows = fetch(frame.group_by(*keys).agg(n=nw.len()).sort(*keys))
     patterns: Counter[Pattern] = Counter()
     for *values, n in rows:
         row = dict(zip(keys, values, strict=True))

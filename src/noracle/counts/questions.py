@@ -52,7 +52,7 @@ def count_judgements(
     if evidence.has_own_n_classes and evidence.items is not None:
         frame = frame.join(evidence.items.select("item", "n_classes"), on="item", how="inner")
         keys.append("n_classes")
-    rows = [(dict(zip(keys, values, strict=True)), int(n)) for *values, n in fetch(frame.group_by(*keys).agg(n=nw.len()))]
+    rows = [(dict(zip(keys, values, strict=True)), int(n)) for *values, n in fetch(frame.group_by(*keys).agg(n=nw.len()).sort(*keys))]
     if by_time:
         rows.sort(key=lambda pair: (pair[0]["at"] is not None, pair[0]["at"]))
     questions: Counter[Question] = Counter()

@@ -83,7 +83,7 @@ def _by_columns(ratings: Ratings, labels: Sequence[int | str], systems: Sequence
     votes = vote_frame(ratings, labels)
     if len(systems) == 1:
         return _of_one_system(ratings, labels, systems[0], votes)
-    found = fetch_arrays(votes.group_by(*names).agg(n=nw.len()))
+    found = fetch_arrays(votes.group_by(*names).agg(n=nw.len()).sort(*names))
     kinds, place, _ = kinds_of(matrix(found, names))
     n_items = np.zeros(len(kinds), dtype=np.int64)
     n_items[place] = found["n"].astype(np.int64)
@@ -91,7 +91,7 @@ def _by_columns(ratings: Ratings, labels: Sequence[int | str], systems: Sequence
     if systems:
         given = given_answers(ratings, systems)
         met = votes.join(given.select("item", "system", code=coded("answer", labels, len(labels))), on="item", how="inner")
-        found = fetch_arrays(met.group_by(*names, "system", "code").agg(n=nw.len()))
+        found = fetch_arrays(met.group_by(*names, "system", "code").agg(n=nw.len()).sort(*names, "system", "code"))
         n = found["n"].astype(np.int64)
         stacked, at, _ = kinds_of(np.concatenate([kinds, matrix(found, names)]))
         if len(stacked) != len(kinds):
@@ -111,7 +111,7 @@ def _of_one_system(ratings: Ratings, labels: Sequence[int | str], system: str, v
     names, size = vote_columns(labels), len(labels)
     given = given_answers(ratings, [system]).select("item", code=coded("answer", labels, size))
     met = votes.join(given, on="item", how="left").with_columns(code=nw.col("code").fill_null(size + 1))
-    found = fetch_arrays(met.group_by(*names, "code").agg(n=nw.len()))
+    found = fetch_arrays(met.group_by(*names, "code").agg(n=nw.len()).sort(*names, "code"))
     kinds, place, _ = kinds_of(matrix(found, names))
     table = np.zeros((len(kinds), size + 2), dtype=np.int64)
     np.add.at(table, (place, found["code"].astype(np.int64)), found["n"].astype(np.int64))

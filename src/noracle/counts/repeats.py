@@ -58,7 +58,9 @@ def count_repeats(evidence: Evidence, *, systems: Sequence[str] | None, by_class
     constant = ["system", *told, *places]
     by_item = frame.group_by("item", *constant).agg(runs=nw.len(), **sums, **means)
     keys = [*constant, "runs", *sums, *means]
-    rows = [dict(zip([*keys, "n"], row, strict=True)) for row in fetch(by_item.group_by(*keys).agg(n=nw.len()).select(*keys, "n"))]
+    rows = [
+        dict(zip([*keys, "n"], row, strict=True)) for row in fetch(by_item.group_by(*keys).agg(n=nw.len()).sort(*keys).select(*keys, "n"))
+    ]
     return _tallied(evidence, rows, {name: n for name, n in unused.items() if n})
 
 

@@ -58,7 +58,7 @@ class Evidence:
     _connection: object = dataclasses.field(default=None, repr=False)
     _checked: list[bool] = dataclasses.field(default_factory=list, repr=False)
     _kept: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    """What counts ask for again: labels by item, and how answers met them."""
+    """What is asked for again: labels by item, how answers met them, and counts."""
 
     @classmethod
     def from_tables(

@@ -49,11 +49,12 @@ def _simulated_half_width(plan: Plan, worlds: int = 400) -> float:
     if not n_o or not n_c:
         n, p, scale = (n_o, accuracy, 1) if n_o else (n_c, q, k - 1)
         widths = []
-        for s in rng.binomial(n, p, size=worlds):
+        seen, times = np.unique(rng.binomial(n, p, size=worlds), return_counts=True)
+        for s in seen:
             found = binomtest(int(s), n).proportion_ci(plan.confidence, method="exact")
             low, high = (min(max(1 - scale * (1 - x), 0.0), 1.0) for x in (found.low, found.high))
             widths.append((high - low) / 2)
-        return float(np.mean(widths))
+        return float(np.average(widths, weights=times))
     return _simulated_pair(plan, n_o, n_c, rng)
 
 

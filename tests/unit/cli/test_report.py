@@ -207,6 +207,7 @@ def test_demo_writes_a_folder_of_evidence_and_reports_on_it(noracle: Run, here: 
     assert not any(s["status"] == "failed" for s in saved["steps"])
 
 
+@pytest.mark.slow
 def test_demo_as_json_is_the_report_and_repeats_itself(noracle: Run, here: Path) -> None:
     first = noracle("demo", "--n-items", 300, "--json")
     again = noracle("demo", "--n-items", 300, "--json")

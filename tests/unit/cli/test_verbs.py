@@ -56,15 +56,6 @@ def test_examples_of_plan_simulate_and_demo_run_as_they_are_printed(noracle: Run
         assert (ended.code, ended.err) == (0, ""), line
 
 
-def test_readme_commands_run(noracle: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    readme = Path(__file__).parents[3] / "README.md"
-    lines = re.findall(r"^\$ noracle (.+)$", readme.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert len(lines) >= 3
-    for line in lines:
-        assert noracle(*line.split()).code == 0, line
-
-
 def test_version(noracle: Run) -> None:
     assert noracle("--version").out == f"noracle {library.__version__}\n"
 

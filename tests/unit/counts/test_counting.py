@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from typing import Any
 
+import duckdb
 import pytest
 
 from noracle.counts import count_accuracy, count_judgements, count_patterns, counting, label_rows
@@ -56,11 +57,35 @@ def same(found: Any, wanted: Any) -> None:
 
 
 @pytest.mark.parametrize("one_each", [True, False], ids=["flat", "grouped"])
-def test_counts_match_counting_by_hand_on_every_engine(bring_anywhere: Bring, one_each: bool) -> None:
+def test_counts_match_counting_by_hand_on_every_engine(bring_slowly: Bring, one_each: bool) -> None:
     tables = world(1, one_each=one_each)
-    evidence = Evidence.from_tables(**bring_anywhere(tables))
+    evidence = Evidence.from_tables(**bring_slowly(tables))
     same(count_accuracy(evidence), reference.accuracy(**tables))
     same(dataclasses.replace(count_patterns(evidence), unused={}), reference.patterns(**tables))
+
+
+@pytest.mark.parametrize("one_each", [True, False], ids=["flat", "grouped"])
+def test_counts_come_in_one_order_so_that_sums_are_the_same_to_the_last_bit(one_each: bool) -> None:
+    tables = world(1, one_each=one_each)
+    orders = set()
+    for _ in range(6):
+        evidence = Evidence.from_tables(**tables)
+        orders.add((tuple(count_accuracy(evidence).tallies), tuple(count_patterns(evidence).patterns)))
+    assert len(orders) == 1
+
+
+def test_counts_of_our_own_copy_are_worked_out_once_and_those_of_others_anew() -> None:
+    tables = world(1)
+    ours = Evidence.from_tables(**tables)
+    assert count_accuracy(ours) is count_accuracy(ours)
+    assert count_accuracy(ours, by_class=True) != count_accuracy(ours)
+    assert count_accuracy(dataclasses.replace(ours, judgements=None)) != count_accuracy(ours)
+    connection = duckdb.connect()
+    connection.sql("CREATE TABLE answers AS SELECT 1 AS item, 'a' AS system, 0 AS answer")
+    theirs = Evidence.from_tables(answers=connection.table("answers"), n_classes=3)
+    before = count_accuracy(theirs)
+    connection.sql("INSERT INTO answers VALUES (2, 'a', 1)")
+    assert sum(count_accuracy(theirs).items.values()) == sum(before.items.values()) + 1
 
 
 def test_counts_by_class_match_counting_by_hand(bring: Bring) -> None:
@@ -261,9 +286,9 @@ def test_label_rows_follow_the_rows(bring: Bring) -> None:
     assert [(p.verdict, p.hits, p.n_ruled_out) for p in rows] == [("yes", (True,), 0), ("no", (False,), 1), ("yes", (True,), 1)]
 
 
-def test_label_rows_follow_the_time_where_there_is_one(bring_anywhere: Bring) -> None:
+def test_label_rows_follow_the_time_where_there_is_one(bring_slowly: Bring) -> None:
     tables = {**ORDERED, "judgements": {**ORDERED["judgements"], "at": ["d", "c", "b", "a"]}}
-    _, rows = label_rows(Evidence.from_tables(**bring_anywhere(tables), n_classes=3))
+    _, rows = label_rows(Evidence.from_tables(**bring_slowly(tables), n_classes=3))
     assert [p.verdict for p in rows] == ["no", "yes", "yes"]
 
 

@@ -48,8 +48,8 @@ def test_long_ratings_on_every_engine(bring_anywhere: Bring) -> None:
     }
 
 
-def test_wide_ratings_on_every_engine(bring_anywhere: Bring) -> None:
-    table = bring_anywhere({"wide": WIDE})["wide"]
+def test_wide_ratings_on_every_engine(bring_slowly: Bring) -> None:
+    table = bring_slowly({"wide": WIDE})["wide"]
     ratings = Ratings.from_wide(table, raters=["ann", "bob", "eve"], item="q", systems=["a"])
     counts = count_ratings(ratings, pairs=True)
     assert seen(counts) == EXPECTED
@@ -120,9 +120,9 @@ def test_a_score_that_is_left_out_still_takes_its_place_among_the_first() -> Non
 
 
 @pytest.mark.parametrize("first", [1, 2])
-def test_first_on_every_engine_with_times(bring_anywhere: Bring, first: int) -> None:
+def test_first_on_every_engine_with_times(bring_slowly: Bring, first: int) -> None:
     table = {"item": [1, 1, 1], "rater": ["a", "b", "c"], "label": [0, 1, 1], "at": ["t3", "t1", "t2"]}
-    ratings = Ratings.from_tables(bring_anywhere({"ratings": table})["ratings"], first=first)
+    ratings = Ratings.from_tables(bring_slowly({"ratings": table})["ratings"], first=first)
     assert count_ratings(ratings).votes.tolist() == [[0, first]]
 
 
