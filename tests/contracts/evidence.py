@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from noracle import Evidence
 
@@ -52,8 +53,15 @@ CASES = ("usual", "no labels", "one label", "all right", "all wrong", "nothing a
 
 @cache
 def evidence(case: str = "usual") -> Evidence:
+    """The usual case is counted by DuckDB, all others by Polars, which plans small queries faster: so the two are compared as well."""
     answers, judgements = tables(case)
-    return Evidence.from_tables(answers=answers, judgements=judgements, n_classes=K)
+    if case == "usual":
+        return Evidence.from_tables(answers=answers, judgements=judgements, n_classes=K)
+    return Evidence.from_tables(answers=frame(answers), judgements=judgements and frame(judgements), n_classes=K)
+
+
+def frame(columns: Columns) -> pl.DataFrame:
+    return pl.DataFrame(columns)
 
 
 def permuted(columns: Columns, order: list[int]) -> Columns:
@@ -76,7 +84,7 @@ def changed(*, shuffle: bool = False, classes: tuple[Any, ...] | None = None, it
         answers = permuted(answers, rng.permutation(len(answers["item"])).tolist())
         judgements = permuted(judgements, rng.permutation(len(judgements["item"])).tolist())
     named = None if classes is None or isinstance(classes[0], int) else sorted(classes)
-    return Evidence.from_tables(answers=answers, judgements=judgements, n_classes=None if named else K, classes=named)
+    return Evidence.from_tables(answers=frame(answers), judgements=frame(judgements), n_classes=None if named else K, classes=named)
 
 
 @cache
@@ -86,4 +94,4 @@ def with_texts() -> Evidence:
     names = sorted(set(answers["item"]))
     texts = [f"SECRET question {name}" for name in names]
     items = {"item": names, "n_classes": [K] * len(names), "text": texts, "options": [["SECRET option"] * K for _ in names]}
-    return Evidence.from_tables(answers=answers, judgements=judgements, items=items)
+    return Evidence.from_tables(answers=frame(answers), judgements=frame(judgements), items=frame(items))

@@ -53,7 +53,7 @@ def test_no_answer_counts_as_wrong_without_bias_where_the_published_rule_is_far_
     assert biased - true == pytest.approx(published, abs=0.01)
 
 
-@pytest.mark.parametrize("n_classes", [4, 5, 10])
+@pytest.mark.parametrize("n_classes", [4, pytest.param(5, marks=pytest.mark.slow), 10])
 def test_fitness_of_a_candidate_has_no_bias_from_missing_answers(n_classes: int) -> None:
     world = World(agents=1, n_classes=n_classes, accuracy=0.54, silent=0.1)
     answers, labels = world.draw(100_000, np.random.default_rng(n_classes))
@@ -88,7 +88,7 @@ def test_winner_of_37_identical_agents_is_reported_as_good_as_it_is(repetitions:
     assert sum(s.false > 0 for s in found) <= 0.05 * repetitions
 
 
-@pytest.mark.parametrize("repetitions", [40, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("repetitions", [20, pytest.param(400, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("world", "sizes"),
     [
@@ -107,7 +107,7 @@ def test_agent_that_is_15_points_better_is_returned(world: World, sizes: tuple[i
 # ------------------------------------------------------------------------------------------------------------ the gate alone
 
 
-@pytest.mark.parametrize("n_candidates", [None, 12])
+@pytest.mark.parametrize("n_candidates", [pytest.param(None, marks=pytest.mark.slow), 12])
 def test_gate_keeps_its_promise_where_every_candidate_challenges_on_the_same_labels_and_ties(n_candidates: int | None) -> None:
     """The hardest world for the gate: all candidates are equal, all challenge, and the confirm labels are used again each time."""
     rng = np.random.default_rng(3)

@@ -96,6 +96,7 @@ def test_planted_contradiction_is_named_and_fails_the_command(noracle: Run, here
     assert {f["subject"] for f in clashes} == set(expect.systems)
 
 
+@pytest.mark.slow
 def test_same_folder_and_seed_give_the_same_bytes(noracle: Run, here: Path) -> None:
     FOLDERS["complete"](here / "evidence")
     for name in ("a", "b"):

@@ -46,11 +46,11 @@ def test_help_shows_an_example(verb: str) -> None:
     assert f"noracle {verb or 'estimate'}" in result.output.split("Example:")[1]
 
 
-def test_examples_of_plan_simulate_and_demo_run_as_they_are_printed(noracle: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from noracle.cli import demo, plan, simulate
+def test_examples_of_plan_and_simulate_run_as_they_are_printed(noracle: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from noracle.cli import plan, simulate
 
     monkeypatch.chdir(tmp_path)
-    for verb in (plan, simulate, demo):
+    for verb in (plan, simulate):
         line = next(line for line in verb.EXAMPLE.splitlines() if line.startswith("noracle"))
         ended = noracle(*line.split()[1:])
         assert (ended.code, ended.err) == (0, ""), line

@@ -204,7 +204,7 @@ def test_service_exports_just_what_was_drawn_and_said(service: Service, name: st
     assert ordered(service.read(lambda w: judgements(w, ready.project))) == ordered(drawn(name, items, bytes(32)))
 
 
-@pytest.mark.parametrize("name", UNIFORM)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in ("several draws", "judge-all"))) for n in UNIFORM])
 def test_exported_evidence_gives_unbiased_estimates(name: str) -> None:
     """Over many seeds, the mean error of plain weights and of the library's estimator is within 4 standard errors of 0."""
     spec, items, rng = UNIFORM[name], texts(60), random.Random(1)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -67,6 +68,11 @@ def write(folder: Path, name: str, item: int = 0, *, answer: int = 0, n: int = 3
     return Partition(name=name, answers=(str(answers),), judgements=(str(judgements),))
 
 
+def polars_evidence(tables: dict[str, Columns]) -> Evidence:
+    """Polars plans small queries faster than DuckDB."""
+    return Evidence.from_tables(**{name: pl.DataFrame(columns) for name, columns in tables.items()})
+
+
 # ---------------------------------------------------------------- sums
 
 
@@ -75,12 +81,12 @@ def write(folder: Path, name: str, item: int = 0, *, answer: int = 0, n: int = 3
 def test_partitions_count_what_one_count_of_everything_counts(seed: int, text: bool) -> None:
     tables = text_items(world(seed)) if text else world(seed)
     whole = count_evidence(Evidence.from_tables(**tables))
-    parts = [Evidence.from_tables(**part) for part in split(tables, 4, seed)]
+    parts = [polars_evidence(part) for part in split(tables, 4, seed)]
     assert count_partitions(parts) == whole
     assert Counted.total(count_evidence(part) for part in parts) == whole
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 10_000), n_parts=st.integers(1, 6), gone=st.booleans())
 def test_sum_of_any_split_is_the_count_of_all(seed: int, n_parts: int, gone: bool) -> None:
     tables = world(seed, n=24)
@@ -91,8 +97,8 @@ def test_sum_of_any_split_is_the_count_of_all(seed: int, n_parts: int, gone: boo
             if s == "a" or item < 6
         ]
         tables["answers"] = {name: [values[i] for i in keep] for name, values in tables["answers"].items()}
-    parts = [count_evidence(Evidence.from_tables(**part)) for part in split(tables, n_parts, seed)]
-    assert Counted.total(parts) == count_evidence(Evidence.from_tables(**tables))
+    parts = [count_evidence(polars_evidence(part)) for part in split(tables, n_parts, seed)]
+    assert Counted.total(parts) == count_evidence(polars_evidence(tables))
 
 
 def test_counted_together_is_counted_one_by_one() -> None:

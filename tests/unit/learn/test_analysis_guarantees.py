@@ -51,7 +51,7 @@ def test_noise_limits_cover_with_one_label_an_item(n: int, noise: float) -> None
     assert missed <= most(0.05)
 
 
-@pytest.mark.parametrize("n", [5, 40, 150])
+@pytest.mark.parametrize("n", [5, 40, pytest.param(150, marks=pytest.mark.slow)])
 def test_noise_limits_cover_when_hard_items_fool_all_annotators(n: int) -> None:
     rng = np.random.default_rng(2)
     noise, missed, pooled_missed, width = 0.06, 0, 0, 0.0
@@ -69,6 +69,7 @@ def test_noise_limits_cover_when_hard_items_fool_all_annotators(n: int) -> None:
         assert width / WORLDS < 1.9 * 2 * 1.96 * math.sqrt(noise * (1 - noise) / n)
 
 
+@pytest.mark.slow
 def test_limits_cover_when_items_have_different_numbers_of_labels() -> None:
     rng = np.random.default_rng(3)
     missed = 0
@@ -141,7 +142,7 @@ def test_plain_chi_square_would_be_fooled_by_copied_labels() -> None:
     assert fooled > 100
 
 
-@pytest.mark.parametrize(("n", "k"), [(20, 4), (20, 12), (600, 6)])
+@pytest.mark.parametrize(("n", "k"), [(20, 4), pytest.param(20, 12, marks=pytest.mark.slow), pytest.param(600, 6, marks=pytest.mark.slow)])
 def test_even_rows_are_rarely_called_uneven(n: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_label_checks, "SIMULATIONS", 199)
     rng = np.random.default_rng(7)

@@ -120,7 +120,7 @@ def assert_same(a: dict[str, float], b: dict[str, float]) -> None:
         assert value == pytest.approx(b[key], rel=0, abs=1e-12, nan_ok=True), key
 
 
-@pytest.mark.parametrize("epochs", [1, 3])
+@pytest.mark.parametrize("epochs", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_evaluation_scoring_and_command_line_agree(epochs: int, tmp_path: Path) -> None:
     texts = [text for e in range(epochs) for text in replies(e)]
     log = run(tmp_path / "in", texts, epochs=epochs)

@@ -175,7 +175,7 @@ def reply(body: dict[str, Any]) -> str:
     return f"ANSWER: {'ABCD'[int(draws('model', json.dumps(body['messages'])).integers(K))]}"
 
 
-@pytest.mark.parametrize("strategy", ["adas", "aflow", "mutate"])
+@pytest.mark.parametrize("strategy", ["adas", "aflow", pytest.param("mutate", marks=pytest.mark.slow)])
 def test_a_canary_in_the_key_appears_nowhere_in_a_full_search(
     folder: Path, strategy: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
