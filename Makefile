@@ -11,8 +11,7 @@
 # Needs python3 (3.11 or later) with venv. Everything else goes into .venv.
 
 PYTHON ?= python3
-# Three for two cores: some tests wait for servers, browsers and kills.
-WORKERS ?= 3
+WORKERS ?= 2
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
