@@ -1,7 +1,7 @@
 """AutoAugment's policy for CIFAR-10 on a whole batch at once, so that it fits into a CUDA graph.
 
 Each image draws one of 25 pairs of operations; each operation of the pair has a chance and a strength from 0 to 9, and the geometric and
-the colour ones a random sign. The table is that of Cubuk et al. (2019), CVPR, Table 7 of the supplement; operations and ranges are those
+the colour ones a random sign. The pairs are those of Cubuk et al. (2019), CVPR; operations and ranges are those
 of torchvision, with black borders. Only ``bench_learn_gpu.py --part explain-views`` uses it.
 """
 
