@@ -8,6 +8,7 @@ caller's generators are left as they were. Under ``torchrun`` the processes trai
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -99,8 +100,7 @@ def train(
     if settings.precision == "fp64":
         whole.double()
     team = join_team(device)
-    with own_chance(device):
-        run = Run(whole, data, settings, device, team)
+    with own_chance(device), contextlib.closing(Run(whole, data, settings, device, team)) as run:
         start = run.load(checkpoint)
         for epoch in range(start, settings.epochs):
             if settings.patience is not None and run.since_best >= settings.patience:

@@ -168,24 +168,29 @@ class Run:
         self.totals[1] += mass
 
     def _replay(self, part: Part, chosen: Tensor) -> None:
-        """One step as a CUDA graph; made at the first full batch, after a few plain steps on a side stream."""
+        """One step as a CUDA graph; made at the first full batch, after a few plain steps.
+
+        The graph is made on a stream that no other run has: graphs that were made on one stream share the scratch memory of matrix
+        products, and spoil each other where they run at the same time (pytorch/pytorch#193402).
+        """
         if self.graph is None:
             held = chosen.clone()
-            self._warm_up(part, held)
+            now = torch.cuda.current_stream()
+            stream = torch.cuda.Stream() if now == torch.cuda.default_stream() else now  # type: ignore[no-untyped-call]
+            self._warm_up(part, held, stream)
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
                 self._step(part, held)
             self.graph = (graph, held)
         graph, held = self.graph
         held.copy_(chosen)
         graph.replay()
 
-    def _warm_up(self, part: Part, held: Tensor) -> None:
+    def _warm_up(self, part: Part, held: Tensor, stream: torch.cuda.Stream) -> None:
         """Plain steps whose effect is undone, so that a graphed run takes the same steps as a plain one."""
         tensors = [*self._tensors().values(), *self.average, self.totals]
         before = [t.detach().clone() for t in tensors]
         optimiser, chance = _copied(self.optimiser.state_dict()), torch.cuda.get_rng_state(self.device)
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(3):
@@ -257,6 +262,14 @@ class Run:
             elif self.average:
                 self._put_average()
         self.whole.eval()
+
+    def close(self) -> None:
+        """Give the graph back now: one that dies later takes scratch memory along that the next graph on its stream uses."""
+        if self.graph is not None:
+            with self.turn:
+                torch.cuda.current_stream().synchronize()
+                self.graph[0].reset()
+            self.graph = None
 
     def _same(self) -> dict[str, Any]:
         shapes = {name: list(t.shape) for name, t in self._tensors().items()}

@@ -461,3 +461,22 @@ class TestThreads:
 
     def test_none_begins_after_the_deadline(self) -> None:
         self.run(lambda _trial: pytest.fail("a trial began"), deadline=time.monotonic() - 1)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_trials_that_share_the_card_are_the_trials_alone(tmp_path: Path) -> None:
+    """Graphs that were made on one stream share scratch memory, and wrote into each other's gradients."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(10, size=4096)
+    images = (rng.integers(0, 128, size=(4096, 32, 32, 3)) + 12 * truth[:, None, None, None]).astype(np.uint8)
+    made = TrialData(name="made", items=images, truth=truth, test_items=images[:512], test_truth=truth[:512], n_classes=10)
+    same = plan(
+        algorithms=("URE-GA-U", "FWD-U", "SCL-NL", "ROB-MAE"), labels=(UNIFORM,), rates=(5e-4,), seeds=(0,), epochs=4, select_epochs=4,
+        training=Training(batch_size=512, precision="bf16", augment=False, every=1),
+    )  # fmt: skip
+    found = {}
+    for shared in (1, 4):
+        journal = tmp_path / f"{shared}.jsonl"
+        run_study(made, same, journal=journal, device="cuda", shared=shared)
+        found[shared] = {t.algorithm: f["points"] for t, f in Journal(journal, same_study(made, same), same.labels).done.items()}
+    assert found[1] == found[4]
