@@ -6,18 +6,17 @@
 Needs a GPU. CIFAR-10 lies in NORACLE_DATA as cifar10_train.npz and cifar10_test.npz (JPEG bytes, see the readers of noracle.learn).
 
 time     seconds per epoch of ResNet-18 without the small stem, batch 512, bf16, whole steps as CUDA graphs, all 50,000 images
+shared   whether trials that share the card end as they do alone: five losses, 8 epochs, without views, whose chance is shared
 table    the ten rows of Table 1, column uniform-CIFAR10: learning rate from the paper's five by accuracy on a 10 % hold-out after 30
          epochs, then one run of 300 epochs; the test figure is that of the epoch with the best hold-out accuracy, as in the paper.
-         Weights are averaged (decay 0.999), which the paper does not do; ``constant`` is without
-explain  rows that stay below the paper: URE-GA with the risks summed by *ruled-out* class, as the released code does (methods: a fault),
-         URE-NN, and ROB-MAE without a correction and with nn; ``explain-rate`` takes three learning rates to the end,
-         ``explain-mae`` ROB-MAE with others; ``explain-views`` has AutoAugment in place of flips and shifts, as a script of the
-         released code has it, also for FWD-U and true labels, whose published figures are known; ``explain-stem`` has the network
-         of that script, with a 3×3 stem;
-         ``explain-fp32`` against ``explain-bf16`` asks whether the precision matters
+         Weights are averaged (decay 0.999), which the paper does not do
+rates    the row that is below the paper, with the learning rate chosen after 300 epochs
+explain  rows that are below the paper, trained as it trains: no average of the weights, each learning rate to the end, a look every five
+         epochs as in its released code; URE-GA also with the risks summed by *ruled-out* class, as there (methods: a fault)
+coarse   the same images in a coarser JPEG (quality 40): how much the coding of our copy of CIFAR-10 (quality 75) may cost
 ascents  the share of steps in which URE-GA climbs, with risks by ordinary class and by ruled-out class
 people   labels made from the three annotators of each image (four classes shown, one ruled out that is not what the annotator named;
-         the first of three is used), with 0, 50 and 100 % of the wrong labels removed; ``people-5e-4`` with one learning rate
+         the first of three is used), with 0, 50 and 100 % of the wrong labels removed; learning rate 5e-4
 recipe   consistency of views, 3×3 stem, averaged weights, one-cycle SGD
 
 Every trial is a line of the journal (benchmarks/results.jsonl), so the work goes on over several machines. ``--record`` adds the tables.
@@ -44,11 +43,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from _common import RESULTS, emit
 
-PARTS = (
-    "time", "table", "constant", "supervised", "explain", "explain-rate", "explain-mae", "explain-views", "explain-stem",
-    "explain-bf16", "explain-fp32", "ascents", "people", "people-5e-4", "recipe",
-)  # fmt: skip
-AUTOMATIC = ("FWD-U", "supervised", "URE-GA-U")
+PARTS = ("time", "shared", "table", "supervised", "rates", "explain", "coarse", "ascents", "people", "recipe")
+COARSE = 40
 COMMAND = "python benchmarks/bench_learn_gpu.py"
 
 
@@ -80,6 +76,25 @@ def cifar10() -> Any:
     )  # fmt: skip
 
 
+def encode(items: np.ndarray) -> np.ndarray:
+    """Images after one more coding as JPEG."""
+    from PIL import Image
+
+    files = [io.BytesIO() for _ in items]
+    for file, item in zip(files, items, strict=True):
+        Image.fromarray(item).save(file, format="JPEG", quality=COARSE)
+    return decode([file.getvalue() for file in files])
+
+
+def coarse(data: Any) -> Any:
+    """The same data with images in a coarser JPEG."""
+    with ProcessPoolExecutor() as pool:
+        items, tests = (
+            np.concatenate(list(pool.map(encode, [x[i : i + 1000] for i in range(0, len(x), 1000)]))) for x in (data.items, data.test_items)
+        )
+    return dataclasses.replace(data, items=items, test_items=tests, version=f"{data.version} coarse")
+
+
 def by_ruled_out(logits: Any, ruled_out: Any, context: Any) -> Any:
     """The risk cut into parts by ruled-out class: the same total, but a part may be negative for a good model."""
     parts = ruled_out.to(logits.dtype)
@@ -101,30 +116,6 @@ def add_published() -> None:
     losses.LOSSES[row.name] = row  # type: ignore[index]
     for name, transition in (("URE-GA-U as released", "uniform"), ("URE-GA-R as released", "counted")):
         trial.ALGORITHMS[name] = trial.Algorithm(name=name, loss=row.name, transition=transition)  # type: ignore[index]
-    for name in AUTOMATIC:
-        known = trial.ALGORITHMS[name]
-        trial.ALGORITHMS[f"{name} AutoAugment"] = dataclasses.replace(known, name=f"{name} AutoAugment")  # type: ignore[index]
-    for correction in ("free", "nn"):
-        name = f"ROB-MAE {correction}"
-        trial.ALGORITHMS[name] = trial.Algorithm(name=name, loss=f"ure_mae_{correction}", transition="counted")  # type: ignore[index]
-
-
-def show_automatic() -> None:
-    """From now on trials see AutoAugment's views in place of flips and shifts."""
-    from _autoaugment import AutoAugment
-    from torch import nn
-
-    from noracle.learn import trial
-
-    class Automatic(nn.Module):
-        def __init__(self, views: Any) -> None:
-            super().__init__()
-            self.views, self.policy = views, AutoAugment()
-
-        def forward(self, images: Any) -> Any:
-            return self.views(self.policy(images))
-
-    trial._Weak = Automatic  # type: ignore[assignment, misc]
 
 
 def plans() -> dict[str, Any]:
@@ -140,33 +131,14 @@ def plans() -> dict[str, Any]:
     ten = ("FWD-U", "FWD-R", "URE-GA-U", "URE-GA-R", "SCL-NL", "SCL-EXP", "L-W", "L-UW", "PC-sigmoid", "ROB-MAE")
     return {
         "table": StudyPlan(algorithms=ten, labels=uniform, training=averaged),
-        "constant": StudyPlan(algorithms=ten, labels=uniform, training=paper),
         "supervised": StudyPlan(algorithms=("supervised",), labels=uniform, training=paper, rates=(5e-4,)),
+        "rates": StudyPlan(algorithms=("ROB-MAE",), labels=uniform, training=averaged, rates=(1e-3, 5e-4, 1e-4), select_epochs=300),
         "explain": StudyPlan(
-            algorithms=("URE-GA-U as released", "URE-GA-R as released", "ROB-MAE free", "ROB-MAE nn", "URE-NN-U"), labels=uniform,
-            training=paper,
+            algorithms=("ROB-MAE", "URE-GA-R", "URE-GA-U", "URE-GA-U as released"), labels=uniform,
+            training=dataclasses.replace(paper, every=5), rates=(5e-4, 1e-4), select_epochs=300,
         ),
-        "explain-rate": StudyPlan(
-            algorithms=("URE-GA-U", "URE-GA-R", "URE-GA-U as released", "ROB-MAE"), labels=uniform, training=averaged,
-            rates=(1e-3, 5e-4, 1e-4), select_epochs=300,
-        ),
-        "explain-mae": StudyPlan(algorithms=("ROB-MAE",), labels=uniform, training=averaged, rates=(5e-4, 1e-4, 5e-5), select_epochs=300),
-        "explain-views": StudyPlan(
-            algorithms=tuple(f"{name} AutoAugment" for name in AUTOMATIC), labels=uniform, training=paper, rates=(5e-4,),
-        ),
-        "explain-stem": StudyPlan(
-            algorithms=("URE-GA-U as released", "URE-GA-U", "ROB-MAE"), labels=uniform, rates=(5e-4,), epochs=150,
-            training=dataclasses.replace(paper, stem="small"),
-        ),
-        **{
-            f"explain-{precision}": StudyPlan(
-                algorithms=("ROB-MAE", "URE-GA-U", "URE-GA-U as released"), labels=uniform, rates=(1e-4,),
-                training=Training(precision=precision, every=10),
-            )
-            for precision in ("bf16", "fp32")
-        },
-        "people": StudyPlan(algorithms=("FWD-R", "SCL-NL", "URE-GA-R"), labels=people, training=averaged, rates=(5e-4, 5e-5)),
-        "people-5e-4": StudyPlan(algorithms=("FWD-R", "SCL-NL", "URE-GA-R"), labels=people, training=averaged, rates=(5e-4,)),
+        "coarse": StudyPlan(algorithms=("ROB-MAE", "supervised"), labels=uniform, training=averaged, rates=(5e-4, 1e-4), select_epochs=300),
+        "people": StudyPlan(algorithms=("FWD-R", "SCL-NL", "URE-GA-R"), labels=people, training=averaged, rates=(5e-4,)),
         "recipe": StudyPlan(
             algorithms=("consistency",), labels=uniform, rates=(0.1,), epochs=130,
             training=Training(
@@ -200,6 +172,39 @@ def time_epoch(data: Any, *, record: bool) -> None:
     figures = {"gpu": torch.cuda.get_device_name(), "seconds_per_epoch": round(seconds, 4), "target_s": 0.25, "met": seconds <= 0.25}
     claim = "ResNet-18 on CIFAR-10, batch 512, bf16, takes at most 0.25 s an epoch on an H200"
     emit("learn-gpu-epoch", claim, figures, command=f"{COMMAND} --part time", record=record)
+
+
+def compare_shared(data: Any, *, record: bool) -> None:
+    """The same five trials one after the other and all at once."""
+    import tempfile
+
+    import torch
+
+    from noracle.learn.journal import Journal
+    from noracle.learn.study import StudyPlan, run_study, same_study
+    from noracle.learn.trial import LabelSetting, Training
+
+    names = ("FWD-U", "SCL-NL", "URE-GA-U", "URE-GA-R", "ROB-MAE")
+    training = Training(precision="bf16", every=1, augment=False)
+    plan = StudyPlan(algorithms=names, labels=(LabelSetting(name="uniform"),), rates=(5e-4,), epochs=8, select_epochs=8, training=training)
+    points, seconds = {}, {}
+    for shared in (1, len(names)):
+        with tempfile.TemporaryDirectory() as folder:
+            journal = Path(folder) / "journal.jsonl"
+            began = time.perf_counter()
+            run_study(data, plan, journal=journal, device="cuda", shared=shared)
+            seconds[shared] = time.perf_counter() - began
+            done = Journal(journal, same_study(data, plan), plan.labels).done
+            points[shared] = {trial.algorithm: [p["test"] for p in found["points"]] for trial, found in done.items()}
+    off = {name: max(abs(a - b) for a, b in zip(points[1][name], points[len(names)][name], strict=True)) for name in names}
+    figures = {
+        "gpu": torch.cuda.get_device_name(),
+        **{f"{name}: largest difference in test accuracy": f"{off[name]:.2f} points" for name in names},
+        "seconds alone, one after the other": round(seconds[1], 1), "seconds together": round(seconds[len(names)], 1),
+        "met": not any(off.values()),
+    }  # fmt: skip
+    claim = "trials that share the card end as they do alone"
+    emit("learn-gpu-shared", claim, figures, command=f"{COMMAND} --part shared", record=record)
 
 
 def count_ascents(data: Any, *, record: bool, epochs: int = 20, lr: float = 5e-4) -> None:
@@ -253,7 +258,8 @@ def record(journal: Path) -> None:
 
     data = cifar10()
     for name, plan in plans().items():
-        rows = study_rows(plan, Journal(journal, same_study(data, plan), plan.labels).done, data="cifar10")
+        same = same_study(coarse(data) if name == "coarse" else data, plan)
+        rows = study_rows(plan, Journal(journal, same, plan.labels).done, data="cifar10")
         found = {}
         for row in rows:
             if row.mean is not None:
@@ -262,17 +268,12 @@ def record(journal: Path) -> None:
                 found[key] = f"{row.mean} (last epoch {row.last}, lr {row.lr:g}{theirs}, labels wrong {row.noise:.2%})"
         claims = {
             "table": "ten rows of Table 1 of the CLImage paper on uniform-CIFAR10, one run of 300 epochs each, test accuracy in percent",
-            "constant": "the same ten rows without an average of the weights, test accuracy in percent",
             "supervised": "the same network with true labels, test accuracy in percent",
             "people": "labels made from three annotators an image, 0, 50 and 100 % of the wrong ones removed, test accuracy in percent",
-            "people-5e-4": "the same with the learning rate 5e-4 throughout, so that nothing is selected after 30 epochs",
-            "explain": "URE-GA with risks by ruled-out class, as the released code has them; other corrections; test accuracy in percent",
-            "explain-bf16": "learning rate 1e-4, no average of the weights, bf16, test accuracy in percent",
-            "explain-fp32": "the same with 32-bit numbers, test accuracy in percent",
-            "explain-rate": "the low rows with the learning rate chosen after 300 epochs instead of 30, test accuracy in percent",
-            "explain-views": "AutoAugment in place of flips and shifts, learning rate 5e-4, test accuracy in percent",
-            "explain-stem": "ResNet-18 with a 3×3 stem, learning rate 5e-4, 150 epochs, test accuracy in percent",
-            "explain-mae": "ROB-MAE with the learning rate chosen after 300 epochs, test accuracy in percent",
+            "rates": "the row below the paper with the learning rate chosen after 300 epochs, test accuracy in percent",
+            "explain": "the rows below the paper, trained as it trains: weights not averaged, each learning rate to 300 epochs, a look "
+            "every 5, test accuracy in percent",
+            "coarse": f"images in a coarser JPEG (quality {COARSE} after 75), each learning rate to 300 epochs, test accuracy in percent",
             "recipe": "consistency of views reaches 85 % with one uniform ruled-out label an image",
         }
         if found:
@@ -302,12 +303,13 @@ def main() -> None:
             for part in parts:
                 if part == "time":
                     time_epoch(data, record=options.record)
+                elif part == "shared":
+                    compare_shared(data, record=options.record)
                 elif part == "ascents":
                     count_ascents(data, record=options.record)
                 else:
-                    if part == "explain-views":
-                        show_automatic()
-                    run_study(data, plans()[part], journal=options.journal, shared=shared, deadline=deadline, progress=tell)
+                    mine = coarse(data) if part == "coarse" else data
+                    run_study(mine, plans()[part], journal=options.journal, shared=shared, deadline=deadline, progress=tell)
 
         beside = threading.Thread(target=work, args=([p for p in options.part if p == "recipe"], 1))
         beside.start()

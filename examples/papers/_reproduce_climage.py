@@ -32,9 +32,8 @@ def table_1(size: Size, out: Path) -> Made:
         published="mean test accuracy of ten algorithms in four runs on eight sets of labels",
         difference=f"uniform-CIFAR10, {len(found)} of 10 rows: within 2 points {len(off) - len(below) - len(above)}; above: {named[1]}; "
         f"below: {named[0]}",
-        reason="one run instead of four, averaged weights (which help), risks cut by ordinary class. URE-GA and ROB-MAE: a learning rate "
-        "chosen after 300 epochs gives 4 points back, the released cut 3 more to URE-GA; precision, AutoAugment and a 3×3 stem were tried "
-        "and are not it; 3.5 and 5 points remain (benchmarks/RESULTS.md, the page on complementary learning)",
+        reason="one run instead of four, averaged weights (which help), risks cut by ordinary class, images coded as JPEG. ROB-MAE is "
+        "below with every learning rate (benchmarks/RESULTS.md, the page on complementary learning)",
         status="re-made in shape",
         missing=(script.LABELS_ABSENT, script.PICTURES_ABSENT),
     )  # fmt: skip
