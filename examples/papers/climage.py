@@ -57,7 +57,7 @@ def trials(path: Path = RESULTS) -> tuple[Trained, ...]:
         row = json.loads(line)
         if row.get("bench") != "learn-trial" or row["training"]["stem"] != "imagenet" or not row.get("points"):
             continue
-        if "coarse" in row["items"]:
+        if "lossless" in row["items"]:
             continue
         t, training = row["trial"], row["training"]
         one = Trained(
