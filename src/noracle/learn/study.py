@@ -163,8 +163,9 @@ def run_study(
     Parameters
     ----------
     shared
-        Trials that share a GPU at a time; more than one helps where one small model does not fill it. On the processor trials always run
-        one after the other: the views of images are drawn from one generator.
+        Trials that share a GPU at a time; more than one helps where one small model does not fill it. They end as they would alone, except
+        that views of images are drawn from one generator: with views, figures differ a little from run to run. On the processor trials
+        always run one after the other.
     deadline
         ``time.monotonic()`` after which no new trial begins; the table then has gaps.
     progress
