@@ -72,9 +72,7 @@ def table_3(size: Size, out: Path) -> Made:
         published="choosing the learning rate without true labels costs up to about 5 points of test accuracy",
         difference=f"largest cost {max(gaps):.2f} points, mean {np.mean(gaps):.2f}, in {len(gaps)} cases; none in "
         f"{sum(g <= 0 for g in gaps)}",
-        reason="the zero-one score is used, not the cross-entropy of the released code; after 30 epochs, with one run a rate, and two "
-        "rates "
-        "only for labels of people",
+        reason="the zero-one score is used, not the cross-entropy of the released code; after 30 epochs, with one run a rate",
         status="re-made in shape",
         missing=(script.LABELS_ABSENT,),
     )
@@ -135,8 +133,8 @@ def figure_3(size: Size, out: Path) -> Made:
         published="accuracy rises as wrong labels of CLCIFAR10 are removed, and falls alike with uniform noise on uniform labels (curves "
         "without numbers)",
         difference="; ".join(gains),
-        reason="labels made from CIFAR-10N have half of the noise of CLCIFAR10; the small network loses less than the recorded ResNet-18, "
-        "has learned less to lose, and its last point differs from seed to seed",
+        reason="labels made from CIFAR-10N have half of the noise of CLCIFAR10; the small network has learned less to lose, and its last "
+        "point differs from seed to seed",
         status="re-made in shape",
         missing=(script.LABELS_ABSENT,),
     )

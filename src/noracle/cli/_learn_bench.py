@@ -125,7 +125,7 @@ def bench(
     every: Annotated[int, _option(_TRAINING, "--every", text="Look at a model every so many epochs.", min=1)] = 5,
     flip: Annotated[bool, _option(_TRAINING, "--flip/--no-flip", text="Mirror images; not for digits and letters.")] = True,
     max_words: Annotated[int, _option(_TRAINING, "--max-words", text="Most frequent words of texts.", min=1)] = 50_000,
-    shared: Annotated[int, _option(_TRAINING, "--shared", text="Trials that share a GPU at a time.", min=1)] = 1,
+    shared: Annotated[int, _option(_TRAINING, "--shared", text="Trials that share a GPU at a time.", min=1, max=32)] = 1,
     device: Annotated[str, _option(_TRAINING, "--device", text="auto, cpu, cuda or cuda:1.")] = "auto",
     journal: Annotated[
         str | None, typer.Option("--journal", metavar="FILE", help="Trials that ended; default study.jsonl beside --html, or here.")

@@ -175,8 +175,9 @@ class Run:
         """
         if self.graph is None:
             held = chosen.clone()
-            now = torch.cuda.current_stream()
-            stream = torch.cuda.Stream() if now == torch.cuda.default_stream() else now  # type: ignore[no-untyped-call]
+            now = torch.cuda.current_stream(self.device)
+            alone = now == torch.cuda.default_stream(self.device)  # on which no graph can be made
+            stream = torch.cuda.Stream(self.device) if alone else now  # type: ignore[no-untyped-call]
             self._warm_up(part, held, stream)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
@@ -267,7 +268,7 @@ class Run:
         """Give the graph back now: one that dies later takes scratch memory along that the next graph on its stream uses."""
         if self.graph is not None:
             with self.turn:
-                torch.cuda.current_stream().synchronize()
+                torch.cuda.current_stream(self.device).synchronize()
                 self.graph[0].reset()
             self.graph = None
 

@@ -33,6 +33,8 @@ from noracle.learn.trial import ALGORITHMS, Algorithm, LabelSetting, Training, T
 
 Rule = Literal["accuracy", "zero_one", "scel", "last"]
 RATES = (1e-3, 5e-4, 1e-4, 5e-5, 1e-5)
+STREAMS = 32
+"""Streams that PyTorch has of a card; the next is the first again, and graphs that were made on one stream share scratch memory."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,9 +165,9 @@ def run_study(
     Parameters
     ----------
     shared
-        Trials that share a GPU at a time; more than one helps where one small model does not fill it. They end as they would alone, except
-        that views of images are drawn from one generator: with views, figures differ a little from run to run. On the processor trials
-        always run one after the other.
+        Trials that share a GPU at a time, at most 32; more than one helps where one small model does not fill it. They end as they would
+        alone, except that views of images are drawn from one generator: with views, figures differ a little from run to run. On the
+        processor trials always run one after the other.
     deadline
         ``time.monotonic()`` after which no new trial begins; the table then has gaps.
     progress
@@ -185,8 +187,8 @@ def run_study(
     (100.0, False)
     """
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-    if shared < 1:
-        raise ArgumentError(f"shared must be at least 1; got {shared}.")
+    if not 1 <= shared <= STREAMS:
+        raise ArgumentError(f"shared must be from 1 to {STREAMS}; got {shared}.")
     book = Journal(Path(journal), same_study(data, plan), plan.labels)
     settings = {s.name: s for s in plan.labels}
     stop = threading.Event()

@@ -418,9 +418,10 @@ def test_a_plan_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
         plan(**wrong)
 
 
-def test_shared_must_be_positive(data: TrialData, tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="shared"):
-        run_study(data, plan(), journal=tmp_path / "j", device="cpu", shared=0)
+@pytest.mark.parametrize("shared", [0, 33])
+def test_shared_must_leave_a_stream_for_each(data: TrialData, tmp_path: Path, shared: int) -> None:
+    with pytest.raises(ArgumentError, match=f"shared must be from 1 to 32; got {shared}"):
+        run_study(data, plan(), journal=tmp_path / "j", device="cpu", shared=shared)
 
 
 class TestThreads:
