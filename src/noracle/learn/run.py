@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import threading
 from collections.abc import Callable, Iterator
@@ -108,10 +109,17 @@ class Run:
         return [t for m in norms for t in (m.running_mean, m.running_var) if t is not None]
 
     def _cuts(self, n: int) -> list[tuple[int, int]]:
-        """Where batches begin and end. One last item alone is left out where a batch must have a variance."""
+        """Where batches begin and end. A last batch of less than half a batch would move the weights as far as a whole one, with the noise
+        of a few items in its gradient and its normalisation, so the last two batches share their items evenly.
+
+        One last item alone is left out where a batch must have a variance.
+        """
         size = self.settings.batch_size // self.team.size
-        cuts = [(start, min(start + size, n)) for start in range(0, n, size)]
-        return cuts[:-1] if self.normalised and len(cuts) > 1 and n % size == 1 and size > 1 else cuts
+        ends = [*range(0, n, size), n]
+        if len(ends) > 2 and 2 * (n - ends[-2]) < size:
+            ends[-2] = (ends[-3] + n + 1) // 2
+        cuts = list(itertools.pairwise(ends))
+        return cuts[:-1] if self.normalised and len(cuts) > 1 and size > 1 and n - ends[-2] == 1 else cuts
 
     def _seed(self, epoch: int) -> torch.Generator:
         """Chance in views and dropout differs from process to process, the order of the items does not."""

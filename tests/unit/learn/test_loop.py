@@ -228,18 +228,33 @@ def test_batches_of_weight_zero_do_no_harm(problem) -> None:
     assert all(t.isfinite().all() for t in model.state_dict().values())
 
 
-def test_one_last_item_alone_is_left_out_only_where_a_variance_is_needed(problem) -> None:
+def sizes_of(model: nn.Module, problem, n: int, batch_size: int) -> list[int]:
+    """Items in each batch of an epoch."""
     x, _, mask = problem
-    for model, expected in ((net(), [16] * 5), (make_model("linear", shape=(6,), n_outputs=K), [16] * 5 + [1])):
-        sizes = []
-        inner = objective_of(mask)
+    sizes, seen = [], []
+    inner = objective_of(mask)
 
-        def objective(m, items, labels, weight, sizes=sizes, inner=inner):
-            sizes.append(len(items))
-            return inner(m, items, labels, weight)
+    def objective(m, items, labels, weight):
+        sizes.append(len(items))
+        seen.append(items)
+        return inner(m, items, labels, weight)
 
-        train(model, Batches(items=x[:81], labels=mask[:81]), objective, Settings(epochs=1, batch_size=16))
-        assert sizes == expected
+    train(model, Batches(items=x[:n], labels=mask[:n]), objective, Settings(epochs=1, batch_size=batch_size))
+    assert len(torch.cat(seen).unique(dim=0)) == sum(sizes)  # no item twice
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [(80, [16] * 5), (72, [16] * 4 + [8]), (71, [16] * 3 + [12, 11]), (81, [16] * 4 + [9, 8]), (17, [9, 8]), (16, [16]), (3, [3])],
+)
+def test_no_batch_is_a_small_rest(problem, n: int, expected: list[int]) -> None:
+    assert sizes_of(net(), problem, n, 16) == expected
+
+
+def test_one_last_item_alone_is_left_out_only_where_a_variance_is_needed(problem) -> None:
+    assert sizes_of(net(), problem, 5, 2) == [2, 2]
+    assert sizes_of(make_model("linear", shape=(6,), n_outputs=K), problem, 5, 2) == [2, 2, 1]
 
 
 def test_mixed_precision_learns_and_keeps_full_weights(problem) -> None:
