@@ -7,6 +7,7 @@ sparse matrices (as text gives) are made dense batch by batch.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -125,13 +126,13 @@ class Loader:
         each = max(1, int(data.items.nbytes) // len(data)) if not whole else 1
         block = data.block or max(1, BLOCK_BYTES // each)
         self.block = len(data) if whole else min(len(data), math.ceil(block / batch_size) * batch_size)
+        self.cuts = cut_evenly(len(data), self.block, batch_size / 2)
         self.run = max(1, min(RUN_BYTES // each, self.block // 16))
         self.room: Part | None = None
 
     def lengths(self) -> list[int]:
         """Items in each part of an epoch."""
-        n = len(self.data)
-        return [min(self.block, n - start) for start in range(0, n, self.block)]
+        return [stop - start for start, stop in self.cuts]
 
     def parts(self, generator: torch.Generator) -> Iterator[tuple[Part, Tensor]]:
         """(part, random order of its items)."""
@@ -139,8 +140,8 @@ class Loader:
             yield self.part, torch.randperm(len(self.data), generator=generator).to(self.device)
             return
         order = random_runs(len(self.data), self.run, generator)
-        for start in range(0, len(order), self.block):
-            rows = order[start : start + self.block].sort().values
+        for start, stop in self.cuts:
+            rows = order[start:stop].sort().values
             part = self._fetch(rows)
             yield part, torch.randperm(len(rows), generator=generator).to(self.device)
 
@@ -156,6 +157,24 @@ class Loader:
         for place, tensor in zip((self.room.items, self.room.labels, self.room.weight), found, strict=False):
             place[: len(rows)].copy_(tensor)
         return self.room
+
+
+def cut_evenly(n: int, size: int, least: float) -> list[tuple[int, int]]:
+    """Where pieces of ``size`` begin and end. If the last had less than ``least``, the last two share what they have evenly.
+
+    A batch of a few items would move the weights as far as a whole one, with the noise of those few in its gradient and its normalisation.
+
+    Examples
+    --------
+    >>> cut_evenly(9, 4, 2)
+    [(0, 4), (4, 7), (7, 9)]
+    >>> cut_evenly(10, 4, 2)
+    [(0, 4), (4, 8), (8, 10)]
+    """
+    ends = [*range(0, n, size), n]
+    if len(ends) > 2 and n - ends[-2] < least:
+        ends[-2] = (ends[-3] + n + 1) // 2
+    return list(itertools.pairwise(ends))
 
 
 def random_runs(n: int, run: int, generator: torch.Generator) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import math
 import threading
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from noracle.errors import ArgumentError
-from noracle.learn.batches import Batches, Loader, Part
+from noracle.learn.batches import Batches, Loader, Part, cut_evenly
 from noracle.learn.checkpoint import read_checkpoint, write_checkpoint
 from noracle.learn.distributed import Team, in_parallel
 from noracle.learn.settings import History, Settings
@@ -109,17 +108,11 @@ class Run:
         return [t for m in norms for t in (m.running_mean, m.running_var) if t is not None]
 
     def _cuts(self, n: int) -> list[tuple[int, int]]:
-        """Where batches begin and end. A last batch of less than half a batch would move the weights as far as a whole one, with the noise
-        of a few items in its gradient and its normalisation, so the last two batches share their items evenly.
-
-        One last item alone is left out where a batch must have a variance.
-        """
+        """Where batches begin and end. One last item alone is left out where a batch must have a variance."""
         size = self.settings.batch_size // self.team.size
-        ends = [*range(0, n, size), n]
-        if len(ends) > 2 and 2 * (n - ends[-2]) < size:
-            ends[-2] = (ends[-3] + n + 1) // 2
-        cuts = list(itertools.pairwise(ends))
-        return cuts[:-1] if self.normalised and len(cuts) > 1 and size > 1 and n - ends[-2] == 1 else cuts
+        cuts = cut_evenly(n, size, size / 2)
+        alone = len(cuts) > 1 and size > 1 and cuts[-1] == (n - 1, n)
+        return cuts[:-1] if self.normalised and alone else cuts
 
     def _seed(self, epoch: int) -> torch.Generator:
         """Chance in views and dropout differs from process to process, the order of the items does not."""

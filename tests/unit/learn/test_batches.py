@@ -47,6 +47,13 @@ def test_blocks_hold_every_item_once_with_its_own_label_and_weight(file) -> None
     assert parts[0].max() - parts[0].min() > 500
 
 
+def test_no_block_is_a_small_rest(file) -> None:
+    loader = Loader(Batches(items=file[:902], labels=torch.arange(902), limit=0, block=100), CPU, 32)
+    parts = one_epoch(loader)
+    assert [len(p) for p in parts] == loader.lengths() == [128] * 6 + [67, 67]
+    assert torch.equal(torch.cat(parts).sort().values, torch.arange(902))
+
+
 def test_blocks_stay_in_one_place(file) -> None:
     loader = Loader(Batches(items=file, labels=torch.arange(1003), limit=0, block=100), CPU, 32)
     generator = torch.Generator().manual_seed(0)
