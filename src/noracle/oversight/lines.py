@@ -5,21 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from noracle.oversight import plain
 from noracle.oversight.model import Finding, NextStep, Settings, Step, SystemLine
 from noracle.results import Certificate, Estimate, Guarantee, Kind, Plan, Ranges
 
-PLAIN: Mapping[str, str] = {
-    "iid items": "the labelled items are a fair sample of all items",
-    "uniform routing": "which class was asked about does not depend on the item",
-    "recorded propensities": "questions were drawn with the probabilities that were written down",
-    "right verdicts": "nobody gave a wrong verdict",
-    "one true label per item": "every item has one right answer",
-    "each item has one true label among the labels": "every item has one right answer among the classes",
-    "known answers and ruled-out labels are true": "the judgements are right",
-    "the same pool of annotators": "the statement is about these annotators, not about other people",
-    "the integer solver is right": "a solver of whole-number programs made no mistake",
-}
-"""What an assumption means to somebody who is no statistician."""
 _STATUS = {"failed": "REFUTED by a check", "assumed": "assumed", "checked": "checked", "by-design": "ensured"}
 _ORDER = {"failed": 0, "assumed": 1, "checked": 2, "by-design": 3}
 
@@ -31,10 +20,10 @@ def rests_on(guarantee: Guarantee) -> str:
     --------
     >>> from noracle.results import Assumption
     >>> rests_on(Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05, assumptions=(Assumption(name="right verdicts"),)))
-    'nobody gave a wrong verdict (assumed)'
+    'whoever said yes or no about a class was right (assumed)'
     """
     ordered = sorted(guarantee.assumptions, key=lambda a: _ORDER[a.status])
-    return "; ".join(f"{PLAIN.get(a.name, a.name)} ({_STATUS[a.status]})" for a in ordered)
+    return "; ".join(f"{plain.clause(a.name)} ({_STATUS[a.status]})" for a in ordered)
 
 
 def system_lines(

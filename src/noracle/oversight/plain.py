@@ -33,7 +33,7 @@ _MEANINGS = {
     "missing completely at random": "Which scores are missing has nothing to do with what they would have been.",
     "rows in hand are missing completely at random": "Which scores are missing has nothing to do with what they would have been.",
     "known covariance": "The raters go on to vary together as they did in the pilot.",
-    "guessed accuracy": "The plan starts from a guess of the accuracy. The interval that you will get does not.",
+    "guessed accuracy": "The plan starts from a guess of the accuracy; the interval that you will get does not.",
     "rates as in the pilot": "The plan supposes that new items are like those seen so far.",
     "fresh labels": "The labels were not used to choose or to train the system.",
     "labels not used to select": "The labels were not used to choose the system.",
@@ -73,6 +73,18 @@ def meaning(assumption: str) -> str:
     return next((text for pattern, text in _PATTERNS if pattern.search(assumption)), "")
 
 
+def clause(assumption: str) -> str:
+    """The meaning as a part of a sentence; the assumption itself where it explains itself.
+
+    Examples
+    --------
+    >>> clause("one true label per item"), clause("10 classes inferred: those that were seen")
+    ('every item has exactly one right answer', '10 classes inferred: those that were seen')
+    """
+    sentence = meaning(assumption).removesuffix(".")
+    return sentence[:1].lower() + sentence[1:] or assumption
+
+
 def promised(guarantee: Guarantee) -> str:
     """What one statement promises, in plain words.
 
@@ -96,4 +108,4 @@ def confidence_of(error_rate: float) -> str:
     return words.percent(math.floor(percent * 100 + 1e-6) / 10_000)
 
 
-__all__ = ["confidence_of", "meaning", "promised"]
+__all__ = ["clause", "confidence_of", "meaning", "promised"]
