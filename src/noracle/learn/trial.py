@@ -60,6 +60,7 @@ ALGORITHMS: Mapping[str, Algorithm] = {
         Algorithm(name="supervised", loss="supervised", paper=82.80),
         Algorithm(name="consistency", loss="scl_nl", recipe="consistency"),
         Algorithm(name="URE-NN-U", loss="ure_nn"),
+        Algorithm(name="URE-MAE-U", loss="ure_mae_free"),
         Algorithm(name="CPE-I", loss="cpe_i"),
         Algorithm(name="OP-W", loss="op_w"),
         Algorithm(name="SCARCE", loss="scarce"),

@@ -56,6 +56,19 @@ def test_partial_risks_are_those_of_the_ordinary_classes_over_50_matrices(base: 
             assert risks.min() >= -1e-9
 
 
+def test_uncorrected_mae_with_uniform_labels_is_the_chance_of_the_ruled_out_class() -> None:
+    """So the sum of the risks is never negative, though a part of it may be: there is nothing to correct."""
+    rng = np.random.default_rng(3)
+    for k in (2, 3, 10):
+        logits = torch.tensor(rng.normal(scale=3, size=(40, k)))
+        said = torch.tensor(rng.integers(k, size=40))
+        context = Context(Transition.uniform(k), needs_inverse=True, dtype=torch.float64)
+        parts = partial_risks(logits, label_mask(said, k), context, base="mae")
+        chance = logits.softmax(dim=1)[torch.arange(40), said]
+        torch.testing.assert_close(correct(parts, "free"), 2 * (k - 1) * chance.mean(), rtol=1e-12, atol=1e-12)
+        assert k < 10 or parts.min() < 0
+
+
 def test_sums_over_the_ruled_out_classes_instead_are_negative_with_exact_weights() -> None:
     """The partition of published code: totals agree, signs do not."""
     rng = np.random.default_rng(7)
