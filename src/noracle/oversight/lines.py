@@ -20,7 +20,7 @@ def rests_on(guarantee: Guarantee) -> str:
     --------
     >>> from noracle.results import Assumption
     >>> rests_on(Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05, assumptions=(Assumption(name="right verdicts"),)))
-    'whoever said yes or no about a class was right (assumed)'
+    'nobody gave a wrong verdict (assumed)'
     """
     ordered = sorted(guarantee.assumptions, key=lambda a: _ORDER[a.status])
     return "; ".join(f"{plain.clause(a.name)} ({_STATUS[a.status]})" for a in ordered)

@@ -9,10 +9,10 @@ from noracle.report import words
 from noracle.results import Guarantee, Kind
 
 _MEANINGS = {
-    "iid items": "The items are a fair sample of the work that you care about, and none was chosen because of its answers.",
+    "iid items": "The items are a fair sample of the work that you care about.",
     "independent items": "What happens on one item says nothing about another.",
-    "right verdicts": "Whoever said yes or no about a class was right.",
-    "uniform routing": "Which class was asked about was drawn by chance, each class alike, whatever the item and the answers are.",
+    "right verdicts": "Nobody gave a wrong verdict.",
+    "uniform routing": "The class to ask about was drawn by chance, each alike, whatever the item and its answers.",
     "recorded propensities": "Each question was asked with the chance that was written down for it.",
     "questions aimed at this system": "The questions were aimed at the answers of this system, in the version that is judged here.",
     "known transition matrix": "Which class is ruled out depends on the true class alone, with the chances that were given.",
@@ -63,7 +63,7 @@ def meaning(assumption: str) -> str:
     Examples
     --------
     >>> meaning("right verdicts")
-    'Whoever said yes or no about a class was right.'
+    'Nobody gave a wrong verdict.'
     >>> meaning("10 classes inferred: those that were seen")
     ''
     """
