@@ -20,7 +20,7 @@ class Settings:
     Parameters
     ----------
     batch_size
-        Items a step, of all processes together.
+        Items a step, of all processes together. Where the last batch would be less than half of it, the last two share their items evenly.
     precision
         ``fp32``; ``bf16``: convolutions and products in 16 bits; ``fp64``: the whole model in 64 bits, slow and exact.
     average
