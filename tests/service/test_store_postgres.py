@@ -66,7 +66,7 @@ def test_events_of_the_hot_path_are_chained_by_themselves(opened: Any) -> None:
 
 
 def test_an_export_sees_every_event_chained_while_work_goes_on(opened: Any) -> None:
-    world = build(opened, n_items=3000, n_people=12)
+    world = build(opened, n_items=12_000, n_people=12)  # more than is answered during six reads, also where the first one waits long
     counts = []
     with Load(opened, world):
         for _ in range(6):
