@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-BLUE, ORANGE = "#0072B2", "#D55E00"
+BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 
 
 def draw_shares(shares: Sequence[Any], path: Path) -> None:
@@ -42,10 +42,12 @@ def draw_matrix(matrix: np.ndarray[Any, Any], names: Sequence[str], path: Path) 
 def draw_noise(panels: Mapping[str, Mapping[str, Sequence[Any]]], path: Path) -> None:
     """Accuracy against the share of wrong labels, a panel for each setting."""
     figure = _figure(3.2 * len(panels), 3.0)
+    names = sorted({name for lines in panels.values() for name in lines})
+    colours = dict(zip(names, (BLUE, ORANGE, GREEN, PURPLE), strict=False))
     for place, (title, lines) in enumerate(panels.items()):
         ax = figure.add_subplot(1, len(panels), place + 1)
-        for (name, points), colour in zip(lines.items(), (BLUE, ORANGE), strict=False):
-            ax.plot([p.noise for p in points], [p.test for p in points], marker="o", color=colour, label=name)
+        for name, points in lines.items():
+            ax.plot([p.noise for p in points], [p.test for p in points], marker="o", color=colours[name], label=name)
         ax.set(title=title, xlabel="wrong labels, %", ylabel="test accuracy, %" if place == 0 else "")
         ax.grid(alpha=0.3)
         if lines:
