@@ -47,8 +47,15 @@ def opened(browser: Any, uri: str, *, width: int, scheme: str = "light", **optio
         context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 1440])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (320, "dark"),
+        (1440, "light"),
+        pytest.param(320, "light", marks=pytest.mark.slow),
+        pytest.param(1440, "dark", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("name", [pytest.param(p, marks=pytest.mark.slow) if p == "forty-five systems" else p for p in PAGES])
 def test_page_is_for_everybody(browser: Any, uris: dict[str, str], name: str, width: int, scheme: str) -> None:
     from axe_playwright_python.sync_playwright import Axe

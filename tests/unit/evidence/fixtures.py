@@ -24,6 +24,8 @@ def spark_session() -> Iterator[Any]:
     for key, value in (
         ("spark.ui.enabled", "false"),
         ("spark.sql.shuffle.partitions", "1"),
+        ("spark.sql.codegen.wholeStage", "false"),
+        ("spark.sql.codegen.factoryMode", "NO_CODEGEN"),
         ("spark.driver.memory", "1g"),
         ("spark.driver.host", "127.0.0.1"),
         ("spark.driver.bindAddress", "127.0.0.1"),
