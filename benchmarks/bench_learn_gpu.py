@@ -52,22 +52,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _common import RESULTS, emit
 
 PARTS = (
-    "time",
-    "shared",
-    "ascents",
-    "rest",
-    "table",
-    "rates",
-    "explain",
-    "lossless",
-    "control",
-    "stem",
-    "stem-averaged",
-    "seeds",
-    "free",
-    "people",
-    "recipe",
-)
+    "time", "shared", "ascents", "rest", "table", "rates", "explain", "lossless", "control", "stem", "stem-averaged", "seeds", "free",
+    "people", "recipe",
+)  # fmt: skip
 LOSSLESS = ("lossless", "control")
 COMMAND = "python benchmarks/bench_learn_gpu.py"
 
