@@ -50,18 +50,19 @@ def without(table: Columns, *columns: str) -> Columns:
     return {name: values for name, values in table.items() if name not in columns}
 
 
-def same(found: Any, wanted: Any) -> None:
-    for field in dataclasses.fields(found):
-        left, right = getattr(found, field.name), getattr(wanted, field.name)
-        assert (dict(left) if isinstance(left, dict) else left) == (dict(right) if isinstance(right, dict) else right), field.name
+def differences(found: Any, wanted: Any) -> dict[str, tuple[Any, Any]]:
+    """The fields in which two counts differ, with both values."""
+    pairs = {field.name: (getattr(found, field.name), getattr(wanted, field.name)) for field in dataclasses.fields(found)}
+    plain = {name: tuple(dict(x) if isinstance(x, dict) else x for x in pair) for name, pair in pairs.items()}
+    return {name: (left, right) for name, (left, right) in plain.items() if left != right}
 
 
 @pytest.mark.parametrize("one_each", [True, False], ids=["flat", "grouped"])
 def test_counts_match_counting_by_hand_on_every_engine(bring_slowly: Bring, one_each: bool) -> None:
     tables = world(1, one_each=one_each)
     evidence = Evidence.from_tables(**bring_slowly(tables))
-    same(count_accuracy(evidence), reference.accuracy(**tables))
-    same(dataclasses.replace(count_patterns(evidence), unused={}), reference.patterns(**tables))
+    assert differences(count_accuracy(evidence), reference.accuracy(**tables)) == {}
+    assert differences(dataclasses.replace(count_patterns(evidence), unused={}), reference.patterns(**tables)) == {}
 
 
 @pytest.mark.parametrize("one_each", [True, False], ids=["flat", "grouped"])
@@ -90,7 +91,9 @@ def test_counts_of_our_own_copy_are_worked_out_once_and_those_of_others_anew() -
 
 def test_counts_by_class_match_counting_by_hand(bring: Bring) -> None:
     tables = world(2)
-    same(count_accuracy(Evidence.from_tables(**bring(tables)), by_class=True), reference.accuracy(**tables, by_class=True))
+    assert (
+        differences(count_accuracy(Evidence.from_tables(**bring(tables)), by_class=True), reference.accuracy(**tables, by_class=True)) == {}
+    )
 
 
 @pytest.mark.parametrize("by_class", [True, False])
@@ -105,7 +108,7 @@ def test_flat_and_grouped_ways_agree(seed: int, by_class: bool) -> None:
     assert evidence.answers is not None
     flat = counting._flat(evidence, evidence.answers, by_class=by_class)
     assert flat is not None
-    same(flat, counting._grouped(evidence, evidence.answers, by_class=by_class))
+    assert differences(flat, counting._grouped(evidence, evidence.answers, by_class=by_class)) == {}
 
 
 def test_flat_way_is_left_when_an_item_has_two_judgements() -> None:
@@ -232,18 +235,19 @@ def test_partitions_add_up_to_the_whole() -> None:
             for name, table in tables.items()
         }
         halves.append(Evidence.from_tables(**part))
-    same(count_accuracy(halves[0]) + count_accuracy(halves[1]), count_accuracy(whole))
-    same(count_patterns(halves[0]) + count_patterns(halves[1]), count_patterns(whole))
-    same(count_judgements(halves[0]) + count_judgements(halves[1]), count_judgements(whole))
+    assert differences(count_accuracy(halves[0]) + count_accuracy(halves[1]), count_accuracy(whole)) == {}
+    assert differences(count_patterns(halves[0]) + count_patterns(halves[1]), count_patterns(whole)) == {}
+    assert differences(count_judgements(halves[0]) + count_judgements(halves[1]), count_judgements(whole)) == {}
 
 
 def test_only_the_chosen_systems_are_counted() -> None:
     tables = world(3)
     evidence = Evidence.from_tables(**tables)
-    same(
+    found = differences(
         dataclasses.replace(count_accuracy(evidence, systems=["b"]), unused={}),
         dataclasses.replace(count_accuracy(evidence).of("b"), unused={}),
     )
+    assert found == {}
     assert count_patterns(evidence, systems=["b", "a"]).systems == ("b", "a")
     with pytest.raises(EvidenceError, match="systems must be in answers; got \\['c'\\]"):
         count_accuracy(evidence, systems=["c"])
