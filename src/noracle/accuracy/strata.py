@@ -14,10 +14,11 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import betainc
 
-from noracle.accuracy.scores import check_error_rates, complementary_score, corrected_score, ordinary_score
+from noracle.accuracy.score import ORDINARY, Law, check_error_rates, corrected_score, law_of, sided_scores, succeeds
 from noracle.bounds.betting import Score
 from noracle.bounds.linear import Cell
-from noracle.counts.tallies import AccuracyCounts, Tally
+from noracle.counts.label import Tally
+from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import ArgumentError, EvidenceError, fault
 
 Matrix = np.ndarray[Any, Any]
@@ -124,11 +125,8 @@ def binomial_cells(stratum: Stratum, kinds: LabelKinds = "both", *, rates: Error
     for t, n in stratum.tallies.items():
         if not t.answered or t.design != "uniform":
             continue
-        if t.verdict == "yes" and kinds != "complementary":
-            cells.append(Cell(n, n if t.hit else 0))
-        elif t.verdict == "no" and kinds != "ordinary":
-            b = t.n_ruled_out / (t.n_classes - 1)
-            cells.append(Cell(n, 0 if t.hit else n, 1 - b, b) if b < 1 else Cell(n, 0 if t.hit else n))
+        if (t.verdict == "yes" and kinds != "complementary") or (t.verdict == "no" and kinds != "ordinary"):
+            cells.append(Cell(n, n if succeeds(t) else 0, *law_of(t.verdict, t.n_classes, t.n_ruled_out)))
     return tuple(cells)
 
 

@@ -18,13 +18,15 @@ import numpy as np
 from noracle.counts.counting import count_accuracy
 from noracle.counts.decisions import count_decisions
 from noracle.counts.met import NOT_ALL_SYSTEMS, WITHOUT_ANSWERS, labels_of
-from noracle.counts.patterns import count_patterns
+from noracle.counts.label import Cell
+from noracle.counts.patterns import count_patterns, unlabelled_patterns
 from noracle.counts.questions import count_judgements
 from noracle.counts.sketch import MISSING, Sketch
 from noracle.counts.tallies import AccuracyCounts, JudgementCounts, Pattern, PatternCounts, Question
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import fetch
+from noracle.evidence.labels import as_recorded, propensities_of
 
 SCHEMA = "counted/1"
 
@@ -72,7 +74,7 @@ class Counted:
     judgements
         What was asked and said; None without judgements.
     patterns
-        How systems met the same labels together; None without answers or without judgements.
+        How systems met the same labels together; None without answers, empty but for its population without judgements.
     decisions, answers_only
         Patterns of answers with what judgements say of the items, and without; None where they were not asked for. A part without any
         answer has none, so items of such a part are in no pattern of a sum; nothing that is proved of the others changes.
@@ -103,6 +105,11 @@ class Counted:
     def __add__(self, other: Counted) -> Counted:
         """Counts of disjoint sets of items add."""
         return Counted.total([self, other])
+
+    @property
+    def propensities(self) -> str:
+        """Whether probabilities of the questions were recorded; see :class:`AccuracyCounts`."""
+        return "none" if self.accuracy is None else self.accuracy.propensities
 
     @classmethod
     def total(cls, parts: Iterable[Counted]) -> Counted:
@@ -152,7 +159,7 @@ class Counted:
         return cls(**found)
 
 
-def count_evidence(evidence: Evidence, *, sketch: bool = True) -> Counted:
+def count_evidence(evidence: Evidence, *, sketch: bool = True, recorded: bool = False) -> Counted:
     """All counts of one evidence; judgements are gathered into labels once for all of them.
 
     Parameters
@@ -161,6 +168,8 @@ def count_evidence(evidence: Evidence, *, sketch: bool = True) -> Counted:
         Answers, judgements or both.
     sketch
         Also count the patterns of answers, for proofs from answers alone.
+    recorded
+        The tables are part of larger ones in which propensities other than 1/K were recorded, so that 1/K is no uniform question here.
 
     Returns
     -------
@@ -174,6 +183,8 @@ def count_evidence(evidence: Evidence, *, sketch: bool = True) -> Counted:
     >>> sum(counted.judgements.questions.values()), counted.patterns is None
     (2, True)
     """
+    if recorded and propensities_of(evidence) == "uniform":
+        evidence = as_recorded(evidence)
     evidence.check()
     judgements = None if evidence.judgements is None else count_judgements(evidence)
     if evidence.answers is None:
@@ -181,7 +192,7 @@ def count_evidence(evidence: Evidence, *, sketch: bool = True) -> Counted:
     return Counted(
         accuracy=count_accuracy(evidence),
         judgements=judgements,
-        patterns=None if evidence.judgements is None else count_patterns(evidence),
+        patterns=unlabelled_patterns(evidence) if evidence.judgements is None else count_patterns(evidence),
         decisions=count_decisions(evidence) if sketch else None,
         answers_only=count_decisions(evidence, judgements="ignore") if sketch else None,
     )
@@ -192,7 +203,9 @@ def _unanswered(evidence: Evidence) -> AccuracyCounts:
     labels = labels_of(evidence)
     n = int(fetch(labels.items.select(n=nw.col("n_judged").sum()))[0][0] or 0)
     unused = {name: m for name, m in {**labels.unused, WITHOUT_ANSWERS: n}.items() if m}
-    return AccuracyCounts(tallies={}, items={}, answered={}, unused=unused, inferred=evidence.inferred)
+    return AccuracyCounts(
+        tallies={}, items={}, answered={}, unused=unused, inferred=evidence.inferred, propensities=propensities_of(evidence)
+    )
 
 
 # ---------------------------------------------------------------- sums
@@ -207,9 +220,11 @@ def _added_patterns(parts: Sequence[Counted]) -> PatternCounts | None:
     total: dict[Pattern, int] = {}
     unused: dict[str, int] = {}
     states: dict[tuple[str, str], int] = {}
+    items: dict[Cell, int] = {}
     for part in parts:
         if part.patterns is not None and part.patterns.systems == systems:
             _add_to(total, part.patterns.patterns)
+            _add_to(items, part.patterns.items)
         elif part.patterns is not None and part.patterns.patterns:
             _add_to(unused, {NOT_ALL_SYSTEMS: sum(part.patterns.patterns.values())})
         rest = part.accuracy if part.patterns is None else part.patterns  # answers or judgements alone make no patterns
@@ -217,7 +232,7 @@ def _added_patterns(parts: Sequence[Counted]) -> PatternCounts | None:
             _add_to(unused, rest.unused)
             _add_to(states, rest.states)
     inferred = tuple(dict.fromkeys(line for p in found for line in p.inferred))
-    return PatternCounts(systems=systems, patterns=total, unused=unused, inferred=inferred, states=states)
+    return PatternCounts(systems=systems, patterns=total, unused=unused, inferred=inferred, states=states, items=items)
 
 
 def _add_to(total: dict[Any, int], more: Mapping[Any, int]) -> None:
@@ -267,6 +282,7 @@ def _patterns_to_dict(counts: PatternCounts) -> dict[str, Any]:
         "unused": dict(counts.unused),
         "inferred": list(counts.inferred),
         "states": [{"system": s, "state": w, "n": n} for (s, w), n in sorted(counts.states.items())],
+        "population": [{**c._asdict(), "n": n} for c, n in sorted(counts.items.items())],
     }
 
 
@@ -282,4 +298,5 @@ def _patterns_from_dict(data: Mapping[str, Any]) -> PatternCounts:
         unused=dict(data["unused"]),
         inferred=tuple(data["inferred"]),
         states={(str(row["system"]), str(row["state"])): int(row["n"]) for row in data["states"]},
+        items={Cell(**{k: v for k, v in row.items() if k != "n"}): int(row["n"]) for row in data.get("population", ())},
     )

@@ -24,16 +24,16 @@ from noracle.counts.met import (
     place_columns,
     place_of,
     placed,
-    rounded,
     unused_of,
 )
+from noracle.counts.label import Cell, Tally, tally
 from noracle.counts.repeats import count_repeats, count_states
-from noracle.counts.tallies import AccuracyCounts, Cell, Tally
+from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import Frame, fetch
-from noracle.evidence.labels import recorded
-from noracle.evidence.normal import NO, UNKNOWN, UNSURE, VERDICTS, YES, either
+from noracle.evidence.labels import propensities_of
+from noracle.evidence.normal import NO, UNKNOWN, VERDICTS, either
 from noracle.evidence.tables import TABLES
 from noracle.evidence.validate import count, outside, repeats, row_faults
 
@@ -42,14 +42,14 @@ _LOOKED_AT = 20
 
 
 def count_accuracy(
-    evidence: Evidence, *, systems: Sequence[str] | None = None, by_class: bool = False, by_guess: bool = False
+    evidence: Evidence, *, systems: Sequence[str] | None = None, by_class: bool = False, by_guess: bool = False, by_cluster: bool = False
 ) -> AccuracyCounts:
     """How often the answers of each system met the labels.
 
     An item with a ``yes`` has an ordinary label; without one its distinct ``no`` classes make a complementary label; an item with
-    only ``unsure`` is unsure. The population is every row of the answers table. Where a propensity other than 1/K was recorded, the
-    mean over the item's judgements (``unsure`` left out) of 1{class = answer, yes}/propensity is kept beside the label, and the same
-    for no; a judgement without a propensity there counts as asked with probability 1/K.
+    only ``unsure`` is unsure. The population is every row of the answers table. Where the table has a propensity other than 1/K, every
+    question with a propensity is part of that design: the first question of an item (by ``at``, then by row) is its label, with
+    1{class = answer}/propensity beside it; later ones are counted as unused. A judgement without a propensity is uniform.
     Where a system answered an item more than once (column ``repeat``), the item counts once with the mean of its repeats.
 
     Parameters
@@ -62,6 +62,8 @@ def count_accuracy(
         Keep the class that was asked about and the answer, for transition matrices.
     by_guess
         Keep the guess of correctness that came with the answer, for questions with recorded propensities.
+    by_cluster
+        Keep the cluster of each item.
 
     Returns
     -------
@@ -83,42 +85,49 @@ def count_accuracy(
     >>> counts.total(verdict="yes", hit=True), counts.total(verdict="no", hit=True), sum(counts.answered.values())
     (1, 1, 2)
     """
+    by = _By(by_class, by_guess, by_cluster)
+    if by_cluster and (evidence.items is None or "cluster" not in evidence.items.columns):
+        raise EvidenceError(fault("items", "must have a column cluster to be counted by cluster", "none"))
     if evidence._connection is None:  # somebody else's tables, which may grow
-        return _count(evidence, systems, by_class=by_class, by_guess=by_guess)
+        return _count(evidence, systems, by)
     about = (evidence.answers, evidence.judgements, evidence.items, evidence.repeats, evidence.n_classes, evidence.conflicts)
-    key = f"accuracy {None if systems is None else [str(s) for s in systems]} {by_class} {by_guess}"
+    key = f"accuracy {None if systems is None else [str(s) for s in systems]} {by}"
     kept = evidence._kept.get(key)
     if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
-        kept = evidence._kept[key] = about, _count(evidence, systems, by_class=by_class, by_guess=by_guess)
+        kept = evidence._kept[key] = about, _count(evidence, systems, by)
     found: AccuracyCounts = kept[1]
     return found
 
 
-def _count(evidence: Evidence, systems: Sequence[str] | None, *, by_class: bool, by_guess: bool) -> AccuracyCounts:
+class _By(NamedTuple):
+    """What is kept apart beside the kinds of label."""
+
+    by_class: bool = False
+    by_guess: bool = False
+    by_cluster: bool = False
+
+
+def _count(evidence: Evidence, systems: Sequence[str] | None, by: _By) -> AccuracyCounts:
     if evidence.repeats is not None:
-        found = count_repeats(evidence, systems=systems, by_class=by_class, by_guess=by_guess)
-        return _known_systems(_with_states(found, evidence.repeats), systems)
+        found = count_repeats(evidence, systems=systems, by_class=by.by_class, by_guess=by.by_guess, by_cluster=by.by_cluster)
+        return _finished(evidence, found, evidence.repeats, systems)
     answers = answers_of(evidence, systems)
-    if by_guess and "guess" not in answers.columns:
+    if by.by_guess and "guess" not in answers.columns:
         raise EvidenceError(fault("answers", "must have a column guess to be counted by guess", "none"))
     if evidence.judgements is not None and not _several_judgements(evidence, evidence.judgements):
-        flat = _flat(evidence, answers, by_class=by_class, by_guess=by_guess)
+        flat = _flat(evidence, answers, by)
         if flat is not None:
-            return _known_systems(_with_states(flat, answers), systems)
-    return _known_systems(_with_states(_grouped(evidence, answers, by_class=by_class, by_guess=by_guess), answers), systems)
+            return _finished(evidence, flat, answers, systems)
+    return _finished(evidence, _grouped(evidence, answers, by), answers, systems)
 
 
-def _with_states(counts: AccuracyCounts, answers: Frame) -> AccuracyCounts:
-    """The counts with how many answers are missing, and why."""
-    states = {key: n for key, n in count_states(answers).items() if key[0] in counts.systems}
-    return dataclasses.replace(counts, states=states) if states else counts
-
-
-def _known_systems(counts: AccuracyCounts, systems: Sequence[str] | None) -> AccuracyCounts:
+def _finished(evidence: Evidence, counts: AccuracyCounts, answers: Frame, systems: Sequence[str] | None) -> AccuracyCounts:
+    """The counts with how many answers are missing, and why; all systems that were asked for must be there."""
     missing = [s for s in systems or () if str(s) not in counts.systems]
     if missing:
         raise EvidenceError(fault("systems", "must be in answers", f"{missing}, which have no answers"))
-    return counts
+    states = {key: n for key, n in count_states(answers).items() if key[0] in counts.systems}
+    return dataclasses.replace(counts, states=states or counts.states, propensities=propensities_of(evidence))
 
 
 class _Met(NamedTuple):
@@ -130,9 +139,7 @@ class _Met(NamedTuple):
     hit: bool
     n_ruled_out: int
     ruled_hit: bool
-    recorded: bool
-    yes_score: float | None
-    no_score: float | None
+    inverse: float | None
     place: tuple[Any, ...]
     asked: Any
     answer: Any
@@ -140,25 +147,22 @@ class _Met(NamedTuple):
     n: int
 
 
-def _tallied(evidence: Evidence, rows: Iterable[_Met], unused: dict[str, int]) -> AccuracyCounts:
+def _tallied(evidence: Evidence, rows: Iterable[_Met], by: _By, unused: dict[str, int]) -> AccuracyCounts:
     tallies: Counter[Tally] = Counter()
     items: Counter[Cell] = Counter()
     answered: Counter[Cell] = Counter()
-    columns = place_columns(evidence)
+    columns = place_columns(evidence, by_cluster=by.by_cluster)
     for row in rows:
-        k, stratum, weight = place_of(evidence, dict(zip(columns, row.place, strict=True)))
-        cell = Cell(row.system, k, stratum, weight)
+        cell = place_of(evidence, dict(zip(columns, row.place, strict=True)), row.system)
         items[cell] += row.n
         answered[cell] += row.n if row.answered else 0
         if row.verdict is not None:
             verdict: Any = VERDICTS[row.verdict]
-            design: Any = "recorded" if row.recorded else "uniform"
-            scores = (rounded(row.yes_score), rounded(row.no_score)) if row.recorded and row.verdict != UNSURE else (None, None)
-            tally = Tally(
-                row.system, k, verdict, row.hit, row.answered, row.n_ruled_out, row.ruled_hit, design, *scores, stratum, weight,
-                row.asked, row.answer, rounded(row.guess),
+            met = tally(
+                cell, verdict, hit=row.hit, answered=row.answered, n_ruled_out=row.n_ruled_out, ruled_hit=row.ruled_hit,
+                inverse=row.inverse, asked=row.asked, answer=row.answer, guess=row.guess,
             )  # fmt: skip
-            tallies[tally] += row.n
+            tallies[met] += row.n
     used = {name: n for name, n in unused.items() if n}
     return AccuracyCounts(tallies=dict(tallies), items=dict(items), answered=dict(answered), unused=used, inferred=evidence.inferred)
 
@@ -166,13 +170,12 @@ def _tallied(evidence: Evidence, rows: Iterable[_Met], unused: dict[str, int]) -
 # ---------------------------------------------------------------- the flat way
 
 
-def _flat(evidence: Evidence, answers: Frame, *, by_class: bool = False, by_guess: bool = False) -> AccuracyCounts | None:
+def _flat(evidence: Evidence, answers: Frame, by: _By) -> AccuracyCounts | None:
     """Counts by one outer join and one group-by, or None where some item has several judgements."""
     judgements = evidence.judgements
     if judgements is None:
         return None
-    scored = "propensity" in judgements.columns
-    frame, keys = _flat_groups(evidence, answers, judgements, by_class=by_class, by_guess=by_guess)
+    frame, keys = _flat_groups(evidence, answers, judgements, by)
     rows = [dict(zip([*keys, "n"], row, strict=True)) for row in fetch(frame)]
     for row in rows:  # a judgement that joined has said something, an answer that joined has a system
         row["has_label"], row["has_answer"] = row["said"] is not None, row["system"] is not None
@@ -192,7 +195,8 @@ def _flat(evidence: Evidence, answers: Frame, *, by_class: bool = False, by_gues
         one_judgement = not fetch(repeats(judgements, ("item",)).head(1))
     if not (one_answer and one_judgement):
         return None
-    return _tallied(evidence, [_flat_row(evidence, row, scored) for row in rows if row["has_answer"]], {WITHOUT_ANSWERS: alone})
+    met = [_flat_row(evidence, row, by) for row in rows if row["has_answer"]]
+    return _tallied(evidence, met, by, {WITHOUT_ANSWERS: alone})
 
 
 def _several_judgements(evidence: Evidence, judgements: Frame) -> bool:
@@ -203,21 +207,19 @@ def _several_judgements(evidence: Evidence, judgements: Frame) -> bool:
     return count(judgements.filter(nw.col("item").is_in(list(dict.fromkeys(first))))) > len(set(first)) if first else False
 
 
-def _flat_groups(
-    evidence: Evidence, answers: Frame, judgements: Frame, *, by_class: bool = False, by_guess: bool = False
-) -> tuple[Frame, list[str]]:
-    scored = "propensity" in judgements.columns
+def _flat_groups(evidence: Evidence, answers: Frame, judgements: Frame, by: _By) -> tuple[Frame, list[str]]:
+    scored = propensities_of(evidence) == "recorded"
     broken = either([rule.broken for rule in row_faults(TABLES["judgements"], judgements.columns) if rule.column != "verdict"])
     said = nw.when(broken).then(nw.lit(UNKNOWN)).otherwise(nw.col("said"))
     left = judgements.select("item", "class", said.alias("said"), *(["propensity"] if scored else []))
     wrong = either([rule.broken for rule in row_faults(TABLES["answers"], answers.columns)])
-    right = placed(answers.with_columns(wrong=wrong), evidence)
-    places = place_columns(evidence)
+    right = placed(answers.with_columns(wrong=wrong), evidence, by_cluster=by.by_cluster)
+    places = place_columns(evidence, by_cluster=by.by_cluster)
     if evidence.items is not None:
         strange = [nw.col("known").is_null()]
         strange += [rule.broken for rule in row_faults(TABLES["items"], ["item", *places]) if rule.column != "item"]
         right = right.with_columns(wrong=nw.col("wrong") | either(strange))
-    right = right.select(nw.col("item").alias("answered_item"), "system", "answer", "wrong", *(["guess"] if by_guess else []), *places)
+    right = right.select(nw.col("item").alias("answered_item"), "system", "answer", "wrong", *(["guess"] if by.by_guess else []), *places)
     joined = left.join(right, left_on="item", right_on="answered_item", how="full")
     faults = [nw.col("said") == UNKNOWN, nw.col("wrong")]
     faults += [e for e in (outside(c, evidence, classes_expr(evidence)) for c in ("answer", "class")) if e is not None]
@@ -231,19 +233,18 @@ def _flat_groups(
         **{name: nw.col(name) for name in places},
     }
     if scored:
-        columns["recorded"] = recorded(classes_expr(evidence))
+        columns["recorded"] = ~nw.col("propensity").is_null()
         columns["propensity"] = nw.when(columns["recorded"] & hit).then(nw.col("propensity"))
-        if by_guess:
+        if by.by_guess:
             columns["guess"] = nw.when(columns["recorded"]).then(nw.col("guess"))
-    if by_class:
+    if by.by_class:
         columns["asked"], columns["given"] = nw.col("class"), nw.col("answer")
     return joined.select(**columns).group_by(*columns).agg(n=nw.len()).sort(*columns), list(columns)
 
 
-def _flat_row(evidence: Evidence, row: dict[str, Any], scored: bool) -> _Met:
+def _flat_row(evidence: Evidence, row: dict[str, Any], by: _By) -> _Met:
     verdict = int(row["said"]) if row["has_label"] else None
     hit, p = bool(row["hit"]), row.get("propensity")
-    score = 1.0 / p if p is not None else 0.0
     return _Met(
         system=str(row["system"]),
         answered=bool(row["answered"]),
@@ -251,10 +252,8 @@ def _flat_row(evidence: Evidence, row: dict[str, Any], scored: bool) -> _Met:
         hit=hit,
         n_ruled_out=int(verdict == NO),
         ruled_hit=hit and verdict == NO,
-        recorded=scored and bool(row["recorded"]),
-        yes_score=score if verdict == YES else 0.0,
-        no_score=score if verdict == NO else 0.0,
-        place=tuple(row[name] for name in place_columns(evidence)),
+        inverse=(0.0 if p is None else 1.0 / p) if row.get("recorded") else None,
+        place=tuple(row[name] for name in place_columns(evidence, by_cluster=by.by_cluster)),
         asked=row.get("asked"),
         answer=row.get("given") if verdict is not None else None,
         guess=row.get("guess"),
@@ -265,19 +264,16 @@ def _flat_row(evidence: Evidence, row: dict[str, Any], scored: bool) -> _Met:
 # ---------------------------------------------------------------- the grouped way
 
 
-def _grouped(evidence: Evidence, answers: Frame, *, by_class: bool = False, by_guess: bool = False) -> AccuracyCounts:
+def _grouped(evidence: Evidence, answers: Frame, by: _By) -> AccuracyCounts:
     evidence.check()
-    places = place_columns(evidence)
+    places = place_columns(evidence, by_cluster=by.by_cluster)
     if evidence.judgements is None:
-        frame = placed(answers, evidence).with_columns(answered=~nw.col("answer").is_null())
+        frame = placed(answers, evidence, by_cluster=by.by_cluster).with_columns(answered=~nw.col("answer").is_null())
         keys, unused = ["system", "answered", *places], dict[str, int]()
     else:
-        labels = labels_of(evidence, by_class=by_class)
-        if by_class or by_guess:
-            frame = met_labels(evidence, answers, labels, by_class=by_class, by_guess=by_guess)
-        else:
-            frame = met_once(evidence, answers, labels)
-        keys = [name for name in frame.columns if name != "item" and (by_class or name != "given")]
+        labels = labels_of(evidence, by_class=by.by_class)
+        frame = met_labels(evidence, answers, labels, **by._asdict()) if any(by) else met_once(evidence, answers, labels)
+        keys = [name for name in frame.columns if name != "item" and (by.by_class or name != "given")]
         unused = unused_of(labels, answers)
     rows = [dict(zip([*keys, "n"], row, strict=True)) for row in fetch(frame.group_by(*keys).agg(n=nw.len()).sort(*keys))]
     met = [
@@ -288,9 +284,7 @@ def _grouped(evidence: Evidence, answers: Frame, *, by_class: bool = False, by_g
             hit=bool(row.get("hit")),
             n_ruled_out=int(row.get("n_no") or 0),
             ruled_hit=bool(row.get("ruled_hit")),
-            recorded=bool(row.get("recorded")),
-            yes_score=row.get("yes_score"),
-            no_score=row.get("no_score"),
+            inverse=row.get("inverse"),
             place=tuple(row[name] for name in places),
             asked=row.get("asked"),
             answer=row.get("given"),
@@ -299,4 +293,4 @@ def _grouped(evidence: Evidence, answers: Frame, *, by_class: bool = False, by_g
         )
         for row in rows
     ]
-    return _tallied(evidence, met, unused)
+    return _tallied(evidence, met, by, unused)

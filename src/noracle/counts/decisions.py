@@ -169,8 +169,8 @@ def _with_masks(evidence: Evidence, frame: Frame, labels: Sequence[Any]) -> tupl
     if evidence.judgements is None:
         return frame, []
     gathered = gather(evidence)
-    fine = gathered.items.filter(~nw.col("conflict")).select("item", "n_yes")
-    said = gathered.classes.join(fine, on="item", how="inner").with_columns(place=_place("class", labels, evidence).cast(nw.Int64))
+    fine = gathered.known.filter(~nw.col("conflict")).select("item", "n_yes")
+    said = gathered.said.join(fine, on="item", how="inner").with_columns(place=_place("class", labels, evidence).cast(nw.Int64))
     masks: dict[str, nw.Expr] = {}
     for start in range(0, len(labels), _BITS):
         bit: Any = nw.when(nw.col("place") == start).then(nw.lit(1, dtype=nw.Int64))

@@ -8,16 +8,18 @@ from typing import Any, NamedTuple
 
 import narwhals as nw
 
+from noracle.counts.label import Cell, rounded
 from noracle.errors import EvidenceError, EvidenceWarning, fault
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import Frame, fetch, settle
 from noracle.evidence.labels import gather, item_labels
-from noracle.evidence.normal import NO, UNSURE, YES
+from noracle.evidence.normal import NO, YES
 from noracle.evidence.validate import count
 
 WITHOUT_ANSWERS = "judgements of items without answers"
 REPEATED = "repeated judgements"
 CONTRADICTORY = "contradictory items"
+LATER = "later questions about items that were asked about before"
 NOT_ALL_SYSTEMS = "labelled items that some system was not asked about"
 
 _PLACE = ("n_classes", "stratum", "weight")
@@ -36,18 +38,25 @@ def answers_of(evidence: Evidence, systems: Sequence[str] | None) -> Frame:
     return evidence.answers.filter(nw.col("system").is_in([str(s) for s in systems]))
 
 
-def place_columns(evidence: Evidence) -> list[str]:
+def place_columns(evidence: Evidence, *, by_cluster: bool = False) -> list[str]:
     """The columns of ``items`` that place an item in the population."""
-    return [] if evidence.items is None else [c for c in _PLACE if c in evidence.items.columns]
+    names = (*_PLACE, "cluster") if by_cluster else _PLACE
+    return [] if evidence.items is None else [c for c in names if c in evidence.items.columns]
 
 
-def placed(frame: Frame, evidence: Evidence) -> Frame:
-    """The frame with number of classes, stratum and weight of its items, and ``known`` (whether ``items`` holds the item)."""
+def placed(frame: Frame, evidence: Evidence, *, by_cluster: bool = False) -> Frame:
+    """The frame with number of classes, stratum, weight and cluster of its items, and ``known`` (whether ``items`` holds the item).
+
+    An item without a cluster is one of its own.
+    """
     if evidence.items is None:
         return frame
-    items = evidence.items.select("item", *place_columns(evidence), known=nw.lit(value=True))
+    items = evidence.items.select("item", *place_columns(evidence, by_cluster=by_cluster), known=nw.lit(value=True))
     if "stratum" in items.columns:
         items = items.with_columns(nw.col("stratum").fill_null(""))
+    if "cluster" in items.columns:
+        alone = nw.concat_str(nw.lit("item "), nw.col("item").cast(nw.String))
+        items = items.with_columns(cluster=nw.when(nw.col("cluster").is_null()).then(alone).otherwise(nw.col("cluster")))
     return frame.join(items, on="item", how="left")
 
 
@@ -56,15 +65,10 @@ def classes_expr(evidence: Evidence) -> nw.Expr:
     return nw.col("n_classes") if evidence.has_own_n_classes else nw.lit(evidence.n_classes)
 
 
-def place_of(evidence: Evidence, row: dict[str, Any]) -> tuple[int, str, float]:
-    """Number of classes, stratum and weight of a row."""
+def place_of(evidence: Evidence, row: dict[str, Any], system: str = "") -> Cell:
+    """Where an item lies: number of classes, stratum, weight and cluster."""
     k = row["n_classes"] if evidence.has_own_n_classes else evidence.n_classes
-    return int(k or 0), row.get("stratum") or "", rounded(row.get("weight")) or 1.0
-
-
-def rounded(value: Any) -> float | None:
-    """Engines add in different orders: twelve digits are the same on all of them."""
-    return None if value is None else float(f"{float(value):.12g}")
+    return Cell(system, int(k or 0), row.get("stratum") or "", rounded(row.get("weight")) or 1.0, row.get("cluster") or "")
 
 
 class Labels(NamedTuple):
@@ -77,15 +81,19 @@ class Labels(NamedTuple):
 
 def labels_of(evidence: Evidence, *, by_class: bool = False) -> Labels:
     """The judgements as one label an item; what is repeated or contradictory is counted as unused."""
-    each, classes, items = gather(evidence)
+    found = gather(evidence)
+    items = found.items
     if by_class:
-        items = item_labels(classes, by_class=True)
-    unused = {REPEATED: 0 if evidence.judgements is None else count(evidence.judgements) - count(each)}
+        asked = item_labels(found.classes, by_class=True).select("item", "asked")
+        items = items.join(asked, on="item", how="left")
+    unused = {REPEATED: 0 if evidence.judgements is None else count(evidence.judgements) - count(found.each)}
+    if found.kept is not found.each:
+        unused[LATER] = count(found.each) - count(found.kept)
     if evidence.conflicts == "drop":
         unused[CONTRADICTORY] = count(items.filter(nw.col("conflict")))
         if unused[CONTRADICTORY]:
             items = items.filter(~nw.col("conflict"))
-    return Labels(classes, items, unused)
+    return Labels(found.classes, items, unused)
 
 
 def unused_of(labels: Labels, answers: Frame) -> dict[str, int]:
@@ -106,17 +114,18 @@ def met_once(evidence: Evidence, answers: Frame, labels: Labels) -> Frame:
 
 
 def met_labels(
-    evidence: Evidence, answers: Frame, labels: Labels, *, by_class: bool = False, by_guess: bool = False, given: bool = False
-) -> Frame:
-    """One row an answer: how it met the label of its item (``verdict`` is null without a label).
+    evidence: Evidence, answers: Frame, labels: Labels, *, by_class: bool = False, by_guess: bool = False, by_cluster: bool = False,
+    given: bool = False,
+) -> Frame:  # fmt: skip
+    """One row per answer: how it met the label of its item (``verdict`` is null without a label).
 
-    ``by_class`` keeps the class that was asked about and the answer, ``given`` only the answer.
+    ``by_class`` keeps the class that was asked about and the answer, ``given`` only the answer. ``inverse`` is 1{asked = answer}/propensity
+    for questions with a recorded propensity, null for others.
     """
     scored = "recorded" in labels.items.columns
-    about = ["item", "verdict", "n_no", "n_said", *(["recorded"] if scored else []), *(["asked"] if by_class else [])]
-    sums = ["yes_sum", "no_sum"] if scored else []
-    of_class = labels.classes.select("item", "class", "yes", "no", "unsure", *sums)
-    frame = placed(answers, evidence).join(labels.items.select(*about), on="item", how="left")
+    about = ["item", "verdict", "n_no", *(["recorded"] if scored else []), *(["asked"] if by_class else [])]
+    of_class = labels.classes.select("item", "class", "yes", "no", "unsure", *(["inverse"] if scored else []))
+    frame = placed(answers, evidence, by_cluster=by_cluster).join(labels.items.select(*about), on="item", how="left")
     frame = frame.join(of_class, left_on=["item", "answer"], right_on=["item", "class"], how="left")
     verdict, labelled = nw.col("verdict"), ~nw.col("verdict").is_null()
     spoken = nw.when(verdict == YES).then(nw.col("yes")).when(verdict == NO).then(nw.col("no")).otherwise(nw.col("unsure"))
@@ -128,14 +137,11 @@ def met_labels(
         "hit": (labelled & (spoken == 1)).fill_null(value=False),
         "n_no": nw.col("n_no").fill_null(0),
         "ruled_hit": (labelled & (nw.col("no") == 1)).fill_null(value=False),
-        **{name: nw.col(name) for name in place_columns(evidence)},
+        **{name: nw.col(name) for name in place_columns(evidence, by_cluster=by_cluster)},
     }
     if scored:
         is_recorded = (nw.col("recorded") == 1).fill_null(value=False)
-        columns["recorded"] = is_recorded
-        for name in ("yes", "no"):
-            mean = nw.col(f"{name}_sum").fill_null(0.0) / nw.col("n_said").cast(nw.Float64)
-            columns[f"{name}_score"] = nw.when(is_recorded & (verdict != UNSURE)).then(mean)
+        columns["inverse"] = nw.when(is_recorded).then(nw.col("inverse").fill_null(0.0))
         if by_guess:
             columns["guess"] = nw.when(is_recorded).then(nw.col("guess"))
     if by_class:

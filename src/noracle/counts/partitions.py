@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
@@ -154,20 +154,22 @@ Split by item, or count them as one.
         part = named[name]
         return part if isinstance(part, Evidence) else _open(part, n_classes=n_classes, classes=classes, conflicts=conflicts)
 
-    def counted(name: str) -> Kept:
+    def counted(name: str, *, recorded: bool = False) -> Kept:
         if progress is not None:
             progress(f"partition {name}")
         try:
             evidence = opened(name)
             if any(line.startswith("n_classes =") for line in evidence.inferred):
                 raise EvidenceError(fault("n_classes", "must be given to count partitions", "none", remedy="Pass n_classes or classes."))
-            found = count_evidence(evidence, sketch=sketch)
+            found = count_evidence(evidence, sketch=sketch, recorded=recorded)
             return Kept(found, *item_keys(evidence))
         except EvidenceError as error:
             raise EvidenceError(*[f"partition {name!r}: {line}" for line in error.faults]) from None
 
     if store is None:
         kept = {name: counted(name) for name in named}
+        for name in _other_design({name: k.counted.propensities for name, k in kept.items()}):
+            kept[name] = counted(name, recorded=True)
         spans = {name: (*_ends(k.keys), k.item_kind) for name, k in kept.items()}
         _require_disjoint(spans, list(named), lambda name: kept[name].keys, opened)
         total = Counted.total(k.counted for k in kept.values())
@@ -178,7 +180,7 @@ Split by item, or count them as one.
 def _with_store(
     store: PartitionStore,
     named: dict[str, Partition | Evidence],
-    counted: Callable[[str], Kept],
+    counted: Callable[..., Kept],
     opened: Callable[[str], Evidence],
     vanished: str,
 ) -> Counted:
@@ -194,6 +196,11 @@ def _with_store(
     read = [name for name in named if name not in set(known)]
     for name in read:
         store.add(name, states[name], counted(name))
+    for name in _other_design({name: store.read(name).propensities for name in store.names}) if read else ():
+        if name in named:
+            store.add(name, states[name], counted(name, recorded=True))
+            read += [] if name in read else [name]
+    known = [name for name in known if name not in set(read)]
     if vanished == "drop":
         store.forget(gone)
     names = [*named, *(gone if vanished == "keep" else ())]
@@ -205,6 +212,11 @@ def _with_store(
         store.keep_total(names, total)
     reading = Reading(read=tuple(read), known=tuple(known), changed=tuple(changed), vanished=tuple(gone))
     return dataclasses.replace(total, reading=reading)
+
+
+def _other_design(propensities: Mapping[str, str]) -> list[str]:
+    """The partitions with propensities of 1/K only, if others have different ones: no question of the whole is then a uniform one."""
+    return [name for name, kind in propensities.items() if kind == "uniform"] if "recorded" in propensities.values() else []
 
 
 def _named(partitions: Iterable[Partition | Evidence]) -> dict[str, Partition | Evidence]:

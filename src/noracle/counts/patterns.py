@@ -15,9 +15,10 @@ from noracle.counts.met import (
     met_once,
     place_columns,
     place_of,
-    rounded,
+    placed,
     unused_of,
 )
+from noracle.counts.label import Cell, rounded
 from noracle.counts.repeats import count_states
 from noracle.counts.tallies import Pattern, PatternCounts
 from noracle.errors import EvidenceError, fault
@@ -52,7 +53,32 @@ def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None) 
         else:
             patterns[pattern] += int(n)
     states = {} if evidence.answers is None else {key: n for key, n in count_states(evidence.answers).items() if key[0] in names}
-    return PatternCounts(systems=names, patterns=dict(patterns), unused=unused, inferred=evidence.inferred, states=states)
+    items = _population(evidence, systems, len(names))
+    return PatternCounts(
+        systems=names, patterns=dict(patterns), unused=unused, inferred=evidence.inferred, states=states, items=items
+    )
+
+
+def unlabelled_patterns(evidence: Evidence) -> PatternCounts:
+    """The population of answers that nobody has judged yet."""
+    answers = answers_of(evidence, None)
+    names = tuple(sorted(str(row[0]) for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system"))))
+    items = _population(evidence, None, len(names))
+    return PatternCounts(systems=names, patterns={}, inferred=evidence.inferred, states=count_states(answers), items=items)
+
+
+def _population(evidence: Evidence, systems: Sequence[str] | None, n_systems: int) -> dict[Cell, int]:
+    """How many items every system was asked about, by number of classes, stratum and weight."""
+    places = place_columns(evidence)
+    asked = answers_of(evidence, systems).group_by("item").agg(rows=nw.col("system").n_unique())
+    frame = placed(asked.filter(nw.col("rows") == n_systems), evidence)
+    if not places:
+        (n,) = fetch(frame.select(n=nw.len()))[0]
+        return {place_of(evidence, {}): int(n)} if n else {}
+    items: Counter[Cell] = Counter()
+    for *values, n in fetch(frame.group_by(*places).agg(n=nw.len()).sort(*places)):
+        items[place_of(evidence, dict(zip(places, values, strict=True)))] += int(n)
+    return dict(items)
 
 
 def label_rows(evidence: Evidence, *, systems: Sequence[str] | None = None) -> tuple[tuple[str, ...], list[Pattern]]:
@@ -86,15 +112,14 @@ def _patterns(
     met = met_once(evidence, answers, labels).filter(~nw.col("verdict").is_null())
     code = nw.when(~nw.col("answered")).then(nw.lit(_NO_ANSWER)).when(nw.col("hit")).then(nw.lit(_HIT)).otherwise(nw.lit(_MISS))
     met = met.with_columns(code=code)
-    shared = ["verdict", "n_no", *place_columns(evidence), *(["recorded"] if scored else [])]
+    shared = ["verdict", "n_no", *place_columns(evidence)]
     per_system: dict[str, nw.Expr] = {}
     for i, name in enumerate(names):
         chosen = nw.col("system") == name
         per_system[f"met_{i}"] = nw.when(chosen).then(nw.col("code"))
         if scored:
-            per_system[f"yes_{i}"] = nw.when(chosen).then(nw.col("yes_score"))
-            per_system[f"no_{i}"] = nw.when(chosen).then(nw.col("no_score"))
-            per_system[f"given_{i}"] = nw.when(chosen & nw.col("recorded")).then(nw.col("given"))
+            per_system[f"inverse_{i}"] = nw.when(chosen).then(nw.col("inverse"))
+            per_system[f"given_{i}"] = nw.when(chosen & ~nw.col("inverse").is_null()).then(nw.col("given"))
     frame = met.with_columns(**per_system).group_by("item", *shared).agg(*[nw.col(c).max() for c in per_system])
     if ordered:
         order = nw.col("at" if "at" in judgements.columns else "row").max()
@@ -107,23 +132,24 @@ def _pattern(evidence: Evidence, row: dict[str, Any], n_systems: int) -> Pattern
     codes = [row[f"met_{i}"] for i in range(n_systems)]
     if any(code is None for code in codes):
         return None
-    k, stratum, weight = place_of(evidence, row)
+    place = place_of(evidence, row)
     verdict: Any = VERDICTS[int(row["verdict"])]
-    is_recorded = bool(row.get("recorded"))
-    scores: list[tuple[float, ...] | None] = [None, None]
-    if is_recorded and verdict != "unsure":
-        scores = [tuple(rounded(row[f"{side}_{i}"]) or 0.0 for i in range(n_systems)) for side in ("yes", "no")]
+    inverse = [rounded(row.get(f"inverse_{i}")) for i in range(n_systems)]
+    is_recorded = any(value is not None for value in inverse)
+    told = is_recorded and verdict != "unsure"
+    none = (0.0,) * n_systems
+    scores = tuple(value or 0.0 for value in inverse)
     return Pattern(
-        k,
+        place.n_classes,
         verdict,
         tuple(None if code == _NO_ANSWER else code == _HIT for code in codes),
         n_ruled_out=int(row["n_no"]),
         design="recorded" if is_recorded else "uniform",
-        yes_scores=scores[0],
-        no_scores=scores[1],
+        yes_scores=(scores if verdict == "yes" else none) if told else None,
+        no_scores=(scores if verdict == "no" else none) if told else None,
         groups=_same_answers([row[f"given_{i}"] for i in range(n_systems)]) if is_recorded else None,
-        stratum=stratum,
-        weight=weight,
+        stratum=place.stratum,
+        weight=place.weight,
     )
 
 

@@ -7,10 +7,8 @@ from typing import Any
 
 import narwhals as nw
 
-from noracle.counts.met import (
-    WITHOUT_ANSWERS,
-    rounded,
-)
+from noracle.counts.label import rounded
+from noracle.counts.met import WITHOUT_ANSWERS
 from noracle.counts.tallies import AccuracyCounts, JudgementCounts, Question
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
@@ -73,7 +71,7 @@ def _questions(evidence: Evidence, judgements: Frame, *, single: bool) -> Frame:
     evidence.check()
     labels = gather(evidence)
     if evidence.conflicts == "drop":
-        return labels.each.join(labels.items.filter(nw.col("conflict")).select("item"), on="item", how="anti")
+        return labels.each.join(labels.known.filter(nw.col("conflict")).select("item"), on="item", how="anti")
     return labels.each
 
 

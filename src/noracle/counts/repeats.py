@@ -13,12 +13,13 @@ from typing import Any
 
 import narwhals as nw
 
-from noracle.counts.met import labels_of, met_labels, place_columns, place_of, placed, rounded, unused_of
-from noracle.counts.tallies import AccuracyCounts, Cell, Tally
+from noracle.counts.label import Cell, Tally, tally
+from noracle.counts.met import labels_of, met_labels, place_columns, place_of, placed, unused_of
+from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import Frame, fetch
-from noracle.evidence.normal import UNSURE, VERDICTS
+from noracle.evidence.normal import VERDICTS
 
 _REMEDY = "Keep one answer of each item."
 
@@ -32,7 +33,9 @@ def count_states(answers: Frame) -> dict[tuple[str, str], int]:
     return {(str(system), str(state)): int(n) for system, state, n in sorted(rows)}
 
 
-def count_repeats(evidence: Evidence, *, systems: Sequence[str] | None, by_class: bool, by_guess: bool) -> AccuracyCounts:
+def count_repeats(
+    evidence: Evidence, *, systems: Sequence[str] | None, by_class: bool, by_guess: bool, by_cluster: bool
+) -> AccuracyCounts:
     """How often repeated answers met the labels."""
     if by_class or by_guess:
         what = "transition matrices, rates by class and guesses"
@@ -43,18 +46,18 @@ def count_repeats(evidence: Evidence, *, systems: Sequence[str] | None, by_class
     answers = evidence.repeats
     if systems is not None:
         answers = answers.filter(nw.col("system").is_in([str(s) for s in systems]))
-    places = place_columns(evidence)
+    places = place_columns(evidence, by_cluster=by_cluster)
     unused: dict[str, int] = {}
     if evidence.judgements is None:
-        frame = placed(answers, evidence).with_columns(answered=~nw.col("answer").is_null())
+        frame = placed(answers, evidence, by_cluster=by_cluster).with_columns(answered=~nw.col("answer").is_null())
         told: list[str] = []
     else:
         labels = labels_of(evidence)
-        frame = met_labels(evidence, answers, labels)
-        told = [name for name in ("verdict", "n_no", "recorded") if name in frame.columns]
+        frame = met_labels(evidence, answers, labels, by_cluster=by_cluster)
+        told = [name for name in ("verdict", "n_no") if name in frame.columns]
         unused = unused_of(labels, answers)
     sums = {name: nw.col(name).cast(nw.Int64).sum() for name in ("answered", "hit", "ruled_hit") if name in frame.columns}
-    means = {name: nw.col(name).fill_null(0.0).mean() for name in ("yes_score", "no_score") if name in frame.columns}
+    means = {"inverse": nw.col("inverse").mean()} if "inverse" in frame.columns else {}
     constant = ["system", *told, *places]
     by_item = frame.group_by("item", *constant).agg(runs=nw.len(), **sums, **means)
     keys = [*constant, "runs", *sums, *means]
@@ -70,8 +73,7 @@ def _tallied(evidence: Evidence, rows: Sequence[dict[str, Any]], unused: dict[st
     answered: Counter[Cell] = Counter()
     runs: Counter[str] = Counter()
     for row in rows:
-        k, stratum, weight = place_of(evidence, row)
-        cell = Cell(str(row["system"]), k, stratum, weight)
+        cell = place_of(evidence, row, str(row["system"]))
         n = int(row["n"])
         items[cell] += n
         answered[cell] += n if row["answered"] else 0
@@ -84,23 +86,16 @@ def _tallied(evidence: Evidence, rows: Sequence[dict[str, Any]], unused: dict[st
 
 
 def _tally(row: dict[str, Any], cell: Cell) -> Tally:
-    runs, spoken, hits, verdict = int(row["runs"]), int(row["answered"]), int(row["hit"]), int(row["verdict"])
-    is_recorded = bool(row.get("recorded"))
-    scored = is_recorded and verdict != UNSURE
+    runs, spoken, hits = int(row["runs"]), int(row["answered"]), int(row["hit"])
+    verdict: Any = VERDICTS[int(row["verdict"])]
     apart = 0 < hits < runs or 0 < spoken < runs
-    return Tally(
-        cell.system,
-        cell.n_classes,
-        VERDICTS[verdict],  # type: ignore[arg-type]
-        hits == runs,
-        spoken > 0,
-        int(row["n_no"] or 0),
-        int(row["ruled_hit"]) == runs,
-        "recorded" if is_recorded else "uniform",
-        rounded(row["yes_score"]) if scored else None,
-        rounded(row["no_score"]) if scored else None,
-        cell.stratum,
-        cell.weight,
-        hit_share=hits / runs if apart else None,
-        answered_share=spoken / runs if apart else None,
+    return tally(
+        cell,
+        verdict,
+        hit=hits == runs,
+        answered=spoken > 0,
+        n_ruled_out=int(row["n_no"] or 0),
+        ruled_hit=int(row["ruled_hit"]) == runs,
+        inverse=row.get("inverse"),
+        shares=(hits / runs, spoken / runs) if apart else None,
     )

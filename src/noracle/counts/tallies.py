@@ -15,52 +15,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
+from noracle.counts.label import Cell, Design, Tally, Verdict, tally
 from noracle.errors import EvidenceError, fault
 
-Verdict = Literal["yes", "no", "unsure"]
-Design = Literal["uniform", "recorded"]
+Propensities = Literal["none", "uniform", "recorded"]
+PROPENSITIES: tuple[Propensities, ...] = ("none", "uniform", "recorded")
 _T = TypeVar("_T")
-
-
-class Tally(NamedTuple):
-    """``n`` items on which one system met one kind of label.
-
-    ``verdict`` is the item's label: ``yes`` (the true class is known), ``no`` (``n_ruled_out`` classes are ruled out), ``unsure``.
-    ``hit`` says that the answer is the class that the label speaks of: right for ``yes``, wrong for ``no``, open for ``unsure``.
-    ``ruled_hit`` says that the answer is among the ruled-out classes (for ``no`` the same as ``hit``).
-    ``design`` is ``uniform`` where every class was asked with the same probability, ``recorded`` where propensities say otherwise;
-    then ``yes_score`` is the item's mean of 1{asked = answer, yes}/propensity and ``no_score`` that of 1{asked = answer, no}/propensity.
-    ``asked`` and ``answer`` are classes, kept only when counted by class; ``guess`` is the guess of correctness that came with the
-    answer, kept only when counted by guess and where propensities were recorded.
-    ``hit_share`` and ``answered_share`` are there only where repeats of an item differ: the share of them that hit and that have an answer.
-    """
-
-    system: str
-    n_classes: int
-    verdict: Verdict
-    hit: bool
-    answered: bool = True
-    n_ruled_out: int = 0
-    ruled_hit: bool = False
-    design: Design = "uniform"
-    yes_score: float | None = None
-    no_score: float | None = None
-    stratum: str = ""
-    weight: float = 1.0
-    asked: int | str | None = None
-    answer: int | str | None = None
-    guess: float | None = None
-    hit_share: float | None = None
-    answered_share: float | None = None
-
-
-class Cell(NamedTuple):
-    """Where in the population an item lies."""
-
-    system: str
-    n_classes: int
-    stratum: str = ""
-    weight: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +29,9 @@ class AccuracyCounts:
 
     ``tallies`` counts labelled items; ``items`` and ``answered`` count the population, labelled or not: all items asked about and
     those with an answer. ``unused`` names what the evidence held and no estimator uses. ``states`` counts, by system and state, answers
-    that are missing; ``runs`` counts, by system, all answers where items were answered more than once.
+    that are missing; ``runs`` counts, by system, all answers where items were answered more than once. ``whole`` says that ``items`` are
+    all items there are to ask about; False where only a sample of them was published. ``propensities`` says whether probabilities were
+    recorded and whether all of them are 1/K, which is a property of the whole table and never of one row.
     """
 
     tallies: Mapping[Tally, int]
@@ -79,6 +41,8 @@ class AccuracyCounts:
     inferred: tuple[str, ...] = ()
     states: Mapping[tuple[str, str], int] = dataclasses.field(default_factory=dict)
     runs: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    whole: bool = True
+    propensities: Propensities = "none"
 
     @classmethod
     def from_counts(
@@ -105,7 +69,7 @@ class AccuracyCounts:
         complementary
             Items with ``n_ruled_out`` ruled-out classes and an answer, and how many of these answers are *not* ruled out.
         n_items, n_without_answer
-            The population asked about and how many of it have no answer; by default the labelled items, all answered.
+            The population asked about and how many of it have no answer. By default the labelled items, all answered, as a sample of more.
 
         Examples
         --------
@@ -116,23 +80,25 @@ class AccuracyCounts:
         check_n_classes(n_classes)
         if not 1 <= n_ruled_out < n_classes:
             raise EvidenceError(fault("n_ruled_out", f"must be in [1, {n_classes})", n_ruled_out))
+        cell = Cell(system, n_classes, stratum, weight)
         tallies: Counter[Tally] = Counter()
-        for name, (n, good), verdict in (("ordinary", ordinary, "yes"), ("complementary", complementary, "no")):
+        kinds: tuple[tuple[str, tuple[int, int], Verdict, int], ...] = (
+            ("ordinary", ordinary, "yes", 0),
+            ("complementary", complementary, "no", n_ruled_out),
+        )
+        for name, (n, good), verdict, m in kinds:
             if not (_is_count(n) and _is_count(good) and good <= n):
                 raise EvidenceError(fault(name, "must be (n, good) with whole numbers 0 <= good <= n", (n, good)))
-            m = n_ruled_out if verdict == "no" else 0
             for hit, count in ((verdict == "yes", good), (verdict == "no", n - good)):
-                ruled = verdict == "no" and hit
-                tally = Tally(system, n_classes, verdict, hit, n_ruled_out=m, ruled_hit=ruled, stratum=stratum, weight=weight)  # type: ignore[arg-type]
-                tallies[tally] += int(count)
+                tallies[tally(cell, verdict, hit=hit, n_ruled_out=m)] += int(count)
         labelled = int(ordinary[0] + complementary[0])
         total = labelled + n_without_answer if n_items is None else n_items
         if not (_is_count(n_without_answer) and _is_count(total) and total - n_without_answer >= labelled):
             raise EvidenceError(
                 fault("n_items", f"must be at least {labelled + n_without_answer} (labelled and unanswered items)", n_items)
             )
-        cell = Cell(system, n_classes, stratum, weight)
-        return cls(tallies=dict(+tallies), items={cell: total}, answered={cell: total - n_without_answer})
+        answered = {cell: total - n_without_answer}
+        return cls(tallies=dict(+tallies), items={cell: total}, answered=answered, whole=n_items is not None)
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -160,7 +126,7 @@ class AccuracyCounts:
         """Tallies grouped by stratum, number of classes and weight; cells without labels are there and empty."""
         groups: dict[Cell, dict[Tally, int]] = {cell: {} for cell in self.items}
         for t, n in self.tallies.items():
-            groups.setdefault(Cell(t.system, t.n_classes, t.stratum, t.weight), {})[t] = n
+            groups.setdefault(Cell(t.system, t.n_classes, t.stratum, t.weight, t.cluster), {})[t] = n
         return groups
 
     def total(self, **match: object) -> int:
@@ -199,7 +165,15 @@ class AccuracyCounts:
         return more
 
     def __add__(self, other: AccuracyCounts) -> AccuracyCounts:
-        """Tallies of disjoint sets of items add."""
+        """Tallies of disjoint sets of items add.
+
+        Where one side has other propensities than 1/K, a 1/K of the other side belongs to that design too and is no uniform question; it
+        must have been counted so.
+        """
+        kinds = {self.propensities, other.propensities}
+        if kinds == {"uniform", "recorded"}:
+            rule = "must have one design: where some propensities are not 1/K, none of them is a uniform question"
+            raise EvidenceError(fault("counts", rule, "uniform and other propensities", remedy="Count the tables together."))
         return AccuracyCounts(
             tallies=_added(self.tallies, other.tallies),
             items=_added(self.items, other.items),
@@ -208,6 +182,8 @@ class AccuracyCounts:
             inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
             states=_added(self.states, other.states),
             runs=_added(self.runs, other.runs),
+            whole=self.whole and other.whole,
+            propensities=max(kinds, key=PROPENSITIES.index),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -216,12 +192,14 @@ class AccuracyCounts:
             "schema": "counts/1",
             "tallies": [{**_fields(t), "n": n} for t, n in sorted(self.tallies.items(), key=_text_key)],
             "population": [
-                {**c._asdict(), "items": n, "answered": self.answered.get(c, 0)} for c, n in sorted(self.items.items(), key=_text_key)
+                {**_fields(c), "items": n, "answered": self.answered.get(c, 0)} for c, n in sorted(self.items.items(), key=_text_key)
             ],
             "unused": dict(self.unused),
             "inferred": list(self.inferred),
             **({"states": [{"system": s, "state": w, "n": n} for (s, w), n in sorted(self.states.items())]} if self.states else {}),
             **({"runs": dict(sorted(self.runs.items()))} if self.runs else {}),
+            **({} if self.whole else {"whole": False}),
+            **({} if self.propensities == "none" else {"propensities": self.propensities}),
         }
 
     @classmethod
@@ -229,8 +207,9 @@ class AccuracyCounts:
         """Read back what :meth:`to_dict` wrote."""
         if data.get("schema") != "counts/1":
             raise EvidenceError(fault("schema", "must be 'counts/1'", repr(data.get("schema"))))
-        tallies = {_checked(Tally(**{k: v for k, v in row.items() if k != "n"})): int(row["n"]) for row in data["tallies"]}
-        cells = [(Cell(**{k: row[k] for k in Cell._fields}), row) for row in data["population"]]
+        tallies = {read_tally(row): int(row["n"]) for row in data["tallies"]}
+        cells = [(Cell(**{k: row[k] for k in Cell._fields if k in row}), row) for row in data["population"]]
+        told = any(t.design == "recorded" for t in tallies)
         return cls(
             tallies=tallies,
             items={c: int(row["items"]) for c, row in cells},
@@ -239,6 +218,8 @@ class AccuracyCounts:
             inferred=tuple(data.get("inferred", ())),
             states={(str(row["system"]), str(row["state"])): int(row["n"]) for row in data.get("states", ())},
             runs={str(name): int(n) for name, n in data.get("runs", {}).items()},
+            whole=bool(data.get("whole", True)),
+            propensities=data.get("propensities", "recorded" if told else "none"),
         )
 
 
@@ -260,13 +241,15 @@ class Pattern(NamedTuple):
     groups: tuple[int, ...] | None = None
     stratum: str = ""
     weight: float = 1.0
+    cluster: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PatternCounts:
     """How systems met the same labels together; only items that every system was asked about.
 
-    ``states`` counts, by system and state, the answers that are missing.
+    ``items`` counts the population: all such items, labelled or not, by number of classes, stratum and weight; empty where it is not
+    known. ``states`` counts, by system and state, the answers that are missing.
     """
 
     systems: tuple[str, ...]
@@ -274,6 +257,7 @@ class PatternCounts:
     unused: Mapping[str, int] = dataclasses.field(default_factory=dict)
     inferred: tuple[str, ...] = ()
     states: Mapping[tuple[str, str], int] = dataclasses.field(default_factory=dict)
+    items: Mapping[Cell, int] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_counts(
@@ -310,6 +294,7 @@ class PatternCounts:
             unused=_added(self.unused, other.unused),
             inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
             states=_added(self.states, other.states),
+            items=_added(self.items, other.items),
         )
 
 
@@ -361,19 +346,21 @@ def _by_state(states: Mapping[tuple[str, str], int]) -> dict[str, int]:
     return total
 
 
-def _checked(tally: Tally) -> Tally:
-    """The tally, if its shares of repeats are possible."""
-    hit, answered = tally.hit_share, tally.answered_share
+def read_tally(row: Mapping[str, Any]) -> Tally:
+    """A tally from its JSON values, if its shares of repeats are possible."""
+    found = Tally(**{k: v for k, v in row.items() if k != "n"})
+    hit, answered = found.hit_share, found.answered_share
     if (hit is None) != (answered is None) or (hit is not None and answered is not None and not 0 <= hit <= answered <= 1):
         raise EvidenceError(fault("hit_share and answered_share", "must be 0 <= hit_share <= answered_share <= 1", (hit, answered)))
-    return tally
+    return found
 
 
-def _fields(tally: Tally) -> dict[str, Any]:
-    """All values of a tally; the shares of repeats only where there are some."""
-    values = tally._asdict()
-    if tally.hit_share is None:
-        del values["hit_share"], values["answered_share"]
+def _fields(row: Tally | Cell) -> dict[str, Any]:
+    """All values; the shares of repeats and the cluster only where there are some."""
+    values = row._asdict()
+    for name in ("hit_share", "answered_share", "cluster"):
+        if values.get(name, 0) in (None, ""):
+            del values[name]
     return values
 
 

@@ -1,19 +1,24 @@
 """Judgements of the same item as one label.
 
-- ``once``: one row a judgement, exact repeats counted once;
-- ``class_labels``: one row an item and class, what was said of it;
-- ``item_labels``: one row an item, how many classes were confirmed and ruled out, and whether that is possible;
-- ``gather``: all three of one evidence, worked out once and kept with it, because every count asks for them.
+- ``once``: one row per judgement, exact repeats counted once;
+- ``first_questions``: the first question of each item, which is its label where propensities were recorded;
+- ``class_labels``: one row per item and class, what was said of it;
+- ``item_labels``: one row per item, how many classes were confirmed and ruled out, and whether that is possible;
+- ``gather``: all of them for one evidence, worked out once and kept with it, because every count asks for them.
+
+Whether questions were uniform is a property of the whole table (``propensities_of``): a propensity that happens to be 1/K in a table with
+others belongs to a design that may depend on the answers.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import dataclasses
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import narwhals as nw
 
 from noracle.errors import EvidenceError, fault
-from noracle.evidence.frames import Frame, fetch, settle
+from noracle.evidence.frames import Frame, fetch, number_rows, settle
 from noracle.evidence.normal import NO, UNSURE, YES
 
 if TYPE_CHECKING:
@@ -23,9 +28,17 @@ _UNIFORM_WITHIN = 1e-9
 
 
 class Gathered(NamedTuple):
-    """Judgements each once, by item and class, and by item (contradictory items too)."""
+    """Judgements gathered.
+
+    ``each`` has every judgement once, ``said`` and ``known`` all that they say by item and class and by item. ``kept`` has those that make
+    the labels, ``classes`` and ``items`` what these say; contradictory items are there and marked. The two differ only where propensities
+    were recorded and an item was asked about more than once.
+    """
 
     each: Frame
+    said: Frame
+    known: Frame
+    kept: Frame
     classes: Frame
     items: Frame
 
@@ -38,13 +51,58 @@ def gather(evidence: Evidence) -> Gathered:
     kept = evidence._kept.get("labels")
     if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
         ours = evidence._connection is not None
-        each = settle(once(evidence.judgements), ours=ours)
+        aimed = propensities_of(evidence) == "recorded"
+        each = settle(once(number_rows(evidence.judgements, "row") if aimed else evidence.judgements), ours=ours)
         # Without an unsure only a yes against a no is mixed, which the classes show: no need to look at each rater.
         plain = (ours or each.implementation.is_polars()) and not fetch(each.filter(nw.col("said") == UNSURE).head(1))
-        classes = settle(class_labels(evidence, each, by_rater=not plain), ours=ours)
-        kept = evidence._kept["labels"] = about, Gathered(each, classes, settle(item_labels(classes), ours=ours))
-    found: Gathered = kept[1]
+        said = settle(class_labels(evidence, each, by_rater=not plain), ours=ours)
+        known = settle(item_labels(said), ours=ours)
+        found = Gathered(each, said, known, each, said, known)
+        if aimed:
+            label = settle(first_questions(each), ours=ours)
+            classes = settle(class_labels(evidence, label, by_rater=not plain, scored=True), ours=ours)
+            items = item_labels(classes).drop("conflict", "n_judged").join(known.select("item", "conflict", "n_judged"), on="item", how="left")
+            found = Gathered(each, said, known, label, classes, settle(items, ours=ours))
+        kept = evidence._kept["labels"] = about, found
+    gathered: Gathered = kept[1]
+    return gathered
+
+
+def propensities_of(evidence: Evidence) -> Literal["none", "uniform", "recorded"]:
+    """Whether probabilities of the questions were recorded, and whether every one of them is 1/K."""
+    judgements = evidence.judgements
+    if judgements is None or "propensity" not in judgements.columns:
+        return "none"
+    about = (judgements, evidence.items, evidence.n_classes)
+    kept = evidence._kept.get("propensities")
+    if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
+        told = with_n_classes(judgements.filter(~nw.col("propensity").is_null()), evidence)
+        off = (nw.col("propensity") * nw.col("k").cast(nw.Float64) - 1.0).abs() > _UNIFORM_WITHIN
+        rows, wrong = fetch(told.select(off=off.fill_null(value=False).cast(nw.Int64)).select(n=nw.len(), off=nw.col("off").max()))[0]
+        kept = evidence._kept["propensities"] = about, "none" if not rows else "recorded" if wrong else "uniform"
+    found: Literal["none", "uniform", "recorded"] = kept[1]
     return found
+
+
+def as_recorded(evidence: Evidence) -> Evidence:
+    """The same evidence as part of a larger table whose propensities are not all 1/K."""
+    about = (evidence.judgements, evidence.items, evidence.n_classes)
+    return dataclasses.replace(evidence, _kept={"propensities": (about, "recorded")})
+
+
+def first_questions(each: Frame) -> Frame:
+    """The first question of every item that has a recorded propensity, all judgements of the others.
+
+    First is by ``at``, then by the order of rows. Whether there is a second question may depend on the first verdict, so that a mean over
+    an item's questions is biased; an ``unsure`` is missing and is not replaced by the next question.
+    """
+    aimed = each.filter(~nw.col("propensity").is_null()).group_by("item").agg(rows=nw.len()).select("item")
+    mine = each.join(aimed, on="item", how="inner")
+    if "at" in each.columns:
+        mine = mine.join(mine.group_by("item").agg(start=nw.col("at").min()), on="item", how="left")
+        mine = mine.filter((nw.col("at") == nw.col("start")) | nw.col("start").is_null())
+    frame = each.join(mine.group_by("item").agg(first=nw.col("row").min()), on="item", how="left")
+    return frame.filter((nw.col("row") == nw.col("first")) | nw.col("first").is_null()).drop("first")
 
 
 def with_n_classes(frame: Frame, evidence: Evidence) -> Frame:
@@ -54,41 +112,32 @@ def with_n_classes(frame: Frame, evidence: Evidence) -> Frame:
     return frame.with_columns(k=nw.lit(evidence.n_classes, dtype=nw.Int64))
 
 
-def recorded(k: nw.Expr) -> nw.Expr:
-    """Whether a propensity was recorded that is not 1/K."""
-    return ((nw.col("propensity") * k - 1.0).abs() > _UNIFORM_WITHIN).fill_null(value=False)
-
-
 def once(judgements: Frame) -> Frame:
-    """Each judgement once, at its latest time: same item, class, verdict, rater and propensity; no rater is one unnamed rater."""
+    """Each judgement once, at its first time: same item, class, verdict, rater and propensity; no rater is one unnamed rater."""
     rater = nw.col("rater").fill_null("") if "rater" in judgements.columns else nw.lit("")
     frame = judgements.with_columns(rater=rater)
     keys = ["item", "class", "said", "rater", *(["propensity"] if "propensity" in judgements.columns else [])]
-    latest = {"at": nw.col("at").max()} if "at" in judgements.columns else {}
-    return frame.group_by(*keys).agg(repeats=nw.len(), **latest)
+    first = {name: nw.col(name).min() for name in ("at", "row") if name in judgements.columns}
+    return frame.group_by(*keys).agg(repeats=nw.len(), **first)
 
 
-def class_labels(evidence: Evidence, judgements: Frame, *, by_rater: bool = True) -> Frame:
+def class_labels(evidence: Evidence, judgements: Frame, *, by_rater: bool = True, scored: bool = False) -> Frame:
     """What was said of each class of each item, out of judgements that are there once.
 
-    Columns ``yes``, ``no``, ``unsure`` and ``mixed`` (one rater said different things) are 0 or 1, ``n_judged`` counts judgements and
-    ``n_said`` those that are not unsure; with propensities ``recorded`` is 0 or 1 and ``yes_sum``, ``no_sum`` add 1/propensity.
+    Columns ``yes``, ``no``, ``unsure`` and ``mixed`` (one rater said different things) are 0 or 1 and ``n_judged`` counts judgements;
+    where the propensities make the design (``scored``) ``recorded`` is 0 or 1 and ``inverse`` is 1/propensity.
     Without ``by_rater`` it is known that nobody was unsure; then mixed is what was confirmed and ruled out.
     """
     frame = with_n_classes(judgements, evidence)
-    scored = "propensity" in frame.columns
     said = nw.col("said")
     flags = {name: (said == code).cast(nw.Int64) for name, code in (("yes", YES), ("no", NO), ("unsure", UNSURE))}
     frame = frame.with_columns(**flags, n_judged=nw.lit(1, dtype=nw.Int64))
-    frame = frame.with_columns(n_said=nw.col("yes") + nw.col("no"))
-    highest, sums = [*flags, "k"], ["n_judged", "n_said"]
+    highest = [*flags, "k"]
     if scored:
-        k = nw.col("k").cast(nw.Float64)
-        inverse = nw.when(nw.col("propensity").is_null()).then(k).otherwise(1.0 / nw.col("propensity"))
-        frame = frame.with_columns(recorded=recorded(k).cast(nw.Int64), yes_sum=nw.col("yes") * inverse, no_sum=nw.col("no") * inverse)
-        highest.append("recorded")
-        sums += ["yes_sum", "no_sum"]
-    wanted = {**{name: nw.col(name).max() for name in highest}, **{name: nw.col(name).sum() for name in sums}}
+        told = ~nw.col("propensity").is_null()
+        frame = frame.with_columns(recorded=told.cast(nw.Int64), inverse=nw.when(told).then(1.0 / nw.col("propensity")))
+        highest += ["recorded", "inverse"]
+    wanted = {**{name: nw.col(name).max() for name in highest}, "n_judged": nw.col("n_judged").sum()}
     if not by_rater:
         return frame.group_by("item", "class").agg(**wanted).with_columns(mixed=nw.col("yes") * nw.col("no"))
     frame = frame.group_by("item", "class", "rater").agg(**wanted, low=said.min(), high=said.max())
@@ -106,7 +155,6 @@ def item_labels(classes: Frame, *, by_class: bool = False) -> Frame:
         "n_yes": nw.col("yes").sum(),
         "n_no": nw.col("no").sum(),
         "n_unsure": nw.col("unsure").sum(),
-        "n_said": nw.col("n_said").sum(),
         "n_judged": nw.col("n_judged").sum(),
         "k": nw.col("k").max(),
         "clash": nw.col("clash").max(),

@@ -11,15 +11,14 @@ from tests.unit.evidence.backends import Columns, rows_of
 
 
 class Item:
-    """The label of one item."""
+    """The label of one item; ``aimed`` says that the table has propensities other than 1/K."""
 
-    def __init__(self, judgements: Sequence[dict[str, Any]], k: int) -> None:
+    def __init__(self, judgements: Sequence[dict[str, Any]], k: int, *, aimed: bool) -> None:
         self.k = k
-        self.judgements = judgements
+        self.all = judgements
         self.yes = {j["class"] for j in judgements if j["verdict"] == "yes"}
         self.no = {j["class"] for j in judgements if j["verdict"] == "no"}
         self.unsure = {j["class"] for j in judgements if j["verdict"] == "unsure"}
-        self.verdict: Any = "yes" if self.yes else "no" if self.no else "unsure"
         said = defaultdict(set)
         for j in judgements:
             said[j["class"], j.get("rater") or ""].add(j["verdict"])
@@ -29,18 +28,20 @@ class Item:
             or (not self.yes and len(self.no) >= k)
             or any(len(verdicts) > 1 for verdicts in said.values())
         )
-        propensities = [j["propensity"] for j in judgements if j.get("propensity") is not None]
-        self.recorded = any(abs(p * k - 1) > 1e-9 for p in propensities)
+        self.judgements = judgements
+        if aimed and any(j.get("propensity") is not None for j in judgements):  # the first question is the label
+            self.judgements = judgements[:1]
+            self.yes, self.no, self.unsure = (
+                {j["class"] for j in self.judgements if j["verdict"] == verdict} for verdict in ("yes", "no", "unsure")
+            )
+        self.recorded = aimed and self.judgements[0].get("propensity") is not None
+        self.verdict: Any = "yes" if self.yes else "no" if self.no else "unsure"
         self.about = {"yes": self.yes, "no": self.no, "unsure": self.unsure}[self.verdict]
 
     def score(self, answer: Any, verdict: str) -> float:
-        spoken = [j for j in self.judgements if j["verdict"] != "unsure"]
-        total = sum(
-            1 / (j.get("propensity") or 1 / self.k)
-            for j in spoken
-            if answer is not None and j["class"] == answer and j["verdict"] == verdict
-        )
-        return float(f"{total / len(spoken):.12g}")
+        (question,) = self.judgements
+        asked = answer is not None and question["class"] == answer and question["verdict"] == verdict
+        return float(f"{1 / question['propensity']:.12g}") if asked else 0.0
 
 
 def labels(judgements: Columns, n_classes: Mapping[Any, int]) -> tuple[dict[Any, Item], int]:
@@ -50,7 +51,8 @@ def labels(judgements: Columns, n_classes: Mapping[Any, int]) -> tuple[dict[Any,
     by_item = defaultdict(list)
     for row in kept:
         by_item[row["item"]].append(row)
-    return {item: Item(js, n_classes[item]) for item, js in by_item.items()}, len(rows) - len(kept)
+    aimed = any(row.get("propensity") is not None and abs(row["propensity"] * n_classes[row["item"]] - 1) > 1e-9 for row in rows)
+    return {item: Item(js, n_classes[item], aimed=aimed) for item, js in by_item.items()}, len(rows) - len(kept)
 
 
 def accuracy(answers: Columns, judgements: Columns, items: Columns, *, by_class: bool = False) -> AccuracyCounts:
@@ -90,11 +92,15 @@ def accuracy(answers: Columns, judgements: Columns, items: Columns, *, by_class:
         tallies[tally] += 1
     asked = set(answers["item"])
     unused = {
-        "judgements of items without answers": sum(len(v.judgements) for i, v in known.items() if i not in asked and not v.conflict),
+        "judgements of items without answers": sum(len(v.all) for i, v in known.items() if i not in asked and not v.conflict),
+        "later questions about items that were asked about before": sum(len(v.all) - len(v.judgements) for v in known.values()),
         "contradictory items": sum(v.conflict for v in known.values()),
         "repeated judgements": repeats,
     }
-    return AccuracyCounts(tallies=tallies, items=population, answered=answered, unused={k: v for k, v in unused.items() if v})
+    told = [(row["propensity"], about[row["item"]]["n_classes"]) for row in rows_of(judgements) if row.get("propensity") is not None]
+    propensities: Any = "none" if not told else "recorded" if any(abs(p * k - 1) > 1e-9 for p, k in told) else "uniform"
+    used = {k: v for k, v in unused.items() if v}
+    return AccuracyCounts(tallies=tallies, items=population, answered=answered, unused=used, propensities=propensities)
 
 
 def patterns(answers: Columns, judgements: Columns, items: Columns) -> PatternCounts:
@@ -125,4 +131,9 @@ def patterns(answers: Columns, judgements: Columns, items: Columns) -> PatternCo
             weight=float(place.get("weight", 1.0)),
         )
         found[pattern] += 1
-    return PatternCounts(systems=systems, patterns=found)
+    population = Counter(
+        Cell("", about[item]["n_classes"], about[item].get("stratum") or "", float(about[item].get("weight", 1.0)))
+        for item, answered in given.items()
+        if set(answered) == set(systems)
+    )
+    return PatternCounts(systems=systems, patterns=found, items=population)

@@ -97,8 +97,24 @@ def test_sum_of_any_split_is_the_count_of_all(seed: int, n_parts: int, gone: boo
             if s == "a" or item < 6
         ]
         tables["answers"] = {name: [values[i] for i in keep] for name, values in tables["answers"].items()}
-    parts = [count_evidence(polars_evidence(part)) for part in split(tables, n_parts, seed)]
-    assert Counted.total(parts) == count_evidence(polars_evidence(tables))
+    whole = count_evidence(polars_evidence(tables))
+    recorded = whole.propensities == "recorded"
+    parts = [count_evidence(polars_evidence(part), recorded=recorded) for part in split(tables, n_parts, seed)]
+    assert Counted.total(parts) == whole
+
+
+def test_a_partition_whose_propensities_happen_to_be_uniform_is_counted_as_part_of_the_design() -> None:
+    def day(first: int, propensity: float) -> Evidence:
+        answers = {"item": [first, first + 1], "system": ["a", "a"], "answer": [0, 2]}
+        judgements = {"item": [first, first], "class": [0, 1], "verdict": ["yes", "no"], "propensity": [propensity, 1 / 3]}
+        return Evidence.from_tables(answers, judgements, n_classes=3)
+
+    counted = count_partitions([day(1, 1 / 3), day(3, 0.5)])
+    assert counted.accuracy is not None
+    assert {t.design for t in counted.accuracy.tallies} == {"recorded"}
+    assert sorted(t.yes_score or 0.0 for t in counted.accuracy.tallies) == [2.0, 3.0]
+    with pytest.raises(EvidenceError, match="must have one design"):
+        count_evidence(day(1, 1 / 3)) + count_evidence(day(3, 0.5))
 
 
 def test_counted_together_is_counted_one_by_one() -> None:

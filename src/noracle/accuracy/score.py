@@ -1,0 +1,223 @@
+"""One tally becomes one score: the only place where a score is written.
+
+Every piece of evidence becomes a number whose mean is the accuracy.
+
+    ordinary label y                        1{answer = y}
+    m classes ruled out, uniformly          1 - (K - 1)/m · 1{answer ruled out}
+    ruled-out class drawn from T[y, ·]      T⁻¹[ruled out, answer]
+    class k asked with probability π_k      f + 1{answer = k}·(verdict - f)/π_k, any guess f fixed beforehand
+    the same with wrong verdicts            1{answer = k}·(verdict - φ)/((1 - μ - φ)·π_k)
+    no answer                               0
+
+Each is unbiased for 1{answer is right} if, given the truth, the label does not depend on the answer or the item (rows 2 and 3), if the
+recorded probabilities are right (rows 4 and 5), and if μ = P(no | true) and φ = P(yes | false) hold for answers that were asked about
+(row 5).
+
+The first two rows have one *law*: a label succeeds with probability a + b·1{answer is right} (:class:`Law`), its score is
+(success - a)/b, and for any statistic of it E[e^{λS}] = A·right(λ) + (1 - A)·wrong(λ).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from noracle.bounds.betting import Score
+from noracle.counts.label import Tally, Verdict
+from noracle.counts.tallies import Pattern
+from noracle.errors import ArgumentError
+
+
+class Law(NamedTuple):
+    """A label that succeeds with probability ``a + b`` if the answer is right and ``a`` if it is wrong.
+
+    Examples
+    --------
+    >>> law = law_of("no", n_classes=5, n_ruled_out=1)
+    >>> law.score(True), law.score(False)
+    (1.0, -3.0)
+    """
+
+    a: float = 0.0
+    b: float = 1.0
+
+    @property
+    def low(self) -> float:
+        """The least score."""
+        return -self.a / self.b
+
+    @property
+    def high(self) -> float:
+        """The largest score."""
+        return (1 - self.a) / self.b
+
+    def score(self, success: float, answered: float = 1.0) -> float:
+        """The unbiased score, (success - a)/b; of repeats with these shares of successes and of answers their mean."""
+        return (success - self.a * answered) / self.b
+
+    def generating(self, rate: float) -> tuple[float, float]:
+        """E[e^{rate·score}] given a right and a wrong answer."""
+        up, down = math.exp(rate * self.high), math.exp(rate * self.low)
+        return tuple(p * up + (1 - p) * down for p in (self.a + self.b, self.a))  # type: ignore[return-value]
+
+    @property
+    def variance(self) -> float:
+        """Variance of the score of an answer that is right with probability one half: fixes weights before any label is seen."""
+        p = self.a + self.b / 2
+        return p * (1 - p) / self.b**2
+
+
+ORDINARY = Law()
+
+
+def law_of(verdict: Verdict, n_classes: int, n_ruled_out: int = 1) -> Law:
+    """The law of a uniform label: the answer is right, or it is not among the classes ruled out."""
+    if verdict == "yes":
+        return ORDINARY
+    share = n_ruled_out / (n_classes - 1)
+    return Law(1 - share, share) if share < 1 else ORDINARY
+
+
+def succeeds(t: Tally) -> float:
+    """1 if the label speaks for the answer (it is confirmed, or not ruled out); of repeats that differ the share that does."""
+    answered = float(t.answered) if t.answered_share is None else t.answered_share
+    hit = float(t.hit) if t.hit_share is None else t.hit_share
+    return hit if t.verdict == "yes" else answered - hit
+
+
+def score(t: Tally) -> float:
+    """The score of a uniform label; for a question with a recorded propensity the plain form 1{answer asked, yes}/propensity.
+
+    Examples
+    --------
+    >>> from noracle.counts.label import Label
+    >>> [score(Label.of([(2, "no", None)], n_classes=5).meet(answer)) for answer in (2, 0, None)]
+    [-3.0, 1.0, 0.0]
+    """
+    return sided_scores(t)[0]
+
+
+def sided_scores(t: Tally) -> tuple[float, float]:
+    """Two scores with the accuracy as their mean, for limits from below and from above.
+
+    They differ only for questions with recorded propensities, where 1{asked, yes}/π is never negative and 1 - 1{asked, no}/π never above
+    1, so that no bound on the propensities is needed.
+    """
+    answered = float(t.answered) if t.answered_share is None else t.answered_share
+    if t.design == "recorded":
+        return t.yes_score or 0.0, answered - (t.no_score or 0.0)
+    value = law_of(t.verdict, t.n_classes, t.n_ruled_out).score(succeeds(t), answered) if answered else 0.0
+    return value, value
+
+
+def sided_rows(tallies: Mapping[Tally, int], *, n_classes: int | None = None) -> tuple[list[Score], list[Score]]:
+    """Scores of labelled items with the range of their kind, for limits from below and from above; ``unsure`` has none.
+
+    ``n_classes`` gives all kinds the range of that number of classes: where numbers of classes differ, the kind of a label goes with the
+    item, and a bet must not.
+    """
+    shared = None if n_classes is None else law_of("no", n_classes)
+    lower, upper = [], []
+    for t, n in tallies.items():
+        if t.verdict == "unsure":
+            continue
+        from_below, from_above = sided_scores(t)
+        if t.design == "recorded":
+            lower.append(Score(from_below, 0.0, math.inf, n))
+            upper.append(Score(from_above, -math.inf, 1.0, n))
+        else:
+            law = shared or law_of(t.verdict, t.n_classes, t.n_ruled_out)
+            lower.append(Score(from_below, law.low, law.high, n))
+            upper.append(lower[-1])
+    return lower, upper
+
+
+def pattern_scores(p: Pattern) -> np.ndarray[Any, Any]:
+    """The score of every system of a pattern, as :func:`score` gives it."""
+    answered = np.array([hit is not None for hit in p.hits], dtype=float)
+    if p.design == "recorded":
+        return np.zeros(len(answered)) if p.yes_scores is None else np.array(p.yes_scores)
+    hit = np.array([bool(h) for h in p.hits], dtype=float)
+    law = law_of(p.verdict, p.n_classes, p.n_ruled_out)
+    return np.asarray((hit if p.verdict == "yes" else answered - hit) - law.a * answered) / law.b
+
+
+def difference_scores(p: Pattern) -> np.ndarray[Any, Any]:
+    """For every ordered pair (i, j) a score with mean A_i - A_j that is bounded below before the label is known; 0 on the diagonal.
+
+    For questions it is 1{i's answer asked, yes}/π - (1 - 1{j's answer asked, no}/π) >= -1 where the answers differ and 0 where they agree.
+    """
+    if p.design == "uniform" or p.groups is None:
+        scores = pattern_scores(p)
+        return np.asarray(np.subtract.outer(scores, scores))
+    group = np.array(p.groups)
+    none = np.zeros(len(group))
+    yes = none if p.yes_scores is None else np.array(p.yes_scores)
+    no = none if p.no_scores is None else np.array(p.no_scores)
+    return np.asarray(np.where(group[:, None] == group, 0.0, yes[:, None] + no - (group >= 0)))
+
+
+def least_difference(verdict: Verdict, n_classes: int, n_ruled_out: int = 1, *, recorded: bool = False) -> float:
+    """The least value that a difference of scores can take for a kind of label."""
+    law = ORDINARY if recorded else law_of(verdict, n_classes, n_ruled_out)
+    return -max(law.high - law.low, 1.0)
+
+
+def verification_score(*, asked_answer: bool, yes: bool, propensity: float, guess: float = 0.0) -> float:
+    """Score of the question "is it class k?", asked with known probability: f + 1{answer = k}·(verdict - f)/π_k.
+
+    Examples
+    --------
+    >>> round(verification_score(asked_answer=True, yes=True, propensity=0.25), 6)
+    4.0
+    >>> verification_score(asked_answer=False, yes=True, propensity=0.25, guess=0.7)
+    0.7
+    """
+    return guess + (float(yes) - guess) / propensity if asked_answer else guess
+
+
+def corrected_score(*, asked_answer: bool, yes: bool, propensity: float, false_no: float, false_yes: float) -> float:
+    """Score of a question whose verdicts are wrong at known rates: 1{answer = k}·(verdict - φ)/((1 - μ - φ)·π_k)."""
+    check_error_rates(false_no, false_yes)
+    return (float(yes) - false_yes) / ((1 - false_no - false_yes) * propensity) if asked_answer else 0.0
+
+
+def transition_scores(transition: Sequence[Sequence[float]] | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Scores for ruled-out classes drawn from a known matrix: entry [ruled out, answer] of T⁻¹.
+
+    ``transition[y][k]`` is P(class k is ruled out | the true class is y); rows sum to 1. Rows of T⁻¹ sum to 1, columns do not, so that a
+    transposed matrix gives other scores unless it is symmetric.
+
+    Examples
+    --------
+    >>> K = 4
+    >>> uniform = (np.ones((K, K)) - np.eye(K)) / (K - 1)
+    >>> np.allclose(transition_scores(uniform), np.ones((K, K)) - (K - 1) * np.eye(K))
+    True
+    """
+    matrix = np.asarray(transition, dtype=float)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 2:
+        raise ArgumentError(f"transition must be a square matrix with one row per true class; got shape {matrix.shape}.")
+    if not np.all(np.isfinite(matrix)) or matrix.min() < 0 or np.abs(matrix.sum(axis=1) - 1).max() > 1e-8:
+        raise ArgumentError(
+            f"transition must have non-negative rows that sum to 1; got row sums {np.round(matrix.sum(axis=1), 6).tolist()}. "
+            "Rows are true classes, columns ruled-out classes."
+        )
+    condition = float(np.linalg.cond(matrix))
+    if not condition < 1e10:
+        raise ArgumentError(
+            f"transition must be invertible; got condition number {condition:.3g}. Labels drawn this way cannot tell the classes apart."
+        )
+    inverse: np.ndarray[Any, Any] = np.linalg.inv(matrix)
+    return inverse
+
+
+def check_error_rates(false_no: float, false_yes: float) -> None:
+    """Raise unless both rates are in [0, 1) and together below 1."""
+    if not (0 <= false_no < 1 and 0 <= false_yes < 1 and false_no + false_yes < 1):
+        raise ArgumentError(
+            f"false_no + false_yes must be below 1 with both in [0, 1); got {false_no} and {false_yes}. At 1 a verdict says nothing."
+        )

@@ -1,0 +1,163 @@
+"""One label meets one answer: the only place where a tally is made.
+
+    Label     what was said of an item: the true class, classes that it is not, or nothing sure
+    Tally     how one answer met that label; equal tallies are counted
+    tally     the same from facts that a query engine has worked out already
+
+Every count, stream, live view, fitness and validation makes its tallies here; :mod:`noracle.accuracy.score` is the only place that turns a
+tally into a score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple, Self
+
+Verdict = Literal["yes", "no", "unsure"]
+Design = Literal["uniform", "recorded"]
+
+
+class Tally(NamedTuple):
+    """How one system met one kind of label.
+
+    ``verdict`` is the item's label: ``yes`` (the true class is known), ``no`` (``n_ruled_out`` classes are ruled out), ``unsure``.
+    ``hit`` says that the answer is the class that the label speaks of: right for ``yes``, wrong for ``no``, open for ``unsure``.
+    ``ruled_hit`` says that the answer is among the ruled-out classes (for ``no`` the same as ``hit``).
+    ``design`` is ``uniform`` where every class was asked with the same probability, ``recorded`` where propensities say otherwise; then
+    ``yes_score`` is 1{asked = answer, yes}/propensity of the item's first question and ``no_score`` is 1{asked = answer, no}/propensity.
+    ``asked`` and ``answer`` are classes, kept only when counted by class; ``guess`` is the guess of correctness that came with the
+    answer, kept only when counted by guess and where propensities were recorded; ``cluster`` is kept only when counted by cluster.
+    ``hit_share`` and ``answered_share`` are there only where repeats of an item differ: the share of them that hit and that have an answer.
+    """
+
+    system: str
+    n_classes: int
+    verdict: Verdict
+    hit: bool
+    answered: bool = True
+    n_ruled_out: int = 0
+    ruled_hit: bool = False
+    design: Design = "uniform"
+    yes_score: float | None = None
+    no_score: float | None = None
+    stratum: str = ""
+    weight: float = 1.0
+    asked: int | str | None = None
+    answer: int | str | None = None
+    guess: float | None = None
+    hit_share: float | None = None
+    answered_share: float | None = None
+    cluster: str = ""
+
+
+class Cell(NamedTuple):
+    """Where in the population an item lies."""
+
+    system: str
+    n_classes: int
+    stratum: str = ""
+    weight: float = 1.0
+    cluster: str = ""
+
+
+def rounded(value: Any) -> float | None:
+    """Engines add in different orders: twelve digits are the same on all of them."""
+    return None if value is None else float(f"{float(value):.12g}")
+
+
+def tally(
+    place: Cell, verdict: Verdict, *, hit: bool, answered: bool = True, n_ruled_out: int | None = None, ruled_hit: bool | None = None,
+    inverse: float | None = None, asked: Any = None, answer: Any = None, guess: float | None = None,
+    shares: tuple[float, float] | None = None,
+) -> Tally:  # fmt: skip
+    """How an answer met a label, from facts that are known already.
+
+    Parameters
+    ----------
+    place
+        The system and the item's number of classes, stratum, weight and cluster.
+    hit, answered
+        Whether the label speaks of the answer, and whether there is one.
+    n_ruled_out, ruled_hit
+        How many classes are ruled out and whether the answer is among them; by default what one question says.
+    inverse
+        1{asked = answer}/propensity where the class was asked with a recorded propensity; None for a uniform design.
+    shares
+        Share of an item's repeats that hit and that have an answer, where they differ.
+
+    Examples
+    --------
+    >>> met = tally(Cell("a", 4), "no", hit=True)
+    >>> met.n_ruled_out, met.ruled_hit, met.design
+    (1, True, 'uniform')
+    >>> tally(Cell("a", 4), "yes", hit=True, inverse=1 / 0.8).yes_score
+    1.25
+    """
+    told = inverse is not None and verdict != "unsure"
+    return Tally(
+        place.system,
+        place.n_classes,
+        verdict,
+        hit,
+        answered,
+        int(verdict == "no") if n_ruled_out is None else n_ruled_out,
+        hit and verdict == "no" if ruled_hit is None else ruled_hit,
+        "uniform" if inverse is None else "recorded",
+        rounded(inverse if verdict == "yes" else 0.0) if told else None,
+        rounded(inverse if verdict == "no" else 0.0) if told else None,
+        place.stratum,
+        place.weight,
+        asked,
+        answer,
+        rounded(guess),
+        None if shares is None else shares[0],
+        None if shares is None else shares[1],
+        place.cluster,
+    )
+
+
+class Label(NamedTuple):
+    """What was said of one item.
+
+    ``classes`` are those that the label speaks of: the true one for ``yes``, those ruled out for ``no``, the one asked about for
+    ``unsure``. ``propensity`` is the probability with which the class was asked; None says that every class was as likely.
+
+    Examples
+    --------
+    >>> label = Label.of([("B", "no", None), ("C", "no", None)], n_classes=5)
+    >>> label.meet("C").hit, label.meet("A").hit, label.meet(None).answered
+    (True, False, False)
+    """
+
+    n_classes: int
+    verdict: Verdict
+    classes: frozenset[Any] = frozenset()
+    propensity: float | None = None
+    stratum: str = ""
+    weight: float = 1.0
+
+    @classmethod
+    def of(cls, said: Iterable[tuple[Any, Verdict, float | None]], *, n_classes: int, recorded: bool = False) -> Self | None:
+        """The label out of an item's judgements (class, verdict, propensity) in the order of time; None where they contradict each other.
+
+        Where propensities were recorded, the first question is the label: whether a second one is asked may depend on the first verdict,
+        and an ``unsure`` is missing, not replaced by the next. Otherwise a confirmed class is the label, else all classes ruled out.
+        """
+        rows = list(said)
+        yes = {c for c, verdict, _ in rows if verdict == "yes"}
+        no = {c for c, verdict, _ in rows if verdict == "no"}
+        if len(yes) > 1 or yes & no or len(no) >= n_classes:
+            return None
+        if recorded and rows:
+            first, verdict, propensity = rows[0]
+            return cls(n_classes, verdict, frozenset({first}), propensity)
+        found = yes or no or {c for c, _, _ in rows}
+        return cls(n_classes, "yes" if yes else "no" if no else "unsure", frozenset(found))
+
+    def meet(self, answer: Any, *, system: str = "system") -> Tally:
+        """How an answer (None: there is none) meets this label."""
+        hit = answer is not None and answer in self.classes
+        inverse = None if self.propensity is None else hit / self.propensity
+        place = Cell(system, self.n_classes, self.stratum, self.weight)
+        ruled = len(self.classes) if self.verdict == "no" else 0
+        return tally(place, self.verdict, hit=hit, answered=answer is not None, n_ruled_out=ruled, inverse=inverse)
