@@ -60,7 +60,7 @@ def generate(folder: Path, judgements: int, parts: int) -> None:
                 f"(SELECT ({first} + j // {PER_ITEM})::BIGINT AS item, (hash(j * 5 + 2 + {first}) % {N_CLASSES})::INT AS class, "
                 f"'r' || (hash(j * 7 + 1 + {first}) % {N_RATERS}) AS rater FROM range({per * PER_ITEM}) t(j))"
             ).write_parquet(str(place / "judgements" / f"part-{p:04d}.parquet"))
-    (folder / "evidence" / "noracle.toml").write_text(f"n_classes = {N_CLASSES}\n", encoding="utf-8")
+    (folder / "evidence" / "noracle.toml").write_text(f'n_classes = {N_CLASSES}\nclaim = "accuracy > 1/2"\n', encoding="utf-8")
     (folder / "done").touch()
 
 

@@ -33,6 +33,7 @@ _SETTINGS = """# What cannot be guessed from the tables. Everything here may be 
 title = "noracle demo: three systems without an answer key"
 confidence = 0.95                  # of everything that the report says, together
 protocol = "question"              # one random class was asked about an item, yes or no
+claim = "accuracy > 1/2"           # what the systems are held to, from their answers alone
 trained_on_annotators = "no"       # the systems never saw the labels of these people
 target = "expert"                  # whose scores are the gold ones
 half_width = 0.02                  # the precision that the next labels are planned for

@@ -34,7 +34,7 @@ confidence = 0.95                 # of everything that the report says, together
 seed = {seed}
 n_classes = {classes}                     # an item is of one of the classes 0 to {last}
 protocol = "question"             # each judgement is one question: is this item of class k?
-claim = "accuracy > 1/2"          # what the systems are held to, from their answers alone
+claim = "accuracy > 1/2"          # what the systems are held to, from their answers alone; without it no alarm
 trained_on_annotators = "no"      # were the systems trained on labels of the raters? Say so honestly.
 half_width = 0.02                 # the precision that the next labels are planned for
 """

@@ -64,7 +64,12 @@ def command(
     protocol: opt.ProtocolChoice = None,
     claim: Annotated[
         str | None,
-        typer.Option("--claim", metavar="TEXT", help="What graders are held to, such as 'accuracy > 0.8'.", rich_help_panel=_ABOUT),
+        typer.Option(
+            "--claim",
+            metavar="TEXT",
+            help="What graders are held to, such as 'accuracy > 0.8'; without it no alarm.",
+            rich_help_panel=_ABOUT,
+        ),
     ] = None,
     target: Annotated[
         str | None, typer.Option("--target", metavar="RATER", help="The gold rater of the scores.", rich_help_panel=_ABOUT)

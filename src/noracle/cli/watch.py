@@ -59,6 +59,8 @@ def command(
 
     Only what is new is read. Look as often as you like: the intervals hold at all looks together. A file that was changed where it was
     counted already makes the watch start over, and says so from then on. With --json each look is one line.
+
+    An alarm needs a claim to refute: a line such as claim = "accuracy > 1/2" in noracle.toml. Without it none is raised.
     """
     from noracle.oversight.watch import PLACE, Watch
 

@@ -33,8 +33,8 @@ ANALYSES: tuple[Analysis, ...] = (
     Analysis(
         name="ranges", question="What can each accuracy still be, whatever the key?", needs=by_logic.needs_answers, run=by_logic.ranges
     ),
-    Analysis(name="alarm", question="Can all graders be as good as claimed?", needs=by_logic.needs_graders, run=by_logic.alarm),
-    Analysis(name="conflict", question="Who cannot all be right?", needs=by_logic.needs_graders, run=by_logic.conflict),
+    Analysis(name="alarm", question="Can all graders be as good as claimed?", needs=by_logic.needs_claim, run=by_logic.alarm),
+    Analysis(name="conflict", question="Who cannot all be right?", needs=by_logic.needs_claim, run=by_logic.conflict),
     Analysis(
         name="ceiling", question="How accurate can the average annotator be?", needs=by_ratings.needs_two, run=by_ratings.ceiling,
         statements=lambda _: 1,

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import re
-
 from noracle.counts import Sketch
 from noracle.logic.cascade import prove_malfunction
 from noracle.logic.conflict import minimal_conflict
 from noracle.logic.ranges import quantities, range_accuracies
 from noracle.oversight.asking import Asking, Outcome
 from noracle.oversight.loading import Loaded
+from noracle.oversight.settings import NO_CLAIM, claim_of
 from noracle.results import Proof, Result
 
-CLAIM = "accuracy > 1/2"
-"""What graders are held to where nothing was set: better than a coin on every label."""
 MOST_RANGES = 60
 """So many ranges are found exactly, on every label; else only one range for each system."""
 _MOST_SYSTEMS = 200
 _MOST_ENTRIES = 30_000_000
 _LARGE = 50_000
 _MOST_LABELS = 200
-_GRID = ("0.55", "0.6", "0.65", "0.7", "0.75", "0.8", "0.85", "0.9", "0.95")
-_GRID_LIMIT = 5.0
 
 
 def needs_answers(loaded: Loaded) -> str:
@@ -51,11 +46,13 @@ def ranges(asking: Asking) -> Outcome:
     return Outcome(results=found, command="\n".join(lines))
 
 
-def needs_graders(loaded: Loaded) -> str:
-    """Two graders of the same items, or one and judgements."""
+def needs_claim(loaded: Loaded) -> str:
+    """A claim that somebody stated, and two graders of the same items or one and judgements: without a claim nothing can be broken."""
     missing = needs_answers(loaded)
     if missing or loaded.graders is None:
         return missing
+    if not claim_of(loaded.settings):
+        return f'{NO_CLAIM} Or pass it: noracle report --claim "accuracy > 1/2".'
     side = loaded.evidence is not None and loaded.evidence.judgements is not None
     n = len(loaded.systems) if loaded.evidence is not None and loaded.evidence.answers is not None else len(loaded.grader_names)
     if n < 2 and not side:
@@ -64,43 +61,15 @@ def needs_graders(loaded: Loaded) -> str:
 
 
 def alarm(asking: Asking) -> Outcome:
-    """Can all graders be as good as claimed? Where nothing is claimed also: the least of the usual claims that is refuted.
-
-    Claims imply smaller ones, so that halving the grid finds the border. A border to the last digit would need hours near it, and a
-    verdict that depends on the clock is no verdict.
-    """
+    """Can all graders be as good as somebody claimed?"""
     loaded = asking.loaded
     too_large = _too_large(loaded)
     if too_large:
         return Outcome(reason=too_large)
     sketch, words = _for_proofs(loaded)
-    claim, limit = claim_of(loaded), float(loaded.settings.time_limit)
-
-    def command(spec: str, seconds: float) -> str:
-        return loaded.command("alarm", ["--spec", spec], words, ["--time-limit", repr(seconds)])
-
-    first = prove_malfunction(sketch, claim, time_limit=limit)
-    if loaded.settings.claim or first.status != "consistent":
-        return Outcome(results=(first,), command=command(claim, limit))
-    short = min(limit, _GRID_LIMIT)
-    refuted = _least_refuted(sketch, short)
-    if refuted is None:
-        return Outcome(results=(first,), command=command(claim, limit))
-    return Outcome(results=(first, refuted[1]), command="\n".join([command(claim, limit), command(refuted[0], short)]))
-
-
-def _least_refuted(sketch: Sketch, limit: float) -> tuple[str, Proof] | None:
-    """The smallest claim of the grid that raises an alarm, with its proof."""
-    low, high, found = 0, len(_GRID), None
-    while low < high:
-        middle = (low + high) // 2
-        claim = f"accuracy > {_GRID[middle]}"
-        proof = prove_malfunction(sketch, claim, time_limit=limit)
-        if proof.status == "alarm":
-            high, found = middle, (claim, proof)
-        else:
-            low = middle + 1
-    return found
+    claim, limit = claim_of(loaded.settings), float(loaded.settings.time_limit)
+    proof = prove_malfunction(sketch, claim, time_limit=limit)
+    return Outcome(results=(proof,), command=loaded.command("alarm", ["--spec", claim], words, ["--time-limit", repr(limit)]))
 
 
 def conflict(asking: Asking) -> Outcome:
@@ -112,15 +81,10 @@ def conflict(asking: Asking) -> Outcome:
         return Outcome(reason="No alarm fired, so there is no conflict to name.")
     loaded = asking.loaded
     sketch, words = _for_proofs(loaded)
-    claim, limit = claim_of(loaded), loaded.settings.time_limit
+    claim, limit = claim_of(loaded.settings), loaded.settings.time_limit
     proof = minimal_conflict(sketch, claim, time_limit=limit)
     command = loaded.command("conflict", ["--spec", claim], words, ["--time-limit", repr(float(limit))])
     return Outcome(results=(proof,), command=command)
-
-
-def claim_of(loaded: Loaded) -> str:
-    """The claim of the settings, or the weakest one."""
-    return re.sub(r"\s+", " ", loaded.settings.claim).strip() or CLAIM
 
 
 def _for_proofs(loaded: Loaded) -> tuple[Sketch, list[str]]:

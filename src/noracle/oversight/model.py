@@ -43,7 +43,7 @@ class Settings:
     ignore: tuple[str, ...] = ()
     """Globs of files that are no evidence."""
     claim: str = ""
-    """The claim of ``noracle alarm`` that graders are held to, as in 'accuracy > 1/2'; empty: the weakest one, better than a coin."""
+    """What graders are held to, in the words of ``noracle alarm --spec``, as in 'accuracy > 1/2'; empty: nothing, so there is no alarm."""
     trained_on_annotators: Literal["yes", "no", "unknown"] = "unknown"
     margin: float = 0.0
     target: str = ""

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from noracle.oversight.model import Finding, Inventory, NextStep, Step
+from noracle.oversight.settings import NO_CLAIM
 from noracle.results import Certificate, Comparison, Estimate, Plan, Proof, Routing
 
 QUESTIONS_FILE = "questions.csv"
@@ -19,15 +20,15 @@ _MISSING = (
     ("budget", "Write down what a score of each rater costs"),
     ("alarm", "Add a second grader"),
 )
-_ABSENT = ("There are no scores", "There are no ratings", "There are no answers", "There is one system")
+_ABSENT = ("There are no scores", "There are no ratings", "There are no answers", "There is one system", NO_CLAIM)
 
 
 def next_steps(inventory: Inventory, steps: Sequence[Step], findings: Sequence[Finding]) -> tuple[NextStep, ...]:
     """What to do next, the best first.
 
     In this order: repair what contradicts itself or failed its check, since more labels of the same kind repeat the fault; look into an
-    alarm; repair a step that stopped with an error; provide what makes a question possible that the evidence nearly answers; buy the
-    labels that separate the leading systems or reach the wanted precision, with their cost.
+    alarm, where a stated claim is refuted; repair a step that stopped with an error; provide what makes a question possible that the
+    evidence nearly answers; buy the labels that separate the leading systems or reach the wanted precision, with their cost.
 
     Parameters
     ----------
@@ -114,7 +115,10 @@ def _training(of: dict[str, Step]) -> Iterator[NextStep]:
 
 
 def _missing(of: dict[str, Step]) -> Iterator[NextStep]:
-    """Questions that the evidence nearly answers; those whose whole table is absent come last, and only for accuracy."""
+    """Questions that the evidence nearly answers; those whose whole table is absent come last, and only for accuracy.
+
+    A claim that nobody stated is not asked for: what graders are held to is not ours to propose.
+    """
     for name, statement in _MISSING:
         step = of.get(name)
         if step is None or step.status != "not possible":

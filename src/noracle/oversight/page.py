@@ -20,7 +20,7 @@ from noracle.report import words
 from noracle.report.card import templates
 from noracle.report.content import Table
 from noracle.report.page import Drawing, Section, assumptions_of, estimates_overview, kinds_of, make_section, write_text
-from noracle.results import Comparison, Estimate, Kind, Proof, Result
+from noracle.results import Comparison, Estimate, Kind, Proof
 
 if TYPE_CHECKING:
     from noracle.oversight.oversight import Oversight
@@ -160,7 +160,7 @@ def _is_failed_check(finding: Finding) -> bool:
 
 
 def fired_alarm(steps: Iterable[Step]) -> Proof | None:
-    """The proof that the claim itself is broken. Further proofs of the step say which stronger claims are, which nobody made."""
+    """The proof that the stated claim is broken, where there is one."""
     first = next((r for s in steps if s.name == "alarm" for r in s.results[:1]), None)
     return first if isinstance(first, Proof) and first.status == "alarm" else None
 
@@ -243,8 +243,7 @@ def _show(step: Step, name: str) -> _Shown:
         drawn = not in_overview and plots < _MOST_PLOTS
         plots += drawn
         undrawn += not drawn and not in_overview
-        section = _few_rows(make_section(f"{anchor}-{i}", result, drawn=drawn), but=1 if in_overview else 0)
-        sections.append(_stronger(section, result) if step.name == "alarm" and i > 1 else section)
+        sections.append(_few_rows(make_section(f"{anchor}-{i}", result, drawn=drawn), but=1 if in_overview else 0))
     return _Shown(
         anchor=anchor,
         command_id=f"command-{name}" if step.command else "",
@@ -255,14 +254,6 @@ def _show(step: Step, name: str) -> _Shown:
         folded=together or len(sections) > _MOST_OPEN,
         undrawn=undrawn,
     )
-
-
-def _stronger(section: Section, result: Result) -> Section:
-    """A claim that nobody made is no alarm: it says how much could be claimed at most."""
-    if not isinstance(result, Proof):
-        return section
-    title = f"The least of the usual claims that cannot be true of all: {result.claim}"
-    return dataclasses.replace(section, said=dataclasses.replace(section.said, headline=(title, *section.said.headline[1:])))
 
 
 def _few_rows(section: Section, *, but: int = 0) -> Section:

@@ -6,7 +6,7 @@ seed = 0
 n_classes = 4                      # or: classes = ["red", "green", "blue"]
 conflicts = "error"                # or "drop": labels that contradict each other are left out and counted
 protocol = "question"              # or "sets": how classes were put to the raters
-claim = "accuracy > 1/2"           # what graders are held to
+claim = "accuracy > 1/2"           # what graders are held to; without it there is no alarm
 trained_on_annotators = "no"       # "yes", "no" or "unknown"
 margin = 0.0
 target = "expert"                  # the gold rater of the scores
@@ -33,6 +33,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike, fspath
@@ -45,6 +46,11 @@ from noracle.oversight.model import SOURCE_KINDS, Settings
 
 SETTINGS_FILE = "noracle.toml"
 """The name of the file with settings in a folder of evidence."""
+NO_CLAIM = (
+    "Nobody stated a claim that answers could refute. Say what the graders are held to, with a line such as "
+    f'claim = "accuracy > 1/2" at the top of {SETTINGS_FILE}.'
+)
+"""Why there is no alarm where the settings have no claim, and the way out."""
 
 _CHOICES = {"conflicts": ("error", "drop"), "protocol": ("question", "sets"), "trained_on_annotators": ("yes", "no", "unknown")}
 _TEXTS = ("title", "claim", "target")
@@ -110,6 +116,17 @@ def read_settings(path: str | PathLike[str]) -> Settings:
     if faults:
         raise EvidenceError(*faults)
     return Settings(**values)
+
+
+def claim_of(settings: Settings) -> str:
+    """The claim that somebody stated, on one line; empty where nobody did.
+
+    Examples
+    --------
+    >>> claim_of(Settings(claim="accuracy  > 1/2")), claim_of(Settings())
+    ('accuracy > 1/2', '')
+    """
+    return re.sub(r"\s+", " ", settings.claim).strip()
 
 
 def _parsed(path: str | PathLike[str]) -> dict[str, Any]:

@@ -27,11 +27,11 @@ from noracle.oversight.meeting import meet, rate, shares_of
 from noracle.oversight.memory import Memory
 from noracle.oversight.model import Inventory, Settings, Source
 from noracle.oversight.sequences import counts_of, sequence_estimate
+from noracle.oversight.settings import NO_CLAIM, claim_of
 from noracle.results import Certificate, Estimate, Guarantee, Kind, Proof, check_confidence, read_result
 
 PLACE = ".noracle"
 """The folder, inside the one that is watched, where a watch keeps its memory."""
-WEAKEST_CLAIM = "accuracy > 1/2"
 _FOLLOWED = ("items", "answers", "judgements", "ratings")
 
 
@@ -48,7 +48,8 @@ class Watch:
         An item is held against its annotators when it has so many ratings; fixed at the first look that sees ratings. Default: the
         most frequent number there.
     alarm_from
-        The claim is tested from so many items on. With very few items it is broken by one disagreement, also by good systems.
+        The claim of ``noracle.toml`` is tested from so many items on. With very few items it is broken by one disagreement, also by
+        good systems. Without a claim in that file there is no alarm.
     memory
         Where the memory lies; default ``.noracle/watch.sqlite`` in the folder.
 
@@ -265,17 +266,31 @@ class Watch:
         return tuple(found)
 
     def _alarm(self, settings: Settings, feed: Feed) -> tuple[Proof | None, bool, list[str]]:
-        """The alarm: kept once it was proved, since it stays true of those items. What all items so far say is looked at anew."""
+        """The alarm: kept once it was proved, since it stays true of those items. What all items so far say is looked at anew.
+
+        An alarm refutes a claim that somebody states. So it is shown as long as that claim stands in the settings; a claim that was
+        changed is tested at once, and without one nothing is tested.
+        """
+        claim, tested = claim_of(settings), self.memory.get("claim_tested")
+        fresh, sketch = feed.new_patterns(), feed.sketch()
+        if tested != claim:
+            self.memory.put("verdict_now", "")
+        if not claim:
+            if sketch is None or tested == "":
+                return None, False, []
+            self.memory.put("claim_tested", "")
+            return None, False, [NO_CLAIM]
+        from noracle.logic.cascade import prove_malfunction
+        from noracle.logic.spec import Spec
+
         stored = self.memory.get("proof")
         kept = None if stored is None else read_result(stored)
-        kept = kept if isinstance(kept, Proof) else None
-        fresh, sketch = feed.new_patterns(), feed.sketch()
-        if sketch is None or not fresh or sketch.n_items < self.alarm_from:
+        kept = kept if isinstance(kept, Proof) and kept.claim == str(Spec.parse(claim)) else None
+        if sketch is None or sketch.n_items < self.alarm_from or (tested == claim and not fresh):
             return kept, False, []
-        from noracle.logic.cascade import prove_malfunction
-
+        self.memory.put("claim_tested", claim)
         try:
-            proof = prove_malfunction(sketch, settings.claim or WEAKEST_CLAIM, time_limit=settings.time_limit)
+            proof = prove_malfunction(sketch, claim, time_limit=settings.time_limit)
         except ArgumentError as error:
             return kept, False, [f"the claim cannot be tested yet: {error}"]
         self.memory.put("verdict_now", proof.status)

@@ -8,6 +8,7 @@ import shlex
 from noracle.oversight.looks import Look
 from noracle.oversight.model import Inventory, Step, SystemLine
 from noracle.oversight.oversight import Oversight
+from noracle.oversight.settings import NO_CLAIM, claim_of
 from noracle.results import Estimate
 
 
@@ -17,6 +18,8 @@ def as_oversight(look: Look) -> Oversight:
     command = f"noracle watch {shlex.quote(place)} --once"
     error = look.guarantee.error_rate
     nothing = "no judgements yet"
+    claimed = look.inventory is not None and claim_of(look.inventory.settings)
+    unproved = "nothing is proved so far" if claimed else NO_CLAIM
     steps = [
         Step(
             name="accuracy", question="How accurate is each system, at every look?", status="done" if look.accuracy else "not possible",
@@ -29,7 +32,7 @@ def as_oversight(look: Look) -> Oversight:
         ),
         Step(
             name="alarm", question="Can all systems be as good as claimed?", status="done" if look.proof else "not possible",
-            results=() if look.proof is None else (look.proof,), reason="" if look.proof else "nothing is proved so far", command=command,
+            results=() if look.proof is None else (look.proof,), reason="" if look.proof else unproved, command=command,
         ),
     ]  # fmt: skip
     waiting = [f"{n:,} {reason} wait" for reason, n in look.waiting.items()]

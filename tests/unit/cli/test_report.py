@@ -107,6 +107,28 @@ def test_same_folder_and_seed_give_the_same_bytes(noracle: Run, here: Path) -> N
     assert (here / "a.json").read_bytes() == (here / "b.json").read_bytes()
 
 
+def test_an_alarm_needs_a_claim_from_the_option_or_the_settings(noracle: Run, here: Path) -> None:
+    """Two systems that never agree: the claim that both are right on more than half of each class is false, if somebody makes it."""
+    folder = here / "evidence"
+    folder.mkdir()
+    rows = [f"{i},{name},{(i + shift) % 2}" for i in range(40) for shift, name in enumerate("xy")]
+    (folder / "answers.csv").write_text("\n".join(["item,system,answer", *rows, ""]), encoding="utf-8")
+    unclaimed = noracle("report", "evidence", "--n-classes", 2)
+    assert unclaimed.code == 0
+    assert "Alarm" not in unclaimed.out
+    assert "broken" not in unclaimed.out
+    page = (here / "noracle-report.html").read_text(encoding="utf-8")
+    assert "Nobody stated a claim" in page.split('id="not-said"')[1]
+    option = noracle("report", "evidence", "--n-classes", 2, "--claim", "accuracy > 1/2")
+    assert option.code == 1
+    assert "Alarm: not every grader can keep 'accuracy > 1/2'" in option.out
+    assert "next: Find the broken grader among x, y." in option.out
+    (folder / "noracle.toml").write_text('n_classes = 2\nclaim = "accuracy > 1/2"\n', encoding="utf-8")
+    settings = noracle("report", "evidence")
+    assert (settings.code, "Alarm: " in settings.out) == (1, True)
+    assert noracle("report", "evidence", "--claim", "").code == 0  # taken back for this report
+
+
 def test_report_inside_the_folder_is_not_taken_for_evidence(noracle: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     FOLDERS["answers_only"](here / "evidence")
     monkeypatch.chdir(here / "evidence")

@@ -30,7 +30,7 @@ def broken(tmp_path: Path) -> Path:
     folder.mkdir()
     rows = [f"{i},{name},{answer}" for i in range(30) for name, answer in (("x", "AB"[i % 2]), ("y", "BA"[i % 2]))]
     (folder / "answers.csv").write_text("\n".join(["item,system,answer", *rows]) + "\n", encoding="utf-8")
-    (folder / "noracle.toml").write_text("classes = ['A', 'B']\n", encoding="utf-8")
+    (folder / "noracle.toml").write_text("classes = ['A', 'B']\nclaim = 'accuracy > 1/2'\n", encoding="utf-8")
     return folder
 
 
@@ -72,6 +72,14 @@ def test_the_alarm_is_said_again_at_every_look(noracle: Run, broken: Path) -> No
     noracle("watch", broken, "--once")
     ended = noracle("watch", broken, "--once")
     assert (ended.code, "ALARM (raised before)" in ended.out) == (1, True)
+
+
+def test_without_a_claim_there_is_no_alarm_and_the_line_that_states_one_is_said(noracle: Run, broken: Path) -> None:
+    (broken / "noracle.toml").write_text("classes = ['A', 'B']\n", encoding="utf-8")
+    ended = noracle("watch", broken, "--once")
+    assert (ended.code, "ALARM" in ended.out) == (0, False)
+    assert 'claim = "accuracy > 1/2" at the top of noracle.toml' in ended.out
+    assert not (broken / ".noracle" / "proof.json").exists()
 
 
 def test_bad_evidence_is_exit_code_2(noracle: Run, tmp_path: Path) -> None:

@@ -119,7 +119,9 @@ def _scores(n: int = 200) -> Table:
 
 
 PRICES: Table = {"rater": ["gold", "judge", "cheap"], "price": [4.0, 0.2, 0.01]}
-ANSWER_STEPS = frozenset({"ranges", "alarm"})
+ANSWER_STEPS = frozenset({"ranges"})
+CLAIM_STEPS = frozenset({"alarm", "conflict"})
+"""What is asked only where somebody stated a claim."""
 RATING_STEPS = frozenset({"ceiling", "agreement"})
 
 
@@ -133,7 +135,8 @@ def complete(place: Path) -> Expect:
     write(place / "pilot.csv", _scores())
     write(place / "prices.csv", PRICES)
     (place / "README.md").write_text("What these files are.\n", encoding="utf-8")
-    text = 'title = "A complete folder"\ntarget = "gold"\ntrained_on_annotators = "no"\n\n[prices]\nordinary = 1.0\ncomplementary = 0.1\n'
+    text = 'title = "A complete folder"\nclaim = "accuracy > 1/2"\ntarget = "gold"\ntrained_on_annotators = "no"\n'
+    text += "\n[prices]\nordinary = 1.0\ncomplementary = 0.1\n"
     (place / "noracle.toml").write_text(text, encoding="utf-8")
     return Expect(
         found={
@@ -141,7 +144,8 @@ def complete(place: Path) -> Expect:
             "scores": ("pilot.csv",), "prices": ("prices.csv",),
         },
         unused={"README.md": "for people", "noracle.toml": "settings"},
-        done=ANSWER_STEPS | RATING_STEPS | {"accuracy", "comparison", "checks", "certificate", "mean", "labels", "budget"},
+        done=ANSWER_STEPS | RATING_STEPS | {"alarm", "accuracy", "comparison", "checks", "certificate", "mean", "labels", "budget"},
+        not_possible=frozenset({"conflict"}),
         systems=tuple(SYSTEMS),
     )  # fmt: skip
 
@@ -153,7 +157,7 @@ def answers_only(place: Path) -> Expect:
     return Expect(
         found={"answers": ("answers.csv",)},
         done=ANSWER_STEPS,
-        not_possible=RATING_STEPS | {"accuracy", "comparison", "certificate", "mean", "budget"},
+        not_possible=CLAIM_STEPS | RATING_STEPS | {"accuracy", "comparison", "certificate", "mean", "budget"},
         systems=tuple(SYSTEMS),
     )
 
@@ -164,7 +168,7 @@ def judgements_only(place: Path) -> Expect:
     write(place / "labels.jsonl", world.judgements)
     return Expect(
         found={"judgements": ("labels.jsonl",)},
-        not_possible=ANSWER_STEPS | RATING_STEPS | {"accuracy", "comparison", "certificate", "mean", "budget"},
+        not_possible=ANSWER_STEPS | CLAIM_STEPS | RATING_STEPS | {"accuracy", "comparison", "certificate", "mean", "budget"},
     )
 
 
@@ -230,7 +234,7 @@ def scores_and_prices(place: Path) -> Expect:
         found={"scores": ("scores.csv",), "prices": ("costs.csv",)},
         unused={"noracle.toml": "settings"},
         done=frozenset({"mean", "budget"}),
-        not_possible=ANSWER_STEPS | RATING_STEPS | {"accuracy", "comparison", "certificate"},
+        not_possible=ANSWER_STEPS | CLAIM_STEPS | RATING_STEPS | {"accuracy", "comparison", "certificate"},
     )
 
 
@@ -280,7 +284,7 @@ def lm_eval_log(place: Path) -> Expect:
         forms={"answers": "log"},
         unused={"small/results_2026-11-15T18-59-33.083054.json": "JSON object"},
         done=ANSWER_STEPS,
-        not_possible=RATING_STEPS | {"accuracy", "comparison", "mean"},
+        not_possible=CLAIM_STEPS | RATING_STEPS | {"accuracy", "comparison", "mean"},
         systems=("large", "small"),
     )
 
@@ -311,7 +315,7 @@ def counts_only(place: Path) -> Expect:
         forms={"counts": "json"},
         unused={"plan.json": "plan/1"},
         done=frozenset({"accuracy"}),
-        not_possible=RATING_STEPS | ANSWER_STEPS | {"mean", "certificate"},
+        not_possible=RATING_STEPS | ANSWER_STEPS | CLAIM_STEPS | {"mean", "certificate"},
         systems=("agent-1", "agent-2"),
     )
 
@@ -576,7 +580,7 @@ def wide_named(place: Path) -> Expect:
     }
     write(place / "people.csv", raters)
     (place / "noracle.toml").write_text(
-        'n_classes = 3\nignore = ["*.txt"]\n\n[files]\nanswers = "run.csv"\nratings = ["people.csv"]\n\n'
+        'n_classes = 3\nclaim = "accuracy > 0.9"\nignore = ["*.txt"]\n\n[files]\nanswers = "run.csv"\nratings = ["people.csv"]\n\n'
         '[wide.answers]\nitem = "q"\nsystems = ["agent", "baseline"]\nlabel = "key"\n\n'
         '[wide.ratings]\nitem = "q"\nraters = ["ann", "bob", "cy"]\n',
         encoding="utf-8",
@@ -586,7 +590,7 @@ def wide_named(place: Path) -> Expect:
         found={"answers": ("run.csv",), "ratings": ("people.csv",)},
         forms={"answers": "wide", "ratings": "wide"},
         unused={"noracle.toml": "settings", "notes.txt": "ignore"},
-        done=RATING_STEPS | {"accuracy", "comparison"},
+        done=ANSWER_STEPS | CLAIM_STEPS | RATING_STEPS | {"accuracy", "comparison"},
         systems=("agent", "baseline"),
     )
 

@@ -7,6 +7,7 @@ import shlex
 from noracle import AccuracyCounts, PatternCounts, compare_systems, estimate_accuracy, plan_labels
 from noracle.oversight.model import Finding, Inventory, Settings, Step
 from noracle.oversight.next_step import next_steps
+from noracle.oversight.settings import NO_CLAIM
 from noracle.results import Result, Routing
 
 INVENTORY = Inventory(place="folder", sources=(), settings=Settings(half_width=0.02))
@@ -59,6 +60,11 @@ def test_evidence_that_is_wholly_absent_is_not_asked_for() -> None:
     assert next_steps(INVENTORY, steps, []) == ()
     gold = missing("mean", "Nobody said which rater is the gold one. Write target into noracle.toml.")
     assert [s.statement for s in next_steps(INVENTORY, [gold], [])] == ["Say which rater is the gold one"]
+
+
+def test_a_claim_that_nobody_stated_is_not_asked_for() -> None:
+    steps = [missing(name, f"{NO_CLAIM} Or pass it.") for name in ("alarm", "conflict")]
+    assert next_steps(INVENTORY, steps, []) == ()
 
 
 def test_an_error_asks_for_repair_with_its_text() -> None:

@@ -22,6 +22,7 @@ from noracle.errors import EvidenceError
 from noracle.oversight import Inventory, Oversight, Settings, Source, find_evidence, oversee
 from noracle.oversight.analyses import ANALYSES
 from noracle.oversight.opening import find_pattern
+from noracle.oversight.page import fired_alarm
 from noracle.results import Certificate, Estimate, Kind
 from noracle.schemas import load_schema, schema_names
 from noracle.simulate import simulate_world
@@ -231,10 +232,57 @@ def test_raters_of_a_wide_table_are_graders_where_there_is_no_system() -> None:
     n = 40
     write(Path("people.csv"), {"q": list(range(n)), "ann": [0] * n, "bob": [1] * n, "cy": [i % 2 for i in range(n)]})
     source = Source(kind="ratings", paths=("people.csv",), why="named", form="wide", options={"item": "q", "raters": ("ann", "bob", "cy")})
-    report = oversee(Inventory(place=".", sources=(source,), settings=Settings(n_classes=2)))
+    report = oversee(Inventory(place=".", sources=(source,), settings=Settings(n_classes=2, claim="accuracy > 1/2")))
     assert status(report)["alarm"] == "done"
     assert status(report)["conflict"] == "done"
     assert any("ann, bob" in s.statement for s in report.next_steps)
+
+
+@pytest.mark.parametrize("claim", ["", " \n "])
+def test_without_a_stated_claim_the_ranges_are_shown_and_no_alarm(claim: str) -> None:
+    """The answers would refute 'accuracy > 1/2', the weakest claim of all; but nobody made it."""
+    n = 40
+    rows = [(i, name, answer) for i in range(n) for name, answer in (("ann", 0), ("bob", 1), ("cy", i % 2))]
+    write(Path("folder/answers.csv"), dict(zip(("item", "system", "answer"), map(list, zip(*rows, strict=True)), strict=True)))
+    settings = Settings(n_classes=2, claim=claim)
+    report = oversee("folder", settings=settings)
+    assert status(report)["ranges"] == "done"
+    for name in ("alarm", "conflict"):
+        step = report.step(name)
+        assert step is not None
+        assert (step.status, step.results, step.command) == ("not possible", (), "")
+        assert step.reason.startswith("Nobody stated a claim")
+        assert 'claim = "accuracy > 1/2"' in step.reason
+        assert 'noracle report --claim "accuracy > 1/2"' in step.reason
+    assert fired_alarm(report.steps) is None
+    advice = " ".join(f"{s.statement} {s.reason}" for s in report.next_steps)
+    assert not any(word in advice for word in ("broken", "grader", "claim"))
+    assert not any("alarm" in f.between for f in report.findings)
+
+    stated = oversee("folder", settings=dataclasses.replace(settings, claim="accuracy  >  1/2"))
+    assert (status(stated)["alarm"], status(stated)["conflict"]) == ("done", "done")
+    proof = fired_alarm(stated.steps)
+    assert proof is not None
+    assert proof.claim == "accuracy > 1/2"
+    assert stated.next_steps[0].statement.startswith("Find the broken grader among ")
+    assert report.step("ranges") == stated.step("ranges")
+
+
+def test_only_the_stated_claim_is_tested_and_no_stronger_one() -> None:
+    FOLDERS["complete"](Path("complete"))
+    (step,) = [s for s in oversee("complete").steps if s.name == "alarm"]
+    assert [getattr(r, "claim", "") for r in step.results] == ["accuracy > 1/2"]
+
+
+def test_one_grader_with_a_claim_is_told_to_add_another_and_without_one_is_not() -> None:
+    write(Path("folder/answers.csv"), {"item": [1, 2, 3], "system": ["a"] * 3, "answer": [0, 1, 0]})
+    alone = oversee("folder", settings=Settings(n_classes=2, claim="accuracy > 1/2"))
+    assert "Add a second grader" in {s.statement for s in alone.next_steps}
+    unclaimed = oversee("folder", settings=Settings(n_classes=2))
+    assert "Add a second grader" not in {s.statement for s in unclaimed.next_steps}
+    step = unclaimed.step("alarm")
+    assert step is not None
+    assert step.reason.startswith("Nobody stated a claim")
 
 
 def test_files_of_one_table_become_one_pattern_that_names_no_other_file() -> None:

@@ -20,7 +20,9 @@ from noracle.logic import prove_malfunction
 from noracle.oversight.arrivals import look_at
 from noracle.oversight.looks import Look
 from noracle.oversight.memory import Memory
+from noracle.oversight.settings import NO_CLAIM
 from noracle.oversight.watch import Watch
+from noracle.oversight.watch_page import as_oversight
 from noracle.results import read_result
 from noracle.schemas import load_schema, schema_names
 from noracle.simulate import simulate_raters, simulate_world
@@ -383,7 +385,9 @@ def deadly(function):
     return call
 for name in ("put", "add_answers", "add_label", "mark", "remember", "note"):
     setattr(memory.Memory, name, deadly(getattr(memory.Memory, name)))
+from noracle.oversight.settings import NO_CLAIM
 from noracle.oversight.watch import Watch
+from noracle.oversight.watch_page import as_oversight
 with Watch(sys.argv[1]) as watch:
     watch.look()
 """
@@ -449,6 +453,9 @@ def test_all_statements_together_spend_at_most_the_error_rate(folder: Folder) ->
 
 # ---------------------------------------------------------------------------------------------------------------- the alarm
 
+CLAIMED = "classes = ['A', 'B']\nclaim = 'accuracy > 1/2'\n"
+UNCLAIMED = "classes = ['A', 'B']\n"
+
 
 def graders(n: int) -> list[tuple[str, str, str]]:
     """Answers of three graders: they agree at first, then two of them say the opposite of each other."""
@@ -462,7 +469,7 @@ def graders(n: int) -> list[tuple[str, str, str]]:
 
 
 def test_the_alarm_is_raised_at_the_first_item_that_proves_it_and_stays(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "graders", "classes = ['A', 'B']\n")
+    folder = Folder(tmp_path / "graders", CLAIMED)
     rows = graders(40)
     names = ("x", "y", "z")
     provable = []
@@ -489,7 +496,7 @@ def test_the_alarm_is_raised_at_the_first_item_that_proves_it_and_stays(tmp_path
 
 
 def test_an_answer_that_is_late_raises_no_alarm(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "late", "classes = ['A', 'B']\n")
+    folder = Folder(tmp_path / "late", CLAIMED)
     for n in range(20):
         folder.add("answers.csv", (n, "x", "A"), (n, "y", "A" if n < 5 else "B"))
     folder.add("answers.csv", (0, "z", "A"))
@@ -499,7 +506,7 @@ def test_an_answer_that_is_late_raises_no_alarm(tmp_path: Path) -> None:
 
 
 def test_a_claim_about_few_items_can_be_left_untested(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "few", "classes = ['A', 'B']\n")
+    folder = Folder(tmp_path / "few", CLAIMED)
     folder.add("answers.csv", (0, "x", "A"), (0, "y", "B"))
     assert folder.look(alarm_from=10).proof is None
     for n in range(1, 20):
@@ -509,7 +516,7 @@ def test_a_claim_about_few_items_can_be_left_untested(tmp_path: Path) -> None:
 
 
 def test_an_alarm_that_later_items_would_not_raise_is_kept_and_said(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "few", "classes = ['A', 'B']\n")
+    folder = Folder(tmp_path / "few", CLAIMED)
     folder.add("answers.csv", (0, "x", "A"), (0, "y", "B"))
     assert folder.look().new_alarm
     for n in range(1, 20):
@@ -517,6 +524,54 @@ def test_an_alarm_that_later_items_would_not_raise_is_kept_and_said(tmp_path: Pa
     look = folder.look()
     assert look.proof is not None
     assert (look.proof.counts["items"], look.new_alarm, look.verdict_now) == (1, False, "consistent")
+
+
+def disagreeing(tmp_path: Path, settings: str) -> Folder:
+    """Two graders who say the opposite of each other: every accuracy above 1/2 on both labels is impossible."""
+    folder = Folder(tmp_path / "graders", settings)
+    folder.add("answers.csv", *[(n, name, "AB"[(n + shift) % 2]) for n in range(40) for shift, name in enumerate("xy")])
+    return folder
+
+
+def test_without_a_stated_claim_there_is_no_alarm_and_the_first_look_says_why(tmp_path: Path) -> None:
+    folder = disagreeing(tmp_path, UNCLAIMED)
+    first, second = folder.look(), folder.look()
+    for look in (first, second):
+        assert (look.proof, look.new_alarm, look.verdict_now) == (None, False, "")
+        (step,) = [s for s in as_oversight(look).steps if s.name == "alarm"]
+        assert (step.status, step.reason) == ("not possible", NO_CLAIM)
+    assert NO_CLAIM in first.notes
+    assert NO_CLAIM not in second.notes
+    assert "alarm" not in [event for _, event, _ in folder.memory["journal"]]  # type: ignore[attr-defined]
+
+
+def test_a_claim_that_is_stated_later_is_tested_at_once_and_taken_back_with_its_alarm(tmp_path: Path) -> None:
+    folder = disagreeing(tmp_path, UNCLAIMED)
+    assert folder.look().proof is None
+    settings = folder.path / "noracle.toml"
+    settings.write_text(CLAIMED, encoding="utf-8")
+    raised, again = folder.look(), folder.look()
+    assert (raised.n_rows, raised.new_alarm, raised.verdict_now) == (0, True, "alarm")
+    assert (again.new_alarm, again.proof) == (False, raised.proof)
+    settings.write_text(UNCLAIMED, encoding="utf-8")
+    silent = folder.look()
+    assert (silent.proof, silent.verdict_now) == (None, "")
+    assert NO_CLAIM in silent.notes
+    settings.write_text(CLAIMED.replace("1/2", "0.50"), encoding="utf-8")  # the same claim in other words
+    assert (folder.look().new_alarm, folder.look().proof) == (False, raised.proof)
+
+
+def test_an_alarm_of_one_claim_is_not_shown_for_another(tmp_path: Path) -> None:
+    folder = disagreeing(tmp_path, CLAIMED)
+    assert folder.look().new_alarm
+    (folder.path / "noracle.toml").write_text("classes = ['A', 'B']\nclaim = 'grade of x > 1/4'\n", encoding="utf-8")
+    look = folder.look()
+    assert (look.proof, look.new_alarm, look.verdict_now) == (None, False, "consistent")
+
+
+def test_no_claim_is_no_news_where_no_alarm_is_possible(folder: Folder) -> None:
+    folder.add("answers.csv", *[(n, "only", n % 4) for n in range(5)])
+    assert NO_CLAIM not in folder.look().notes
 
 
 def test_a_look_is_results_in_json(folder: Folder) -> None:
