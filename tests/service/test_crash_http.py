@@ -33,6 +33,7 @@ from noracle.collect.store import open_store
 from noracle.collect.store.base import Work
 from noracle.collect.verify import verify_archive
 from tests.service.worlds import PostgresServer
+from tests.unit.collect.service_world import SEAL
 
 PEOPLE, CLASSES = 16, 4
 SLUG = "crash"
@@ -67,7 +68,7 @@ def make_project(url: str, folder: Path, *, n_items: int) -> Project:
             invitation = people.invite(work, member, role="annotator", pool=i % CLASSES, now=now)
             people.accept_invitation(work, access.token_hash(invitation), person=person, now=now)
             people.start_session(work, person, access.token_hash(token), now=now)
-        projects.seal_project(work, project, actor=member.alias, now=now)
+        projects.seal_project(work, project, actor=member.alias, now=now, seed=SEAL)
         projects.open_project(work, project, actor=member.alias, now=now)
         return project
 

@@ -15,8 +15,17 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra 'collect' is not installed")
 
 
+SEALED_ALIKE = """
+from noracle.cli import main
+from noracle.collect import protocols
+protocols.new_seed = lambda: bytes(range(32))
+main()
+"""
+
+
 def noracle(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "noracle", *arguments]
+    """The command line in a process of its own, whose seals are always the same."""
+    command = [sys.executable, "-c", SEALED_ALIKE, *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=cwd, timeout=300, check=False)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 import sqlite3
 import stat
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +136,15 @@ def test_a_commit_that_fails_is_an_error_for_everybody_in_it(file: Path) -> None
         raise sqlite3.OperationalError("database or disk is full")
 
     async def together() -> list[Any]:
-        jobs = [store.write(lambda w: time.sleep(0.05)), store.next_question(world.token(0), world.project, now=START), store.write(breaks)]
+        busy, hold = threading.Event(), threading.Event()
+        jobs: list[asyncio.Task[Any]] = [asyncio.create_task(store.write(lambda w: (busy.set(), hold.wait(30))))]
+        await asyncio.to_thread(busy.wait, 30)  # the next commit takes all that waits meanwhile
+        jobs += [
+            asyncio.create_task(store.next_question(world.token(0), world.project, now=START)),
+            asyncio.create_task(store.write(breaks)),
+        ]
+        await asyncio.sleep(0)  # both are in the queue
+        hold.set()
         return await asyncio.gather(*jobs, return_exceptions=True)
 
     got = asyncio.run(together())
@@ -151,11 +161,14 @@ def test_a_caller_that_goes_away_harms_nobody(file: Path) -> None:
     world = build(store, n_people=8, n_items=40)
 
     async def cancel_some() -> None:
-        slow = asyncio.create_task(store.write(lambda work: time.sleep(0.1)))
+        hold = threading.Event()
+        slow = asyncio.create_task(store.write(lambda work: hold.wait(30)))
         tasks = [asyncio.create_task(store.next_question(world.token(i), world.project, now=START)) for i in range(8)]
         await asyncio.sleep(0.02)
         for task in tasks[::2]:
             task.cancel()
+        await asyncio.sleep(0)
+        hold.set()
         got = await asyncio.gather(*tasks, return_exceptions=True)
         await slow
         assert [isinstance(g, asyncio.CancelledError) for g in got] == [True, False] * 4
@@ -183,13 +196,26 @@ def test_an_event_loop_that_closed_harms_nobody(file: Path) -> None:
     store.close()
 
 
+def _when(ready: Callable[[], bool], act: Callable[[], object]) -> None:
+    """Act as soon as it is ready, or after half a minute in which it never was."""
+    ends = time.monotonic() + 30
+    while not ready() and time.monotonic() < ends:
+        time.sleep(0.001)
+    act()
+
+
 def test_closing_finishes_what_waits(file: Path) -> None:
     store = SqliteStore(file)
-    threads = [threading.Thread(target=store.write_now, args=(lambda w: w.run("INSERT INTO throttle VALUES ('k', 1)"),)) for _ in range(20)]
-    for thread in threads:
+    busy, hold = threading.Event(), threading.Event()
+    write = functools.partial(store.write_now, lambda w: w.run("INSERT INTO throttle VALUES ('k', 1)"))
+    threads = [threading.Thread(target=store.write_now, args=(lambda w: (busy.set(), hold.wait(30)),))]
+    threads[0].start()
+    assert busy.wait(30)
+    threads += [threading.Thread(target=write) for _ in range(20)]
+    threads += [threading.Thread(target=_when, args=(lambda: store._queue.qsize() == 20, store.close))]
+    threads += [threading.Thread(target=_when, args=(lambda: store._closed, hold.set))]
+    for thread in threads[1:]:
         thread.start()
-    time.sleep(0.05)
-    store.close()
     for thread in threads:
         thread.join()
     store.close()

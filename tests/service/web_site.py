@@ -23,6 +23,7 @@ from noracle.collect.service import access, people, projects
 from noracle.collect.store import open_store
 from noracle.collect.web.app import make_app
 from noracle.collect.web.settings import WebSettings
+from tests.unit.collect.service_world import SEAL
 
 KEY = bytes(range(100, 132))
 PASSWORD = "correct horse battery"
@@ -197,7 +198,11 @@ class Site:
 
     def step(self, project: int, *steps: str) -> None:
         for step in steps:
-            op = {"seal": projects.seal_project, "open": projects.open_project, "close": projects.close_project}[step]
+            op = {
+                "seal": functools.partial(projects.seal_project, seed=SEAL),
+                "open": projects.open_project,
+                "close": projects.close_project,
+            }[step]
             self.store.write_now(lambda work, op=op: op(work, project, actor="system", now=time.time()))  # type: ignore[misc]
 
     def token(self, slug: str, inviter: int, role: str, pool: int | None = None, days: float = 7) -> str:

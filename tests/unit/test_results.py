@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 import pickle
+import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +26,7 @@ from noracle.results import (
     results_dict,
     tails,
 )
+from noracle.results.guarantee import holm
 from tests.unit.report.samples import CHECK, COMPARISON, ESTIMATE, FINITE, RANGES, ROUTING, SAMPLES, UNDEFINED
 
 kinds = st.sampled_from(list(Kind))
@@ -117,6 +121,114 @@ def test_failed_check_makes_the_promise_heuristic_or_raises() -> None:
     assert {a.name: a.status for a in FINITE.given(failed).assumptions}["uniform routing"] == "failed"
     with pytest.raises(AssumptionError, match="class 3 was asked too often"):
         FINITE.given(failed, strict=True)
+
+
+def checks_of(*p_values: float, refutes_only: bool = False) -> list[Check]:
+    return [
+        dataclasses.replace(CHECK, name=f"check {i}", finding=f"finding {i}", p_value=p, refutes_only=refutes_only)
+        for i, p in enumerate(p_values)
+    ]
+
+
+def routing_in(guarantee: Guarantee) -> Assumption:
+    return next(a for a in guarantee.assumptions if a.name == CHECK.assumption)
+
+
+def test_later_check_that_passes_does_not_hide_one_that_failed() -> None:
+    for order in itertools.permutations(checks_of(0.9, 1e-9, 0.4)):
+        found = FINITE.given(*order)
+        assert found.kind is Kind.HEURISTIC
+        assert routing_in(found) == Assumption(name=CHECK.assumption, status="failed", detail="finding 1", p_value=3 * 1e-9)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.sampled_from([math.nan, 0.0, 1e-9, 4e-4, 6e-4, 0.02, 0.3, 1.0]), st.booleans()), max_size=5
+    ),
+    guarantees,
+    st.randoms(use_true_random=False),
+)
+def test_given_is_holm_and_the_worst_status_whatever_the_order(
+    rows: list[tuple[str, float, bool]], before: Guarantee, shuffler: random.Random
+) -> None:
+    checks = [
+        dataclasses.replace(CHECK, name=f"check {i}", assumption=name, p_value=p_value, refutes_only=only)
+        for i, (name, p_value, only) in enumerate(rows)
+    ]
+    after = before.given(*checks)
+    known, statuses = {a.name: a.status for a in before.assumptions}, {a.name: a.status for a in after.assumptions}
+    for name in {*known, *"ab"}:
+        mine = [c for c in checks if c.assumption == name and not math.isnan(c.p_value)]
+        rejected = bool(mine) and len(mine) * min(c.p_value for c in mine) < 1e-3
+        told = any(not c.refutes_only for c in mine)
+        if rejected or known.get(name) == "failed":
+            assert statuses[name] == "failed"
+        elif told and known.get(name) != "by-design":
+            assert statuses[name] == "checked"
+        else:
+            assert statuses.get(name) == known.get(name)
+        if told and not rejected and known.get(name) in (None, "assumed"):
+            shown = next(a for a in after.assumptions if a.name == name)
+            assert shown.p_value == pytest.approx(min(1.0, len(mine) * min(c.p_value for c in mine)))
+    assert after.kind == (Kind.HEURISTIC if "failed" in statuses.values() else before.kind)
+    shuffled = checks[:]
+    shuffler.shuffle(shuffled)
+    assert before.given(*shuffled) == after
+
+
+def test_checks_of_one_assumption_share_the_error_rate() -> None:
+    assert routing_in(FINITE.given(*checks_of(6e-4, 0.5))).status == "checked"
+    assert routing_in(FINITE.given(*checks_of(6e-4, 0.5))).p_value == pytest.approx(1.2e-3)
+    assert routing_in(FINITE.given(*checks_of(6e-4))).status == "failed"
+    assert routing_in(FINITE.given(*checks_of(6e-4, math.nan))).status == "failed"
+    one, other = checks_of(6e-4, 0.5)
+    assert routing_in(FINITE.given(one, dataclasses.replace(other, refutes_only=True))).p_value == pytest.approx(1.2e-3)
+
+
+def test_holm_is_the_step_down_of_its_definition() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(300):
+        p = rng.random(int(rng.integers(1, 7))) ** 3
+        level = float(rng.random())
+        rejected = set()
+        for rank, i in enumerate(np.argsort(p)):  # reject the smallest while it is below level/(m - rank), then stop
+            if p[i] >= level / (len(p) - rank):
+                break
+            rejected.add(int(i))
+        assert {i for i, q in enumerate(holm(p.tolist())) if q < level} == rejected
+
+
+@pytest.mark.parametrize("status", ["by-design", "checked", "assumed", "failed"])
+def test_what_only_refutes_takes_a_status_away_and_never_gives_one(status: Any) -> None:
+    before = Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05, assumptions=(Assumption(name=CHECK.assumption, status=status),))
+    passed = before.given(*checks_of(0.5, refutes_only=True))
+    assert routing_in(passed).status == status
+    assert passed.kind is (Kind.HEURISTIC if status == "failed" else Kind.FINITE_SAMPLE)
+    failed = before.given(*checks_of(1e-9, refutes_only=True))
+    assert (routing_in(failed).status, failed.kind) == ("failed", Kind.HEURISTIC)
+
+
+def test_what_failed_before_stays_failed_and_is_no_promise() -> None:
+    before = Guarantee(
+        kind=Kind.FINITE_SAMPLE, error_rate=0.05, assumptions=(Assumption(name=CHECK.assumption, status="failed", detail="known"),)
+    )
+    assert before.given().kind is Kind.HEURISTIC
+    after = before.given(*checks_of(0.7))
+    assert (routing_in(after).status, routing_in(after).detail, after.kind) == ("failed", "known", Kind.HEURISTIC)
+
+
+def test_what_holds_by_design_is_not_weakened_by_a_check_that_passes() -> None:
+    design = Assumption(name=CHECK.assumption, status="by-design")
+    before = Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05, assumptions=(design,))
+    assert before.given(*checks_of(0.7)) == before
+
+
+def test_strict_names_every_check_that_failed() -> None:
+    checks = [*checks_of(1e-9, 0.5, 1e-7), dataclasses.replace(CHECK, name="yes rate", assumption="right verdicts", p_value=1e-5)]
+    with pytest.raises(AssumptionError) as caught:
+        FINITE.given(*checks, strict=True)
+    assert all(f"{name} failed" in str(caught.value) for name in ("check 0", "check 2", "yes rate"))
+    assert "check 1" not in str(caught.value)
 
 
 def test_check_without_evidence_changes_nothing() -> None:

@@ -16,7 +16,7 @@ from noracle.bounds.linear import Cell, anytime
 from noracle.counts import AccuracyCounts, count_accuracy
 from noracle.errors import ArgumentError, GuaranteeWarning
 from noracle.evidence import Evidence
-from noracle.results import FAILED_BELOW, Assumption, Check, Estimate, Guarantee, Kind, Side, choose, tails
+from noracle.results import Assumption, Check, Estimate, Guarantee, Kind, Side, choose, tails
 
 Method = Literal["ml", "ivw", "weighted", "complementary", "ordinary", "scores"]
 Interval = Literal["exact", "anytime", "betting", "profile", "wald", "hoeffding", "bernstein", "theorem2", "proposition3", "theorem4"]
@@ -183,20 +183,21 @@ def _pools(strata: tuple[Stratum, ...], method: str) -> list[tuple[Stratum, ...]
 
 
 def _allocation(groups: Sequence[tuple[Stratum, ...]]) -> list[Check]:
-    """Failed checks: labels of a pool that do not fall on its strata as on a random sample (exact binomial, Bonferroni)."""
+    """Do the labels of each pool fall on its strata as on a random sample? Exact binomial, Bonferroni within a pool; can only refute."""
     checks = []
     for group in groups:
         sizes = [(s.answered, s.n()) for s in group if s.answered]
         answered, labelled = sum(a for a, _ in sizes), sum(n for _, n in sizes)
-        p_value = min((binomial_p_value(n, labelled, a / answered) for a, n in sizes), default=1.0) * len(sizes)
-        if len(sizes) > 1 and p_value < FAILED_BELOW:
+        if len(sizes) > 1:
+            p_value = min(1.0, len(sizes) * min(binomial_p_value(n, labelled, a / answered) for a, n in sizes))
             where = f" of stratum {group[0].name!r}" if group[0].name else ""
             finding = f"labels do not fall on numbers of classes and weights{where} as on a random sample; 'exact' keeps them apart"
             checks.append(
                 Check(
-                    name="allocation", assumption="iid items", p_value=p_value, statistic=math.nan, finding=finding, method="exact binomial"
+                    name="allocation", assumption="iid items", p_value=p_value, statistic=math.nan, finding=finding,
+                    method="exact binomial", refutes_only=True,
                 )
-            )
+            )  # fmt: skip
     return checks
 
 

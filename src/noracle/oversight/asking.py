@@ -85,9 +85,9 @@ class Asking:
 
     @property
     def label_checks(self) -> tuple[Check, ...]:
-        """The checks for guarantees: how classes were asked, and every other one that failed; the failed ones have the last word."""
-        chosen = [*self.routing, *(c for c in self.all_checks if c not in self.routing and not c.passed)]
-        return tuple(sorted(chosen, key=lambda c: not c.passed))
+        """The checks for guarantees: how classes were asked, and the others, which can only refute."""
+        others = (dataclasses.replace(c, refutes_only=True) for c in self.all_checks if c not in self.routing)
+        return (*self.routing, *others)
 
     def accuracies(self) -> Mapping[str, Estimate]:
         """The accuracy of each system, where that step was taken."""

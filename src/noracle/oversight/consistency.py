@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from noracle.oversight.model import Finding, Step
 from noracle.oversight.parts import Parts, answered_share, claims_of, floor_of, named_in, parts_of, resting_on, span
 from noracle.results import Kind
+from noracle.results.guarantee import failed_checks
 
 _SLACK = 1e-9
 _NOT_ALL_SYSTEMS = "labelled items that some system was not asked about"
@@ -73,12 +74,10 @@ def find_contradictions(steps: Sequence[Step], *, weighted: bool = False, same_i
 def _failed_checks(parts: Parts) -> Iterator[Finding]:
     """A test of an assumption that rejects at p < 0.001 speaks against every statement that rests on it.
 
-    Proof: if the assumption is true, a p-value below 0.001 has probability of at most 0.001 (simulated and normal ones nearly). Nothing
-    else is used. Sensitivity is a diagnostic and no test.
+    Proof: if the assumption is true, one of its tests rejects after Holm's correction with probability of at most 0.001 (simulated and
+    normal ones nearly). Nothing else is used. Sensitivity is a diagnostic and no test.
     """
-    for check in parts.checks:
-        if check.passed or check.name == "sensitivity":
-            continue
+    for check in failed_checks(c for c in parts.checks if c.name != "sensitivity"):
         resting = [
             name
             for name, part in (("accuracy", parts.accuracies), ("comparison", parts.comparison))

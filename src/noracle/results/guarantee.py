@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from noracle.errors import AssumptionError
@@ -97,19 +98,105 @@ class Guarantee:
         )
 
     def given(self, *checks: Check, strict: bool = False) -> Guarantee:
-        """The same promise after checks: a check that fails at p < 1e-3 makes it HEURISTIC, or raises if ``strict``."""
-        assumptions = {a.name: a for a in self.assumptions}
-        kind = self.kind
-        for check in checks:
-            if math.isnan(check.p_value):
+        """The same promise after checks: a failed assumption makes it HEURISTIC; a failed check raises if ``strict``.
+
+        All checks of one assumption are joined: with m p-values the assumption fails if m times the smallest is below 1e-3 (Holm's first
+        step), and that product, at most 1, is the p-value shown. The worst status stays: failed before checked before assumed, also
+        against what the promise already says; by-design gives way only to a failure. The order of the checks does not matter.
+
+        Parameters
+        ----------
+        checks
+            Those without a p-value say nothing. One that can only refute is counted among the m, but its pass checks nothing.
+        strict
+            Raise AssumptionError that names every check that Holm's procedure rejects.
+
+        Notes
+        -----
+        If an assumption holds, it is called failed with probability of at most 1e-3, however many checks look at it and however they
+        depend on each other. Checks that are handed over one call at a time are not joined in this way: hand them over together.
+
+        References
+        ----------
+        Holm (1979), "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6, 65-70.
+
+        Examples
+        --------
+        >>> from noracle.results import Check
+        >>> def check(p_value: float) -> Check:
+        ...     return Check(name="routing", assumption="uniform routing", p_value=p_value, statistic=0.0, finding="…", method="…")
+        >>> promise = Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05)
+        >>> print(*promise.given(check(0.2), check(0.01)).assumptions)
+        uniform routing (checked, p = 0.02)
+        >>> after = promise.given(check(1e-6), check(0.9))
+        >>> after.kind.label, after == promise.given(check(0.9), check(1e-6))
+        ('heuristic', True)
+        """
+        failed = failed_checks(checks)
+        if failed and strict:
+            raise AssumptionError("; ".join(f"{c.name} failed (p = {c.p_value:.2g}): {c.finding}" for c in failed))
+        joined: dict[str, Assumption] = {}
+        for a in self.assumptions:
+            joined[a.name] = _worse(joined[a.name], a) if a.name in joined else a
+        groups = _by_assumption(checks)
+        for name in sorted(groups):
+            found = _joint(name, groups[name])
+            if found is None:
                 continue
-            failed = check.p_value < FAILED_BELOW
-            if check.refutes_only and not failed:
-                continue
-            if failed and strict:
-                raise AssumptionError(f"{check.name} failed (p = {check.p_value:.2g}): {check.finding}")
-            status: Status = "failed" if failed else "checked"
-            assumptions[check.assumption] = Assumption(name=check.assumption, status=status, detail=check.finding, p_value=check.p_value)
-            if failed:
-                kind = Kind.HEURISTIC
-        return dataclasses.replace(self, kind=kind, assumptions=tuple(assumptions.values()))
+            known = joined.get(name)
+            if known is None or (found.status == "checked" and known.status == "assumed"):
+                joined[name] = found
+            elif found.status == "failed" or known.status == "checked":
+                joined[name] = _worse(known, found)
+        kind = Kind.HEURISTIC if any(a.status == "failed" for a in joined.values()) else self.kind
+        return dataclasses.replace(self, kind=kind, assumptions=tuple(joined.values()))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values: the i-th smallest of m times m - i + 1, never below an earlier one, at most 1.
+
+    Examples
+    --------
+    >>> holm([0.25, 0.01])
+    [0.25, 0.02]
+    """
+    adjusted, largest = [0.0] * len(p_values), 0.0
+    for rank, i in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        adjusted[i] = largest
+    return adjusted
+
+
+def failed_checks(checks: Iterable[Check]) -> tuple[Check, ...]:
+    """The checks that Holm's procedure rejects at 1e-3 among those of their assumption, the smallest p-value of each assumption first."""
+    failed: list[Check] = []
+    for group in _by_assumption(checks).values():
+        failed += [c for c, p in zip(group, holm([c.p_value for c in group]), strict=True) if p < FAILED_BELOW]
+    return tuple(failed)
+
+
+def _by_assumption(checks: Iterable[Check]) -> dict[str, list[Check]]:
+    """The checks that have a p-value, by assumption and from the smallest p-value up, in an order that is theirs alone."""
+    groups: dict[str, list[Check]] = {}
+    for check in sorted(checks, key=lambda c: (c.assumption, c.p_value, c.name, c.finding)):
+        if not math.isnan(check.p_value):
+            groups.setdefault(check.assumption, []).append(check)
+    return groups
+
+
+def _joint(name: str, group: Sequence[Check]) -> Assumption | None:
+    """What all checks of one assumption, sorted by p-value, say together; None if they can only refute and do not."""
+    p_value = holm([c.p_value for c in group])[0]
+    if p_value < FAILED_BELOW:
+        return Assumption(name=name, status="failed", detail=group[0].finding, p_value=p_value)
+    telling = [c for c in group if not c.refutes_only]
+    return Assumption(name=name, status="checked", detail=telling[0].finding, p_value=p_value) if telling else None
+
+
+def _worse(a: Assumption, b: Assumption) -> Assumption:
+    """The weaker status; of two alike the smaller p-value, and one without a p-value before both."""
+
+    def rank(x: Assumption) -> tuple[int, float]:
+        return _STATUS_ORDER[x.status], -1.0 if x.p_value is None else x.p_value
+
+    return b if rank(b) < rank(a) else a

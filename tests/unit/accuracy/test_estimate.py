@@ -203,9 +203,9 @@ def test_exact_keeps_its_time() -> None:
     import time
 
     counts = AccuracyCounts.from_counts(n_classes=10, ordinary=(1000, 780), complementary=(9000, 8780))
-    start = time.perf_counter()
+    start = time.process_time()
     estimate_accuracy(counts)
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0
 
 
 def test_guess_of_the_answers_is_used_and_stays_unbiased() -> None:

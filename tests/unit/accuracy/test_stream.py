@@ -80,11 +80,11 @@ def test_update_and_look_take_about_a_millisecond() -> None:
     stream = AccuracyStream(n_classes=10)
     for t in range(2000):
         stream.update(answer=0, asked=t % 10, verdict="no" if t % 10 else "yes")
-    start = time.perf_counter()
+    start = time.process_time()
     for t in range(200):
         stream.update(answer=0, asked=t % 10, verdict="no" if t % 10 else "yes")
         assert stream.low <= stream.high
-    assert (time.perf_counter() - start) / 200 < 5e-3  # a millisecond on an idle machine
+    assert (time.process_time() - start) / 200 < 5e-3  # a millisecond on an idle machine
 
 
 def test_stream_that_contradicts_itself_is_not_reversed() -> None:

@@ -69,9 +69,9 @@ def test_counts_that_no_accuracy_explains_are_empty_on_their_side() -> None:
 
 def test_exact_with_many_labels_is_fast_and_near_the_normal_limits() -> None:
     cells = [Cell(20_000, 15_600), complementary(10, 180_000, 175_600)]
-    start = time.perf_counter()
+    start = time.process_time()
     exact = linear.exact(cells, 0.025, 0.025)
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0
     wald = linear.wald(cells, 0.025, 0.025)
     assert (exact.low, exact.high) == pytest.approx((wald.low, wald.high), abs=2e-4)
 
@@ -92,10 +92,10 @@ def test_support_carries_all_mass(n: int, p: float) -> None:
 def test_anytime_update_takes_a_millisecond() -> None:
     cells = [Cell(1000, 780), complementary(10, 9000, 8780)]
     linear.anytime(cells, 0.05)
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(50):
         linear.anytime(cells, 0.05)
-    assert (time.perf_counter() - start) / 50 < 4e-3  # a millisecond on an idle machine
+    assert (time.process_time() - start) / 50 < 4e-3  # a millisecond on an idle machine
 
 
 def test_bets_start_with_one() -> None:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -95,16 +94,21 @@ def test_a_watch_follows_and_ends_with_130_and_its_memory(noracle: Run, project:
     line = [sys.executable, "-u", "-m", "noracle", "watch", str(project), "--every", "0.1", "--json", "--no-page"]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
+        assert child.stderr is not None
         assert json.loads(child.stdout.readline())["watch"]["look"] == 1
         with (project / "judgements.csv").open("a", encoding="utf-8") as file:
             file.write("0,1,perhaps\n")  # is named, and waits to be corrected
-            file.flush()
-            time.sleep(3)
+        said = []
+        for said_now in child.stderr:
+            said.append(said_now)
+            if "waiting:" in said_now:
+                break
         text = (project / "judgements.csv").read_text(encoding="utf-8")
         (project / "judgements.csv").write_text(text.replace("0,1,perhaps\n", "0,1,unsure\n"), encoding="utf-8")
         second = json.loads(child.stdout.readline())
         os.kill(child.pid, signal.SIGINT)
-        _, err = child.communicate(timeout=60)
+        _, rest = child.communicate(timeout=60)
+    err = "".join(said) + rest
     assert (second["watch"]["look"], second["watch"]["run"], second["watch"]["new_rows"]) == (2, 1, 1)
     assert child.returncode == 130
     assert "waiting: judgements.verdict must be yes, no or unsure" in err

@@ -28,9 +28,10 @@ def keep_simulated(store: Store, project: Project) -> int:
     chance = {"partitioned": spec.draws / spec.n_classes}.get(spec.protocol, spec.shown / spec.n_classes)
 
     def fill(work: Work) -> int:
+        others = int((work.one("SELECT COUNT(*) AS n FROM project") or {})["n"])
         made = work.one(
             "INSERT INTO project (slug, name, state, spec, created_at) VALUES (:slug, 'simulated', :state, :spec, 0) RETURNING id",
-            slug=f"simulated-{np.random.default_rng().integers(10**12)}", state=project.state, spec=json.dumps(spec.to_dict()),
+            slug=f"simulated-{others}", state=project.state, spec=json.dumps(spec.to_dict()),
         )  # fmt: skip
         number = int((made or {})["id"])
         person = work.one("INSERT INTO person (name, created_at) VALUES ('Rater', 0) RETURNING id")

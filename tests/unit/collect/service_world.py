@@ -15,6 +15,8 @@ from noracle.collect.store import open_store
 from noracle.collect.store.base import Store, Work
 
 NOW = 1_800_000_000.0
+SEAL = bytes(range(32))
+"""The seed of every seal in tests; a project draws its own from the system."""
 Value = TypeVar("Value")
 
 
@@ -66,7 +68,7 @@ class Service:
         return self.write(lambda w: people.accept_invitation(w, access.token_hash(token), person=person, now=self.now))
 
     def ready(self, spec: ProjectSpec, items: list[Item], *, slug: str = "demo", people_a_pool: int = 1, **seal: Any) -> Ready:
-        """An open project with people in every pool."""
+        """An open project with people in every pool; sealed with ``SEAL``, unless ``seed`` is another, so that every run asks the same."""
         owner = self.person(f"owner-{slug}")
         project = self.project(owner, slug, spec)
         self.write(lambda w: projects.import_items(w, project, items, now=self.now))
@@ -76,7 +78,7 @@ class Service:
                 person = self.person(f"{slug}-rater-{pool}-{i}")
                 self.join(owner, project, person, pool=pool)
                 raters[person] = self.session(person)
-        self.write(lambda w: projects.seal_project(w, project, actor="system", now=self.now + 1, **seal))
+        self.write(lambda w: projects.seal_project(w, project, actor="system", now=self.now + 1, **{"seed": SEAL, **seal}))
         self.write(lambda w: projects.open_project(w, project, actor="system", now=self.now + 2))
         return Ready(project, owner, raters)
 

@@ -17,7 +17,7 @@ from noracle.collect.errors import Conflict, NotFound, Refused
 from noracle.collect.model import Item
 from noracle.collect.service import projects
 from noracle.collect.service.answers import check_value
-from tests.unit.collect.service_world import NOW, Service, open_service, spec_of, texts
+from tests.unit.collect.service_world import NOW, SEAL, Service, open_service, spec_of, texts
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ STEPS: dict[str, Callable[[Service, int], object]] = {
     "picture": lambda s, p: s.write(
         lambda w: projects.add_image(w, p, Picture(sha256="0" * 64, media="image/png", data=b"x", width=1, height=1))
     ),
-    "seal": lambda s, p: s.write(lambda w: projects.seal_project(w, p, actor="system", now=NOW)),
+    "seal": lambda s, p: s.write(lambda w: projects.seal_project(w, p, actor="system", now=NOW, seed=SEAL)),
     "open": lambda s, p: s.write(lambda w: projects.open_project(w, p, actor="system", now=NOW)),
     "close": lambda s, p: s.write(lambda w: projects.close_project(w, p, actor="system", now=NOW)),
     "system": lambda s, p: s.write(lambda w: projects.add_system(w, p, f"s{s.now}", {"i0000": 1}, actor="system", now=NOW)),
@@ -170,7 +170,7 @@ def test_preview_tells_what_sealing_draws_and_changes_nothing(service: Service) 
     assert seen.by_kind == {"gold": 10, "main": 40, "panel": 6}
     assert set(seen.pools_without_people) == {0, 2}
     assert service.read(lambda w: projects.project_row(w, "demo"))["state"] == "draft"
-    service.write(lambda w: projects.seal_project(w, project, actor="system", now=NOW))
+    service.write(lambda w: projects.seal_project(w, project, actor="system", now=NOW, seed=SEAL))
     rows = service.read(lambda w: w.all("SELECT kind FROM question WHERE project_id = :p", p=project))
     assert Counter(row["kind"] for row in rows) == seen.by_kind
 
@@ -179,7 +179,7 @@ def test_project_that_cannot_be_drawn_stays_a_draft(service: Service) -> None:
     project = service.project(service.person("ann"), spec=spec_of(gold_rate=0.1))
     service.write(lambda w: projects.import_items(w, project, texts(4), now=NOW))
     with pytest.raises(Refused, match="gold_rate"):
-        service.write(lambda w: projects.seal_project(w, project, actor="system", now=NOW))
+        service.write(lambda w: projects.seal_project(w, project, actor="system", now=NOW, seed=SEAL))
     assert service.read(lambda w: projects.project_row(w, "demo"))["state"] == "draft"
 
 

@@ -50,12 +50,12 @@ class Counting:
     """Calls through a script; remembers every request, and replies in any order."""
 
     def __init__(self, script: Any, *, delays: bool = False) -> None:
-        self.model, self.requests, self.delays = ScriptedModel(script), list[Request](), delays
+        self.model, self.requests, self.delays = ScriptedModel(script), list[Request](), random.Random(0) if delays else None
 
     async def call(self, request: Request) -> Completion:
         self.requests.append(request)
-        if self.delays:
-            await asyncio.sleep(random.random() / 200)
+        if self.delays is not None:
+            await asyncio.sleep(self.delays.random() / 200)
         return await self.model.complete(request)
 
 

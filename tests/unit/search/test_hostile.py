@@ -217,10 +217,10 @@ def refused(read: Callable[[Any], object], value: object) -> str:
     took = []
     line = ""
     for _ in range(3):
-        begin = time.perf_counter()
+        begin = time.process_time()
         with pytest.raises(WorkflowError) as caught:
             read(value)
-        took.append(time.perf_counter() - begin)
+        took.append(time.process_time() - begin)
         line = str(caught.value)
     assert min(took) < 0.010
     return line

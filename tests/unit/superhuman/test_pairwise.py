@@ -124,9 +124,9 @@ def test_many_annotators_are_fast(k: int, seconds: float) -> None:
     pairwise_bound(rates)  # imports
     times = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         found = pairwise_bound(rates)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert p.mean() - 1e-12 <= found <= p.mean() + 0.06
     assert min(times) <= seconds
 

@@ -57,9 +57,9 @@ def test_oms_takes_at_most_two_milliseconds() -> None:
     times = []
     for rate, u_e, n, _, _ in CASES.values():
         for _ in range(20):
-            start = time.perf_counter()
+            start = time.process_time()
             oms_score(rate, u_e, n)
-            times.append(time.perf_counter() - start)
+            times.append(time.process_time() - start)
     assert sorted(times)[len(times) // 2] <= 0.002
 
 
