@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -19,6 +19,8 @@ from noracle.bounds.binomial import clopper_pearson
 
 _EDGE = 1e-9
 _ROUNDING = 1e-12
+_MOST_POINTS = 200_000
+_MOST_CONVOLVED = 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -225,10 +227,11 @@ def _crossing(cells: tuple[Cell, ...], mode: float, end: float, level: float) ->
 def exact(cells: Iterable[Cell], below: float, above: float) -> Limits:
     """Limits from the exact distribution of the maximum-likelihood estimate; coverage at least 1 - below - above at every n.
 
-    One kind of label: Clopper–Pearson on p, mapped to A. Two kinds: since the likelihood is concave, {estimate >= x} is the half plane in
-    which the score at x is not negative, so a tail is one sum over one of the counts. The estimate does not fall when a count of successes
-    rises, hence each tail is monotone in A and the limits are roots. Three or more kinds: the anytime limits at the same error, which are
-    conservative at a fixed n.
+    One kind of label: Clopper–Pearson on p, mapped to A. Several kinds: since the likelihood is concave, {estimate >= x} is the half space
+    in which the score at x, a weighted sum of the counts, is not negative. Its tail is summed over all counts but one where that takes
+    at most 200,000 points; else the counts are put on a grid of 1/200 standard deviation in all, rounded outwards, and their laws are
+    convolved; with more than 8 kinds it is the Chernoff bound of the same event. Which of them is used depends on the numbers of trials
+    only. The estimate does not fall when a count of successes rises, hence each tail is monotone in A and the limits are roots.
 
     Examples
     --------
@@ -244,10 +247,7 @@ def exact(cells: Iterable[Cell], below: float, above: float) -> Limits:
         c = cells[0]
         p_low, p_high = clopper_pearson(c.successes, c.n, below, above)
         return clip((p_low - c.a) / c.b - _ROUNDING, (p_high - c.a) / c.b + _ROUNDING)  # outwards, so that rounding excludes nothing
-    if len(cells) > 2:
-        limits = anytime(cells, below + above)
-        return Limits(limits.low if below > 0 else 0.0, limits.high if above > 0 else 1.0)
-    return _invert_pair(cells, below, above)
+    return _invert(cells, below, above)
 
 
 def clip(low: float, high: float) -> Limits:
@@ -272,24 +272,21 @@ def ordered(low: float, high: float, floor: float = 0.0, ceiling: float = 1.0) -
     return Limits(point, point, empty=True)
 
 
-def _invert_pair(cells: tuple[Cell, ...], below: float, above: float) -> Limits:
+def _invert(cells: tuple[Cell, ...], below: float, above: float) -> Limits:
     value = maximum_likelihood(cells)
-    at = min(max(value, _EDGE), 1 - _EDGE)
-    # The score at `at` is weight·successes minus a constant. At an end of [0, 1] the same weights order the counts that share that end.
+    tail_of = _tail_method(cells)
+    edge = _EDGE if tail_of is _summed_tail else 0.5 / (sum(c.n for c in cells) + 1)
+    at = min(max(value, edge), 1 - edge)
+    # The score at `at` is weight·successes minus a constant. Near an end of [0, 1] the same weights order the counts that share that end.
     weights = [c.b / (c.p(at) * (1 - c.p(at))) for c in cells]
-    observed = sum(w * c.successes for w, c in zip(weights, cells, strict=True))
-    slack = 1e-9 * abs(observed) + 1e-12
 
     def tail(rate: float, *, upper: bool) -> float:
         """P(statistic >= observed) if ``upper`` else P(statistic <= observed), ties included."""
-        p = [c.p(rate) for c in cells]
-        outer, inner = (0, 1) if cells[0].n * p[0] * (1 - p[0]) <= cells[1].n * p[1] * (1 - p[1]) else (1, 0)
-        counts, pmf = support(cells[outer].n, p[outer])
         if upper:
-            need = np.ceil((observed - slack - weights[outer] * counts) / weights[inner])
-            return float(np.dot(pmf, _at_least(need, cells[inner].n, p[inner]))) + 1e-13
-        most = np.floor((observed + slack - weights[outer] * counts) / weights[inner])
-        return float(np.dot(pmf, 1 - _at_least(most + 1, cells[inner].n, p[inner]))) + 1e-13
+            return tail_of(cells, weights, [c.p(rate) for c in cells])
+        # Fewer successes are more failures: one function serves both tails.
+        mirrored = [Cell(c.n, c.n - c.successes, 1 - c.a - c.b, c.b) for c in cells]
+        return tail_of(mirrored, weights, [1 - c.p(rate) for c in cells])
 
     low, high, empty = 0.0, 1.0, False
     if below > 0 and value > 0:  # at an estimate of 0 every sample is at least as large
@@ -306,6 +303,73 @@ def _invert_pair(cells: tuple[Cell, ...], below: float, above: float) -> Limits:
         end = low if low == 1.0 else 0.0
         return Limits(end, end, empty=True)
     return Limits(low, high)
+
+
+def _tail_method(cells: tuple[Cell, ...]) -> Callable[[Sequence[Cell], list[float], list[float]], float]:
+    """How the tail is computed: by the numbers of trials and kinds, never by what was observed."""
+    sizes = sorted(min(c.n, 2 * (4.0 * math.sqrt(c.n) + 41.0)) + 1 for c in cells)
+    if math.prod(sizes[:-1]) <= _MOST_POINTS or len(cells) == 2:
+        return _summed_tail
+    return _convolved_tail if len(cells) <= _MOST_CONVOLVED else _chernoff_tail
+
+
+def _summed_tail(cells: Sequence[Cell], weights: list[float], p: list[float]) -> float:
+    """P(Σ weight·S >= observed), summed over the supports of all cells but the widest, whose tail is a beta function."""
+    inner = max(range(len(cells)), key=lambda i: cells[i].n * p[i] * (1 - p[i]))
+    # weight·(count - observed), summed; the same without signs; probability
+    sums, sizes, mass = np.zeros(1), np.zeros(1), np.ones(1)
+    for i, c in enumerate(cells):
+        if i != inner:
+            counts, pmf = support(c.n, p[i])
+            terms = weights[i] * (counts - c.successes)
+            sums = np.add.outer(sums, terms).ravel()
+            sizes = np.add.outer(sizes, np.abs(terms)).ravel()
+            mass = np.multiply.outer(mass, pmf).ravel()
+    n = cells[inner].n
+    need = np.clip(cells[inner].successes + np.ceil((-sums - 1e-9 * sizes) / weights[inner] - 1e-12), 0, n + 1)  # ties count
+    if len(cells) > 2:  # many points need the same count of the widest cell
+        pooled = np.bincount(need.astype(np.int64), weights=mass, minlength=n + 2)
+        (places,) = np.nonzero(pooled)
+        return float(np.dot(pooled[places], _at_least(places.astype(float), n, p[inner]))) + 1e-13 * (len(cells) - 1)
+    return float(np.dot(mass, _at_least(need, n, p[inner]))) + 1e-13
+
+
+def _convolved_tail(cells: Sequence[Cell], weights: list[float], p: list[float]) -> float:
+    """P(Σ weight·S >= observed) or a little more: each weight·S is rounded up to a grid, and the laws on the grid are convolved."""
+    # The grid does not move with the rate, so that the tail stays monotone in it.
+    spread = math.sqrt(sum(c.n * c.b * w for w, c in zip(weights, cells, strict=True)))
+    step = max(spread / (200 * len(cells)), sum(w * min(c.n, 8 * math.sqrt(c.n) + 80) for w, c in zip(weights, cells, strict=True)) / 2**19)
+    start, laws = 0, []
+    for w, c, rate in zip(weights, cells, p, strict=True):
+        counts, pmf = support(c.n, rate)
+        places = np.ceil((counts - c.successes) * (w / step) - 1e-9).astype(np.int64)
+        start += int(places[0])
+        laws.append(np.bincount(places - places[0], weights=pmf))
+    length = sum(law.size - 1 for law in laws) + 1
+    if start >= 0 or start + length <= 0:
+        return 1.0 if start >= 0 else 1e-11
+    whole = 1 << (length - 1).bit_length()
+    product = np.ones(whole // 2 + 1, dtype=complex)
+    for law in laws:
+        product *= np.fft.rfft(law, whole)
+    return min(1.0, float(np.fft.irfft(product, whole)[-start:length].sum()) + 1e-11)
+
+
+def _chernoff_tail(cells: Sequence[Cell], weights: list[float], p: list[float]) -> float:
+    """A bound on P(Σ weight·S >= observed): the least of exp(Σ n·log(1 + p·(e^(λ·weight) - 1)) - λ·observed) over λ >= 0."""
+    w, n, rate = np.array(weights), np.array([c.n for c in cells], dtype=float), np.array(p)
+    observed = float(np.dot(w, [c.successes for c in cells]))
+    best, bet = 0.0, 0.0
+    for _ in range(60):  # damped Newton on a convex function; every λ gives a valid bound
+        tilted = rate * np.exp(bet * w) / (1 + rate * np.expm1(bet * w))
+        best = min(best, float(np.dot(n, np.log1p(rate * np.expm1(bet * w)))) - bet * observed)
+        slope = observed - float(np.dot(n * w, tilted))
+        step = slope / max(float(np.dot(n * w * w, tilted * (1 - tilted))), 1e-300)
+        new = min(max(bet + step, 0.0), 2 * bet + 1 / float(w.max()), 500 / float(w.max()))
+        if abs(new - bet) <= 1e-9 * max(new, 1e-300):
+            break
+        bet = new
+    return math.exp(best)
 
 
 def _root(function: Callable[[float], float], excluded: float, kept: float) -> float:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, hypergeom
 
 from noracle.bounds import linear
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval, log_wealth
-from noracle.bounds.binomial import clopper_pearson
+from noracle.bounds.binomial import clopper_pearson, hypergeometric_limits
 from noracle.bounds.concentration import bernstein_inverted
 from noracle.bounds.linear import Cell
 
@@ -49,14 +50,88 @@ def test_maximum_at_the_ends(cells: list[Cell], value: float) -> None:
     assert value in (limits.low, limits.high)
 
 
-def test_three_kinds_of_label_have_a_maximum_and_conservative_limits() -> None:
+def test_three_kinds_of_label_have_a_maximum_and_sharp_limits() -> None:
     cells = [Cell(30, 18), complementary(6, 80, 74), Cell(80, 60, 0.4, 0.6)]
     value = linear.maximum_likelihood(cells)
     grid = np.linspace(0.001, 0.999, 9981)
     best = grid[np.argmax([linear.log_likelihood(tuple(cells), float(a)) for a in grid])]
     assert value == pytest.approx(best, abs=2e-4)
-    exact, profile = linear.exact(cells, 0.025, 0.025), linear.profile(cells, 0.025, 0.025)
-    assert exact.low <= profile.low <= value <= profile.high <= exact.high
+    exact, profile, anytime = linear.exact(cells, 0.025, 0.025), linear.profile(cells, 0.025, 0.025), linear.anytime(cells, 0.05)
+    assert (exact.low, exact.high) == pytest.approx((profile.low, profile.high), abs=0.005)
+    assert anytime.low < exact.low < value < exact.high < anytime.high
+
+
+def kinds_tail(cells: list[Cell], rate: float) -> float:
+    """P(estimate >= the observed one), by going through every sample."""
+    seen = linear.maximum_likelihood(cells)
+    total = 0.0
+    for counts in itertools.product(*(range(c.n + 1) for c in cells)):
+        sample = [Cell(c.n, s, c.a, c.b) for c, s in zip(cells, counts, strict=True)]
+        if linear.maximum_likelihood(sample) >= seen - 1e-9:
+            total += float(np.prod([binom.pmf(s.successes, s.n, s.p(rate)) for s in sample]))
+    return total
+
+
+def test_lower_limit_of_three_kinds_solves_its_equation() -> None:
+    cells = [Cell(4, 3), complementary(4, 6, 5), Cell(5, 4, 0.3, 0.5)]
+    low = linear.exact(cells, 0.05, 0.0).low
+    assert kinds_tail(cells, low) == pytest.approx(0.05, abs=1e-6)
+
+
+MANY = [Cell(300, 204), complementary(4, 300, 265), complementary(10, 300, 291), complementary(6, 300, 284)]
+
+
+@pytest.mark.parametrize(("method", "most"), [("_convolved_tail", 1.01), ("_chernoff_tail", 1.45)])
+def test_bounds_on_the_tail_of_many_kinds_are_never_below_the_sum(method: str, most: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = MANY[:3]
+    sharp = linear.exact(cells, 0.025, 0.025)
+    assert linear._tail_method(tuple(cells)) is linear._summed_tail
+    monkeypatch.setattr(linear, "_tail_method", lambda _: getattr(linear, method))
+    bound = linear.exact(cells, 0.025, 0.025)
+    assert bound.low <= sharp.low < sharp.high <= bound.high
+    assert bound.high - bound.low <= most * (sharp.high - sharp.low)
+
+
+def test_one_label_of_another_kind_hardly_widens_the_limits() -> None:
+    def width(*cells: Cell) -> float:
+        limits = linear.exact(cells, 0.025, 0.025)
+        return limits.high - limits.low
+
+    for known in (MANY[:2], MANY[:3], [Cell(40, 27), complementary(5, 90, 83)]):
+        mean = 0.9 * width(*known, complementary(8, 1, 1)) + 0.1 * width(*known, complementary(8, 1, 0))
+        assert mean <= 1.02 * width(*known)
+
+
+@pytest.mark.parametrize(("at", "low", "high"), [(0.0, 0.0, 0.03), (1.0, 0.97, 1.0)])
+def test_many_kinds_have_sharp_limits_at_the_ends(at: float, low: float, high: float) -> None:
+    cells = [Cell(c.n, round(c.n * c.p(at)), c.a, c.b) for c in MANY]
+    limits = linear.exact(cells, 0.025, 0.025)
+    assert low <= limits.low <= at <= limits.high <= high
+
+
+@pytest.mark.parametrize("tail", [0.005, 0.025, 0.05])
+def test_draws_without_replacement_invert_the_hypergeometric(tail: float) -> None:
+    for size, n in ((1, 1), (7, 3), (20, 6), (20, 19), (40, 10)):
+        right = np.arange(size + 1)
+        for s in range(n + 1):
+            low, high = hypergeometric_limits(s, n, size, tail, tail)
+            possible = (right >= s) & (right <= size - n + s)
+            assert low * size == pytest.approx(right[possible & (hypergeom.sf(s - 1, size, right, n) > tail * (1 - 1e-5))].min())
+            assert high * size == pytest.approx(right[possible & (hypergeom.cdf(s, size, right, n) > tail * (1 - 1e-5))].max())
+            with_replacement = clopper_pearson(s, n, tail, tail)
+            assert with_replacement[0] - 1e-12 <= low <= high <= with_replacement[1] + 1e-12
+
+
+def test_a_census_has_width_zero_and_large_populations_are_fast() -> None:
+    assert hypergeometric_limits(3, 10, 10, 0.025, 0.025) == (0.3, 0.3)
+    assert hypergeometric_limits(0, 0, 5, 0.025, 0.025) == (0.0, 1.0)
+    start = time.perf_counter()
+    low, high = hypergeometric_limits(700_000, 1_000_000, 10_000_000, 0.025, 0.025)
+    assert time.perf_counter() - start < 0.5
+    assert high - low == pytest.approx(2 * 1.96 * math.sqrt(0.7 * 0.3 / 1e6 * 0.9), rel=2e-3)
+    assert hypergeometric_limits(700, 1000, 10_000_000, 0.025, 0.0)[1] > 0.9999
+    with pytest.raises(ValueError, match="n <= size"):
+        hypergeometric_limits(3, 10, 9, 0.025, 0.025)
 
 
 def test_counts_that_no_accuracy_explains_are_empty_on_their_side() -> None:
