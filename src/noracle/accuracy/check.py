@@ -16,7 +16,8 @@ from noracle.accuracy.strata import Stratum, binomial_cells, strata_of
 from noracle.bounds import linear
 from noracle.bounds.linear import Cell
 from noracle.counts import AccuracyCounts, JudgementCounts, count_accuracy, count_judgements
-from noracle.counts.tallies import Question, Tally
+from noracle.counts.label import Tally
+from noracle.counts.tallies import Question
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 from noracle.results import Check

@@ -6,17 +6,17 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy.special import ndtri
 
-from noracle.accuracy.strata import typical_variance
+from noracle.accuracy.score import difference_scores, law_of, least_difference, pattern_scores
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval
 from noracle.bounds.linear import ordered
 from noracle.counts import PatternCounts, count_patterns, label_rows
+from noracle.counts.label import Pattern
 from noracle.counts.repeats import count_states
-from noracle.counts.tallies import Pattern
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 from noracle.results import Assumption, Check, Comparison, Difference, Guarantee, Kind, Rank, check_confidence, choose
@@ -151,46 +151,9 @@ def _kind(p: Pattern) -> int:
     return -1 if p.design == "recorded" else 0 if p.verdict == "yes" else p.n_ruled_out
 
 
-def _score(p: Pattern, i: int) -> float:
-    """Score of one system; for questions the plain form 1{asked, yes}/propensity."""
-    hit = p.hits[i]
-    if hit is None:
-        return 0.0
-    if p.design == "recorded":
-        return p.yes_scores[i] if p.yes_scores else 0.0
-    return float(hit) if p.verdict == "yes" else 1 - (p.n_classes - 1) / p.n_ruled_out * hit
-
-
-def lower_score(p: Pattern, i: int, j: int) -> float:
-    """A score with mean A_i - A_j that is bounded below before the label is known.
-
-    For questions it is 1{i's answer asked, yes}/π - (1 - 1{j's answer asked, no}/π) >= -1 where the answers differ and 0 where they agree.
-    """
-    if p.design == "uniform" or p.groups is None:
-        return _score(p, i) - _score(p, j)
-    if p.groups[i] == p.groups[j]:
-        return 0.0
-    yes = p.yes_scores[i] if p.yes_scores else 0.0
-    no = p.no_scores[j] if p.no_scores else 0.0
-    return yes + no - (p.groups[j] >= 0)
-
-
-def lower_scores(p: Pattern) -> np.ndarray[Any, Any]:
-    """:func:`lower_score` of every ordered pair at once; 0 on the diagonal."""
-    if p.design == "uniform" or p.groups is None:
-        scores = np.array([_score(p, i) for i in range(len(p.hits))])
-        differences: np.ndarray[Any, Any] = np.subtract.outer(scores, scores)
-        return differences
-    group = np.array(p.groups)
-    none = np.zeros(len(group))
-    yes = none if p.yes_scores is None else np.array(p.yes_scores)
-    no = none if p.no_scores is None else np.array(p.no_scores)
-    return np.where(group[:, None] == group, 0.0, yes[:, None] + no - (group >= 0))
-
-
-def lowest(kind: int, n_classes: int) -> float:
-    """The least value that :func:`lower_score` can take for a kind of label."""
-    return -1.0 if kind <= 0 else -max((n_classes - 1) / kind, 1.0)
+def _lowest(kind: int, n_classes: int) -> float:
+    """The least difference of scores for a kind of label."""
+    return least_difference("no" if kind > 0 else "yes", n_classes, max(kind, 1))
 
 
 def _mixed(patterns: Iterable[Pattern]) -> bool:
@@ -211,8 +174,8 @@ def _rows(counts: PatternCounts, i: int, j: int) -> tuple[Score, ...]:
     rows: Counter[tuple[int, float]] = Counter()
     for p, n in counts.patterns.items():
         if p.verdict != "unsure":
-            rows[_kind(p), p.weight / scale * lower_score(p, i, j)] += n
-    least = {kind: lowest(kind, most) for kind, _ in rows}
+            rows[_kind(p), p.weight / scale * float(difference_scores(p)[i, j])] += n
+    least = {kind: _lowest(kind, most) for kind, _ in rows}
     if _mixed(counts.patterns):
         least = dict.fromkeys(least, min(least.values()))
     return tuple(Score(value, heaviest * least[kind], math.inf, n) for (kind, value), n in rows.items())
@@ -226,13 +189,13 @@ def _values(counts: PatternCounts, score: Callable[[Pattern], float]) -> tuple[f
     def kind(p: Pattern) -> tuple[int, float]:
         if mixed:
             return 0, 1.0
-        return _kind(p), 0.25 if _kind(p) <= 0 else typical_variance(1 - (most - 1) / p.n_ruled_out, 1.0)
+        return _kind(p), 0.25 if _kind(p) <= 0 else law_of("no", most, p.n_ruled_out).variance
 
     return _combined((*kind(p), p.weight, score(p), n) for p, n in counts.patterns.items() if p.verdict != "unsure")
 
 
 def _difference(counts: PatternCounts, i: int, j: int, interval: str, tail: float) -> Difference:
-    value, se, n = _values(counts, lambda p: _score(p, i) - _score(p, j))
+    value, se, n = _values(counts, lambda p: float(np.subtract(*pattern_scores(p)[[i, j]])))
     low, high = -1.0, 1.0
     if interval == "betting" and n:
         low, _ = betting_interval(_rows(counts, i, j), tail, 0.0, floor=-1.0)
@@ -272,7 +235,7 @@ def _combined(rows: Iterable[tuple[int, float, float, float, int]]) -> tuple[flo
 
 
 def _mean_score(counts: PatternCounts, i: int) -> float:
-    return _values(counts, lambda p: _score(p, i))[0]
+    return _values(counts, lambda p: float(pattern_scores(p)[i]))[0]
 
 
 def _ranks(names: Sequence[str], values: Sequence[float], differences: Sequence[Difference]) -> tuple[Rank, ...]:
@@ -365,8 +328,8 @@ class Race:
         self._seen.setdefault((_kind(pattern), pattern.n_classes), pattern)
         if not self.mixed and _mixed(self._seen.values()):
             raise ArgumentError("mixed must be True where kinds of label go with items (numbers of classes or designs differ); got False.")
-        least = self.heaviest * lowest(1 if self.mixed else _kind(pattern), self.n_classes)
-        gains = lower_scores(pattern) * (pattern.weight / -least)
+        least = self.heaviest * _lowest(1 if self.mixed else _kind(pattern), self.n_classes)
+        gains = difference_scores(pattern) * (pattern.weight / -least)
         if self.aimed and self.dropped:
             out = [i for i, system in enumerate(self.systems) if system in self.dropped]
             gains[out, :] = gains[:, out] = 0.0

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from noracle.accuracy.parts import Part, Settings, estimate_part, normal_limits
-from noracle.accuracy.scores import transition_scores
+from noracle.accuracy.score import transition_scores
 from noracle.accuracy.strata import ErrorRates, Guess, Matrix, Stratum, binomial_p_value, strata_of, targeting_p_value
 from noracle.bounds.binomial import clopper_pearson
 from noracle.bounds.linear import Cell, anytime

@@ -26,8 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from noracle.bounds.betting import Score
-from noracle.counts.label import Tally, Verdict
-from noracle.counts.tallies import Pattern
+from noracle.counts.label import Pattern, Tally, Verdict
 from noracle.errors import ArgumentError
 
 
@@ -166,17 +165,17 @@ def least_difference(verdict: Verdict, n_classes: int, n_ruled_out: int = 1, *, 
     return -max(law.high - law.low, 1.0)
 
 
-def verification_score(*, asked_answer: bool, yes: bool, propensity: float, guess: float = 0.0) -> float:
-    """Score of the question "is it class k?", asked with known probability: f + 1{answer = k}·(verdict - f)/π_k.
+def verification_scores(
+    hit: np.ndarray[Any, Any], answered: np.ndarray[Any, Any], *, yes: bool, propensity: float, guess: float = 0.0
+) -> np.ndarray[Any, Any]:
+    """Scores of the question "is it class k?" for several answers: f + 1{answer = k}·(verdict - f)/π_k, and 0 without an answer.
 
     Examples
     --------
-    >>> round(verification_score(asked_answer=True, yes=True, propensity=0.25), 6)
-    4.0
-    >>> verification_score(asked_answer=False, yes=True, propensity=0.25, guess=0.7)
-    0.7
+    >>> verification_scores(np.array([True, False]), np.array([True, True]), yes=True, propensity=0.25, guess=0.5).tolist()
+    [2.5, 0.5]
     """
-    return guess + (float(yes) - guess) / propensity if asked_answer else guess
+    return np.asarray(np.where(answered, guess + hit * ((float(yes) - guess) / propensity), 0.0))
 
 
 def corrected_score(*, asked_answer: bool, yes: bool, propensity: float, false_no: float, false_yes: float) -> float:

@@ -13,7 +13,8 @@ from scipy.special import ndtri
 from noracle.accuracy.estimate import counts_of, estimate_accuracy
 from noracle.accuracy.strata import Stratum, binomial_cells, strata_of
 from noracle.bounds import linear
-from noracle.counts.tallies import AccuracyCounts, Tally
+from noracle.counts.label import Tally
+from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 from noracle.results import Assumption, Check, Guarantee, Kind, Range, Ranges, check_confidence, tails

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import betainc
 
-from noracle.accuracy.score import ORDINARY, Law, check_error_rates, corrected_score, law_of, sided_scores, succeeds
+from noracle.accuracy.score import check_error_rates, corrected_score, law_of, sided_scores, succeeds
 from noracle.bounds.betting import Score
 from noracle.bounds.linear import Cell
 from noracle.counts.label import Tally
@@ -236,12 +236,10 @@ def score_rows(
             if t.design == "recorded":
                 share = 1.0 if t.answered_share is None else t.answered_share
                 questions[t.yes_score or 0.0, t.no_score or 0.0, factor, t.guess, share] += n
-            elif t.verdict == "yes":
-                rows[0, factor, ordinary_score(hit=t.hit).value if t.hit_share is None else t.hit_share] += n
-            elif inverse is not None:
+            elif t.verdict == "no" and inverse is not None:
                 rows[1, factor, _transition_value(t, inverse, classes)] += n
             else:
-                rows[t.n_ruled_out, factor, _complementary_value(t)] += n
+                rows[0 if t.verdict == "yes" else t.n_ruled_out, factor, sided_scores(t)[0]] += n
     factors = [s.weight / mean_weight for s in strata if s.answered] or [1.0]
     ranges = {kind: _range(kind, strata, mean_weight, inverse) for kind, _, _ in rows}
     low, high = 0.0, max(factors)
@@ -255,19 +253,12 @@ def score_rows(
     plain = tuple(score for scores in by_kind.values() for score in scores)
     inf = float("inf")
     augmented = _augmented(questions, guess)
-    by_variance = (*((typical_variance(*ranges[kind]), tuple(scores)) for kind, scores in by_kind.items()), (0.25, augmented))
+    by_variance = (*((spread_at_half(*ranges[kind]), tuple(scores)) for kind, scores in by_kind.items()), (0.25, augmented))
     return ScoreRows(
         mean=((1.0, plain + augmented),) if shared else by_variance,
         lower=plain + tuple(Score(yes * f, low, inf, n) for (yes, _, f, _, _), n in questions.items()),
         upper=plain + tuple(Score(share * f - no * f, -inf, high, n) for (_, no, f, _, share), n in questions.items()),
     )
-
-
-def _complementary_value(t: Tally) -> float:
-    """The score of a complementary label; where repeats differ, the mean of their scores (0 without an answer)."""
-    if t.hit_share is None or t.answered_share is None:
-        return complementary_score(hit=t.hit, n_classes=t.n_classes, n_ruled_out=t.n_ruled_out).value
-    return t.answered_share - (t.n_classes - 1) / t.n_ruled_out * t.hit_share
 
 
 def _range(kind: int, strata: tuple[Stratum, ...], mean_weight: float, inverse: Matrix | None) -> tuple[float, float]:
@@ -281,7 +272,7 @@ def _range(kind: int, strata: tuple[Stratum, ...], mean_weight: float, inverse: 
         if kind and inverse is not None:
             least, most = float(inverse.min()), float(inverse.max())
         elif kind:
-            least = 1 - (s.n_classes - 1) / kind
+            least = law_of("no", s.n_classes, kind).low
         lows.append(factor * least)
         highs.append(factor * most)
     return min(lows), max(highs)
@@ -327,7 +318,7 @@ def require_questions(stratum: Stratum) -> None:
     )
 
 
-def typical_variance(low: float, high: float) -> float:
+def spread_at_half(low: float, high: float) -> float:
     """Variance of a score with mean 1/2 that sits at the ends of its range: exact for ordinary and complementary labels of one K."""
     return (high - 0.5) * (0.5 - low)
 

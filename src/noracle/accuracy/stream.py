@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import Counter
 from typing import Any, Literal
 
 from noracle.accuracy.estimate import VACUOUS, estimate_accuracy
+from noracle.accuracy.score import law_of, sided_rows, succeeds
 from noracle.bounds import linear
-from noracle.bounds.betting import Score, betting_interval
-from noracle.counts.tallies import AccuracyCounts, Tally, check_n_classes
-from noracle.counts.tallies import Cell as Place
+from noracle.bounds.betting import betting_interval
+from noracle.counts.label import Cell as Place
+from noracle.counts.label import Label, Tally
+from noracle.counts.tallies import AccuracyCounts, check_n_classes
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.results import Estimate, check_confidence
 
@@ -95,21 +96,14 @@ class AccuracyStream:
         elif self.n and recorded != self._recorded:
             raise ArgumentError("propensity must be given for every label of a stream or for none; got some of each.")
         self._recorded = recorded
-        hit = answered and answer == asked
-        inverse = 1 / propensity if recorded and propensity and hit else 0.0
-        self._tallies[
-            Tally(
-                self.system, self.n_classes, verdict, hit, answered, n_ruled_out=int(verdict == "no"), ruled_hit=hit and verdict == "no",  # type: ignore[arg-type]
-                design="recorded" if recorded else "uniform",
-                yes_score=(inverse if verdict == "yes" else 0.0) if recorded else None,
-                no_score=(inverse if verdict == "no" else 0.0) if recorded else None,
-            )
-        ] += 1  # fmt: skip
+        label = Label(self.n_classes, verdict, frozenset({asked}), propensity if recorded else None)  # type: ignore[arg-type]
+        met = label.meet(answer, system=self.system)
+        self._tallies[met] += 1
         self.n += 1
         if answered and verdict != "unsure":
             counter = self._ordinary if verdict == "yes" else self._complementary
             counter[0] += 1
-            counter[1] += hit if verdict == "yes" else not hit
+            counter[1] += int(succeeds(met))
         self._limits = None
 
     @property
@@ -133,41 +127,19 @@ class AccuracyStream:
         if self._limits is None:
             error = 1 - self.confidence
             if self.interval == "anytime":
-                b = 1 / (self.n_classes - 1)
-                limits = linear.anytime(
-                    (
-                        linear.Cell(self._ordinary[0], self._ordinary[1]),
-                        linear.Cell(self._complementary[0], self._complementary[1], 1 - b, b),
-                    ),
-                    error,
+                cells = (
+                    linear.Cell(self._ordinary[0], self._ordinary[1]),
+                    linear.Cell(self._complementary[0], self._complementary[1], *law_of("no", self.n_classes)),
                 )
+                limits = linear.anytime(cells, error)
                 self._limits = limits.low * self.answered_share, limits.high * self.answered_share
             else:
-                low, _ = betting_interval(self._scores(upper=False), error / 2, 0.0)
-                _, high = betting_interval(self._scores(upper=True), 0.0, error / 2)
+                lower, upper = sided_rows(self._tallies)
+                low, _ = betting_interval(lower, error / 2, 0.0)
+                _, high = betting_interval(upper, 0.0, error / 2)
                 limits = linear.ordered(low, high)
                 self._limits = limits.low, limits.high
         return self._limits
-
-    def _scores(self, *, upper: bool) -> list[Score]:
-        """Scores of all labelled items; one without an answer scores 0 in the range of its kind."""
-        rows = []
-        k = self.n_classes
-        for t, n in self._tallies.items():
-            if t.verdict == "unsure":
-                continue
-            if t.design == "recorded":
-                # 1{asked, yes}/π >= 0 for limits from below; 1{answered} - 1{asked, no}/π <= 1 for limits from above.
-                rows.append(
-                    Score(float(t.answered) - (t.no_score or 0.0), -math.inf, 1.0, n)
-                    if upper
-                    else Score(t.yes_score or 0.0, 0.0, math.inf, n)
-                )
-            elif t.verdict == "yes":
-                rows.append(Score(float(t.hit), 0.0, 1.0, n))
-            else:
-                rows.append(Score((1 - (k - 1) * t.hit) if t.answered else 0.0, 2.0 - k, 1.0, n))
-        return rows
 
     def estimate(self) -> Estimate:
         """The estimate now, with its interval and guarantee."""

@@ -276,7 +276,9 @@ def _profile_width(parts: Sequence[Part], below: float, above: float, guess: flo
     total = math.fsum(part.share for part in parts)
     variance = math.fsum(part.share**2 / information(part.cells, guess) for part in parts)
     n = guess * (1 - guess) * total**2 / variance
-    low, high = (_entropy_limit(guess, end, -math.log(tail * (1 - BOX)) / n) if tail > 0 else end for tail, end in ((below, 0.0), (above, 1.0)))
+    low, high = (
+        _entropy_limit(guess, end, -math.log(tail * (1 - BOX)) / n) if tail > 0 else end for tail, end in ((below, 0.0), (above, 1.0))
+    )
     return total * (high - low)
 
 

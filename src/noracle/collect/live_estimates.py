@@ -29,9 +29,10 @@ from noracle.collect.live_view import Point, SystemView
 from noracle.collect.model import ProjectSpec
 from noracle.counts import AccuracyCounts, Tally
 from noracle.counts import Cell as Place
+from noracle.counts.label import Verdict, tally
 from noracle.results import Assumption, Check, Estimate, Guarantee, Kind
 
-_VERDICTS = {YES: "yes", NO: "no", UNSURE: "unsure"}
+_VERDICTS: dict[int, Verdict] = {YES: "yes", NO: "no", UNSURE: "unsure"}
 _SCALE = 1_000_000
 _MOST_SEARCHED = 2000
 PICKS = "picks uniform among the wrong classes"
@@ -60,14 +61,9 @@ def tallies_of(name: str, rows: Rows, answers: Whole, n_classes: int, population
     return AccuracyCounts(tallies=tallies, items={place: len(population)}, answered={place: int((answers[population] >= 0).sum())})
 
 
-def _tally(name: str, n_classes: int, verdict: str, answered: bool, hit: bool, chance: float | None) -> Tally:
-    inverse = 1 / chance if chance is not None and hit else 0.0
-    return Tally(
-        name, n_classes, verdict, hit, answered, n_ruled_out=int(verdict == "no"), ruled_hit=hit and verdict == "no",  # type: ignore[arg-type]
-        design="uniform" if chance is None else "recorded",
-        yes_score=None if chance is None else inverse * (verdict == "yes"),
-        no_score=None if chance is None else inverse * (verdict == "no"),
-    )  # fmt: skip
+def _tally(name: str, n_classes: int, verdict: Verdict, answered: bool, hit: bool, chance: float | None) -> Tally:
+    inverse = None if chance is None else hit / chance
+    return tally(Place(name, n_classes), verdict, hit=hit, answered=answered, inverse=inverse)
 
 
 def resolved(counts: AccuracyCounts, *, best: bool) -> AccuracyCounts:

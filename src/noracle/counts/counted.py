@@ -17,12 +17,12 @@ import numpy as np
 
 from noracle.counts.counting import count_accuracy
 from noracle.counts.decisions import count_decisions
+from noracle.counts.label import Cell, Pattern
 from noracle.counts.met import NOT_ALL_SYSTEMS, WITHOUT_ANSWERS, labels_of
-from noracle.counts.label import Cell
 from noracle.counts.patterns import count_patterns, unlabelled_patterns
 from noracle.counts.questions import count_judgements
 from noracle.counts.sketch import MISSING, Sketch
-from noracle.counts.tallies import AccuracyCounts, JudgementCounts, Pattern, PatternCounts, Question
+from noracle.counts.tallies import AccuracyCounts, JudgementCounts, PatternCounts, Question
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import fetch

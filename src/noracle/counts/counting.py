@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import narwhals as nw
 
+from noracle.counts.label import Cell, Tally, tally
 from noracle.counts.met import (
     WITHOUT_ANSWERS,
     answers_of,
@@ -26,7 +27,6 @@ from noracle.counts.met import (
     placed,
     unused_of,
 )
-from noracle.counts.label import Cell, Tally, tally
 from noracle.counts.repeats import count_repeats, count_states
 from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import EvidenceError, fault

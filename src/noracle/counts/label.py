@@ -2,6 +2,7 @@
 
     Label     what was said of an item: the true class, classes that it is not, or nothing sure
     Tally     how one answer met that label; equal tallies are counted
+    Pattern   how the answers of several systems met it together
     tally     the same from facts that a query engine has worked out already
 
 Every count, stream, live view, fitness and validation makes its tallies here; :mod:`noracle.accuracy.score` is the only place that turns a
@@ -10,7 +11,7 @@ tally into a score.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Self
 
 Verdict = Literal["yes", "no", "unsure"]
@@ -116,6 +117,27 @@ def tally(
     )
 
 
+class Pattern(NamedTuple):
+    """``n`` labelled items on which the systems met the label in the same way.
+
+    ``hits`` has one entry per system of the :class:`PatternCounts`: True or False as in :class:`Tally`, None without an answer.
+    Where propensities were recorded there are also ``yes_scores`` and ``no_scores``, one entry per system (0 without an answer), and
+    ``groups``: systems with the same answer share a number, counted from 0 in the order of the systems; -1 is no answer.
+    """
+
+    n_classes: int
+    verdict: Verdict
+    hits: tuple[bool | None, ...]
+    n_ruled_out: int = 0
+    design: Design = "uniform"
+    yes_scores: tuple[float, ...] | None = None
+    no_scores: tuple[float, ...] | None = None
+    groups: tuple[int, ...] | None = None
+    stratum: str = ""
+    weight: float = 1.0
+    cluster: str = ""
+
+
 class Label(NamedTuple):
     """What was said of one item.
 
@@ -161,3 +183,22 @@ class Label(NamedTuple):
         place = Cell(system, self.n_classes, self.stratum, self.weight)
         ruled = len(self.classes) if self.verdict == "no" else 0
         return tally(place, self.verdict, hit=hit, answered=answer is not None, n_ruled_out=ruled, inverse=inverse)
+
+    def meet_all(self, answers: Sequence[Any]) -> Pattern:
+        """How the answers of several systems meet this label together."""
+        met = [self.meet(answer) for answer in answers]
+        order: dict[Any, int] = {}
+        recorded = self.propensity is not None
+        told = recorded and self.verdict != "unsure"
+        return Pattern(
+            self.n_classes,
+            self.verdict,
+            tuple(t.hit if t.answered else None for t in met),
+            n_ruled_out=met[0].n_ruled_out if met else 0,
+            design="recorded" if recorded else "uniform",
+            yes_scores=tuple(t.yes_score or 0.0 for t in met) if told else None,
+            no_scores=tuple(t.no_score or 0.0 for t in met) if told else None,
+            groups=tuple(-1 if a is None else order.setdefault(a, len(order)) for a in answers) if recorded else None,
+            stratum=self.stratum,
+            weight=self.weight,
+        )

@@ -8,6 +8,7 @@ from typing import Any
 
 import narwhals as nw
 
+from noracle.counts.label import Cell, Pattern, rounded
 from noracle.counts.met import (
     NOT_ALL_SYSTEMS,
     answers_of,
@@ -18,9 +19,8 @@ from noracle.counts.met import (
     placed,
     unused_of,
 )
-from noracle.counts.label import Cell, rounded
 from noracle.counts.repeats import count_states
-from noracle.counts.tallies import Pattern, PatternCounts
+from noracle.counts.tallies import PatternCounts
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import Frame, fetch, number_rows
@@ -54,9 +54,7 @@ def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None) 
             patterns[pattern] += int(n)
     states = {} if evidence.answers is None else {key: n for key, n in count_states(evidence.answers).items() if key[0] in names}
     items = _population(evidence, systems, len(names))
-    return PatternCounts(
-        systems=names, patterns=dict(patterns), unused=unused, inferred=evidence.inferred, states=states, items=items
-    )
+    return PatternCounts(systems=names, patterns=dict(patterns), unused=unused, inferred=evidence.inferred, states=states, items=items)
 
 
 def unlabelled_patterns(evidence: Evidence) -> PatternCounts:

@@ -33,9 +33,7 @@ def count_states(answers: Frame) -> dict[tuple[str, str], int]:
     return {(str(system), str(state)): int(n) for system, state, n in sorted(rows)}
 
 
-def count_repeats(
-    evidence: Evidence, *, systems: Sequence[str] | None, by_class: bool, by_guess: bool, by_cluster: bool
-) -> AccuracyCounts:
+def count_repeats(evidence: Evidence, *, systems: Sequence[str] | None, by_class: bool, by_guess: bool, by_cluster: bool) -> AccuracyCounts:
     """How often repeated answers met the labels."""
     if by_class or by_guess:
         what = "transition matrices, rates by class and guesses"

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
-from noracle.counts.label import Cell, Design, Tally, Verdict, tally
+from noracle.counts.label import Cell, Pattern, Tally, Verdict, tally
 from noracle.errors import EvidenceError, fault
 
 Propensities = Literal["none", "uniform", "recorded"]
@@ -221,27 +221,6 @@ class AccuracyCounts:
             whole=bool(data.get("whole", True)),
             propensities=data.get("propensities", "recorded" if told else "none"),
         )
-
-
-class Pattern(NamedTuple):
-    """``n`` labelled items on which the systems met the label in the same way.
-
-    ``hits`` has one entry per system of the :class:`PatternCounts`: True or False as in :class:`Tally`, None without an answer.
-    Where propensities were recorded there are also ``yes_scores`` and ``no_scores``, one entry per system (0 without an answer), and
-    ``groups``: systems with the same answer share a number, counted from 0 in the order of the systems; -1 is no answer.
-    """
-
-    n_classes: int
-    verdict: Verdict
-    hits: tuple[bool | None, ...]
-    n_ruled_out: int = 0
-    design: Design = "uniform"
-    yes_scores: tuple[float, ...] | None = None
-    no_scores: tuple[float, ...] | None = None
-    groups: tuple[int, ...] | None = None
-    stratum: str = ""
-    weight: float = 1.0
-    cluster: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

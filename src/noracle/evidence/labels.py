@@ -61,7 +61,9 @@ def gather(evidence: Evidence) -> Gathered:
         if aimed:
             label = settle(first_questions(each), ours=ours)
             classes = settle(class_labels(evidence, label, by_rater=not plain, scored=True), ours=ours)
-            items = item_labels(classes).drop("conflict", "n_judged").join(known.select("item", "conflict", "n_judged"), on="item", how="left")
+            items = (
+                item_labels(classes).drop("conflict", "n_judged").join(known.select("item", "conflict", "n_judged"), on="item", how="left")
+            )
             found = Gathered(each, said, known, label, classes, settle(items, ours=ours))
         kept = evidence._kept["labels"] = about, found
     gathered: Gathered = kept[1]
@@ -79,7 +81,9 @@ def propensities_of(evidence: Evidence) -> Literal["none", "uniform", "recorded"
         told = with_n_classes(judgements.filter(~nw.col("propensity").is_null()), evidence)
         off = (nw.col("propensity") * nw.col("k").cast(nw.Float64) - 1.0).abs() > _UNIFORM_WITHIN
         rows, wrong = fetch(told.select(off=off.fill_null(value=False).cast(nw.Int64)).select(n=nw.len(), off=nw.col("off").max()))[0]
-        kept = evidence._kept["propensities"] = about, "none" if not rows else "recorded" if wrong else "uniform"
+        kind: Literal["none", "uniform", "recorded"] = "none" if not rows else "recorded" if wrong else "uniform"
+        evidence._kept["propensities"] = about, kind
+        return kind
     found: Literal["none", "uniform", "recorded"] = kept[1]
     return found
 

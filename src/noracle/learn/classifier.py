@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from noracle.accuracy.scores import transition_scores
+from noracle.accuracy.score import transition_scores
 from noracle.errors import ArgumentError, MissingExtra
 
 try:

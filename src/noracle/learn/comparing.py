@@ -13,7 +13,8 @@ from scipy.special import ndtri
 from noracle.accuracy.compare import compare_systems
 from noracle.bounds.betting import Score, betting_interval
 from noracle.bounds.linear import ordered
-from noracle.counts.tallies import Pattern, PatternCounts
+from noracle.counts.label import Pattern
+from noracle.counts.tallies import PatternCounts
 from noracle.errors import ArgumentError
 from noracle.learn.promises import normal_range, own_draws, transition_notes, with_transition
 from noracle.learn.scored import (

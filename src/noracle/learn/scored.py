@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noracle.accuracy.scores import complementary_score, transition_scores
+from noracle.accuracy.score import law_of, transition_scores
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.learn.transition import Transition
 
@@ -166,7 +166,7 @@ def item_scores(predicted: Ints, labels: RuledOut, transition: Transition) -> Fl
         m = mask.sum(axis=1)
         k = transition.n_classes
         hit = mask[np.arange(len(labels)), predicted] & (predicted >= 0)
-        by_size = np.array([complementary_score(hit=True, n_classes=k, n_ruled_out=max(1, s)).value for s in range(k)])
+        by_size = np.array([law_of("no", k, max(1, s)).low for s in range(k)])
         scores = np.where(predicted < 0, 0.0, np.where(hit, by_size[m], 1.0))
         return np.where(labelled, scores, np.nan)
     require_own_draws(labels)

@@ -21,7 +21,8 @@ from noracle.accuracy.parts import normal_limits
 from noracle.bounds import linear
 from noracle.bounds.betting import Score, betting_interval
 from noracle.bounds.linear import Limits
-from noracle.counts.tallies import AccuracyCounts, Cell, Tally
+from noracle.counts.label import Cell, Tally, tally
+from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import ArgumentError, GuaranteeWarning
 from noracle.learn.comparing import compare_models
 from noracle.learn.fixed_n import fixed_n_limits, spread_range
@@ -146,21 +147,17 @@ def _chosen(interval: str | None, transition: Transition, *, exact: bool) -> Int
 def _counted(predicted: Ints, labels: RuledOut, transition: Transition, system: str) -> AccuracyCounts:
     """Counts by class; for uniform labels by the number of ruled-out classes."""
     k = transition.n_classes
+    cell = Cell(system, k)
     tallies: Counter[Tally] = Counter()
     if is_uniform(transition):
         mask = labels.mask()
         rows = np.stack([mask.sum(axis=1), mask[np.arange(len(labels)), predicted] & (predicted >= 0), predicted >= 0], axis=1)
         for (m, hit, answered), n in _numbers(rows[rows[:, 0] > 0]):
-            tallies[Tally(system, k, "no", bool(hit), bool(answered), n_ruled_out=m, ruled_hit=bool(hit))] += n
+            tallies[tally(cell, "no", hit=bool(hit), answered=bool(answered), n_ruled_out=m)] += n
     else:
         for (asked, answer), n in _numbers(np.stack([labels.said[:, 0], predicted], axis=1)[labels.said[:, 0] >= 0]):
-            hit = asked == answer
-            tallies[
-                Tally(
-                    system, k, "no", hit, answer >= 0, n_ruled_out=1, ruled_hit=hit, asked=asked, answer=None if answer < 0 else answer
-                )
-            ] += n  # fmt: skip
-    cell = Cell(system, k)
+            met = tally(cell, "no", hit=asked == answer, answered=answer >= 0, asked=asked, answer=None if answer < 0 else answer)
+            tallies[met] += n
     return AccuracyCounts(tallies=dict(tallies), items={cell: len(labels)}, answered={cell: int((predicted >= 0).sum())})
 
 

@@ -1,8 +1,8 @@
 """Labels of a stream as scores, and the limits that hold at every look.
 
 Each item is counted once, with the judgements that came first. Its score x is unbiased for whether the answer is right: 1{answer = y} for
-a known class; 1 - (K-1)/m·1{answer among the m classes ruled out}; with recorded propensities p the mean of 1{asked the answer, yes}/p
-from below and 1 - that of 1{asked the answer, no}/p from above. No answer scores 0. The limits are those of betting
+a known class; 1 - (K-1)/m·1{answer among the m classes ruled out}; with recorded propensities p 1{asked the answer, yes}/p from
+below and 1 - 1{asked the answer, no}/p from above, of the first question. No answer scores 0. The limits are those of betting
 (:mod:`noracle.bounds.betting`): they hold at all looks together, at the error rate, for items that come in random order.
 
 Where items have different numbers of classes, the share of yes depends on the number, so that a kind of label is no random sample of the
@@ -12,15 +12,16 @@ items. All scores are then bet on with the range of the largest number of classe
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from noracle.accuracy.estimate import VACUOUS, estimate_accuracy
+from noracle.accuracy.score import sided_rows
 from noracle.bounds import linear
-from noracle.bounds.betting import Score, betting_interval
-from noracle.counts.tallies import AccuracyCounts, Cell, Tally
+from noracle.bounds.betting import betting_interval
+from noracle.counts.label import Cell, Label, Tally
+from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import EvidenceError, fault
 from noracle.results import Assumption, Estimate
 
@@ -39,28 +40,11 @@ def tally_of(
     >>> tally_of("a", "2", [["2", "no", None], ["0", "no", None]], n_classes=5, recorded=False, drop=False, item="7").n_ruled_out
     2
     """
-    yes = {str(c) for c, verdict, _ in rows if verdict == "yes"}
-    no = {str(c) for c, verdict, _ in rows if verdict == "no"}
-    if len(yes) > 1 or yes & no or len(no) >= n_classes:
-        if drop:
-            return None
+    label = Label.of([(str(c), verdict, p) for c, verdict, p in rows], n_classes=n_classes, recorded=recorded)
+    if label is None and not drop:
         came, remedy = "different verdicts", "Correct the labels, or set conflicts = 'drop' in noracle.toml."
         raise EvidenceError(fault("judgements", "must not contradict each other", came, where=[item], total=1, remedy=remedy))
-    answered = answer is not None
-    if not yes and not no:
-        return Tally(system, n_classes, "unsure", False, answered)
-    said = [(str(c), verdict, p) for c, verdict, p in rows if verdict != "unsure"]
-    hit = answered and answer in (yes or no)
-    if not recorded:
-        ruled = 0 if yes else len(no)
-        return Tally(system, n_classes, "yes" if yes else "no", hit, answered, n_ruled_out=ruled, ruled_hit=hit and not yes)
-    inverse = {"yes": 0.0, "no": 0.0}
-    for c, verdict, p in said:
-        inverse[verdict] += (answered and c == answer) * (n_classes if p is None else 1 / p)
-    return Tally(
-        system, n_classes, "yes" if yes else "no", hit, answered, n_ruled_out=0 if yes else len(no), ruled_hit=hit and not yes,
-        design="recorded", yes_score=round(inverse["yes"] / len(said), 9), no_score=round(inverse["no"] / len(said), 9),
-    )  # fmt: skip
+    return None if label is None else label.meet(answer, system=system)
 
 
 def counts_of(tallies: Iterable[Tally]) -> AccuracyCounts:
@@ -84,20 +68,7 @@ def sequence_limits(tallies: Mapping[Tally, int], *, error: float, most_classes:
     >>> round(limits.low, 2), round(limits.high, 2)
     (0.65, 0.91)
     """
-    lower, upper = [], []
-    for t, n in tallies.items():
-        if t.verdict == "unsure":
-            continue
-        if t.design == "recorded":
-            lower.append(Score(t.yes_score or 0.0, 0.0, math.inf, n))
-            upper.append(Score(float(t.answered) - (t.no_score or 0.0), -math.inf, 1.0, n))
-            continue
-        step = 0.0 if t.verdict == "yes" else (t.n_classes - 1) / t.n_ruled_out
-        value = float(t.hit) if t.verdict == "yes" else (1 - step * t.hit) * t.answered
-        floor = 0.0 if t.verdict == "yes" else 1 - step
-        score = Score(value, floor if most_classes is None else 2.0 - most_classes, 1.0, n)
-        lower.append(score)
-        upper.append(score)
+    lower, upper = sided_rows(tallies, n_classes=most_classes)
     low, _ = betting_interval(lower, error / 2, 0.0)
     _, high = betting_interval(upper, 0.0, error / 2)
     return linear.ordered(low, high)

@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from noracle.counts.tallies import AccuracyCounts, Cell
+from noracle.counts.label import Cell
+from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import ArgumentError, EvidenceError
 from noracle.oversight.arrivals import Arrival, look_at, rows_in, stamp_of
 from noracle.oversight.feeding import Feed

@@ -16,11 +16,11 @@ from typing import Any, Literal
 import numpy as np
 
 from noracle.accuracy import estimate_accuracy
-from noracle.accuracy.compare import lower_score, lowest
-from noracle.accuracy.strata import typical_variance
+from noracle.accuracy.score import difference_scores, law_of, least_difference, sided_scores
 from noracle.bounds.betting import Score, betting_interval
 from noracle.bounds.linear import ordered
-from noracle.counts.tallies import AccuracyCounts, Cell, Pattern, Tally
+from noracle.counts.label import Cell, Tally
+from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import ArgumentError
 from noracle.results import Assumption, Estimate, Guarantee, Kind, check_confidence, choose, tails
 from noracle.search.candidates import Outcome
@@ -123,13 +123,8 @@ def _answers(outcomes: Sequence[Outcome], labels: ItemLabels) -> dict[ItemId, li
 
 
 def _score(label: ItemLabel, answer: int | None) -> float:
-    if answer is None:
-        return 0.0
-    if label.asked:  # with the guess 1/2 of correctness, fixed beforehand
-        return 0.5 + 0.5 * (label.inverse(answer, yes=True) - label.inverse(answer, yes=False))
-    if label.truth is not None:
-        return float(answer == label.truth)
-    return 1 - (label.n_classes - 1) / len(label.ruled_out) * (answer in label.ruled_out)
+    """The score of an answer; for a question the mean of its forms for limits from below and above, which is that with the guess 1/2."""
+    return sum(sided_scores(label.label.meet(answer))) / 2
 
 
 def _shared(labels: Sequence[ItemLabel]) -> bool:
@@ -141,7 +136,7 @@ def _shared(labels: Sequence[ItemLabel]) -> bool:
 def _ranges(labels: Sequence[ItemLabel]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """The least and largest score of each item's kind over all items, or of all kinds together."""
     most = max((label.n_classes for label in labels), default=2)
-    low = {label.code: 0.0 if label.code == 0 else 1 - (most - 1) / label.code if label.code > 0 else -math.inf for label in labels}
+    low = {code: 0.0 if code == 0 else law_of("no", most, code).low if code > 0 else -math.inf for code in {label.code for label in labels}}
     high = {code: 1.0 if code >= 0 else math.inf for code in low}
     if _shared(labels):
         low, high = dict.fromkeys(low, min(low.values())), dict.fromkeys(high, max(high.values()))
@@ -152,7 +147,7 @@ def _weights(labels: Sequence[ItemLabel]) -> np.ndarray[Any, Any]:
     if _shared(labels):
         return np.ones(len(labels))
     most = max((label.n_classes for label in labels), default=2)
-    variance = {code: 0.25 if code <= 0 else typical_variance(1 - (most - 1) / code, 1.0) for code in {label.code for label in labels}}
+    variance = {code: 0.25 if code <= 0 else law_of("no", most, code).variance for code in {label.code for label in labels}}
     return np.array([1 / variance[label.code] for label in labels])
 
 
@@ -223,19 +218,8 @@ def _counts(given: Mapping[ItemId, Sequence[int | None]], labels: ItemLabels, na
         items[cell] += 1
         answered[cell] += answer is not None
         if label is not None:
-            tallies[_tally(label, answer, name)] += 1
+            tallies[label.label.meet(answer, system=name)] += 1
     return AccuracyCounts(tallies=dict(tallies), items=dict(items), answered=dict(answered))
-
-
-def _tally(label: ItemLabel, answer: int | None, name: str) -> Tally:
-    ruled = answer is not None and answer in label.ruled_out
-    scores: tuple[float | None, float | None] = (None, None)
-    if label.asked:
-        scores = (label.inverse(answer, yes=True), label.inverse(answer, yes=False))
-    return Tally(
-        name, label.n_classes, label.verdict, label.speaks_of(answer), answer is not None, n_ruled_out=len(label.ruled_out),
-        ruled_hit=ruled, design="recorded" if label.asked else "uniform", yes_score=scores[0], no_score=scores[1],
-    )  # fmt: skip
 
 
 def _averaged(scores: ItemScores, confidence: float, name: str) -> Estimate:
@@ -252,8 +236,8 @@ def _averaged(scores: ItemScores, confidence: float, name: str) -> Estimate:
         # Where some questions were aimed, all items share one range: a bet must not go with the item.
         yes = no = float(value)
         if label.asked:
-            yes = sum(label.inverse(a, yes=True) for a in answers if a is not None) / len(answers)
-            no = sum(1 - label.inverse(a, yes=False) for a in answers if a is not None) / len(answers)
+            sides = [sided_scores(label.label.meet(a)) for a in answers]
+            yes, no = (sum(side) / len(answers) for side in zip(*sides, strict=True))
         lower.append(Score(yes, min(least, 0.0), math.inf, 1))
         upper.append(Score(no, -math.inf, 1.0, 1))
     upper = upper or lower
@@ -301,7 +285,7 @@ def paired(new: ItemScores, old: ItemScores) -> PairedScores:
     """Scores of the difference of accuracies, new minus old, item by item, each bounded below before its label is known.
 
     For ordinary and ruled-out labels d_i = a_i(new) - a_i(old), with the 0 for no answer (differences of "not ruled out" would reward
-    a candidate that refuses). For aimed questions the form of :func:`noracle.accuracy.compare.lower_score` is used. Only items that both
+    a candidate that refuses). For aimed questions the form of :func:`noracle.accuracy.score.difference_scores` is used. Only items that both
     have are compared.
 
     Examples
@@ -320,7 +304,7 @@ def paired(new: ItemScores, old: ItemScores) -> PairedScores:
     ]
     labels = [label for *_, label in rows]
     most = max((label.n_classes for label in labels), default=2)
-    least = {label.code: lowest(label.code, most) for label in labels}
+    least = {code: least_difference("no" if code > 0 else "yes", most, max(code, 1)) for code in {label.code for label in labels}}
     if _shared(labels):
         least = dict.fromkeys(least, min(least.values()))
     return PairedScores(
@@ -335,15 +319,5 @@ def _difference(label: ItemLabel, new: Sequence[int | None], old: Sequence[int |
     """Mean over all pairs of repeats."""
     if not label.asked:
         return sum(_score(label, a) for a in new) / len(new) - sum(_score(label, b) for b in old) / len(old)
-    total = sum(lower_score(_pattern(label, a, b), 0, 1) for a in new for b in old)
+    total = sum(float(difference_scores(label.label.meet_all((a, b)))[0, 1]) for a in new for b in old)
     return total / (len(new) * len(old))
-
-
-def _pattern(label: ItemLabel, new: int | None, old: int | None) -> Pattern:
-    pair = (new, old)
-    groups = tuple(-1 if a is None else 0 if a == new else 1 for a in pair)
-    return Pattern(
-        label.n_classes, label.verdict, tuple(None if a is None else label.speaks_of(a) for a in pair), design="recorded",
-        yes_scores=tuple(0.0 if a is None else label.inverse(a, yes=True) for a in pair),
-        no_scores=tuple(0.0 if a is None else label.inverse(a, yes=False) for a in pair), groups=groups,
-    )  # fmt: skip

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Self
 
-from noracle.counts.tallies import Verdict
+import narwhals as nw
+
+from noracle.counts.label import Label, Verdict
 from noracle.errors import EvidenceError, fault
 from noracle.evidence import Evidence
+from noracle.evidence.frames import fetch
+from noracle.evidence.labels import gather, propensities_of
 from noracle.evidence.normal import NO, YES
 
 ItemId = int | str
 LabelKind = Literal["ordinary", "complementary", "targeted"]
-_Said = tuple[int, bool, float | None, str]  # class, yes, propensity, rater
+_Said = tuple[int, bool, float | None]  # class, yes, propensity
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ItemLabel:
-    """What is known of one item: its class, or classes that it is not of; ``asked`` (class, yes, propensity) where questions were aimed."""
+    """What is known of one item: its class, or classes that it is not of.
+
+    ``asked`` is the item's first question (class, yes, propensity) where questions were aimed; nothing else of the item is used then.
+    """
 
     n_classes: int
     truth: int | None = None
@@ -33,16 +40,16 @@ class ItemLabel:
 
     @property
     def code(self) -> int:
-        """The kind as :func:`noracle.accuracy.compare.lowest` counts it: -1 targeted, 0 ordinary, m for m ruled-out classes."""
+        """The kind as a number: -1 targeted, 0 ordinary, m for m ruled-out classes."""
         return -1 if self.asked else 0 if self.truth is not None else len(self.ruled_out)
 
-    def speaks_of(self, answer: int | None) -> bool:
-        """Whether the answer is the class that is confirmed, or one that is ruled out."""
-        return answer is not None and (answer == self.truth if self.truth is not None else answer in self.ruled_out)
-
-    def inverse(self, answer: int | None, *, yes: bool) -> float:
-        """Mean over the questions of 1{the answer was asked about, with this verdict}/propensity."""
-        return sum(1 / p for k, said, p in self.asked if k == answer and said == yes) / max(1, len(self.asked))
+    @property
+    def label(self) -> Label:
+        """What the counts take: the question where one was aimed, else the class or the classes ruled out."""
+        if self.asked:
+            (k, yes, propensity), *_ = self.asked
+            return Label(self.n_classes, "yes" if yes else "no", frozenset({k}), propensity)
+        return Label(self.n_classes, self.verdict, self.ruled_out if self.truth is None else frozenset({self.truth}))
 
     @property
     def verdict(self) -> Verdict:
@@ -77,16 +84,17 @@ class ItemLabels:
         evidence.check()
         place = _places(evidence)
         own = dict(evidence.rows("items", "item", "n_classes")) if evidence.has_own_n_classes else {}
-        further = [name for name in ("propensity", "rater") if name in evidence.judgements.columns]
-        said: dict[ItemId, set[_Said]] = defaultdict(set)
+        aimed = propensities_of(evidence) == "recorded"
+        found = gather(evidence)
+        clash = {item for (item,) in fetch(found.known.filter(nw.col("conflict")).select("item"))}
+        said: dict[ItemId, list[_Said]] = defaultdict(list)
         wanted = None if items is None else set(items)
-        for item, k, verdict, *rest in evidence.rows("judgements", "item", "class", "said", *further):
-            if verdict in (YES, NO) and (wanted is None or item in wanted):
-                more = dict(zip(further, rest, strict=True))
+        rows = fetch(found.kept.select("item", "class", "said", *(["propensity"] if aimed else [])).sort("item", "class", "said"))
+        for item, k, verdict, *rest in rows:
+            if verdict in (YES, NO) and item not in clash and (wanted is None or item in wanted):
                 at = place[k] if place is not None else int(k)
-                said[item].add((at, verdict == YES, more.get("propensity"), more.get("rater") or ""))
-        labels = {item: _label(rows, int(own.get(item) or evidence.n_classes or 0)) for item, rows in said.items()}
-        return cls({item: label for item, label in labels.items() if label is not None})
+                said[item].append((at, verdict == YES, rest[0] if rest else None))
+        return cls({item: _label(rows, int(own.get(item) or evidence.n_classes or 0)) for item, rows in said.items()})
 
 
 def _places(evidence: Evidence) -> dict[Any, int] | None:
@@ -97,11 +105,8 @@ def _places(evidence: Evidence) -> dict[Any, int] | None:
     return None
 
 
-def _label(rows: set[_Said], n_classes: int) -> ItemLabel | None:
-    """One label out of the judgements of an item; None where they contradict each other (and the evidence drops such items)."""
-    yes, no = {k for k, said, *_ in rows if said}, {k for k, said, *_ in rows if not said}
-    if len(yes) > 1 or yes & no or len(no) >= n_classes:
-        return None
-    recorded = any(p is not None and abs(p * n_classes - 1) > 1e-9 for _, _, p, _ in rows)
-    asked = tuple(sorted((k, said, 1 / n_classes if p is None else p) for k, said, p, _ in rows)) if recorded else ()
-    return ItemLabel(n_classes=n_classes, truth=next(iter(yes), None), ruled_out=frozenset(no), asked=asked)
+def _label(rows: Sequence[_Said], n_classes: int) -> ItemLabel:
+    """One label out of what was said of an item."""
+    yes, no = {k for k, said, _ in rows if said}, frozenset(k for k, said, _ in rows if not said)
+    asked = tuple((k, said, p) for k, said, p in rows if p is not None)
+    return ItemLabel(n_classes=n_classes, truth=next(iter(yes), None), ruled_out=no, asked=asked)

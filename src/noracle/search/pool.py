@@ -19,7 +19,9 @@ from typing import Any, Literal
 import numpy as np
 
 from noracle.accuracy import Race, compare_systems
-from noracle.counts.tallies import Pattern, PatternCounts, Verdict
+from noracle.accuracy.score import verification_scores
+from noracle.counts.label import Label, Pattern, Verdict
+from noracle.counts.tallies import PatternCounts
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence import Evidence
 from noracle.results import Assumption, Comparison, Difference, Guarantee, Kind, Rank, check_confidence, choose
@@ -161,20 +163,14 @@ class Pool:
         given = self.answers[:, t]
         if verdict == "unsure":
             return np.zeros(len(given))
-        moved = (0.5 if verdict == "yes" else -0.5) / propensity
-        return np.where(given < 0, 0.0, np.where(given == asked, 0.5 + moved, 0.5))
+        return verification_scores(given == asked, given >= 0, yes=verdict == "yes", propensity=propensity, guess=0.5)
 
     def pattern(self, row: _Row, only: np.ndarray[Any, Any] | None = None) -> Pattern:
         """One question as the race and the comparison take it."""
         t, asked, propensity, verdict = row
         given = (self.answers[:, t] if only is None else self.answers[only, t]).tolist()
-        inverse = tuple(1 / propensity if a == asked else 0.0 for a in given)
-        none = (0.0,) * len(given)
-        return Pattern(
-            int(self.n_classes[t]), verdict, tuple(None if a < 0 else a == asked for a in given), n_ruled_out=int(verdict == "no"),
-            design="recorded", yes_scores=inverse if verdict == "yes" else none, no_scores=inverse if verdict == "no" else none,
-            groups=tuple(given),
-        )  # fmt: skip
+        label = Label(int(self.n_classes[t]), verdict, frozenset({asked}), propensity)
+        return label.meet_all([None if a < 0 else a for a in given])
 
 
 def race_pool(
@@ -309,9 +305,7 @@ def _differences(pool: Pool, rows: Sequence[_Row], left: np.ndarray[Any, Any], r
         pattern = pool.pattern(row, left)
         patterns[pattern] = patterns.get(pattern, 0) + 1
     if read > len(rows):
-        zeros = (0.0,) * len(left)
-        k = int(pool.n_classes.max())
-        same = Pattern(k, "no", (False,) * len(left), design="recorded", yes_scores=zeros, no_scores=zeros, groups=(0,) * len(left))
+        same = Label(int(pool.n_classes.max()), "no", frozenset({1}), 1.0).meet_all([0] * len(left))
         patterns[same] = read - len(rows)
     counts = PatternCounts(systems=tuple(pool.systems[i] for i in left), patterns=patterns)
     pairs = math.comb(len(pool.systems), 2)

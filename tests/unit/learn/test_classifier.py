@@ -11,7 +11,7 @@ pytest.importorskip("sklearn", reason="the learn extra is not installed")
 from sklearn.datasets import load_digits  # noqa: E402
 from torch import nn  # noqa: E402
 
-from noracle.accuracy.scores import transition_scores  # noqa: E402
+from noracle.accuracy.score import transition_scores  # noqa: E402
 from noracle.errors import ArgumentError, SingularTransition  # noqa: E402
 from noracle.learn.classifier import ComplementaryClassifier  # noqa: E402
 from noracle.learn.labels import biased_transition, draw_ruled_out  # noqa: E402
