@@ -376,7 +376,10 @@ def _entropy_limits(mean: Floats, n: Floats, below: Floats | float, above: Float
 class _Bet:
     """T at one λ and ν: g_s(A) = f_s(A, λ) - ν·D_s(A), both without constants, and its derivatives at given rates."""
 
-    __slots__ = ("at_high", "at_low", "bet", "constant", "failures", "growth", "high", "low", "nu", "sums", "unit")
+    __slots__ = (
+        *("above", "at_high", "at_low", "below", "bet", "constant", "failures", "growth", "high", "low", "nu"),
+        *("right", "scaled", "sums", "unit", "wrong"),
+    )
 
     def __init__(self, sums: _Sums, bet: float, nu: float, allowance: float, box: tuple[Floats, Floats]) -> None:
         self.sums, self.bet, self.nu, self.unit = sums, bet, nu, sums.unit
@@ -384,17 +387,20 @@ class _Bet:
         self.failures = sums.n - sums.successes
         self.growth = np.expm1(bet * self.unit)
         self.constant = bet * float(np.sum(self.unit * sums.n * sums.a)) - nu * allowance
+        self.scaled, self.right, self.wrong = sums.b * self.growth, nu * sums.successes, nu * self.failures
+        self.above, self.below = (
+            sums.a / sums.b,
+            1 + np.maximum(1 - sums.a - sums.b, 0.0) / sums.b,
+        )  # p = b·(above + A), 1 - p = b·(below - A)
         self.at_low, self.at_high = self.slopes(self.low)[0], self.slopes(self.high)[0]
 
     def slopes(self, rates: Floats) -> tuple[Floats, Floats]:
         """The first derivative of g in A, and minus the second."""
-        s = self.sums
-        p = s.a + s.b * rates[:, None]
-        f = s.b * self.growth / (1 + p * self.growth)
-        up, down = s.b / np.maximum(p, 1e-300), s.b / np.maximum(1 - p, 1e-300)
-        first = s.n * f + self.nu * (s.successes * up - self.failures * down)
-        second = s.n * f**2 + self.nu * (s.successes * up**2 + self.failures * down**2)
-        return first.sum(axis=1), second.sum(axis=1)
+        s, rate = self.sums, rates[:, None]
+        f = self.scaled / (1 + (s.a + s.b * rate) * self.growth)
+        up, down = 1 / (self.above + rate), 1 / (self.below - rate)
+        first, right, wrong = s.n * f, self.right * up, self.wrong * down
+        return (first + right - wrong).sum(axis=1), (first * f + right * up + wrong * down).sum(axis=1)
 
     def values(self, rates: Floats) -> tuple[Floats, float]:
         """All g_s, and the log likelihood of the rates."""
