@@ -55,7 +55,7 @@ def cluster_sums(counts: AccuracyCounts) -> ClusterSums:
         row[2] += n * lower
         row[3] += n * upper
         if t.design == "recorded":
-            low, high = low, math.inf
+            high = math.inf
         else:
             low = min(low, law_of(t.verdict, t.n_classes, t.n_ruled_out).low)
     names = tuple(sorted(rows))

@@ -300,9 +300,7 @@ def _joined(sample: Sample, settings: Settings, below: float, above: float) -> W
 # ------------------------------------------------------------------------------------------------------------ the result
 
 
-def _told(
-    counts: AccuracyCounts, strata: tuple[Stratum, ...], whole: Whole, settings: Settings, confidence: float, side: Side
-) -> Estimate:
+def _told(counts: AccuracyCounts, strata: tuple[Stratum, ...], whole: Whole, settings: Settings, confidence: float, side: Side) -> Estimate:
     """The estimate without its guarantee."""
     n_items = sum(counts.items.values())
     answered = sum(s.weight * s.answered for s in strata)
@@ -316,7 +314,7 @@ def _told(
     elif not whole.n:
         value, limits = math.nan, Limits(0.0, answered / total if total else 1.0)
         reason = "no usable label of an answered item" if n_items else "no items"
-    notes += _choice(whole, settings, counts)
+    notes += _choice(whole)
     if limits.empty:
         notes.append("routing alarm: no accuracy in [0, 1] fits these labels; the labels do not follow the assumed design")
         diagnostics["routing_alarm"] = True
@@ -341,7 +339,7 @@ def _told(
     )  # fmt: skip
 
 
-def _choice(whole: Whole, settings: Settings, counts: AccuracyCounts) -> list[str]:
+def _choice(whole: Whole) -> list[str]:
     """Why this interval, where that is not plain from its name."""
     if whole.interval == "parts":
         return [f"{len(whole.parts)} parts of the items have labels of different kinds or rates: one bound for their sum"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from scipy.special import ndtri
 
-from noracle.accuracy.strata import ErrorRates, Guess, LabelKinds, Matrix, Sample, Stratum, binomial_cells, score_rows
+from noracle.accuracy.strata import ErrorRates, Group, Guess, LabelKinds, Matrix, Sample, binomial_cells, score_rows
 from noracle.bounds import concentration, linear
 from noracle.bounds import parts as sums
 from noracle.bounds.betting import betting_interval, fixed_interval
@@ -97,7 +97,7 @@ def from_cells(sample: Sample, settings: Settings, below: float, above: float) -
 _NAMES = {"hypergeometric": "hypergeometric", "profile": "parts", "exact for the largest part": "parts"}
 
 
-def _size(sample: Sample, group: tuple[Stratum, ...], cells: tuple[Cell, ...]) -> int | None:
+def _size(sample: Sample, group: Group, cells: tuple[Cell, ...]) -> int | None:
     """How many items there are to draw from, where all of them are known and their labels are ordinary."""
     plain = all(c.a == 0 and c.b == 1 for c in cells)
     return sum(s.answered for s in group) if sample.finite and plain else None
@@ -112,8 +112,8 @@ def _inside(limits: Limits) -> Limits:
 
 
 def _split(
-    sample: Sample, known: Sequence[tuple[tuple[Stratum, ...], tuple[Cell, ...]]], settings: Settings, below: float, above: float, blind: float
-) -> Limits:  # fmt: skip
+    sample: Sample, known: Sequence[tuple[Group, tuple[Cell, ...]]], settings: Settings, below: float, above: float, blind: float
+) -> Limits:
     """Limits of every part at an equal share of the error, added: for streams and for the papers' own bounds.
 
     Where every look counts, the error is shared by all parts that can have labels, whose number is fixed beforehand.

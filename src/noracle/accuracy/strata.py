@@ -106,8 +106,8 @@ _FEW_WEIGHTS, _FEWEST_LABELS = 8, 20
 class Sample:
     """The parts of the items that must be kept apart, and how the labelled items were drawn from them.
 
-    ``groups`` are the parts: strata whose labels follow one law and were drawn at one rate are in one. ``total`` is the weight of all items,
-    ``unequal`` says that strata were labelled at different rates, ``finite`` that the items are all there are, and ``beyond`` that items
+    ``groups`` are the parts: strata whose labels follow one law and were drawn at one rate are in one. ``total`` is the weight of all
+    items, ``unequal`` says that strata were labelled at different rates, ``finite`` that the items are all there are, and ``beyond`` that items
     without an answer are labelled items like the others.
     """
 
