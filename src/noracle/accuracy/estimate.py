@@ -150,10 +150,14 @@ def estimate_accuracy(
     settings = _settings(strata, method, interval, weight, transition, classes, rates, guess, beyond=beyond, seed=seed)
     grouped = found if found.clustered and clusters_matter(found, beyond=beyond) else None
     whole = _whole(counts, strata, settings, *tails(confidence, side), beyond=beyond, grouped=grouped)
+    if beyond and not whole.n and sum(counts.items.values()) and not any(s.answered for s in strata):
+        n = sum(counts.items.values())  # items beyond these may have an answer
+        whole = dataclasses.replace(whole, value=0.0, limits=Limits(0.0, clopper_pearson(0, n, *tails(confidence, side))[1]))
     estimate = _told(counts, strata, whole, settings, confidence, side)
     kind, every_look, _ = INTERVALS.get(whole.interval, INTERVALS[settings.interval])
     if whole.interval == "clusters":
         kind, every_look = Kind.FINITE_SAMPLE, False
+    every_look = every_look and not whole.fixed
     rests = _assumptions(counts, strata, settings, whole, population, clustered=grouped is not None, estimate=estimate)
     guarantee = Guarantee(kind=kind, error_rate=1 - confidence, anytime=every_look, assumptions=rests)
     if settings.interval == "wald" and (math.isnan(estimate.se) or not _wald_is_sound(estimate)):
@@ -309,12 +313,16 @@ def _told(counts: AccuracyCounts, strata: tuple[Stratum, ...], whole: Whole, set
     notes: list[str] = []
     diagnostics: dict[str, Any] = {"n_labels_used": whole.n, "answered_share": answered / total if total else 0.0}
     if not whole.n and n_items and not answered:
-        value, variance, limits = 0.0, math.nan, Limits(0.0, 0.0)
+        value, variance, limits = 0.0, math.nan, whole.limits if whole.value == 0.0 else Limits(0.0, 0.0)
         notes.append("the system answered nothing: every item counts as wrong")
     elif not whole.n:
         value, limits = math.nan, Limits(0.0, answered / total if total else 1.0)
         reason = "no usable label of an answered item" if n_items else "no items"
     notes += _choice(whole)
+    if whole.n and whole.blind > 0:
+        notes.append(f"{whole.blind:.1%} of the items are in parts that have no label and contribute [0, 1]")
+    if whole.fixed and INTERVALS[settings.interval][1]:
+        notes.append("strata were labelled at different rates: the interval holds at this number of labels, not at every look")
     if limits.empty:
         notes.append("routing alarm: no accuracy in [0, 1] fits these labels; the labels do not follow the assumed design")
         diagnostics["routing_alarm"] = True

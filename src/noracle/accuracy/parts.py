@@ -54,6 +54,9 @@ class Whole:
     interval: str
     sharp: Limits | None = None
     parts: tuple[Mapping[str, Any], ...] = ()
+    blind: float = 0.0
+    fixed: bool = False
+    """Whether the number of labels must have been fixed beforehand, whatever the interval promises otherwise."""
 
 
 # ------------------------------------------------------------------------------------------------- from binomial counts
@@ -90,8 +93,9 @@ def from_cells(sample: Sample, settings: Settings, below: float, above: float) -
         for (g, cells), v in zip(known, values, strict=True)
     )
     return Whole(
-        value=value, limits=_inside(limits), variance=variance, n=n, interval=interval, sharp=sharp, parts=told if len(rows) > 1 else ()
-    )
+        value=value, limits=_inside(limits), variance=variance, n=n, interval=interval, sharp=sharp,
+        parts=told if len(rows) > 1 else (), blind=blind,
+    )  # fmt: skip
 
 
 _NAMES = {"hypergeometric": "hypergeometric", "profile": "parts", "exact for the largest part": "parts"}
@@ -161,7 +165,10 @@ def from_scores(sample: Sample, settings: Settings, below: float, above: float) 
         cells = binomial_cells(groups[0], settings.kinds)
         mean = _value(cells, settings) if cells else mean
     limits = Limits(scale * limits.low, scale * limits.high + blind, limits.empty)
-    return Whole(value=mean * scale / (1 - blind), limits=_inside(limits), variance=spread * scale**2, n=rows.n, interval=interval)
+    value = mean * scale / (1 - blind) if rows.n else math.nan
+    return Whole(
+        value=value, limits=_inside(limits), variance=spread * scale**2, n=rows.n, interval=interval, blind=blind, fixed=sample.unequal
+    )
 
 
 def _pair(cells: tuple[Cell, ...]) -> tuple[Cell, Cell | None]:

@@ -43,6 +43,11 @@ class Stratum:
         """Name, number of classes and weight."""
         return self.name, self.n_classes, self.weight
 
+    @property
+    def answered_share(self) -> float:
+        """Share of its items with an answer."""
+        return self.answered / self.items if self.items else 0.0
+
     def n(self, **match: object) -> int:
         """Labelled and answered items with these values."""
         return sum(k for t, k in self.tallies.items() if t.answered and all(getattr(t, f) == v for f, v in match.items()))
