@@ -150,7 +150,7 @@ def estimate_accuracy(
     settings = _settings(strata, method, interval, weight, transition, classes, rates, guess, beyond=beyond, seed=seed)
     grouped = found if found.clustered and clusters_matter(found, beyond=beyond) else None
     whole = _whole(counts, strata, settings, *tails(confidence, side), beyond=beyond, grouped=grouped)
-    if beyond and not whole.n and sum(counts.items.values()) and not any(s.answered for s in strata):
+    if beyond and not whole.n and any(counts.items.values()) and not any(s.answered for s in strata):
         n = sum(counts.items.values())  # items beyond these may have an answer
         whole = dataclasses.replace(whole, value=0.0, limits=Limits(0.0, clopper_pearson(0, n, *tails(confidence, side))[1]))
     estimate = _told(counts, strata, whole, settings, confidence, side)
