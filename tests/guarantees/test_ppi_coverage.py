@@ -224,6 +224,8 @@ def looked_at(draw: Any, truth: float, *, labelled: int, others: int, runs: int,
     covered = kept = broken = 0
     for _ in range(runs):
         scores = draw(rng, labelled + others)
+        while np.ptp(scores[:labelled]) == 0:  # labels that do not vary are refused
+            scores = draw(rng, labelled + others)
         noise_size = float(np.quantile(np.abs(scores - np.median(scores)), 0.75)) or 0.5
         data = {"human": [float(s) if i < labelled else None for i, s in enumerate(scores)]}
         if others:
