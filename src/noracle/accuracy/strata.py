@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -112,8 +112,8 @@ class Sample:
     """The parts of the items that must be kept apart, and how the labelled items were drawn from them.
 
     ``groups`` are the parts: strata whose labels follow one law and were drawn at one rate are in one. ``total`` is the weight of all
-    items, ``unequal`` says that strata were labelled at different rates, ``finite`` that the items are all there are, and ``beyond`` that items
-    without an answer are labelled items like the others.
+    items, ``unequal`` says that strata were labelled at different rates, ``finite`` that the items are all there are, and ``beyond`` that
+    items without an answer are labelled items like the others.
     """
 
     groups: tuple[Group, ...]
@@ -173,11 +173,22 @@ def label_rates_p_value(strata: Sequence[Stratum]) -> float:
         row = sizes.setdefault(s.place, [0, 0])
         row[0] += s.answered
         row[1] += s.n()
-    rows = [(a, n) for a, n in sizes.values() if a]
-    answered, labelled = sum(a for a, _ in rows), sum(n for _, n in rows)
+    return rates_p_value([(a, n) for a, n in sizes.values()])
+
+
+def rates_p_value(sizes: Iterable[tuple[int, int]]) -> float:
+    """The same from (items, labels) of each part.
+
+    Examples
+    --------
+    >>> rates_p_value([(2000, 800), (2000, 200)]) < 1e-9, rates_p_value([(2000, 510), (2000, 490)])
+    (True, 1.0)
+    """
+    rows = [(size, n) for size, n in sizes if size]
+    total, labelled = sum(size for size, _ in rows), sum(n for _, n in rows)
     if len(rows) < 2 or not labelled:
         return 1.0
-    return min(1.0, len(rows) * min(binomial_p_value(n, labelled, a / answered) for a, n in rows))
+    return min(1.0, len(rows) * min(binomial_p_value(n, labelled, size / total) for size, n in rows))
 
 
 def many_weights(strata: Sequence[Stratum]) -> bool:
