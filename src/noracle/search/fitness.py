@@ -276,6 +276,11 @@ class PairedScores:
         return len(self.item)
 
     @property
+    def rows(self) -> list[Score]:
+        """The differences in the form that betting takes, bounded below only."""
+        return [Score(float(v), float(low), math.inf, 1) for v, low in zip(self.value, self.low, strict=True)]
+
+    @property
     def mean(self) -> float:
         """Mean difference of accuracy; NaN without items."""
         return float(self.value.mean()) if self.n else math.nan
@@ -285,8 +290,8 @@ def paired(new: ItemScores, old: ItemScores) -> PairedScores:
     """Scores of the difference of accuracies, new minus old, item by item, each bounded below before its label is known.
 
     For ordinary and ruled-out labels d_i = a_i(new) - a_i(old), with the 0 for no answer (differences of "not ruled out" would reward
-    a candidate that refuses). For aimed questions the form of :func:`noracle.accuracy.score.difference_scores` is used. Only items that both
-    have are compared.
+    a candidate that refuses). For aimed questions the form of :func:`noracle.accuracy.score.difference_scores` is used. Only items that
+    both have are compared.
 
     Examples
     --------
