@@ -46,16 +46,16 @@ class Law(NamedTuple):
     @property
     def low(self) -> float:
         """The least score."""
-        return -self.a / self.b
+        return self.high - 1 / self.b
 
     @property
     def high(self) -> float:
-        """The largest score."""
-        return (1 - self.a) / self.b
+        """The largest score: exactly 1 for ruled-out classes, where a + b = 1."""
+        return 1.0 if self.a + self.b == 1 else (1 - self.a) / self.b
 
     def score(self, success: float, answered: float = 1.0) -> float:
         """The unbiased score, (success - a)/b; of repeats with these shares of successes and of answers their mean."""
-        return (success - self.a * answered) / self.b
+        return answered * self.high - (answered - success) / self.b
 
     def generating(self, rate: float) -> tuple[float, float]:
         """E[e^{rate·score}] given a right and a wrong answer."""
@@ -141,7 +141,8 @@ def pattern_scores(p: Pattern) -> np.ndarray[Any, Any]:
         return np.zeros(len(answered)) if p.yes_scores is None else np.array(p.yes_scores)
     hit = np.array([bool(h) for h in p.hits], dtype=float)
     law = law_of(p.verdict, p.n_classes, p.n_ruled_out)
-    return np.asarray((hit if p.verdict == "yes" else answered - hit) - law.a * answered) / law.b
+    success = hit if p.verdict == "yes" else answered - hit
+    return np.asarray(answered * law.high - (answered - success) / law.b)
 
 
 class PatternScores:

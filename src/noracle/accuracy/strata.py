@@ -126,15 +126,19 @@ class Sample:
         """The part's answered items as a share of the population; all its items where the population goes beyond these."""
         return sum(s.weight * (s.items if self.beyond else s.answered) for s in group) / self.total if self.total else 1.0
 
+    def labels(self, stratum: Stratum) -> int:
+        """Labelled items that count."""
+        return sum(n for t, n in stratum.tallies.items() if t.verdict != "unsure" and (t.answered or self.beyond))
+
     def factor(self, stratum: Stratum) -> float:
         """What a label of this stratum counts for: the stratum's share of the population over its share of the labels."""
-        labelled = [s for g in self.groups for s in g if s.n()]
+        labelled = [s for g in self.groups for s in g if self.labels(s)]
         if not self.unequal:
-            n = sum(s.items if self.beyond else s.answered for s in labelled)
-            return stratum.weight * n / sum(s.weight * (s.items if self.beyond else s.answered) for s in labelled)
-        mine = next(g for g in self.groups if stratum.name == g[0].name and any(s.place == stratum.place for s in g))
-        known = sum(self.share(g) for g in self.groups if any(s.n() for s in g))
-        own, n = sum(s.n() for s in mine), sum(s.n() for s in labelled)
+            sizes = [(s.weight, s.items if self.beyond else s.answered) for s in labelled]
+            return stratum.weight * sum(n for _, n in sizes) / sum(weight * n for weight, n in sizes)
+        mine = next(g for g in self.groups if any(s.place == stratum.place for s in g))
+        known = sum(self.share(g) for g in self.groups if any(self.labels(s) for s in g))
+        own, n = sum(map(self.labels, mine)), sum(map(self.labels, labelled))
         return self.share(mine) / known * n / own
 
     def describe(self, group: Group) -> dict[str, Any]:

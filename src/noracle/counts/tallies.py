@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
-from noracle.counts.label import Cell, Pattern, Tally, Verdict, tally
+from noracle.counts.label import Cell, Pattern, Tally, Verdict, pattern, tally
 from noracle.errors import EvidenceError, fault
 
 Propensities = Literal["none", "uniform", "recorded"]
@@ -275,11 +275,12 @@ class PatternCounts:
         """
         check_n_classes(n_classes)
         patterns: Counter[Pattern] = Counter()
-        for table, verdict in ((yes or {}, "yes"), (no or {}, "no")):
+        tables: tuple[tuple[Mapping[tuple[bool | None, ...], int], Verdict], ...] = ((yes or {}, "yes"), (no or {}, "no"))
+        for table, verdict in tables:
             for hits, n in table.items():
                 if len(hits) != len(systems) or not _is_count(n):
                     raise EvidenceError(fault(verdict, f"must map {len(systems)} entries to a whole number", (hits, n)))
-                patterns[Pattern(n_classes, verdict, tuple(hits), n_ruled_out=int(verdict == "no"))] += int(n)  # type: ignore[arg-type]
+                patterns[pattern(Cell("", n_classes), verdict, hits)] += int(n)
         return cls(systems=tuple(systems), patterns=dict(patterns))
 
     def __add__(self, other: PatternCounts) -> PatternCounts:
