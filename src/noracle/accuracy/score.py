@@ -112,6 +112,31 @@ def sided_scores(t: Tally) -> tuple[float, float]:
     return value, value
 
 
+REACH = 1.0
+"""How far below 0, or above 1, the score of a question with a guess may be."""
+
+
+def guessed_scores(t: Tally, guess: float | None = None) -> tuple[float, float]:
+    """The two scores of a question with a guess f of correctness, f + 1{answer asked}·(verdict - f)/π, where π is known for every item.
+
+    The guess is the chance π itself where none is given (a share of votes is a fair guess), kept below REACH·π/(1 - π), so that the score
+    for limits from below is at least -REACH, and that for limits from above, with the guess 1 - f of a wrong answer, at most 1 + REACH.
+
+    Examples
+    --------
+    >>> from noracle.counts.label import Cell, tally
+    >>> guessed_scores(tally(Cell("a", 4), "no", hit=True, inverse=2.0, chance=0.5))
+    (-0.5, -0.5)
+    """
+    if not t.answered or t.chance is None:
+        return sided_scores(t)
+    most = REACH * t.chance / (1 - t.chance) if t.chance < 1 else 1.0
+    f = t.chance if guess is None else guess
+    yes, no = t.yes_score or 0.0, t.no_score or 0.0
+    right, wrong = min(f, most), min(1 - f, most)
+    return right + (1 - right) * yes - right * no, 1 - (wrong + (1 - wrong) * no - wrong * yes)
+
+
 def sided_rows(tallies: Mapping[Tally, int], *, n_classes: int | None = None) -> tuple[list[Score], list[Score]]:
     """Scores of labelled items with the range of their kind, for limits from below and from above; ``unsure`` has none.
 

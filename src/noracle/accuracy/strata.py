@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import betainc
 
-from noracle.accuracy.score import check_error_rates, corrected_score, law_of, sided_scores, succeeds
+from noracle.accuracy.score import REACH, check_error_rates, corrected_score, guessed_scores, law_of, sided_scores, succeeds
 from noracle.bounds.betting import Score
 from noracle.bounds.linear import Cell
 from noracle.counts.label import Tally
@@ -387,6 +387,10 @@ def score_rows(
         return _corrected_rows(strata, rates, factors, unanswered=unanswered)
     rows: Counter[tuple[int, float, float]] = Counter()
     questions: Counter[Question] = Counter()
+    sides: Counter[tuple[float, float]] = Counter()
+    # Every question must have its chance, or a bet would depend on the item.
+    known = all(t.chance is not None for s in strata for t in s.tallies if t.design == "recorded" and t.answered and t.verdict != "unsure")
+    reach = REACH if known else 0.0
     for stratum in strata:
         f = factors[stratum.place]
         for t, n in stratum.tallies.items():
@@ -395,13 +399,15 @@ def score_rows(
             if t.design == "recorded":
                 share = float(t.answered) if t.answered_share is None else t.answered_share
                 questions[t.yes_score or 0.0, t.no_score or 0.0, f, t.guess, share] += n
+                from_below, from_above = guessed_scores(t, _fixed_guess(t, guess)) if known else sided_scores(t)
+                sides[f * from_below, f * from_above] += n
             elif t.verdict == "no" and inverse is not None and t.answered:
                 rows[1, f, _transition_value(t, inverse, classes)] += n
             else:
                 rows[0 if t.verdict == "yes" else t.n_ruled_out, f, sided_scores(t)[0]] += n
     heaviest = max(factors.values(), default=1.0)
     ranges = {kind: _range(kind, strata, factors, inverse) for kind, _, _ in rows}
-    low, high = 0.0, heaviest
+    low, high = (-reach * heaviest, (1 + reach) * heaviest) if questions else (0.0, heaviest)
     shared = len({s.n_classes for s in strata if s.answered}) > 1 or bool(questions) or len(set(factors.values())) > 1
     if shared and len(ranges) + bool(questions) > 1:
         low, high = min(low, *(r[0] for r in ranges.values())), max(high, *(r[1] for r in ranges.values()))
@@ -415,9 +421,14 @@ def score_rows(
     by_variance = (*((spread_at_half(*ranges[kind]), tuple(scores)) for kind, scores in by_kind.items()), (0.25, augmented))
     return ScoreRows(
         mean=((1.0, plain + augmented),) if shared else by_variance,
-        lower=plain + tuple(Score(yes * f, low, inf, n) for (yes, _, f, _, _), n in questions.items()),
-        upper=plain + tuple(Score(share * f - no * f, -inf, high, n) for (_, no, f, _, share), n in questions.items()),
+        lower=plain + tuple(Score(below, low, inf, n) for (below, _), n in sides.items()),
+        upper=plain + tuple(Score(above, -inf, high, n) for (_, above), n in sides.items()),
     )
+
+
+def _fixed_guess(t: Tally, guess: Guess) -> float | None:
+    """A guess that was there before the labels; a share of yes on other items was not."""
+    return t.guess if guess == "column" else None if isinstance(guess, str) else float(guess)
 
 
 def _range(

@@ -30,6 +30,7 @@ class Tally(NamedTuple):
     ``asked`` and ``answer`` are classes, kept only when counted by class; ``guess`` is the guess of correctness that came with the
     answer, kept only when counted by guess and where propensities were recorded; ``cluster`` is kept only when counted by cluster.
     ``hit_share`` and ``answered_share`` are there only where repeats of an item differ: the share of them that hit and that have an answer.
+    ``chance`` is the probability with which the answer itself would have been asked about, where the design tells it for every item.
     """
 
     system: str
@@ -50,6 +51,7 @@ class Tally(NamedTuple):
     hit_share: float | None = None
     answered_share: float | None = None
     cluster: str = ""
+    chance: float | None = None
 
 
 class Cell(NamedTuple):
@@ -70,7 +72,7 @@ def rounded(value: Any) -> float | None:
 def tally(
     place: Cell, verdict: Verdict, *, hit: bool, answered: bool = True, n_ruled_out: int | None = None, ruled_hit: bool | None = None,
     inverse: float | None = None, asked: Any = None, answer: Any = None, guess: float | None = None,
-    shares: tuple[float, float] | None = None,
+    shares: tuple[float, float] | None = None, chance: float | None = None,
 ) -> Tally:  # fmt: skip
     """How an answer met a label, from facts that are known already.
 
@@ -86,6 +88,8 @@ def tally(
         1{asked = answer}/propensity where the class was asked with a recorded propensity; None for a uniform design.
     shares
         Share of an item's repeats that hit and that have an answer, where they differ.
+    chance
+        The probability with which the answer itself would have been asked about.
 
     Examples
     --------
@@ -115,6 +119,7 @@ def tally(
         None if shares is None else shares[0],
         None if shares is None else shares[1],
         place.cluster,
+        rounded(chance) if told else None,
     )
 
 

@@ -355,9 +355,9 @@ def read_tally(row: Mapping[str, Any]) -> Tally:
 
 
 def _fields(row: Tally | Cell) -> dict[str, Any]:
-    """All values; the shares of repeats and the cluster only where there are some."""
+    """All values; the shares of repeats, the cluster and the chance only where there are some."""
     values = row._asdict()
-    for name in ("hit_share", "answered_share", "cluster"):
+    for name in ("hit_share", "answered_share", "cluster", "chance"):
         if values.get(name, 0) in (None, ""):
             del values[name]
     return values

@@ -39,6 +39,11 @@ _MEANINGS = {
     "fresh labels": "The labels were not used to choose or to train the system.",
     "labels not used to select": "The labels were not used to choose the system.",
     "one rate of wrong verdicts": "Wrong verdicts are equally frequent for all classes.",
+    "verdicts missing at random": "Where somebody was not sure, the answer is right as often as elsewhere.",
+    "labels fit the design": "The labels can have come about in the way that was stated.",
+    "same label rate in all strata": "Every kind of item had the same chance to be labelled.",
+    "answers made without the labels": "The answers were given before the verdicts, and without them.",
+    "number of questions fixed beforehand": "How often an item is asked about does not depend on what was said of it.",
     "nothing about unsure verdicts": "Nothing is supposed about the items where somebody was not sure.",
 }
 _PATTERNS = (
