@@ -5,11 +5,15 @@ The default tests use fewer worlds and allow for their noise (about 3.5 standard
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import numpy as np
 import pytest
 
-from noracle.errors import EvidenceError
+from noracle.errors import EvidenceError, GuaranteeWarning
 from noracle.ppi.estimate import INTERVALS, estimate_mean
+from noracle.results import Kind
 from tests.guarantees.means import BATCHES, PUBLISHED, RARE, USELESS, Cells, all_means, at_once, in_batches, measure_mean
 from tests.guarantees.ppi_worlds import CELLS, SHARES, TRUTH, gaussian_worlds, known_means, label_kinds, look_often, shaped_worlds
 
@@ -135,7 +139,7 @@ def rows_of(population: Cells, labelled: np.ndarray, others: list[np.ndarray]) -
     return np.concatenate(rows)
 
 
-@pytest.mark.filterwarnings("ignore::noracle.errors.EvidenceWarning")
+@pytest.mark.filterwarnings("ignore::noracle.errors.EvidenceWarning", "ignore:heavy tails")
 @pytest.mark.parametrize("population", [PUBLISHED, RARE, USELESS], ids=["published", "rare", "useless"])
 @pytest.mark.parametrize("n", [50, 250])
 def test_worlds_of_the_table_are_those_of_the_public_function(population: Cells, n: int) -> None:
@@ -196,3 +200,82 @@ def test_rows_of_means_in_the_table() -> None:
     assert rows["crossfit-t"].width < 0.9 * rows["classical"].width
     rare = next(s for name, s in settings.items() if "2 % of the items, N=250 (" in name)
     assert all(r.significant for r in measure_mean(rare, worlds=100))
+
+
+# ------------------------------------------------------------------------------------------------------------------------ tails
+
+HEAVY = {
+    "lognormal 1.5": (lambda rng, n: rng.lognormal(0, 1.5, n), float(np.exp(1.125))),
+    "lognormal 2": (lambda rng, n: rng.lognormal(0, 2, n), float(np.exp(2))),
+    "pareto 2.1": (lambda rng, n: 1 + rng.pareto(2.1, n), 2.1 / 1.1),
+    "1 % at 100": (lambda rng, n: np.where(rng.random(n) < 0.01, 100.0, 0.0) + rng.normal(size=n), 1.0),
+}
+LIGHT = {
+    "normal": (lambda rng, n: rng.normal(size=n), 0.0),
+    "uniform": (lambda rng, n: rng.random(n), 0.5),
+    "t5": (lambda rng, n: rng.standard_t(5, n), 0.0),
+    **{f"right or wrong, {p}": (lambda rng, n, p=p: (rng.random(n) < p).astype(float), p) for p in (0.1, 0.5, 0.9)},
+}
+
+
+def looked_at(draw: Any, truth: float, *, labelled: int, others: int, runs: int, seed: int) -> tuple[int, int, int]:
+    """Numbers of runs that covered, that kept the promise, and that kept it and missed; the judge is the score with noise."""
+    rng = np.random.default_rng(seed)
+    covered = kept = broken = 0
+    for _ in range(runs):
+        scores = draw(rng, labelled + others)
+        while np.ptp(scores[:labelled]) == 0:  # labels that do not vary are refused
+            scores = draw(rng, labelled + others)
+        noise_size = float(np.quantile(np.abs(scores - np.median(scores)), 0.75)) or 0.5
+        data = {"human": [float(s) if i < labelled else None for i, s in enumerate(scores)]}
+        if others:
+            data["judge"] = scores + noise_size * rng.normal(size=len(scores))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GuaranteeWarning)
+            found = estimate_mean(None, data, target="human")
+        held = found.low <= truth <= found.high
+        promised = found.guarantee.kind is Kind.ASYMPTOTIC
+        if not promised:
+            assert [a.name for a in found.guarantee.assumptions if a.status == "failed"] == ["tails light enough for t"]
+        covered, kept, broken = covered + held, kept + promised, broken + (promised and not held)
+    return covered, kept, broken
+
+
+def no_false_promise(name: str, *, labelled: int, others: int, runs: int) -> None:
+    """A promise that stands is broken in at most 5 % of all runs (two standard errors); most lose it, and rightly: too few cover."""
+    draw, truth = HEAVY[name]
+    covered, kept, broken = looked_at(draw, truth, labelled=labelled, others=others, runs=runs, seed=labelled)
+    assert broken <= 0.05 * runs + 2 * (0.05 * 0.95 * runs) ** 0.5
+    assert kept < runs / 2
+    assert covered < 0.95 * runs - 2 * (0.05 * 0.95 * runs) ** 0.5  # the promise would have been false
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_with_heavy_tails_the_default_interval_covers_or_promises_nothing(name: str) -> None:
+    labelled = 200 if name == "1 % at 100" else 100  # what is in no row cannot be seen
+    no_false_promise(name, labelled=labelled, others=3 * labelled, runs=200)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("others", [0, 600])
+@pytest.mark.parametrize("name", [n for n in HEAVY if n != "1 % at 100"])
+def test_with_heavy_tails_the_default_interval_covers_or_promises_nothing_in_1000_runs(name: str, others: int) -> None:
+    no_false_promise(name, labelled=200, others=others, runs=1000)
+
+
+@pytest.mark.parametrize("others", [0, 300])
+@pytest.mark.parametrize("name", LIGHT)
+def test_with_light_tails_the_promise_is_kept(name: str, others: int) -> None:
+    draw, truth = LIGHT[name]
+    runs = 200
+    _, kept, _ = looked_at(draw, truth, labelled=100, others=others, runs=runs, seed=1)
+    assert kept >= 0.95 * runs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("labelled", [100, 200, 500])
+@pytest.mark.parametrize("name", LIGHT)
+def test_with_light_tails_the_promise_is_kept_in_2000_runs(name: str, labelled: int) -> None:
+    draw, truth = LIGHT[name]
+    _, kept, _ = looked_at(draw, truth, labelled=labelled, others=0, runs=2000, seed=2)
+    assert kept >= 0.95 * 2000

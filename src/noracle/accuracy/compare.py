@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import ndtri
 
-from noracle.accuracy.score import difference_scores, law_of, least_difference, pattern_scores
-from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval
+from noracle.accuracy.estimate import Checks
+from noracle.accuracy.policy import label_checks
+from noracle.accuracy.score import PatternScores, difference_scores, law_of, least_difference
+from noracle.accuracy.strata import DIFFERENT_BELOW, rates_p_value
+from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval, fixed_interval
 from noracle.bounds.linear import ordered
+from noracle.bounds.paired import difference_limits
 from noracle.counts import PatternCounts, count_patterns, label_rows
-from noracle.counts.label import Pattern
-from noracle.counts.repeats import count_states
+from noracle.counts.label import Cell, Pattern
+from noracle.counts.met import CONTRADICTORY
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 from noracle.results import Assumption, Check, Comparison, Difference, Guarantee, Kind, Rank, check_confidence, choose
 
+SAME_RATES = "same label rate in all strata"
+Interval = Literal["auto", "exact", "fixed-n", "betting", "wald"]
+_MOST_ORDERS, _WORK = 64, 1000
+
 
 def compare_systems(
-    evidence: Evidence | PatternCounts, *, systems: Sequence[str] | None = None, interval: Literal["betting", "wald"] = "betting",
-    confidence: float = 0.95, checks: Sequence[Check] = (), strict: bool = False,
+    evidence: Evidence | PatternCounts, *, systems: Sequence[str] | None = None, interval: Interval = "auto", confidence: float = 0.95,
+    checks: Checks = "auto", protocol: Literal["question", "sets"] | None = None, strict: bool = False, seed: int = 0,
 ) -> Comparison:  # fmt: skip
     """Compare systems on the same labels; all differences hold together at ``confidence``.
 
@@ -38,13 +47,20 @@ def compare_systems(
     systems
         Which systems; all by default. Only items that all of them were asked about are used.
     interval
-        ``betting`` is finite-sample and valid at every look, ``wald`` asymptotic (paired).
+        ``auto`` is ``exact`` where all labels are ordinary and strata were labelled at the same rate (which of two systems is better is
+        then decided by the exact sign test on the items on which one of them is right), else ``fixed-n``: bets at this number of labels.
+        ``betting`` is valid at every look, ``wald`` asymptotic (paired).
+    checks, protocol, strict
+        As in :func:`estimate_accuracy`.
+    seed
+        For the random order of bets.
 
     Notes
     -----
     Assumes that labelled items are a random sample of the items asked about; labels of different kinds may be mixed as long as the kind
-    does not depend on the item. Numbers of classes may differ by item. Ranks follow from the simultaneous differences: a system's best
-    place is one more than the number of systems that are certainly better.
+    does not depend on the item. Numbers of classes may differ by item. Strata that were labelled at different rates are weighted by their
+    share of the items. Ranks follow from the simultaneous differences: a system's best place is one more than the number of systems that
+    are certainly better.
 
     References
     ----------
@@ -59,20 +75,30 @@ def compare_systems(
     >>> compare_systems(counts).difference("a", "b").verdict
     'first'
     """
-    choose("interval", interval, ("betting", "wald"))
+    choose("interval", interval, ("auto", "exact", "fixed-n", "betting", "wald"))
     counts = _patterns(evidence, systems)
     names = counts.systems
     error = 1 - check_confidence(confidence)
+    sample = _Sample(counts)
     pairs = list(combinations(range(len(names)), 2))
-    tail = error / (2 * max(1, len(pairs)))
-    differences = [_difference(counts, i, j, interval, tail) for i, j in pairs]
-    finite = interval == "betting" and not _weighted(counts)
-    kind = Kind.FINITE_SAMPLE if finite else Kind.ASYMPTOTIC
-    guarantee = Guarantee(kind=kind, error_rate=error, anytime=finite, assumptions=_assumptions(counts))
-    values = [_mean_score(counts, i) for i in range(len(names))]
+    chosen = sample.interval(interval)
+    orders = max(8, min(_MOST_ORDERS, _WORK // max(1, len(pairs))))
+    limits = _Limits(interval=chosen, tail=error / (2 * max(1, len(pairs))), orders=orders, seed=seed)
+    differences = [_difference(sample, i, j, limits) for i, j in pairs]
+    finite = chosen != "wald" and not sample.unknown_weights
+    guarantee = Guarantee(
+        kind=Kind.FINITE_SAMPLE if finite else Kind.ASYMPTOTIC,
+        error_rate=error,
+        anytime=finite and chosen == "betting" and not sample.unequal,
+        assumptions=_assumptions(counts, sample),
+    )
+    values = [sample.moments(sample.scores.value[:, i])[0] for i in range(len(names))] if len(sample.n) else [math.nan] * len(names)
     ranks = _ranks(names, values, differences)
-    n = sum(counts.patterns.values())
-    reason = "" if any(p.verdict != "unsure" for p in counts.patterns) else "no usable label of an item that all systems were asked about"
+    reason = "" if len(sample.n) else "no usable label of an item that all systems were asked about"
+    used = _checks(evidence, checks, names, protocol, seed)
+    notes = _notes(counts, sample, differences)
+    if checks == "none":
+        notes = (*notes, "the labels were not checked: checks='none'")
     return Comparison(
         systems=names,
         differences=tuple(differences),
@@ -80,16 +106,27 @@ def compare_systems(
         leaders=tuple(r.system for r in ranks if r.best == 1),
         confidence=confidence,
         method="paired scores",
-        interval=interval,
-        guarantee=guarantee.given(*checks, strict=strict),
+        interval=chosen,
+        guarantee=guarantee.given(*used, strict=strict),
         counts={
-            "labelled": n,
+            "labelled": sum(counts.patterns.values()),
             "unsure": sum(k for p, k in counts.patterns.items() if p.verdict == "unsure"),
             "unused": dict(counts.unused),
         },
-        notes=_notes(counts, differences),
+        notes=notes,
         reason=reason,
     )
+
+
+def _checks(
+    evidence: Evidence | PatternCounts, checks: Checks, systems: Sequence[str], protocol: Literal["question", "sets"] | None, seed: int
+) -> tuple[Check, ...]:
+    """The checks of the labels that go into a comparison; all of its systems matter."""
+    if checks == "none":
+        return ()
+    if checks == "auto":
+        return label_checks(evidence, systems=systems, protocol=protocol, seed=seed) if isinstance(evidence, Evidence) else ()
+    return tuple(checks)
 
 
 def _patterns(evidence: Evidence | PatternCounts, systems: Sequence[str] | None) -> PatternCounts:
@@ -103,24 +140,34 @@ def _patterns(evidence: Evidence | PatternCounts, systems: Sequence[str] | None)
     return counts
 
 
-def _assumptions(counts: PatternCounts) -> tuple[Assumption, ...]:
+def _assumptions(counts: PatternCounts, sample: _Sample) -> tuple[Assumption, ...]:
     rests = [Assumption(name="iid items", detail="labelled items are a random sample of the items asked about")]
     if any(p.design == "recorded" for p in counts.patterns):
         rests.append(Assumption(name="recorded propensities", detail="each class was asked about with the probability that was recorded"))
     if any(p.design == "uniform" and p.verdict == "no" for p in counts.patterns):
         rests.append(Assumption(name="uniform routing", detail="the class asked about does not depend on item, truth or answers"))
-    rests.append(Assumption(name="right verdicts", detail="nobody says yes to a wrong class or no to the true one"))
+    dropped = counts.unused.get(CONTRADICTORY, 0)
+    told = f"{dropped} items with verdicts that contradict each other were left out" if dropped else ""
+    detail = told or "nobody says yes to a wrong class or no to the true one"
+    rests.append(Assumption(name="right verdicts", status="failed" if dropped else "assumed", detail=detail))
+    if sample.several and not counts.items:
+        rests.append(Assumption(name=SAME_RATES, detail="the numbers of items of the strata are not known"))
+    unsure = sum(n for p, n in counts.patterns.items() if p.verdict == "unsure")
+    if unsure:
+        rests.append(Assumption(name="verdicts missing at random", detail=f"{unsure} items were judged unsure and are left out"))
     return (*rests, *(Assumption(name=line) for line in counts.inferred))
 
 
-def _notes(counts: PatternCounts, differences: Sequence[Difference]) -> tuple[str, ...]:
+def _notes(counts: PatternCounts, sample: _Sample, differences: Sequence[Difference]) -> tuple[str, ...]:
     notes = []
     open_pairs = sum(d.verdict == "not separable" for d in differences)
     if open_pairs:
         notes.append(f"{open_pairs} of {len(differences)} pairs cannot be separated with these labels")
-    if len({p.stratum for p in counts.patterns}) > 1:
-        notes.append("strata are pooled: labels must have been drawn at the same rate in all of them")
-    if _weighted(counts):
+    if sample.unequal:
+        notes.append("strata were labelled at different rates: each counts by its share of the items")
+    if sample.blind:
+        notes.append(f"{sample.blind:.1%} of the items are in strata without labels: the difference there may be anything")
+    if sample.unknown_weights:
         notes.append("weights differ: their mean and the heaviest are taken from the labelled items, so the promise is asymptotic")
     notes += [_missing(system, counts.states) for system in counts.systems if any(key[0] == system for key in counts.states)]
     notes += [f"not used: {k} {name}" for name, k in counts.unused.items() if k]
@@ -133,17 +180,7 @@ def _missing(system: str, states: Mapping[tuple[str, str], int]) -> str:
     return f"{system}: {sum(own.values())} without an answer ({', '.join(f'{n} {state}' for state, n in own.items())}), counted as wrong"
 
 
-def _weighted(counts: PatternCounts) -> bool:
-    return len({p.weight for p in counts.patterns}) > 1
-
-
-# ------------------------------------------------------------------------------------------------------ scores of a pattern
-
-
-def _scale(counts: PatternCounts) -> float:
-    """Mean weight of the labelled items."""
-    n = sum(counts.patterns.values())
-    return sum(p.weight * k for p, k in counts.patterns.items()) / n if n else 1.0
+# ------------------------------------------------------------------------------------------------------- scores of patterns
 
 
 def _kind(p: Pattern) -> int:
@@ -166,76 +203,132 @@ def _mixed(patterns: Iterable[Pattern]) -> bool:
     return len(kinds) > 1 and (-1 in kinds or len({p.n_classes for p in used}) > 1)
 
 
-def _rows(counts: PatternCounts, i: int, j: int) -> tuple[Score, ...]:
-    """Lower scores of A_i - A_j with the range of their kind, or of all kinds together."""
-    scale = _scale(counts)
-    heaviest = max((p.weight / scale for p in counts.patterns), default=1.0)
-    most = max((p.n_classes for p in counts.patterns), default=2)
-    rows: Counter[tuple[int, float]] = Counter()
-    for p, n in counts.patterns.items():
-        if p.verdict != "unsure":
-            rows[_kind(p), p.weight / scale * float(difference_scores(p)[i, j])] += n
-    least = {kind: _lowest(kind, most) for kind, _ in rows}
-    if _mixed(counts.patterns):
-        least = dict.fromkeys(least, min(least.values()))
-    return tuple(Score(value, heaviest * least[kind], math.inf, n) for (kind, value), n in rows.items())
+def _place(p: Pattern | Cell) -> tuple[str, int, float]:
+    return p.stratum, p.n_classes, p.weight
 
 
-def _values(counts: PatternCounts, score: Callable[[Pattern], float]) -> tuple[float, float, int]:
-    """Mean, standard error and number of the scores of all patterns."""
-    mixed = _mixed(counts.patterns)
-    most = max((p.n_classes for p in counts.patterns), default=2)
+class _Sample:
+    """The labelled items as arrays, and what each counts for: its stratum's share of the items over its share of the labels."""
 
-    def kind(p: Pattern) -> tuple[int, float]:
-        if mixed:
-            return 0, 1.0
-        return _kind(p), 0.25 if _kind(p) <= 0 else law_of("no", most, p.n_ruled_out).variance
+    def __init__(self, counts: PatternCounts) -> None:
+        rows = [(p, n) for p, n in counts.patterns.items() if p.verdict != "unsure"]
+        self.systems = counts.systems
+        self.patterns = [p for p, _ in rows]
+        self.n = np.array([n for _, n in rows], dtype=float)
+        self.scores = PatternScores(self.patterns)
+        self.kinds = np.array([_kind(p) for p in self.patterns], dtype=int)
+        self.mixed = _mixed(self.patterns)
+        self.most = max((p.n_classes for p in self.patterns), default=2)
+        labels: Counter[tuple[str, int, float]] = Counter()
+        for p, n in rows:
+            labels[_place(p)] += n
+        items: Counter[tuple[str, int, float]] = Counter()
+        for cell, n in counts.items.items():
+            items[_place(cell)] += n
+        self.several = len({p.stratum for p in self.patterns}) > 1
+        self.unknown_weights = not items and len({p.weight for p in self.patterns}) > 1
+        self.unequal = bool(items) and rates_p_value([(n, labels[place]) for place, n in items.items()]) < DIFFERENT_BELOW
+        self.blind = 0.0
+        weights = np.array([p.weight for p in self.patterns])
+        if self.unequal:
+            total = sum(place[2] * n for place, n in items.items())
+            shares = {place: place[2] * n / total for place, n in items.items()}
+            self.blind = sum(share for place, share in shares.items() if not labels[place])
+            labelled = sum(labels.values())
+            self.factor = np.array([shares[_place(p)] * labelled / labels[_place(p)] / (1 - self.blind) for p in self.patterns])
+        else:
+            population = items or labels
+            mean = sum(place[2] * n for place, n in population.items()) / max(1, sum(population.values()))
+            self.factor = weights / (mean or 1.0)
+        # The heaviest is that of the population where it is known: a bet must not depend on which items were drawn.
+        heavy = [place[2] for place in items] if items and not self.unequal else []
+        scale = float(weights[0] / self.factor[0]) if len(weights) else 1.0
+        self.heaviest = max([float(self.factor.max(initial=0.0)) or 1.0, *(w / scale for w in heavy)])
 
-    return _combined((*kind(p), p.weight, score(p), n) for p, n in counts.patterns.items() if p.verdict != "unsure")
+    def interval(self, asked: str) -> str:
+        """The interval to use, by the design."""
+        plain = bool(len(self.n)) and not self.kinds.any() and not self.unequal and len(set(self.factor)) == 1
+        if asked == "auto":
+            return "exact" if plain else "fixed-n"
+        if asked == "exact" and not plain and len(self.n):
+            raise ArgumentError(
+                "interval must be fixed-n, betting or wald unless all labels are ordinary, of one weight and one rate; got 'exact'."
+            )
+        return asked
+
+    def rows(self, i: int, j: int) -> tuple[Score, ...]:
+        """Lower scores of A_i - A_j with the range of their kind, or of all kinds together."""
+        lowest = {kind: _lowest(kind, self.most) for kind in {*self.kinds.tolist()}}
+        if self.mixed or len(set(self.factor)) > 1:
+            lowest = dict.fromkeys(lowest, min(lowest.values(), default=-1.0))
+        least = np.array([lowest[kind] for kind in self.kinds.tolist()])
+        found: Counter[tuple[float, float]] = Counter()
+        for value, low, n in zip(
+            (self.factor * self.scores.lower(i, j)).tolist(), (self.heaviest * least).tolist(), self.n.tolist(), strict=True
+        ):
+            found[value, low] += int(n)
+        return tuple(Score(value, low, math.inf, n) for (value, low), n in found.items())
+
+    def moments(self, values: np.ndarray[Any, Any]) -> tuple[float, float]:
+        """Mean of scores with its standard error.
+
+        Kinds of label are weighted by the inverse of their typical variance, which is fixed beforehand: the mean stays unbiased, and the
+        mean difference of two systems is the difference of their means.
+        """
+        means, variances, sizes, shares = [], [], [], []
+        kinds = np.zeros_like(self.kinds) if self.mixed or self.unequal else self.kinds
+        for kind in sorted({*kinds.tolist()}):
+            chosen = kinds == kind
+            n, weighted = self.n[chosen], (self.factor * values)[chosen]
+            size = float(n.sum())
+            mean = float(n @ weighted) / size
+            typical = 0.25 if kind <= 0 or self.mixed or self.unequal else law_of("no", self.most, kind).variance
+            means.append(mean)
+            sizes.append(size)
+            shares.append(size / typical)
+            variances.append(float(n @ (weighted - mean) ** 2) / (size - 1) / size if size > 1 else math.nan)
+        if not sizes:
+            return math.nan, math.nan
+        share = np.array(shares) / sum(shares)
+        variance = float(share**2 @ np.array(variances))
+        return float(share @ np.array(means)), math.sqrt(variance) if variance > 0 else math.nan
 
 
-def _difference(counts: PatternCounts, i: int, j: int, interval: str, tail: float) -> Difference:
-    value, se, n = _values(counts, lambda p: float(np.subtract(*pattern_scores(p)[[i, j]])))
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Limits:
+    """How the limits of a pair are found."""
+
+    interval: str
+    tail: float
+    orders: int
+    seed: int
+
+
+def _difference(sample: _Sample, i: int, j: int, how: _Limits) -> Difference:
+    names, n = (i, j), int(sample.n.sum())
+    value, se = sample.moments(sample.scores.difference(i, j)) if n else (math.nan, math.nan)
     low, high = -1.0, 1.0
-    if interval == "betting" and n:
-        low, _ = betting_interval(_rows(counts, i, j), tail, 0.0, floor=-1.0)
-        mirrored, _ = betting_interval(_rows(counts, j, i), tail, 0.0, floor=-1.0)
-        limits = ordered(low, -mirrored, -1.0)
+    if how.interval == "exact" and n:
+        differences = np.rint(sample.scores.difference(i, j))
+        wins, losses = (int(sample.n[differences == sign].sum()) for sign in (1, -1))
+        limits = difference_limits(wins, losses, n, how.tail, how.tail)
+        low, high = limits.low, limits.high
+    elif how.interval in ("betting", "fixed-n") and n:
+        ends = []
+        for first, second in (names, names[::-1]):
+            rows = sample.rows(first, second)
+            if how.interval == "fixed-n" and not sample.unequal:
+                ends.append(fixed_interval(rows, how.tail, 0.0, floor=-1.0, orders=how.orders, seed=how.seed)[0])
+            else:  # bets that adapt are not valid over strata with numbers of labels of their own; fixed ones are
+                ends.append(betting_interval(rows, how.tail, 0.0, floor=-1.0)[0])
+        limits = ordered(ends[0], -ends[1], -1.0)
         low, high = limits.low, limits.high
     elif se > 0:
-        z = -float(ndtri(tail))
+        z = -float(ndtri(how.tail))
         low, high = (min(max(x, -1.0), 1.0) for x in (value - z * se, value + z * se))
-    return Difference(first=counts.systems[i], second=counts.systems[j], value=value, low=low, high=high, n=n)
-
-
-def _combined(rows: Iterable[tuple[int, float, float, float, int]]) -> tuple[float, float, int]:
-    """Mean of scores with its standard error, from rows (kind, typical variance, weight, score, number).
-
-    Kinds of label are weighted by the inverse of their typical variance, which is fixed beforehand: the mean stays unbiased, and the mean
-    difference of two systems is the difference of their means.
-    """
-    by_kind: dict[tuple[int, float], list[tuple[float, float, int]]] = {}
-    for kind, typical, weight, value, n in rows:
-        by_kind.setdefault((kind, typical), []).append((weight, value, n))
-    means, variances, sizes, shares = [], [], [], []
-    for (_, typical), entries in by_kind.items():
-        w, v, k = (np.array(c, dtype=float) for c in zip(*entries, strict=True))
-        size = float(k.sum())
-        weighted = w * v * size / float(np.dot(k, w))
-        mean = float(np.dot(k, weighted)) / size
-        means.append(mean)
-        sizes.append(size)
-        shares.append(size / typical)
-        variances.append(float(np.dot(k, (weighted - mean) ** 2)) / (size - 1) / size if size > 1 else math.nan)
-    if not sizes:
-        return math.nan, math.nan, 0
-    share = np.array(shares) / sum(shares)
-    variance = float(np.dot(share**2, variances))
-    return float(np.dot(share, means)), math.sqrt(variance) if variance > 0 else math.nan, int(sum(sizes))
-
-
-def _mean_score(counts: PatternCounts, i: int) -> float:
-    return _values(counts, lambda p: float(pattern_scores(p)[i]))[0]
+    if sample.blind:
+        low, high = (1 - sample.blind) * low - sample.blind, (1 - sample.blind) * high + sample.blind
+    return Difference(first=sample.systems[i], second=sample.systems[j], value=value, low=low, high=high, n=n)
 
 
 def _ranks(names: Sequence[str], values: Sequence[float], differences: Sequence[Difference]) -> tuple[Rank, ...]:
@@ -351,8 +444,10 @@ def race_systems(
     *,
     systems: Sequence[str] | None = None,
     confidence: float = 0.95,
-    checks: Sequence[Check] = (),
+    checks: Checks = "auto",
+    protocol: Literal["question", "sets"] | None = None,
     strict: bool = False,
+    seed: int = 0,
 ) -> Comparison:
     """Drop systems that are certainly not the best, label by label, valid under continuous looking.
 
@@ -381,9 +476,10 @@ def race_systems(
     names, rows = label_rows(evidence, systems=systems)
     if len(names) < 2:
         raise ArgumentError(f"systems must be at least two; got {list(names)}.")
-    states = {} if evidence.answers is None else {key: n for key, n in count_states(evidence.answers).items() if key[0] in names}
-    counts = PatternCounts(systems=tuple(names), patterns=dict(Counter(rows)), states=states)
-    scale = _scale(counts)
+    counted = count_patterns(evidence, systems=systems)
+    counts = dataclasses.replace(counted, patterns=dict(Counter(rows)))
+    sample = _Sample(counts)
+    scale = _mean_weight(counts)
     race = Race(
         names,
         n_classes=max((p.n_classes for p in rows), default=2),
@@ -393,10 +489,26 @@ def race_systems(
     )
     for row in rows:
         race.update(row._replace(weight=row.weight / scale))
-    end = compare_systems(counts, confidence=confidence, checks=checks, strict=strict)
+    used = _checks(evidence, checks, names, protocol, seed)
+    end = compare_systems(counts, interval="betting", confidence=confidence, checks=used, strict=strict)
+    guarantee, notes = end.guarantee, end.notes
+    if sample.unequal:
+        told = "strata were labelled at different rates, and which system leads may depend on the stratum"
+        failed = Assumption(name=SAME_RATES, status="failed", detail=told)
+        guarantee = dataclasses.replace(guarantee, kind=Kind.HEURISTIC, assumptions=(*guarantee.assumptions, failed))
+        notes = (*notes, "a race needs labels at the same rate in all strata; compare_systems weights them")
+    if checks == "none":
+        notes = (*notes, "the labels were not checked: checks='none'")
     order = {r.system: k for k, r in enumerate(end.ranks)}
     return Comparison(
         systems=end.systems, differences=end.differences, ranks=end.ranks, leaders=tuple(sorted(race.leaders, key=order.__getitem__)),
-        confidence=confidence, method="race of paired scores", interval="betting", guarantee=end.guarantee, dropped=race.dropped,
-        counts=end.counts, diagnostics={"labels_read": race.n}, notes=end.notes, reason=end.reason,
+        confidence=confidence, method="race of paired scores", interval="betting", guarantee=guarantee, dropped=race.dropped,
+        counts=end.counts, diagnostics={"labels_read": race.n}, notes=notes, reason=end.reason,
     )  # fmt: skip
+
+
+def _mean_weight(counts: PatternCounts) -> float:
+    """Mean weight of the items, or of the labelled ones where the others are not known."""
+    population = counts.items or counts.patterns
+    n = sum(population.values())
+    return sum(place.weight * k for place, k in population.items()) / n if n else 1.0

@@ -8,26 +8,48 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from noracle.accuracy.parts import Part, Settings, estimate_part, normal_limits
+from noracle.accuracy.clusters import clusters_matter, from_clusters
+from noracle.accuracy.parts import Settings, Whole, from_cells, from_scores, normal_limits
+from noracle.accuracy.policy import checks_for, label_checks
 from noracle.accuracy.score import transition_scores
-from noracle.accuracy.strata import ErrorRates, Guess, Matrix, Stratum, binomial_p_value, strata_of, targeting_p_value
+from noracle.accuracy.strata import (
+    ErrorRates,
+    Guess,
+    Matrix,
+    Sample,
+    Stratum,
+    is_aimed,
+    many_weights,
+    of_kind,
+    sample_of,
+    strata_of,
+    targeting_p_value,
+    with_unanswered,
+)
 from noracle.bounds.binomial import clopper_pearson
-from noracle.bounds.linear import Cell, anytime
+from noracle.bounds.linear import Cell, Limits, anytime
 from noracle.counts import AccuracyCounts, count_accuracy
+from noracle.counts.met import CONTRADICTORY
 from noracle.errors import ArgumentError, GuaranteeWarning
 from noracle.evidence import Evidence
 from noracle.results import Assumption, Check, Estimate, Guarantee, Kind, Side, choose, tails
 
 Method = Literal["ml", "ivw", "weighted", "complementary", "ordinary", "scores"]
-Interval = Literal["exact", "anytime", "betting", "profile", "wald", "hoeffding", "bernstein", "theorem2", "proposition3", "theorem4"]
+Interval = Literal[
+    "auto", "exact", "fixed-n", "anytime", "betting", "profile", "wald", "hoeffding", "bernstein", "theorem2", "proposition3", "theorem4"
+]
 Rate = float | Mapping[Any, float]
+Checks = Sequence[Check] | Literal["auto", "none"]
 VACUOUS = "the interval is [0, 1]: these labels say nothing at this confidence"
 METHODS = ("ml", "ivw", "weighted", "complementary", "ordinary", "scores")
+_MUCH_WIDER = 1.2
+_MOST_UNSURE = 0.5  # of the half-width: more unsure verdicts than this could move the value too far
 
 # Which promise an interval makes, and the methods whose value it can stand beside.
 _LIKELIHOOD = ("ml", "ivw", "weighted", "complementary", "ordinary")
 INTERVALS: dict[str, tuple[Kind, bool, tuple[str, ...]]] = {
     "exact": (Kind.FINITE_SAMPLE, False, _LIKELIHOOD),
+    "fixed-n": (Kind.FINITE_SAMPLE, False, METHODS),
     "anytime": (Kind.FINITE_SAMPLE, True, _LIKELIHOOD),
     "betting": (Kind.FINITE_SAMPLE, True, METHODS),
     "profile": (Kind.ASYMPTOTIC, False, _LIKELIHOOD),
@@ -38,15 +60,17 @@ INTERVALS: dict[str, tuple[Kind, bool, tuple[str, ...]]] = {
     "proposition3": (Kind.FINITE_SAMPLE, False, ("weighted", "ivw")),
     "theorem4": (Kind.FINITE_SAMPLE, False, ("weighted",)),
 }
+_JOINED = ("anytime", "profile", "hoeffding", "bernstein", "theorem2", "proposition3", "theorem4")
 
 
 def estimate_accuracy(
-    evidence: Evidence | AccuracyCounts, *, system: str | None = None, method: Method | None = None, interval: Interval | None = None,
+    evidence: Evidence | AccuracyCounts, *, system: str | None = None, method: Method | None = None, interval: Interval = "auto",
     confidence: float = 0.95, side: Side = "two-sided", weight: float = 0.5, transition: Sequence[Sequence[float]] | Matrix | None = None,
     classes: Sequence[int | str] | None = None, false_no: Rate | Estimate = 0.0,
     false_yes: Rate | Estimate = 0.0,
     guess: Guess = "leave-one-out", population: Literal["answers", "beyond"] = "answers",
-    checks: Sequence[Check] = (), strict: bool = False,
+    checks: Checks = "auto", protocol: Literal["question", "sets"] | None = None, clusters: Literal["auto", "ignore"] = "auto",
+    strict: bool = False, seed: int = 0,
 ) -> Estimate:  # fmt: skip
     """Estimate the accuracy of a system from labels that say what an item is, or is not.
 
@@ -64,7 +88,10 @@ def estimate_accuracy(
         ``ordinary`` use one kind; ``scores`` is the mean of unbiased scores, for everything else. Default ``ml`` where the evidence
         allows it, else ``scores``.
     interval
-        See :data:`noracle.accuracy.estimate.INTERVALS`. Default ``exact``, with ``scores`` ``betting``.
+        ``auto`` takes the narrowest interval with a finite-sample promise that the design allows: ``exact`` for counts that are linear in
+        the accuracy (hypergeometric where the items are all there are and labels are ordinary; over parts that must be kept apart one
+        bound for their sum), ``fixed-n`` for scores. The choice rests on numbers of labels and items, never on verdicts.
+        ``anytime`` and ``betting`` hold at every look. The others are listed in :data:`noracle.accuracy.estimate.INTERVALS`.
     transition, classes
         T[y][k] = P(class k is ruled out | true class y), for labels that are not uniform; ``classes`` gives the order of named classes.
     false_no, false_yes
@@ -74,16 +101,26 @@ def estimate_accuracy(
         For recorded propensities: the guess of correctness that reduces the variance of the value. ``leave-one-out`` is the share of yes
         on other items, ``column`` the column ``guess`` of the answers (an autorater, a share of votes, fixed before the labels).
     population
-        ``answers``: accuracy on the items in the answers table, so that the answered share is known. ``beyond``: these items are a sample
-        of more; the answered share (of every stratum, among all items) then has an interval of its own.
+        ``answers``: accuracy on the items in the answers table; where all of them have an ordinary label it is known exactly. ``beyond``:
+        these items are a sample of more items of their kind.
     checks
-        Results of ``check_*``: each is written to the guarantee, a failed one makes it HEURISTIC, or raises if ``strict``.
+        ``auto`` runs the checks that these labels need (:func:`noracle.accuracy.policy.label_checks`) and writes them to the guarantee; a
+        failed one makes it HEURISTIC, or raises if ``strict``. ``none`` switches them off, and the result says so. Or results of
+        ``check_*``.
+    protocol
+        ``question`` where one random class was asked about each item, ``sets`` where yes and no labels were collected separately.
+    clusters
+        Items of one cluster (column ``cluster`` of the items) may depend on each other. ``auto`` takes the cluster as the unit where
+        that matters: for items beyond these, and where whole clusters were labelled.
+    seed
+        For the random order of bets and for thinning.
 
     Notes
     -----
     Assumes that labelled items are a random sample of the items asked about and, for uniform designs, that the class asked about does not
-    depend on item, truth or answers. Strata, numbers of classes and weights are post-stratified: G parts share the error rate and a part
-    without labels contributes [0, 1].
+    depend on item, truth or answers. Strata that were labelled at different rates, weights, and numbers of classes where the law of a label
+    depends on them are parts with known shares; a part without labels contributes [0, 1]. Where labels fall on the strata as on a random
+    sample of all items, strata are pooled.
 
     References
     ----------
@@ -100,54 +137,84 @@ def estimate_accuracy(
     if isinstance(false_no, Estimate) or isinstance(false_yes, Estimate):
         options: dict[str, Any] = {
             "system": system, "method": method, "interval": interval, "confidence": confidence, "side": side, "guess": guess,
-            "population": population, "checks": checks, "strict": strict, "classes": classes, "weight": weight,
+            "population": population, "checks": checks, "protocol": protocol, "clusters": clusters, "strict": strict, "classes": classes,
+            "weight": weight, "seed": seed,
         }  # fmt: skip
         return _with_estimated_rates(evidence, false_no, false_yes, options)
     rates = ErrorRates(false_no, false_yes) if false_no or false_yes else None
     by_class = transition is not None or (rates is not None and rates.by_class)
-    counts = counts_of(evidence, system, by_class=by_class, by_guess=guess == "column")
+    found = counts_of(evidence, system, by_class=by_class, by_guess=guess == "column", by_cluster=clusters == "auto")
+    counts = found.without_clusters()
     strata = strata_of(counts)
-    settings = _settings(strata, method, interval, weight, transition, classes, rates, guess)
-    below, above = tails(confidence, side)
-    groups = _pools(strata, settings.method) if settings.pooled else [(s,) for s in strata]
-    kind, every_look, _ = INTERVALS[settings.interval]
-    if population == "beyond" and len({s.weight for s in strata if s.items}) > 1:
-        raise ArgumentError("population must be 'answers' where weights differ, since those of other items are not known; got 'beyond'.")
-    shares = _shares(groups, below, above, beyond=population == "beyond", interval=settings.interval)
-    parts = [estimate_part(g, settings, shares.below, shares.above) for g in groups]
-    estimate = _combine(counts, groups, parts, shares, settings, confidence, side)
-    guarantee = Guarantee(
-        kind=kind, error_rate=1 - confidence, anytime=every_look, assumptions=_assumptions(counts, strata, settings, population)
-    )
+    beyond = population == "beyond"
+    settings = _settings(strata, method, interval, weight, transition, classes, rates, guess, beyond=beyond, seed=seed)
+    grouped = found if found.clustered and clusters_matter(found, beyond=beyond) else None
+    whole = _whole(counts, strata, settings, *tails(confidence, side), beyond=beyond, grouped=grouped)
+    if beyond and not whole.n and any(counts.items.values()) and not any(s.answered for s in strata):
+        n = sum(counts.items.values())  # items beyond these may have an answer
+        whole = dataclasses.replace(whole, value=0.0, limits=Limits(0.0, clopper_pearson(0, n, *tails(confidence, side))[1]))
+    estimate = _told(counts, strata, whole, settings, confidence, side)
+    kind, every_look, _ = INTERVALS.get(whole.interval, INTERVALS[settings.interval])
+    if whole.interval == "clusters":
+        kind, every_look = Kind.FINITE_SAMPLE, False
+    every_look = every_look and not whole.fixed
+    rests = _assumptions(counts, strata, settings, whole, population, clustered=grouped is not None, estimate=estimate)
+    guarantee = Guarantee(kind=kind, error_rate=1 - confidence, anytime=every_look, assumptions=rests)
     if settings.interval == "wald" and (math.isnan(estimate.se) or not _wald_is_sound(estimate)):
         warnings.warn(
-            f"interval='wald' is unreliable here (value {estimate.value:.3g}, n = {sum(p.n for p in parts)}); use interval='exact'.",
+            f"interval='wald' is unreliable here (value {estimate.value:.3g}, n = {whole.n}); use interval='exact'.",
             GuaranteeWarning, stacklevel=2,
         )  # fmt: skip
-    return dataclasses.replace(estimate, guarantee=guarantee.given(*_allocation(groups), *checks, strict=strict))
+    used = checks_of(evidence, counts, checks, system=counts.systems[0] if counts.systems else None, protocol=protocol, seed=seed)
+    if checks == "none":
+        estimate = dataclasses.replace(estimate, notes=(*estimate.notes, "the labels were not checked: checks='none'"))
+    return dataclasses.replace(estimate, guarantee=guarantee.given(*used, strict=strict))
 
 
-def counts_of(evidence: Evidence | AccuracyCounts, system: str | None, *, by_class: bool = False, by_guess: bool = False) -> AccuracyCounts:
-    """The counts of one system, from tables or from counts."""
+def checks_of(
+    evidence: Evidence | AccuracyCounts, counts: AccuracyCounts, checks: Checks, *, system: str | None, protocol: Any, seed: int
+) -> tuple[Check, ...]:
+    """The checks that go into the guarantee of one system."""
+    if checks == "none":
+        return ()
+    if checks == "auto":
+        about = evidence if isinstance(evidence, Evidence) else counts
+        checks = label_checks(about, counts=counts, systems=None if system is None else [system], protocol=protocol, seed=seed)
+    return tuple(checks) if system is None else checks_for(checks, system)
+
+
+def counts_of(
+    evidence: Evidence | AccuracyCounts, system: str | None, *, by_class: bool = False, by_guess: bool = False, by_cluster: bool = False
+) -> AccuracyCounts:
+    """The counts of one system, from tables or from counts; by cluster where the items have one."""
     if isinstance(evidence, AccuracyCounts):
         return evidence.of(system)
     if not isinstance(evidence, Evidence):
         raise ArgumentError(f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
-    return count_accuracy(evidence, systems=None if system is None else [system], by_class=by_class, by_guess=by_guess).of(system)
+    by_cluster = by_cluster and evidence.items is not None and "cluster" in evidence.items.columns
+    chosen = None if system is None else [system]
+    return count_accuracy(evidence, systems=chosen, by_class=by_class, by_guess=by_guess, by_cluster=by_cluster).of(system)
 
 
 def _settings(
-    strata: tuple[Stratum, ...], method: str | None, interval: str | None, weight: float,
+    strata: tuple[Stratum, ...], method: str | None, interval: str, weight: float,
     transition: Sequence[Sequence[float]] | Matrix | None, classes: Sequence[int | str] | None,
-    rates: ErrorRates | None, guess: Guess,
+    rates: ErrorRates | None, guess: Guess, *, beyond: bool, seed: int,
 ) -> Settings:  # fmt: skip
     """Fill in what was left open, and refuse combinations that have no meaning."""
     by_class = rates is not None and rates.by_class
+    recorded = any(t.design == "recorded" for s in strata for t in s.tallies)
     needs_scores = (
-        transition is not None or by_class or any(t.design == "recorded" or t.hit_share is not None for s in strata for t in s.tallies)
+        transition is not None
+        or by_class
+        or (recorded and (guess != "leave-one-out" or beyond or not is_aimed(strata)))
+        or any(t.hit_share is not None for s in strata for t in s.tallies)
     )
     method = choose("method", method or ("scores" if needs_scores else "ml"), METHODS)
-    interval = choose("interval", interval or ("betting" if method == "scores" else "exact"), tuple(INTERVALS))
+    choose("interval", interval, ("auto", *INTERVALS))
+    if interval == "auto":
+        by_scores = method == "scores" or many_weights(strata) or (beyond and rates is None and not _only_ordinary(strata))
+        interval = "fixed-n" if by_scores else "exact"
     if method not in INTERVALS[interval][2]:
         fits = [i for i, (_, _, methods) in INTERVALS.items() if method in methods]
         raise ArgumentError(f"interval must be one of {', '.join(fits)} for method {method!r}; got {interval!r}.")
@@ -155,160 +222,142 @@ def _settings(
         raise ArgumentError(f"method must be 'scores' with a transition matrix; got {method!r}.")
     if not 0 <= weight <= 1:
         raise ArgumentError(f"weight must be in [0, 1]; got {weight}.")
-    if rates is not None and (method not in ("scores", "ml", "ordinary") or (method == "scores") != (interval in ("betting", "wald"))):
+    if rates is not None and (
+        method not in ("scores", "ml", "ordinary") or (method == "scores") != (interval in ("fixed-n", "betting", "wald"))
+    ):
         raise ArgumentError(
-            "method must be 'ml' with interval exact, anytime or profile, or 'scores' with betting or wald, when verdicts can be wrong; "
-            f"got {method!r} with {interval!r}."
+            "method must be 'ml' with interval exact, anytime or profile, or 'scores' with fixed-n, betting or wald, when verdicts can be "
+            f"wrong; got {method!r} with {interval!r}."
         )
     if by_class and method != "scores":
         raise ArgumentError(f"method must be 'scores' where error rates differ by class; got {method!r}.")
     inverse = None if transition is None else transition_scores(transition)
     return Settings(
         method=method, interval=interval, weight=weight, inverse=inverse, classes=None if classes is None else tuple(classes),
-        guess=guess, rates=rates,
+        guess=guess, rates=rates, seed=seed,
     )  # fmt: skip
 
 
-def _pools(strata: tuple[Stratum, ...], method: str) -> list[tuple[Stratum, ...]]:
-    """Strata of the same name pool their scores; only the names given by the user are separate strata.
+def _only_ordinary(strata: Sequence[Stratum]) -> bool:
+    return all(t.design == "uniform" and t.hit_share is None and t.verdict != "no" for s in strata for t in s.tallies)
 
-    The labels of one kind alone are not a random sample where numbers of classes differ (a uniform question is answered yes with
-    probability 1/K), so the methods that use one kind keep the numbers of classes apart.
+
+# ------------------------------------------------------------------------------------------------------ value and limits
+
+
+def _whole(
+    counts: AccuracyCounts, strata: tuple[Stratum, ...], settings: Settings, below: float, above: float, *, beyond: bool,
+    grouped: AccuracyCounts | None,
+) -> Whole:  # fmt: skip
+    """Value and limits over all items."""
+    questions = any(t.verdict == "no" and t.design == "uniform" for s in strata for t in s.tallies)
+    used = of_kind(strata, settings.method)
+    plain = beyond and _only_ordinary(strata) and settings.rates is None
+    by_scores = settings.scored or settings.method == "scores"
+    sample = sample_of(
+        with_unanswered(used) if plain else used, apart=questions or settings.rates is not None, method=settings.method, scored=by_scores,
+        whole=counts.whole, beyond=beyond and (plain or by_scores),
+    )  # fmt: skip
+    if beyond and len({s.weight for s in strata if s.items}) > 1:
+        raise ArgumentError("population must be 'answers' where weights differ, since those of other items are not known; got 'beyond'.")
+    if grouped is not None:
+        return from_clusters(grouped, settings, below, above)
+    if by_scores:
+        return from_scores(sample, settings, below, above)
+    if not beyond or plain:
+        return from_cells(sample, settings, below, above)
+    return _joined(sample, settings, below, above)
+
+
+def _joined(sample: Sample, settings: Settings, below: float, above: float) -> Whole:
+    """Items beyond these: the shares of the parts are unknown too.
+
+    ``wald`` adds the variance of the shares, Var_s(A_s)/N. Other intervals are joined with limits for the share of each part's answered
+    items among all items, at half of the error.
     """
-
-    def key(s: Stratum) -> tuple[str, int]:
-        return s.name, s.n_classes if method in ("ordinary", "complementary") else 0
-
-    return [tuple(s for s in strata if key(s) == pool) for pool in dict.fromkeys(key(s) for s in strata)]
-
-
-def _allocation(groups: Sequence[tuple[Stratum, ...]]) -> list[Check]:
-    """Do the labels of each pool fall on its strata as on a random sample? Exact binomial, Bonferroni within a pool; can only refute."""
-    checks = []
-    for group in groups:
-        sizes = [(s.answered, s.n()) for s in group if s.answered]
-        answered, labelled = sum(a for a, _ in sizes), sum(n for _, n in sizes)
-        if len(sizes) > 1:
-            p_value = min(1.0, len(sizes) * min(binomial_p_value(n, labelled, a / answered) for a, n in sizes))
-            where = f" of stratum {group[0].name!r}" if group[0].name else ""
-            finding = f"labels do not fall on numbers of classes and weights{where} as on a random sample; 'exact' keeps them apart"
-            checks.append(
-                Check(
-                    name="allocation", assumption="iid items", p_value=p_value, statistic=math.nan, finding=finding,
-                    method="exact binomial", refutes_only=True,
-                )
-            )  # fmt: skip
-    return checks
-
-
-# --------------------------------------------------------------------------------------------------- putting parts together
+    n_items = sum(s.items for g in sample.groups for s in g)
+    if settings.interval == "wald":
+        found = from_cells(sample, settings, below, above)
+        rates = [(part["share"], part["value"]) for part in found.parts] or [(sum(map(sample.share, sample.groups)), 0.0)]
+        if not found.parts and sample.groups:
+            share = sum(map(sample.share, sample.groups))
+            rates = [(share, found.value / share if share else 0.0)]
+        spread = sum(q * a * a for q, a in rates) - sum(q * a for q, a in rates) ** 2
+        variance = found.variance + max(spread, 0.0) / max(n_items, 1)
+        return dataclasses.replace(found, variance=variance, limits=normal_limits(found.value, variance, below, above))
+    found = from_cells(sample, settings, below / 2, above / 2)
+    shares = [(sum(s.answered for s in g), sample.share(g)) for g in sample.groups]
+    ends = []
+    for answered, share in shares:
+        spent = 2 * len(shares)
+        if INTERVALS[settings.interval][1]:
+            limits = anytime([Cell(n_items, answered)], (below + above) / spent)
+            low, high = limits.low if below > 0 else 0.0, limits.high if above > 0 else 1.0
+        else:
+            low, high = clopper_pearson(answered, n_items, below / spent, above / spent)
+        ends.append((share, low, high))
+    scale = [(low / share if share else 1.0, high / share if share else 1.0) for share, low, high in ends] or [(1.0, 1.0)]
+    limits = Limits(found.limits.low * min(s[0] for s in scale), min(1.0, found.limits.high * max(s[1] for s in scale)), found.limits.empty)
+    return dataclasses.replace(found, limits=limits)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Shares:
-    """What each part is worth: its part of the population, its answered share with limits, and its part of the error rate."""
-
-    weights: tuple[float, ...]
-    answered: tuple[tuple[float, float, float], ...]
-    below: float
-    above: float
+# ------------------------------------------------------------------------------------------------------------ the result
 
 
-def _shares(groups: Sequence[tuple[Stratum, ...]], below: float, above: float, *, beyond: bool, interval: str) -> _Shares:
-    """The error rate is split over the parts with labels; over all parts, whose number is fixed beforehand, where every look counts.
-
-    For items beyond these the shares of the parts are unknown too: each part's share of answered items among *all* items has limits.
-    """
-    total = sum(s.weight * s.items for g in groups for s in g)
-    n_items = sum(s.items for g in groups for s in g)
-    sequential = INTERVALS[interval][1]
-    divide = 1 if interval == "wald" else max(1, sum(any(s.answered if sequential else s.n() for s in g) for g in groups))
-    weights, answered = [], []
-    for group in groups:
-        size = sum(s.weight * s.items for s in group)
-        with_answer = sum(s.weight * s.answered for s in group)
-        weights.append(size / total if total else 1.0)
-        share = with_answer / size if size else 0.0
-        low, high = (share, share) if total else (0.0, 1.0)
-        if beyond and size:
-            n_answered, spent = sum(s.answered for s in group), 2 * len(groups)
-            if sequential:
-                limits = anytime([Cell(n_items, n_answered)], (below + above) / spent)
-                low, high = limits.low if below > 0 else 0.0, limits.high if above > 0 else 1.0
-            else:
-                low, high = clopper_pearson(n_answered, n_items, below / spent, above / spent)
-            low, high = low / weights[-1], high / weights[-1]
-        answered.append((share, low, high))
-    halve = 2 if beyond else 1
-    return _Shares(weights=tuple(weights), answered=tuple(answered), below=below / (divide * halve), above=above / (divide * halve))
-
-
-def _combine(
-    counts: AccuracyCounts, groups: Sequence[tuple[Stratum, ...]], parts: Sequence[Part], shares: _Shares, settings: Settings,
-    confidence: float, side: Side,
-) -> Estimate:  # fmt: skip
-    known = [(w, a, p) for w, a, p in zip(shares.weights, shares.answered, parts, strict=True) if p.n]
-    blind = [w for w, a, p in zip(shares.weights, shares.answered, parts, strict=True) if not p.n and a[0] > 0]
-    n = sum(p.n for p in parts)
+def _told(counts: AccuracyCounts, strata: tuple[Stratum, ...], whole: Whole, settings: Settings, confidence: float, side: Side) -> Estimate:
+    """The estimate without its guarantee."""
+    n_items = sum(counts.items.values())
+    answered = sum(s.weight * s.answered for s in strata)
+    total = sum(s.weight * s.items for s in strata)
+    value, variance, limits, reason = whole.value, whole.variance, whole.limits, ""
     notes: list[str] = []
-    reason, value, variance = "", math.nan, math.nan
-    if known:
-        covered = sum(w for w, _, _ in known) + sum(
-            w for w, a, p in zip(shares.weights, shares.answered, parts, strict=True) if not p.n and a[0] <= 0
-        )
-        value = sum(w * a[0] * p.value for w, a, p in known) / covered
-        variance = sum((w * a[0]) ** 2 * p.variance for w, a, p in known)
-    elif all(a[0] <= 0 for a in shares.answered) and counts.items and sum(counts.items.values()):
-        value, variance = 0.0, math.nan
+    diagnostics: dict[str, Any] = {"n_labels_used": whole.n, "answered_share": answered / total if total else 0.0}
+    if not whole.n and n_items and not answered:
+        value, variance, limits = 0.0, math.nan, whole.limits if whole.value == 0.0 else Limits(0.0, 0.0)
         notes.append("the system answered nothing: every item counts as wrong")
-    else:
-        reason = "no usable label of an answered item" if sum(counts.items.values()) else "no items"
-    if blind:
-        notes.append(f"{len(blind)} of {len(parts)} strata have no label: they hold {sum(blind):.1%} of the items and contribute [0, 1]")
-    if settings.interval == "wald" and len(known) > 1:
-        whole = normal_limits(sum(w * a[0] * p.value for w, a, p in known), variance, *tails(confidence, side))
-        low, high = whole.low, whole.high + sum(w * a[2] for w, a, p in zip(shares.weights, shares.answered, parts, strict=True) if not p.n)
-    else:
-        low = sum(w * a[1] * p.limits.low for w, a, p in zip(shares.weights, shares.answered, parts, strict=True))
-        high = sum(w * a[2] * p.limits.high for w, a, p in zip(shares.weights, shares.answered, parts, strict=True))
-    diagnostics: dict[str, Any] = {
-        "n_labels_used": n,
-        "answered_share": sum(w * a[0] for w, a in zip(shares.weights, shares.answered, strict=True)),
-    }
-    if any(p.limits.empty for p in parts):
+    elif not whole.n:
+        value, limits = math.nan, Limits(0.0, answered / total if total else 1.0)
+        reason = "no usable label of an answered item" if n_items else "no items"
+    notes += _choice(whole)
+    if whole.n and whole.blind > 0:
+        notes.append(f"{whole.blind:.1%} of the items are in parts that have no label and contribute [0, 1]")
+    if whole.fixed and INTERVALS[settings.interval][1]:
+        notes.append("strata were labelled at different rates: the interval holds at this number of labels, not at every look")
+    if limits.empty:
         notes.append("routing alarm: no accuracy in [0, 1] fits these labels; the labels do not follow the assumed design")
         diagnostics["routing_alarm"] = True
-    if known and not 0 <= value <= 1:
+    if whole.n and not 0 <= value <= 1:
         notes.append(f"the unclipped value {value:.3f} lies outside [0, 1]: chance, or labels that do not follow the assumed design")
-    if low <= 0 and high >= 1:
+    if limits.low <= 0 and limits.high >= 1:
         notes.append(VACUOUS)
-    if len(parts) > 1:
-        diagnostics["strata"] = [
-            {
-                "stratum": g[0].name,
-                "n_classes": sorted({s.n_classes for s in g}),
-                "share": w,
-                "answered_share": a[0],
-                "n": p.n,
-                "value": p.value,
-                "low": p.limits.low,
-                "high": p.limits.high,
-            }
-            for g, w, a, p in zip(groups, shares.weights, shares.answered, parts, strict=True)
-        ]
-    unsure = counts.total(verdict="unsure")
-    if unsure:
-        notes.append(f"{unsure} items were judged 'unsure' and are treated as missing at random; range_unsure gives the worst case")
+    if whole.parts:
+        diagnostics["parts"] = [dict(part) for part in whole.parts]
+    sharp = whole.sharp
+    if sharp is not None and limits.high - limits.low > _MUCH_WIDER * (sharp.high - sharp.low):
+        diagnostics["asymptotic"] = {"low": sharp.low, "high": sharp.high, "interval": "profile"}
+        notes.append(f"asymptotic interval [{sharp.low:.3f}, {sharp.high:.3f}]: narrower, and promised for many labels only")
     if counts.runs:
         notes.append("items were answered more than once: an item counts once, with the mean of its repeats")
-    unused = {name: k for name, k in counts.unused.items() if k}
-    notes += [f"not used: {k} {name}" for name, k in unused.items()]
+    notes += [f"not used: {k} {name}" for name, k in counts.unused.items() if k]
     return Estimate(
-        quantity="accuracy", subject=counts.systems[0] if counts.systems else "system", value=value, low=min(low, 1.0), high=min(high, 1.0),
-        confidence=confidence, side=side, method=settings.method, interval=settings.interval,
+        quantity="accuracy", subject=counts.systems[0] if counts.systems else "system", value=value, low=limits.low, high=limits.high,
+        confidence=confidence, side=side, method=settings.method, interval=whole.interval,
         guarantee=Guarantee(kind=Kind.HEURISTIC, error_rate=1 - confidence), se=math.sqrt(variance) if variance >= 0 else math.nan,
         counts=counts.summary(), diagnostics=diagnostics, notes=tuple(notes), reason=reason,
     )  # fmt: skip
+
+
+def _choice(whole: Whole) -> list[str]:
+    """Why this interval, where that is not plain from its name."""
+    if whole.interval == "parts":
+        return [f"{len(whole.parts)} parts of the items have labels of different kinds or rates: one bound for their sum"]
+    if whole.interval == "hypergeometric":
+        if whole.limits.low == whole.limits.high:
+            return ["every item has a label: the accuracy on these items is known; population='beyond' speaks of more items of their kind"]
+        return ["the items are all there are (population='answers'): the share without labels is what is uncertain"]
+    if whole.interval == "clusters":
+        return ["items come in clusters: the cluster is the unit"]
+    return []
 
 
 def _wald_is_sound(estimate: Estimate) -> bool:
@@ -316,10 +365,16 @@ def _wald_is_sound(estimate: Estimate) -> bool:
     return min(estimate.value, 1 - estimate.value) >= 3 * estimate.se
 
 
-def _assumptions(counts: AccuracyCounts, strata: tuple[Stratum, ...], settings: Settings, population: str) -> tuple[Assumption, ...]:
-    rests = [Assumption(name="iid items", detail="labelled items are a random sample of the items asked about")]
+def _assumptions(
+    counts: AccuracyCounts, strata: tuple[Stratum, ...], settings: Settings, whole: Whole, population: str, *, clustered: bool,
+    estimate: Estimate,
+) -> tuple[Assumption, ...]:  # fmt: skip
+    detail = "labelled items are a random sample of the items asked about"
+    if clustered:
+        detail = "labelled clusters are a random sample of the clusters, and labelled items one of the items of their cluster"
+    rests = [Assumption(name="iid items", detail=detail)]
     recorded = any(t.design == "recorded" for s in strata for t in s.tallies)
-    complementary = any(t.verdict == "no" for s in strata for t in s.tallies)
+    complementary = any(t.verdict == "no" and t.design == "uniform" for s in strata for t in s.tallies)
     if recorded:
         rests.append(Assumption(name="recorded propensities", detail="each class was asked about with the probability that was recorded"))
         if settings.method != "scores":
@@ -328,7 +383,7 @@ def _assumptions(counts: AccuracyCounts, strata: tuple[Stratum, ...], settings: 
             rests.append(Assumption(name="questions aimed at this system", status="checked" if p is not None else "assumed", p_value=p))
     elif settings.inverse is not None:
         rests.append(Assumption(name="known transition matrix", detail="given the truth, the ruled-out class depends on nothing else"))
-    elif complementary and settings.method != "ordinary":
+    if complementary and settings.inverse is None and settings.method != "ordinary":
         rests.append(Assumption(name="uniform routing", detail="the class asked about does not depend on item, truth or answers"))
     if settings.rates is not None:
         rests.append(
@@ -338,13 +393,37 @@ def _assumptions(counts: AccuracyCounts, strata: tuple[Stratum, ...], settings: 
             )
         )
     else:
-        rests.append(Assumption(name="right verdicts", detail="nobody says yes to a wrong class or no to the true one"))
+        rests.append(_right_verdicts(counts))
+    rests += _missing(counts, estimate)
+    if whole.limits.empty:
+        rests.append(Assumption(name="labels fit the design", status="failed", detail="no accuracy in [0, 1] fits these labels"))
     if population == "beyond":
-        rests.append(
-            Assumption(name="items beyond these", detail="the answered share has its own interval, error rates added", status="by-design")
-        )
+        rests.append(Assumption(name="items beyond these", detail="these items are a random sample of the items that matter"))
     rests += [Assumption(name=line) for line in counts.inferred]
     return tuple(rests)
+
+
+def _right_verdicts(counts: AccuracyCounts) -> Assumption:
+    """Contradictory items that were left out prove that some verdicts are wrong."""
+    dropped = counts.unused.get(CONTRADICTORY, 0)
+    if dropped:
+        detail = f"{dropped} items with verdicts that contradict each other were left out: some verdicts are wrong, and others may be"
+        return Assumption(name="right verdicts", status="failed", detail=detail)
+    return Assumption(name="right verdicts", detail="nobody says yes to a wrong class or no to the true one")
+
+
+def _missing(counts: AccuracyCounts, estimate: Estimate) -> list[Assumption]:
+    """Unsure verdicts are missing; that they are missing at random can rarely be checked, so few of them may be taken on trust."""
+    unsure = counts.total(verdict="unsure", answered=True)
+    if not unsure:
+        return []
+    labelled = unsure + int(estimate.diagnostics["n_labels_used"])
+    share, half = unsure / labelled, (estimate.high - estimate.low) / 2
+    told = f"{unsure} of {labelled} verdicts are unsure and left out; range_unsure gives the worst case"
+    if share > _MOST_UNSURE * half:
+        told += ". They could move the value by more than the interval allows for"
+        return [Assumption(name="verdicts missing at random", status="failed", detail=told)]
+    return [Assumption(name="verdicts missing at random", detail=told)]
 
 
 def _with_estimated_rates(

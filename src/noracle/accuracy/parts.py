@@ -1,16 +1,18 @@
-"""One part of the items: the value of each method and the limits of each interval, among the answered items."""
+"""Value and limits of the accuracy from the labels of a sample: by binomial counts of its parts, or by scores."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from scipy.special import ndtri
 
-from noracle.accuracy.strata import ErrorRates, Guess, LabelKinds, Matrix, Stratum, binomial_cells, score_rows
+from noracle.accuracy.strata import ErrorRates, Group, Guess, LabelKinds, Matrix, Sample, binomial_cells, score_rows
 from noracle.bounds import concentration, linear
-from noracle.bounds.betting import betting_interval
+from noracle.bounds import parts as sums
+from noracle.bounds.betting import betting_interval, fixed_interval
 from noracle.bounds.linear import Cell, Limits
 from noracle.errors import ArgumentError
 
@@ -19,7 +21,7 @@ _KINDS: dict[str, LabelKinds] = {"complementary": "complementary", "ordinary": "
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How one stratum is to be estimated."""
+    """How the accuracy is to be estimated."""
 
     method: str
     interval: str
@@ -28,75 +30,145 @@ class Settings:
     classes: tuple[int | str, ...] | None
     guess: Guess
     rates: ErrorRates | None
+    seed: int = 0
 
     @property
-    def pooled(self) -> bool:
-        """Whether scores are used, so that items with different numbers of classes and weights make one part."""
-        return self.method == "scores" or self.interval == "betting"
+    def scored(self) -> bool:
+        """Whether scores are used, so that all items make one part."""
+        return self.method == "scores" or self.interval in ("betting", "fixed-n")
+
+    @property
+    def kinds(self) -> LabelKinds:
+        """The labels that the method uses."""
+        return _KINDS.get(self.method, "both")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """Accuracy among the answered items of one stratum (or of a pool of strata)."""
+class Whole:
+    """Value and limits of the accuracy over all items, and how they were made."""
 
     value: float
     limits: Limits
     variance: float
     n: int
+    interval: str
+    sharp: Limits | None = None
+    parts: tuple[Mapping[str, Any], ...] = ()
+    blind: float = 0.0
+    fixed: bool = False
+    """Whether the number of labels must have been fixed beforehand, whatever the interval promises otherwise."""
 
 
-def estimate_part(group: tuple[Stratum, ...], settings: Settings, below: float, above: float) -> Part:
-    """Value and limits of one part, from its scores or from its binomial counts."""
-    if settings.pooled:
-        return _scored_part(group, settings, below, above)
-    return _binomial_part(group[0], settings, below, above)
+# ------------------------------------------------------------------------------------------------- from binomial counts
 
 
-def _scored_part(group: tuple[Stratum, ...], settings: Settings, below: float, above: float) -> Part:
-    rows = score_rows(
-        _only(group, settings.method), inverse=settings.inverse, classes=settings.classes, guess=settings.guess, rates=settings.rates
+def from_cells(sample: Sample, settings: Settings, below: float, above: float) -> Whole:
+    """The accuracy from binomial counts, one set for each part of the sample; every part has one unknown rate of its own."""
+    rows = [
+        (group, linear.merge(binomial_cells(group, settings.kinds, rates=settings.rates, seed=settings.seed))) for group in sample.groups
+    ]
+    known = [(group, cells) for group, cells in rows if cells]
+    n = sum(c.n for _, cells in known for c in cells)
+    values = [_value(cells, settings) for _, cells in known]
+    spreads = [_variance(cells, settings) for _, cells in known]
+    blind = sum(sample.share(group) for group, cells in rows if not cells)
+    value = sum(sample.share(g) * v for (g, _), v in zip(known, values, strict=True)) / (1 - blind) if known else math.nan
+    variance = sum(sample.share(g) ** 2 * v for (g, _), v in zip(known, spreads, strict=True)) if known else math.nan
+    parts = [sums.Part(sample.share(g), cells, _size(sample, g, cells)) for g, cells in known]
+    interval, sharp = settings.interval, None
+    match interval:
+        case "exact":
+            found = sums.sum_limits(parts, below, above, blind=blind)
+            limits, interval = Limits(found.low, found.high, found.empty), _NAMES.get(found.method, "exact")
+            if len(parts) > 1:
+                sharp = sums.sum_profile(parts, below, above, blind=blind)
+        case "profile":
+            limits = sums.sum_profile(parts, below, above, blind=blind)
+        case "wald":
+            limits = _shifted(normal_limits(value * (1 - blind), variance, below, above), blind)
+        case _:
+            limits = _split(sample, known, settings, below, above, blind)
+    told = tuple(
+        {"share": sample.share(g), "n": sum(c.n for c in cells), "value": v, **sample.describe(g)}
+        for (g, cells), v in zip(known, values, strict=True)
     )
+    return Whole(
+        value=value, limits=_inside(limits), variance=variance, n=n, interval=interval, sharp=sharp,
+        parts=told if len(rows) > 1 else (), blind=blind,
+    )  # fmt: skip
+
+
+_NAMES = {"hypergeometric": "hypergeometric", "profile": "parts", "exact for the largest part": "parts"}
+
+
+def _size(sample: Sample, group: Group, cells: tuple[Cell, ...]) -> int | None:
+    """How many items there are to draw from, where all of them are known and their labels are ordinary."""
+    plain = all(c.a == 0 and c.b == 1 for c in cells)
+    return sum(s.answered for s in group) if sample.finite and plain else None
+
+
+def _shifted(limits: Limits, blind: float) -> Limits:
+    return Limits(limits.low, limits.high + blind, limits.empty)
+
+
+def _inside(limits: Limits) -> Limits:
+    return Limits(min(max(limits.low, 0.0), 1.0), min(max(limits.high, 0.0), 1.0), limits.empty)
+
+
+def _split(
+    sample: Sample, known: Sequence[tuple[Group, tuple[Cell, ...]]], settings: Settings, below: float, above: float, blind: float
+) -> Limits:
+    """Limits of every part at an equal share of the error, added: for streams and for the papers' own bounds.
+
+    Where every look counts, the error is shared by all parts that can have labels, whose number is fixed beforehand.
+    """
+    every_look = settings.interval == "anytime"
+    divide = max(1, sum(any(s.answered for s in g) for g in sample.groups) if every_look else len(known))
+    low = high = 0.0
+    empty = False
+    for group, cells in known:
+        if every_look:
+            found = linear.anytime(cells, (below + above) / divide)
+            found = Limits(found.low if below > 0 else 0.0, found.high if above > 0 else 1.0, found.empty)
+        else:
+            found = _deviation(cells, _value(cells, settings), settings, below / divide, above / divide)
+        share = sample.share(group)
+        low, high, empty = low + share * found.low, high + share * found.high, empty or found.empty
+    return Limits(low, high + blind, empty)
+
+
+# ---------------------------------------------------------------------------------------------------------- from scores
+
+
+def from_scores(sample: Sample, settings: Settings, below: float, above: float) -> Whole:
+    """The accuracy from scores of all labelled items, each with its part's share of the population over its share of the labels."""
+    groups = sample.groups
+    strata = tuple(s for g in groups for s in g if s.n() or (sample.beyond and s.tallies))
+    blind = sum(sample.share(g) for g in groups if not any(s.n() for s in g))
+    scale = sum(sample.share(g) for g in groups) - blind
+    rows = score_rows(
+        strata, factor=sample.factor, inverse=settings.inverse, classes=settings.classes, guess=settings.guess, rates=settings.rates,
+        unanswered=sample.beyond,
+    )  # fmt: skip
     mean, spread = rows.moments()
-    if settings.interval == "wald":
+    interval = settings.interval
+    if interval == "wald":
         limits = normal_limits(mean, spread, below, above)
     else:
-        low, _ = betting_interval(rows.lower, below, 0.0)
-        _, high = betting_interval(rows.upper, 0.0, above)
+        # Bets that adapt are not valid over parts with numbers of labels of their own; fixed ones are, at a fixed number of labels.
+        find = fixed_interval if interval == "fixed-n" and not sample.unequal else betting_interval
+        more: dict[str, Any] = {"seed": settings.seed} if find is fixed_interval else {}
+        low, _ = find(rows.lower, below, 0.0, **more)
+        _, high = find(rows.upper, 0.0, above, **more)
         limits = linear.ordered(low, high)
-    if settings.method != "scores":
-        cells = binomial_cells(group[0], _KINDS.get(settings.method, "both")) if len(group) == 1 else ()
-        if cells:
-            mean = _value(cells, settings)
-    return Part(value=mean, limits=limits, variance=spread, n=rows.n)
-
-
-def _only(group: tuple[Stratum, ...], method: str) -> tuple[Stratum, ...]:
-    wanted = {"ordinary": "yes", "complementary": "no"}.get(method)
-    if wanted is None:
-        return group
-    return tuple(dataclasses.replace(s, tallies={t: n for t, n in s.tallies.items() if t.verdict == wanted}) for s in group)
-
-
-def _binomial_part(stratum: Stratum, settings: Settings, below: float, above: float) -> Part:
-    kinds = _KINDS.get(settings.method, "both")
-    cells = linear.merge(binomial_cells(stratum, kinds, rates=settings.rates))
-    n = sum(c.n for c in cells)
-    if not n:
-        return Part(value=math.nan, limits=Limits(0.0, 1.0), variance=math.nan, n=0)
-    value, variance = _value(cells, settings), _variance(cells, settings)
-    match settings.interval:
-        case "exact":
-            limits = linear.exact(cells, below, above)
-        case "anytime":
-            limits = linear.anytime(cells, below + above)
-            limits = dataclasses.replace(limits, low=limits.low if below > 0 else 0.0, high=limits.high if above > 0 else 1.0)
-        case "profile":
-            limits = linear.profile(cells, below, above)
-        case "wald":
-            limits = normal_limits(value, variance, below, above)
-        case _:
-            limits = _deviation(cells, value, settings, below, above)
-    return Part(value=value, limits=limits, variance=variance, n=n)
+    if settings.method != "scores" and len(groups) == 1 and not sample.beyond:
+        cells = binomial_cells(groups[0], settings.kinds)
+        mean = _value(cells, settings) if cells else mean
+    limits = Limits(scale * limits.low, scale * limits.high + blind, limits.empty)
+    value = mean * scale / (1 - blind) if rows.n else math.nan
+    return Whole(
+        value=value, limits=_inside(limits), variance=spread * scale**2, n=rows.n, interval=interval, blind=blind, fixed=sample.unequal
+    )
 
 
 def _pair(cells: tuple[Cell, ...]) -> tuple[Cell, Cell | None]:

@@ -145,18 +145,50 @@ def pattern_scores(p: Pattern) -> np.ndarray[Any, Any]:
     return np.asarray(answered * law.high - (answered - success) / law.b)
 
 
-def difference_scores(p: Pattern) -> np.ndarray[Any, Any]:
-    """For every ordered pair (i, j) a score with mean A_i - A_j that is bounded below before the label is known; 0 on the diagonal.
+class PatternScores:
+    """Scores of many patterns as arrays, one row per pattern and one column per system.
 
-    For questions it is 1{i's answer asked, yes}/π - (1 - 1{j's answer asked, no}/π) >= -1 where the answers differ and 0 where they agree.
+    Examples
+    --------
+    >>> from noracle.counts.label import Label
+    >>> scores = PatternScores([Label.of([(2, "no", None)], n_classes=5).meet_all([2, 0])])
+    >>> scores.value.tolist(), scores.lower(1, 0).tolist()
+    ([[-3.0, 1.0]], [4.0])
     """
+
+    def __init__(self, patterns: Sequence[Pattern]) -> None:
+        size = len(patterns[0].hits) if patterns else 0
+        self.value = np.array([pattern_scores(p) for p in patterns]).reshape(len(patterns), size)
+        self.aimed = np.array([p.design == "recorded" and p.groups is not None for p in patterns], dtype=bool)
+        none = (0.0,) * size
+        self._yes = np.array([p.yes_scores or none for p in patterns]).reshape(len(patterns), size)
+        self._no = np.array([p.no_scores or none for p in patterns]).reshape(len(patterns), size)
+        self._group = np.array([p.groups or (-1,) * size for p in patterns]).reshape(len(patterns), size)
+
+    def difference(self, i: int, j: int) -> np.ndarray[Any, Any]:
+        """The score of system i minus that of system j."""
+        return np.asarray(self.value[:, i] - self.value[:, j])
+
+    def lower(self, i: int, j: int) -> np.ndarray[Any, Any]:
+        """A score with mean A_i - A_j that is bounded below before the label is known.
+
+        For questions it is 1{i's answer asked, yes}/π - (1 - 1{j's answer asked, no}/π) >= -1 where the answers differ, 0 where they agree.
+        """
+        if not self.aimed.any():
+            return self.difference(i, j)
+        apart = self._group[:, i] != self._group[:, j]
+        asked = np.where(apart, self._yes[:, i] + self._no[:, j] - (self._group[:, j] >= 0), 0.0)
+        return np.asarray(np.where(self.aimed, asked, self.difference(i, j)))
+
+
+def difference_scores(p: Pattern) -> np.ndarray[Any, Any]:
+    """:meth:`PatternScores.lower` of every ordered pair of one pattern; 0 on the diagonal."""
+    scores = pattern_scores(p)
     if p.design == "uniform" or p.groups is None:
-        scores = pattern_scores(p)
         return np.asarray(np.subtract.outer(scores, scores))
     group = np.array(p.groups)
     none = np.zeros(len(group))
-    yes = none if p.yes_scores is None else np.array(p.yes_scores)
-    no = none if p.no_scores is None else np.array(p.no_scores)
+    yes, no = (none if side is None else np.array(side) for side in (p.yes_scores, p.no_scores))
     return np.asarray(np.where(group[:, None] == group, 0.0, yes[:, None] + no - (group >= 0)))
 
 

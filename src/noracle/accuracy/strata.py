@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -37,6 +37,11 @@ class Stratum:
     items: int
     answered: int
     tallies: Mapping[Tally, int]
+
+    @property
+    def place(self) -> tuple[str, int, float]:
+        """Name, number of classes and weight."""
+        return self.name, self.n_classes, self.weight
 
     @property
     def answered_share(self) -> float:
@@ -96,38 +101,187 @@ class ErrorRates:
         return [self.of(answer) for answer in named[0]]
 
 
-def binomial_cells(stratum: Stratum, kinds: LabelKinds = "both", *, rates: ErrorRates | None = None) -> tuple[Cell, ...]:
-    """The stratum's labels as binomial counts, each linear in the accuracy among answered items.
+Group = tuple[Stratum, ...]
+DIFFERENT_BELOW = 0.01
+"""Labels that fall on the strata as on a random sample with a smaller probability than this keep the strata apart."""
+_FEW_WEIGHTS, _FEWEST_LABELS = 8, 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """The parts of the items that must be kept apart, and how the labelled items were drawn from them.
+
+    ``groups`` are the parts: strata whose labels follow one law and were drawn at one rate are in one. ``total`` is the weight of all
+    items, ``unequal`` says that strata were labelled at different rates, ``finite`` that the items are all there are, and ``beyond`` that
+    items without an answer are labelled items like the others.
+    """
+
+    groups: tuple[Group, ...]
+    total: float
+    unequal: bool = False
+    finite: bool = False
+    beyond: bool = False
+
+    def share(self, group: Group) -> float:
+        """The part's answered items as a share of the population; all its items where the population goes beyond these."""
+        return sum(s.weight * (s.items if self.beyond else s.answered) for s in group) / self.total if self.total else 1.0
+
+    def factor(self, stratum: Stratum) -> float:
+        """What a label of this stratum counts for: the stratum's share of the population over its share of the labels."""
+        labelled = [s for g in self.groups for s in g if s.n()]
+        if not self.unequal:
+            n = sum(s.items if self.beyond else s.answered for s in labelled)
+            return stratum.weight * n / sum(s.weight * (s.items if self.beyond else s.answered) for s in labelled)
+        mine = next(g for g in self.groups if stratum.name == g[0].name and any(s.place == stratum.place for s in g))
+        known = sum(self.share(g) for g in self.groups if any(s.n() for s in g))
+        own, n = sum(s.n() for s in mine), sum(s.n() for s in labelled)
+        return self.share(mine) / known * n / own
+
+    def describe(self, group: Group) -> dict[str, Any]:
+        """What tells a part from the others."""
+        return {"stratum": group[0].name if self.unequal else "", "n_classes": sorted({s.n_classes for s in group})}
+
+
+def sample_of(strata: tuple[Stratum, ...], *, apart: bool, method: str, scored: bool, whole: bool, beyond: bool) -> Sample:
+    """The parts that the design forces, and no others.
+
+    Numbers of classes are ``apart`` where a label's law depends on them: a uniform question is answered yes with probability 1/K. Strata
+    are apart where they were labelled at different rates; where the labelled items look like a random sample of all (exact binomial test
+    of the numbers of labels, which do not depend on any verdict), the stratum says nothing about how an item was drawn. Weights are apart.
+    """
+    several = len({s.n_classes for s in strata if s.n()}) > 1
+    unequal = label_rates_p_value(strata) < DIFFERENT_BELOW or (apart and several and method in _ONE_KIND)
+
+    def key(s: Stratum) -> tuple[str, int, float]:
+        weight = 0.0 if scored and not unequal else s.weight
+        k = s.n_classes if (apart and not scored) or unequal else 0
+        return s.name if unequal else "", k, weight
+
+    keys = dict.fromkeys(key(s) for s in strata)
+    groups = tuple(tuple(s for s in strata if key(s) == k) for k in keys)
+    total = sum(s.weight * s.items for s in strata)
+    return Sample(groups=groups, total=total, unequal=unequal, finite=whole and not beyond, beyond=beyond)
+
+
+_ONE_KIND = ("ordinary", "complementary")
+
+
+def label_rates_p_value(strata: Sequence[Stratum]) -> float:
+    """How likely the numbers of labels in the strata are for a random sample: exact binomial for each, Bonferroni; 1 for one stratum."""
+    sizes: dict[tuple[str, int, float], list[int]] = {}
+    for s in strata:
+        row = sizes.setdefault(s.place, [0, 0])
+        row[0] += s.answered
+        row[1] += s.n()
+    return rates_p_value([(a, n) for a, n in sizes.values()])
+
+
+def rates_p_value(sizes: Iterable[tuple[int, int]]) -> float:
+    """The same from (items, labels) of each part.
+
+    Examples
+    --------
+    >>> rates_p_value([(2000, 800), (2000, 200)]) < 1e-9, rates_p_value([(2000, 510), (2000, 490)])
+    (True, 1.0)
+    """
+    rows = [(size, n) for size, n in sizes if size]
+    total, labelled = sum(size for size, _ in rows), sum(n for _, n in rows)
+    if len(rows) < 2 or not labelled:
+        return 1.0
+    return min(1.0, len(rows) * min(binomial_p_value(n, labelled, size / total) for size, n in rows))
+
+
+def many_weights(strata: Sequence[Stratum]) -> bool:
+    """Whether weights are too many, or too thinly labelled, to be parts of their own; decided by numbers of labels alone."""
+    labels: Counter[float] = Counter()
+    for s in strata:
+        labels[s.weight] += s.n()
+    return len(labels) > 1 and (len(labels) > _FEW_WEIGHTS or min(labels.values()) < _FEWEST_LABELS)
+
+
+def of_kind(strata: Sequence[Stratum], method: str) -> tuple[Stratum, ...]:
+    """The strata with the labels that a method uses."""
+    wanted = {"ordinary": "yes", "complementary": "no"}.get(method)
+    if wanted is None:
+        return tuple(strata)
+    return tuple(dataclasses.replace(s, tallies={t: n for t, n in s.tallies.items() if t.verdict == wanted}) for s in strata)
+
+
+def with_unanswered(strata: Sequence[Stratum]) -> tuple[Stratum, ...]:
+    """Strata with ordinary labels in which no answer is a wrong answer, for items beyond those that were asked about."""
+    rows = []
+    for s in strata:
+        tallies: Counter[Tally] = Counter()
+        for t, n in s.tallies.items():
+            tallies[t if t.answered else t._replace(answered=True, hit=False)] += n
+        rows.append(dataclasses.replace(s, answered=s.items, tallies=dict(tallies)))
+    return tuple(rows)
+
+
+def binomial_cells(
+    strata: Stratum | Group, kinds: LabelKinds = "both", *, rates: ErrorRates | None = None, seed: int = 0
+) -> tuple[Cell, ...]:
+    """The labels of a part as binomial counts, each linear in the accuracy among answered items.
 
     With wrong verdicts, or where the answer itself was asked about on purpose, only questions about the answer count: their verdict is
-    ``yes`` with probability φ + (1 - μ - φ)·A.
+    ``yes`` with probability φ + (1 - μ - φ)·A. Where strata of one part aimed with slightly different probabilities (1 - ε + ε/K), their
+    questions are thinned at random to the smallest one, so that all of the part's items are there with the same probability.
     """
-    if any(t.hit_share is not None for t in stratum.tallies):
-        raise ArgumentError("method must be 'scores' with interval betting or wald where repeats of an item differ; got another.")
-    recorded = stratum.n(design="recorded") - stratum.n(design="recorded", verdict="unsure")
+    group = (strata,) if isinstance(strata, Stratum) else strata
+    if any(t.hit_share is not None for s in group for t in s.tallies):
+        raise ArgumentError("method must be 'scores' with interval fixed-n, betting or wald where repeats of an item differ; got another.")
     cells: list[Cell] = []
+    aimed = [s for s in group if s.n(design="recorded") - s.n(design="recorded", verdict="unsure")]
+    for s in aimed:
+        _require_one_propensity(s)
     if rates is not None:
         false_no, false_yes = rates.of(None)
-        if recorded:
-            _require_one_propensity(stratum)
-        else:
-            require_questions(stratum)
-        yes, no = stratum.n(verdict="yes", hit=True), stratum.n(verdict="no", hit=True)
-        return (Cell(yes + no, yes, false_yes, 1 - false_no - false_yes),)
-    if recorded:
-        _require_one_propensity(stratum)
-        if kinds == "complementary":
-            raise ArgumentError(
-                "method must not be 'complementary' where propensities were recorded: those labels are not uniform. Use 'scores'."
-            )
-        yes = stratum.n(verdict="yes", hit=True, design="recorded")
-        cells.append(Cell(yes + stratum.n(verdict="no", hit=True, design="recorded"), yes))
-    for t, n in stratum.tallies.items():
-        if not t.answered or t.design != "uniform":
-            continue
-        if (t.verdict == "yes" and kinds != "complementary") or (t.verdict == "no" and kinds != "ordinary"):
-            cells.append(Cell(n, n if succeeds(t) else 0, *law_of(t.verdict, t.n_classes, t.n_ruled_out)))
+        for s in group:
+            if s not in aimed:
+                require_questions(s)
+            yes, no = s.n(verdict="yes", hit=True), s.n(verdict="no", hit=True)
+            cells.append(Cell(yes + no, yes, false_yes, 1 - false_no - false_yes))
+        return tuple(cells)
+    if aimed and kinds == "complementary":
+        raise ArgumentError(
+            "method must not be 'complementary' where propensities were recorded: those labels are not uniform. Use 'scores'."
+        )
+    cells += _aimed_cells(aimed, seed)
+    for s in group:
+        for t, n in s.tallies.items():
+            if not t.answered or t.design != "uniform":
+                continue
+            if (t.verdict == "yes" and kinds != "complementary") or (t.verdict == "no" and kinds != "ordinary"):
+                cells.append(Cell(n, n if succeeds(t) else 0, *law_of(t.verdict, t.n_classes, t.n_ruled_out)))
     return tuple(cells)
+
+
+def _aimed_cells(strata: Sequence[Stratum], seed: int) -> list[Cell]:
+    """Verdicts on the answer itself, thinned to the smallest probability of a question about it."""
+    rng = np.random.default_rng(seed)
+    chances = [max(_answer_propensities(s), default=1.0) for s in strata]
+    cells = []
+    for s, chance in zip(strata, chances, strict=True):
+        keep = min(chances) / chance
+        yes, no = (s.n(verdict=verdict, hit=True, design="recorded") for verdict in ("yes", "no"))
+        if keep < 1 - 1e-12:
+            yes, no = int(rng.binomial(yes, keep)), int(rng.binomial(no, keep))
+        cells.append(Cell(yes + no, yes))
+    return cells
+
+
+MOST_THINNED = 0.8
+"""Questions are thinned to the smallest probability only if that is at least this share of the largest."""
+
+
+def is_aimed(strata: Sequence[Stratum]) -> bool:
+    """Whether every stratum was asked about this system's answers with one probability, nearly the same in all of them."""
+    asked = [s for s in strata if s.n(design="recorded") - s.n(design="recorded", verdict="unsure")]
+    chances = [_answer_propensities(s) for s in asked]
+    if not asked or any(len(c) != 1 for c in chances) or any(targeting_p_value(s) < 1e-3 for s in asked):
+        return False
+    seen = [min(c) for c in chances]
+    return min(seen) >= MOST_THINNED * max(seen)
 
 
 def _require_one_propensity(stratum: Stratum) -> None:
@@ -146,7 +300,7 @@ def _answer_propensities(stratum: Stratum) -> set[float]:
     for t in stratum.tallies:
         if t.answered and t.design == "recorded" and t.verdict != "unsure" and t.hit:
             inverse = (t.yes_score or 0.0) + (t.no_score or 0.0)
-            chances.add(round(1 / inverse, 12) if inverse > 0 else 0.0)
+            chances.add(round(1 / inverse, 9) if inverse > 0 else 0.0)
     return chances
 
 
@@ -212,38 +366,39 @@ def _moments(scores: tuple[Score, ...]) -> tuple[float, float, float]:
 
 
 def score_rows(
-    strata: tuple[Stratum, ...], *, inverse: Matrix | None = None, classes: tuple[int | str, ...] | None = None,
-    guess: Guess = "leave-one-out", rates: ErrorRates | None = None,
+    strata: tuple[Stratum, ...], *, factor: Callable[[Stratum], float], inverse: Matrix | None = None,
+    classes: tuple[int | str, ...] | None = None, guess: Guess = "leave-one-out", rates: ErrorRates | None = None, unanswered: bool = False,
 ) -> ScoreRows:  # fmt: skip
-    """One score for every labelled and answered item of these strata, items weighted by their weight over the mean weight.
+    """One score for every labelled and answered item of these strata, times the ``factor`` of its stratum.
+
+    ``unanswered`` items have the score 0 where they count as items like the others.
 
     A bet must not depend on anything that may go with the accuracy of an item: its number of classes, its weight, its answer. So ranges
     are taken over all strata. They differ by the *kind* of label only where the kind says nothing of the item. A uniform question is
     answered yes with probability 1/K, and aimed questions reach some items only; hence, where numbers of classes differ or only some labels
     have propensities, all kinds share one range and one mean.
     """
+    factors = {s.place: factor(s) for s in strata}
     if rates is not None:
-        return _corrected_rows(strata, rates)
-    answered = sum(s.answered for s in strata)
-    mean_weight = sum(s.weight * s.answered for s in strata) / answered if answered else 1.0
+        return _corrected_rows(strata, rates, factors, unanswered=unanswered)
     rows: Counter[tuple[int, float, float]] = Counter()
     questions: Counter[Question] = Counter()
     for stratum in strata:
-        factor = stratum.weight / mean_weight
+        f = factors[stratum.place]
         for t, n in stratum.tallies.items():
-            if not t.answered or t.verdict == "unsure":
+            if not (t.answered or unanswered) or t.verdict == "unsure":
                 continue
             if t.design == "recorded":
-                share = 1.0 if t.answered_share is None else t.answered_share
-                questions[t.yes_score or 0.0, t.no_score or 0.0, factor, t.guess, share] += n
-            elif t.verdict == "no" and inverse is not None:
-                rows[1, factor, _transition_value(t, inverse, classes)] += n
+                share = float(t.answered) if t.answered_share is None else t.answered_share
+                questions[t.yes_score or 0.0, t.no_score or 0.0, f, t.guess, share] += n
+            elif t.verdict == "no" and inverse is not None and t.answered:
+                rows[1, f, _transition_value(t, inverse, classes)] += n
             else:
-                rows[0 if t.verdict == "yes" else t.n_ruled_out, factor, sided_scores(t)[0]] += n
-    factors = [s.weight / mean_weight for s in strata if s.answered] or [1.0]
-    ranges = {kind: _range(kind, strata, mean_weight, inverse) for kind, _, _ in rows}
-    low, high = 0.0, max(factors)
-    shared = len({s.n_classes for s in strata if s.answered}) > 1 or bool(questions)
+                rows[0 if t.verdict == "yes" else t.n_ruled_out, f, sided_scores(t)[0]] += n
+    heaviest = max(factors.values(), default=1.0)
+    ranges = {kind: _range(kind, strata, factors, inverse) for kind, _, _ in rows}
+    low, high = 0.0, heaviest
+    shared = len({s.n_classes for s in strata if s.answered}) > 1 or bool(questions) or len(set(factors.values())) > 1
     if shared and len(ranges) + bool(questions) > 1:
         low, high = min(low, *(r[0] for r in ranges.values())), max(high, *(r[1] for r in ranges.values()))
         ranges = dict.fromkeys(ranges, (low, high))
@@ -261,43 +416,49 @@ def score_rows(
     )
 
 
-def _range(kind: int, strata: tuple[Stratum, ...], mean_weight: float, inverse: Matrix | None) -> tuple[float, float]:
+def _range(
+    kind: int, strata: tuple[Stratum, ...], factors: Mapping[tuple[str, int, float], float], inverse: Matrix | None
+) -> tuple[float, float]:
     """Smallest and largest possible score of a kind of label: 0 is ordinary, m > 0 has m ruled-out classes."""
     lows, highs = [0.0 if kind == 0 else 1.0], [0.0]
     for s in strata:
         if not s.answered:
             continue
-        factor = s.weight / mean_weight
+        f = factors[s.place]
         least, most = 0.0, 1.0
         if kind and inverse is not None:
             least, most = float(inverse.min()), float(inverse.max())
         elif kind:
             least = law_of("no", s.n_classes, kind).low
-        lows.append(factor * least)
-        highs.append(factor * most)
+        lows.append(f * least)
+        highs.append(f * most)
     return min(lows), max(highs)
 
 
-def _corrected_rows(strata: tuple[Stratum, ...], rates: ErrorRates) -> ScoreRows:
+def _corrected_rows(
+    strata: tuple[Stratum, ...], rates: ErrorRates, factors: Mapping[tuple[str, int, float], float], *, unanswered: bool
+) -> ScoreRows:
     """Scores of uniform questions whose verdicts are wrong at known rates, which may differ by the class that was answered."""
-    mean_weight = sum(s.weight * s.answered for s in strata) / max(1, sum(s.answered for s in strata))
     rows: Counter[float] = Counter()
     ends = [0.0, 1.0]
     for stratum in strata:
         require_questions(stratum)
-        factor = stratum.weight / mean_weight
+        f = factors[stratum.place]
         for false_no, false_yes in rates.all():
             ends += [
-                factor
-                * corrected_score(asked_answer=True, yes=yes, propensity=1 / stratum.n_classes, false_no=false_no, false_yes=false_yes)
+                f * corrected_score(asked_answer=True, yes=yes, propensity=1 / stratum.n_classes, false_no=false_no, false_yes=false_yes)
                 for yes in (True, False)
             ]
         for t, n in stratum.tallies.items():
-            if t.answered and t.verdict != "unsure":
+            if t.verdict == "unsure" or not (t.answered or unanswered):
+                continue
+            value = 0.0
+            if t.answered:
                 false_no, false_yes = rates.of(t.answer)
-                rows[factor * corrected_score(
+                value = corrected_score(
                     asked_answer=t.hit, yes=t.verdict == "yes", propensity=1 / t.n_classes, false_no=false_no, false_yes=false_yes
-                )] += n  # fmt: skip
+                )
+            rows[f * value] += n
     scores = tuple(Score(value, min(ends), max(ends), n) for value, n in rows.items())
     return ScoreRows(mean=((1.0, scores),), lower=scores, upper=scores)
 

@@ -26,10 +26,12 @@ FRACTIONS = 2.0 ** (-np.arange(30) / 2)
 LOG_PRIOR = np.log(1.0 / (np.arange(30) + 3.0))
 LOG_PRIOR = LOG_PRIOR - math.log(float(np.exp(LOG_PRIOR).sum()))
 
-# Plug-in bets: how much of what can be lost is bet at most; the weight of the pseudo-scores at both ends; how often a bet is revised in one
+# Plug-in bets: how much of what can be lost is bet at most; the weight of the pseudo-scores at both ends, and the place of the upper
+# one in a range without an end, times the distance to the largest mean; how often a bet is revised in one
 # order; how many scores times orders are kept at most; ranges with bets of their own; numbers that are worked out together.
 _MOST = 0.95
 _PSEUDO = 0.5
+_OPEN = 4.0
 _REVISIONS = 500
 _SIZE = 2_000_000
 _KINDS = 6
@@ -151,7 +153,8 @@ def fixed_interval(
     λ'_t comes from the scores before t only. Their mean, variance and third moment fit a law with two values, sa below and sb above its
     mean; the mean is placed δ lower, such that the best bet against that law, δ/((sa - δ)·(sb + δ)), is expected to reach 1/below after n
     scores: n·KL = log(1/below). For small δ this is √(2·log(1/below)/(n·variance)), the bet of Waudby-Smith and Ramdas. Two pseudo-scores
-    at the ends of the range start it. Up to six different ranges have moments of their own and share δ (which weights them by precision).
+    of weight 1/2 at the ends of the range start it, so a range should be as tight as is known. Up to six different ranges have moments of
+    their own and share δ, which weights them by their precision.
 
     Assumptions: n is fixed, not chosen by looking at the scores; given their ranges the scores are independent with mean m (iid scores of
     one range, or kinds of score that were assigned at random); the ranges were known before the labels. Where the mean may depend on
@@ -179,10 +182,9 @@ def fixed_interval(
     n = np.array([s.n for s in rows], dtype=np.int64)
     low, high = floor, ceiling
     if below > 0:
-        low = _fixed_limit(value, ends[:, 0], np.minimum(ends[:, 1], ceiling), n, below, floor, ceiling, orders, seed)
+        low = _fixed_limit(value, ends[:, 0], ends[:, 1], n, below, floor, ceiling, orders, seed)
     if above > 0:
-        near, far = -ends[:, 1], np.minimum(-ends[:, 0], -floor)
-        high = -_fixed_limit(-value, near, far, n, above, -ceiling, -floor, orders, seed)
+        high = -_fixed_limit(-value, -ends[:, 1], -ends[:, 0], n, above, -ceiling, -floor, orders, seed)
     return low, high
 
 
@@ -197,12 +199,13 @@ def _fixed_limit(
     orders: int | None,
     seed: int,
 ) -> float:
-    """Lower limit by plug-in bets; ``far`` is the place of the upper pseudo-score."""
+    """Lower limit by plug-in bets; ``far`` are the upper ends, which only guide the first bets."""
     usable = np.isfinite(low)  # against a score without a lower end nothing can be bet
     value, low, far, n = value[usable], low[usable], far[usable], n[usable]
     total = int(n.sum())
     if not total:
         return floor
+    far = np.where(np.isfinite(far), far, low + _OPEN * (ceiling - low))
     by_size = np.lexsort((far, low, value))
     value, low, far, n = value[by_size], low[by_size], far[by_size], n[by_size]
     rows = np.repeat(np.arange(len(value), dtype=np.int32), n)

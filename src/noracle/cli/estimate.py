@@ -44,7 +44,7 @@ def command(
     conflicts: opt.ConflictChoice = "error",
     protocol: opt.ProtocolChoice = None,
     method: Annotated[Method | None, typer.Option("--method", help="Default ml; scores where labels were not uniform.")] = None,
-    interval: Annotated[Interval | None, typer.Option("--interval", help="Default exact; betting with scores.")] = None,
+    interval: Annotated[Interval, typer.Option("--interval", help="auto: the narrowest with a promise that the design allows.")] = "auto",
     confidence: opt.Confidence = 0.95,
     side: Annotated[Side, typer.Option("--side", help="Interval on both sides, or a lower or upper limit only.")] = "two-sided",
     population: Annotated[
@@ -74,7 +74,7 @@ def command(
     check_target("save-counts", save_counts)
     others = {
         "answers": answers, "judgements": judgements, "items": items, "wide": wide, "counts": counts, "save-counts": save_counts,
-        "method": method, "interval": interval, "transition": transition,
+        "method": method, "interval": None if interval == "auto" else interval, "transition": transition,
     }  # fmt: skip
     view = look_alone(project, others)
     if view is not None:

@@ -134,6 +134,25 @@ class AccuracyCounts:
             groups.setdefault(Cell(t.system, t.n_classes, t.stratum, t.weight, t.cluster), {})[t] = n
         return groups
 
+    @property
+    def clustered(self) -> bool:
+        """Whether items were counted by cluster."""
+        return any(c.cluster for c in self.items)
+
+    def without_clusters(self) -> Self:
+        """The same counts as if items had not been counted by cluster."""
+        if not self.clustered:
+            return self
+        tallies: Counter[Tally] = Counter()
+        items: Counter[Cell] = Counter()
+        answered: Counter[Cell] = Counter()
+        for t, n in self.tallies.items():
+            tallies[t._replace(cluster="")] += n
+        for found, known in ((items, self.items), (answered, self.answered)):
+            for c, n in known.items():
+                found[c._replace(cluster="")] += n
+        return dataclasses.replace(self, tallies=dict(tallies), items=dict(items), answered=dict(answered))
+
     def total(self, **match: object) -> int:
         """Number of labelled items whose tally has these values, for example ``total(verdict="yes", hit=True)``."""
         return sum(n for t, n in self.tallies.items() if all(getattr(t, k) == v for k, v in match.items()))

@@ -2,7 +2,7 @@
 
     answers      item, system, answer, [guess, state, repeat]
     judgements   item, class, verdict, [rater, propensity, cost, at]
-    items        item, [n_classes, stratum, weight, text, options, image]
+    items        item, [n_classes, stratum, cluster, weight, text, options, image]
     ratings      item, rater, label
     scores       item, rater, value
 
@@ -99,6 +99,7 @@ TABLES: dict[str, Table] = {
                 _ITEM,
                 Column(name="n_classes", kind="count", required=False),
                 Column(name="stratum", kind="name", required=False, nullable=True),
+                Column(name="cluster", kind="name", required=False, nullable=True),
                 Column(name="weight", kind="number", required=False, low=0, above=True),
                 Column(name="text", kind="any", required=False, nullable=True),
                 Column(name="options", kind="any", required=False, nullable=True),

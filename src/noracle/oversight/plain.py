@@ -30,6 +30,7 @@ _MEANINGS = {
     "the prevalences are in their ranges": "Each class is as frequent as was stated.",
     "the integer solver is right": "A computer program found no way; there is no short proof that can be checked without it.",
     "errors independent given the true label": "Raters err each for themselves; nothing makes them err together.",
+    "tails light enough for t": "No few large values carry the whole mean.",
     "missing completely at random": "Which scores are missing has nothing to do with what they would have been.",
     "rows in hand are missing completely at random": "Which scores are missing has nothing to do with what they would have been.",
     "known covariance": "The raters go on to vary together as they did in the pilot.",

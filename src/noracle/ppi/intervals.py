@@ -153,9 +153,15 @@ def jackknife(samples: Sequence[Sample], problem: Problem, *, chunk: int = 2048)
 def classical(samples: Sequence[Sample], problem: Problem) -> tuple[Array, Array, Array]:
     """Value, variance and rows of Σ a_j·(mean of column j over all rows that observe it), without any rater.
 
-    Where several columns share a mean, the first of them (the gold rater) speaks for it. A row's influence is Σ_j a_j·(x_j - mean_j)/n_j
-    over the wanted columns that it observes; the variance is their sum of squares.
+    Where several columns share a mean, the first of them (the gold rater) speaks for it. The variance is the sum of squared influences.
     """
+    value, fewest, rows = classical_influences(samples, problem)
+    variance = _added([(u**2 * s.counts).sum(axis=-1) for s, u in zip(samples, rows, strict=True)])
+    return value, variance * fewest / np.maximum(fewest - 1, 1), fewest
+
+
+def classical_influences(samples: Sequence[Sample], problem: Problem) -> tuple[Array, Array, tuple[Array, ...]]:
+    """Value and rows of :func:`classical`, and what each row adds: Σ_j a_j·(x_j - mean_j)/n_j over the wanted columns that it observes."""
     wanted = np.zeros(problem.design.shape[0])
     for mean in np.flatnonzero(problem.target):
         wanted[int(np.flatnonzero(problem.design[:, mean])[0])] += problem.target[mean]
@@ -167,16 +173,78 @@ def classical(samples: Sequence[Sample], problem: Problem) -> tuple[Array, Array
         sums.append(_added([(s.values[..., i] * s.counts).sum(axis=-1) for s, i in held]))
     means = [total / np.maximum(n, 1) for total, n in zip(sums, numbers, strict=True)]
     value = _added([wanted[j] * m for j, m in zip(columns, means, strict=True)])
-    variance = np.zeros(())
-    fewest = np.minimum.reduce(numbers)
+    rows = []
     for sample in samples:
         influence = np.zeros(())
         for j, m, n in zip(columns, means, numbers, strict=True):
             if j in sample.columns:
                 column = sample.values[..., sample.columns.index(j)]
                 influence = influence + wanted[j] * (column - m[..., None]) / np.maximum(n, 1)[..., None]
-        variance = variance + (influence**2 * sample.counts).sum(axis=-1)
-    return value, variance * fewest / np.maximum(fewest - 1, 1), fewest
+        rows.append(influence)
+    return value, np.minimum.reduce(numbers), tuple(rows)
+
+
+SKEWNESS = 0.16
+"""Cochran's rule N ≥ 25·γ² says 0.2, as a mean of N rows has skewness γ/√N; less, since few rows show too little of a tail."""
+SKEWNESS_OF_MANY = 0.42
+"""A skewness that many like rows agree on is known well: right and wrong with ten of either in 100 keeps .93 of .95."""
+LARGEST, LIKE_ROWS = 0.2, 20
+"""Rows are many and alike if none has more than this part of the variance, nor more than this many times the average row's."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Tails:
+    """How far the estimate is from normal: its ``skewness``, and the ``largest`` share of its variance from one of ``n`` rows."""
+
+    skewness: float
+    largest: float
+    n: float
+
+    @property
+    def light(self) -> bool:
+        """Whether Student's t can be trusted: skewness of at most 0.16, or of 0.42 where the variance rests on many like rows."""
+        many = self.largest <= min(LARGEST, LIKE_ROWS / self.n)
+        return self.skewness <= (SKEWNESS_OF_MANY if many else SKEWNESS)
+
+
+def influences(samples: Sequence[Sample], weights: Sequence[Array]) -> tuple[Array, ...]:
+    """What each row adds to the estimate: λ_I·(x - mean)/n_I, by sample."""
+    return tuple(
+        _combined(s.values - _means(s)[..., None, :], w) / np.maximum(s.n, 1)[..., None] for s, w in zip(samples, weights, strict=True)
+    )
+
+
+def tails_of(samples: Sequence[Sample], rows: Sequence[Array], n: float) -> Tails:
+    """Skewness Σ u³/(Σ u²)^(3/2) of the estimate, and the largest u²/Σ u², for the influences u of all ``rows``, ``n`` labelled.
+
+    Notes
+    -----
+    The estimate is a sum of independent influences, so that its third cumulant is about Σ u³ and its variance about Σ u². For one sample
+    the skewness is γ/√N, and the largest share bounds the kurtosis: Σ u⁴/(Σ u²)² is at most that share. Symmetric heavy tails are let
+    pass: with them Student's t holds at least as often as it says.
+
+    The limits are chosen by simulation with N = 100 to 500: at most 5 % of normal, uniform, t(5) and right-or-wrong rows (.1 to .9) are
+    called heavy, and most of lognormal (σ = 1.5 and 2) and Pareto (2.1) rows. What no row shows is not seen: a value of 1 in 100 that is
+    absent from the rows changes neither figure.
+
+    References
+    ----------
+    Cochran (1977), "Sampling Techniques", section 2.15 (N > 25·γ²); Hall (1992), "The Bootstrap and Edgeworth Expansion", section 2.6
+    (the error of Student's t is of the order of the squared skewness of the mean).
+
+    Examples
+    --------
+    >>> one = Sample(columns=(0,), values=np.array([[0.0], [1.0]]), counts=np.array([80.0, 20.0]))
+    >>> found = tails_of([one], influences([one], [np.ones(1)]), 100)
+    >>> round(found.skewness, 4), round((1 - 2 * 0.2) / (0.2 * 0.8 * 100) ** 0.5, 4), round(found.largest, 4), found.light
+    (0.15, 0.15, 0.04, True)
+    """
+    second = sum(float((u**2 * s.counts).sum()) for s, u in zip(samples, rows, strict=True))
+    third = sum(float((u**3 * s.counts).sum()) for s, u in zip(samples, rows, strict=True))
+    largest = max(float((u**2 * (s.counts > 0)).max()) for s, u in zip(samples, rows, strict=True))
+    if second <= 0:
+        return Tails(skewness=0.0, largest=0.0, n=n)
+    return Tails(skewness=abs(third) / second**1.5, largest=largest / second, n=n)
 
 
 def _covariance(moments: Moments | None, problem: Problem, samples: Sequence[Sample], lead: tuple[int, ...]) -> tuple[Array, Mask, Array]:

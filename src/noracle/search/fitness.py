@@ -290,8 +290,8 @@ def paired(new: ItemScores, old: ItemScores) -> PairedScores:
     """Scores of the difference of accuracies, new minus old, item by item, each bounded below before its label is known.
 
     For ordinary and ruled-out labels d_i = a_i(new) - a_i(old), with the 0 for no answer (differences of "not ruled out" would reward
-    a candidate that refuses). For aimed questions the form of :func:`noracle.accuracy.score.difference_scores` is used. Only items that
-    both have are compared.
+    a candidate that refuses). Aimed questions take the form of :func:`noracle.accuracy.score.difference_scores`. Only items that both
+    have are compared.
 
     Examples
     --------

@@ -57,7 +57,7 @@ _FINISH: dict[str, Finish] = {"max_tokens": "length", "model_length": "length", 
 
 
 @_unreduced
-def weak_accuracy(confidence: float = 0.95, method: Method | None = None, interval: Interval | None = None) -> Metric:
+def weak_accuracy(confidence: float = 0.95, method: Method | None = None, interval: Interval = "auto") -> Metric:
     """Accuracy from weak labels, with its interval: ``accuracy``, ``low``, ``high``, ``stderr``, ``labelled``, ``without_answer``.
 
     Epochs of a sample are averaged within it, so that they are not taken for more labels than there are.

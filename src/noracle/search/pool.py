@@ -310,4 +310,4 @@ def _differences(pool: Pool, rows: Sequence[_Row], left: np.ndarray[Any, Any], r
     counts = PatternCounts(systems=tuple(pool.systems[i] for i in left), patterns=patterns)
     pairs = math.comb(len(pool.systems), 2)
     level = 1 - (1 - confidence) * math.comb(len(left), 2) / pairs
-    return compare_systems(counts, confidence=level).differences
+    return compare_systems(counts, interval="betting", confidence=level).differences

@@ -11,13 +11,14 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.stats import skew
 from scipy.stats import t as student
 
 from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, GuaranteeWarning
 from noracle.ppi.estimate import estimate_mean
 from noracle.ppi.measurements import complementary
 from noracle.ppi.plan import plan_budget
-from noracle.results import Estimate, Kind, read_result
+from noracle.results import Assumption, Estimate, Kind, read_result
 
 
 def world(seed: int = 0, labelled: int = 120, pro: int = 400, flash: int = 900) -> dict[str, np.ndarray]:
@@ -85,7 +86,7 @@ def test_result_says_what_it_rests_on() -> None:
     assert found.width < said["classical"]["high"] - said["classical"]["low"]
     assert said["variance_ratio"] < 0.9
     assert read_result(found.to_dict()) == found
-    assert "at least 50 labelled rows" in str(found)
+    assert "at least 50 labelled rows" in " ".join(str(found).split())
 
 
 def test_classical_is_the_mean_with_students_t() -> None:
@@ -342,3 +343,58 @@ def test_classical_estimate_counts_a_shared_mean_once() -> None:
     data = {"h": [*human, *[None] * 200], "c": [*[None] * 200, *ruled_out]}
     found = estimate_mean(None, data, target="h", same_mean={"c": "h"}, interval="classical")
     assert found.value == pytest.approx(human.mean())
+
+
+# ------------------------------------------------------------------------------------------------------------------------ tails
+
+
+def tails_in(found: Estimate) -> Assumption:
+    return next(a for a in found.guarantee.assumptions if a.name == "tails light enough for t")
+
+
+@pytest.mark.parametrize("interval", ["crossfit-t", "jackknife-t", "paper", "classical"])
+def test_heavy_tails_take_the_promise_away_and_say_what_to_do(interval: Any) -> None:
+    rng = np.random.default_rng(4)
+    scores = rng.lognormal(0, 2, 400)
+    data = {"human": [float(s) if i < 100 else None for i, s in enumerate(scores)], "judge": scores + rng.normal(size=400)}
+    with pytest.warns(GuaranteeWarning, match=r"heavy tails.*label more rows.*betting"):
+        found = estimate_mean(None, data, target="human", interval=interval)
+    assert (tails_in(found).status, found.guarantee.kind) == ("failed", Kind.HEURISTIC)
+    assert any("heavy tails" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("interval", ["crossfit-t", "jackknife-t", "paper", "classical"])
+def test_light_tails_keep_the_promise(interval: Any) -> None:
+    found = estimate_mean(None, world(labelled=120), target="human", interval=interval)
+    assert (tails_in(found).status, found.guarantee.kind) == ("checked", Kind.ASYMPTOTIC)
+
+
+def test_skewness_is_that_of_the_mean_and_the_largest_share_is_of_its_variance() -> None:
+    rng = np.random.default_rng(5)
+    scores = rng.exponential(size=150)
+    found = estimate_mean(None, {"human": scores}, target="human", interval="classical")
+    away = scores - scores.mean()
+    assert found.diagnostics["skewness"] == pytest.approx(abs(float(skew(scores))) / 150**0.5)
+    assert found.diagnostics["largest_share"] == pytest.approx(float((away**2).max() / (away**2).sum()))
+    means = rng.choice(scores, (40_000, 150)).mean(axis=1)  # the bootstrap mean has just this skewness
+    assert found.diagnostics["skewness"] == pytest.approx(float(skew(means)), abs=0.04)
+    with_judge = estimate_mean(None, {"human": scores, "judge": scores + rng.normal(size=150)}, target="human")
+    assert with_judge.diagnostics["skewness"] == pytest.approx(found.diagnostics["skewness"], rel=0.1)  # no row without a label: λ = 0
+
+
+def test_tails_do_not_depend_on_units() -> None:
+    rng = np.random.default_rng(6)
+    scores, judge = rng.exponential(size=300), rng.normal(size=300)
+    one, other = (
+        estimate_mean(
+            None, {"human": [float(a * s + b) if i < 150 else None for i, s in enumerate(scores)], "judge": judge}, target="human"
+        )
+        for a, b in ((1, 0), (-1000, 7))
+    )
+    for name in ("skewness", "largest_share"):
+        assert one.diagnostics[name] == pytest.approx(other.diagnostics[name], rel=1e-6)
+
+
+def test_stream_assumes_light_tails_and_says_so() -> None:
+    found = estimate_mean(None, world(labelled=200), target="human", interval="anytime")
+    assert tails_in(found).status == "assumed"

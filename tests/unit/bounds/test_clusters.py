@@ -1,0 +1,174 @@
+"""Items in clusters: unbiased scores, limits that cover where independent items would not, and a test that finds dependence."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.linalg import sqrtm
+from scipy.stats import binomtest, kstest
+
+from noracle.bounds.binomial import clopper_pearson
+from noracle.bounds.clusters import cluster_limits, cluster_scores, cr2, cr2_interval, dependence_p_value, score_range
+
+Sample = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@pytest.mark.parametrize("guess", [0.0, 0.5, 0.8])
+def test_scores_of_partly_labelled_clusters_have_mean_accuracy_by_enumeration(guess: float) -> None:
+    """Over all clusters and all sets of labelled items within them, each as likely as the rule says."""
+    population = [[1, 0, 1, 1], [0], [1, 1], [0, 0, 1], [1, 0, 0, 0, 1, 1]]
+    n_items, n_clusters = sum(map(len, population)), len(population)
+    for how_many in (1, 2, 3):
+        mean, least, most = 0.0, math.inf, -math.inf
+        for items in population:
+            count = min(how_many, len(items))
+            sets = list(itertools.combinations(items, count))
+            totals = np.array([sum(s) for s in sets])
+            size, labelled = np.full(len(sets), len(items)), np.full(len(sets), count)
+            y = cluster_scores(size, labelled, totals, n_items=n_items, n_clusters=n_clusters, guess=guess)
+            mean += float(y.mean()) / n_clusters
+            least, most = min(least, y.min()), max(most, y.max())
+        assert mean == pytest.approx(sum(map(sum, population)) / n_items, abs=1e-12)
+        low, high = score_range(n_items=n_items, n_clusters=n_clusters, largest=6, guess=guess)
+        assert low - 1e-12 <= least <= most <= high + 1e-12
+
+
+def test_guess_takes_out_the_variance_of_sizes() -> None:
+    """A form with f·m·C/N in place of f is unbiased, too, but then f cancels and nothing is gained."""
+    size = np.array([1, 9, 1, 9, 5, 5])
+    total = 0.8 * size
+    spread = [np.ptp(cluster_scores(size, size, total, n_items=30, n_clusters=6, guess=g)) for g in (0.0, 0.5, 0.8)]
+    assert spread[0] > spread[1] > spread[2]
+    assert spread[2] == pytest.approx(0.0, abs=1e-12)
+
+
+def draw(kind: str, rng: np.random.Generator) -> tuple[Sample, int]:
+    """60 clusters from a large population with accuracy .7 (per item), and the largest size."""
+    name, *numbers = kind.split()
+    clusters = 60
+    if name == "equal":
+        m, icc = int(numbers[0]), float(numbers[1])
+        rate = rng.beta(0.7 * (1 / icc - 1), 0.3 * (1 / icc - 1), clusters)
+        size = labelled = np.full(clusters, m)
+    else:  # sizes 2 or 8, right .9 or .65: .7 per item, .775 per cluster
+        size = rng.choice([2, 8], clusters)
+        base = np.where(size == 2, 0.9, 0.65)
+        rate = rng.beta(base * 3, (1 - base) * 3)
+        labelled = size if name == "unequal" else np.minimum(size, 3)
+    return (size, labelled, rng.binomial(labelled, rate)), int(size.max()) if name == "equal" else 8
+
+
+KINDS = ["equal 5 0.1", "equal 5 0.3", "equal 10 0.3", "unequal", "partly"]
+
+
+def misses(kind: str, worlds: int, tail: float) -> dict[str, int]:
+    rng = np.random.default_rng(len(kind))
+    found = {"finite": 0, "cr2": 0, "iid": 0, "vacuous": 0}
+    for _ in range(worlds):
+        sample, largest = draw(kind, rng)
+        mean_size = largest if kind.startswith("equal") else 5
+        limits = cluster_limits(*sample, tail, tail, n_items=mean_size * 10_000, n_clusters=10_000, largest=largest)
+        normal = cr2_interval(*sample, tail, tail)
+        low, high = clopper_pearson(int(sample[2].sum()), int(sample[1].sum()), tail, tail)
+        found["finite"] += not limits.low <= 0.7 <= limits.high
+        found["cr2"] += not normal.low <= 0.7 <= normal.high
+        found["iid"] += not low <= 0.7 <= high
+        found["vacuous"] += limits.high - limits.low > 0.6
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cluster_limits_cover(kind: str) -> None:
+    found = misses(kind, 60, 0.1)
+    assert binomtest(found["finite"], 60, 0.2, alternative="greater").pvalue > 1e-3
+    assert binomtest(found["cr2"], 60, 0.22, alternative="greater").pvalue > 1e-3
+    assert found["vacuous"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_cluster_limits_cover_in_2000_worlds(kind: str) -> None:
+    found = misses(kind, 2000, 0.025)
+    assert binomtest(found["finite"], 2000, 0.05, alternative="greater").pvalue > 1e-3
+    assert binomtest(found["cr2"], 2000, 0.06, alternative="greater").pvalue > 1e-3
+    if kind != "equal 5 0.1":
+        assert found["iid"] > 200  # as independent items: less than 90 % where 95 % are promised
+
+
+def by_matrices(size: np.ndarray, labelled: np.ndarray, values: list[np.ndarray]) -> tuple[float, float, float]:
+    """CR2 of the weighted regression on a constant, item by item, as Pustejovsky and Tipton write it."""
+    cluster = np.repeat(np.arange(len(size)), labelled)
+    y, w, one = np.concatenate(values), np.repeat(size / labelled, labelled), np.ones((len(cluster), 1))
+    bread = np.linalg.inv(one.T @ np.diag(w) @ one)
+    hat = one @ bread @ one.T @ np.diag(w)
+    rest = np.eye(len(y)) - hat
+    beta = (bread @ one.T @ np.diag(w) @ y).item()
+    residual = y - beta
+    meat, g = 0.0, []
+    for c in range(len(size)):
+        at = np.flatnonzero(cluster == c)
+        root = np.linalg.inv(np.real(sqrtm(rest[at] @ rest[at].T)))
+        pull = bread @ one[at].T @ np.diag(w[at]) @ root
+        meat += (pull @ residual[at]).item() ** 2
+        g.append((pull @ rest[at]).ravel())
+    inner = np.array(g) @ np.array(g).T
+    return beta, meat, float(np.trace(inner) ** 2 / np.sum(inner**2))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_cr2_agrees_with_matrices(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    size = rng.integers(1, 9, 12)
+    labelled = np.minimum(size, rng.integers(1, 5, 12))
+    values = [rng.random(k) for k in labelled]
+    assert cr2(size, labelled, np.array([v.sum() for v in values])) == pytest.approx(by_matrices(size, labelled, values), rel=1e-9)
+
+
+def test_cr2_is_undefined_below_two_clusters_and_says_so() -> None:
+    assert np.isnan(cr2(np.array([]), np.array([]), np.array([]))[0])
+    assert np.isnan(cr2(np.array([4]), np.array([4]), np.array([3]))[1])
+    for count in (0, 1, 5):  # five clusters without a wrong answer have no variance to see
+        full = np.full(count, 4)
+        limits = cr2_interval(full, full, full, 0.025, 0.025)
+        assert (limits.low, limits.high) == (0.0, 1.0)
+
+
+def test_dependence_p_value_is_uniform_without_dependence() -> None:
+    rng = np.random.default_rng(0)
+    cluster = np.repeat(np.arange(40), rng.integers(1, 8, 40))
+    p = [dependence_p_value(rng.normal(size=len(cluster)), cluster, resamples=199, seed=s) for s in range(300)]
+    assert kstest(np.array(p) - 1 / 400, "uniform").pvalue > 1e-3
+    binary = [dependence_p_value(rng.random(len(cluster)) < 0.8, cluster, resamples=199, seed=s) for s in range(200)]
+    assert binomtest(sum(x <= 0.05 for x in binary), 200, 0.05, alternative="greater").pvalue > 1e-3
+
+
+def test_dependence_is_found_in_60_passages_of_5_questions() -> None:
+    rng = np.random.default_rng(1)
+    cluster = np.repeat(np.arange(60), 5)
+    found = 0
+    for s in range(30):
+        rate = np.repeat(rng.beta(0.7 * (1 / 0.3 - 1), 0.3 * (1 / 0.3 - 1), 60), 5)
+        found += dependence_p_value(rng.random(300) < rate, cluster, resamples=1999, seed=s) < 1e-3
+    assert found >= 27
+
+
+def test_dependence_cannot_be_seen_without_pairs_or_variance() -> None:
+    assert dependence_p_value(np.array([]), np.array([])) == 1.0
+    assert dependence_p_value(np.array([1.0, 0.0, 1.0]), np.arange(3)) == 1.0
+    assert dependence_p_value(np.ones(6), np.repeat(np.arange(2), 3)) == 1.0
+
+
+def test_names_and_order_of_clusters_change_nothing() -> None:
+    rng = np.random.default_rng(2)
+    values, cluster = rng.normal(size=30), np.repeat(np.arange(10), 3)
+    names = np.array([f"passage {c}" for c in cluster])
+    assert dependence_p_value(values, names, seed=1) == dependence_p_value(values, cluster, seed=1)
+    size, labelled, total = rng.integers(2, 6, 30), np.full(30, 2), rng.integers(0, 3, 30)
+    order = rng.permutation(30)
+    settings = {"n_items": 1200, "n_clusters": 300, "largest": 6}
+    one = cluster_limits(size, labelled, total, 0.025, 0.025, **settings)
+    two = cluster_limits(size[order], labelled[order], total[order], 0.025, 0.025, **settings)
+    assert one == two
