@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from noracle import ArgumentError, Evidence, EvidenceError, Kind, compare_systems, estimate_accuracy
-from noracle.accuracy.compare import _rows
+from noracle.accuracy.compare import _Sample
 from noracle.counts import count_accuracy, count_patterns
 from noracle.search.candidates import Outcome
 from noracle.search.fitness import ItemLabel, ItemLabels, _answers, _counts, estimate_fitness, paired, score_outcomes
@@ -274,7 +274,7 @@ def test_paired_scores_are_those_of_the_comparison(seed: int, shape: dict[str, b
     evidence, outcomes = tables(seed, **shape)
     labels = ItemLabels.from_evidence(evidence)
     pairs = paired(score_outcomes(outcomes["x"], labels), score_outcomes(outcomes["y"], labels))
-    rows = _rows(count_patterns(evidence, systems=["x", "y"]), 0, 1)
+    rows = _Sample(count_patterns(evidence, systems=["x", "y"])).rows(0, 1)
     wanted = sorted((round(s.value, 9), s.low) for s in rows for _ in range(s.n))
     assert sorted((round(v, 9), low) for v, low in zip(pairs.value.tolist(), pairs.low.tolist(), strict=True)) == wanted
     assert (pairs.value >= pairs.low).all()
