@@ -31,7 +31,8 @@ class AccuracyCounts:
     those with an answer. ``unused`` names what the evidence held and no estimator uses. ``states`` counts, by system and state, answers
     that are missing; ``runs`` counts, by system, all answers where items were answered more than once. ``whole`` says that ``items`` are
     all items there are to ask about; False where only a sample of them was published. ``propensities`` says whether probabilities were
-    recorded and whether all of them are 1/K, which is a property of the whole table and never of one row.
+    recorded and whether all of them are 1/K, which is a property of the whole table and never of one row; a tally of a recorded question
+    says that they were.
     """
 
     tallies: Mapping[Tally, int]
@@ -43,6 +44,10 @@ class AccuracyCounts:
     runs: Mapping[str, int] = dataclasses.field(default_factory=dict)
     whole: bool = True
     propensities: Propensities = "none"
+
+    def __post_init__(self) -> None:
+        if self.propensities == "none" and _implied(self.tallies) == "recorded":
+            object.__setattr__(self, "propensities", "recorded")
 
     @classmethod
     def from_counts(
@@ -218,7 +223,7 @@ class AccuracyCounts:
             **({"states": [{"system": s, "state": w, "n": n} for (s, w), n in sorted(self.states.items())]} if self.states else {}),
             **({"runs": dict(sorted(self.runs.items()))} if self.runs else {}),
             **({} if self.whole else {"whole": False}),
-            **({} if self.propensities == "none" else {"propensities": self.propensities}),
+            **({} if self.propensities == _implied(self.tallies) else {"propensities": self.propensities}),
         }
 
     @classmethod
@@ -228,7 +233,6 @@ class AccuracyCounts:
             raise EvidenceError(fault("schema", "must be 'counts/1'", repr(data.get("schema"))))
         tallies = {read_tally(row): int(row["n"]) for row in data["tallies"]}
         cells = [(Cell(**{k: row[k] for k in Cell._fields if k in row}), row) for row in data["population"]]
-        told = any(t.design == "recorded" for t in tallies)
         return cls(
             tallies=tallies,
             items={c: int(row["items"]) for c, row in cells},
@@ -238,7 +242,7 @@ class AccuracyCounts:
             states={(str(row["system"]), str(row["state"])): int(row["n"]) for row in data.get("states", ())},
             runs={str(name): int(n) for name, n in data.get("runs", {}).items()},
             whole=bool(data.get("whole", True)),
-            propensities=data.get("propensities", "recorded" if told else "none"),
+            propensities=data.get("propensities", _implied(tallies)),
         )
 
 
@@ -343,6 +347,11 @@ def _by_state(states: Mapping[tuple[str, str], int]) -> dict[str, int]:
     for (_, state), n in sorted(states.items()):
         total[state] = total.get(state, 0) + n
     return total
+
+
+def _implied(tallies: Iterable[Tally]) -> Propensities:
+    """What the tallies alone say of the propensities; the word is written only where it says more."""
+    return "recorded" if any(t.design == "recorded" for t in tallies) else "none"
 
 
 def read_tally(row: Mapping[str, Any]) -> Tally:

@@ -14,6 +14,7 @@ import pytest
 from noracle import AccuracyCounts, ArgumentError, estimate_accuracy
 from noracle.accuracy.score import (
     ORDINARY,
+    PatternScores,
     corrected_score,
     difference_scores,
     law_of,
@@ -158,6 +159,18 @@ def test_pattern_scores_are_the_scores_of_each_system() -> None:
     made += [Label(4, "yes", frozenset({1}), 0.25), Label(4, "no", frozenset({2}), 0.4)]
     for label in made:
         assert pattern_scores(label.meet_all(answers)).tolist() == [score(label.meet(a)) for a in answers]
+
+
+def test_scores_of_many_patterns_are_those_of_each() -> None:
+    answers = ("B", "A", None, "C", "A")
+    made = [Label(4, "yes", frozenset("A")), Label(4, "no", frozenset("AB")), Label(4, "unsure", frozenset("C"), 0.5)]
+    made += [Label(4, "yes", frozenset("B"), 0.25), Label(4, "no", frozenset("A"), 0.4)]
+    patterns = [label.meet_all(answers) for label in made]
+    scores = PatternScores(patterns)
+    assert scores.value.tolist() == [pattern_scores(p).tolist() for p in patterns]
+    for i, j in itertools.product(range(5), repeat=2):
+        assert scores.lower(i, j).tolist() == [difference_scores(p)[i, j] for p in patterns]
+        assert scores.difference(i, j).tolist() == [pattern_scores(p)[i] - pattern_scores(p)[j] for p in patterns]
 
 
 # --------------------------------------------------------------------------------------------- recorded propensities
@@ -360,7 +373,7 @@ def test_lower_and_upper_scores_have_the_accuracy_as_mean_and_keep_their_ranges(
             tallies[met] = round(size * p)
             assert tallies[met] == pytest.approx(size * p)
         items[Cell("s", k)] = round(size)
-    rows = score_rows(strata_of(AccuracyCounts(tallies=tallies, items=items, answered=items)))
+    rows = score_rows(strata_of(AccuracyCounts(tallies=tallies, items=items, answered=items)), factor=lambda _: 1.0)
     for side in (rows.lower, rows.upper):
         assert sum(s.value * s.n for s in side) / sum(s.n for s in side) == pytest.approx(0.4 * 0.9 + 0.6 * 0.3)
         assert all(s.low <= s.value <= s.high for s in side)
@@ -371,7 +384,7 @@ def test_lower_and_upper_scores_have_the_accuracy_as_mean_and_keep_their_ranges(
 
 def test_kinds_keep_their_own_range_where_all_items_have_one_number_of_classes() -> None:
     counts = AccuracyCounts.from_counts(n_classes=5, ordinary=(10, 5), complementary=(20, 18))
-    assert {(s.low, s.high) for s in score_rows(strata_of(counts)).lower} == {(0.0, 1.0), (-3.0, 1.0)}
+    assert {(s.low, s.high) for s in score_rows(strata_of(counts), factor=lambda _: 1.0).lower} == {(0.0, 1.0), (-3.0, 1.0)}
 
 
 def test_uniform_questions_beside_aimed_ones_share_one_range() -> None:
@@ -381,7 +394,7 @@ def test_uniform_questions_beside_aimed_ones_share_one_range() -> None:
         Label(4, "yes", frozenset({0})).meet(0, system="s"): 2,
     }
     stratum = Stratum(name="", n_classes=4, weight=1.0, items=10, answered=10, tallies=tallies)
-    assert {s.low for s in score_rows((stratum,)).lower} == {-2.0}
+    assert {s.low for s in score_rows((stratum,), factor=lambda _: 1.0).lower} == {-2.0}
 
 
 @pytest.mark.parametrize(
