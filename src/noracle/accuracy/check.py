@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import narwhals as nw
@@ -62,15 +62,25 @@ def _two_sided(at_most: float, at_least: float) -> float:
     return min(1.0, 2 * min(at_most, at_least))
 
 
-def _z_test(values: Mapping[float, int], mean: float) -> tuple[float, float, int]:
-    """Two-sided normal p-value of a sample mean; NaN below 30 values or without spread."""
-    n = sum(values.values())
-    average = sum(v * k for v, k in values.items()) / n if n else math.nan
-    variance = sum(k * (v - average) ** 2 for v, k in values.items()) / (n - 1) if n > 1 else 0.0
-    if n < 30 or variance <= 0:
-        return math.nan, average, n
-    z = (average - mean) / math.sqrt(variance / n)
-    return float(2 * ndtr(-abs(z))), average, n
+def _bets_p(up: Mapping[float, int], down: Mapping[float, int], mean: float, low: float, high: float | None) -> float:
+    """p-value of "the mean is ``mean``" for values in [low, high]: bets on a larger mean of ``up``, on a smaller one of ``down``.
+
+    The wealth of fixed bets has expectation of at most 1 at every n, however skewed the values are, so that 2/wealth is a p-value. Without
+    ``high`` only a larger mean is looked for.
+    """
+    wealth = [log_wealth([Score(v, low, math.inf, n) for v, n in up.items()], mean)]
+    if high is not None and high > mean:
+        wealth.append(log_wealth([Score(-v, -high, -low, n) for v, n in down.items()], -mean))
+    return min(1.0, len(wealth) * math.exp(-max(0.0, *wealth, 0.0)))
+
+
+def highest_inverse(questions: Iterable[Question]) -> float | None:
+    """One over the smallest probability with which a class may have been asked; None where no propensity was recorded.
+
+    A class asked with probability π leaves 1 - π to K - 1 others, so that one of them has at most (1 - π)/(K - 1), asked or not.
+    """
+    least = [min(q.propensity, (1 - q.propensity) / (q.n_classes - 1) or 1.0) for q in questions if q.propensity]
+    return 1 / min(least) if least else None
 
 
 # ------------------------------------------------------------------------------------------------------------------ routing
@@ -80,7 +90,8 @@ def check_routing(evidence: Evidence | JudgementCounts, *, by: str = "all", seed
     """Were classes asked about as often as the design says?
 
     Uniform questions: chi-square of the asked classes against n/K, by number of classes (simulated p where an expected count is below 5).
-    Recorded propensities: the mean of 1/π of the asked class is K under any right design (normal p). The parts are joined by Bonferroni.
+    Recorded propensities: the mean of 1/π of the asked class is K under any right design (by fixed bets, which hold for skewed values at
+    every n). The parts are joined by Bonferroni.
     Where some judgements have a propensity, those without one that never say no were open questions (say the class) and are left out.
 
     Parameters
@@ -131,7 +142,7 @@ def check_routing(evidence: Evidence | JudgementCounts, *, by: str = "all", seed
         p_value=p_value,
         statistic=worst["statistic"] if worst else math.nan,
         finding=finding,
-        method="chi-square; mean of inverse propensities",
+        method="chi-square; bets on the mean of inverse propensities",
         parts=tuple(parts),
         counts={"questions": n},
     )
@@ -169,7 +180,9 @@ def _routing_parts(name: str, questions: Mapping[Question, int], rng: np.random.
             }
         )
     for k, values in sorted(inverse.items()):
-        p, average, n = _z_test(values, float(k))
+        n = sum(values.values())
+        average = sum(v * c for v, c in values.items()) / n
+        p = _bets_p(values, values, float(k), 1.0, highest_inverse(q for q in questions if q.n_classes == k and not _is_uniform(q)))
         parts.append(
             {
                 "group": name,
@@ -189,16 +202,15 @@ def _routing_parts(name: str, questions: Mapping[Question, int], rng: np.random.
 def check_yes_rate(evidence: Evidence | JudgementCounts) -> Check:
     """Is yes said as often as one true class per item implies?
 
-    One uniformly chosen class per item: P(yes) = 1/K (exact binomial; normal beyond 20,000 questions of mixed K). Recorded propensities:
-    the
-    mean of 1{yes}/π is 1 (normal). ``unsure`` is left out. A right yes-rate does not prove right verdicts: false yes and false no can
-    cancel.
+    One uniformly chosen class per item: P(yes) = 1/K (exact binomial; normal beyond 20,000 questions of mixed K), ``unsure`` left out.
+    Recorded propensities: the mean of 1{yes}/π is 1 (by fixed bets; ``unsure`` counts as whatever speaks less against it). A right yes-rate
+    does not prove right verdicts: false yes and false no can cancel.
 
     Not for labels that were collected as two separate sets of fixed size.
 
     Notes
     -----
-    Assumes one true class an item, independent items, and questions that were drawn without knowledge of the truth.
+    Assumes one true class per item, independent items, and questions that were drawn without knowledge of the truth.
 
     References
     ----------
@@ -213,14 +225,17 @@ def check_yes_rate(evidence: Evidence | JudgementCounts) -> Check:
     """
     counts = _judgements(evidence)
     said = {q: n for q, n in counts.questions.items() if q.verdict != "unsure"}
+    aimed = {q: n for q, n in counts.questions.items() if not _is_uniform(q)}
     by_k: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-    weighted: dict[float, int] = defaultdict(int)
+    least: dict[float, int] = defaultdict(int)
+    most: dict[float, int] = defaultdict(int)
     for q, n in said.items():
         if _is_uniform(q):
             by_k[q.n_classes][0] += n
             by_k[q.n_classes][1] += n if q.verdict == "yes" else 0
-        else:
-            weighted[1 / float(q.propensity or 1) if q.verdict == "yes" else 0.0] += n
+    for q, n in sorted(aimed.items(), key=str):
+        least[1 / float(q.propensity or 1) if q.verdict == "yes" else 0.0] += n
+        most[1 / float(q.propensity or 1) if q.verdict != "no" else 0.0] += n
     parts: list[dict[str, Any]] = []
     if by_k and sum(y for _, y in by_k.values()):
         n, yes = (sum(v[i] for v in by_k.values()) for i in (0, 1))
@@ -229,8 +244,10 @@ def check_yes_rate(evidence: Evidence | JudgementCounts) -> Check:
         parts.append(
             {"what": f"{yes} yes of {n}, expected {expected:.1f}", "n": n, "statistic": yes / n, "p_value": p, "expected": expected / n}
         )
-    if weighted:
-        p, average, n = _z_test(weighted, 1.0)
+    if any(not _is_uniform(q) for q in said):
+        n = sum(aimed.values())
+        average = sum(v * c for v, c in least.items()) / n
+        p = _bets_p(least, most, 1.0, 0.0, highest_inverse(aimed))
         parts.append(
             {"what": f"mean of yes over propensity {average:.3f}, expected 1", "n": n, "statistic": average, "p_value": p, "expected": 1.0}
         )
@@ -244,7 +261,7 @@ def check_yes_rate(evidence: Evidence | JudgementCounts) -> Check:
         p_value=p_value,
         statistic=parts[0]["statistic"] if parts else math.nan,
         finding=finding,
-        method="exact binomial" if by_k else "normal",
+        method="exact binomial" if by_k else "bets on the mean of yes over propensity",
         parts=tuple(parts),
         counts={"questions": sum(said.values())},
     )
@@ -435,18 +452,21 @@ def check_hits(
         ``question`` or ``sets``: whether labels without a propensity were random questions. By default they were if both verdicts are
         there. Labels that were collected as sets have no question to look at.
     judgements
-        What was asked, if it is counted already; with it (or with tables) the smallest recorded propensity is known.
+        What was asked, if it is counted already; with it (or with tables) the smallest propensity is known, else too few hits of
+        recorded designs are not looked for.
 
     Notes
     -----
     One uniform question, or m distinct ones, per item: P(answer among them) = m/K whatever the truth is, and #{hits} is held against
     Σ m_i/K_i (Poisson binomial, exact, two-sided); yes, no and unsure count alike. Where the number of questions differs between items of
-    one K, it may depend on the verdicts. Then only P(ruled out | no, m classes) <= m/(K - 1) is sure, and too many hits are looked for.
+    one K, it may depend on the verdicts. Then, and beside open questions, only P(ruled out | no, m classes) <= m/(K - 1) is sure, and too
+    many hits are looked for.
     Recorded propensities: E[1{asked = answer}/π] = 1. The wealth of fixed bets on this mean being larger (scores are at least 0) or
-    smaller (at most one over the smallest recorded propensity) has expectation 1, so that p = min(1, 2/wealth) holds at every n. The
-    propensity of an unsure question is not kept: it counts with the bound that speaks less against the design.
+    smaller (at most one over the smallest propensity, see ``highest_inverse``) has expectation 1, so that p = min(1, 2/wealth) holds at
+    every n. The propensity of an unsure question is not kept: it counts with the bound that speaks less against the design.
 
-    Assumes independent items, and that no class is asked with less than the smallest probability on record (for too few hits only).
+    Assumes independent items and, for too few hits only, that no class is asked with less than the smallest probability that the record
+    shows or implies. It cannot see a system that learnt the labels: answers that follow every yes and avoid every no hit as often.
 
     References
     ----------
@@ -468,9 +488,11 @@ def check_hits(
         protocol = protocol or evidence.protocol
         if asked is None and evidence.judgements is not None:
             asked = count_judgements(evidence, by_rater=False, counts=counts)
-    uniform = are_questions(counts, protocol, asked)
-    least = min((q.propensity for q in asked.questions if q.propensity is not None), default=None) if asked else None
-    parts = [_hits_part(counts.of(name), name, uniform=uniform, least=least) for name in _names(counts, system)]
+    uniform: _Uniform = "questions" if are_questions(counts, protocol, asked) else "none"
+    if uniform == "none" and counts.propensities == "uniform" and asked is not None:
+        uniform = "some"
+    highest = None if asked is None else highest_inverse(asked.questions)
+    parts = [_hits_part(counts.of(name), name, uniform=uniform, highest=highest) for name in _names(counts, system)]
     return _by_system(
         "hits",
         "answers made without the labels",
@@ -482,14 +504,18 @@ def check_hits(
 
 
 def are_questions(counts: AccuracyCounts, protocol: Protocol | None, judgements: JudgementCounts | None = None) -> bool:
-    """Whether labels without a propensity of their own (or with one that is 1/K everywhere) answer random questions."""
-    if counts.propensities == "uniform":
-        return True
-    if protocol is not None:
-        return protocol == "question"
-    if judgements is not None:
-        return {"yes", "no"} <= {q.verdict for q in judgements.questions if q.propensity is None}
-    return {"yes", "no"} <= {t.verdict for t in counts.tallies if t.design == "uniform"}
+    """Whether the labels that count as uniform all answer random questions, and none is an open one (say the class) or of a set."""
+    if judgements is None:
+        return protocol == "question" or (protocol is None and {"yes", "no"} <= _verdicts(counts))
+    bare = {q.verdict for q in judgements.questions if q.propensity is None}
+    if any(q.propensity is not None for q in judgements.questions):
+        # Beside questions with a propensity, labels without one that never say no were open questions.
+        return "no" in bare or (not bare and counts.propensities == "uniform")
+    return protocol == "question" or (protocol is None and {"yes", "no"} <= bare)
+
+
+def _verdicts(counts: AccuracyCounts) -> set[str]:
+    return {t.verdict for t in counts.tallies if t.design == "uniform"}
 
 
 def _n_asked(t: Tally) -> int:
@@ -515,16 +541,19 @@ def _share(t: Tally) -> float:
     return float(t.answered) if t.answered_share is None else t.answered_share
 
 
-def _hits_part(counts: AccuracyCounts, name: str, *, uniform: bool, least: float | None) -> dict[str, Any]:
+_Uniform = Literal["questions", "some", "none"]
+
+
+def _hits_part(counts: AccuracyCounts, name: str, *, uniform: _Uniform, highest: float | None) -> dict[str, Any]:
     asked = numbers_asked(counts)
     differ = {t.n_classes for t in counts.tallies if t.hit_share is not None and t.design == "uniform"}
     fixed: dict[tuple[int, int], int] = defaultdict(int)
     bounded: dict[tuple[int, int], int] = defaultdict(int)
     hits = ruled = 0
-    up: list[Score] = []
-    down: list[Score] = []
+    up: dict[float, int] = defaultdict(int)
+    down: dict[float, int] = defaultdict(int)
     recorded = any(t.design == "recorded" for t in counts.tallies)
-    highest = 1 / least if least is not None else None if recorded else 1.0
+    bound = highest if recorded else 1.0
     for t, n in sorted(counts.tallies.items(), key=str):
         share, k = _share(t), t.n_classes
         if not share:
@@ -532,22 +561,23 @@ def _hits_part(counts: AccuracyCounts, name: str, *, uniform: bool, least: float
         if t.design == "recorded":
             value = ((t.yes_score or 0.0) + (t.no_score or 0.0)) / share
             unknown = t.verdict == "unsure" and (t.hit or bool(t.hit_share))
-            up.append(Score(1.0 if unknown and t.hit_share is None else value, 0.0, math.inf, n))
-            down.append(Score(highest or 0.0 if unknown else value, 0.0, math.inf, n))
-        elif not uniform:
+            up[1.0 if unknown and t.hit_share is None else value] += n
+            down[(bound or 0.0) if unknown else value] += n
+        elif uniform == "none":
             continue
         elif k in differ:  # answers that differ between repeats hit in part: the share that does has mean 1/K
-            if asked[k] == {1}:
-                up.append(Score(k * (float(t.hit) if t.hit_share is None else t.hit_share / share), 0.0, float(k), n))
-                down.append(up[-1])
-                highest = None if highest is None else max(highest, float(k))
-        elif len(asked[k]) == 1 and 0 not in asked[k]:
+            if asked[k] == {1} and uniform == "questions":
+                value = k * (float(t.hit) if t.hit_share is None else t.hit_share / share)
+                up[value] += n
+                down[value] += n
+                bound = None if bound is None else max(bound, float(k))
+        elif uniform == "questions" and len(asked[k]) == 1 and 0 not in asked[k]:
             fixed[min(asked[k]), k] += n
             hits += n * (t.hit or t.ruled_hit)
         elif t.n_ruled_out and (t.verdict == "no" or not t.hit):
             bounded[t.n_ruled_out, k - 1] += n
             ruled += n * t.ruled_hit
-    found = [_fixed_hits(name, fixed, hits), _bounded_hits(name, bounded, ruled), _recorded_hits(name, up, down, highest)]
+    found = [_fixed_hits(name, fixed, hits), _bounded_hits(name, bounded, ruled), _recorded_hits(name, up, down, bound)]
     told = [f for f in found if f is not None]
     if not told:
         return {"system": name, "n": 0, "statistic": math.nan, "p_value": math.nan, "what": f"{name}: no question to look at"}
@@ -578,21 +608,13 @@ def _bounded_hits(name: str, trials: Mapping[tuple[int, int], int], hits: int) -
     return {"system": name, "n": n, "statistic": hits / expected, "p_value": min(1.0, _tails_of_binomials(shares, hits)[1]), "what": what}
 
 
-def _recorded_hits(name: str, up: list[Score], down: list[Score], highest: float | None) -> dict[str, Any] | None:
-    n = sum(s.n for s in up)
+def _recorded_hits(name: str, up: Mapping[float, int], down: Mapping[float, int], high: float | None) -> dict[str, Any] | None:
+    n = sum(up.values())
     if not n:
         return None
-    wealth = [log_wealth(up, 1.0)]
-    if highest is not None and highest > 1:
-        wealth.append(log_wealth([Score(-s.value, -highest, 0.0, s.n) for s in down], -1.0))
-    average = sum(s.value * s.n for s in up) / n
-    return {
-        "system": name,
-        "n": n,
-        "statistic": average,
-        "p_value": min(1.0, len(wealth) * math.exp(-max(0.0, *wealth, 0.0))),
-        "what": f"{name}: mean inverse propensity of questions about the answer {average:.3f}, expected 1",
-    }
+    average = sum(v * c for v, c in up.items()) / n
+    what = f"{name}: mean inverse propensity of questions about the answer {average:.3f}, expected 1"
+    return {"system": name, "n": n, "statistic": average, "p_value": _bets_p(up, down, 1.0, 0.0, high), "what": what}
 
 
 # ------------------------------------------------------------------------------------------------- rates that should be the same
@@ -699,8 +721,9 @@ def check_label_rates(evidence: Evidence | AccuracyCounts, *, system: str | None
 
 
 def check_missing(
-    evidence: Evidence | AccuracyCounts, *, system: str | None = None, protocol: Protocol | None = None, seed: int = 0
-) -> Check:
+    evidence: Evidence | AccuracyCounts, *, system: str | None = None, protocol: Protocol | None = None,
+    judgements: JudgementCounts | None = None, seed: int = 0,
+) -> Check:  # fmt: skip
     """Are verdicts that are missing (unsure) missing whatever was asked, and where?
 
     Looks at whether being unsure goes with a question about the answer, and with the stratum or the number of classes of the item. An
@@ -712,7 +735,7 @@ def check_missing(
         Tables, or counts of them.
     system
         Which system; all by default, each a part, joined by Bonferroni.
-    protocol
+    protocol, judgements
         As for :func:`check_hits`: where labels are no random questions, only the strata are looked at.
     seed
         For simulated p-values.
@@ -739,9 +762,12 @@ def check_missing(
     False
     """
     counts = _accuracy(evidence, system)
+    asked = judgements
     if isinstance(evidence, Evidence):
         protocol = protocol or evidence.protocol
-    questions = are_questions(counts, protocol)
+        if asked is None and evidence.judgements is not None:
+            asked = count_judgements(evidence, by_rater=False, counts=counts)
+    questions = are_questions(counts, protocol, asked)
     parts = [_missing_part(counts.of(name), name, questions=questions, seed=seed) for name in _names(counts, system)]
     return _by_system(
         "missing verdicts",

@@ -41,7 +41,8 @@ class Rule(NamedTuple):
     """What one check is for.
 
     ``assumptions`` are those it may speak of. ``estimate`` and ``comparison`` say whose promise a failure takes away; ``proves`` whether
-    a pass makes the assumption *checked* (else it can only refute). ``remedy`` is the way out after a failure.
+    a pass makes the assumption *checked* (else it can only refute). It is ``moot`` for an estimate that does not rest on the assumption
+    because rates of wrong verdicts or a transition matrix are known. ``remedy`` is the way out after a failure.
     """
 
     assumptions: tuple[str, ...]
@@ -49,16 +50,17 @@ class Rule(NamedTuple):
     estimate: bool = True
     comparison: bool = True
     proves: bool = False
+    moot: tuple[Literal["error rates", "transition"], ...] = ()
 
 
-_SETS = "If yes and no labels were collected as two separate sets, say so: protocol 'sets'."
+_SETS = "If yes and no labels were collected as two separate sets, pass --protocol sets (in Python protocol='sets')."
 _DRAW = "Draw the questions at random, without a look at the answers: 'noracle route' does."
 
 POLICY: Mapping[str, Rule] = {
-    "routing": Rule(("uniform routing", "recorded propensities"), _SETS, proves=True),
-    "yes rate": Rule(("right verdicts",), _SETS),
-    "overlap": Rule(("uniform routing",), _DRAW),
-    "hits": Rule(("answers made without the labels",), f"{_DRAW} {_SETS}"),
+    "routing": Rule(("uniform routing", "recorded propensities"), _SETS, proves=True, moot=("transition",)),
+    "yes rate": Rule(("right verdicts",), _SETS, moot=("error rates", "transition")),
+    "overlap": Rule(("uniform routing",), _DRAW, moot=("error rates", "transition")),
+    "hits": Rule(("answers made without the labels",), f"{_DRAW} {_SETS}", moot=("transition",)),
     # An estimate gives each stratum its share of the items, whatever the rate at which it was labelled.
     "label rates": Rule(
         ("same label rate in all strata",),
@@ -126,7 +128,7 @@ def label_checks(
     found: list[Check] = []
     if is_question(asked, protocol):
         found.append(check_routing(asked, seed=seed))
-        if protocol != "sets" and not (counts is not None and _stops(counts)):
+        if protocol != "sets" and not (counts is not None and counts.propensities == "none" and _stops(counts)):
             found.append(check_yes_rate(asked))
     if counts is not None:
         found += _count_checks(_chosen(counts, systems), protocol=protocol, judgements=asked, alone=False, seed=seed)
@@ -157,17 +159,17 @@ def _count_checks(
 ) -> list[Check]:
     """The checks that counts allow; ``alone`` says that they came without the tables, and may be of labels collected as sets."""
     tallies = [t for t in counts.tallies if t.answered or t.answered_share]
-    if alone and protocol is None and judgements is None and counts.propensities != "uniform":
+    if alone and protocol is None and judgements is None:
         protocol = "sets"
     found: list[Check] = []
     if {"yes", "no"} <= {t.verdict for t in tallies if t.design == "uniform"}:
         found.append(dataclasses.replace(check_overlap(counts), refutes_only=True))
-    if any(t.design == "recorded" for t in tallies) or are_questions(counts, protocol, judgements):
+    if any(t.design == "recorded" for t in tallies) or counts.propensities == "uniform" or are_questions(counts, protocol, judgements):
         found.append(check_hits(counts, protocol=protocol, judgements=judgements))
     if len({(c.stratum, c.n_classes, c.weight) for c, n in counts.answered.items() if n}) > 1:
         found.append(check_label_rates(counts, seed=seed))
     if any(t.verdict == "unsure" for t in counts.tallies) and any(t.verdict != "unsure" for t in counts.tallies):
-        found.append(check_missing(counts, protocol=protocol, seed=seed))
+        found.append(check_missing(counts, protocol=protocol, judgements=judgements, seed=seed))
     return [c for c in found if c.name == "overlap" or not math.isnan(c.p_value)]
 
 
@@ -179,12 +181,22 @@ def _ordered(checks: Sequence[Check], seed: int | None = None) -> tuple[Check, .
     return tuple(sorted(told, key=lambda c: order.index(c.name)))
 
 
-def checks_for(checks: Sequence[Check], system: str) -> tuple[Check, ...]:
+def checks_for(checks: Sequence[Check], system: str, *, error_rates: bool = False, transition: bool = False) -> tuple[Check, ...]:
     """The checks that bear on the accuracy of one system.
 
     A check with one part per system becomes that system's part, with its own p-value, so that a fault of one system takes no promise from
     another. Checks that do not bear on an estimate (``label rates``: an estimate weights strata) are left out, and so are checks that have
     nothing to say of this system. Checks that are not in :data:`POLICY` stay as they are.
+
+    Parameters
+    ----------
+    checks
+        Of :func:`label_checks`.
+    system
+        The system whose accuracy is estimated.
+    error_rates, transition
+        Whether the estimate knows rates of wrong verdicts, or the chances with which classes are ruled out: it does not rest on right
+        verdicts, or on uniform routing, then.
 
     Examples
     --------
@@ -198,7 +210,9 @@ def checks_for(checks: Sequence[Check], system: str) -> tuple[Check, ...]:
     found = []
     for check in checks:
         rule = POLICY.get(check.name)
-        if rule is not None and not rule.estimate:
+        if rule is not None and (
+            not rule.estimate or (error_rates and "error rates" in rule.moot) or (transition and "transition" in rule.moot)
+        ):
             continue
         narrow = _narrowed(check, system) if rule is not None else check
         if narrow is not None:
@@ -216,6 +230,11 @@ def _narrowed(check: Check, system: str) -> Check | None:
     return dataclasses.replace(
         check, p_value=own["p_value"], statistic=own["statistic"], finding=own["what"], parts=(own,), counts={**check.counts, "systems": 1}
     )
+
+
+def bears_on_estimates(check: Check) -> bool:
+    """Whether a failure of this check takes the promise of an estimate of accuracy away."""
+    return check.name not in POLICY or POLICY[check.name].estimate
 
 
 def for_comparison(checks: Sequence[Check]) -> tuple[Check, ...]:
