@@ -162,7 +162,7 @@ def _count_checks(
     if alone and protocol is None and judgements is None:
         protocol = "sets"
     found: list[Check] = []
-    if {"yes", "no"} <= {t.verdict for t in tallies if t.design == "uniform"}:
+    if any(t.design == "uniform" for t in counts.tallies):
         found.append(dataclasses.replace(check_overlap(counts), refutes_only=True))
     if any(t.design == "recorded" for t in tallies) or counts.propensities == "uniform" or are_questions(counts, protocol, judgements):
         found.append(check_hits(counts, protocol=protocol, judgements=judgements))
