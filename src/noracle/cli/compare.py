@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 import typer
 
 from noracle.accuracy import compare_systems
+from noracle.accuracy.policy import for_comparison
 from noracle.cli import _options as opt
-from noracle.cli._options import Sources, routing_checks
+from noracle.cli._options import Sources, policy_checks
 from noracle.cli._output import Output, working
 
 EXAMPLE = """Example:
@@ -60,6 +61,8 @@ def command(
     )
     with working("comparing"):
         evidence = sources.load()
-        checks = routing_checks(evidence, protocol=sources.protocol(protocol), seed=seed) if check else []
-        result = compare_systems(evidence, systems=named, interval=interval, confidence=confidence, checks=checks, strict=strict)
+        checks = policy_checks(evidence, systems=named, protocol=sources.protocol(protocol), seed=seed) if check else []
+        result = compare_systems(
+            evidence, systems=named, interval=interval, confidence=confidence, checks=for_comparison(checks), strict=strict
+        )
     output.emit([result], single=True, seed=seed if checks else None, more=checks)
