@@ -43,11 +43,7 @@ _MEANINGS = {
     "fresh labels": "The labels were not used to choose or to train the system.",
     "labels not used to select": "The labels were not used to choose the system.",
     "one rate of wrong verdicts": "Wrong verdicts are equally frequent for all classes.",
-    "verdicts missing at random": "Where somebody was not sure, the answer is right as often as elsewhere.",
     "labels fit the design": "The labels can have come about in the way that was stated.",
-    "same label rate in all strata": "Every kind of item had the same chance to be labelled.",
-    "answers made without the labels": "The answers were given before the verdicts, and without them.",
-    "number of questions fixed beforehand": "How often an item is asked about does not depend on what was said of it.",
     "nothing about unsure verdicts": "Nothing is supposed about the items where somebody was not sure.",
 }
 _PATTERNS = (
@@ -90,7 +86,6 @@ def clause(assumption: str) -> str:
     --------
     >>> clause("one true label per item"), clause("10 classes inferred: those that were seen")
     ('every item has exactly one right answer', '10 classes inferred: those that were seen')
-    """
     sentence = meaning(assumption).removesuffix(".")
     return sentence[:1].lower() + sentence[1:] or assumption
 
@@ -102,7 +97,6 @@ def promised(guarantee: Guarantee) -> str:
     --------
     >>> promised(Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.0125))
     'holds with at least 98.75 % confidence, however few the labels'
-    """
     return _KINDS[guarantee.kind].format(confidence=confidence_of(guarantee.error_rate))
 
 
@@ -113,7 +107,6 @@ def confidence_of(error_rate: float) -> str:
     --------
     >>> confidence_of(0.05), confidence_of(0.05 / 7), confidence_of(1.0)
     ('95 %', '99.28 %', '0 %')
-    """
     percent = 100 * (1 - error_rate)
     return words.percent(math.floor(percent * 100 + 1e-6) / 10_000)
 
