@@ -86,6 +86,7 @@ def clause(assumption: str) -> str:
     --------
     >>> clause("one true label per item"), clause("10 classes inferred: those that were seen")
     ('every item has exactly one right answer', '10 classes inferred: those that were seen')
+    """
     sentence = meaning(assumption).removesuffix(".")
     return sentence[:1].lower() + sentence[1:] or assumption
 
@@ -97,6 +98,7 @@ def promised(guarantee: Guarantee) -> str:
     --------
     >>> promised(Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.0125))
     'holds with at least 98.75 % confidence, however few the labels'
+    """
     return _KINDS[guarantee.kind].format(confidence=confidence_of(guarantee.error_rate))
 
 
@@ -107,6 +109,7 @@ def confidence_of(error_rate: float) -> str:
     --------
     >>> confidence_of(0.05), confidence_of(0.05 / 7), confidence_of(1.0)
     ('95 %', '99.28 %', '0 %')
+    """
     percent = 100 * (1 - error_rate)
     return words.percent(math.floor(percent * 100 + 1e-6) / 10_000)
 
