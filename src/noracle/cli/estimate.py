@@ -145,8 +145,9 @@ def command(
                 false_no=false_no,
                 false_yes=false_yes,
                 guess=guess,
-                checks=checks_for(checks, name, error_rates=bool(false_no or false_yes), transition=matrix is not None),
+                checks=checks if check else "none",
                 strict=strict,
+                seed=seed,
             )
             for name in wanted or total.systems
         ]
