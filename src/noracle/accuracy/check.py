@@ -742,11 +742,12 @@ def check_missing(
 
     Notes
     -----
-    Within each stratum and number of classes the number of unsure questions about the answer is hypergeometric given the margins; their
-    sum is tested exactly (Fisher; Cochran, Mantel and Haenszel without their normal form), two-sided. Places: as in
+    Within each stratum and number of classes, of N questions M are about the answer and n unsure; then the number X of unsure questions
+    about the answer has P(X = x) = C(M, x)·C(N - M, n - x)/C(N, n). The sum over strata is tested exactly, two-sided. Places: as in
     :func:`check_label_rates`, with unsure items as the sample. The two are joined by Bonferroni.
 
-    A pass proves nothing: verdicts may be missing where the truth is hard in a way that neither shows. See :func:`range_unsure`.
+    Assumes independent items. A pass proves nothing: verdicts may be missing where the truth is hard in a way that neither shows. See
+    :func:`range_unsure`.
 
     References
     ----------

@@ -132,9 +132,10 @@ def failures(make: Callable[[Rng], Evidence], worlds: int, seed: int = 8) -> tup
 
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_labels_keep_their_promise(name: str) -> None:
+    """At 1e-3 for each of at most five checks, more than one alarm in 25 worlds happens with probability below 1 %."""
     failed, seen = failures(HONEST[name], 25)
     assert seen
-    assert not +failed
+    assert failed.total() <= 1
 
 
 @pytest.mark.slow
@@ -247,7 +248,7 @@ def test_label_rates_bear_on_comparisons_and_not_on_estimates() -> None:
     counts = strata_labelled_unevenly()
     checks = label_checks(counts)
     assert [c.name for c in checks if not c.passed] == ["label rates"]
-    assert checks_for(checks, "system") == tuple(c for c in checks if c.name != "label rates")
+    assert [c.name for c in checks_for(checks, "system")] == [c.name for c in checks if c.name != "label rates"]
     assert for_comparison(checks) == checks
     assert estimate_accuracy(counts, checks=checks_for(checks, "system")).guarantee.kind == Kind.FINITE_SAMPLE
     before = Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05)
