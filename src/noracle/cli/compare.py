@@ -64,7 +64,13 @@ def command(
     with working("comparing"):
         evidence = sources.load()
         checks = policy_checks(evidence, systems=named, protocol=sources.protocol(protocol), seed=seed) if check else []
+        used = for_comparison(checks) if check else "none"
         result = compare_systems(
-            evidence, systems=named, interval=interval, confidence=confidence, checks=for_comparison(checks) if check else "none", strict=strict
+            evidence,
+            systems=named,
+            interval=interval,
+            confidence=confidence,
+            checks=used,
+            strict=strict,
         )
     output.emit([result], single=True, seed=seed if checks else None, more=checks)

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 import typer
 
 from noracle.accuracy.estimate import Interval, Method, estimate_accuracy
-from noracle.accuracy.policy import checks_for
 from noracle.cli import _options as opt
 from noracle.cli._collect_live import look_alone
 from noracle.cli._files import read_counts, read_matrix, write_json

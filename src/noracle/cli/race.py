@@ -61,8 +61,9 @@ def command(
     with working("racing"):
         evidence = sources.load()
         checks = policy_checks(evidence, systems=named, protocol=sources.protocol(protocol), seed=seed) if check else []
+        used = for_comparison(checks) if check else "none"
         log.info("the race begins")
-        result = race_systems(evidence, systems=named, confidence=confidence, checks=for_comparison(checks) if check else "none", strict=strict)
+        result = race_systems(evidence, systems=named, confidence=confidence, checks=used, strict=strict)
     decided = len(result.leaders) == 1
     after = [] if decided else [f"labels used up: not separable among {', '.join(result.leaders)}"]
     output.emit([result], single=True, seed=seed if checks else None, more=checks, after=after)
