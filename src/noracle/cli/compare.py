@@ -8,6 +8,7 @@ import typer
 
 from noracle.accuracy import compare_systems
 from noracle.accuracy.compare import Interval
+from noracle.accuracy.estimate import Checks
 from noracle.accuracy.policy import for_comparison
 from noracle.cli import _options as opt
 from noracle.cli._options import Sources, policy_checks
@@ -64,7 +65,7 @@ def command(
     with working("comparing"):
         evidence = sources.load()
         checks = policy_checks(evidence, systems=named, protocol=sources.protocol(protocol), seed=seed) if check else []
-        used = for_comparison(checks) if check else "none"
+        used: Checks = for_comparison(checks) if check else "none"
         result = compare_systems(
             evidence,
             systems=named,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from noracle.accuracy import race_systems
+from noracle.accuracy.estimate import Checks
 from noracle.accuracy.policy import for_comparison
 from noracle.cli import _options as opt
 from noracle.cli._options import Sources, log, policy_checks
@@ -61,7 +62,7 @@ def command(
     with working("racing"):
         evidence = sources.load()
         checks = policy_checks(evidence, systems=named, protocol=sources.protocol(protocol), seed=seed) if check else []
-        used = for_comparison(checks) if check else "none"
+        used: Checks = for_comparison(checks) if check else "none"
         log.info("the race begins")
         result = race_systems(evidence, systems=named, confidence=confidence, checks=used, strict=strict)
     decided = len(result.leaders) == 1
