@@ -113,10 +113,10 @@ def aim_of(evidence: Evidence) -> float | None:
     votes, totals = _votes(evidence.answers)
     told = each.join(votes, left_on=["item", "class"], right_on=["item", "answer"], how="left").join(totals, on="item", how="inner")
     keys = ["propensity", "votes", "total", "k"]
-    rows = fetch(told.with_columns(nw.col("votes").fill_null(0)).group_by(*keys).agg(n=nw.len()).select(*keys))
+    rows = fetch(told.with_columns(nw.col("votes").fill_null(0)).group_by(*keys).agg(n=nw.len()).select(*keys, "n"))
     epsilons = []
-    consistent = bool(rows)
-    for propensity, mine, total, k in rows:
+    consistent = sum(row[-1] for row in rows) >= _ENOUGH
+    for propensity, mine, total, k, _ in rows:
         share = mine / total if total else 1 / k
         if abs(share - 1 / k) < 1e-12:
             consistent = consistent and abs(propensity - 1 / k) < _SAME
@@ -129,7 +129,7 @@ def aim_of(evidence: Evidence) -> float | None:
     return found
 
 
-_SAME = 1e-6
+_SAME, _ENOUGH = 1e-6, 20
 
 
 def _votes(answers: Frame) -> tuple[Frame, Frame]:

@@ -87,9 +87,9 @@ def test_routed_questions_serve_every_system_and_pass_their_own_check() -> None:
     columns = route_items(evidence, design="targeted", systems=["a"], epsilon=0.2, seed=4).columns()
     verdicts = ["yes" if truth[i] == c else "no" for i, c in zip(columns["item"], columns["class"], strict=True)]
     judged = Evidence.from_tables(answers=table, judgements={**columns, "verdict": verdicts}, n_classes=K)
-    for system, accuracy in (("a", 0.8), ("b", 0.5)):
+    for system, accuracy, method in (("a", 0.8, "ml"), ("b", 0.5, "scores")):  # every question was aimed at a with one probability
         estimate = estimate_accuracy(judged, system=system)
-        assert estimate.method == "scores"
+        assert estimate.method == method
         assert estimate.low <= accuracy <= estimate.high
         assert estimate.width < 0.35
     assert check_routing(judged).passed
