@@ -25,6 +25,7 @@ MAY_TALLY = {
 MAY_SCORE = {
     "accuracy/score.py": "the place itself",
     "accuracy/strata.py": "scales scores of accuracy.score by the weight of a stratum, and puts the guess between their two sides",
+    "accuracy/check.py": "bets on whether scores have the mean that a design says: a test of labels, no accuracy",
     "accuracy/compare.py": "scales difference scores of accuracy.score by the weight of a stratum",
     "search/fitness.py": "means of scores of accuracy.score over the repeats of an item, and their differences",
     "superhuman/difference.py": "agreement with a vote, where no label exists",
@@ -37,6 +38,7 @@ COUNTS_OF_CLASSES = ("n_classes", "k", "K", "most", "most_classes")
 # Who else writes it there: (module, function) and why.
 MAY_COUNT = {
     ("accuracy/score.py", "law_of"): "the place itself",
+    ("accuracy/check.py", "highest_inverse"): "the largest chance that a class which was not asked can have had, no score",
     ("accuracy/check.py", "_overlap_part"): "the share of ruled-out classes that a wrong answer should meet: a test of labels, no score",
 }
 
