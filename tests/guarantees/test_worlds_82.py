@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from noracle import (
@@ -93,8 +94,9 @@ def tables(answers: Mapping[str, Ints], rows: Sequence[Row], k: int | Ints, stra
         about["stratum"] = list(stratum)
     if not isinstance(k, int):
         about["n_classes"] = [int(c) for c in k]
-        return Evidence.from_tables(given, said, about, **more)
-    return Evidence.from_tables(given, said, about, n_classes=k, **more)
+    else:
+        more["n_classes"] = k
+    return Evidence.from_tables(pl.DataFrame(given), pl.DataFrame(said), pl.DataFrame(about), **more)
 
 
 def answers_of(rng: Rng, key: Ints, right: np.ndarray, k: int | Ints) -> Ints:
@@ -190,34 +192,24 @@ def test_a_joint_promise_of_a_report_holds(worlds: int, tmp_path: Path) -> None:
 # ----------------------------------------------------------------- (b) a recorded propensity that happens to be 1/K
 
 
-def vote_shares(rng: Rng, *, size: int = 3000, labelled: int = 500, epsilon: float = 0.1) -> tuple[Evidence, dict[str, float]]:
-    """Three systems and three classes; questions follow the votes. Where all differ, every class has the propensity 1/3.
+def vote_shares(rng: Rng, *, size: int = 6000, labelled: int = 1500, epsilon: float = 0.1) -> tuple[Evidence, dict[str, float]]:
+    """Three systems and three classes; questions follow the votes, and a single vote has the propensity (1 - ε)/3 + ε/3 = 1/K.
 
-    System a is right there on 10 % of the items, and nearly always elsewhere.
+    On most items a and b agree, right on 75 % of them, and c differs, right on 10 %; on the others all agree.
     """
     k = 3
     key = rng.integers(k, size=size)
-    apart = exactly(rng, size, 0.4)
-    answers = {s: np.zeros(size, dtype=int) for s in "abc"}
-    for i in range(size):
-        others = [(key[i] + 1) % k, (key[i] + 2) % k]
-        if apart[i]:
-            place = 0 if rng.random() < 0.1 else 1 + rng.integers(2)
-            order = [others[0], others[1]]
-            order.insert(place, key[i])
-        else:
-            order = [key[i] if rng.random() < 0.95 else others[0]] * 3
-            if rng.random() < 0.3:
-                order[2] = others[1]
-        for system, c in zip("abc", order, strict=True):
-            answers[system][i] = c
+    split, luck = exactly(rng, size, 0.9), rng.random(size)
+    pair = np.where(luck < 0.75, key, (key + 1) % k)
+    odd = np.where(luck < 0.75, (key + 1) % k, np.where(luck < 0.85, key, (key + 2) % k))
+    answers = {"a": pair, "b": pair, "c": np.where(split, odd, pair)}
+    votes = np.sum([np.eye(k)[given] for given in answers.values()], axis=0)
+    chances = (1 - epsilon) * votes / 3 + epsilon / k
     rows = []
     for i in rng.permutation(size)[:labelled].tolist():
-        votes = np.bincount([answers[s][i] for s in "abc"], minlength=k)
-        chances = (1 - epsilon) * votes / 3 + epsilon / k
-        c = int(rng.choice(k, p=chances))
-        rows.append((i, c, "yes" if c == key[i] else "no", float(chances[c])))
-    return tables(answers, rows, k), {s: float(np.mean(a == key)) for s, a in answers.items()}
+        c = int(np.searchsorted(np.cumsum(chances[i]), rng.random(), side="right"))
+        rows.append((i, c, "yes" if c == key[i] else "no", float(chances[i, c])))
+    return tables(answers, rows, k), {s: float(np.mean(given == key)) for s, given in answers.items()}
 
 
 @runs(12)
@@ -244,17 +236,17 @@ POLICIES: dict[str, Policy] = {
 }
 
 
-def asked_again(rng: Rng, policy: Policy, *, size: int = 2000, labelled: int = 400, k: int = 5) -> tuple[list[Row], dict[str, Ints], float]:
+def asked_again(rng: Rng, policy: Policy, *, size: int = 4000, labelled: int = 1000, k: int = 5) -> tuple[list[Row], dict[str, Ints], float]:
     """Targeted questions with their propensities and times; whether there is another one follows from what was said."""
     key = rng.integers(k, size=size)
     answers = {"a": answers_of(rng, key, exactly(rng, size, 0.6), k)}
     rows, at = [], 0
     for i in rng.permutation(size)[:labelled].tolist():
-        chances = np.full(k, 0.3 / k)
-        chances[answers["a"][i]] += 0.7
+        chances = np.full(k, 0.6 / k)
+        chances[answers["a"][i]] += 0.4
         said: list[str] = []
         while not said or policy(said):
-            c, at = int(rng.choice(k, p=chances)), at + 1
+            c, at = int(np.searchsorted(np.cumsum(chances), rng.random(), side="right")), at + 1
             said.append("yes" if c == key[i] else "no")
             rows.append((i, c, said[-1], float(chances[c]), float(at)))
     return rows, answers, 0.6
@@ -393,7 +385,7 @@ def planned(rng: Rng, *, k: int, accuracy: float, half_width: float, seed: int) 
     key = rng.integers(k, size=size)
     answers = {"a": answers_of(rng, key, exactly(rng, size, accuracy), k)}
     given = {"item": list(range(size)), "system": ["a"] * size, "answer": answers["a"].tolist()}
-    routing = route_items(Evidence.from_tables(given, n_classes=k), plan=plan, seed=seed)
+    routing = route_items(Evidence.from_tables(pl.DataFrame(given), n_classes=k), plan=plan, seed=seed)
     rows = [(i, c, "yes" if key[i] == c else "no", p) for i, c, p in routing.rows]
     return estimate_accuracy(tables(answers, rows, k), seed=seed), plan.predicted
 
