@@ -143,8 +143,8 @@ def _split(
 def from_scores(sample: Sample, settings: Settings, below: float, above: float) -> Whole:
     """The accuracy from scores of all labelled items, each with its part's share of the population over its share of the labels."""
     groups = sample.groups
-    strata = tuple(s for g in groups for s in g if s.n() or (sample.beyond and s.tallies))
-    blind = sum(sample.share(g) for g in groups if not any(s.n() for s in g))
+    strata = tuple(s for g in groups for s in g if sample.labels(s))
+    blind = sum(sample.share(g) for g in groups if not sample.labels(*g))
     scale = sum(sample.share(g) for g in groups) - blind
     rows = score_rows(
         strata, factor=sample.factor, inverse=settings.inverse, classes=settings.classes, guess=settings.guess, rates=settings.rates,
