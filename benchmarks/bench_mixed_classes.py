@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _common import emit
 from scipy.special import ndtri
 
-from _common import emit
 from noracle import AccuracyCounts, estimate_accuracy
 from noracle.accuracy.strata import binomial_cells, strata_of
 from noracle.bounds.parts import Part, sum_estimate

@@ -254,7 +254,9 @@ def test_nan_is_no_answer(entry: Entry) -> None:
     assert same(numbers(result), numbers(usual(entry)))
 
 
-@pytest.mark.parametrize("function", ["estimate_accuracy", "compare_systems", "range_unsure", "check_overlap"])
+@pytest.mark.parametrize(
+    "function", ["estimate_accuracy", "compare_systems", "range_unsure", "check_overlap", "check_hits", "label_checks"]
+)
 def test_wrong_kind_of_evidence_is_named(function: str) -> None:
     import noracle
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from noracle.accuracy.check import check_overlap, check_routing, check_yes_rate
+from noracle.accuracy.check import (
+    check_hits,
+    check_label_rates,
+    check_missing,
+    check_overlap,
+    check_questions,
+    check_routing,
+    check_yes_rate,
+)
 from noracle.accuracy.compare import Race, compare_systems, race_systems
 from noracle.accuracy.estimate import estimate_accuracy
+from noracle.accuracy.policy import checks_for, label_checks
 from noracle.accuracy.route import route_items
 from noracle.accuracy.sensitivity import check_sensitivity, range_unsure
 from noracle.accuracy.stream import AccuracyStream
@@ -12,12 +21,18 @@ from noracle.accuracy.stream import AccuracyStream
 __all__ = [
     "AccuracyStream",
     "Race",
+    "check_hits",
+    "check_label_rates",
+    "check_missing",
     "check_overlap",
+    "check_questions",
     "check_routing",
     "check_sensitivity",
     "check_yes_rate",
+    "checks_for",
     "compare_systems",
     "estimate_accuracy",
+    "label_checks",
     "race_systems",
     "range_unsure",
     "route_items",

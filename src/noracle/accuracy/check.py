@@ -5,24 +5,32 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+import narwhals as nw
 import numpy as np
 from scipy.special import bdtr, bdtrc, chdtrc, gammaln, ndtr
 
 from noracle.accuracy.parts import unclipped
 from noracle.accuracy.strata import Stratum, binomial_cells, strata_of
 from noracle.bounds import linear
+from noracle.bounds.betting import Score, log_wealth
 from noracle.bounds.linear import Cell
 from noracle.counts import AccuracyCounts, JudgementCounts, count_accuracy, count_judgements
 from noracle.counts.label import Tally
 from noracle.counts.tallies import Question
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
+from noracle.evidence.frames import fetch
+from noracle.evidence.labels import gather, propensities_of
+from noracle.evidence.normal import VERDICTS
 from noracle.results import Check
 
+Protocol = Literal["question", "sets"]
 _SIMULATIONS = 19_999
+_MOST_SIMULATED_CELLS = 50
+_MOST_EXACT = 20_000
 
 
 def _judgements(evidence: Evidence | JudgementCounts, *, by_time: bool = False) -> JudgementCounts:
@@ -37,7 +45,7 @@ def _is_uniform(q: Question) -> bool:
     return q.propensity is None or abs(q.propensity * q.n_classes - 1) <= 1e-9
 
 
-def is_question(counts: JudgementCounts, protocol: Literal["question", "sets"] | None) -> bool:
+def is_question(counts: JudgementCounts, protocol: Protocol | None) -> bool:
     """Whether how often classes were asked can be held against the design.
 
     Recorded propensities always can. Without them a random question gives both verdicts sooner or later; labels of one kind only were
@@ -54,15 +62,25 @@ def _two_sided(at_most: float, at_least: float) -> float:
     return min(1.0, 2 * min(at_most, at_least))
 
 
-def _z_test(values: Mapping[float, int], mean: float) -> tuple[float, float, int]:
-    """Two-sided normal p-value of a sample mean; NaN below 30 values or without spread."""
-    n = sum(values.values())
-    average = sum(v * k for v, k in values.items()) / n if n else math.nan
-    variance = sum(k * (v - average) ** 2 for v, k in values.items()) / (n - 1) if n > 1 else 0.0
-    if n < 30 or variance <= 0:
-        return math.nan, average, n
-    z = (average - mean) / math.sqrt(variance / n)
-    return float(2 * ndtr(-abs(z))), average, n
+def _bets_p(up: Mapping[float, int], down: Mapping[float, int], mean: float, low: float, high: float | None) -> float:
+    """p-value of "the mean is ``mean``" for values in [low, high]: bets on a larger mean of ``up``, on a smaller one of ``down``.
+
+    The wealth of fixed bets has expectation of at most 1 at every n, however skewed the values are, so that 2/wealth is a p-value. Without
+    ``high`` only a larger mean is looked for.
+    """
+    wealth = [log_wealth([Score(v, low, math.inf, n) for v, n in up.items()], mean)]
+    if high is not None and high > mean:
+        wealth.append(log_wealth([Score(-v, -high, -low, n) for v, n in down.items()], -mean))
+    return min(1.0, len(wealth) * math.exp(-max(0.0, *wealth, 0.0)))
+
+
+def highest_inverse(questions: Iterable[Question]) -> float | None:
+    """One over the smallest probability with which a class may have been asked; None where no propensity was recorded.
+
+    A class asked with probability π leaves 1 - π to K - 1 others, so that one of them has at most (1 - π)/(K - 1), asked or not.
+    """
+    least = [min(q.propensity, (1 - q.propensity) / (q.n_classes - 1) or 1.0) for q in questions if q.propensity]
+    return 1 / min(least) if least else None
 
 
 # ------------------------------------------------------------------------------------------------------------------ routing
@@ -72,7 +90,8 @@ def check_routing(evidence: Evidence | JudgementCounts, *, by: str = "all", seed
     """Were classes asked about as often as the design says?
 
     Uniform questions: chi-square of the asked classes against n/K, by number of classes (simulated p where an expected count is below 5).
-    Recorded propensities: the mean of 1/π of the asked class is K under any right design (normal p). The parts are joined by Bonferroni.
+    Recorded propensities: the mean of 1/π of the asked class is K under any right design (by fixed bets, which hold for skewed values at
+    every n). The parts are joined by Bonferroni.
     Where some judgements have a propensity, those without one that never say no were open questions (say the class) and are left out.
 
     Parameters
@@ -123,7 +142,7 @@ def check_routing(evidence: Evidence | JudgementCounts, *, by: str = "all", seed
         p_value=p_value,
         statistic=worst["statistic"] if worst else math.nan,
         finding=finding,
-        method="chi-square; mean of inverse propensities",
+        method="chi-square; bets on the mean of inverse propensities",
         parts=tuple(parts),
         counts={"questions": n},
     )
@@ -161,7 +180,9 @@ def _routing_parts(name: str, questions: Mapping[Question, int], rng: np.random.
             }
         )
     for k, values in sorted(inverse.items()):
-        p, average, n = _z_test(values, float(k))
+        n = sum(values.values())
+        average = sum(v * c for v, c in values.items()) / n
+        p = _bets_p(values, values, float(k), 1.0, highest_inverse(q for q in questions if q.n_classes == k and not _is_uniform(q)))
         parts.append(
             {
                 "group": name,
@@ -181,16 +202,15 @@ def _routing_parts(name: str, questions: Mapping[Question, int], rng: np.random.
 def check_yes_rate(evidence: Evidence | JudgementCounts) -> Check:
     """Is yes said as often as one true class per item implies?
 
-    One uniformly chosen class per item: P(yes) = 1/K (exact binomial; normal beyond 20,000 questions of mixed K). Recorded propensities:
-    the
-    mean of 1{yes}/π is 1 (normal). ``unsure`` is left out. A right yes-rate does not prove right verdicts: false yes and false no can
-    cancel.
+    One uniformly chosen class per item: P(yes) = 1/K (exact binomial; normal beyond 20,000 questions of mixed K), ``unsure`` left out.
+    Recorded propensities: the mean of 1{yes}/π is 1 (by fixed bets; ``unsure`` counts as whatever speaks less against it). A right yes-rate
+    does not prove right verdicts: false yes and false no can cancel.
 
     Not for labels that were collected as two separate sets of fixed size.
 
     Notes
     -----
-    Assumes one true class an item, independent items, and questions that were drawn without knowledge of the truth.
+    Assumes one true class per item, independent items, and questions that were drawn without knowledge of the truth.
 
     References
     ----------
@@ -205,14 +225,17 @@ def check_yes_rate(evidence: Evidence | JudgementCounts) -> Check:
     """
     counts = _judgements(evidence)
     said = {q: n for q, n in counts.questions.items() if q.verdict != "unsure"}
+    aimed = {q: n for q, n in counts.questions.items() if not _is_uniform(q)}
     by_k: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-    weighted: dict[float, int] = defaultdict(int)
+    least: dict[float, int] = defaultdict(int)
+    most: dict[float, int] = defaultdict(int)
     for q, n in said.items():
         if _is_uniform(q):
             by_k[q.n_classes][0] += n
             by_k[q.n_classes][1] += n if q.verdict == "yes" else 0
-        else:
-            weighted[1 / float(q.propensity or 1) if q.verdict == "yes" else 0.0] += n
+    for q, n in sorted(aimed.items(), key=str):
+        least[1 / float(q.propensity or 1) if q.verdict == "yes" else 0.0] += n
+        most[1 / float(q.propensity or 1) if q.verdict != "no" else 0.0] += n
     parts: list[dict[str, Any]] = []
     if by_k and sum(y for _, y in by_k.values()):
         n, yes = (sum(v[i] for v in by_k.values()) for i in (0, 1))
@@ -221,8 +244,10 @@ def check_yes_rate(evidence: Evidence | JudgementCounts) -> Check:
         parts.append(
             {"what": f"{yes} yes of {n}, expected {expected:.1f}", "n": n, "statistic": yes / n, "p_value": p, "expected": expected / n}
         )
-    if weighted:
-        p, average, n = _z_test(weighted, 1.0)
+    if any(not _is_uniform(q) for q in said):
+        n = sum(aimed.values())
+        average = sum(v * c for v, c in least.items()) / n
+        p = _bets_p(least, most, 1.0, 0.0, highest_inverse(aimed))
         parts.append(
             {"what": f"mean of yes over propensity {average:.3f}, expected 1", "n": n, "statistic": average, "p_value": p, "expected": 1.0}
         )
@@ -236,7 +261,7 @@ def check_yes_rate(evidence: Evidence | JudgementCounts) -> Check:
         p_value=p_value,
         statistic=parts[0]["statistic"] if parts else math.nan,
         finding=finding,
-        method="exact binomial" if by_k else "normal",
+        method="exact binomial" if by_k else "bets on the mean of yes over propensity",
         parts=tuple(parts),
         counts={"questions": sum(said.values())},
     )
@@ -251,16 +276,18 @@ def sum_of_binomials_p(parts: Sequence[tuple[int, float]], observed: int) -> flo
     0.0215
     """
     parts = [(n, p) for n, p in parts if n]
-    total = sum(n for n, _ in parts)
-    if not total:
-        return math.nan
-    if len(parts) > 1 and total > 20_000:
-        variance = sum(n * p * (1 - p) for n, p in parts)
-        z = (abs(observed - sum(n * p for n, p in parts)) - 0.5) / math.sqrt(variance)
-        return float(min(1.0, 2 * ndtr(-max(z, 0.0))))
+    return _two_sided(*_tails_of_binomials(parts, observed)) if parts else math.nan
+
+
+def _tails_of_binomials(parts: Sequence[tuple[int, float]], observed: int) -> tuple[float, float]:
+    """P(at most) and P(at least) the observed sum."""
+    if len(parts) > 1 and sum(n for n, _ in parts) > _MOST_EXACT:
+        off = observed - sum(n * p for n, p in parts)
+        spread = math.sqrt(sum(n * p * (1 - p) for n, p in parts))
+        return float(ndtr((off + 0.5) / spread)), float(ndtr((0.5 - off) / spread))
     if len(parts) == 1:
         (n, p), k = parts[0], observed
-        return _two_sided(float(bdtr(k, n, p)), float(bdtrc(k - 1, n, p)) if k else 1.0)
+        return float(bdtr(k, n, p)), float(bdtrc(k - 1, n, p)) if k else 1.0
     pmf = np.ones(1)
     for n, p in parts:
         s = np.arange(n + 1.0)
@@ -270,7 +297,7 @@ def sum_of_binomials_p(parts: Sequence[tuple[int, float]], observed: int) -> flo
             else (s == n * p).astype(float)
         )
         pmf = np.convolve(pmf, one) if len(pmf) > 1 else one
-    return _two_sided(float(pmf[: observed + 1].sum()), float(pmf[observed:].sum()))
+    return float(pmf[: observed + 1].sum()), float(pmf[observed:].sum())
 
 
 # ------------------------------------------------------------------------------------------------------------------ overlap
@@ -280,7 +307,8 @@ def check_overlap(evidence: Evidence | AccuracyCounts, *, system: str | None = N
     """Do ordinary and complementary labels tell the same story about a system?
 
     On items that have both: of the wrong answers exactly a share m/(K-1) should be among the m ruled-out classes (exact binomial), and
-    no right answer may be. Without such items the two estimates are compared (normal, for fixed numbers of labels).
+    no right answer may be. Without such items the two estimates are compared (normal, for fixed numbers of labels). Questions with
+    recorded propensities are left out: their share depends on the probability of each class, see :func:`check_hits`.
 
     Notes
     -----
@@ -301,28 +329,52 @@ def check_overlap(evidence: Evidence | AccuracyCounts, *, system: str | None = N
     >>> check_overlap(counts).passed
     True
     """
+    counts = _accuracy(evidence, system)
+    return _by_system(
+        "overlap",
+        "uniform routing",
+        [_overlap_part(counts.of(name), name) for name in _names(counts, system)],
+        without="not applicable: needs ordinary and complementary labels",
+        method="exact binomial on common items, else normal",
+    )
+
+
+def _accuracy(evidence: Evidence | AccuracyCounts, system: str | None = None) -> AccuracyCounts:
     if not isinstance(evidence, (Evidence, AccuracyCounts)):
         raise ArgumentError(f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
-    counts = evidence if isinstance(evidence, AccuracyCounts) else count_accuracy(evidence, systems=None if system is None else [system])
-    names = counts.systems if system is None else (system,)
-    parts = [_overlap_part(counts.of(name), name) for name in names]
-    p_values = [p["p_value"] for p in parts if not math.isnan(p["p_value"])]
-    p_value = min(1.0, min(p_values) * len(p_values)) if p_values else math.nan
-    worst = min((p for p in parts if not math.isnan(p["p_value"])), key=lambda p: p["p_value"], default=None)
+    return evidence if isinstance(evidence, AccuracyCounts) else count_accuracy(evidence, systems=None if system is None else [system])
+
+
+def _names(counts: AccuracyCounts, system: str | None) -> tuple[str, ...]:
+    return counts.systems if system is None else (system,)
+
+
+def _by_system(
+    name: str, assumption: str, parts: Sequence[dict[str, Any]], *, without: str, method: str, refutes_only: bool = False,
+    notes: tuple[str, ...] = (), seed: int | None = None,
+) -> Check:  # fmt: skip
+    """One check out of one part per system, joined by Bonferroni; parts that look at the very same counts are one test."""
+    told = [p for p in parts if not math.isnan(p["p_value"])]
+    tests = len({p.get("same", i) for i, p in enumerate(told)})
+    worst = min(told, key=lambda p: p["p_value"], default=None)
     return Check(
-        name="overlap",
-        assumption="uniform routing",
-        p_value=p_value,
+        name=name,
+        assumption=assumption,
+        p_value=min(1.0, worst["p_value"] * tests) if worst else math.nan,
         statistic=worst["statistic"] if worst else math.nan,
-        finding=worst["what"] if worst else "not applicable: needs ordinary and complementary labels",
-        method="exact binomial on common items, else normal",
-        parts=tuple(parts),
-        counts={"systems": len(names)},
+        finding=worst["what"] if worst else without,
+        method=method,
+        refutes_only=refutes_only,
+        parts=tuple({k: v for k, v in p.items() if k != "same"} for p in parts),
+        counts={"systems": len(parts)},
+        diagnostics={} if seed is None else {"seed": seed},
+        notes=notes if worst else (),
     )
 
 
 def _overlap_part(counts: AccuracyCounts, name: str) -> dict[str, Any]:
-    both = {t: n for t, n in counts.tallies.items() if t.answered and t.verdict == "yes" and t.n_ruled_out and not t.hit}
+    asked_alike = {t: n for t, n in counts.tallies.items() if t.answered and t.design == "uniform"}
+    both = {t: n for t, n in asked_alike.items() if t.verdict == "yes" and t.n_ruled_out and not t.hit}
     if both:
         trials: dict[float, int] = defaultdict(int)
         for t, n in both.items():
@@ -376,3 +428,506 @@ def _uniform_cells(stratum: Stratum, verdict: str) -> list[Cell]:
             )
         )
     )
+
+
+# --------------------------------------------------------------------------------------------------------------------- hits
+
+
+def check_hits(
+    evidence: Evidence | AccuracyCounts, *, system: str | None = None, protocol: Protocol | None = None,
+    judgements: JudgementCounts | None = None,
+) -> Check:  # fmt: skip
+    """Did questions hit the answers of a system as often as the design says?
+
+    Questions that were drawn without a look at the answers hit an answer by chance only. It finds judgements that were made of the answers
+    themselves, which make every estimate from uniform questions wrong.
+
+    Parameters
+    ----------
+    evidence
+        Tables, or counts of them.
+    system
+        Which system; all by default, each a part, joined by Bonferroni.
+    protocol
+        ``question`` or ``sets``: whether labels without a propensity were random questions. By default they were if both verdicts are
+        there. Labels that were collected as sets have no question to look at.
+    judgements
+        What was asked, if it is counted already; with it (or with tables) the smallest propensity is known, else too few hits of
+        recorded designs are not looked for.
+
+    Notes
+    -----
+    One uniform question, or m distinct ones, per item: P(answer among them) = m/K whatever the truth is, and #{hits} is held against
+    Σ m_i/K_i (Poisson binomial, exact, two-sided); yes, no and unsure count alike. Where the number of questions differs between items of
+    one K, it may depend on the verdicts. Then, and beside open questions, only P(ruled out | no, m classes) <= m/(K - 1) is sure, and too
+    many hits are looked for.
+    Recorded propensities: E[1{asked = answer}/π] = 1. The wealth of fixed bets on this mean being larger (scores are at least 0) or
+    smaller (at most one over the smallest propensity, see ``highest_inverse``) has expectation 1, so that p = min(1, 2/wealth) holds at
+    every n. The propensity of an unsure question is not kept: it counts with the bound that speaks less against the design.
+
+    Assumes independent items and, for too few hits only, that no class is asked with less than the smallest probability that the record
+    shows or implies. It cannot see a system that learnt the labels: answers that follow every yes and avoid every no hit as often.
+
+    References
+    ----------
+    Hodges and Le Cam (1960), Ann. Math. Statist. 31, 737-740 (Poisson binomial); Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27.
+
+    Examples
+    --------
+    >>> from noracle import AccuracyCounts, check_hits
+    >>> fair = AccuracyCounts.from_counts(n_classes=5, ordinary=(200, 150), complementary=(800, 750))
+    >>> check_hits(fair).passed
+    True
+    >>> of_the_answers = AccuracyCounts.from_counts(n_classes=5, ordinary=(150, 150), complementary=(50, 0))
+    >>> check_hits(of_the_answers).finding
+    'system: 200 of 200 questions were about the answer, expected 40.0'
+    """
+    counts = _accuracy(evidence, system)
+    asked = judgements
+    if isinstance(evidence, Evidence):
+        protocol = protocol or evidence.protocol
+        if asked is None and evidence.judgements is not None:
+            asked = count_judgements(evidence, by_rater=False, counts=counts)
+    uniform: _Uniform = "questions" if are_questions(counts, protocol, asked) else "none"
+    if uniform == "none" and counts.propensities == "uniform" and asked is not None:
+        uniform = "some"
+    highest = None if asked is None else highest_inverse(asked.questions)
+    parts = [_hits_part(counts.of(name), name, uniform=uniform, highest=highest) for name in _names(counts, system)]
+    return _by_system(
+        "hits",
+        "answers made without the labels",
+        parts,
+        without="not applicable: needs questions about items with an answer",
+        method="exact Poisson binomial; bets on the mean of inverse propensities",
+        refutes_only=True,
+    )
+
+
+def are_questions(counts: AccuracyCounts, protocol: Protocol | None, judgements: JudgementCounts | None = None) -> bool:
+    """Whether the labels that count as uniform all answer random questions, and none is an open one (say the class) or of a set."""
+    if judgements is None:
+        return protocol == "question" or (protocol is None and {"yes", "no"} <= _verdicts(counts))
+    bare = {q.verdict for q in judgements.questions if q.propensity is None}
+    if any(q.propensity is not None for q in judgements.questions):
+        # Beside questions with a propensity, labels without one that never say no were open questions.
+        return "no" in bare or (not bare and counts.propensities == "uniform")
+    return protocol == "question" or (protocol is None and {"yes", "no"} <= bare)
+
+
+def _verdicts(counts: AccuracyCounts) -> set[str]:
+    return {t.verdict for t in counts.tallies if t.design == "uniform"}
+
+
+def _n_asked(t: Tally) -> int:
+    """How many classes a uniform label speaks of; an item with unsure verdicts only is taken as one question."""
+    return max(1, t.n_ruled_out + (t.verdict == "yes"))
+
+
+def numbers_asked(counts: AccuracyCounts) -> dict[int, set[int]]:
+    """For every number of classes, how many of them uniform labels speak of; an unsure beside several makes it uncertain (0)."""
+    found: dict[int, set[int]] = defaultdict(set)
+    unsure: set[int] = set()
+    for t in counts.tallies:
+        if t.design == "uniform" and t.verdict == "unsure":
+            unsure.add(t.n_classes)
+        elif t.design == "uniform":
+            found[t.n_classes].add(_n_asked(t))
+    for k in unsure:
+        found[k].add(1 if found[k] <= {1} else 0)
+    return found
+
+
+def _share(t: Tally) -> float:
+    return float(t.answered) if t.answered_share is None else t.answered_share
+
+
+_Uniform = Literal["questions", "some", "none"]
+
+
+def _hits_part(counts: AccuracyCounts, name: str, *, uniform: _Uniform, highest: float | None) -> dict[str, Any]:
+    asked = numbers_asked(counts)
+    differ = {t.n_classes for t in counts.tallies if t.hit_share is not None and t.design == "uniform"}
+    fixed: dict[tuple[int, int], int] = defaultdict(int)
+    bounded: dict[tuple[int, int], int] = defaultdict(int)
+    hits = ruled = 0
+    up: dict[float, int] = defaultdict(int)
+    down: dict[float, int] = defaultdict(int)
+    recorded = any(t.design == "recorded" for t in counts.tallies)
+    bound = highest if recorded else 1.0
+    for t, n in sorted(counts.tallies.items(), key=str):
+        share, k = _share(t), t.n_classes
+        if not share:
+            continue
+        if t.design == "recorded":
+            value = ((t.yes_score or 0.0) + (t.no_score or 0.0)) / share
+            unknown = t.verdict == "unsure" and (t.hit or bool(t.hit_share))
+            up[1.0 if unknown and t.hit_share is None else value] += n
+            down[(bound or 0.0) if unknown else value] += n
+        elif uniform == "none":
+            continue
+        elif k in differ:  # answers that differ between repeats hit in part: the share that does has mean 1/K
+            if asked[k] == {1} and uniform == "questions":
+                value = k * (float(t.hit) if t.hit_share is None else t.hit_share / share)
+                up[value] += n
+                down[value] += n
+                bound = None if bound is None else max(bound, float(k))
+        elif uniform == "questions" and len(asked[k]) == 1 and 0 not in asked[k]:
+            fixed[min(asked[k]), k] += n
+            hits += n * (t.hit or t.ruled_hit)
+        elif t.n_ruled_out and (t.verdict == "no" or not t.hit):
+            bounded[t.n_ruled_out, k - 1] += n
+            ruled += n * t.ruled_hit
+    found = [_fixed_hits(name, fixed, hits), _bounded_hits(name, bounded, ruled), _recorded_hits(name, up, down, bound)]
+    told = [f for f in found if f is not None]
+    if not told:
+        return {"system": name, "n": 0, "statistic": math.nan, "p_value": math.nan, "what": f"{name}: no question to look at"}
+    worst = min(told, key=lambda f: f["p_value"])
+    return {**worst, "n": sum(f["n"] for f in told), "p_value": min(1.0, worst["p_value"] * len(told))}
+
+
+def _expected(trials: Mapping[tuple[int, int], int]) -> tuple[int, float, list[tuple[int, float]]]:
+    shares: dict[float, int] = defaultdict(int)
+    for (m, k), n in trials.items():
+        shares[min(1.0, m / k)] += n
+    return sum(shares.values()), sum(n * p for p, n in shares.items()), [(n, p) for p, n in sorted(shares.items())]
+
+
+def _fixed_hits(name: str, trials: Mapping[tuple[int, int], int], hits: int) -> dict[str, Any] | None:
+    n, expected, shares = _expected(trials)
+    if not n:
+        return None
+    what = f"{name}: {hits} of {n} questions were about the answer, expected {expected:.1f}"
+    return {"system": name, "n": n, "statistic": hits / expected, "p_value": sum_of_binomials_p(shares, hits), "what": what}
+
+
+def _bounded_hits(name: str, trials: Mapping[tuple[int, int], int], hits: int) -> dict[str, Any] | None:
+    n, expected, shares = _expected(trials)
+    if not n:
+        return None
+    what = f"{name}: {hits} of {n} answers were ruled out, expected at most {expected:.1f}"
+    return {"system": name, "n": n, "statistic": hits / expected, "p_value": min(1.0, _tails_of_binomials(shares, hits)[1]), "what": what}
+
+
+def _recorded_hits(name: str, up: Mapping[float, int], down: Mapping[float, int], high: float | None) -> dict[str, Any] | None:
+    n = sum(up.values())
+    if not n:
+        return None
+    average = sum(v * c for v, c in up.items()) / n
+    what = f"{name}: mean inverse propensity of questions about the answer {average:.3f}, expected 1"
+    return {"system": name, "n": n, "statistic": average, "p_value": _bets_p(up, down, 1.0, 0.0, high), "what": what}
+
+
+# ------------------------------------------------------------------------------------------------- rates that should be the same
+
+
+def _same_rate(sample: Mapping[Any, int], population: Mapping[Any, int], rng: np.random.Generator) -> tuple[float, float, Any]:
+    """p-value and chi-square of a sample drawn at one rate from all cells of a population, and the cell that differs most; NaN if moot.
+
+    X² = Σ (o - e)²/(e·(1 - n/N)) with e = n·N_c/N; where a cell expects fewer than 5 the multivariate hypergeometric law is simulated.
+    """
+    cells = sorted((c for c, size in population.items() if size), key=str)
+    sizes = np.array([population[c] for c in cells], dtype=np.int64)
+    drawn = np.array([sample.get(c, 0) for c in cells], dtype=np.int64)
+    n, total = int(drawn.sum()), int(sizes.sum())
+    if len(cells) < 2 or not 0 < n < total:
+        return math.nan, math.nan, None
+    rate = n / total
+    off = (drawn - rate * sizes) ** 2 / (rate * (1 - rate) * sizes)
+    worst = cells[int(off.argmax())]
+    small = sizes * min(rate, 1 - rate) < 5
+    if small.any() and len(cells) > _MOST_SIMULATED_CELLS:  # too many to simulate: small cells are one
+        sizes, drawn = (np.append(v[~small], v[small].sum()) for v in (sizes, drawn))
+        if len(sizes) < 2:
+            return math.nan, math.nan, None
+        small = sizes * min(rate, 1 - rate) < 5
+    statistic = float(((drawn - rate * sizes) ** 2 / (rate * (1 - rate) * sizes)).sum())
+    if not small.any():
+        return float(chdtrc(len(sizes) - 1, statistic)), statistic, worst
+    draws = rng.multivariate_hypergeometric(sizes, n, size=_SIMULATIONS, method="marginals")
+    simulated = ((draws - rate * sizes) ** 2 / (rate * (1 - rate) * sizes)).sum(axis=1)
+    return float((1 + np.sum(simulated >= statistic - 1e-9)) / (_SIMULATIONS + 1)), statistic, worst
+
+
+def _place(stratum: str, n_classes: int, weight: float | None = None) -> str:
+    words = [f"stratum {stratum!r}"] if stratum else []
+    words += [f"{n_classes} classes"] + ([] if weight is None or weight == 1 else [f"weight {weight:g}"])
+    return ", ".join(words)
+
+
+def check_label_rates(evidence: Evidence | AccuracyCounts, *, system: str | None = None, seed: int = 0) -> Check:
+    """Were items labelled at the same rate in all strata?
+
+    Judged items with an answer are counted by stratum, number of classes and weight, and held against all items with an answer. An
+    estimate of accuracy gives each stratum its share of the items, so that rates may differ; a comparison or a race that takes all labels
+    together needs the same rate.
+
+    Parameters
+    ----------
+    evidence
+        Tables, or counts of them with the whole population.
+    system
+        Which system; all by default, each a part, joined by Bonferroni.
+    seed
+        For simulated p-values.
+
+    Notes
+    -----
+    X² = Σ_c (o_c - n·N_c/N)²/(n·N_c/N·(1 - n/N)), chi-square with C - 1 degrees of freedom; where a cell expects fewer than 5 judged or
+    unjudged items, the p-value is simulated from the multivariate hypergeometric law. Without strata, or with every item judged, there is
+    nothing to test.
+
+    Assumes that the items to be labelled were drawn without replacement, each alike.
+
+    References
+    ----------
+    Pearson (1900), Phil. Mag. 50, 157-175.
+
+    Examples
+    --------
+    >>> from noracle import AccuracyCounts, check_label_rates
+    >>> easy = AccuracyCounts.from_counts(n_classes=4, ordinary=(800, 720), n_items=2000, stratum="easy")
+    >>> hard = AccuracyCounts.from_counts(n_classes=4, ordinary=(200, 80), n_items=2000, stratum="hard")
+    >>> check_label_rates(easy + hard).passed
+    False
+    """
+    counts = _accuracy(evidence, system)
+    parts = []
+    for name in _names(counts, system):
+        own = counts.of(name)
+        judged: dict[tuple[str, int, float], int] = defaultdict(int)
+        answered: dict[tuple[str, int, float], int] = defaultdict(int)
+        for t, n in own.tallies.items():
+            judged[t.stratum, t.n_classes, t.weight] += n if _share(t) else 0
+        for c, n in own.answered.items():
+            answered[c.stratum, c.n_classes, c.weight] += n
+        p, statistic, worst = _same_rate(judged, answered, np.random.default_rng(seed))
+        total, whole = sum(judged.values()), sum(answered.values())
+        what = f"{name}: nothing to compare"
+        if worst is not None:
+            what = f"{name}: {judged[worst]} of {answered[worst]} items judged in {_place(*worst)}, {total} of {whole} in all"
+        same = (tuple(sorted(judged.items(), key=str)), tuple(sorted(answered.items(), key=str)))
+        parts.append({"system": name, "n": total, "statistic": statistic, "p_value": p, "what": what, "same": same})
+    return _by_system(
+        "label rates",
+        "same label rate in all strata",
+        parts,
+        without="not applicable: one stratum, or every item is judged",
+        method="chi-square; simulated where counts are small",
+        seed=seed,
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- missing verdicts
+
+
+def check_missing(
+    evidence: Evidence | AccuracyCounts, *, system: str | None = None, protocol: Protocol | None = None,
+    judgements: JudgementCounts | None = None, seed: int = 0,
+) -> Check:  # fmt: skip
+    """Are verdicts that are missing (unsure) missing whatever was asked, and where?
+
+    Looks at whether being unsure goes with a question about the answer, and with the stratum or the number of classes of the item. An
+    unsure verdict is left out of estimates; that is harmless only if it is missing at random.
+
+    Parameters
+    ----------
+    evidence
+        Tables, or counts of them.
+    system
+        Which system; all by default, each a part, joined by Bonferroni.
+    protocol, judgements
+        As for :func:`check_hits`: where labels are no random questions, only the strata are looked at.
+    seed
+        For simulated p-values.
+
+    Notes
+    -----
+    Within each stratum and number of classes, of N questions M are about the answer and n unsure; then the number X of unsure questions
+    about the answer has P(X = x) = C(M, x)·C(N - M, n - x)/C(N, n). The sum over strata is tested exactly, two-sided. Places: as in
+    :func:`check_label_rates`, with unsure items as the sample. The two are joined by Bonferroni.
+
+    Assumes independent items. A pass proves nothing: verdicts may be missing where the truth is hard in a way that neither shows. See
+    :func:`range_unsure`.
+
+    References
+    ----------
+    Fisher (1935), J. Roy. Statist. Soc. 98, 39-82; Mantel and Haenszel (1959), J. Natl. Cancer Inst. 22, 719-748; Rubin (1976),
+    Biometrika 63, 581-592 (missing at random).
+
+    Examples
+    --------
+    >>> from noracle import AccuracyCounts, check_missing
+    >>> from noracle.counts import Cell, Tally
+    >>> met = {Tally("a", 4, "yes", True): 20, Tally("a", 4, "no", False, n_ruled_out=1): 150, Tally("a", 4, "unsure", True): 30}
+    >>> check_missing(AccuracyCounts(tallies=met, items={Cell("a", 4): 200}, answered={Cell("a", 4): 200})).passed
+    False
+    """
+    counts = _accuracy(evidence, system)
+    asked = judgements
+    if isinstance(evidence, Evidence):
+        protocol = protocol or evidence.protocol
+        if asked is None and evidence.judgements is not None:
+            asked = count_judgements(evidence, by_rater=False, counts=counts)
+    questions = are_questions(counts, protocol, asked)
+    parts = [_missing_part(counts.of(name), name, questions=questions, seed=seed) for name in _names(counts, system)]
+    return _by_system(
+        "missing verdicts",
+        "verdicts missing at random",
+        parts,
+        without="not applicable: no unsure verdict beside others",
+        method="exact conditional test; chi-square",
+        refutes_only=True,
+        seed=seed,
+    )
+
+
+def _missing_part(counts: AccuracyCounts, name: str, *, questions: bool, seed: int) -> dict[str, Any]:
+    asked = numbers_asked(counts)
+    tables: dict[Any, list[int]] = defaultdict(lambda: [0, 0, 0, 0])  # items, hits, unsure, unsure hits
+    unsure: dict[tuple[str, int], int] = defaultdict(int)
+    judged: dict[tuple[str, int], int] = defaultdict(int)
+    for t, n in counts.tallies.items():
+        missing = t.verdict == "unsure"
+        judged[t.stratum, t.n_classes] += n
+        unsure[t.stratum, t.n_classes] += n * missing
+        single = t.design == "recorded" or (questions and asked[t.n_classes] <= {1})
+        if single and t.answered and t.hit_share is None:
+            table = tables[t.stratum, t.n_classes, t.weight, t.design]
+            for i, counted in enumerate((True, t.hit, missing, missing and t.hit)):
+                table[i] += n * counted
+    total, n = sum(unsure.values()), sum(judged.values())
+    p, statistic, worst = _same_rate(unsure, judged, np.random.default_rng(seed))
+    found: list[tuple[float, float, str]] = []
+    if worst is not None:
+        found.append((p, statistic, f"{name}: {unsure[worst]} of {judged[worst]} unsure with {_place(*worst)}, {total} of {n} in all"))
+    hit = sum(t[3] for t in tables.values())
+    p = sum_of_hypergeometrics_p([(size, hits, drawn) for size, hits, drawn, _ in tables.values()], hit)
+    if not math.isnan(p):
+        about, left = sum(t[1] for t in tables.values()), sum(t[2] for t in tables.values())
+        others = sum(t[0] for t in tables.values()) - about
+        what = f"{name}: {hit} of {about} questions about the answer are unsure, {left - hit} of {others} others"
+        found.append((p, hit / about, what))
+    if not found:
+        return {"system": name, "n": n, "statistic": math.nan, "p_value": math.nan, "what": f"{name}: nothing to compare"}
+    p, statistic, what = min(found)
+    same = (tuple(sorted(unsure.items(), key=str)), tuple(sorted(judged.items(), key=str)), tuple(sorted(map(str, tables.items()))))
+    return {"system": name, "n": n, "statistic": statistic, "p_value": min(1.0, p * len(found)), "what": what, "same": same}
+
+
+def sum_of_hypergeometrics_p(tables: Sequence[tuple[int, int, int]], observed: int) -> float:
+    """Two-sided p-value of a sum of independent hypergeometric numbers, each of (size, marked, drawn); NaN where none can vary.
+
+    Exact by convolution up to a range of 20,000, else normal.
+
+    Examples
+    --------
+    >>> round(sum_of_hypergeometrics_p([(20, 10, 10)], 8), 4)
+    0.023
+    """
+    pmf, shift = np.ones(1), 0
+    mean = variance = 0.0
+    free = 0
+    for size, marked, drawn in tables:
+        low, high = max(0, drawn + marked - size), min(drawn, marked)
+        shift += low
+        if high <= low:
+            mean += low
+            continue
+        free += high - low
+        mean += drawn * marked / size
+        variance += drawn * (marked / size) * (1 - marked / size) * (size - drawn) / (size - 1)
+        if free <= _MOST_EXACT:
+            x = np.arange(low, high + 1.0)
+            pmf = np.convolve(pmf, np.exp(_log_choose(marked, x) + _log_choose(size - marked, drawn - x) - _log_choose(size, drawn)))
+    if not free:
+        return math.nan
+    if free > _MOST_EXACT:
+        z = (abs(observed - mean) - 0.5) / math.sqrt(variance)
+        return float(min(1.0, 2 * ndtr(-max(z, 0.0))))
+    return _two_sided(float(pmf[: observed - shift + 1].sum()), float(pmf[observed - shift :].sum()))
+
+
+def _log_choose(n: float, k: Any) -> Any:
+    return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+
+
+# ------------------------------------------------------------------------------------------------------- number of questions
+
+
+def check_questions(evidence: Evidence, *, seed: int = 0) -> Check:
+    """Is the number of questions of an item the same whatever its first verdict was?
+
+    Where propensities were recorded and an item was asked about more than once, its first question is its label: first by ``at``, else by
+    the order of rows. Without ``at`` the first row need not be the first question, and if people went on asking after a no, the rows that
+    are there depend on what was said.
+
+    Parameters
+    ----------
+    evidence
+        Tables with recorded propensities.
+    seed
+        For simulated p-values.
+
+    Notes
+    -----
+    For t = 1, 2, …: of the items with at least t questions, those with more are held against the first verdict as in
+    :func:`check_label_rates` (the cells are yes, no and unsure); joined by Bonferroni.
+
+    Assumes independent items. Dependence is harmless where ``at`` tells which question was first.
+
+    References
+    ----------
+    Fisher (1935), J. Roy. Statist. Soc. 98, 39-82.
+
+    Examples
+    --------
+    >>> asked = {"item": [i for i in range(60) for _ in range(1 + i % 2)]}  # every second item is asked about twice: after a no
+    >>> asked["verdict"] = ["no" if i % 2 else "yes" for i in asked["item"]]
+    >>> asked["class"] = [n % 5 for n, i in enumerate(asked["item"])]
+    >>> asked["propensity"] = [0.3] * len(asked["item"])
+    >>> check_questions(Evidence.from_tables(judgements=asked, n_classes=5)).passed
+    False
+    """
+    if not isinstance(evidence, Evidence):
+        raise ArgumentError(f"evidence must be Evidence; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
+    table = _questions_by_verdict(evidence)
+    rng = np.random.default_rng(seed)
+    parts: list[dict[str, Any]] = []
+    for t in range(1, max((n for _, n in table), default=0)):
+        reached: dict[str, int] = defaultdict(int)
+        more: dict[str, int] = defaultdict(int)
+        for (verdict, n), items in table.items():
+            reached[verdict] += items if n >= t else 0
+            more[verdict] += items if n > t else 0
+        p, statistic, odd = _same_rate(more, reached, rng)
+        if odd is None:
+            continue
+        said = ", ".join(f"{more[v]} of {reached[v]} after {v}" for v in VERDICTS.values() if reached[v])
+        what = f"asked again after question {t}, by the first verdict: {said}"
+        parts.append({"question": t, "n": sum(reached.values()), "statistic": statistic, "p_value": p, "what": what})
+    worst = min(parts, key=lambda x: x["p_value"], default=None)
+    return Check(
+        name="number of questions",
+        assumption="number of questions fixed beforehand",
+        p_value=min(1.0, worst["p_value"] * len(parts)) if worst else math.nan,
+        statistic=worst["statistic"] if worst else math.nan,
+        finding=worst["what"] if worst else "not applicable: needs recorded propensities and items with several questions",
+        method="chi-square; simulated where counts are small",
+        parts=tuple(parts),
+        counts={"items": sum(table.values())},
+        diagnostics={"seed": seed},
+    )
+
+
+def _questions_by_verdict(evidence: Evidence) -> dict[tuple[str, int], int]:
+    """Items with recorded propensities, by the first verdict and the number of questions."""
+    if evidence.judgements is None or propensities_of(evidence) != "recorded":
+        return {}
+    evidence.check()
+    labels = gather(evidence)
+    told = labels.each.filter(~nw.col("propensity").is_null()).group_by("item").agg(asked=nw.len())
+    first = labels.kept.select("item", "said").join(told, on="item", how="inner")
+    if evidence.conflicts == "drop":
+        first = first.join(labels.known.filter(nw.col("conflict")).select("item"), on="item", how="anti")
+    rows = fetch(first.group_by("said", "asked").agg(n=nw.len()).sort("said", "asked"))
+    return {(VERDICTS[int(said)], int(asked)): int(n) for said, asked, n in rows}

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from noracle.accuracy.estimate import Checks
-from noracle.accuracy.policy import label_checks
+from noracle.accuracy.policy import for_comparison, label_checks
 from noracle.accuracy.score import PatternScores, difference_scores, law_of, least_difference
 from noracle.accuracy.strata import DIFFERENT_BELOW, rates_p_value
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval, fixed_interval
@@ -96,6 +96,8 @@ def compare_systems(
     ranks = _ranks(names, values, differences)
     reason = "" if len(sample.n) else "no usable label of an item that all systems were asked about"
     used = _checks(evidence, checks, names, protocol, seed)
+    if counts.items:  # strata that were labelled at different rates are weighted
+        used = tuple(c for c in used if c.assumption != SAME_RATES)
     notes = _notes(counts, sample, differences)
     if checks == "none":
         notes = (*notes, "the labels were not checked: checks='none'")
@@ -121,12 +123,12 @@ def compare_systems(
 def _checks(
     evidence: Evidence | PatternCounts, checks: Checks, systems: Sequence[str], protocol: Literal["question", "sets"] | None, seed: int
 ) -> tuple[Check, ...]:
-    """The checks of the labels that go into a comparison; all of its systems matter."""
+    """The checks of the labels that go into a race or a comparison; all of its systems matter."""
     if checks == "none":
         return ()
     if checks == "auto":
-        return label_checks(evidence, systems=systems, protocol=protocol, seed=seed) if isinstance(evidence, Evidence) else ()
-    return tuple(checks)
+        checks = label_checks(evidence, systems=systems, protocol=protocol, seed=seed) if isinstance(evidence, Evidence) else ()
+    return for_comparison(checks)
 
 
 def _patterns(evidence: Evidence | PatternCounts, systems: Sequence[str] | None) -> PatternCounts:

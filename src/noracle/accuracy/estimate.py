@@ -165,22 +165,24 @@ def estimate_accuracy(
             f"interval='wald' is unreliable here (value {estimate.value:.3g}, n = {whole.n}); use interval='exact'.",
             GuaranteeWarning, stacklevel=2,
         )  # fmt: skip
-    used = checks_of(evidence, counts, checks, system=counts.systems[0] if counts.systems else None, protocol=protocol, seed=seed)
+    used = _checks(evidence, counts, checks, settings, protocol)
     if checks == "none":
         estimate = dataclasses.replace(estimate, notes=(*estimate.notes, "the labels were not checked: checks='none'"))
     return dataclasses.replace(estimate, guarantee=guarantee.given(*used, strict=strict))
 
 
-def checks_of(
-    evidence: Evidence | AccuracyCounts, counts: AccuracyCounts, checks: Checks, *, system: str | None, protocol: Any, seed: int
-) -> tuple[Check, ...]:
-    """The checks that go into the guarantee of one system."""
-    if checks == "none":
+def _checks(
+    evidence: Evidence | AccuracyCounts, counts: AccuracyCounts, checks: Checks, settings: Settings,
+    protocol: Literal["question", "sets"] | None,
+) -> tuple[Check, ...]:  # fmt: skip
+    """The checks that go into the guarantee of the one system of these counts."""
+    if checks == "none" or not counts.systems:
         return ()
+    system = counts.systems[0]
     if checks == "auto":
         about = evidence if isinstance(evidence, Evidence) else counts
-        checks = label_checks(about, counts=counts, systems=None if system is None else [system], protocol=protocol, seed=seed)
-    return tuple(checks) if system is None else checks_for(checks, system)
+        checks = label_checks(about, counts=counts, systems=[system], protocol=protocol, seed=settings.seed)
+    return checks_for(checks, system, error_rates=settings.rates is not None, transition=settings.inverse is not None)
 
 
 def counts_of(

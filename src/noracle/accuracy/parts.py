@@ -78,10 +78,11 @@ def from_cells(sample: Sample, settings: Settings, below: float, above: float) -
     interval, sharp = settings.interval, None
     match interval:
         case "exact":
-            found = sums.sum_limits(parts, below, above, blind=blind)
+            chosen = _narrower(sample, known, parts, below, above)
+            found = sums.sum_limits(chosen, below, above, blind=blind)
             limits, interval = Limits(found.low, found.high, found.empty), _NAMES.get(found.method, "exact")
             if len(parts) > 1:
-                sharp = sums.sum_profile(parts, below, above, blind=blind)
+                sharp = sums.sum_profile(chosen, below, above, blind=blind)
         case "profile":
             limits = sums.sum_profile(parts, below, above, blind=blind)
         case "wald":
@@ -105,6 +106,22 @@ def _size(sample: Sample, group: Group, cells: tuple[Cell, ...]) -> int | None:
     """How many items there are to draw from, where all of them are known and their labels are ordinary."""
     plain = all(c.a == 0 and c.b == 1 for c in cells)
     return sum(s.answered for s in group) if sample.finite and plain else None
+
+
+def _narrower(
+    sample: Sample, known: Sequence[tuple[Group, tuple[Cell, ...]]], parts: list[sums.Part], below: float, above: float
+) -> list[sums.Part]:
+    """The parts with all labels, or with ordinary ones alone where most items of a finite population have one: by the design.
+
+    Ordinary labels of a random part of the items say what is left to know; a few labels of another kind would hide that.
+    """
+    if not sample.finite:
+        return parts
+    plain = [(g, tuple(c for c in cells if c.a == 0 and c.b == 1)) for g, cells in known]
+    if all(len(own) == len(cells) for (_, own), (_, cells) in zip(plain, known, strict=True)) or not all(own for _, own in plain):
+        return parts
+    others = [sums.Part(sample.share(g), own, _size(sample, g, own)) for g, own in plain]
+    return min((parts, others), key=lambda found: sums.predicted_width(found, below, above))
 
 
 def _shifted(limits: Limits, blind: float) -> Limits:
@@ -144,7 +161,7 @@ def from_scores(sample: Sample, settings: Settings, below: float, above: float) 
     """The accuracy from scores of all labelled items, each with its part's share of the population over its share of the labels."""
     groups = sample.groups
     strata = tuple(s for g in groups for s in g if sample.labels(s))
-    blind = sum(sample.share(g) for g in groups if not sample.labels(*g))
+    blind = sum(sample.share(g) for g in groups if not any(map(sample.labels, g)))
     scale = sum(sample.share(g) for g in groups) - blind
     rows = score_rows(
         strata, factor=sample.factor, inverse=settings.inverse, classes=settings.classes, guess=settings.guess, rates=settings.rates,

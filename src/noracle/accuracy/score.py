@@ -46,16 +46,16 @@ class Law(NamedTuple):
     @property
     def low(self) -> float:
         """The least score."""
-        return -self.a / self.b
+        return self.high - 1 / self.b
 
     @property
     def high(self) -> float:
-        """The largest score."""
-        return (1 - self.a) / self.b
+        """The largest score: exactly 1 for ruled-out classes, where a + b = 1."""
+        return 1.0 if self.a + self.b == 1 else (1 - self.a) / self.b
 
     def score(self, success: float, answered: float = 1.0) -> float:
         """The unbiased score, (success - a)/b; of repeats with these shares of successes and of answers their mean."""
-        return (success - self.a * answered) / self.b
+        return answered * self.high - (answered - success) / self.b
 
     def generating(self, rate: float) -> tuple[float, float]:
         """E[e^{rate·score}] given a right and a wrong answer."""
@@ -112,6 +112,31 @@ def sided_scores(t: Tally) -> tuple[float, float]:
     return value, value
 
 
+REACH = 1.0
+"""How far below 0, or above 1, the score of a question with a guess may be."""
+
+
+def guessed_scores(t: Tally, guess: float | None = None) -> tuple[float, float]:
+    """The two scores of a question with a guess f of correctness, f + 1{answer asked}·(verdict - f)/π, where π is known for every item.
+
+    The guess is the chance π itself where none is given (a share of votes is a fair guess), kept below REACH·π/(1 - π), so that the score
+    for limits from below is at least -REACH, and that for limits from above, with the guess 1 - f of a wrong answer, at most 1 + REACH.
+
+    Examples
+    --------
+    >>> from noracle.counts.label import Cell, tally
+    >>> guessed_scores(tally(Cell("a", 4), "no", hit=True, inverse=2.0, chance=0.5))
+    (-0.5, -0.5)
+    """
+    if not t.answered or t.chance is None:
+        return sided_scores(t)
+    most = REACH * t.chance / (1 - t.chance) if t.chance < 1 else 1.0
+    f = t.chance if guess is None else guess
+    yes, no = t.yes_score or 0.0, t.no_score or 0.0
+    right, wrong = min(f, most), min(1 - f, most)
+    return right + (1 - right) * yes - right * no, 1 - (wrong + (1 - wrong) * no - wrong * yes)
+
+
 def sided_rows(tallies: Mapping[Tally, int], *, n_classes: int | None = None) -> tuple[list[Score], list[Score]]:
     """Scores of labelled items with the range of their kind, for limits from below and from above; ``unsure`` has none.
 
@@ -141,7 +166,8 @@ def pattern_scores(p: Pattern) -> np.ndarray[Any, Any]:
         return np.zeros(len(answered)) if p.yes_scores is None else np.array(p.yes_scores)
     hit = np.array([bool(h) for h in p.hits], dtype=float)
     law = law_of(p.verdict, p.n_classes, p.n_ruled_out)
-    return np.asarray((hit if p.verdict == "yes" else answered - hit) - law.a * answered) / law.b
+    success = hit if p.verdict == "yes" else answered - hit
+    return np.asarray(answered * law.high - (answered - success) / law.b)
 
 
 class PatternScores:

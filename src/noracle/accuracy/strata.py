@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import betainc, chdtrc
 
-from noracle.accuracy.score import check_error_rates, corrected_score, law_of, sided_scores, succeeds
+from noracle.accuracy.score import REACH, check_error_rates, corrected_score, guessed_scores, law_of, sided_scores, succeeds
 from noracle.bounds.betting import Score
 from noracle.bounds.linear import Cell
 from noracle.counts.label import Tally
@@ -130,19 +130,20 @@ class Sample:
         """The part's answered items as a share of the population; all its items where the population goes beyond these."""
         return sum(s.weight * (s.items if self.beyond else s.answered) for s in group) / self.total if self.total else 1.0
 
-    def labels(self, *strata: Stratum) -> int:
-        """How many labels of these strata say something: not the unsure ones, nor those of items without an answer, unless beyond."""
-        return sum(s.usable(unanswered=self.beyond) for s in strata)
+    def labels(self, stratum: Stratum) -> int:
+        """Labelled items that count."""
+        return stratum.usable(unanswered=self.beyond)
 
     def factor(self, stratum: Stratum) -> float:
         """What a label of this stratum counts for: the stratum's share of the population over its share of the labels."""
         labelled = [s for g in self.groups for s in g if self.labels(s)]
         if not self.unequal:
-            n = sum(s.items if self.beyond else s.answered for s in labelled)
-            return stratum.weight * n / sum(s.weight * (s.items if self.beyond else s.answered) for s in labelled)
-        mine = next(g for g in self.groups if stratum.name == g[0].name and any(s.place == stratum.place for s in g))
-        known = sum(self.share(g) for g in self.groups if self.labels(*g))
-        return self.share(mine) / known * self.labels(*labelled) / self.labels(*mine)
+            sizes = [(s.weight, s.items if self.beyond else s.answered) for s in labelled]
+            return stratum.weight * sum(n for _, n in sizes) / sum(weight * n for weight, n in sizes)
+        mine = next(g for g in self.groups if any(s.place == stratum.place for s in g))
+        known = sum(self.share(g) for g in self.groups if any(self.labels(s) for s in g))
+        own, n = sum(map(self.labels, mine)), sum(map(self.labels, labelled))
+        return self.share(mine) / known * n / own
 
     def describe(self, group: Group) -> dict[str, Any]:
         """What tells a part from the others."""
@@ -400,6 +401,10 @@ def score_rows(
         return _corrected_rows(strata, rates, factors, unanswered=unanswered)
     rows: Counter[tuple[int, float, float]] = Counter()
     questions: Counter[Question] = Counter()
+    sides: Counter[tuple[float, float]] = Counter()
+    # Every question must have its chance, or a bet would depend on the item.
+    known = all(t.chance is not None for s in strata for t in s.tallies if t.design == "recorded" and t.answered and t.verdict != "unsure")
+    reach = REACH if known else 0.0
     for stratum in strata:
         f = factors[stratum.place]
         for t, n in stratum.tallies.items():
@@ -408,13 +413,15 @@ def score_rows(
             if t.design == "recorded":
                 share = float(t.answered) if t.answered_share is None else t.answered_share
                 questions[t.yes_score or 0.0, t.no_score or 0.0, f, t.guess, share] += n
+                from_below, from_above = guessed_scores(t, _fixed_guess(t, guess)) if known else sided_scores(t)
+                sides[f * from_below, f * from_above] += n
             elif t.verdict == "no" and inverse is not None and t.answered:
                 rows[1, f, _transition_value(t, inverse, classes)] += n
             else:
                 rows[0 if t.verdict == "yes" else t.n_ruled_out, f, sided_scores(t)[0]] += n
     heaviest = max(factors.values(), default=1.0)
     ranges = {kind: _range(kind, strata, factors, inverse) for kind, _, _ in rows}
-    low, high = 0.0, heaviest
+    low, high = (-reach * heaviest, (1 + reach) * heaviest) if questions else (0.0, heaviest)
     shared = len({s.n_classes for s in strata}) > 1 or bool(questions) or len(set(factors.values())) > 1
     if shared and len(ranges) + bool(questions) > 1:
         low, high = min(low, *(r[0] for r in ranges.values())), max(high, *(r[1] for r in ranges.values()))
@@ -428,9 +435,14 @@ def score_rows(
     by_variance = (*((spread_at_half(*ranges[kind]), tuple(scores)) for kind, scores in by_kind.items()), (0.25, augmented))
     return ScoreRows(
         mean=((1.0, plain + augmented),) if shared else by_variance,
-        lower=plain + tuple(Score(yes * f, low, inf, n) for (yes, _, f, _, _), n in questions.items()),
-        upper=plain + tuple(Score(share * f - no * f, -inf, high, n) for (_, no, f, _, share), n in questions.items()),
+        lower=plain + tuple(Score(below, low, inf, n) for (below, _), n in sides.items()),
+        upper=plain + tuple(Score(above, -inf, high, n) for (_, above), n in sides.items()),
     )
+
+
+def _fixed_guess(t: Tally, guess: Guess) -> float | None:
+    """A guess that was there before the labels; a share of yes on other items was not."""
+    return t.guess if guess == "column" else None if isinstance(guess, str) else float(guess)
 
 
 def _range(

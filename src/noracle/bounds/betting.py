@@ -48,6 +48,21 @@ class Score:
     n: int
 
 
+def equal_together(values: Iterable[float], low: float, high: float, n: Iterable[int] | None = None) -> list[Score]:
+    """Values of one range as scores, equal ones together; ``n`` says how often each occurs, by default once.
+
+    Examples
+    --------
+    >>> equal_together([0.5, 1.0, 0.5], 0.0, 1.0)
+    [Score(value=0.5, low=0.0, high=1.0, n=2), Score(value=1.0, low=0.0, high=1.0, n=1)]
+    """
+    rows = np.array(list(values), dtype=float)
+    times = np.ones(len(rows), dtype=np.int64) if n is None else np.array(list(n), dtype=np.int64)
+    distinct, place = np.unique(rows, return_inverse=True)
+    totals = np.bincount(place.reshape(-1), weights=times, minlength=len(distinct))
+    return [Score(float(v), low, high, int(k)) for v, k in zip(distinct, totals, strict=True) if k]
+
+
 def betting_interval(
     scores: Iterable[Score], below: float, above: float, *, floor: float = 0.0, ceiling: float = 1.0
 ) -> tuple[float, float]:

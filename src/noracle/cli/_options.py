@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from noracle.counts import AccuracyCounts, count_judgements
+from noracle.counts import AccuracyCounts, JudgementCounts
 from noracle.errors import ArgumentError, GuaranteeWarning
 from noracle.evidence import Evidence
 from noracle.results import Check
@@ -72,7 +72,9 @@ Confidence = Annotated[float, typer.Option("--confidence", metavar="P", help="Co
 Strict = Annotated[bool, typer.Option("--strict", help="A failed check is an error (exit code 1) instead of a weaker promise.")]
 CheckRouting = Annotated[
     bool,
-    typer.Option("--check/--no-check", help="Check how classes were asked and write it into the guarantee (reads the judgements again)."),
+    typer.Option(
+        "--check/--no-check", help="Check how labels were collected and write it into the guarantee (reads the judgements again)."
+    ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Makes everything random reproducible.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.", rich_help_panel=_OUTPUT)]
@@ -179,24 +181,21 @@ class Sources:
         return asked or ("sets" if self.wide is not None else None)
 
 
-def routing_checks(evidence: Evidence, counted: AccuracyCounts | None = None, *, protocol: Protocol | None, seed: int) -> list[Check]:
-    """The routing check where it applies; a failure is also warned about, with the way out.
+def policy_checks(
+    evidence: Evidence | AccuracyCounts, *, counts: AccuracyCounts | None = None, judgements: JudgementCounts | None = None,
+    systems: Sequence[str] | None = None, protocol: Protocol | None, seed: int, estimate: bool = False,
+) -> list[Check]:  # fmt: skip
+    """The checks of :mod:`noracle.accuracy.policy` that apply; a failure is also warned about, with the way out.
 
-    ``counted`` are counts of the same evidence, if there are any: they may spare a second look at every item.
+    With ``estimate`` nothing is said of failures that do not bear on an estimate of accuracy.
     """
-    from noracle.accuracy import check_routing
-    from noracle.accuracy.check import is_question
+    from noracle.accuracy.policy import bears_on_estimates, label_checks, remedy
+    from noracle.results.guarantee import failed_checks
 
-    if evidence.judgements is None:
-        return []
-    counts = count_judgements(evidence, by_rater=False, counts=counted)
-    if not is_question(counts, protocol):
-        return []
-    check = seeded(check_routing(counts, seed=seed), seed)
-    if not check.passed:
-        text = f"{check.finding}. If yes and no labels were collected as two separate sets, pass --protocol sets."
-        warnings.warn(text, GuaranteeWarning, stacklevel=2)
-    return [check]
+    checks = label_checks(evidence, counts=counts, judgements=judgements, systems=systems, protocol=protocol, seed=seed)
+    for check in failed_checks(c for c in checks if not estimate or bears_on_estimates(c)):
+        warnings.warn(f"{check.finding}. {remedy(check)}".strip(), GuaranteeWarning, stacklevel=2)
+    return list(checks)
 
 
 def seeded(check: Check, seed: int) -> Check:

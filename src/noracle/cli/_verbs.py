@@ -36,7 +36,7 @@ VERBS = (
     Verb("estimate", ACCURATE, "Estimate the accuracy of each system, with an interval and what it rests on."),
     Verb("compare", ACCURATE, "Compare systems on the same labels; all differences hold together at --confidence."),
     Verb("race", ACCURATE, "Drop systems that are certainly not the best, label by label, valid however often one looks."),
-    Verb("check", ACCURATE, "Check routing, yes-rate, overlap of label kinds and, with --at-least or --at-most, sensitivity."),
+    Verb("check", ACCURATE, "Check how the labels were collected, all that applies; with --at-least or --at-most also sensitivity."),
     Verb("mean", ACCURATE, "Estimate the mean of the gold rater, or any combination of means, from rows that observe different raters."),
     Verb("certify", PEOPLE, "Certify that a system is more accurate than the average annotation, or say why not."),
     Verb("ceiling", PEOPLE, "Bound the accuracy of the average annotator from above, without an answer key."),

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+import functools
+import operator
+from typing import Annotated, Literal
 
 import typer
 
-from noracle.accuracy import check_overlap, check_routing, check_sensitivity, check_yes_rate, range_unsure
-from noracle.accuracy.check import is_question
+from noracle.accuracy import check_routing, check_sensitivity, range_unsure
+from noracle.accuracy.policy import label_checks
 from noracle.cli import _options as opt
 from noracle.cli._collect_live import look_alone
 from noracle.cli._files import read_counts
-from noracle.cli._options import Protocol, Sources, seeded
+from noracle.cli._options import Sources, seeded
 from noracle.cli._output import Output, working
 from noracle.counts import AccuracyCounts, count_accuracy, count_judgements
 from noracle.errors import ArgumentError
 from noracle.results import Check, Ranges
-
-if TYPE_CHECKING:
-    from noracle.evidence import Evidence
 
 EXAMPLE = """Example:
 
@@ -53,7 +52,7 @@ def command(
     as_json: opt.AsJson = False,
     html: opt.Html = None,
 ) -> None:
-    """Check routing, yes-rate, overlap of label kinds and, with --at-least or --at-most, sensitivity.
+    """Check how the labels were collected, all that applies; with --at-least or --at-most also sensitivity.
 
     Where verdicts are unsure, the range of the accuracy over all that they may hide stands beside.
     """
@@ -90,16 +89,23 @@ def command(
     wanted = [system] if system is not None else None if wide is not None else named
     parts = [read_counts(path) for path in counts or ()]
     with working("checking"):
+        evidence, asked = None, None
         if sources.given or not parts:
             evidence = sources.load()
-            results += question_checks(evidence, protocol=sources.protocol(protocol), by=by, seed=seed)
-            if evidence.answers is not None:
-                parts.append(count_accuracy(evidence, systems=None if parts else wanted))
-        if parts:
-            total = parts[0]
-            for other in parts[1:]:
-                total = total + other
-            results += label_checks(total, wanted or list(total.systems), at_least=at_least, at_most=at_most, confidence=confidence)
+            own = None if evidence.answers is None else count_accuracy(evidence, systems=None if parts else wanted)
+            parts += [] if own is None else [own]
+            if evidence.judgements is not None:
+                asked = count_judgements(evidence, by_rater=False, counts=own)
+        total = functools.reduce(operator.add, parts) if parts else None
+        about = total if evidence is None else evidence
+        if about is not None:
+            told = label_checks(about, counts=total, judgements=asked, systems=wanted, protocol=sources.protocol(protocol), seed=seed)
+            results += [
+                seeded(check_routing(evidence, by=by, seed=seed), seed) if c.name == "routing" and by != "all" and evidence else c
+                for c in told
+            ]
+        if total is not None:
+            results += what_if(total, wanted or list(total.systems), at_least=at_least, at_most=at_most, confidence=confidence)
     if not results:
         raise ArgumentError("judgements must allow at least one check; got none that applies. Pass --answers too, or --protocol question.")
     output.emit(results, seed=seed)
@@ -107,26 +113,12 @@ def command(
         raise typer.Exit(1)
 
 
-def question_checks(evidence: Evidence, *, protocol: Protocol | None, by: By, seed: int) -> list[Check]:
-    """Routing and yes-rate, where classes were asked about at random."""
-    if evidence.judgements is None:
-        return []
-    counts = count_judgements(evidence, by_rater=by == "rater", by_time=by == "time")
-    if not is_question(counts, protocol):
-        return []
-    checks = [seeded(check_routing(counts, by=by, seed=seed), seed)]
-    return checks if protocol == "sets" else [*checks, check_yes_rate(counts)]
-
-
-def label_checks(
+def what_if(
     counts: AccuracyCounts, systems: list[str], *, at_least: float | None, at_most: float | None, confidence: float
 ) -> list[Check | Ranges]:
-    """Overlap of label kinds over all systems; sensitivity and the range of unsure verdicts system by system."""
+    """Sensitivity and the range of unsure verdicts, system by system."""
     of = {name: counts.of(name) for name in systems}
-    chosen = of[systems[0]]
-    for name in systems[1:]:
-        chosen = chosen + of[name]
-    results: list[Check | Ranges] = [check_overlap(chosen)]
+    results: list[Check | Ranges] = []
     if at_least is not None or at_most is not None:
         results += [check_sensitivity(c, at_least=at_least, at_most=at_most, confidence=confidence) for c in of.values()]
     for own in of.values():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from noracle.accuracy import compare_systems
+from noracle.accuracy.compare import Interval
+from noracle.accuracy.policy import for_comparison
 from noracle.cli import _options as opt
-from noracle.cli._options import Sources, routing_checks
+from noracle.cli._options import Sources, policy_checks
 from noracle.cli._output import Output, working
 
 EXAMPLE = """Example:
@@ -30,8 +32,9 @@ def command(
     conflicts: opt.ConflictChoice = "error",
     protocol: opt.ProtocolChoice = None,
     interval: Annotated[
-        Literal["betting", "wald"], typer.Option("--interval", help="betting is finite-sample, wald asymptotic.")
-    ] = "betting",
+        Interval,
+        typer.Option("--interval", help="auto and fixed-n hold at this number of labels, betting at every look; wald is asymptotic."),
+    ] = "auto",
     confidence: opt.Confidence = 0.95,
     check: opt.CheckRouting = True,
     strict: opt.Strict = False,
@@ -60,6 +63,8 @@ def command(
     )
     with working("comparing"):
         evidence = sources.load()
-        checks = routing_checks(evidence, protocol=sources.protocol(protocol), seed=seed) if check else []
-        result = compare_systems(evidence, systems=named, interval=interval, confidence=confidence, checks=checks, strict=strict)
+        checks = policy_checks(evidence, systems=named, protocol=sources.protocol(protocol), seed=seed) if check else []
+        result = compare_systems(
+            evidence, systems=named, interval=interval, confidence=confidence, checks=for_comparison(checks) if check else "none", strict=strict
+        )
     output.emit([result], single=True, seed=seed if checks else None, more=checks)

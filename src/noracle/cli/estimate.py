@@ -8,12 +8,13 @@ from typing import Annotated, Literal
 import typer
 
 from noracle.accuracy.estimate import Interval, Method, estimate_accuracy
+from noracle.accuracy.policy import checks_for
 from noracle.cli import _options as opt
 from noracle.cli._collect_live import look_alone
 from noracle.cli._files import read_counts, read_matrix, write_json
-from noracle.cli._options import Sources, log, routing_checks
+from noracle.cli._options import Sources, log, policy_checks
 from noracle.cli._output import Output, check_target, working
-from noracle.counts import AccuracyCounts, count_accuracy
+from noracle.counts import AccuracyCounts, count_accuracy, count_judgements
 from noracle.errors import ArgumentError
 from noracle.results import Check, Side
 
@@ -105,6 +106,7 @@ def command(
     checks: list[Check] = []
     parts = [read_counts(path) for path in counts or ()]
     order: list[int | str] | None = None
+    evidence, asked = None, None
     if sources.given or not parts:
         with working("counting"):
             evidence = sources.load()
@@ -113,9 +115,19 @@ def command(
             chosen = None if save_counts or parts else wanted
             parts.append(count_accuracy(evidence, systems=chosen, by_class=matrix is not None, by_guess=guess == "column"))
             log.info("answers and labels counted in %.2f s", time.perf_counter() - started)
-            if check and matrix is None:
-                checks = routing_checks(evidence, parts[-1], protocol=sources.protocol(protocol), seed=seed)
+            if check and evidence.judgements is not None:
+                asked = count_judgements(evidence, by_rater=False, counts=parts[-1])
     total = _added(parts)
+    if check:
+        checks = policy_checks(
+            total if evidence is None else evidence,
+            counts=total,
+            judgements=asked,
+            systems=wanted,
+            protocol=sources.protocol(protocol),
+            seed=seed,
+            estimate=True,
+        )
     if save_counts is not None:
         write_json(save_counts, total.to_dict())
     with working("estimating"):
@@ -133,8 +145,9 @@ def command(
                 false_no=false_no,
                 false_yes=false_yes,
                 guess=guess,
-                checks=checks,
+                checks=checks if check else "none",
                 strict=strict,
+                seed=seed,
             )
             for name in wanted or total.systems
         ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import typer
 
 from noracle.accuracy import race_systems
+from noracle.accuracy.policy import for_comparison
 from noracle.cli import _options as opt
-from noracle.cli._options import Sources, log, routing_checks
+from noracle.cli._options import Sources, log, policy_checks
 from noracle.cli._output import Output, working
 
 EXAMPLE = """Example:
@@ -59,9 +60,9 @@ def command(
     )
     with working("racing"):
         evidence = sources.load()
-        checks = routing_checks(evidence, protocol=sources.protocol(protocol), seed=seed) if check else []
+        checks = policy_checks(evidence, systems=named, protocol=sources.protocol(protocol), seed=seed) if check else []
         log.info("the race begins")
-        result = race_systems(evidence, systems=named, confidence=confidence, checks=checks, strict=strict)
+        result = race_systems(evidence, systems=named, confidence=confidence, checks=for_comparison(checks) if check else "none", strict=strict)
     decided = len(result.leaders) == 1
     after = [] if decided else [f"labels used up: not separable among {', '.join(result.leaders)}"]
     output.emit([result], single=True, seed=seed if checks else None, more=checks, after=after)

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from noracle.accuracy import estimate_accuracy, range_unsure
+from noracle.accuracy.score import law_of
 from noracle.bounds import linear
 from noracle.collect.live_rows import MAIN, NO, UNSURE, YES, Bools, Project, Real, Rows, Whole, open_places
 from noracle.collect.live_sequences import answer_shares, hits_of, set_error, set_limits
@@ -220,14 +221,14 @@ def label_cells(
     >>> abs(linear.maximum_likelihood(exact) - linear.maximum_likelihood(nearly)) < 1e-9
     True
     """
-    b = 1 / (n_classes - 1)
+    law = law_of("no", n_classes)
     if false_no or false_yes:
         told = 1 - false_yes - false_no
         asked = linear.Cell(yes_hit + no_hit, yes_hit, false_yes, told)
-        other = linear.Cell(yes_other + no_other, no_other, 1 - false_yes - told * b, told * b)
+        other = linear.Cell(yes_other + no_other, no_other, 1 - false_yes - told * law.b, told * law.b)
         return [c for c in (asked, other) if c.n]
-    cells = (linear.Cell(yes_hit + yes_other, yes_hit), linear.Cell(no_hit + no_other, no_other, 1 - b, b))
-    return [c if c.b < 1 else linear.Cell(c.n, c.successes) for c in cells if c.n]
+    cells = (linear.Cell(yes_hit + yes_other, yes_hit), linear.Cell(no_hit + no_other, no_other, *law))
+    return [c for c in cells if c.n]
 
 
 def _path(whole: Rows, answers: Whole, k: int, share: float, error: float, now: Estimate, size: int) -> tuple[Point, ...]:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from noracle.accuracy.score import law_of
 from noracle.bounds import linear
-from noracle.bounds.betting import Score, betting_interval
+from noracle.bounds.betting import Score, betting_interval, equal_together
 from noracle.collect.live_estimates import PICKS, make_estimate
 from noracle.collect.live_rows import MAIN, NO, UNANSWERED, UNSURE, YES, Project, Real, Rows, Whole, open_places
 from noracle.collect.live_sequences import unsure_limits
@@ -92,7 +93,7 @@ def pick_wrong_view(project: Project, name: str) -> SystemView:
     """
     main, answers, spec = project.rows.of(MAIN), project.answers[name], project.spec
     share, used = _share(main, answers), _prefix(main)
-    k = spec.n_classes
+    law = law_of("no", spec.n_classes)
     answered = answers[used.item] >= 0
     picked = used.where(answered & (used.value >= 0))
     ruled = picked.value == answers[picked.item]
@@ -100,13 +101,12 @@ def pick_wrong_view(project: Project, name: str) -> SystemView:
     n, wrong = len(ruled), int(ruled.sum())
 
     def score(bad: int, total: int) -> float:
-        return share * (1 - (k - 1) * bad / total) if total else math.nan
+        return share * law.score(1 - bad / total) if total else math.nan
 
     first = ruled[picked.firsts]
     ends = linear.Limits(0.0, 1.0)
     if len(first):
-        b = 1 / (k - 1)
-        ends = linear.anytime([linear.Cell(len(first), int((~first).sum()), 1 - b, b)], 1 - spec.confidence)
+        ends = linear.anytime([linear.Cell(len(first), int((~first).sum()), *law)], 1 - spec.confidence)
     estimate = make_estimate(
         name, score(wrong, n), linear.Limits(share * ends.low, share * ends.high), spec.confidence,
         "ruled-out classes, if picked uniformly", None, Kind.HEURISTIC, "" if n else "no class was ruled out yet",
@@ -151,7 +151,7 @@ def ordinary_view(project: Project, name: str, votes: Whole, items: Whole, unsur
 
 
 def _scores(values: Real) -> list[Score]:
-    return [Score(float(v), 0.0, 1.0, int(n)) for v, n in zip(*np.unique(values, return_counts=True), strict=True)]
+    return equal_together(values, 0.0, 1.0)
 
 
 def agreement_of(votes: Whole, confidence: float) -> Estimate | None:

@@ -17,6 +17,7 @@ import narwhals as nw
 from noracle.counts.label import Cell, Tally, tally
 from noracle.counts.met import (
     WITHOUT_ANSWERS,
+    aim_of,
     answers_of,
     classes_expr,
     labels_of,
@@ -114,7 +115,7 @@ def _count(evidence: Evidence, systems: Sequence[str] | None, by: _By) -> Accura
     answers = answers_of(evidence, systems)
     if by.by_guess and "guess" not in answers.columns:
         raise EvidenceError(fault("answers", "must have a column guess to be counted by guess", "none"))
-    if evidence.judgements is not None and not _several_judgements(evidence, evidence.judgements):
+    if evidence.judgements is not None and not _several_judgements(evidence, evidence.judgements) and aim_of(evidence) is None:
         flat = _flat(evidence, answers, by)
         if flat is not None:
             return _finished(evidence, flat, answers, systems)
@@ -140,6 +141,7 @@ class _Met(NamedTuple):
     n_ruled_out: int
     ruled_hit: bool
     inverse: float | None
+    chance: float | None
     place: tuple[Any, ...]
     asked: Any
     answer: Any
@@ -160,7 +162,7 @@ def _tallied(evidence: Evidence, rows: Iterable[_Met], by: _By, unused: dict[str
             verdict: Any = VERDICTS[row.verdict]
             met = tally(
                 cell, verdict, hit=row.hit, answered=row.answered, n_ruled_out=row.n_ruled_out, ruled_hit=row.ruled_hit,
-                inverse=row.inverse, asked=row.asked, answer=row.answer, guess=row.guess,
+                inverse=row.inverse, asked=row.asked, answer=row.answer, guess=row.guess, chance=row.chance,
             )  # fmt: skip
             tallies[met] += row.n
     used = {name: n for name, n in unused.items() if n}
@@ -253,6 +255,7 @@ def _flat_row(evidence: Evidence, row: dict[str, Any], by: _By) -> _Met:
         n_ruled_out=int(verdict == NO),
         ruled_hit=hit and verdict == NO,
         inverse=(0.0 if p is None else 1.0 / p) if row.get("recorded") else None,
+        chance=None,
         place=tuple(row[name] for name in place_columns(evidence, by_cluster=by.by_cluster)),
         asked=row.get("asked"),
         answer=row.get("given") if verdict is not None else None,
@@ -285,6 +288,7 @@ def _grouped(evidence: Evidence, answers: Frame, by: _By) -> AccuracyCounts:
             n_ruled_out=int(row.get("n_no") or 0),
             ruled_hit=bool(row.get("ruled_hit")),
             inverse=row.get("inverse"),
+            chance=row.get("chance"),
             place=tuple(row[name] for name in places),
             asked=row.get("asked"),
             answer=row.get("given"),

@@ -3,7 +3,8 @@
     Label     what was said of an item: the true class, classes that it is not, or nothing sure
     Tally     how one answer met that label; equal tallies are counted
     Pattern   how the answers of several systems met it together
-    tally     the same from facts that a query engine has worked out already
+    tally     a tally from facts that a query engine has worked out already
+    pattern   a pattern from such facts
 
 Every count, stream, live view, fitness and validation makes its tallies here; :mod:`noracle.accuracy.score` is the only place that turns a
 tally into a score.
@@ -29,6 +30,7 @@ class Tally(NamedTuple):
     ``asked`` and ``answer`` are classes, kept only when counted by class; ``guess`` is the guess of correctness that came with the
     answer, kept only when counted by guess and where propensities were recorded; ``cluster`` is kept only when counted by cluster.
     ``hit_share`` and ``answered_share`` are there only where repeats of an item differ: the share of them that hit and that have an answer.
+    ``chance`` is the probability with which the answer itself would have been asked about, where the design tells it for every item.
     """
 
     system: str
@@ -49,6 +51,7 @@ class Tally(NamedTuple):
     hit_share: float | None = None
     answered_share: float | None = None
     cluster: str = ""
+    chance: float | None = None
 
 
 class Cell(NamedTuple):
@@ -69,7 +72,7 @@ def rounded(value: Any) -> float | None:
 def tally(
     place: Cell, verdict: Verdict, *, hit: bool, answered: bool = True, n_ruled_out: int | None = None, ruled_hit: bool | None = None,
     inverse: float | None = None, asked: Any = None, answer: Any = None, guess: float | None = None,
-    shares: tuple[float, float] | None = None,
+    shares: tuple[float, float] | None = None, chance: float | None = None,
 ) -> Tally:  # fmt: skip
     """How an answer met a label, from facts that are known already.
 
@@ -85,6 +88,8 @@ def tally(
         1{asked = answer}/propensity where the class was asked with a recorded propensity; None for a uniform design.
     shares
         Share of an item's repeats that hit and that have an answer, where they differ.
+    chance
+        The probability with which the answer itself would have been asked about.
 
     Examples
     --------
@@ -114,6 +119,7 @@ def tally(
         None if shares is None else shares[0],
         None if shares is None else shares[1],
         place.cluster,
+        rounded(chance) if told else None,
     )
 
 
@@ -138,11 +144,57 @@ class Pattern(NamedTuple):
     cluster: str = ""
 
 
+def pattern(
+    place: Cell, verdict: Verdict, hits: Iterable[bool | None], *, n_ruled_out: int | None = None,
+    inverse: Sequence[float | None] | None = None, answers: Sequence[Any] | None = None,
+) -> Pattern:  # fmt: skip
+    """How several answers met a label together, from facts that are known already.
+
+    Parameters
+    ----------
+    place
+        The item's number of classes, stratum, weight and cluster; the system is not used.
+    hits
+        For each system whether the label speaks of its answer; None without an answer.
+    n_ruled_out
+        How many classes are ruled out; by default what one question says.
+    inverse, answers
+        1{asked = answer}/propensity and the answer of each system where the class was asked with a recorded propensity; None for a
+        uniform design.
+
+    Examples
+    --------
+    >>> pattern(Cell("", 4), "no", [True, False, None]).n_ruled_out
+    1
+    >>> pattern(Cell("", 4), "yes", [True, False], inverse=[1.25, 0.0], answers=["B", "A"]).yes_scores
+    (1.25, 0.0)
+    """
+    met = tuple(hits)
+    told = inverse is not None and verdict != "unsure"
+    scores = tuple(rounded(value) or 0.0 for value in inverse or ())
+    none = (0.0,) * len(met)
+    order: dict[Any, int] = {}
+    return Pattern(
+        place.n_classes,
+        verdict,
+        met,
+        n_ruled_out=int(verdict == "no") if n_ruled_out is None else n_ruled_out,
+        design="uniform" if inverse is None else "recorded",
+        yes_scores=(scores if verdict == "yes" else none) if told else None,
+        no_scores=(scores if verdict == "no" else none) if told else None,
+        groups=None if inverse is None else tuple(-1 if a is None else order.setdefault(a, len(order)) for a in answers or ()),
+        stratum=place.stratum,
+        weight=place.weight,
+        cluster=place.cluster,
+    )
+
+
 class Label(NamedTuple):
     """What was said of one item.
 
-    ``classes`` are those that the label speaks of: the true one for ``yes``, those ruled out for ``no``, the one asked about for
+    ``classes`` are those that the label speaks of: the true one for ``yes``, those ruled out for ``no``, those asked about for
     ``unsure``. ``propensity`` is the probability with which the class was asked; None says that every class was as likely.
+    ``ruled_out`` are the classes that were ruled out beside a confirmed one; no score needs them, a check does.
 
     Examples
     --------
@@ -157,48 +209,48 @@ class Label(NamedTuple):
     propensity: float | None = None
     stratum: str = ""
     weight: float = 1.0
+    cluster: str = ""
+    ruled_out: frozenset[Any] = frozenset()
 
     @classmethod
     def of(cls, said: Iterable[tuple[Any, Verdict, float | None]], *, n_classes: int, recorded: bool = False) -> Self | None:
         """The label out of an item's judgements (class, verdict, propensity) in the order of time; None where they contradict each other.
 
-        Where propensities were recorded, the first question is the label: whether a second one is asked may depend on the first verdict,
-        and an ``unsure`` is missing, not replaced by the next. Otherwise a confirmed class is the label, else all classes ruled out.
+        ``recorded`` says that the table has propensities other than 1/K. Then the first question of an item with a propensity is its
+        label: whether a second one is asked may depend on the first verdict, and an ``unsure`` is missing, not replaced by the next.
+        Otherwise a confirmed class is the label, else all classes ruled out.
+
+        Two confirmed classes, a class both confirmed and ruled out, and every class ruled out are contradictions, in whatever order they
+        were said. Judgements carry no rater here: one rater who says ``unsure`` and something else of one class is for the tables to see.
         """
         rows = list(said)
         yes = {c for c, verdict, _ in rows if verdict == "yes"}
         no = {c for c, verdict, _ in rows if verdict == "no"}
         if len(yes) > 1 or yes & no or len(no) >= n_classes:
             return None
-        if recorded and rows:
+        if recorded and any(propensity is not None for _, _, propensity in rows):
             first, verdict, propensity = rows[0]
             return cls(n_classes, verdict, frozenset({first}), propensity)
         found = yes or no or {c for c, _, _ in rows}
-        return cls(n_classes, "yes" if yes else "no" if no else "unsure", frozenset(found))
+        return cls(n_classes, "yes" if yes else "no" if no else "unsure", frozenset(found), ruled_out=frozenset(no if yes else ()))
+
+    @property
+    def place(self) -> Cell:
+        """Where the item lies."""
+        return Cell("", self.n_classes, self.stratum, self.weight, self.cluster)
 
     def meet(self, answer: Any, *, system: str = "system") -> Tally:
         """How an answer (None: there is none) meets this label."""
         hit = answer is not None and answer in self.classes
-        inverse = None if self.propensity is None else hit / self.propensity
-        place = Cell(system, self.n_classes, self.stratum, self.weight)
-        ruled = len(self.classes) if self.verdict == "no" else 0
-        return tally(place, self.verdict, hit=hit, answered=answer is not None, n_ruled_out=ruled, inverse=inverse)
+        ruled = self.classes if self.verdict == "no" else self.ruled_out
+        return tally(
+            self.place._replace(system=system), self.verdict, hit=hit, answered=answer is not None, n_ruled_out=len(ruled),
+            ruled_hit=answer is not None and answer in ruled, inverse=None if self.propensity is None else hit / self.propensity,
+        )  # fmt: skip
 
     def meet_all(self, answers: Sequence[Any]) -> Pattern:
         """How the answers of several systems meet this label together."""
-        met = [self.meet(answer) for answer in answers]
-        order: dict[Any, int] = {}
-        recorded = self.propensity is not None
-        told = recorded and self.verdict != "unsure"
-        return Pattern(
-            self.n_classes,
-            self.verdict,
-            tuple(t.hit if t.answered else None for t in met),
-            n_ruled_out=met[0].n_ruled_out if met else 0,
-            design="recorded" if recorded else "uniform",
-            yes_scores=tuple(t.yes_score or 0.0 for t in met) if told else None,
-            no_scores=tuple(t.no_score or 0.0 for t in met) if told else None,
-            groups=tuple(-1 if a is None else order.setdefault(a, len(order)) for a in answers) if recorded else None,
-            stratum=self.stratum,
-            weight=self.weight,
-        )
+        hits = [None if a is None else a in self.classes for a in answers]
+        inverse = None if self.propensity is None else [bool(hit) / self.propensity for hit in hits]
+        ruled = self.classes if self.verdict == "no" else self.ruled_out
+        return pattern(self.place, self.verdict, hits, n_ruled_out=len(ruled), inverse=inverse, answers=answers)

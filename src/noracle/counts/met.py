@@ -12,7 +12,7 @@ from noracle.counts.label import Cell, rounded
 from noracle.errors import EvidenceError, EvidenceWarning, fault
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import Frame, fetch, settle
-from noracle.evidence.labels import gather, item_labels
+from noracle.evidence.labels import gather, item_labels, propensities_of, with_n_classes
 from noracle.evidence.normal import NO, YES
 from noracle.evidence.validate import count
 
@@ -96,6 +96,49 @@ def labels_of(evidence: Evidence, *, by_class: bool = False) -> Labels:
     return Labels(found.classes, items, unused)
 
 
+def aim_of(evidence: Evidence) -> float | None:
+    """The uniform share ε, if questions were aimed at the answers here: π_k = (1 - ε)·votes(k)/votes + ε/K for every question; else None.
+
+    Then the probability of a question about *any* answer is known, not only of those that were asked. Every recorded propensity must
+    agree with one ε; an item without an answer is asked with 1/K.
+    """
+    if evidence.answers is None or evidence.repeats is not None or propensities_of(evidence) != "recorded":
+        return None
+    about = (evidence.answers, evidence.judgements, evidence.items, evidence.n_classes)
+    kept = evidence._kept.get("aim")
+    if kept is not None and all(a is b for a, b in zip(kept[0], about, strict=True)):
+        found: float | None = kept[1]
+        return found
+    each = with_n_classes(gather(evidence).each.filter(~nw.col("propensity").is_null()), evidence)
+    votes, totals = _votes(evidence.answers)
+    told = each.join(votes, left_on=["item", "class"], right_on=["item", "answer"], how="left").join(totals, on="item", how="inner")
+    keys = ["propensity", "votes", "total", "k"]
+    rows = fetch(told.with_columns(nw.col("votes").fill_null(0)).group_by(*keys).agg(n=nw.len()).select(*keys))
+    epsilons = []
+    consistent = bool(rows)
+    for propensity, mine, total, k in rows:
+        share = mine / total if total else 1 / k
+        if abs(share - 1 / k) < 1e-12:
+            consistent = consistent and abs(propensity - 1 / k) < _SAME
+        else:
+            epsilons.append((share - propensity) / (share - 1 / k))
+    found = None
+    if consistent and epsilons and max(epsilons) - min(epsilons) < _SAME and _SAME < epsilons[0] <= 1 + _SAME:
+        found = min(1.0, sum(epsilons) / len(epsilons))
+    evidence._kept["aim"] = about, found
+    return found
+
+
+_SAME = 1e-6
+
+
+def _votes(answers: Frame) -> tuple[Frame, Frame]:
+    """How many systems gave each answer of an item, and how many gave one at all."""
+    given = answers.filter(~nw.col("answer").is_null())
+    totals = answers.group_by("item").agg(total=(~nw.col("answer").is_null()).cast(nw.Int64).sum())
+    return given.group_by("item", "answer").agg(votes=nw.len()), totals
+
+
 def unused_of(labels: Labels, answers: Frame) -> dict[str, int]:
     """What is not used of the labels, with the judgements of items that these answers leave out."""
     without = labels.items.join(answers.select("item"), on="item", how="anti")
@@ -139,6 +182,13 @@ def met_labels(
         "ruled_hit": (labelled & (nw.col("no") == 1)).fill_null(value=False),
         **{name: nw.col(name) for name in place_columns(evidence, by_cluster=by_cluster)},
     }
+    aim = aim_of(evidence) if scored else None
+    if aim is not None and evidence.answers is not None:
+        votes, totals = _votes(evidence.answers)
+        frame = frame.join(votes, on=["item", "answer"], how="left").join(totals, on="item", how="left")
+        share = nw.col("votes").cast(nw.Float64) / nw.col("total").cast(nw.Float64)
+        chance = (1 - aim) * share + aim / classes_expr(evidence).cast(nw.Float64)
+        columns["chance"] = nw.when((nw.col("recorded") == 1) & ~nw.col("answer").is_null()).then(chance)
     if scored:
         is_recorded = (nw.col("recorded") == 1).fill_null(value=False)
         columns["inverse"] = nw.when(is_recorded).then(nw.col("inverse").fill_null(0.0))

@@ -8,7 +8,7 @@ from typing import Any
 
 import narwhals as nw
 
-from noracle.counts.label import Cell, Pattern, rounded
+from noracle.counts.label import Cell, Pattern, pattern
 from noracle.counts.met import (
     NOT_ALL_SYSTEMS,
     answers_of,
@@ -47,11 +47,11 @@ def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None) 
     patterns: Counter[Pattern] = Counter()
     for *values, n in rows:
         row = dict(zip(keys, values, strict=True))
-        pattern = _pattern(evidence, row, len(names))
-        if pattern is None:
+        met = _pattern(evidence, row, len(names))
+        if met is None:
             unused[NOT_ALL_SYSTEMS] = unused.get(NOT_ALL_SYSTEMS, 0) + int(n)
         else:
-            patterns[pattern] += int(n)
+            patterns[met] += int(n)
     states = {} if evidence.answers is None else {key: n for key, n in count_states(evidence.answers).items() if key[0] in names}
     items = _population(evidence, systems, len(names))
     return PatternCounts(systems=names, patterns=dict(patterns), unused=unused, inferred=evidence.inferred, states=states, items=items)
@@ -88,7 +88,7 @@ def label_rows(evidence: Evidence, *, systems: Sequence[str] | None = None) -> t
     names, frame, keys, _ = _patterns(evidence, systems, ordered=True)
     rows = fetch(frame.select(*keys, "at", "item").sort("at", "item"))
     patterns = (_pattern(evidence, dict(zip(keys, row[:-2], strict=True)), len(names)) for row in rows)
-    return names, [pattern for pattern in patterns if pattern is not None]
+    return names, [met for met in patterns if met is not None]
 
 
 def _patterns(
@@ -130,28 +130,10 @@ def _pattern(evidence: Evidence, row: dict[str, Any], n_systems: int) -> Pattern
     codes = [row[f"met_{i}"] for i in range(n_systems)]
     if any(code is None for code in codes):
         return None
-    place = place_of(evidence, row)
     verdict: Any = VERDICTS[int(row["verdict"])]
-    inverse = [rounded(row.get(f"inverse_{i}")) for i in range(n_systems)]
-    is_recorded = any(value is not None for value in inverse)
-    told = is_recorded and verdict != "unsure"
-    none = (0.0,) * n_systems
-    scores = tuple(value or 0.0 for value in inverse)
-    return Pattern(
-        place.n_classes,
-        verdict,
-        tuple(None if code == _NO_ANSWER else code == _HIT for code in codes),
-        n_ruled_out=int(row["n_no"]),
-        design="recorded" if is_recorded else "uniform",
-        yes_scores=(scores if verdict == "yes" else none) if told else None,
-        no_scores=(scores if verdict == "no" else none) if told else None,
-        groups=_same_answers([row[f"given_{i}"] for i in range(n_systems)]) if is_recorded else None,
-        stratum=place.stratum,
-        weight=place.weight,
-    )
-
-
-def _same_answers(given: Sequence[Any]) -> tuple[int, ...]:
-    """Numbers that equal answers share, from 0 in the order of first use; -1 is no answer."""
-    order: dict[Any, int] = {}
-    return tuple(-1 if answer is None else order.setdefault(answer, len(order)) for answer in given)
+    hits = [None if code == _NO_ANSWER else code == _HIT for code in codes]
+    inverse = [row.get(f"inverse_{i}") for i in range(n_systems)]
+    if all(value is None for value in inverse):
+        return pattern(place_of(evidence, row), verdict, hits, n_ruled_out=int(row["n_no"]))
+    answers = [row[f"given_{i}"] for i in range(n_systems)]
+    return pattern(place_of(evidence, row), verdict, hits, n_ruled_out=int(row["n_no"]), inverse=inverse, answers=answers)

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
-from noracle.counts.label import Cell, Pattern, Tally, Verdict, tally
+from noracle.counts.label import Cell, Pattern, Tally, Verdict, pattern, tally
 from noracle.errors import EvidenceError, fault
 
 Propensities = Literal["none", "uniform", "recorded"]
@@ -31,7 +31,8 @@ class AccuracyCounts:
     those with an answer. ``unused`` names what the evidence held and no estimator uses. ``states`` counts, by system and state, answers
     that are missing; ``runs`` counts, by system, all answers where items were answered more than once. ``whole`` says that ``items`` are
     all items there are to ask about; False where only a sample of them was published. ``propensities`` says whether probabilities were
-    recorded and whether all of them are 1/K, which is a property of the whole table and never of one row.
+    recorded and whether all of them are 1/K, which is a property of the whole table and never of one row; a tally of a recorded question
+    says that they were.
     """
 
     tallies: Mapping[Tally, int]
@@ -43,6 +44,10 @@ class AccuracyCounts:
     runs: Mapping[str, int] = dataclasses.field(default_factory=dict)
     whole: bool = True
     propensities: Propensities = "none"
+
+    def __post_init__(self) -> None:
+        if self.propensities == "none" and _implied(self.tallies) == "recorded":
+            object.__setattr__(self, "propensities", "recorded")
 
     @classmethod
     def from_counts(
@@ -218,7 +223,7 @@ class AccuracyCounts:
             **({"states": [{"system": s, "state": w, "n": n} for (s, w), n in sorted(self.states.items())]} if self.states else {}),
             **({"runs": dict(sorted(self.runs.items()))} if self.runs else {}),
             **({} if self.whole else {"whole": False}),
-            **({} if self.propensities == "none" else {"propensities": self.propensities}),
+            **({} if self.propensities == _implied(self.tallies) else {"propensities": self.propensities}),
         }
 
     @classmethod
@@ -228,7 +233,6 @@ class AccuracyCounts:
             raise EvidenceError(fault("schema", "must be 'counts/1'", repr(data.get("schema"))))
         tallies = {read_tally(row): int(row["n"]) for row in data["tallies"]}
         cells = [(Cell(**{k: row[k] for k in Cell._fields if k in row}), row) for row in data["population"]]
-        told = any(t.design == "recorded" for t in tallies)
         return cls(
             tallies=tallies,
             items={c: int(row["items"]) for c, row in cells},
@@ -238,7 +242,7 @@ class AccuracyCounts:
             states={(str(row["system"]), str(row["state"])): int(row["n"]) for row in data.get("states", ())},
             runs={str(name): int(n) for name, n in data.get("runs", {}).items()},
             whole=bool(data.get("whole", True)),
-            propensities=data.get("propensities", "recorded" if told else "none"),
+            propensities=data.get("propensities", _implied(tallies)),
         )
 
 
@@ -275,11 +279,12 @@ class PatternCounts:
         """
         check_n_classes(n_classes)
         patterns: Counter[Pattern] = Counter()
-        for table, verdict in ((yes or {}, "yes"), (no or {}, "no")):
+        tables: tuple[tuple[Mapping[tuple[bool | None, ...], int], Verdict], ...] = ((yes or {}, "yes"), (no or {}, "no"))
+        for table, verdict in tables:
             for hits, n in table.items():
                 if len(hits) != len(systems) or not _is_count(n):
                     raise EvidenceError(fault(verdict, f"must map {len(systems)} entries to a whole number", (hits, n)))
-                patterns[Pattern(n_classes, verdict, tuple(hits), n_ruled_out=int(verdict == "no"))] += int(n)  # type: ignore[arg-type]
+                patterns[pattern(Cell("", n_classes), verdict, hits)] += int(n)
         return cls(systems=tuple(systems), patterns=dict(patterns))
 
     def __add__(self, other: PatternCounts) -> PatternCounts:
@@ -344,6 +349,11 @@ def _by_state(states: Mapping[tuple[str, str], int]) -> dict[str, int]:
     return total
 
 
+def _implied(tallies: Iterable[Tally]) -> Propensities:
+    """What the tallies alone say of the propensities; the word is written only where it says more."""
+    return "recorded" if any(t.design == "recorded" for t in tallies) else "none"
+
+
 def read_tally(row: Mapping[str, Any]) -> Tally:
     """A tally from its JSON values, if its shares of repeats are possible."""
     found = Tally(**{k: v for k, v in row.items() if k != "n"})
@@ -354,9 +364,9 @@ def read_tally(row: Mapping[str, Any]) -> Tally:
 
 
 def _fields(row: Tally | Cell) -> dict[str, Any]:
-    """All values; the shares of repeats and the cluster only where there are some."""
+    """All values; the shares of repeats, the cluster and the chance only where there are some."""
     values = row._asdict()
-    for name in ("hit_share", "answered_share", "cluster"):
+    for name in ("hit_share", "answered_share", "cluster", "chance"):
         if values.get(name, 0) in (None, ""):
             del values[name]
     return values

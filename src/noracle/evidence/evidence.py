@@ -44,6 +44,9 @@ class Evidence:
         What happens to items whose labels contradict each other.
     inferred
         The visible choices that were made, one line each.
+    protocol
+        ``"question"``: one random class was asked about an item. ``"sets"``: ordinary labels and ruled-out classes were collected
+        separately, as in two columns of a wide table. None where the tables do not say.
     """
 
     answers: Frame | None
@@ -55,6 +58,7 @@ class Evidence:
     class_kind: Literal["whole", "text"] = "whole"
     conflicts: Conflicts = "error"
     inferred: tuple[str, ...] = ()
+    protocol: Literal["question", "sets"] | None = None
     _connection: object = dataclasses.field(default=None, repr=False)
     _checked: list[bool] = dataclasses.field(default_factory=list, repr=False)
     _kept: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
@@ -198,7 +202,7 @@ class Evidence:
 
         answers, judgements, connection = lengthen(table, systems=systems, item=item, label=label, ruled_out=ruled_out)
         evidence = cls.from_tables(answers, judgements, n_classes=n_classes, classes=classes)
-        return dataclasses.replace(evidence, _connection=(connection, evidence._connection))
+        return dataclasses.replace(evidence, protocol="sets", _connection=(connection, evidence._connection))
 
     @classmethod
     def from_paper_csv(cls, path: str | Path, *, answers: object = None) -> Self:
@@ -211,7 +215,8 @@ class Evidence:
         from noracle.evidence.wide import answers_as_classes, read_paper_csv
 
         judgements, items = read_paper_csv(path)
-        return cls.from_tables(None if answers is None else answers_as_classes(answers), judgements, items)
+        evidence = cls.from_tables(None if answers is None else answers_as_classes(answers), judgements, items)
+        return dataclasses.replace(evidence, protocol="sets")
 
     def check(self) -> Self:
         """Check every row now; returns the evidence itself.

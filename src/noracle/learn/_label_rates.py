@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from noracle.bounds.betting import Score, betting_interval, log_wealth
+from noracle.bounds.betting import Score, betting_interval, equal_together, log_wealth
 from noracle.bounds.binomial import clopper_pearson
 from noracle.bounds.tails import binomial_at_least
 from noracle.learn.labels import _distinct_integers as distinct_integers
@@ -72,8 +72,7 @@ def p_at_least(sums: Sums, rate: float) -> float:
 
 
 def _scores(sums: Sums) -> list[Score]:
-    values, n = np.unique(sums.hits / sums.n, return_counts=True)
-    return [Score(float(v), 0.0, 1.0, int(k)) for v, k in zip(values, n, strict=True)]
+    return equal_together(sums.hits / sums.n, 0.0, 1.0)
 
 
 def interval_name(sums: Sums) -> str:

@@ -11,9 +11,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from noracle.accuracy.compare import compare_systems
-from noracle.bounds.betting import Score, betting_interval
+from noracle.bounds.betting import betting_interval, equal_together
 from noracle.bounds.linear import ordered
-from noracle.counts.label import Pattern
+from noracle.counts.label import Cell, Pattern, pattern
 from noracle.counts.tallies import PatternCounts
 from noracle.errors import ArgumentError
 from noracle.learn.promises import normal_range, own_draws, transition_notes, with_transition
@@ -108,7 +108,8 @@ def _patterns(a: Ints, b: Ints, labels: RuledOut, names: tuple[str, str]) -> Pat
     patterns: Counter[Pattern] = Counter()
     if len(rows):
         for (size, *hits), n in zip(*(x.tolist() for x in np.unique(rows, axis=0, return_counts=True)), strict=True):
-            patterns[Pattern(labels.n_classes, "no", tuple(None if h < 0 else bool(h) for h in hits), n_ruled_out=size)] += n
+            met = pattern(Cell("", labels.n_classes), "no", [None if h < 0 else bool(h) for h in hits], n_ruled_out=size)
+            patterns[met] += n
     return PatternCounts(systems=tuple(names), patterns=dict(patterns))
 
 
@@ -124,8 +125,7 @@ def _by_scores(
     n, mean, se = _moments(values)
     low, high = -1.0, 1.0
     if interval == "betting" and n:
-        unique, times = np.unique(values, return_counts=True)
-        rows = [Score(v, -most, most, k) for v, k in zip(unique.tolist(), times.tolist(), strict=True)]
+        rows = equal_together(values, -most, most)
         tail = (1 - confidence) / 2
         limits = ordered(*betting_interval(rows, tail, tail, floor=-1.0), -1.0)
         low, high = limits.low, limits.high

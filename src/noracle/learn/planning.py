@@ -158,11 +158,11 @@ def verify_validation_plan(plan: Plan) -> bool:
         spread = np.sqrt(np.maximum(drawn @ values**2 / n - mean**2, 0) / max(1, n - 1))
         found = float((mean > -float(ndtri(tail)) * spread).mean())
     else:
-        from noracle.bounds.betting import Score, log_wealth
+        from noracle.bounds.betting import equal_together, log_wealth
 
         bound = score_table(Transition(np.asarray(plan.inputs["values"]["transition"])))
         most = float((bound.max(axis=1) - bound.min(axis=1)).max())
-        ends = [[Score(v, -most, most, int(k)) for v, k in zip(values.tolist(), row, strict=True) if k] for row in drawn[:400]]
+        ends = [equal_together(values, -most, most, row) for row in drawn[:400]]
         found = float(np.mean([log_wealth(rows, 0.0) >= math.log(1 / tail) for rows in ends]))
     return found >= plan.wanted - 0.06
 

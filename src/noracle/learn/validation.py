@@ -18,8 +18,9 @@ import numpy as np
 
 from noracle.accuracy.estimate import VACUOUS, estimate_accuracy
 from noracle.accuracy.parts import normal_limits
+from noracle.accuracy.score import law_of, score
 from noracle.bounds import linear
-from noracle.bounds.betting import Score, betting_interval
+from noracle.bounds.betting import betting_interval, equal_together
 from noracle.bounds.linear import Limits
 from noracle.counts.label import Cell, Tally, tally
 from noracle.counts.tallies import AccuracyCounts
@@ -173,9 +174,9 @@ def _numbers(rows: Ints) -> list[tuple[tuple[int, ...], int]]:
 
 def _even_limits(counts: AccuracyCounts, transition: Transition, below: float, above: float) -> Limits:
     """Clopper–Pearson: the prediction is ruled out with probability ηA + (1 - η)(1 - A)/(K - 1), linear in A."""
-    k, noise = transition.n_classes, transition.diagonal_noise
+    noise = transition.diagonal_noise
     hits, n = counts.total(answered=True, hit=True), counts.total(answered=True)
-    chance = (1 - noise) / (k - 1)  # of a wrong answer to be ruled out
+    chance = (1 - noise) * law_of("no", transition.n_classes).b  # of a wrong answer to be ruled out
     if noise < chance:
         return linear.exact((linear.Cell(n, n - hits, 1 - chance, chance - noise),), below, above)
     return linear.exact((linear.Cell(n, hits, chance, noise - chance),), below, above)
@@ -184,10 +185,8 @@ def _even_limits(counts: AccuracyCounts, transition: Transition, below: float, a
 def _score_limits(counts: AccuracyCounts, transition: Transition, below: float, above: float) -> Limits:
     answered = {t: n for t, n in counts.tallies.items() if t.answered}
     if is_uniform(transition):
-        sizes = {t.n_ruled_out for t in answered}
-        k = transition.n_classes
-        values = np.repeat([1 - (k - 1) / t.n_ruled_out * t.hit for t in answered], list(answered.values()))
-        least = 1 - (k - 1) / min(sizes)
+        values = np.repeat([score(t) for t in answered], list(answered.values()))
+        least = law_of("no", transition.n_classes, min(t.n_ruled_out for t in answered)).low
         return fixed_n_limits(values, least=least, greatest=1.0, spread=(0.0, math.sqrt(-least)), below=below, above=above)
     scores = score_table(transition)[:, :-1]
     values = np.repeat([scores[t.asked, t.answer] for t in answered], list(answered.values()))  # type: ignore[index]
@@ -238,9 +237,7 @@ def _several(
     if interval == "wald" or not n:
         limits = normal_limits(mean, variance, below, above)
     elif interval == "betting":
-        unique, times = np.unique(values, return_counts=True)
-        ends = float(table.min()), float(table.max())
-        rows = [Score(v, *ends, k) for v, k in zip(unique.tolist(), times.tolist(), strict=True)]
+        rows = equal_together(values, float(table.min()), float(table.max()))
         limits = linear.ordered(*betting_interval(rows, below, above))
     else:
         limits = _bounded(values, table, spread_range(transition, table, int(sizes.min()), int(sizes.max())), below, above)

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
-from noracle.accuracy.check import is_question
+from noracle.accuracy.policy import label_checks
 from noracle.oversight.loading import Loaded
 from noracle.oversight.model import Step
 from noracle.results import Check, Estimate, Result
@@ -60,34 +60,13 @@ class Asking:
         return [] if protocol is None else ["--protocol", protocol]
 
     @functools.cached_property
-    def routing(self) -> tuple[Check, ...]:
-        """The check of how classes were asked, where it applies."""
-        from noracle.accuracy import check_routing
-
-        asked = self.loaded.asked
-        if asked is None or not is_question(asked, self.loaded.protocol):
-            return ()
-        check = check_routing(asked, seed=self.seed)
-        return (dataclasses.replace(check, diagnostics={**check.diagnostics, "seed": self.seed}),)
-
-    @functools.cached_property
-    def all_checks(self) -> tuple[Check, ...]:
-        """Routing, yes rate and overlap of label kinds, where they apply."""
-        from noracle.accuracy import check_overlap, check_yes_rate
-
-        loaded = self.loaded
-        found = list(self.routing)
-        if found and loaded.asked is not None and loaded.protocol != "sets":
-            found.append(check_yes_rate(loaded.asked))
-        if loaded.accuracy is not None and (loaded.asked is not None or loaded.stored is not None):
-            found.append(check_overlap(loaded.accuracy))
-        return tuple(found)
-
-    @property
     def label_checks(self) -> tuple[Check, ...]:
-        """The checks for guarantees: how classes were asked, and the others, which can only refute."""
-        others = (dataclasses.replace(c, refutes_only=True) for c in self.all_checks if c not in self.routing)
-        return (*self.routing, *others)
+        """The checks of the labels that apply, as the policy of :mod:`noracle.accuracy.policy` lists them."""
+        loaded = self.loaded
+        about = loaded.evidence if loaded.evidence is not None else loaded.accuracy
+        if about is None:
+            return ()
+        return label_checks(about, counts=loaded.accuracy, judgements=loaded.asked, protocol=loaded.protocol, seed=self.seed)
 
     def accuracies(self) -> Mapping[str, Estimate]:
         """The accuracy of each system, where that step was taken."""

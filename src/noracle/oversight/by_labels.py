@@ -6,6 +6,7 @@ import math
 
 from noracle.accuracy import check_sensitivity, compare_systems, estimate_accuracy, range_unsure
 from noracle.accuracy.check import is_question
+from noracle.accuracy.policy import checks_for, for_comparison
 from noracle.errors import ArgumentError
 from noracle.oversight.asking import Asking, Outcome, named
 from noracle.oversight.loading import Loaded
@@ -35,9 +36,10 @@ def accuracy(asking: Asking) -> Outcome:
     counts = loaded.accuracy
     if counts is None:
         return Outcome(reason=needs_labels(loaded))
-    checks = asking.label_checks
     results = tuple(
-        estimate_accuracy(counts.of(name), confidence=asking.level, checks=checks, classes=loaded.settings.classes)
+        estimate_accuracy(
+            counts.of(name), confidence=asking.level, checks=checks_for(asking.label_checks, name), classes=loaded.settings.classes
+        )
         for name in loaded.systems
     )
     words = loaded.evidence_words(stored=True)
@@ -71,7 +73,7 @@ def comparison(asking: Asking) -> Outcome:
     patterns = loaded.patterns
     if not any(p.verdict != "unsure" for p in patterns.patterns):
         return Outcome(reason="No labelled item was put to all systems. Ask every system about the labelled items.")
-    result = compare_systems(patterns, confidence=asking.level, checks=asking.label_checks)
+    result = compare_systems(patterns, confidence=asking.level, checks=for_comparison(asking.label_checks))
     words = loaded.evidence_words()
     return Outcome(
         results=(result,),
@@ -96,9 +98,9 @@ def unsure_systems(loaded: Loaded) -> tuple[str, ...]:
 
 
 def checks(asking: Asking) -> Outcome:
-    """Routing, yes rate, overlap of label kinds; how many wrong verdicts overturn the accuracies; what unsure verdicts can hide."""
+    """The checks of the labels; how many wrong verdicts overturn the accuracies; what unsure verdicts can hide."""
     loaded = asking.loaded
-    results: list[Result] = list(asking.all_checks)
+    results: list[Result] = list(asking.label_checks)
     asked = loaded.asked
     words = loaded.evidence_words(stored=True)
     counts = loaded.accuracy

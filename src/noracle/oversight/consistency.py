@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from noracle.accuracy.policy import bears_on_estimates
 from noracle.oversight.model import Finding, Step
 from noracle.oversight.parts import Parts, answered_share, claims_of, floor_of, named_in, parts_of, resting_on, span
 from noracle.results import Kind
@@ -80,9 +81,11 @@ def _failed_checks(parts: Parts) -> Iterator[Finding]:
     for check in failed_checks(c for c in parts.checks if c.name != "sensitivity"):
         resting = [
             name
-            for name, part in (("accuracy", parts.accuracies), ("comparison", parts.comparison))
+            for name, part in (("accuracy", parts.accuracies if bears_on_estimates(check) else None), ("comparison", parts.comparison))
             if part
         ]  # fmt: skip
+        if not resting and not bears_on_estimates(check):
+            continue
         yield Finding(
             name=f"failed check: {check.name}",
             agrees=False,

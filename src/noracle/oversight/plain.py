@@ -13,6 +13,10 @@ _MEANINGS = {
     "independent items": "What happens on one item says nothing about another.",
     "right verdicts": "Nobody gave a wrong verdict.",
     "uniform routing": "The class to ask about was drawn by chance, each alike, whatever the item and its answers.",
+    "answers made without the labels": "Questions were chosen without a look at the answers, and answers made without the labels.",
+    "same label rate in all strata": "In every part of the items the same share of them was labelled.",
+    "number of questions fixed beforehand": "How often an item was asked about does not depend on what was said of it.",
+    "verdicts missing at random": "Where nobody was sure, the answers are as good as elsewhere.",
     "recorded propensities": "Each question was asked with the chance that was written down for it.",
     "questions aimed at this system": "The questions were aimed at the answers of this system, in the version that is judged here.",
     "known transition matrix": "Which class is ruled out depends on the true class alone, with the chances that were given.",
@@ -39,6 +43,7 @@ _MEANINGS = {
     "fresh labels": "The labels were not used to choose or to train the system.",
     "labels not used to select": "The labels were not used to choose the system.",
     "one rate of wrong verdicts": "Wrong verdicts are equally frequent for all classes.",
+    "labels fit the design": "The labels can have come about in the way that was stated.",
     "nothing about unsure verdicts": "Nothing is supposed about the items where somebody was not sure.",
 }
 _PATTERNS = (

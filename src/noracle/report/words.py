@@ -29,6 +29,9 @@ MEASURES = {"scel": "surrogate loss"}
 
 INTERVALS = {
     "exact": "exact",
+    "hypergeometric": "exact for a finite number of items (hypergeometric)",
+    "parts": "one bound for the sum over parts (Chernoff)",
+    "clusters": "betting on clusters, for this number of them",
     "anytime": "likelihood-mixture confidence sequence",
     "betting": "betting confidence sequence",
     "fixed-n": "betting with stakes fixed for this number of labels",

@@ -276,6 +276,11 @@ class PairedScores:
         return len(self.item)
 
     @property
+    def rows(self) -> list[Score]:
+        """The differences in the form that betting takes, bounded below only."""
+        return [Score(float(v), float(low), math.inf, 1) for v, low in zip(self.value, self.low, strict=True)]
+
+    @property
     def mean(self) -> float:
         """Mean difference of accuracy; NaN without items."""
         return float(self.value.mean()) if self.n else math.nan

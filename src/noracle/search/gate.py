@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from noracle.bounds.betting import Score, log_wealth
+from noracle.bounds.betting import log_wealth
 from noracle.errors import ArgumentError
 from noracle.results import Assumption, Guarantee, Kind, check_confidence
 from noracle.search.fitness import PairedScores
@@ -124,7 +124,7 @@ class Gate:
             raise ArgumentError(f"n_candidates must bound the challenges; got {self.n_candidates} and one more. Make a gate for more.")
         error = self.next_error
         self.challenged += 1
-        wealth = log_wealth(_scores(pairs), 0.0) if pairs.n else 0.0
+        wealth = log_wealth(pairs.rows, 0.0) if pairs.n else 0.0
         accepted = bool(pairs.n) and wealth >= -math.log(error)
         if accepted:
             self.accepted_at = (*self.accepted_at, self.challenged)
@@ -144,10 +144,6 @@ class Gate:
             return share
         # The last size has the rest of 1/2 + 1/4 + …, so that one single challenge has the whole error rate.
         return 2.0 ** -min(size, self.n_candidates - 1) / math.comb(self.n_candidates, size)
-
-
-def _scores(pairs: PairedScores) -> list[Score]:
-    return [Score(float(v), float(low), math.inf, 1) for v, low in zip(pairs.value, pairs.low, strict=True)]
 
 
 def _guarantee(confidence: float, pairs: PairedScores, *, fresh: bool) -> Guarantee:

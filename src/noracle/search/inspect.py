@@ -16,6 +16,9 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from noracle.accuracy.estimate import Interval, Method, estimate_accuracy
+from noracle.accuracy.score import score as plain_score
+from noracle.counts.label import Label as Told
+from noracle.counts.label import Verdict
 from noracle.errors import ArgumentError, EvidenceError, MissingExtra
 from noracle.evidence import Evidence, read_table
 from noracle.evidence.frames import fetch
@@ -185,12 +188,9 @@ def _value(answer: int | None, n_classes: int, labels: Sequence[Label]) -> float
         return "unlabelled"
     if any(label.propensity is not None for label in labels) or "unsure" in said.values():
         return "judged"
-    if answer is None:
-        return 0.0
-    right = [kind for kind, verdict in said.items() if verdict in {"yes", "true"}]
-    if right:
-        return float(answer in right)
-    return 1.0 - (n_classes - 1) / len(said) if answer in said else 1.0
+    rows: list[tuple[Any, Verdict, None]] = [(kind, "yes" if word in {"yes", "true"} else "no", None) for kind, word in said.items()]
+    known = Told.of(rows, n_classes=n_classes)
+    return "judged" if known is None else plain_score(known.meet(answer))
 
 
 # ------------------------------------------------------------------------------------------------------------------ solver

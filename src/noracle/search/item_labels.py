@@ -49,7 +49,9 @@ class ItemLabel:
         if self.asked:
             (k, yes, propensity), *_ = self.asked
             return Label(self.n_classes, "yes" if yes else "no", frozenset({k}), propensity)
-        return Label(self.n_classes, self.verdict, self.ruled_out if self.truth is None else frozenset({self.truth}))
+        if self.truth is None:
+            return Label(self.n_classes, "no", self.ruled_out)
+        return Label(self.n_classes, "yes", frozenset({self.truth}), ruled_out=self.ruled_out)
 
     @property
     def verdict(self) -> Verdict:

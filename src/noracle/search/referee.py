@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from noracle.bounds.betting import Score, betting_interval
+from noracle.bounds.betting import betting_interval
 from noracle.results import Comparison, Difference, Estimate, Rank
 from noracle.search.candidates import Outcome
 from noracle.search.fitness import ItemLabels, ItemScores, PairedScores, estimate_fitness, paired, score_outcomes
@@ -88,5 +88,4 @@ def compare_scores(names: tuple[str, str], first: ItemScores, second: ItemScores
 
 
 def _least(pairs: PairedScores, tail: float) -> float:
-    scores = [Score(float(v), float(low), math.inf, 1) for v, low in zip(pairs.value, pairs.low, strict=True)]
-    return betting_interval(scores, tail, 0.0, floor=-1.0, ceiling=1.0)[0]
+    return betting_interval(pairs.rows, tail, 0.0, floor=-1.0, ceiling=1.0)[0]

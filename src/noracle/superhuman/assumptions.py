@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc
 
-from noracle.bounds.betting import Score, betting_interval, log_wealth
+from noracle.bounds.betting import Score, betting_interval, equal_together, log_wealth
 from noracle.bounds.binomial import clopper_pearson
 from noracle.errors import ArgumentError
 from noracle.evidence.ratings import Ratings
@@ -166,7 +166,7 @@ def _pair_part(raters: tuple[str, ...], i: int, j: int, said: Whole, right: NDAr
 
 
 def _differences(values: NDArray[np.float64], times: Whole) -> list[Score]:
-    return [Score(float(v), -1.0, 1.0, int(k)) for v, k in zip(values, times, strict=True)]
+    return equal_together(values, -1.0, 1.0, times)
 
 
 def _mean(values: list[float]) -> float:

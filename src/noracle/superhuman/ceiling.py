@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from noracle.bounds.betting import Score, betting_interval
+from noracle.bounds.betting import Score, betting_interval, equal_together
 from noracle.bounds.binomial import clopper_pearson
 from noracle.counts.ratings import RatingCounts, count_ratings
 from noracle.errors import ArgumentError
@@ -177,9 +177,7 @@ def _refuse_pooled(counts: RatingCounts) -> None:
 
 def _scores(values: NDArray[np.float64], n: NDArray[np.int64]) -> list[Score]:
     """Values in [0, 1] with their numbers, equal ones together."""
-    distinct, place = np.unique(values, return_inverse=True)
-    times = np.bincount(place.reshape(-1), weights=n)
-    return [Score(float(v), 0.0, 1.0, int(k)) for v, k in zip(distinct, times, strict=True)]
+    return equal_together(values, 0.0, 1.0, n)
 
 
 def _upper(scores: Sequence[Score], error: float) -> float:
@@ -211,7 +209,7 @@ def _by_agreement(counts: RatingCounts, bound: Callable[[float, int], float], er
             row["high"] = min(1.0, bound(min(1.0, _upper(_scores(agreement, n), part)), size))
             low = 1.0
             if len(sizes) > 1:
-                low = betting_interval([Score(1.0, 0.0, 1.0, own), Score(0.0, 0.0, 1.0, total - own)], part, 0.0)[0]
+                low = betting_interval(equal_together([1.0, 0.0], 0.0, 1.0, [own, total - own]), part, 0.0)[0]
             high -= low * (1.0 - row["high"])
         rows.append(row)
     # Without the assumption that all items have as many ratings, items with other numbers contribute 1.

@@ -293,9 +293,9 @@ def test_check_passes_on_a_fair_world(noracle: Run, tables: list[str]) -> None:
     assert (ended.code, ended.err) == (0, "")
     assert_valid(ended.json)
     kinds = [r.get("name", r["schema"]) for r in ended.json["results"]]
-    assert kinds == ["routing", "yes rate", "overlap", "ranges/1", "ranges/1"]
+    assert kinds == ["routing", "yes rate", "overlap", "hits", "missing verdicts", "ranges/1", "ranges/1"]
     assert ended.json["results"][0]["diagnostics"]["seed"] == 4
-    assert {r["name"] for r in ended.json["results"][3]["ranges"]} == {"value", "interval"}
+    assert {r["name"] for r in ended.json["results"][5]["ranges"]} == {"value", "interval"}
     assert "'good'" in ended.json["results"][3]["subject"]
 
 

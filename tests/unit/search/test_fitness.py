@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from noracle import ArgumentError, Evidence, EvidenceError, Kind, compare_systems, estimate_accuracy
-from noracle.accuracy.compare import _rows
+from noracle.accuracy.compare import _Sample
 from noracle.counts import count_accuracy, count_patterns
 from noracle.search.candidates import Outcome
 from noracle.search.fitness import ItemLabel, ItemLabels, _answers, _counts, estimate_fitness, paired, score_outcomes
@@ -135,7 +135,7 @@ def test_counts_are_those_of_the_tables(seed: int, shape: dict[str, bool]) -> No
         assert rounded == {t: n for t, n in wanted.items() if t.verdict != "unsure"}
 
 
-def test_two_raters_who_were_both_aimed_are_two_judgements() -> None:
+def test_two_raters_who_were_both_aimed_are_counted_as_the_tables_count_them() -> None:
     answers = {"item": [1, 2], "system": ["x", "x"], "answer": [0, 1]}
     judgements = {
         "item": [1, 1, 1, 2], "class": [0, 0, 1, 1], "verdict": ["yes", "yes", "no", "no"], "propensity": [0.5, 0.5, 0.25, 0.5],
@@ -144,8 +144,48 @@ def test_two_raters_who_were_both_aimed_are_two_judgements() -> None:
     evidence = Evidence.from_tables(answers, judgements, n_classes=3)
     labels = ItemLabels.from_evidence(evidence)
     found = _counts(_answers([said(1, 0), said(2, 1)], labels), labels, "x")
-    scores = {(_round(t.yes_score), _round(t.no_score)) for t in count_accuracy(evidence).tallies}
-    assert {(_round(t.yes_score), _round(t.no_score)) for t in found.tallies} == scores
+    assert found.tallies == count_accuracy(evidence).tallies
+    assert {(t.yes_score, t.no_score) for t in found.tallies} == {(2.0, 0.0), (0.0, 2.0)}  # the first question alone, no mean
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_first_question_in_time_is_the_label_of_an_aimed_item(timed: bool) -> None:
+    """Item 1 was asked about twice; in time the no about class 0 comes first, by row the yes about class 2."""
+    judgements: dict[str, list[Any]] = {
+        "item": [1, 2, 1], "class": [2, 1, 0], "verdict": ["yes", "yes", "no"], "propensity": [0.5, 0.8, 0.25], "at": [7, 1, 3],
+    }  # fmt: skip
+    if not timed:
+        del judgements["at"]
+    answers = {"item": [1, 2], "system": ["x", "x"], "answer": [2, 1]}
+    evidence = Evidence.from_tables(answers, judgements, n_classes=3)
+    labels = ItemLabels.from_evidence(evidence)
+    assert labels.of[1].asked == (((0, False, 0.25),) if timed else ((2, True, 0.5),))
+    scores = score_outcomes([said(1, 2), said(2, 1)], labels)
+    # The guess 1/2 inside: 1/2 + 1{answer asked}·(verdict - 1/2)/propensity.
+    assert scores.value.tolist() == pytest.approx([0.5, 0.5 + 0.5 / 0.8] if timed else [0.5 + 0.5 / 0.5, 0.5 + 0.5 / 0.8])
+    found = _counts(_answers([said(1, 2), said(2, 1)], labels), labels, "x")
+    assert found.tallies == count_accuracy(evidence).tallies
+    assert found.propensities == count_accuracy(evidence).propensities == "recorded"
+    estimate = estimate_fitness([said(1, 2), said(2, 1)], labels, kind="targeted", population="answers", name="x")
+    wanted = estimate_accuracy(evidence, system="x", method="scores")
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((wanted.value, wanted.low, wanted.high))
+
+
+def test_unsure_first_question_leaves_an_aimed_item_without_a_label() -> None:
+    judgements = {
+        "item": [1, 1, 2], "class": [0, 2, 1], "verdict": ["unsure", "yes", "yes"], "propensity": [0.5, 0.5, 0.8], "at": [1, 2, 3],
+    }  # fmt: skip
+    evidence = Evidence.from_tables(judgements=judgements, n_classes=3)
+    assert set(ItemLabels.from_evidence(evidence).of) == {2}
+
+
+def test_propensity_of_one_over_k_is_aimed_where_another_is_not() -> None:
+    judgements = {"item": [1, 2], "class": [0, 1], "verdict": ["no", "no"], "propensity": [1 / 3, 0.5]}
+    kinds = {i: label.kind for i, label in ItemLabels.from_evidence(Evidence.from_tables(judgements=judgements, n_classes=3)).of.items()}
+    assert kinds == {1: "targeted", 2: "targeted"}
+    even = {**judgements, "propensity": [1 / 3, 1 / 3]}
+    kinds = {i: label.kind for i, label in ItemLabels.from_evidence(Evidence.from_tables(judgements=even, n_classes=3)).of.items()}
+    assert kinds == {1: "complementary", 2: "complementary"}
 
 
 def _round(value: float | None) -> float | None:
@@ -234,7 +274,7 @@ def test_paired_scores_are_those_of_the_comparison(seed: int, shape: dict[str, b
     evidence, outcomes = tables(seed, **shape)
     labels = ItemLabels.from_evidence(evidence)
     pairs = paired(score_outcomes(outcomes["x"], labels), score_outcomes(outcomes["y"], labels))
-    rows = _rows(count_patterns(evidence, systems=["x", "y"]), 0, 1)
+    rows = _Sample(count_patterns(evidence, systems=["x", "y"])).rows(0, 1)
     wanted = sorted((round(s.value, 9), s.low) for s in rows for _ in range(s.n))
     assert sorted((round(v, 9), low) for v, low in zip(pairs.value.tolist(), pairs.low.tolist(), strict=True)) == wanted
     assert (pairs.value >= pairs.low).all()

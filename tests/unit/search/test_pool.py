@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from noracle import ArgumentError, Evidence, EvidenceError, Kind
-from noracle.accuracy.compare import lower_score, lower_scores
-from noracle.counts.tallies import Pattern
+from noracle.accuracy.score import difference_scores, score
+from noracle.counts.label import Label
 from noracle.search.pool import Picked, Pool, race_pool
 
 DESIGNS: tuple[Any, ...] = ("targeted", "equal", "uniform")
@@ -91,26 +91,32 @@ def test_score_of_a_question_has_the_difference_as_its_mean_and_is_bounded(desig
         mean, values = np.zeros((3, 3)), np.zeros(3)
         for k in np.nonzero(chances)[0]:
             row = (t, int(k), float(chances[k]), "yes" if k == key[t] else "no")
-            scores = lower_scores(pool.pattern(row))  # type: ignore[arg-type]
+            scores = difference_scores(pool.pattern(row))  # type: ignore[arg-type]
             assert scores[np.ix_(left, left)].min() >= -1 - 1e-12
             mean += chances[k] * scores
             values += chances[k] * pool.scores(row)  # type: ignore[arg-type]
         for i in left:
             for j in left:
-                assert mean[i, j] == pytest.approx(float(right[i]) - float(right[j]))
+                assert mean[i, j] == pytest.approx(float(right[i]) - float(right[j]), abs=1e-9)  # tallies keep twelve digits
                 assert values[i] - values[j] == pytest.approx(float(right[i]) - float(right[j]))
 
 
 def test_scores_of_all_pairs_at_once_are_those_one_by_one() -> None:
-    patterns = [
-        Pattern(4, "yes", (True, False, None)),
-        Pattern(4, "no", (True, False, None), n_ruled_out=1),
-        Pattern(4, "yes", (True, False, None), design="recorded", yes_scores=(2.0, 0.0, 0.0), no_scores=(0.0, 0.0, 0.0), groups=(0, 1, -1)),
-        Pattern(4, "no", (True, True, False), design="recorded", yes_scores=(0.0,) * 3, no_scores=(4.0, 4.0, 0.0), groups=(0, 0, 1)),
-        Pattern(4, "no", (False, None, None), design="recorded", groups=(0, -1, -1)),
-    ]
-    for p in patterns:
-        assert lower_scores(p).tolist() == [[lower_score(p, i, j) for j in range(3)] for i in range(3)]
+    answers = ("A", "B", None, "A")
+    uniform = [Label(4, "yes", frozenset("A")), Label(4, "no", frozenset("A")), Label(4, "no", frozenset("BC"))]
+    for label in uniform:
+        each = [score(label.meet(a)) for a in answers]
+        assert difference_scores(label.meet_all(answers)).tolist() == [[x - y for y in each] for x in each]
+    for label in (Label(4, "yes", frozenset("A"), 0.5), Label(4, "no", frozenset("A"), 0.25), Label(4, "no", frozenset("D"), 0.25)):
+        met = [label.meet(a) for a in answers]
+        wanted = [
+            [
+                0.0 if answers[i] == answers[j] else (met[i].yes_score or 0.0) - (met[j].answered - (met[j].no_score or 0.0))
+                for j in range(4)
+            ]
+            for i in range(4)
+        ]
+        assert difference_scores(label.meet_all(answers)).tolist() == wanted
 
 
 def test_budget_and_until_end_the_race() -> None:
