@@ -212,7 +212,7 @@ def vote_shares(rng: Rng, *, size: int = 6000, labelled: int = 1500, epsilon: fl
     return tables(answers, rows, k), {s: float(np.mean(given == key)) for s, given in answers.items()}
 
 
-@runs(12)
+@runs(6)
 def test_b_propensities_of_one_third_belong_to_the_design(worlds: int) -> None:
     one, all_pairs = {s: Tally() for s in "abc"}, Tally()
     for seed in range(worlds):
@@ -236,7 +236,9 @@ POLICIES: dict[str, Policy] = {
 }
 
 
-def asked_again(rng: Rng, policy: Policy, *, size: int = 4000, labelled: int = 1000, k: int = 5) -> tuple[list[Row], dict[str, Ints], float]:
+def asked_again(
+    rng: Rng, policy: Policy, *, size: int = 4000, labelled: int = 1000, k: int = 5
+) -> tuple[list[Row], dict[str, Ints], float]:
     """Targeted questions with their propensities and times; whether there is another one follows from what was said."""
     key = rng.integers(k, size=size)
     answers = {"a": answers_of(rng, key, exactly(rng, size, 0.6), k)}
@@ -373,6 +375,60 @@ def test_f_a_few_unsure_verdicts_are_covered_by_the_interval(worlds: int) -> Non
         evidence, truth = informative_unsure(np.random.default_rng([10, seed]), size=300, targeted=True, wrong=0.04, right=0.0)
         tally.estimate(estimate_accuracy(evidence, seed=seed), truth)
     tally.check()
+
+
+# ------------------------------------------------------------------------------- (g) checks of honest and of made-up labels
+
+
+def questions_about(rng: Rng, design: str, *, size: int = 1500, labelled: int = 400, k: int = 5) -> Evidence:
+    """Two systems, one question per item: uniform, by the votes, or, dishonestly, always about the first system's own answer."""
+    key = rng.integers(k, size=size)
+    answers = {s: answers_of(rng, key, rng.random(size) < a, k) for s, a in (("a", 0.7), ("b", 0.4))}
+    votes = np.eye(k)[answers["a"]] + np.eye(k)[answers["b"]]
+    chances = np.full((size, k), 1 / k) if design != "targeted" else 0.8 * votes / 2 + 0.2 / k
+    rows: list[Row] = []
+    for i in rng.permutation(size)[:labelled].tolist():
+        c = int(np.searchsorted(np.cumsum(chances[i]), rng.random(), side="right"))
+        if design == "made of the answers":
+            c = int(answers["a"][i])
+        row = (i, c, "yes" if key[i] == c else "no")
+        rows.append((*row, float(chances[i, c])) if design == "targeted" else row)
+    return tables(answers, rows, k)
+
+
+@pytest.mark.parametrize("design", ["uniform", "targeted"])
+@runs(8)
+def test_g_honest_questions_pass_all_checks(worlds: int, design: str) -> None:
+    """At 1e-3 for each assumption a false alarm is rare; each system and the comparison have four of them at most."""
+    alarms = 0
+    for seed in range(worlds):
+        evidence = questions_about(np.random.default_rng([12, seed]), design)
+        found = [estimate_accuracy(evidence, system="a").guarantee, compare_systems(evidence).guarantee]
+        assert all(a.status != "failed" or (a.p_value or 0) > 1e-9 for g in found for a in g.assumptions)
+        assert {"checked"} <= {a.status for a in found[0].assumptions}
+        alarms += any(g.kind is Kind.HEURISTIC for g in found)
+    assert alarms <= 8e-3 * worlds + 3 * math.sqrt(8e-3 * worlds)
+
+
+@runs(4)
+def test_g_judgements_made_of_the_answers_themselves_are_refuted(worlds: int) -> None:
+    for seed in range(worlds):
+        evidence = questions_about(np.random.default_rng([13, seed]), "made of the answers")
+        for guarantee in (estimate_accuracy(evidence, system="a").guarantee, compare_systems(evidence).guarantee):
+            assert guarantee.kind is Kind.HEURISTIC
+            assert "answers made without the labels" in failed(guarantee)
+
+
+@pytest.mark.parametrize("policy", ["ask again after no", "stop when settled"])
+@runs(6)
+def test_c_without_times_and_in_any_order_the_number_of_questions_is_a_failed_assumption(worlds: int, policy: str) -> None:
+    for seed in range(worlds):
+        rng = np.random.default_rng([14, seed])
+        rows, answers, truth = asked_again(rng, POLICIES[policy])
+        found = estimate_accuracy(tables(answers, [rows[i][:4] for i in rng.permutation(len(rows))], 5), seed=seed)
+        assert found.guarantee.kind is Kind.HEURISTIC or found.low <= truth <= found.high
+        if found.guarantee.kind is Kind.HEURISTIC:
+            assert set(failed(found.guarantee)) & {"number of questions fixed beforehand", "right verdicts", "recorded propensities"}
 
 
 # -------------------------------------------------------------------------------------------------- (h) targeted plans

@@ -33,7 +33,9 @@ KINDS = {"ordinary": ORDINARY, "ruled out": RULED_OUT, "questions": QUESTIONS}
 VOTES = tuple(0.9 * share / 3 + 0.1 / 3 for share in (3, 2, 1, 0))  # three votes, a tenth of the questions uniform: 1 vote is 1/3
 
 
-def _case(part: str, name: str, settings: Sequence[tuple[str, World]], pairs: Sequence[Pair], *, divisor: int = 4, quick: bool = False) -> Case:
+def _case(
+    part: str, name: str, settings: Sequence[tuple[str, World]], pairs: Sequence[Pair], *, divisor: int = 4, quick: bool = False
+) -> Case:
     """Settings that share a design, so that limits found for one are known for the others; their names differ in the accuracies."""
 
     def rows(worlds: int) -> list[Row]:
@@ -51,8 +53,8 @@ def _case(part: str, name: str, settings: Sequence[tuple[str, World]], pairs: Se
 def _unequal() -> Iterator[Case]:
     """Two strata that were labelled at different rates; which one is the easy one changes."""
     designs = {
-        "16 of 40 and 2 of 40": (40, 16, 40, 2), "80 of 2,000 and 20 of 2,000": (2000, 80, 2000, 20), "1 of 30 and 40 of 70": (30, 1, 70, 40),
-        "30 of 300 and none of 100": (300, 30, 100, 0), "all 10 and 10 of 90": (10, 10, 90, 10),
+        "16 of 40 and 2 of 40": (40, 16, 40, 2), "80 of 2,000 and 20 of 2,000": (2000, 80, 2000, 20),
+        "1 of 30 and 40 of 70": (30, 1, 70, 40), "30 of 300 and none of 100": (300, 30, 100, 0), "all 10 and 10 of 90": (10, 10, 90, 10),
     }  # fmt: skip
     rates = ((0.9, 0.4), (0.0, 1.0), (0.98, 0.02), (0.5, 0.5))
     for (design, (n1, l1, n2, l2)), (kind, labels) in itertools.product(designs.items(), KINDS.items()):
@@ -63,7 +65,9 @@ def _unequal() -> Iterator[Case]:
             )
             for a, b in rates
         ]
-        yield _case("unequal rates", f"{design}, {kind}", settings, (DEFAULT, BETTING, WALD), quick=design.startswith("16") and kind == "ordinary")
+        yield _case(
+            "unequal rates", f"{design}, {kind}", settings, (DEFAULT, BETTING, WALD), quick=design.startswith("16") and kind == "ordinary"
+        )
     for size, (labelled, kind) in itertools.product((5, 50), (((1, 4, 2), "ordinary"), ((1, 4, 2), "questions"))):
         three = [
             part(4, 10 * size, 0.9, stratum="a", labels=KINDS[kind]), part(4, 4 * size, 0.3, stratum="b", labels=KINDS[kind], silent=0.3),
@@ -90,7 +94,10 @@ def _propensities() -> Iterator[Case]:
     pairs = (DEFAULT, BETTING, WALD_SCORES)
     for k, n in itertools.product((2, 3, 10, 100), (1, 10, 60)):
         settings = [
-            (f"questions by three votes, K={k} A={'/'.join(f'{a:g}' for a in given)} n={n}", sampled(_votes(k, (0.1, 0.6, 0.3), given, 3000), n))
+            (
+                f"questions by three votes, K={k} A={'/'.join(f'{a:g}' for a in given)} n={n}",
+                sampled(_votes(k, (0.1, 0.6, 0.3), given, 3000), n),
+            )
             for given in rates
         ]
         yield _case("recorded propensities", f"K={k} n={n}", settings, pairs, quick=(k, n) == (3, 10))
@@ -120,7 +127,10 @@ def _again() -> Iterator[Case]:
         how = "uniform" if aim is None else "targeted"
         made = asked(k, rule, aim=aim, unsure=unsure)
         settings = [
-            (f"{how} questions {policy}, K={k} A={a:g} n=30", sampled([Items(k, 2000, round(2000 * a), made=made)], 30, population="shares"))
+            (
+                f"{how} questions {policy}, K={k} A={a:g} n=30",
+                sampled([Items(k, 2000, round(2000 * a), made=made)], 30, population="shares"),
+            )
             for a in (0.0, 0.5, 0.98, 1.0)
         ]
         pairs = (DEFAULT, BETTING, WALD_SCORES)
@@ -134,9 +144,7 @@ def _parts() -> Iterator[Case]:
     """Numbers of classes and strata together, pooled where the design allows it."""
     grid = ((2, 1.0), (4, 0.5), (10, 0.98), (100, 0.02))
     for kind, equal, size in itertools.product(("ordinary", "ruled out", "questions"), (True, False), (50, 400)):
-        kinds = [
-            part(k, size * (1 + (s == "b")), a if s == "a" else 1 - a, stratum=s, labels=KINDS[kind]) for s in "ab" for k, a in grid
-        ]
+        kinds = [part(k, size * (1 + (s == "b")), a if s == "a" else 1 - a, stratum=s, labels=KINDS[kind]) for s in "ab" for k, a in grid]
         n: int | dict[str, int] = 60 if equal else {"a": 48, "b": 12}
         name = f"K=2/4/10/100 in two strata of {4 * size} and {8 * size}, 60 {kind}{'' if equal else ', 48 and 12'}"
         yield _case("mixed parts", name, [(name, sampled(kinds, n))], (DEFAULT, BETTING, WALD), divisor=5)
@@ -150,9 +158,7 @@ def _parts() -> Iterator[Case]:
         ]
         yield _case("mixed parts", f"{k1}/{k2} {n}", settings, (DEFAULT, BETTING, WALD), divisor=5, quick=(k1, n) == (3, 10))
     for groups in (8, 20):
-        kinds = [
-            part(4, 100, float(i % 2), stratum=f"s{i}", labels=Labels(ordinary=0.3, ruled_out=0.7)) for i in range(groups)
-        ]
+        kinds = [part(4, 100, float(i % 2), stratum=f"s{i}", labels=Labels(ordinary=0.3, ruled_out=0.7)) for i in range(groups)]
         for low, high in ((1, 12), (2, 20)):
             name = f"{groups} strata of 100, half of them right and labelled {high}, half wrong and labelled {low}, both kinds"
             n = {f"s{i}": high if i % 2 else low for i in range(groups)}
@@ -210,6 +216,17 @@ def _beyond() -> Iterator[Case]:
         yield _case("beyond", f"votes {n}", settings, (DEFAULT, WALD_SCORES, BETTING))
 
 
+def _beyond_by_stratum() -> Iterator[Case]:
+    """The table is a sample, and its strata were labelled at different rates: their shares are not known."""
+    for kind, (size, often, seldom) in itertools.product(("ordinary", "questions"), ((2000, 900, 90), (200, 80, 15))):
+        settings = []
+        for a, b, silent in ((1.0, 0.0, 0.0), (0.9, 0.3, 0.0), (1.0, 1.0, 0.5)):
+            two = [part(4, 1000, a, stratum="a", labels=KINDS[kind]), part(4, 1000, b, stratum="b", labels=KINDS[kind], silent=silent)]
+            name = f"{often} and {seldom} {kind} in strata of {size} items, A={a:g}/{b:g}, {silent:.0%} of b silent, beyond"
+            settings.append((name, sampled(two, {"a": often, "b": seldom}, population="beyond", rest=size)))
+        yield _case("beyond", f"by stratum {kind} {size}", settings, (DEFAULT, WALD, BETTING))
+
+
 def _without_replacement() -> Iterator[Case]:
     """All samples of a finite population, enumerated."""
     for size, labels in (
@@ -240,8 +257,7 @@ def _aimed() -> Iterator[Case]:
             settings = []
             for rates in ((0.95, 0.2, 0.6), (0.0, 1.0, 0.5), (1.0, 1.0, 1.0)):
                 kinds = [
-                    part(k, 500, a, labels=Labels(aimed=1.0, propensity=1 - epsilon + epsilon / k))
-                    for k, a in zip(ks, rates, strict=False)
+                    part(k, 500, a, labels=Labels(aimed=1.0, propensity=1 - epsilon + epsilon / k)) for k, a in zip(ks, rates, strict=False)
                 ]
                 told = f"K={'/'.join(map(str, ks))} A={'/'.join(f'{a:g}' for a in rates[: len(ks)])}"
                 settings.append((f"aimed, {epsilon:.0%} uniform, {told} n={n}", sampled(kinds, n)))
@@ -272,5 +288,5 @@ def _fixed() -> Iterator[Case]:
 
 def cases() -> list[Case]:
     """Every case of this file."""
-    made = (_unequal, _propensities, _again, _parts, _weights, _beyond, _without_replacement, _aimed, _fixed)
+    made = (_unequal, _propensities, _again, _parts, _weights, _beyond, _beyond_by_stratum, _without_replacement, _aimed, _fixed)
     return [case for make in made for case in make()]

@@ -45,10 +45,12 @@ PARTS: dict[str, tuple[str, ...]] = {
         ),
         DESIGNS,
     ),
+    "clusters": (*LABELS, HERE + "matrix/samples.py", HERE + "matrix/clustered.py"),
     "wrong verdicts": VERDICTS,
     "unsure verdicts": VERDICTS,
     "plans": (*VERDICTS, *PEOPLE, "src/noracle/ppi"),
     "comparisons": (*LABELS, *CANDIDATES[:1]),
+    **dict.fromkeys(("paired, fixed n", "paired, strata"), (*LABELS, *CANDIDATES[:1], HERE + "matrix/pairs.py")),
     "races": (*LABELS, *CANDIDATES),
     "search": (*LABELS, *CANDIDATES),
     "ceilings": PEOPLE,
@@ -60,7 +62,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "collection": (*LABELS[:1], "src/noracle/collect", HERE + "test_collect.py", HERE + "matrix/trained.py"),
     "watch": (*LABELS[:1], "src/noracle/oversight/sequences.py", HERE + "matrix/watch.py"),
 }
-MODULES = ("accuracy", "designs", "comparisons", "verdicts", "people", "means", "logic", "trained", "watch")
+MODULES = ("accuracy", "designs", "clustered", "comparisons", "pairs", "verdicts", "people", "means", "logic", "trained", "watch")
 
 
 @functools.cache

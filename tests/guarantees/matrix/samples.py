@@ -104,7 +104,10 @@ def part(k: int, size: int, accuracy: float, *, silent: float = 0.0, **more: Any
 def sampled(
     kinds: Sequence[Items], n: int | Mapping[str, int], *, population: Population = "finite", rest: int = 0, **options: Any
 ) -> World:
-    """Labels of ``n`` items drawn from all of them, or of so many of each stratum. ``rest`` more items of the table have no label, beyond."""
+    """Labels of ``n`` items drawn from all of them, or of so many of each stratum.
+
+    Beyond, ``rest`` more items of the table have no label; where labels are drawn by stratum, ``rest`` is the size of the table.
+    """
     strata: Mapping[str | None, int] = {None: n} if isinstance(n, int) else dict(n)
     frames = [[i for i, kind in enumerate(kinds) if stratum is None or kind.stratum == stratum] for stratum in strata]
     laws = [[kind.outcomes(state) for state in STATES] for kind in kinds]
@@ -131,7 +134,16 @@ def sampled(
         labelled = np.concatenate([columns[i] for i in range(len(kinds))], axis=1)
         if population != "beyond":
             return labelled
-        return np.concatenate([labelled, by_state(rng, range(len(kinds)), rest, worlds)], axis=1)
+        if isinstance(n, int):
+            return np.concatenate([labelled, by_state(rng, range(len(kinds)), rest, worlds)], axis=1)
+        sizes = np.array([sum(kinds[i].size for i in members) for members in frames])
+        table = rng.multinomial(rest, sizes / sizes.sum(), size=worlds)
+        others = np.zeros((worlds, len(kinds), 3), dtype=int)
+        for column, (members, size) in enumerate(zip(frames, strata.values(), strict=True)):
+            states = np.array([kinds[i].states for i in members]).ravel()
+            drawn = rng.multinomial(np.maximum(table[:, column] - size, 0), states / states.sum())
+            others[:, members] = drawn.reshape(worlds, len(members), 3)
+        return np.concatenate([labelled, others.reshape(worlds, -1)], axis=1)
 
     tallies = [(i, tally) for i, by in enumerate(laws) for law in by for tally, _ in law]
 
