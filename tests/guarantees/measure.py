@@ -73,7 +73,8 @@ def limits(setting: Setting, interval: str, method: str, counts: Any) -> tuple[f
             result = compare_systems(counts, interval=interval, confidence=setting.confidence)  # type: ignore[arg-type]
             difference = result.difference("a", "b")
             return difference.low, difference.high, result.guarantee.kind.label
-        estimate = estimate_accuracy(counts, method=method, interval=interval, confidence=setting.confidence, **options)  # type: ignore[arg-type]
+        chosen = None if method == "default" else method
+        estimate = estimate_accuracy(counts, method=chosen, interval=interval, confidence=setting.confidence, **options)  # type: ignore[arg-type]
     return estimate.low, estimate.high, estimate.guarantee.kind.label
 
 

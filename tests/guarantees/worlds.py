@@ -43,7 +43,8 @@ def _counts(rows: list[tuple[Tally, int]], items: Mapping[Cell, int], answered: 
     for tally, n in rows:
         if n:
             tallies[tally] = tallies.get(tally, 0) + int(n)
-    return AccuracyCounts(tallies=tallies, items=dict(items), answered=dict(items if answered is None else answered))
+    # Items are drawn from a law whose accuracy is the truth: they are not all there are.
+    return AccuracyCounts(tallies=tallies, items=dict(items), answered=dict(items if answered is None else answered), whole=False)
 
 
 def yes(k: int, *, hit: bool, **where: Any) -> Tally:

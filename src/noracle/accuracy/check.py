@@ -31,6 +31,7 @@ Protocol = Literal["question", "sets"]
 _SIMULATIONS = 19_999
 _MOST_SIMULATED_CELLS = 50
 _MOST_EXACT = 20_000
+_UNIFORM_WITHIN = 1e-9
 
 
 def _judgements(evidence: Evidence | JudgementCounts, *, by_time: bool = False) -> JudgementCounts:
@@ -41,8 +42,13 @@ def _judgements(evidence: Evidence | JudgementCounts, *, by_time: bool = False) 
     return dataclasses.replace(counts, questions=asked) if asked and not others_say_no else counts
 
 
-def _is_uniform(q: Question) -> bool:
-    return q.propensity is None or abs(q.propensity * q.n_classes - 1) <= 1e-9
+def _recorded(questions: Iterable[Question]) -> frozenset[Question]:
+    """The questions of a design that is not uniform: all that have a propensity, if one of them is not 1/K; else none.
+
+    Whether a design is uniform is a property of the whole table: beside others, a propensity of 1/K may depend on the answers.
+    """
+    told = [q for q in questions if q.propensity is not None]
+    return frozenset(told if any(abs(float(q.propensity or 0) * q.n_classes - 1) > _UNIFORM_WITHIN for q in told) else ())
 
 
 def is_question(counts: JudgementCounts, protocol: Protocol | None) -> bool:
@@ -125,7 +131,8 @@ def check_routing(evidence: Evidence | JudgementCounts, *, by: str = "all", seed
     groups: dict[str, dict[Question, int]] = defaultdict(dict)
     for q, n in counts.questions.items():
         groups[q.rater if by == "rater" else q.period if by == "time" else "all"][q] = n
-    parts = [part for name, questions in sorted(groups.items()) for part in _routing_parts(name, questions, rng)]
+    aimed = _recorded(counts.questions)
+    parts = [part for name, questions in sorted(groups.items()) for part in _routing_parts(name, questions, aimed, rng)]
     p_values = [p["p_value"] for p in parts if not math.isnan(p["p_value"])]
     p_value = min(1.0, min(p_values) * len(p_values)) if p_values else math.nan
     n = sum(counts.questions.values())
@@ -138,7 +145,7 @@ def check_routing(evidence: Evidence | JudgementCounts, *, by: str = "all", seed
         finding = f"{n} questions agree with the recorded design"
     return Check(
         name="routing",
-        assumption="recorded propensities" if any(not _is_uniform(q) for q in counts.questions) else "uniform routing",
+        assumption="recorded propensities" if aimed else "uniform routing",
         p_value=p_value,
         statistic=worst["statistic"] if worst else math.nan,
         finding=finding,
@@ -148,15 +155,17 @@ def check_routing(evidence: Evidence | JudgementCounts, *, by: str = "all", seed
     )
 
 
-def _routing_parts(name: str, questions: Mapping[Question, int], rng: np.random.Generator) -> list[dict[str, Any]]:
+def _routing_parts(
+    name: str, questions: Mapping[Question, int], aimed: frozenset[Question], rng: np.random.Generator
+) -> list[dict[str, Any]]:
     parts: list[dict[str, Any]] = []
     uniform: dict[int, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
     inverse: dict[int, dict[float, int]] = defaultdict(lambda: defaultdict(int))
     for q, n in sorted(questions.items(), key=str):  # engines give rows in any order; ties and sums must not depend on it
-        if _is_uniform(q):
-            uniform[q.n_classes][q.asked] += n
-        else:
+        if q in aimed:
             inverse[q.n_classes][1 / float(q.propensity or 1)] += n
+        else:
+            uniform[q.n_classes][q.asked] += n
     for k, asked in sorted(uniform.items()):
         observed = np.array([*asked.values(), *([0] * (k - len(asked)))], dtype=float)
         expected = observed.sum() / k
@@ -182,7 +191,7 @@ def _routing_parts(name: str, questions: Mapping[Question, int], rng: np.random.
     for k, values in sorted(inverse.items()):
         n = sum(values.values())
         average = sum(v * c for v, c in values.items()) / n
-        p = _bets_p(values, values, float(k), 1.0, highest_inverse(q for q in questions if q.n_classes == k and not _is_uniform(q)))
+        p = _bets_p(values, values, float(k), 1.0, highest_inverse(q for q in questions if q.n_classes == k and q in aimed))
         parts.append(
             {
                 "group": name,
@@ -225,12 +234,13 @@ def check_yes_rate(evidence: Evidence | JudgementCounts) -> Check:
     """
     counts = _judgements(evidence)
     said = {q: n for q, n in counts.questions.items() if q.verdict != "unsure"}
-    aimed = {q: n for q, n in counts.questions.items() if not _is_uniform(q)}
+    recorded = _recorded(counts.questions)
+    aimed = {q: n for q, n in counts.questions.items() if q in recorded}
     by_k: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     least: dict[float, int] = defaultdict(int)
     most: dict[float, int] = defaultdict(int)
     for q, n in said.items():
-        if _is_uniform(q):
+        if q not in recorded:
             by_k[q.n_classes][0] += n
             by_k[q.n_classes][1] += n if q.verdict == "yes" else 0
     for q, n in sorted(aimed.items(), key=str):
@@ -244,7 +254,7 @@ def check_yes_rate(evidence: Evidence | JudgementCounts) -> Check:
         parts.append(
             {"what": f"{yes} yes of {n}, expected {expected:.1f}", "n": n, "statistic": yes / n, "p_value": p, "expected": expected / n}
         )
-    if any(not _is_uniform(q) for q in said):
+    if any(q in recorded for q in said):
         n = sum(aimed.values())
         average = sum(v * c for v, c in least.items()) / n
         p = _bets_p(least, most, 1.0, 0.0, highest_inverse(aimed))

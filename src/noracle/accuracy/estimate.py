@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from noracle.accuracy.clusters import clusters_matter, from_clusters
@@ -150,9 +150,9 @@ def estimate_accuracy(
     settings = _settings(strata, method, interval, weight, transition, classes, rates, guess, beyond=beyond, seed=seed)
     grouped = found if found.clustered and clusters_matter(found, beyond=beyond) else None
     whole = _whole(counts, strata, settings, *tails(confidence, side), beyond=beyond, grouped=grouped)
-    if beyond and not whole.n and any(counts.items.values()) and not any(s.answered for s in strata):
+    if beyond and any(counts.items.values()) and not any(s.answered for s in strata):
         n = sum(counts.items.values())  # items beyond these may have an answer
-        whole = dataclasses.replace(whole, value=0.0, limits=Limits(0.0, clopper_pearson(0, n, *tails(confidence, side))[1]))
+        whole = dataclasses.replace(whole, n=0, value=0.0, limits=Limits(0.0, clopper_pearson(0, n, *tails(confidence, side))[1]))
     estimate = _told(counts, strata, whole, settings, confidence, side)
     kind, every_look, _ = INTERVALS.get(whole.interval, INTERVALS[settings.interval])
     if whole.interval == "clusters":
@@ -264,22 +264,27 @@ def _whole(
         raise ArgumentError("population must be 'answers' where weights differ, since those of other items are not known; got 'beyond'.")
     if grouped is not None:
         return from_clusters(grouped, settings, below, above)
-    if by_scores:
-        return from_scores(sample, settings, below, above)
-    if not beyond or plain:
-        return from_cells(sample, settings, below, above)
-    return _joined(sample, settings, below, above)
+    find = from_scores if by_scores else from_cells
+    if not beyond or (sample.beyond and not sample.unequal):
+        return find(sample, settings, below, above)
+    return _joined(sample, settings, below, above, find)
 
 
-def _joined(sample: Sample, settings: Settings, below: float, above: float) -> Whole:
+def _joined(
+    sample: Sample, settings: Settings, below: float, above: float, find: Callable[[Sample, Settings, float, float], Whole]
+) -> Whole:
     """Items beyond these: the shares of the parts are unknown too.
 
-    ``wald`` adds the variance of the shares, Var_s(A_s)/N. Other intervals are joined with limits for the share of each part's answered
-    items among all items, at half of the error.
+    ``wald`` adds the variance of the shares, Var_s(A_s)/N, or its largest value A(1 - A)/N for scores. Other intervals are joined with
+    limits for the share of each part's items (answered ones, where only these are looked at) among all items, at half of the error.
     """
     n_items = sum(s.items for g in sample.groups for s in g)
+    if settings.interval == "wald" and find is from_scores:
+        found = find(sample, settings, below, above)
+        variance = found.variance + max(found.value * (1 - found.value), 0.0) / max(n_items, 1)
+        return dataclasses.replace(found, variance=variance, limits=normal_limits(found.value, variance, below, above))
     if settings.interval == "wald":
-        found = from_cells(sample, settings, below, above)
+        found = find(sample, settings, below, above)
         rates = [(part["share"], part["value"]) for part in found.parts] or [(sum(map(sample.share, sample.groups)), 0.0)]
         if not found.parts and sample.groups:
             share = sum(map(sample.share, sample.groups))
@@ -287,8 +292,8 @@ def _joined(sample: Sample, settings: Settings, below: float, above: float) -> W
         spread = sum(q * a * a for q, a in rates) - sum(q * a for q, a in rates) ** 2
         variance = found.variance + max(spread, 0.0) / max(n_items, 1)
         return dataclasses.replace(found, variance=variance, limits=normal_limits(found.value, variance, below, above))
-    found = from_cells(sample, settings, below / 2, above / 2)
-    shares = [(sum(s.answered for s in g), sample.share(g)) for g in sample.groups]
+    found = find(sample, settings, below / 2, above / 2)
+    shares = [(sum(s.items if sample.beyond else s.answered for s in g), sample.share(g)) for g in sample.groups]
     ends = []
     for answered, share in shares:
         spent = 2 * len(shares)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import betainc
+from scipy.special import betainc, chdtrc
 
 from noracle.accuracy.score import REACH, check_error_rates, corrected_score, guessed_scores, law_of, sided_scores, succeeds
 from noracle.bounds.betting import Score
@@ -51,6 +51,10 @@ class Stratum:
     def n(self, **match: object) -> int:
         """Labelled and answered items with these values."""
         return sum(k for t, k in self.tallies.items() if t.answered and all(getattr(t, f) == v for f, v in match.items()))
+
+    def usable(self, *, unanswered: bool = False) -> int:
+        """Labelled items whose verdict is not unsure; with an answer, or all."""
+        return sum(k for t, k in self.tallies.items() if t.verdict != "unsure" and (t.answered or unanswered))
 
 
 def strata_of(counts: AccuracyCounts) -> tuple[Stratum, ...]:
@@ -128,7 +132,7 @@ class Sample:
 
     def labels(self, stratum: Stratum) -> int:
         """Labelled items that count."""
-        return sum(n for t, n in stratum.tallies.items() if t.verdict != "unsure" and (t.answered or self.beyond))
+        return stratum.usable(unanswered=self.beyond)
 
     def factor(self, stratum: Stratum) -> float:
         """What a label of this stratum counts for: the stratum's share of the population over its share of the labels."""
@@ -150,11 +154,11 @@ def sample_of(strata: tuple[Stratum, ...], *, apart: bool, method: str, scored: 
     """The parts that the design forces, and no others.
 
     Numbers of classes are ``apart`` where a label's law depends on them: a uniform question is answered yes with probability 1/K. Strata
-    are apart where they were labelled at different rates; where the labelled items look like a random sample of all (exact binomial test
-    of the numbers of labels, which do not depend on any verdict), the stratum says nothing about how an item was drawn. Weights are apart.
+    are apart where they were labelled at different rates; where the labelled items look like a random sample of all (tests of the
+    numbers of labels, which do not depend on what was said), the stratum says nothing about how an item was drawn. Weights are apart.
     """
     several = len({s.n_classes for s in strata if s.n()}) > 1
-    unequal = label_rates_p_value(strata) < DIFFERENT_BELOW or (apart and several and method in _ONE_KIND)
+    unequal = label_rates_p_value(strata, beyond=beyond) < DIFFERENT_BELOW or (apart and several and method in _ONE_KIND)
 
     def key(s: Stratum) -> tuple[str, int, float]:
         weight = 0.0 if scored and not unequal else s.weight
@@ -170,29 +174,39 @@ def sample_of(strata: tuple[Stratum, ...], *, apart: bool, method: str, scored: 
 _ONE_KIND = ("ordinary", "complementary")
 
 
-def label_rates_p_value(strata: Sequence[Stratum]) -> float:
-    """How likely the numbers of labels in the strata are for a random sample: exact binomial for each, Bonferroni; 1 for one stratum."""
+def label_rates_p_value(strata: Sequence[Stratum], *, beyond: bool = False) -> float:
+    """How likely the numbers of usable labels in the strata are for a random sample of the answered items, or of all ``beyond`` these."""
     sizes: dict[tuple[str, int, float], list[int]] = {}
     for s in strata:
         row = sizes.setdefault(s.place, [0, 0])
-        row[0] += s.answered
-        row[1] += s.n()
-    return rates_p_value([(a, n) for a, n in sizes.values()])
+        row[0] += s.items if beyond else s.answered
+        row[1] += s.usable(unanswered=beyond)
+    return rates_p_value([(size, n) for size, n in sizes.values()])
 
 
 def rates_p_value(sizes: Iterable[tuple[int, int]]) -> float:
-    """The same from (items, labels) of each part.
+    """The same from (items, labels) of each part; 1 for one part.
+
+    Exact binomial for each part, Bonferroni. Where there are more than two, many small differences show together only: chi-square over all
+    parts with the variance of draws without replacement, and twice the smaller p-value of the two.
 
     Examples
     --------
     >>> rates_p_value([(2000, 800), (2000, 200)]) < 1e-9, rates_p_value([(2000, 510), (2000, 490)])
+    (True, 1.0)
+    >>> rates_p_value([(100, 2), (100, 10)] * 10) < 0.001, rates_p_value([(100, 5), (100, 7)] * 10)
     (True, 1.0)
     """
     rows = [(size, n) for size, n in sizes if size]
     total, labelled = sum(size for size, _ in rows), sum(n for _, n in rows)
     if len(rows) < 2 or not labelled:
         return 1.0
-    return min(1.0, len(rows) * min(binomial_p_value(n, labelled, size / total) for size, n in rows))
+    each = len(rows) * min(binomial_p_value(n, labelled, size / total) for size, n in rows)
+    if len(rows) == 2 or labelled >= total:
+        return min(1.0, each)
+    rate = labelled / total
+    statistic = sum((n - rate * size) ** 2 / size for size, n in rows) * (total - 1) / (total * rate * (1 - rate))
+    return min(1.0, 2 * min(each, float(chdtrc(len(rows) - 1, statistic))))
 
 
 def many_weights(strata: Sequence[Stratum]) -> bool:
@@ -408,7 +422,7 @@ def score_rows(
     heaviest = max(factors.values(), default=1.0)
     ranges = {kind: _range(kind, strata, factors, inverse) for kind, _, _ in rows}
     low, high = (-reach * heaviest, (1 + reach) * heaviest) if questions else (0.0, heaviest)
-    shared = len({s.n_classes for s in strata if s.answered}) > 1 or bool(questions) or len(set(factors.values())) > 1
+    shared = len({s.n_classes for s in strata}) > 1 or bool(questions) or len(set(factors.values())) > 1
     if shared and len(ranges) + bool(questions) > 1:
         low, high = min(low, *(r[0] for r in ranges.values())), max(high, *(r[1] for r in ranges.values()))
         ranges = dict.fromkeys(ranges, (low, high))
@@ -437,8 +451,6 @@ def _range(
     """Smallest and largest possible score of a kind of label: 0 is ordinary, m > 0 has m ruled-out classes."""
     lows, highs = [0.0 if kind == 0 else 1.0], [0.0]
     for s in strata:
-        if not s.answered:
-            continue
         f = factors[s.place]
         least, most = 0.0, 1.0
         if kind and inverse is not None:

@@ -23,8 +23,9 @@ def count_judgements(
 ) -> JudgementCounts:
     """What was asked and what was said, over all judgements, whether their items have answers or not.
 
-    Exact repeats count once; judgements of items that the table of items does not hold are left out where that table gives the
-    number of classes.
+    Where propensities were recorded, only the first question of each item counts, as in its label: whether there is a second one may
+    depend on the first verdict, and then neither classes nor verdicts are as the design says. Exact repeats count once; judgements of
+    items that the table of items does not hold are left out where that table gives the number of classes.
 
     Parameters
     ----------
@@ -65,14 +66,14 @@ def count_judgements(
 
 
 def _questions(evidence: Evidence, judgements: Frame, *, single: bool) -> Frame:
-    """The judgements, each once, without those of contradictory items if these are dropped."""
+    """The judgements that make labels, each once, without those of contradictory items if these are dropped."""
     if single:
         return judgements
     evidence.check()
     labels = gather(evidence)
     if evidence.conflicts == "drop":
-        return labels.each.join(labels.known.filter(nw.col("conflict")).select("item"), on="item", how="anti")
-    return labels.each
+        return labels.kept.join(labels.known.filter(nw.col("conflict")).select("item"), on="item", how="anti")
+    return labels.kept
 
 
 def _one_judgement_an_item(evidence: Evidence, counts: AccuracyCounts) -> bool:

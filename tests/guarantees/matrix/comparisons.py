@@ -115,12 +115,15 @@ def contests() -> Iterator[Contest]:
         )
 
 
-def _compared(contest: Contest, n: int, worlds: int) -> list[Row]:
+def compared(
+    contest: Contest, n: int, worlds: int, *, intervals: Sequence[str] = ("betting", "wald"), part: str = "comparisons"
+) -> list[Row]:
+    """All differences together, by each interval."""
     patterns, chances = contest.outcomes()
     drawn = Counter(map(tuple, seeded(contest.name, n).multinomial(n, chances, size=worlds).tolist()))
     systems = tuple(f"s{i}" for i in range(len(contest.truth)))
     rows = []
-    for interval in ("betting", "wald"):
+    for interval in intervals:
         started, seen = time.perf_counter(), Seen()
         for key, times in drawn.items():
             counts = PatternCounts(systems=systems, patterns={p: c for p, c in zip(patterns, key, strict=True) if c})
@@ -129,9 +132,7 @@ def _compared(contest: Contest, n: int, worlds: int) -> list[Row]:
             held = all(d.low - 1e-12 <= gap[d.first] - gap[d.second] <= d.high + 1e-12 for d in result.differences)
             width = float(np.mean([d.high - d.low for d in result.differences]))
             seen.add(held, width, result.guarantee.kind.label, times)
-        rows.append(
-            row_of(seen, part="comparisons", setting=f"{contest.name}, n={n}", method="all pairs", interval=interval, n=n, started=started)
-        )
+        rows.append(row_of(seen, part=part, setting=f"{contest.name}, n={n}", method="all pairs", interval=interval, n=n, started=started))
     return rows
 
 
@@ -140,7 +141,7 @@ def _comparisons() -> Iterator[Case]:
         for n in (1, 20, 300):
             yield Case(
                 part="comparisons", name=f"{contest.name}, n={n}", quick=n == 20 and contest.labels == "questions" and contest.k == 10,
-                measured=lambda worlds, c=contest, n=n: _compared(c, n, fewer(worlds, 2, 300)),
+                measured=lambda worlds, c=contest, n=n: compared(c, n, fewer(worlds, 2, 300)),
             )  # fmt: skip
 
 

@@ -13,11 +13,12 @@ from tests.guarantees.matrix.record import Case, check_names
 ROOT = Path(__file__).resolve().parents[3]
 HERE = "tests/guarantees/"
 # Worlds are drawn as counts, so that what makes counts out of tables does not matter here.
-COUNTS = tuple(f"src/noracle/counts/{name}.py" for name in ("tallies", "ratings", "rating_counts", "votes", "sketch"))
+COUNTS = tuple(f"src/noracle/counts/{name}.py" for name in ("label", "tallies", "ratings", "rating_counts", "votes", "sketch"))
 SHARED = (HERE + "measure.py", HERE + "matrix/record.py", "src/noracle/results", "src/noracle/bounds", *COUNTS)
 LABELS = ("src/noracle/accuracy", HERE + "worlds.py", HERE + "settings.py", HERE + "streams.py", HERE + "matrix/accuracy.py")
 PEOPLE = ("src/noracle/superhuman", HERE + "test_ceiling_coverage.py", HERE + "test_certificate_errors.py", HERE + "matrix/people.py")
 VERDICTS = (*LABELS, HERE + "matrix/verdicts.py")
+DESIGNS = (*LABELS, HERE + "matrix/samples.py", HERE + "matrix/designs.py")
 CANDIDATES = (HERE + "matrix/comparisons.py", "src/noracle/search", "examples/papers/_selection_worlds.py")
 
 # The part, and the files whose change makes its rows out of date. A new part needs a line here and a module with ``cases``.
@@ -30,10 +31,26 @@ PARTS: dict[str, tuple[str, ...]] = {
     "biased labels": LABELS,
     "finite populations": LABELS,
     "every look": LABELS,
+    **dict.fromkeys(
+        (
+            "unequal rates",
+            "recorded propensities",
+            "asked again",
+            "mixed parts",
+            "many weights",
+            "beyond",
+            "without replacement",
+            "aimed, mixed K",
+            "fixed n",
+        ),
+        DESIGNS,
+    ),
+    "clusters": (*LABELS, HERE + "matrix/samples.py", HERE + "matrix/clustered.py"),
     "wrong verdicts": VERDICTS,
     "unsure verdicts": VERDICTS,
     "plans": (*VERDICTS, *PEOPLE, "src/noracle/ppi"),
     "comparisons": (*LABELS, *CANDIDATES[:1]),
+    **dict.fromkeys(("paired, fixed n", "paired, strata"), (*LABELS, *CANDIDATES[:1], HERE + "matrix/pairs.py")),
     "races": (*LABELS, *CANDIDATES),
     "search": (*LABELS, *CANDIDATES),
     "ceilings": PEOPLE,
@@ -45,7 +62,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "collection": (*LABELS[:1], "src/noracle/collect", HERE + "test_collect.py", HERE + "matrix/trained.py"),
     "watch": (*LABELS[:1], "src/noracle/oversight/sequences.py", HERE + "matrix/watch.py"),
 }
-MODULES = ("accuracy", "comparisons", "verdicts", "people", "means", "logic", "trained", "watch")
+MODULES = ("accuracy", "designs", "clustered", "comparisons", "pairs", "verdicts", "people", "means", "logic", "trained", "watch")
 
 
 @functools.cache

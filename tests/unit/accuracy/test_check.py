@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
-from noracle import AccuracyCounts, Check, JudgementCounts, check_overlap, check_routing, check_sensitivity, check_yes_rate, range_unsure
+from noracle import (
+    AccuracyCounts,
+    Check,
+    Evidence,
+    JudgementCounts,
+    check_overlap,
+    check_routing,
+    check_sensitivity,
+    check_yes_rate,
+    count_judgements,
+    range_unsure,
+)
 from noracle.accuracy.check import sum_of_binomials_p
 from noracle.counts import Cell, Question, Tally
 from noracle.errors import ArgumentError
@@ -182,3 +195,44 @@ def test_range_of_unsure_grows_with_unsure_and_refuses_aimed_questions() -> None
     place = {Cell("s", 4): 10}
     with pytest.raises(ArgumentError, match="uniform questions"):
         range_unsure(AccuracyCounts(tallies=aimed, items=place, answered=place))
+
+
+# ------------------------------------------------------------------------------- designs that are a property of the table
+
+
+def by_votes(n: int, seed: int) -> JudgementCounts:
+    """K = 3 and three votes, two against one: a single vote has the propensity 1/3, and is seldom right."""
+    rng, questions = np.random.default_rng(seed), Counter[Question]()
+    chances, right = (0.6 + 0.1 / 3, 1 / 3, 0.1 / 3), (0.8, 0.1, 0.1)
+    for i in rng.choice(3, size=n, p=chances).tolist():
+        questions[Question(3, int(rng.integers(3)), "yes" if rng.random() < right[i] else "no", "", chances[i])] += 1
+    return JudgementCounts(questions=dict(questions))
+
+
+def test_a_recorded_propensity_of_one_over_k_is_no_uniform_question() -> None:
+    counts = [by_votes(1500, seed) for seed in range(10)]
+    assert min(check_yes_rate(c).p_value for c in counts) > 1e-3
+    assert min(check_routing(c).p_value for c in counts) > 1e-3
+    assert {check_routing(c).assumption for c in counts} == {"recorded propensities"}
+    assert len(check_routing(counts[0]).parts) == 1
+
+
+@pytest.mark.parametrize("again", ["yes", "no"])
+def test_only_the_first_of_several_recorded_questions_is_held_against_the_design(again: str) -> None:
+    """Whether there is a second question depends on the first verdict; the yes rate over all questions is no longer as designed."""
+    rng = np.random.default_rng(5)
+    rows: dict[str, list[Any]] = {"item": [], "class": [], "verdict": [], "propensity": [], "at": []}
+    chances = np.array([0.52, 0.12, 0.12, 0.12, 0.12])
+    for item in range(1500):
+        said: list[str] = []
+        while not said or (said[-1] == again and len(said) < 3):
+            c = int(rng.choice(5, p=chances))
+            said.append("yes" if c == item % 2 else "no")
+            for name, value in zip(rows, (item, c, said[-1], float(chances[c]), float(len(rows["at"]))), strict=True):
+                rows[name].append(value)
+    shuffled = rng.permutation(len(rows["item"])).tolist()
+    evidence = Evidence.from_tables(judgements={name: [column[i] for i in shuffled] for name, column in rows.items()}, n_classes=5)
+    counts = count_judgements(evidence)
+    assert sum(counts.questions.values()) == 1500
+    assert check_yes_rate(counts).passed
+    assert check_routing(counts).passed

@@ -266,13 +266,15 @@ def test_items_that_a_system_was_not_asked_about_make_no_pattern() -> None:
 
 
 def test_questions_keep_class_rater_and_propensity(bring: Bring) -> None:
+    """Of items with a recorded propensity only the first question, as in their label."""
     tables = world(4)
     evidence = Evidence.from_tables(**bring(tables))
     ks = dict(zip(tables["items"]["item"], tables["items"]["n_classes"], strict=True))
-    wanted = Counter(
-        (ks[i], c, v, r or "", None if p is None else float(f"{p:.12g}"))
-        for i, c, v, r, p in zip(*tables["judgements"].values(), strict=True)
-    )
+    rows = list(zip(*tables["judgements"].values(), strict=True))
+    recorded = {i for i, *_, p in rows if p is not None}
+    labels = [row for at, row in enumerate(rows) if row[0] not in recorded or row[0] not in {i for i, *_ in rows[:at]}]
+    assert len(labels) < len(rows)
+    wanted = Counter((ks[i], c, v, r or "", None if p is None else float(f"{p:.12g}")) for i, c, v, r, p in labels)
     found = count_judgements(evidence).questions
     assert {(q.n_classes, q.asked, q.verdict, q.rater, q.propensity): n for q, n in found.items()} == wanted
     assert {q.rater for q in count_judgements(evidence, by_rater=False).questions} == {""}
