@@ -590,8 +590,8 @@ def race_systems(
     -----
     A system is dropped when a bet that another one is better has the wealth W ≥ (S - 1)/(1 - confidence), see :class:`Race`.
 
-    Assumes that items (or clusters) come in random order, as sealed beforehand, and that verdicts are right. If questions are aimed at the systems still
-    in the race, their propensities must be recorded.
+    Assumes that items (or clusters) come in random order, as sealed beforehand, and that verdicts are right. If questions are aimed at
+    the systems still in the race, their propensities must be recorded.
 
     References
     ----------

@@ -147,6 +147,7 @@ def estimate_accuracy(
             "weight": weight, "seed": seed,
         }  # fmt: skip
         return _with_estimated_rates(evidence, false_no, false_yes, options)
+    choose("clusters", clusters, ("auto", "ignore"))
     rates = ErrorRates(false_no, false_yes) if false_no or false_yes else None
     by_class = transition is not None or (rates is not None and rates.by_class)
     found = counts_of(evidence, system, by_class=by_class, by_guess=guess == "column", by_cluster=clusters == "auto")
@@ -154,7 +155,7 @@ def estimate_accuracy(
     strata = strata_of(counts)
     beyond = population == "beyond"
     settings = _settings(strata, method, interval, weight, transition, classes, rates, guess, beyond=beyond, seed=seed)
-    grouped = found if found.clustered and clusters_matter(found, beyond=beyond) else None
+    grouped = found if clusters == "auto" and found.clustered and clusters_matter(found, beyond=beyond) else None
     whole = _whole(counts, strata, settings, *tails(confidence, side), beyond=beyond, grouped=grouped)
     if beyond and not whole.n and any(counts.items.values()) and not any(s.answered for s in strata):
         n = sum(counts.items.values())  # items beyond these may have an answer

@@ -106,6 +106,7 @@ def _limit(value: np.ndarray, low: np.ndarray, n: np.ndarray, tail: float, floor
 
 
 def bisect(rejected: Callable[[float], bool], bad: float, good: float) -> float:
+    """The largest mean that is rejected, between one that is and one that is not; ``bad`` itself where nothing is."""
     first = bad + 1e-12 * max(1.0, abs(bad))
     if not rejected(first):
         return bad

@@ -29,6 +29,8 @@ def command(
     classes: opt.Classes = None,
     conflicts: opt.ConflictChoice = "error",
     protocol: opt.ProtocolChoice = None,
+    clusters: opt.ClusterChoice = "auto",
+    population: opt.PopulationChoice = "answers",
     interval: Annotated[
         Literal["betting", "wald"], typer.Option("--interval", help="betting is finite-sample, wald asymptotic.")
     ] = "betting",
@@ -61,5 +63,8 @@ def command(
     with working("comparing"):
         evidence = sources.load()
         checks = routing_checks(evidence, protocol=sources.protocol(protocol), seed=seed) if check else []
-        result = compare_systems(evidence, systems=named, interval=interval, confidence=confidence, checks=checks, strict=strict)
+        result = compare_systems(
+            evidence, systems=named, interval=interval, confidence=confidence, checks=checks, clusters=clusters, population=population,
+            strict=strict,
+        )  # fmt: skip
     output.emit([result], single=True, seed=seed if checks else None, more=checks)

@@ -31,6 +31,8 @@ def command(
     classes: opt.Classes = None,
     conflicts: opt.ConflictChoice = "error",
     protocol: opt.ProtocolChoice = None,
+    clusters: opt.ClusterChoice = "auto",
+    population: opt.PopulationChoice = "answers",
     confidence: opt.Confidence = 0.95,
     check: opt.CheckRouting = True,
     strict: opt.Strict = False,
@@ -61,7 +63,9 @@ def command(
         evidence = sources.load()
         checks = routing_checks(evidence, protocol=sources.protocol(protocol), seed=seed) if check else []
         log.info("the race begins")
-        result = race_systems(evidence, systems=named, confidence=confidence, checks=checks, strict=strict)
+        result = race_systems(
+            evidence, systems=named, confidence=confidence, checks=checks, clusters=clusters, population=population, strict=strict
+        )
     decided = len(result.leaders) == 1
     after = [] if decided else [f"labels used up: not separable among {', '.join(result.leaders)}"]
     output.emit([result], single=True, seed=seed if checks else None, more=checks, after=after)
