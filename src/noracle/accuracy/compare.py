@@ -12,11 +12,13 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
+from noracle.accuracy.clusters import Place, labels_go_by_cluster, refuse_weights, sampled_alike
 from noracle.accuracy.estimate import Checks
 from noracle.accuracy.policy import for_comparison, label_checks
 from noracle.accuracy.score import PatternScores, difference_scores, law_of, least_difference
 from noracle.accuracy.strata import DIFFERENT_BELOW, rates_p_value
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval, fixed_interval
+from noracle.bounds.clusters import cluster_limits, cr2, cr2_interval
 from noracle.bounds.linear import ordered
 from noracle.bounds.paired import difference_limits
 from noracle.counts import PatternCounts, count_patterns, label_rows
@@ -33,7 +35,8 @@ _MOST_ORDERS, _WORK = 64, 1000
 
 def compare_systems(
     evidence: Evidence | PatternCounts, *, systems: Sequence[str] | None = None, interval: Interval = "auto", confidence: float = 0.95,
-    checks: Checks = "auto", protocol: Literal["question", "sets"] | None = None, strict: bool = False, seed: int = 0,
+    checks: Checks = "auto", protocol: Literal["question", "sets"] | None = None, clusters: Literal["auto", "ignore"] = "auto",
+    population: Literal["answers", "beyond"] = "answers", strict: bool = False, seed: int = 0,
 ) -> Comparison:  # fmt: skip
     """Compare systems on the same labels; all differences hold together at ``confidence``.
 
@@ -52,6 +55,12 @@ def compare_systems(
         ``betting`` is valid at every look, ``wald`` asymptotic (paired).
     checks, protocol, strict
         As in :func:`estimate_accuracy`.
+    clusters
+        Items of one cluster (column ``cluster`` of the items) may depend on each other. ``auto`` takes the cluster as the unit where that
+        matters: for items beyond these, and where whole clusters were labelled. ``ignore`` takes all items as independent.
+    population
+        ``answers``: the difference on these items. ``beyond``: these items are a sample of more items of their kind; it matters only where
+        they come in clusters.
     seed
         For the random order of bets.
 
@@ -76,29 +85,35 @@ def compare_systems(
     'first'
     """
     choose("interval", interval, ("auto", "exact", "fixed-n", "betting", "wald"))
-    counts = _patterns(evidence, systems)
+    choose("clusters", clusters, ("auto", "ignore"))
+    choose("population", population, ("answers", "beyond"))
+    found = _patterns(evidence, systems, by_cluster=clusters == "auto")
+    grouped = _Clusters(found) if _clusters_matter(found, beyond=population == "beyond") else None
+    counts = found.without_clusters()
     names = counts.systems
     error = 1 - check_confidence(confidence)
     sample = _Sample(counts)
     pairs = list(combinations(range(len(names)), 2))
-    chosen = sample.interval(interval)
+    chosen = sample.interval(interval) if grouped is None else _CLUSTERED.get(interval, "clusters")
     orders = max(8, min(_MOST_ORDERS, _WORK // max(1, len(pairs))))
     limits = _Limits(interval=chosen, tail=error / (2 * max(1, len(pairs))), orders=orders, seed=seed)
-    differences = [_difference(sample, i, j, limits) for i, j in pairs]
-    finite = chosen != "wald" and not sample.unknown_weights
+    differences = [_difference(sample, i, j, limits) if grouped is None else grouped.difference(i, j, limits) for i, j in pairs]
+    finite = chosen not in ("wald", "cr2") and not sample.unknown_weights
     guarantee = Guarantee(
         kind=Kind.FINITE_SAMPLE if finite else Kind.ASYMPTOTIC,
         error_rate=error,
-        anytime=finite and chosen == "betting" and not sample.unequal,
-        assumptions=_assumptions(counts, sample),
+        anytime=finite and (chosen == _CLUSTERED["betting"] or (chosen == "betting" and not sample.unequal)),
+        assumptions=_assumptions(counts, sample, grouped),
     )
-    values = [sample.moments(sample.scores.value[:, i])[0] for i in range(len(names))] if len(sample.n) else [math.nan] * len(names)
+    values = [math.nan] * len(names)
+    if len(sample.n):
+        values = [sample.moments(sample.scores.value[:, i])[0] if grouped is None else grouped.value(i) for i in range(len(names))]
     ranks = _ranks(names, values, differences)
     reason = "" if len(sample.n) else "no usable label of an item that all systems were asked about"
     used = _checks(evidence, checks, names, protocol, seed)
     if counts.items:  # strata that were labelled at different rates are weighted
         used = tuple(c for c in used if c.assumption != SAME_RATES)
-    notes = _notes(counts, sample, differences)
+    notes = _notes(counts, sample, differences, grouped)
     if checks == "none":
         notes = (*notes, "the labels were not checked: checks='none'")
     return Comparison(
@@ -114,6 +129,7 @@ def compare_systems(
             "labelled": sum(counts.patterns.values()),
             "unsure": sum(k for p, k in counts.patterns.items() if p.verdict == "unsure"),
             "unused": dict(counts.unused),
+            **({"clusters": grouped.n} if grouped else {}),
         },
         notes=notes,
         reason=reason,
@@ -131,10 +147,13 @@ def _checks(
     return for_comparison(checks)
 
 
-def _patterns(evidence: Evidence | PatternCounts, systems: Sequence[str] | None) -> PatternCounts:
+def _patterns(evidence: Evidence | PatternCounts, systems: Sequence[str] | None, *, by_cluster: bool) -> PatternCounts:
     if not isinstance(evidence, (Evidence, PatternCounts)):
         raise ArgumentError(f"evidence must be Evidence or PatternCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
-    counts = evidence if isinstance(evidence, PatternCounts) else count_patterns(evidence, systems=systems)
+    if isinstance(evidence, PatternCounts):
+        counts = evidence if by_cluster else evidence.without_clusters()
+    else:
+        counts = count_patterns(evidence, systems=systems, by_cluster=by_cluster and _has_clusters(evidence))
     if isinstance(evidence, PatternCounts) and systems is not None and tuple(systems) != counts.systems:
         raise ArgumentError(f"systems must be {list(counts.systems)}, the ones that were counted; got {list(systems)}.")
     if len(counts.systems) < 2:
@@ -142,8 +161,10 @@ def _patterns(evidence: Evidence | PatternCounts, systems: Sequence[str] | None)
     return counts
 
 
-def _assumptions(counts: PatternCounts, sample: _Sample) -> tuple[Assumption, ...]:
+def _assumptions(counts: PatternCounts, sample: _Sample, grouped: _Clusters | None) -> tuple[Assumption, ...]:
     rests = [Assumption(name="iid items", detail="labelled items are a random sample of the items asked about")]
+    if grouped is not None:
+        rests = [grouped.assumption]
     if any(p.design == "recorded" for p in counts.patterns):
         rests.append(Assumption(name="recorded propensities", detail="each class was asked about with the probability that was recorded"))
     if any(p.design == "uniform" and p.verdict == "no" for p in counts.patterns):
@@ -152,7 +173,7 @@ def _assumptions(counts: PatternCounts, sample: _Sample) -> tuple[Assumption, ..
     told = f"{dropped} items with verdicts that contradict each other were left out" if dropped else ""
     detail = told or "nobody says yes to a wrong class or no to the true one"
     rests.append(Assumption(name="right verdicts", status="failed" if dropped else "assumed", detail=detail))
-    if sample.several and not counts.items:
+    if grouped is None and sample.several and not counts.items:
         rests.append(Assumption(name=SAME_RATES, detail="the numbers of items of the strata are not known"))
     unsure = sum(n for p, n in counts.patterns.items() if p.verdict == "unsure")
     if unsure:
@@ -160,14 +181,18 @@ def _assumptions(counts: PatternCounts, sample: _Sample) -> tuple[Assumption, ..
     return (*rests, *(Assumption(name=line) for line in counts.inferred))
 
 
-def _notes(counts: PatternCounts, sample: _Sample, differences: Sequence[Difference]) -> tuple[str, ...]:
+def _notes(
+    counts: PatternCounts, sample: _Sample, differences: Sequence[Difference], grouped: _Clusters | None
+) -> tuple[str, ...]:  # fmt: skip
     notes = []
     open_pairs = sum(d.verdict == "not separable" for d in differences)
     if open_pairs:
         notes.append(f"{open_pairs} of {len(differences)} pairs cannot be separated with these labels")
-    if sample.unequal:
+    if grouped is not None:
+        notes.append(f"items come in {grouped.n} clusters: the cluster is the unit, and its items may depend on each other")
+    elif sample.unequal:
         notes.append("strata were labelled at different rates: each counts by its share of the items")
-    if sample.blind:
+    if grouped is None and sample.blind:
         notes.append(f"{sample.blind:.1%} of the items are in strata without labels: the difference there may be anything")
     if sample.unknown_weights:
         notes.append("weights differ: their mean and the heaviest are taken from the labelled items, so the promise is asymptotic")
@@ -333,6 +358,90 @@ def _difference(sample: _Sample, i: int, j: int, how: _Limits) -> Difference:
     return Difference(first=sample.systems[i], second=sample.systems[j], value=value, low=low, high=high, n=n)
 
 
+# ----------------------------------------------------------------------------------------------------------------- clusters
+
+_CLUSTERED = {"betting": "clusters, every look", "wald": "cr2"}
+
+
+def _has_clusters(evidence: Evidence) -> bool:
+    return evidence.items is not None and "cluster" in evidence.items.columns
+
+
+def _places(counts: PatternCounts) -> tuple[Counter[Place], Counter[Place]]:
+    """Items and labels by stratum and cluster."""
+    sizes: Counter[Place] = Counter()
+    labels: Counter[Place] = Counter()
+    for c, n in counts.items.items():
+        sizes[c.stratum, c.cluster] += n
+    for p, n in counts.patterns.items():
+        labels[p.stratum, p.cluster] += n * (p.verdict != "unsure")
+    return sizes, +labels
+
+
+def _sizes(counts: PatternCounts) -> Counter[str]:
+    """Items of each cluster."""
+    found: Counter[str] = Counter()
+    for c, n in counts.items.items():
+        found[c.cluster] += n
+    return found
+
+
+def _clusters_matter(counts: PatternCounts, *, beyond: bool) -> bool:
+    """Whether the cluster must be the unit; as in :func:`noracle.accuracy.clusters.clusters_matter`."""
+    if not counts.clustered or max(_sizes(counts).values()) < 2:
+        return False
+    sizes, labels = _places(counts)
+    return bool(labels) and (beyond or labels_go_by_cluster(sizes, labels))
+
+
+class _Clusters:
+    """The labelled items by cluster."""
+
+    def __init__(self, counts: PatternCounts) -> None:
+        refuse_weights(counts.items)
+        rows = [(p, n) for p, n in counts.patterns.items() if p.verdict != "unsure"]
+        sizes = _sizes(counts)
+        names = sorted({p.cluster for p, _ in rows})
+        place = {name: k for k, name in enumerate(names)}
+        self.n = len(names)
+        self.systems = counts.systems
+        self.assumption = sampled_alike(*_places(counts))
+        self.largest = max(sizes.values())
+        self._scores = PatternScores([p for p, _ in rows])
+        self._times = np.array([n for _, n in rows], dtype=float)
+        self._at = np.array([place[p.cluster] for p, _ in rows], dtype=int)
+        self._size = np.array([sizes[name] for name in names], dtype=float)
+        self._labelled = self._sum(np.ones(len(rows)))
+        most = max((p.n_classes for p, _ in rows), default=2)
+        self._least = min((_lowest(_kind(p), most) for p, _ in rows), default=-1.0)
+
+    def _sum(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.bincount(self._at, self._times * values, self.n)
+
+    def value(self, i: int) -> float:
+        """The accuracy of a system."""
+        return cr2(self._size, self._labelled, self._sum(self._scores.value[:, i]))[0]
+
+    def difference(self, i: int, j: int, how: _Limits) -> Difference:
+        """The difference of two systems with its limits."""
+        middle = self._sum(self._scores.difference(i, j))
+        value = cr2(self._size, self._labelled, middle)[0]
+        if how.interval == "cr2":
+            limits = cr2_interval(self._size, self._labelled, middle, how.tail, how.tail, low=-1.0)
+        else:
+            ends = [
+                cluster_limits(
+                    self._size, self._labelled, self._sum(self._scores.lower(first, second)), how.tail, 0.0, largest=self.largest,
+                    low=self._least, high=math.inf, floor=-1.0, anytime=how.interval == _CLUSTERED["betting"], orders=how.orders,
+                    seed=how.seed,
+                ).low
+                for first, second in ((i, j), (j, i))
+            ]  # fmt: skip
+            limits = ordered(ends[0], -ends[1], -1.0)
+        names = self.systems
+        return Difference(first=names[i], second=names[j], value=value, low=limits.low, high=limits.high, n=int(self._times.sum()))
+
+
 def _ranks(names: Sequence[str], values: Sequence[float], differences: Sequence[Difference]) -> tuple[Rank, ...]:
     better: dict[str, int] = dict.fromkeys(names, 0)
     worse: dict[str, int] = dict.fromkeys(names, 0)
@@ -364,6 +473,8 @@ class Race:
         propensities for some labels only.
     aimed
         Labels are aimed at the systems still in the race: those that were dropped bet no more, since nobody asks about their answers.
+    largest
+        The size of the largest cluster, for :meth:`update_cluster`.
 
     Notes
     -----
@@ -389,7 +500,7 @@ class Race:
 
     def __init__(
         self, systems: Sequence[str], *, n_classes: int, confidence: float = 0.95, heaviest: float = 1.0, mixed: bool = False,
-        aimed: bool = False,
+        aimed: bool = False, largest: int = 1,
     ) -> None:  # fmt: skip
         if len(systems) < 2:
             raise ArgumentError(f"systems must be at least two; got {list(systems)}.")
@@ -399,6 +510,7 @@ class Race:
         self.heaviest = heaviest
         self.mixed = mixed
         self.aimed = aimed
+        self.largest = largest
         self.n = 0
         self.dropped: dict[str, int] = {}
         size = len(self.systems)
@@ -414,8 +526,23 @@ class Race:
     def update(self, pattern: Pattern, times: int = 1) -> None:
         """Take one labelled item (or ``times`` equal ones)."""
         self.n += times
-        if pattern.verdict == "unsure":
-            return
+        if pattern.verdict != "unsure":
+            self._bet(self._gains(pattern), times)
+
+    def update_cluster(self, patterns: Sequence[Pattern], size: int) -> None:
+        """Take all labelled items of one cluster of ``size`` items at once; they may depend on each other in any way.
+
+        The gain is (m/ℓ)·Σ d over ``largest`` times the least that d can be. Clusters must come in random order.
+        """
+        if size > self.largest:
+            raise ArgumentError(f"largest must bound every cluster; got {self.largest} and a cluster of {size} items.")
+        self.n += len(patterns)
+        gains = [self._gains(p) for p in patterns if p.verdict != "unsure"]
+        if gains:
+            self._bet(np.sum(gains, axis=0) * (size / len(gains) / self.largest), 1)
+
+    def _gains(self, pattern: Pattern) -> np.ndarray[Any, Any]:
+        """The difference of scores of every ordered pair, over the least that it can be."""
         if pattern.n_classes > self.n_classes or pattern.weight > self.heaviest:
             raise ArgumentError(
                 f"n_classes and heaviest must bound every item; got {pattern.n_classes} classes and weight {pattern.weight:g}."
@@ -424,7 +551,9 @@ class Race:
         if not self.mixed and _mixed(self._seen.values()):
             raise ArgumentError("mixed must be True where kinds of label go with items (numbers of classes or designs differ); got False.")
         least = self.heaviest * _lowest(1 if self.mixed else _kind(pattern), self.n_classes)
-        gains = difference_scores(pattern) * (pattern.weight / -least)
+        return difference_scores(pattern) * (pattern.weight / -least)
+
+    def _bet(self, gains: np.ndarray[Any, Any], times: int) -> None:
         if self.aimed and self.dropped:
             out = [i for i, system in enumerate(self.systems) if system in self.dropped]
             gains[out, :] = gains[:, out] = 0.0
@@ -448,20 +577,23 @@ def race_systems(
     confidence: float = 0.95,
     checks: Checks = "auto",
     protocol: Literal["question", "sets"] | None = None,
+    clusters: Literal["auto", "ignore"] = "auto",
+    population: Literal["answers", "beyond"] = "answers",
     strict: bool = False,
     seed: int = 0,
 ) -> Comparison:
     """Drop systems that are certainly not the best, label by label, valid under continuous looking.
 
     Labels are taken in the order of ``at`` (else of the rows). The best system is ever dropped with probability at most 1 - ``confidence``;
-    the differences at the end hold together at ``confidence``, also whenever one stops.
+    the differences at the end hold together at ``confidence``, also whenever one stops. Where items come in clusters that matter (see
+    ``clusters`` and ``population`` of :func:`compare_systems`), a cluster enters as a whole, when its last label is in.
 
     Notes
     -----
     A system is dropped when a bet that another one is better has the wealth W ≥ (S - 1)/(1 - confidence), see :class:`Race`.
 
-    Assumes that items come in random order, as sealed beforehand, and that verdicts are right. If questions are aimed at the systems still
-    in the race, their propensities must be recorded.
+    Assumes that items (or clusters) come in random order, as sealed beforehand, and that verdicts are right. If questions are aimed at
+    the systems still in the race, their propensities must be recorded.
 
     References
     ----------
@@ -475,26 +607,41 @@ def race_systems(
     >>> race.leaders, sorted(race.dropped)
     (('good',), ['fair', 'poor'])
     """
-    names, rows = label_rows(evidence, systems=systems)
+    choose("clusters", clusters, ("auto", "ignore"))
+    choose("population", population, ("answers", "beyond"))
+    by_cluster = clusters == "auto" and _has_clusters(evidence)
+    names, rows = label_rows(evidence, systems=systems, by_cluster=by_cluster)
     if len(names) < 2:
         raise ArgumentError(f"systems must be at least two; got {list(names)}.")
-    counted = count_patterns(evidence, systems=systems)
+    counted = count_patterns(evidence, systems=systems, by_cluster=by_cluster)
     counts = dataclasses.replace(counted, patterns=dict(Counter(rows)))
-    sample = _Sample(counts)
+    grouped = _clusters_matter(counts, beyond=population == "beyond")
+    if not grouped:
+        counts, rows = counts.without_clusters(), [row._replace(cluster="") for row in rows]
+    sample = _Sample(counts.without_clusters())
     scale = _mean_weight(counts)
+    sizes = _sizes(counts)
     race = Race(
         names,
         n_classes=max((p.n_classes for p in rows), default=2),
         confidence=confidence,
         heaviest=max((p.weight / scale for p in rows), default=1.0),
-        mixed=_mixed(rows),
+        mixed=_mixed(rows) or (grouped and len({_kind(p) for p in rows if p.verdict != "unsure"}) > 1),
+        largest=max(sizes.values(), default=1),
     )
-    for row in rows:
-        race.update(row._replace(weight=row.weight / scale))
+    rows = [row._replace(weight=row.weight / scale) for row in rows]
+    if grouped:
+        for cluster in _complete(rows):
+            race.update_cluster(cluster, sizes[cluster[0].cluster])
+    else:
+        for row in rows:
+            race.update(row)
     used = _checks(evidence, checks, names, protocol, seed)
-    end = compare_systems(counts, interval="betting", confidence=confidence, checks=used, strict=strict)
+    end = compare_systems(
+        counts, interval="betting", confidence=confidence, checks=used, clusters=clusters, population=population, strict=strict
+    )
     guarantee, notes = end.guarantee, end.notes
-    if sample.unequal:
+    if sample.unequal and not grouped:
         told = "strata were labelled at different rates, and which system leads may depend on the stratum"
         failed = Assumption(name=SAME_RATES, status="failed", detail=told)
         guarantee = dataclasses.replace(guarantee, kind=Kind.HEURISTIC, assumptions=(*guarantee.assumptions, failed))
@@ -504,9 +651,19 @@ def race_systems(
     order = {r.system: k for k, r in enumerate(end.ranks)}
     return Comparison(
         systems=end.systems, differences=end.differences, ranks=end.ranks, leaders=tuple(sorted(race.leaders, key=order.__getitem__)),
-        confidence=confidence, method="race of paired scores", interval="betting", guarantee=guarantee, dropped=race.dropped,
+        confidence=confidence, method="race of paired scores", interval=end.interval, guarantee=guarantee, dropped=race.dropped,
         counts=end.counts, diagnostics={"labels_read": race.n}, notes=notes, reason=end.reason,
     )  # fmt: skip
+
+
+def _complete(rows: Sequence[Pattern]) -> list[list[Pattern]]:
+    """The labelled items of each cluster, in the order in which clusters were complete."""
+    found: dict[str, list[Pattern]] = {}
+    last: dict[str, int] = {}
+    for k, row in enumerate(rows):
+        found.setdefault(row.cluster, []).append(row)
+        last[row.cluster] = k
+    return [found[name] for name in sorted(found, key=last.__getitem__)]
 
 
 def _mean_weight(counts: PatternCounts) -> float:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from noracle.accuracy.clusters import clusters_matter, from_clusters
+from noracle.accuracy.clusters import cluster_assumption, clusters_matter, from_clusters
 from noracle.accuracy.parts import Settings, Whole, from_cells, from_scores, normal_limits
 from noracle.accuracy.policy import checks_for, label_checks
 from noracle.accuracy.score import transition_scores
@@ -59,6 +59,11 @@ INTERVALS: dict[str, tuple[Kind, bool, tuple[str, ...]]] = {
     "theorem2": (Kind.FINITE_SAMPLE, False, ("complementary",)),
     "proposition3": (Kind.FINITE_SAMPLE, False, ("weighted", "ivw")),
     "theorem4": (Kind.FINITE_SAMPLE, False, ("weighted",)),
+}
+_CLUSTERED: dict[str, tuple[Kind, bool, tuple[str, ...]]] = {
+    "clusters": (Kind.FINITE_SAMPLE, False, METHODS),
+    "clusters, every look": (Kind.FINITE_SAMPLE, True, METHODS),
+    "cr2": (Kind.ASYMPTOTIC, False, METHODS),
 }
 _JOINED = ("anytime", "profile", "hoeffding", "bernstein", "theorem2", "proposition3", "theorem4")
 
@@ -111,7 +116,8 @@ def estimate_accuracy(
         ``question`` where one random class was asked about each item, ``sets`` where yes and no labels were collected separately.
     clusters
         Items of one cluster (column ``cluster`` of the items) may depend on each other. ``auto`` takes the cluster as the unit where
-        that matters: for items beyond these, and where whole clusters were labelled.
+        that matters: for items beyond these, and where whole clusters were labelled. The interval is then ``clusters`` (bets on one
+        number per cluster), or ``cr2`` for ``wald``. ``ignore`` takes all items as independent.
     seed
         For the random order of bets and for thinning.
 
@@ -141,6 +147,7 @@ def estimate_accuracy(
             "weight": weight, "seed": seed,
         }  # fmt: skip
         return _with_estimated_rates(evidence, false_no, false_yes, options)
+    choose("clusters", clusters, ("auto", "ignore"))
     rates = ErrorRates(false_no, false_yes) if false_no or false_yes else None
     by_class = transition is not None or (rates is not None and rates.by_class)
     found = counts_of(evidence, system, by_class=by_class, by_guess=guess == "column", by_cluster=clusters == "auto")
@@ -148,17 +155,15 @@ def estimate_accuracy(
     strata = strata_of(counts)
     beyond = population == "beyond"
     settings = _settings(strata, method, interval, weight, transition, classes, rates, guess, beyond=beyond, seed=seed)
-    grouped = found if found.clustered and clusters_matter(found, beyond=beyond) else None
+    grouped = found if clusters == "auto" and found.clustered and clusters_matter(found, beyond=beyond) else None
     whole = _whole(counts, strata, settings, *tails(confidence, side), beyond=beyond, grouped=grouped)
     if beyond and any(counts.items.values()) and not any(s.answered for s in strata):
         n = sum(counts.items.values())  # items beyond these may have an answer
         whole = dataclasses.replace(whole, n=0, value=0.0, limits=Limits(0.0, clopper_pearson(0, n, *tails(confidence, side))[1]))
     estimate = _told(counts, strata, whole, settings, confidence, side)
-    kind, every_look, _ = INTERVALS.get(whole.interval, INTERVALS[settings.interval])
-    if whole.interval == "clusters":
-        kind, every_look = Kind.FINITE_SAMPLE, False
+    kind, every_look, _ = _CLUSTERED.get(whole.interval) or INTERVALS.get(whole.interval, INTERVALS[settings.interval])
     every_look = every_look and not whole.fixed
-    rests = _assumptions(counts, strata, settings, whole, population, clustered=grouped is not None, estimate=estimate)
+    rests = _assumptions(counts, strata, settings, whole, population, grouped=grouped, estimate=estimate)
     guarantee = Guarantee(kind=kind, error_rate=1 - confidence, anytime=every_look, assumptions=rests)
     if settings.interval == "wald" and (math.isnan(estimate.se) or not _wald_is_sound(estimate)):
         warnings.warn(
@@ -337,6 +342,8 @@ def _told(counts: AccuracyCounts, strata: tuple[Stratum, ...], whole: Whole, set
         notes.append(f"the unclipped value {value:.3f} lies outside [0, 1]: chance, or labels that do not follow the assumed design")
     if limits.low <= 0 and limits.high >= 1:
         notes.append(VACUOUS)
+    if whole.clusters:
+        diagnostics["clusters"] = whole.clusters
     if whole.parts:
         diagnostics["parts"] = [dict(part) for part in whole.parts]
     sharp = whole.sharp
@@ -348,7 +355,7 @@ def _told(counts: AccuracyCounts, strata: tuple[Stratum, ...], whole: Whole, set
     notes += [f"not used: {k} {name}" for name, k in counts.unused.items() if k]
     return Estimate(
         quantity="accuracy", subject=counts.systems[0] if counts.systems else "system", value=value, low=limits.low, high=limits.high,
-        confidence=confidence, side=side, method=settings.method, interval=whole.interval,
+        confidence=confidence, side=side, method="scores" if whole.clusters else settings.method, interval=whole.interval,
         guarantee=Guarantee(kind=Kind.HEURISTIC, error_rate=1 - confidence), se=math.sqrt(variance) if variance >= 0 else math.nan,
         counts=counts.summary(), diagnostics=diagnostics, notes=tuple(notes), reason=reason,
     )  # fmt: skip
@@ -362,8 +369,8 @@ def _choice(whole: Whole) -> list[str]:
         if whole.limits.low == whole.limits.high:
             return ["every item has a label: the accuracy on these items is known; population='beyond' speaks of more items of their kind"]
         return ["the items are all there are (population='answers'): the share without labels is what is uncertain"]
-    if whole.interval == "clusters":
-        return ["items come in clusters: the cluster is the unit"]
+    if whole.interval in _CLUSTERED:
+        return [f"items come in {whole.clusters} clusters: the cluster is the unit, and its items may depend on each other"]
     return []
 
 
@@ -373,13 +380,12 @@ def _wald_is_sound(estimate: Estimate) -> bool:
 
 
 def _assumptions(
-    counts: AccuracyCounts, strata: tuple[Stratum, ...], settings: Settings, whole: Whole, population: str, *, clustered: bool,
-    estimate: Estimate,
+    counts: AccuracyCounts, strata: tuple[Stratum, ...], settings: Settings, whole: Whole, population: str, *,
+    grouped: AccuracyCounts | None, estimate: Estimate,
 ) -> tuple[Assumption, ...]:  # fmt: skip
-    detail = "labelled items are a random sample of the items asked about"
-    if clustered:
-        detail = "labelled clusters are a random sample of the clusters, and labelled items one of the items of their cluster"
-    rests = [Assumption(name="iid items", detail=detail)]
+    rests = [Assumption(name="iid items", detail="labelled items are a random sample of the items asked about")]
+    if grouped is not None:  # items of one cluster may depend on each other
+        rests = [cluster_assumption(grouped)]
     recorded = any(t.design == "recorded" for s in strata for t in s.tallies)
     complementary = any(t.verdict == "no" and t.design == "uniform" for s in strata for t in s.tallies)
     if recorded:

@@ -57,6 +57,8 @@ class Whole:
     blind: float = 0.0
     fixed: bool = False
     """Whether the number of labels must have been fixed beforehand, whatever the interval promises otherwise."""
+    clusters: int = 0
+    """Clusters with labels, where the cluster is the unit."""
 
 
 # ------------------------------------------------------------------------------------------------- from binomial counts

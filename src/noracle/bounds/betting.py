@@ -117,10 +117,11 @@ def _limit(value: np.ndarray, low: np.ndarray, n: np.ndarray, tail: float, floor
     bad, good = start, ceiling
     if rejected(good - 1e-12 * max(1.0, abs(good))):
         return ceiling  # every mean is rejected: the scores contradict their assumptions
-    return _bisect(rejected, bad, good)
+    return bisect(rejected, bad, good)
 
 
-def _bisect(rejected: Callable[[float], bool], bad: float, good: float) -> float:
+def bisect(rejected: Callable[[float], bool], bad: float, good: float) -> float:
+    """The largest mean that is rejected, between one that is and one that is not; ``bad`` itself where nothing is."""
     first = bad + 1e-12 * max(1.0, abs(bad))
     if not rejected(first):
         return bad
@@ -224,10 +225,10 @@ def _fixed_limit(
     first, last = start + 1e-12 * max(1.0, abs(start)), ceiling - 1e-12 * max(1.0, abs(ceiling))
     if start >= ceiling or excess(last) >= 0:
         return ceiling  # every mean is rejected: the scores contradict their assumptions
-    return _falling_root(excess, first, last, total) if excess(first) >= 0 else start
+    return falling_root(excess, first, last, total) if excess(first) >= 0 else start
 
 
-def _falling_root(excess: Callable[[float], float], first: float, last: float, n: int) -> float:
+def falling_root(excess: Callable[[float], float], first: float, last: float, n: int) -> float:
     """The root of a falling function, rounded down to a place where it is not negative; to a thousandth of 1/n or better."""
     from scipy.optimize import brentq
 
@@ -281,8 +282,8 @@ def _plug_in_bets(order: np.ndarray, value: np.ndarray, low: np.ndarray, far: np
             added = np.add.reduceat(at, begin, axis=2)
             running = np.cumsum(added, axis=2) + sums[k][:, :, None]
             sums[k] = running[:, :, -1]
-            atoms.append(_two_values(running - added, float(scale[k])))
-        shift = _shift(atoms, share, goal / order.shape[1])
+            atoms.append(two_values(running - added, float(scale[k])))
+        shift = best_shift(atoms, share, goal / order.shape[1])
         best = [shift / ((sa - shift) * (sb + shift)) for sa, sb in atoms]
         per_kind[:, :, start : start + step] = best
     steps = np.arange(order.shape[1]) // stride
@@ -290,7 +291,7 @@ def _plug_in_bets(order: np.ndarray, value: np.ndarray, low: np.ndarray, far: np
     return bets
 
 
-def _two_values(sums: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
+def two_values(sums: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """Distances below and above the mean of the law with two values that has these moments."""
     first, second, third = sums[1:] / sums[0]
     variance = np.maximum(second - first * first, 1e-12)
@@ -301,7 +302,7 @@ def _two_values(sums: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]
     return np.where(half > 0, smaller, larger) * scale, np.where(half > 0, larger, smaller) * scale
 
 
-def _shift(atoms: list[tuple[np.ndarray, np.ndarray]], share: np.ndarray, goal: float) -> np.ndarray:
+def best_shift(atoms: list[tuple[np.ndarray, np.ndarray]], share: np.ndarray, goal: float) -> np.ndarray:
     """δ at which the expected log wealth per score is ``goal``, by Newton's method: it is convex in δ, and its slope is the best bet."""
     least = np.minimum.reduce([sa for sa, _ in atoms])
     precision = sum(w / (sa * sb) for w, (sa, sb) in zip(share, atoms, strict=True))

@@ -11,81 +11,134 @@ import math
 import numpy as np
 from scipy.special import stdtrit
 
-from noracle.bounds.betting import Score, fixed_interval
+from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, best_shift, bisect, falling_root, two_values
 from noracle.bounds.linear import Limits, ordered
 
 
-def cluster_scores(
-    size: np.ndarray, labelled: np.ndarray, total: np.ndarray, *, n_items: int, n_clusters: int, guess: float = 0.5
-) -> np.ndarray:
-    """One unbiased score of the accuracy per cluster: Y = f + (C/N)·(m/ℓ)·Σ(score - f), the sum over the labelled items.
-
-    With ``n_clusters`` C and ``n_items`` N in the population, a cluster drawn uniformly and ℓ of its m items drawn at random,
-    E[(m/ℓ)·Σ(score - f)] is (N/C)·(A - f), so E[Y] = A for every ``guess`` f that was fixed beforehand. A guess near A takes out the
-    variance that comes from unequal sizes alone.
-
-    Examples
-    --------
-    >>> size = np.array([1, 2, 3])
-    >>> right = np.array([1.0, 1.0, 3.0])  # 5 of 6 items
-    >>> y = cluster_scores(size, size, right, n_items=6, n_clusters=3)
-    >>> y, round(float(y.mean()), 4)
-    (array([0.75, 0.5 , 1.25]), 0.8333)
-    """
-    size, labelled, total = (np.asarray(x, dtype=float) for x in (size, labelled, total))
-    spread: np.ndarray = (n_clusters / n_items) * size * (total / labelled - guess)
-    return guess + spread
-
-
-def score_range(
-    *, n_items: int, n_clusters: int, largest: int, low: float = 0.0, high: float = 1.0, guess: float = 0.5
-) -> tuple[float, float]:
-    """The range of :func:`cluster_scores`: f + (C/N)·m·[low - f, high - f] at the ``largest`` m.
-
-    [low, high] is the range of an item's score, low <= guess <= high, and no cluster of the *population* has more than ``largest`` items.
-
-    Examples
-    --------
-    >>> score_range(n_items=300, n_clusters=60, largest=10)
-    (-0.5, 1.5)
-    """
-    most = n_clusters / n_items * largest
-    return guess + most * (low - guess), guess + most * (high - guess)
-
-
 def cluster_limits(
-    size: np.ndarray,
-    labelled: np.ndarray,
-    total: np.ndarray,
-    below: float,
-    above: float,
-    *,
-    n_items: int,
-    n_clusters: int,
-    largest: int,
-    low: float = 0.0,
-    high: float = 1.0,
-    guess: float = 0.5,
-    seed: int = 0,
-) -> Limits:
-    """Finite-sample limits of the accuracy from clusters: :func:`~noracle.bounds.betting.fixed_interval` on one score per cluster.
+    size: np.ndarray, labelled: np.ndarray, total: np.ndarray, below: float, above: float, *, largest: float, low: float = 0.0,
+    high: float = 1.0, floor: float = 0.0, ceiling: float = 1.0, anytime: bool = False, orders: int | None = None, seed: int = 0,
+) -> Limits:  # fmt: skip
+    """Finite-sample limits of the mean over all items from clusters, by bets on one number per cluster.
 
-    Assumes that the clusters were drawn independently and uniformly (or are a small part of the population), their number fixed beforehand;
-    that labelled items were drawn at random within their cluster; and that ``largest``, ``guess`` and the range [low, high] of an item's
-    score were known before the labels. Items within a cluster may depend on each other in any way, and accuracy may depend on the size.
+    For a cluster drawn uniformly, ℓ of its m items drawn at random, and A the mean over all items of the population,
+
+        D(A) = (m/ℓ)·Σ(score - A),   the sum over the labelled items,
+
+    has mean 0: sizes cancel, so that neither the number of clusters nor the mean size of the population need be known, and accuracy may
+    depend on the size. It is bounded by ``largest``·[low - A, high - A]. Against "the mean is at most A" one bets λ·D(A) as in
+    :func:`~noracle.bounds.betting.fixed_interval`: λ comes from the clusters before, in several random orders, and the wealth
+    Π(1 + λ·D(A)) falls as A rises, since each D does.
+
+    Parameters
+    ----------
+    size, labelled, total
+        m, ℓ >= 1 and the sum of the labelled items' scores, one entry per sampled cluster.
+    largest
+        No cluster of the *population* has more items.
+    low, high
+        The range of an item's score; the side that is not bet against may be infinite.
+    floor, ceiling
+        The range of the mean.
+    anytime
+        Valid at every look at whole clusters: fixed bets, as in :func:`~noracle.bounds.betting.betting_interval`.
+
+    Notes
+    -----
+    Assumes that the clusters were drawn independently and uniformly (or without replacement), their number fixed beforehand unless
+    ``anytime``; that labelled items were drawn at random within their cluster; and that ``largest`` and the range of a score were known
+    before the labels. Items within a cluster may depend on each other in any way.
+
+    References
+    ----------
+    Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27, section 4.
 
     Examples
     --------
     >>> size = np.full(60, 5)
     >>> right = np.array([5, 4, 4, 3, 5, 2] * 10)
-    >>> limits = cluster_limits(size, size, right, 0.025, 0.025, n_items=5000, n_clusters=1000, largest=5)
+    >>> limits = cluster_limits(size, size, right, 0.025, 0.025, largest=5)
     >>> round(limits.low, 2), round(limits.high, 2)
     (0.69, 0.84)
     """
-    scores = cluster_scores(size, labelled, total, n_items=n_items, n_clusters=n_clusters, guess=guess)
-    least, most = score_range(n_items=n_items, n_clusters=n_clusters, largest=largest, low=low, high=high, guess=guess)
-    rows = [Score(min(max(float(y), least), most), least, most, 1) for y in scores]
-    return ordered(*fixed_interval(rows, below, above, floor=low, ceiling=high, seed=seed), low, high)
+    m, count, total = (np.asarray(x, dtype=float) for x in (size, labelled, total))
+    weight = m / largest
+    value = weight * total / count
+    find = _mixed_limit if anytime else _fixed_limit
+    lower, upper = floor, ceiling
+    if below > 0 and len(m) and math.isfinite(low):
+        lower = find(value, weight, below, low, high, floor, ceiling, orders, seed)
+    if above > 0 and len(m) and math.isfinite(high):
+        upper = -find(-value, weight, above, -high, -low, -ceiling, -floor, orders, seed)
+    return ordered(lower, upper, floor, ceiling)
+
+
+def _mixed_limit(
+    value: np.ndarray, weight: np.ndarray, tail: float, low: float, _far: float, floor: float, ceiling: float, *_: object
+) -> float:
+    """Lower limit by a mixture of fixed bets."""
+    goal = math.log(1 / tail)
+
+    def rejected(mean: float) -> bool:
+        gains = (value - weight * mean) / (mean - low)
+        with np.errstate(divide="ignore"):
+            logs = np.log1p(np.multiply.outer(FRACTIONS, gains)).sum(axis=1) + LOG_PRIOR
+        top = float(logs.max())
+        return math.isfinite(top) and top + math.log(float(np.exp(logs - top).sum())) >= goal
+
+    if rejected(ceiling - 1e-12 * max(1.0, abs(ceiling))):
+        return ceiling
+    return bisect(rejected, max(floor, low), ceiling)
+
+
+def _fixed_limit(
+    value: np.ndarray, weight: np.ndarray, tail: float, low: float, far: float, floor: float, ceiling: float, orders: int | None, seed: int
+) -> float:  # fmt: skip
+    """Lower limit by plug-in bets at a fixed number of clusters."""
+    n, goal = len(value), math.log(1 / tail)
+    by_size = np.lexsort((weight, value))
+    rng = np.random.default_rng(seed)
+    orders = max(1, min(min(max(64_000 // n, 32), 64) if orders is None else orders, 2_000_000 // n))
+    order = np.stack([rng.permutation(by_size) for _ in range(orders)])
+    x, w = value[order], weight[order]
+    bets = _plug_in_bets(x, w, low, far if math.isfinite(far) else low + 4 * (ceiling - low), goal)
+
+    def excess(mean: float) -> float:
+        factors = 1.0 + np.minimum(bets, 0.95 / (mean - low)) * (x - w * mean)
+        logs = np.log(factors).sum(axis=1)
+        top = float(logs.max())
+        return top + math.log(float(np.exp(logs - top).mean())) - goal
+
+    start = max(floor, low)
+    first, last = start + 1e-12 * max(1.0, abs(start)), ceiling - 1e-12 * max(1.0, abs(ceiling))
+    if start >= ceiling or excess(last) >= 0:
+        return ceiling  # every mean is rejected: the scores contradict their assumptions
+    return falling_root(excess, first, last, n) if excess(first) >= 0 else start
+
+
+def _plug_in_bets(x: np.ndarray, w: np.ndarray, low: float, far: float, goal: float) -> np.ndarray:
+    """λ for every order (row) and step, from the steps before: the best bet against a law of two values with the moments of x - w·r.
+
+    r is the ratio of the sums so far. Two pseudo-clusters of weight 1/2, of the mean size so far, with all scores at either end start it.
+    """
+
+    def before(values: np.ndarray) -> np.ndarray:
+        sums: np.ndarray = np.cumsum(values, axis=1) - values
+        return sums
+
+    n = np.arange(x.shape[1])
+    usual = (before(w) + 1.0) / (n + 1)
+    ends = [(low**k + far**k) / 2 for k in (1, 2, 3)]
+    r = (before(x) + usual * ends[0]) / (before(w) + usual)
+    second = before(x * x) - 2 * r * before(x * w) + r * r * before(w * w)
+    third = before(x**3) - 3 * r * before(x * x * w) + 3 * r * r * before(x * w * w) - r**3 * before(w**3)
+    second += usual**2 * (ends[1] - 2 * r * ends[0] + r * r)
+    third += usual**3 * (ends[2] - 3 * r * ends[1] + 3 * r * r * ends[0] - r**3)
+    moments = np.stack([np.broadcast_to(n + 1.0, x.shape), np.zeros_like(x), second, third])
+    below, above = two_values(moments, 1.0)
+    shift = best_shift([(below, above)], np.ones(1), goal / x.shape[1])
+    bets: np.ndarray = shift / ((below - shift) * (above + shift))
+    return bets
 
 
 def cr2_interval(

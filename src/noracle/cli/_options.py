@@ -36,7 +36,7 @@ AnswersFile = Annotated[
 JudgementsFile = Annotated[
     str | None, _evidence("--judgements", metavar="FILE", text="item, class, verdict (yes, no, unsure); rater, propensity, cost, at.")
 ]
-ItemsFile = Annotated[str | None, _evidence("--items", metavar="FILE", text="item; n_classes, stratum, weight.")]
+ItemsFile = Annotated[str | None, _evidence("--items", metavar="FILE", text="item; n_classes, stratum, cluster, weight.")]
 WideFile = Annotated[str | None, _evidence("--wide", metavar="FILE", text="One row an item, one column a system; see --systems.")]
 SystemNames = Annotated[
     list[str] | None, _evidence("--systems", metavar="A,B", text="The systems, separated by commas; with --wide their columns.")
@@ -68,6 +68,17 @@ ProjectAddress = Annotated[
         text="A running project of noracle collect: sqlite:///noracle.db#slug, path#slug or postgresql://…#slug. The look is logged.",
     ),
 ]  # fmt: skip
+ClusterChoice = Annotated[
+    Literal["auto", "ignore"],
+    typer.Option(
+        "--clusters",
+        help="auto: items of one cluster (column cluster of the items) may depend on each other, where that matters. ignore: they do not.",
+        rich_help_panel=_ABOUT,
+    ),
+]
+PopulationChoice = Annotated[
+    Literal["answers", "beyond"], typer.Option("--population", help="These items, or more of their kind.", rich_help_panel=_ABOUT)
+]
 Confidence = Annotated[float, typer.Option("--confidence", metavar="P", help="Coverage that is promised, between 0 and 1.")]
 Strict = Annotated[bool, typer.Option("--strict", help="A failed check is an error (exit code 1) instead of a weaker promise.")]
 CheckRouting = Annotated[

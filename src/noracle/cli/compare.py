@@ -32,6 +32,8 @@ def command(
     classes: opt.Classes = None,
     conflicts: opt.ConflictChoice = "error",
     protocol: opt.ProtocolChoice = None,
+    clusters: opt.ClusterChoice = "auto",
+    population: opt.PopulationChoice = "answers",
     interval: Annotated[
         Interval,
         typer.Option("--interval", help="auto and fixed-n hold at this number of labels, betting at every look; wald is asymptotic."),
@@ -72,6 +74,8 @@ def command(
             interval=interval,
             confidence=confidence,
             checks=used,
+            clusters=clusters,
+            population=population,
             strict=strict,
         )
     output.emit([result], single=True, seed=seed if checks else None, more=checks)

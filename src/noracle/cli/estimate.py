@@ -43,6 +43,7 @@ def command(
     classes: opt.Classes = None,
     conflicts: opt.ConflictChoice = "error",
     protocol: opt.ProtocolChoice = None,
+    clusters: opt.ClusterChoice = "auto",
     method: Annotated[Method | None, typer.Option("--method", help="Default ml; scores where labels were not uniform.")] = None,
     interval: Annotated[Interval, typer.Option("--interval", help="auto: the narrowest with a promise that the design allows.")] = "auto",
     confidence: opt.Confidence = 0.95,
@@ -112,7 +113,9 @@ def command(
             order = None if evidence.classes is None else list(evidence.classes)
             started = time.perf_counter()
             chosen = None if save_counts or parts else wanted
-            parts.append(count_accuracy(evidence, systems=chosen, by_class=matrix is not None, by_guess=guess == "column"))
+            by_cluster = clusters == "auto" and evidence.items is not None and "cluster" in evidence.items.columns
+            by = {"by_class": matrix is not None, "by_guess": guess == "column", "by_cluster": by_cluster}
+            parts.append(count_accuracy(evidence, systems=chosen, **by))
             log.info("answers and labels counted in %.2f s", time.perf_counter() - started)
             if check and evidence.judgements is not None:
                 asked = count_judgements(evidence, by_rater=False, counts=parts[-1])
@@ -145,6 +148,7 @@ def command(
                 false_yes=false_yes,
                 guess=guess,
                 checks=checks if check else "none",
+                clusters=clusters,
                 strict=strict,
                 seed=seed,
             )

@@ -33,6 +33,8 @@ def command(
     classes: opt.Classes = None,
     conflicts: opt.ConflictChoice = "error",
     protocol: opt.ProtocolChoice = None,
+    clusters: opt.ClusterChoice = "auto",
+    population: opt.PopulationChoice = "answers",
     confidence: opt.Confidence = 0.95,
     check: opt.CheckRouting = True,
     strict: opt.Strict = False,
@@ -64,7 +66,9 @@ def command(
         checks = policy_checks(evidence, systems=named, protocol=sources.protocol(protocol), seed=seed) if check else []
         used: Checks = for_comparison(checks) if check else "none"
         log.info("the race begins")
-        result = race_systems(evidence, systems=named, confidence=confidence, checks=used, strict=strict)
+        result = race_systems(
+            evidence, systems=named, confidence=confidence, checks=used, clusters=clusters, population=population, strict=strict
+        )
     decided = len(result.leaders) == 1
     after = [] if decided else [f"labels used up: not separable among {', '.join(result.leaders)}"]
     output.emit([result], single=True, seed=seed if checks else None, more=checks, after=after)

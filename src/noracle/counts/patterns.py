@@ -13,6 +13,7 @@ from noracle.counts.met import (
     NOT_ALL_SYSTEMS,
     answers_of,
     labels_of,
+    met_labels,
     met_once,
     place_columns,
     place_of,
@@ -29,8 +30,10 @@ from noracle.evidence.normal import VERDICTS
 _NO_ANSWER, _MISS, _HIT = 0, 1, 2
 
 
-def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None) -> PatternCounts:
+def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None, by_cluster: bool = False) -> PatternCounts:
     """How systems met the same labels together, over the labelled items that every system was asked about.
+
+    ``by_cluster`` keeps the cluster of each item.
 
     Examples
     --------
@@ -42,7 +45,7 @@ def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None) 
     >>> sorted(p.hits for p in count_patterns(evidence).patterns)
     [(True, False), (True, True)]
     """
-    names, frame, keys, unused = _patterns(evidence, systems)
+    names, frame, keys, unused = _patterns(evidence, systems, by_cluster=by_cluster)
     rows = fetch(frame.group_by(*keys).agg(n=nw.len()).sort(*keys))
     patterns: Counter[Pattern] = Counter()
     for *values, n in rows:
@@ -53,7 +56,7 @@ def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None) 
         else:
             patterns[met] += int(n)
     states = {} if evidence.answers is None else {key: n for key, n in count_states(evidence.answers).items() if key[0] in names}
-    items = _population(evidence, systems, len(names))
+    items = _population(evidence, systems, len(names), by_cluster=by_cluster)
     return PatternCounts(systems=names, patterns=dict(patterns), unused=unused, inferred=evidence.inferred, states=states, items=items)
 
 
@@ -65,11 +68,11 @@ def unlabelled_patterns(evidence: Evidence) -> PatternCounts:
     return PatternCounts(systems=names, patterns={}, inferred=evidence.inferred, states=count_states(answers), items=items)
 
 
-def _population(evidence: Evidence, systems: Sequence[str] | None, n_systems: int) -> dict[Cell, int]:
+def _population(evidence: Evidence, systems: Sequence[str] | None, n_systems: int, *, by_cluster: bool = False) -> dict[Cell, int]:
     """How many items every system was asked about, by number of classes, stratum and weight."""
-    places = place_columns(evidence)
+    places = place_columns(evidence, by_cluster=by_cluster)
     asked = answers_of(evidence, systems).group_by("item").agg(rows=nw.col("system").n_unique())
-    frame = placed(asked.filter(nw.col("rows") == n_systems), evidence)
+    frame = placed(asked.filter(nw.col("rows") == n_systems), evidence, by_cluster=by_cluster)
     if not places:
         (n,) = fetch(frame.select(n=nw.len()))[0]
         return {place_of(evidence, {}): int(n)} if n else {}
@@ -79,22 +82,24 @@ def _population(evidence: Evidence, systems: Sequence[str] | None, n_systems: in
     return dict(items)
 
 
-def label_rows(evidence: Evidence, *, systems: Sequence[str] | None = None) -> tuple[tuple[str, ...], list[Pattern]]:
+def label_rows(
+    evidence: Evidence, *, systems: Sequence[str] | None = None, by_cluster: bool = False
+) -> tuple[tuple[str, ...], list[Pattern]]:
     """The systems, and the labelled items one by one in the order in which their labels were complete.
 
     The order is that of column ``at`` of the judgements where there is one (the last judgement of an item completes its label), else
     that of the rows, where the engine keeps it (files, dicts, pandas, Polars, Arrow; not PySpark).
     """
-    names, frame, keys, _ = _patterns(evidence, systems, ordered=True)
+    names, frame, keys, _ = _patterns(evidence, systems, ordered=True, by_cluster=by_cluster)
     rows = fetch(frame.select(*keys, "at", "item").sort("at", "item"))
     patterns = (_pattern(evidence, dict(zip(keys, row[:-2], strict=True)), len(names)) for row in rows)
     return names, [met for met in patterns if met is not None]
 
 
 def _patterns(
-    evidence: Evidence, systems: Sequence[str] | None, *, ordered: bool = False
+    evidence: Evidence, systems: Sequence[str] | None, *, ordered: bool = False, by_cluster: bool = False
 ) -> tuple[tuple[str, ...], Frame, list[str], dict[str, int]]:
-    """One row a labelled item with a column ``met_i`` for system i (null: not asked), and the columns that make a pattern."""
+    """One row per labelled item with a column ``met_i`` for system i (null: not asked), and the columns that make a pattern."""
     answers = answers_of(evidence, systems)
     if evidence.judgements is None:
         raise EvidenceError(fault("evidence", "must have judgements", "none"))
@@ -107,10 +112,11 @@ def _patterns(
     names = tuple(sorted(found)) if systems is None else tuple(dict.fromkeys(str(s) for s in systems))
     labels = labels_of(evidence)
     scored = "recorded" in labels.items.columns
-    met = met_once(evidence, answers, labels).filter(~nw.col("verdict").is_null())
+    met = met_labels(evidence, answers, labels, by_cluster=True, given=scored) if by_cluster else met_once(evidence, answers, labels)
+    met = met.filter(~nw.col("verdict").is_null())
     code = nw.when(~nw.col("answered")).then(nw.lit(_NO_ANSWER)).when(nw.col("hit")).then(nw.lit(_HIT)).otherwise(nw.lit(_MISS))
     met = met.with_columns(code=code)
-    shared = ["verdict", "n_no", *place_columns(evidence)]
+    shared = ["verdict", "n_no", *place_columns(evidence, by_cluster=by_cluster)]
     per_system: dict[str, nw.Expr] = {}
     for i, name in enumerate(names):
         chosen = nw.col("system") == name

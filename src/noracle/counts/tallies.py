@@ -287,6 +287,23 @@ class PatternCounts:
                 patterns[pattern(Cell("", n_classes), verdict, hits)] += int(n)
         return cls(systems=tuple(systems), patterns=dict(patterns))
 
+    @property
+    def clustered(self) -> bool:
+        """Whether items were counted by cluster."""
+        return any(c.cluster for c in self.items)
+
+    def without_clusters(self) -> Self:
+        """The same counts as if items had not been counted by cluster."""
+        if not self.clustered:
+            return self
+        patterns: Counter[Pattern] = Counter()
+        items: Counter[Cell] = Counter()
+        for p, n in self.patterns.items():
+            patterns[p._replace(cluster="")] += n
+        for c, n in self.items.items():
+            items[c._replace(cluster="")] += n
+        return dataclasses.replace(self, patterns=dict(patterns), items=dict(items))
+
     def __add__(self, other: PatternCounts) -> PatternCounts:
         """Patterns of the same systems on disjoint sets of items add."""
         if self.systems != other.systems:

@@ -153,6 +153,8 @@ def faults_of_ratings(ratings: Ratings) -> list[str]:
         lines += _repeated(frame)
     if ratings.answers is not None:
         lines += faults_of_table(ratings.answers, TABLES["answers"])
+    if ratings.items is not None:
+        lines += faults_of_table(ratings.items, TABLES["items"])
     return lines or _too_few(ratings, columns)
 
 

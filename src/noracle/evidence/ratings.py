@@ -41,6 +41,8 @@ class Ratings:
         The columns of the wide form; None for the other forms.
     first
         Only so many ratings of each item are used, the earliest ones; None for all.
+    items
+        ``item`` and ``cluster``, or None.
     """
 
     frame: Frame
@@ -50,6 +52,7 @@ class Ratings:
     label_kind: Literal["whole", "text"] = "whole"
     raters: tuple[str, ...] | None = None
     first: int | None = None
+    items: Frame | None = None
     table: Table = rules.LONG
     inferred: tuple[str, ...] = ()
     _connection: object = dataclasses.field(default=None, repr=False)
@@ -57,8 +60,9 @@ class Ratings:
 
     @classmethod
     def from_tables(
-        cls, ratings: object, answers: object = None, *, labels: Sequence[Label] | None = None, first: int | None = None
-    ) -> Self:
+        cls, ratings: object, answers: object = None, *, items: object = None, labels: Sequence[Label] | None = None,
+        first: int | None = None,
+    ) -> Self:  # fmt: skip
         """Ratings from a long table.
 
         Parameters
@@ -67,6 +71,8 @@ class Ratings:
             ``item``, ``rater``, ``label`` (null: the rater did not say) and optionally ``at``, the time of the rating.
         answers
             ``item``, ``system``, ``answer`` (null: no answer); any number of systems.
+        items
+            ``item`` and ``cluster``: items of one cluster may depend on each other. An item without a cluster is one of its own.
         labels
             All labels, in their order where that matters. A rating that is not among them is a fault. By default those that were seen.
         first
@@ -89,12 +95,13 @@ class Ratings:
         >>> ratings.form, ratings.label_kind
         ('long', 'text')
         """
-        return cls._made({"ratings": ratings, "answers": answers}, rules.LONG, form="long", labels=labels, first=first)
+        given = {"ratings": ratings, "answers": answers, "items": items}
+        return cls._made(given, rules.LONG, form="long", labels=labels, first=first)
 
     @classmethod
     def from_wide(
         cls, table: object, answers: object = None, *, raters: Sequence[str], item: str | None = None, systems: Sequence[str] = (),
-        labels: Sequence[Label] | None = None, first: int | None = None,
+        items: object = None, labels: Sequence[Label] | None = None, first: int | None = None,
     ) -> Self:  # fmt: skip
         """Ratings from a table with one row an item and one column a rater.
 
@@ -110,6 +117,8 @@ class Ratings:
             The column that names items; by default the row number, from 0.
         systems
             Columns of the same table with answers, one a system; instead of ``answers``.
+        items
+            As in :meth:`from_tables`; needs ``item``.
 
         Examples
         --------
@@ -122,18 +131,20 @@ class Ratings:
                 raise EvidenceError(fault(name, "must be a list of different columns", repr(given)[:80]))
         if systems and answers is not None:
             raise ArgumentError("systems must come without answers; got both.")
-        if answers is not None and item is None:
-            raise ArgumentError("item must name the column with items where answers is given; got None.")
+        if (answers is not None or items is not None) and item is None:
+            raise ArgumentError("item must name the column with items where answers or items are given; got None.")
         if item != "item" and "item" in (*raters, *systems):
             raise EvidenceError(fault("raters", "must not be called 'item'", "a column of that name", remedy="Rename the column."))
         rules.check_raters(len(raters))
         return cls._made(
-            {"ratings": table, "answers": answers}, rules.wide_table(raters), form="wide", labels=labels, first=first,
+            {"ratings": table, "answers": answers, "items": items}, rules.wide_table(raters), form="wide", labels=labels, first=first,
             item=item, systems=tuple(systems), raters=tuple(raters),
         )  # fmt: skip
 
     @classmethod
-    def from_votes(cls, table: object, answers: object = None, *, labels: Sequence[Label] | None = None) -> Self:
+    def from_votes(
+        cls, table: object, answers: object = None, *, items: object = None, labels: Sequence[Label] | None = None
+    ) -> Self:  # fmt: skip
         """Ratings from counts: how many raters gave each label to an item. Who they were is not known.
 
         ``table`` has columns ``item``, ``label`` and ``n``; a label that nobody gave may be left out.
@@ -143,7 +154,7 @@ class Ratings:
         >>> Ratings.from_votes({"item": [1, 1, 2], "label": ["cat", "dog", "dog"], "n": [2, 1, 3]}).form
         'votes'
         """
-        return cls._made({"ratings": table, "answers": answers}, rules.VOTES, form="votes", labels=labels)
+        return cls._made({"ratings": table, "answers": answers, "items": items}, rules.VOTES, form="votes", labels=labels)
 
     @classmethod
     def from_scores(
@@ -188,13 +199,15 @@ class Ratings:
             frames = _from_wide(frames, raters or (), item, systems)
         elif first is not None and "at" not in frames["ratings"].columns:
             frames["ratings"] = _numbered(frames["ratings"])
-        tables = {"ratings": table, "answers": TABLES["answers"]}
+        tables = {"ratings": table, "answers": TABLES["answers"], "items": TABLES["items"]}
         faults: list[str] = []
         for name in frames:
             frames[name], problems = normalise(frames[name], tables[name])
             faults += problems
         if not faults:
             faults = [f"{name} {_EMPTY}" for name in frames if not fetch(frames[name].select("item").head(1))]
+        if "items" in frames and "cluster" not in frames["items"].columns:
+            faults.append(fault("items", "must have a column cluster beside ratings", shown(frames["items"].columns)))
         if faults:
             raise EvidenceError(*faults)
         if bands is not None:
@@ -210,7 +223,8 @@ class Ratings:
             raise EvidenceError(*faults)
         return cls(
             frame=frames["ratings"], form=form, answers=frames.get("answers"), labels=known,
-            label_kind="text" if kind == "text" else "whole", raters=raters, first=first, table=table, _connection=connection,
+            label_kind="text" if kind == "text" else "whole", raters=raters, first=first, items=frames.get("items"), table=table,
+            _connection=connection,
         )  # fmt: skip
 
     def check(self) -> Self:
@@ -287,6 +301,5 @@ def _from_wide(frames: dict[str, Frame], raters: Sequence[str], item: str | None
     if systems:
         parts = [wide.select("item", nw.lit(s).alias("system"), nw.col(s).alias("answer")) for s in systems]
         found_frames["answers"] = nw.concat(rules.of_one_type(parts, systems), how="vertical")
-    if "answers" in frames:
-        found_frames["answers"] = frames["answers"]
+    found_frames |= {name: frames[name] for name in ("answers", "items") if name in frames}
     return found_frames

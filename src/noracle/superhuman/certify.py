@@ -11,6 +11,7 @@ from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.results import Assumption, Certificate, Check, Kind, check_confidence, choose
 from noracle.superhuman.difference import (
     Outcome,
+    Row,
     Sample,
     Ties,
     by_bernstein,
@@ -19,11 +20,13 @@ from noracle.superhuman.difference import (
     p_by_bernstein,
     p_by_betting,
     p_by_t,
+    sample_by_cluster,
     sample_of,
     sample_of_matches,
 )
 from noracle.superhuman.split import CEILINGS, Ceiling, CeilingName, bound_at, by_paper, by_tails, p_by_paper, p_by_tails
 from noracle.superhuman.statement import (
+    DEPENDENT,
     NOT_A_BOUND,
     ONE_RATING,
     TWO_RATINGS,
@@ -55,6 +58,7 @@ def certify_superhuman(
     answers: Ratings | RatingCounts | object,
     ratings: object = None,
     *,
+    items: object = None,
     system: str | None = None,
     margin: float = 0.0,
     aggregate: Aggregate | AggregatedLabels = "plurality",
@@ -63,6 +67,7 @@ def certify_superhuman(
     ceiling: CeilingName | None = None,
     trained_on_annotators: Trained | bool | None = "unknown",
     check: Check | None = None,
+    clusters: Literal["auto", "ignore"] = "auto",
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Certificate:
@@ -74,6 +79,8 @@ def certify_superhuman(
         A table of answers (``item``, ``system``, ``answer``) and one of ratings (``item``, ``rater``, ``label``), each in any form that
         :meth:`noracle.evidence.Ratings.from_tables` takes. Or one argument: :class:`~noracle.evidence.Ratings` that hold the answers, or
         their counts.
+    items
+        A table with ``item`` and ``cluster`` beside the two tables; see ``clusters``.
     system
         The system to judge; may be left out where there is one. An item that it did not answer counts as not matching.
     margin
@@ -99,6 +106,10 @@ def certify_superhuman(
         (6) at this confidence.
     check
         The check of (6) on items with known answers, by ``check_assumptions``.
+    clusters
+        Items of one cluster may depend on each other. ``auto`` takes the cluster as the unit where ``items`` name clusters: ``betting``
+        bets on sums over clusters, ``t`` has the CR2 variance; other tests, drawn ties and fitted aggregates are refused. ``ignore``
+        takes items as independent.
 
     Returns
     -------
@@ -137,7 +148,9 @@ def certify_superhuman(
     trained = trained_word(trained_on_annotators)
     ceiling = _ceiling_for(test, ceiling)
     ties = _ties_for(test, ties)
-    counts, matches, system = _counted(_together(answers, ratings), system, aggregate, seed)
+    choose("clusters", clusters, ("auto", "ignore"))
+    together = _together(answers, ratings, items)
+    counts, matches, system = _counted(together, system, aggregate, seed)
     kept = read_check(check, system)
     method = aggregate if isinstance(aggregate, str) else aggregate.method
     if matches is None:
@@ -145,6 +158,11 @@ def certify_superhuman(
     else:
         sample = sample_of_matches(matches, counts)
         untied = sample.rows
+    if clusters == "auto" and _names_clusters(together):
+        by_cluster = sample_by_cluster(rated_items(together, system))  # type: ignore[arg-type]
+        if any(sum(row[4] for row in rows) > 1 for rows, _ in by_cluster.clusters):
+            _fit_clusters(test, ties, fitted=matches is not None)
+            sample, untied = by_cluster, by_cluster.rows
     inputs: dict[str, Any] = {
         "kind": "ratings",
         "test": test,
@@ -158,6 +176,8 @@ def certify_superhuman(
         "trained_on_annotators": trained,
         "check": kept,
     }
+    if sample.clusters:
+        inputs["clusters"] = [[[list(row) for row in rows], int(n)] for rows, n in sample.clusters]
     if ties == "random" and matches is None:
         inputs |= {"seed": int(seed), "drawn": [list(row) for row in sample.rows]}
     if sample.votes is not None and sample.votes > 1:
@@ -188,6 +208,11 @@ def decide(sample: Sample, ceiling: Ceiling | None, system: str, inputs: Mapping
     if ceiling is not None and ceiling.n_votes is not None:
         rests_on.append(Assumption(name=f"{ceiling.n_votes} ratings on every item by design"))
     notes = []
+    if inputs.get("clusters_ignored"):
+        rests_on.append(DEPENDENT)
+    if sample.clusters:
+        n_clusters = int(sum(n for _, n in sample.clusters))
+        notes.append(f"items come in {n_clusters} clusters: the cluster is the unit, and its items may depend on each other")
     if fitted:
         rests_on.append(Assumption(name="aggregate fixed without these items", status="failed", detail="its weights were fitted on them"))
         notes.append("an aggregate that weighs raters treats their errors as independent and fails silently where they are not")
@@ -264,6 +289,8 @@ def _ceilings(sample: Sample, inputs: Mapping[str, Any]) -> dict[str, float]:
 def _p_at(test: str, sample: Sample, ceiling: Ceiling | None, margin: float, times: float) -> float:
     """The p-value with so many times as many items of every kind, in whole items."""
     more = Sample(rows=tuple((*row[:4], round(row[4] * times)) for row in sample.rows), shared=sample.shared)
+    if sample.clusters:
+        more = Sample(rows=sample.rows, clusters=tuple((rows, float(round(n * times))) for rows, n in sample.clusters))
     if ceiling is None:
         return _PAIRED_P[test](more, margin)
     ceiling = dataclasses.replace(ceiling, n=more.n)
@@ -320,17 +347,51 @@ def _n_labels(counts: RatingCounts) -> int | None:
     return None if any("inferred" in line for line in counts.inferred) else len(counts.labels)
 
 
-def _together(answers: object, ratings: object) -> Ratings | RatingCounts:
+def _names_clusters(ratings: Ratings | RatingCounts) -> bool:
+    return not isinstance(ratings, RatingCounts) and ratings.items is not None
+
+
+def _fit_clusters(test: str, ties: str, *, fitted: bool) -> None:
+    """Refuse what has no meaning by cluster."""
+    if test not in ("betting", "t") or ties != "share" or fitted:
+        raise ArgumentError(
+            "test must be 'betting' or 't', with shared ties and the plurality, where items come in clusters; "
+            f"got {test!r}{' and a fitted aggregate' if fitted else ''}. Pass clusters='ignore' to take items as independent."
+        )
+
+
+def rated_items(ratings: Ratings, system: str) -> list[tuple[str, Row]]:
+    """Every rated item, with its cluster: hit, labels tied at the top, votes of the top label, votes, 1."""
+    from noracle.counts.votes import given_answers, vote_rows
+    from noracle.evidence.frames import fetch
+
+    labels = ratings.seen_labels()
+    place = {label: k for k, label in enumerate(labels)}
+    said = {item: place.get(answer, -1) for item, _, answer in fetch(given_answers(ratings, [system]))}
+    clusters = {} if ratings.items is None else dict(fetch(ratings.items.select("item", "cluster")))
+    found: list[tuple[str, Row]] = []
+    for item, votes in zip(*vote_rows(ratings, labels), strict=True):
+        top, answer = int(votes.max()), said.get(item, -1)
+        hit = int(answer >= 0 and int(votes[answer]) == top)
+        cluster = clusters.get(item)
+        name = f"item {item}" if cluster is None else f"cluster {cluster}"
+        found.append((name, (hit, int((votes == top).sum()), top, int(votes.sum()), 1)))
+    return found
+
+
+def _together(answers: object, ratings: object, items: object) -> Ratings | RatingCounts:
     """Ratings that hold the answers."""
     from noracle.evidence.ratings import Ratings
 
     if ratings is None:
+        if items is not None:
+            raise ArgumentError("items must come with tables of answers and ratings; got them without. Pass them to the Ratings.")
         if isinstance(answers, (Ratings, RatingCounts)):
             return answers
         raise ArgumentError("ratings must be given beside a table of answers; got None.")
     if isinstance(answers, (Ratings, RatingCounts)) or isinstance(ratings, (Ratings, RatingCounts)):
         raise ArgumentError("answers and ratings must be two tables, or one Ratings that holds both; got a mixture.")
-    return Ratings.from_tables(ratings, answers)
+    return Ratings.from_tables(ratings, answers, items=items)
 
 
 def _counted(

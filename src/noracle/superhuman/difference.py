@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from noracle.bounds.betting import Score, betting_interval, log_wealth
+from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval, log_wealth
+from noracle.bounds.clusters import cluster_limits
 from noracle.bounds.tails import bernstein_above, bernstein_low
 from noracle.counts.ratings import RatingCounts
 from noracle.errors import EvidenceError, fault
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 Ties = Literal["share", "random"]
 Row = tuple[int, int, int, int, int]
 """hit (0 or 1), labels tied at the top, votes of the top label, votes, number of items."""
+Cluster = tuple[tuple[Row, ...], float]
+"""The rows of a cluster, and how many clusters are like it."""
 WIDTH = 2.0
 """Z lies in [-1, 1 - 1/n]; n may differ by item and is not bounded beforehand, so the range that is used is [-1, 1]."""
 
@@ -46,10 +49,14 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Items with the same match, ties and votes counted together; ``shared`` says that a match among t tied labels counts 1/t."""
+    """Items with the same match, ties and votes counted together; ``shared`` says that a match among t tied labels counts 1/t.
+
+    ``clusters`` are the same items by cluster, where the cluster is the unit; then ties are shared.
+    """
 
     rows: tuple[Row, ...]
     shared: bool = True
+    clusters: tuple[Cluster, ...] = ()
 
     @property
     def n(self) -> int:
@@ -81,6 +88,12 @@ class Sample:
         """Z with its range, in the form that betting takes."""
         return [Score(hit / (tied if self.shared else 1) - top / votes, -1.0, 1.0, n) for hit, tied, top, votes, n in self.rows]
 
+    def cluster_sums(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Size, sum of Z and number of each kind of cluster."""
+        sizes = [sum(row[4] for row in rows) for rows, _ in self.clusters]
+        sums = [math.fsum(n * (hit / tied - top / votes) for hit, tied, top, votes, n in rows) for rows, _ in self.clusters]
+        return np.array(sizes, dtype=float), np.array(sums), np.array([n for _, n in self.clusters], dtype=float)
+
     def moments(self) -> tuple[float, float]:
         """Mean and unbiased variance of Z; the variance is NaN below two items."""
         scores = self.scores()
@@ -99,6 +112,20 @@ def sample_of(counts: RatingCounts, system: str, *, ties: Ties, seed: int) -> tu
     if ties == "share":
         return Sample(rows=rows), rows
     return Sample(rows=draw_ties(rows, seed), shared=False), rows
+
+
+def sample_by_cluster(rows: Sequence[tuple[str, Row]]) -> Sample:
+    """Items one by one, each with its cluster, as a sample with the cluster as the unit."""
+    found: dict[str, dict[tuple[int, int, int, int], int]] = {}
+    together: dict[tuple[int, int, int, int], int] = {}
+    for cluster, (hit, tied, top, votes, n) in rows:
+        for counted in (found.setdefault(cluster, {}), together):
+            counted[hit, tied, top, votes] = counted.get((hit, tied, top, votes), 0) + n
+    alike: dict[tuple[Row, ...], int] = {}
+    for counted in found.values():
+        key: tuple[Row, ...] = tuple((*kind, n) for kind, n in sorted(counted.items()))
+        alike[key] = alike.get(key, 0) + 1
+    return Sample(rows=tuple((*kind, n) for kind, n in sorted(together.items())), clusters=tuple(sorted(alike.items())))
 
 
 def sample_of_matches(matches: NDArray[np.int64], counts: RatingCounts) -> Sample:
@@ -138,8 +165,16 @@ def draw_ties(rows: Sequence[Row], seed: int) -> tuple[Row, ...]:
 def by_betting(sample: Sample, margin: float, error: float) -> Outcome:
     """Wealth of betting that the mean is above the margin, mixed over fixed fractions; p = 1/wealth. Valid at every look.
 
-    The bets do not look at the data, so the order of the items does not matter (Waudby-Smith and Ramdas 2024).
+    The bets do not look at the data, so the order of the items does not matter (Waudby-Smith and Ramdas 2024). Where items come in
+    clusters, the bet is on the sum of Z - mean over a cluster, over the size of the largest one.
     """
+    if sample.clusters:
+        size, total, times = sample.cluster_sums()
+        repeat = np.rint(times).astype(int)
+        size, total = np.repeat(size, repeat), np.repeat(total, repeat)
+        found = cluster_limits(size, size, total, error, 0.0, largest=float(size.max()), low=-1.0, floor=-1.0, anytime=True)
+        p = p_by_betting(sample, margin)
+        return Outcome(value=sample.moments()[0], low=found.low, p_value=p, kind=Kind.FINITE_SAMPLE, anytime=True)
     low, _ = betting_interval(sample.scores(), error, 0.0, floor=-1.0, ceiling=1.0)
     return Outcome(
         value=sample.moments()[0], low=low, p_value=p_by_betting(sample, margin), kind=Kind.FINITE_SAMPLE, anytime=True
@@ -148,6 +183,13 @@ def by_betting(sample: Sample, margin: float, error: float) -> Outcome:
 
 def p_by_betting(sample: Sample, margin: float) -> float:
     """P-value of "the mean is at most the margin": one over the wealth."""
+    if sample.clusters:
+        size, total, times = sample.cluster_sums()
+        gains = (total - size * margin) / (float(size.max()) * (margin + 1))
+        with np.errstate(divide="ignore"):
+            logs = np.log1p(np.multiply.outer(FRACTIONS, gains)) @ times + LOG_PRIOR
+        top = float(logs.max())
+        return min(1.0, math.exp(-max(top + math.log(float(np.exp(logs - top).sum())), 0.0))) if math.isfinite(top) else 1.0
     return min(1.0, math.exp(-max(log_wealth(sample.scores(), margin), 0.0)))
 
 
@@ -164,15 +206,32 @@ def p_by_bernstein(sample: Sample, margin: float) -> float:
 
 
 def by_t(sample: Sample, margin: float, error: float) -> Outcome:
-    """Student's t: asymptotic. Without spread it says nothing."""
-    mean, variance = sample.moments()
+    """Student's t: asymptotic. Without spread it says nothing. Where items come in clusters, with the CR2 variance."""
+    mean, variance, freedom = _t_moments(sample)
     if not variance > 0:
         return Outcome(value=mean, low=-1.0, p_value=1.0, kind=Kind.ASYMPTOTIC)
-    low = mean + float(stdtrit(sample.n - 1, error)) * math.sqrt(variance / sample.n)
+    low = mean + float(stdtrit(freedom, error)) * math.sqrt(variance)
     return Outcome(value=mean, low=max(-1.0, low), p_value=p_by_t(sample, margin), kind=Kind.ASYMPTOTIC)
 
 
 def p_by_t(sample: Sample, margin: float) -> float:
     """P-value of "the mean is at most the margin"; 1 without spread."""
-    mean, variance = sample.moments()
-    return float(stdtr(sample.n - 1, (margin - mean) / math.sqrt(variance / sample.n))) if variance > 0 else 1.0
+    mean, variance, freedom = _t_moments(sample)
+    return float(stdtr(freedom, (margin - mean) / math.sqrt(variance))) if variance > 0 else 1.0
+
+
+def _t_moments(sample: Sample) -> tuple[float, float, float]:
+    """Mean, variance of the mean, and degrees of freedom; for clusters :func:`~noracle.bounds.clusters.cr2` of whole clusters."""
+    if not sample.clusters:
+        mean, variance = sample.moments()
+        return mean, variance / max(sample.n, 1), sample.n - 1
+    size, total, times = sample.cluster_sums()
+    n = float(size @ times)
+    mean = float(total @ times) / n
+    if times.sum() < 2:
+        return mean, math.nan, math.nan
+    rest = 1 - size / n
+    variance = float(times @ ((total - size * mean) ** 2 / rest)) / n**2
+    share = size**2 / rest / n
+    freedom = n**2 / (float(times @ size**2) + float(times @ share) ** 2 - float(times @ share**2))
+    return mean, variance, freedom

@@ -8,6 +8,8 @@ from fractions import Fraction
 
 Items = Sequence[tuple[Fraction, int]]
 """Values of Z and how many items have them."""
+Clusters = Sequence[tuple[int, Fraction, int]]
+"""Sizes of clusters, sums of Z over them, and how many clusters are alike."""
 
 
 def log_wealth(items: Items, mean: float) -> float:
@@ -43,12 +45,43 @@ def bernstein_limit(items: Items, tail: float) -> float:
     return float(mean) - math.sqrt(2 * float(variance) * log / n) - 14 * log / (3 * n - 3)
 
 
-def student_tail(t: float, freedom: int) -> float:
+def student_tail(t: float, freedom: float) -> float:
     """P(T <= t) by the incomplete beta function."""
     from scipy.special import betainc
 
     half = float(betainc(freedom / 2, 0.5, freedom / (freedom + t * t))) / 2
     return half if t <= 0 else 1 - half
+
+
+def cluster_p(test: str, clusters: Clusters, margin: float) -> float:
+    """P-value of "the mean is at most the margin" from (size, sum of Z, number) of clusters: betting, or t with CR2.
+
+    With whole clusters CR2 is V = Σ E²/(1 - m/N)/N², E = sum - m·mean, and its degrees of freedom are N²/(Σ m² + Σ_{c≠d} (m_c·m_d)²/
+    ((N - m_c)·(N - m_d))).
+    """
+    rows = [(m, z, n) for m, z, n in clusters if n]
+    if test == "betting":
+        most = max(m for m, _, _ in rows)
+        gains = [(float(z - m * Fraction(margin)) / (most * (1 + margin)), n) for m, z, n in rows]
+        total = math.fsum(1 / (j + 3) for j in range(30))
+        logs = []
+        for j in range(30):
+            factors = [(math.sqrt(2.0) ** -j * gain, n) for gain, n in gains]
+            log = math.log(1 / (j + 3) / total)
+            logs.append(log + math.fsum(n * math.log1p(f) for f, n in factors) if all(f > -1 for f, _ in factors) else -math.inf)
+        top = max(logs)
+        return 1.0 if top == -math.inf else min(1.0, math.exp(-max(top + math.log(math.fsum(math.exp(x - top) for x in logs)), 0.0)))
+    size = sum(m * n for m, _, n in rows)
+    if sum(n for *_, n in rows) < 2:
+        return 1.0
+    mean = sum((z * n for _, z, n in rows), Fraction()) / size
+    variance = sum((n * (z - m * mean) ** 2 / (1 - Fraction(m, size)) for m, z, n in rows), Fraction()) / size**2
+    if not variance:
+        return 1.0
+    shares = [(Fraction(m * m, size - m), n) for m, _, n in rows]
+    apart = sum((n * x for x, n in shares), Fraction()) ** 2 - sum((n * x * x for x, n in shares), Fraction())
+    freedom = size**2 / (sum(n * m * m for m, _, n in rows) + apart)
+    return student_tail((margin - float(mean)) / math.sqrt(variance), float(freedom))
 
 
 def upper_tail(successes: int, n: int, rate: float) -> float:

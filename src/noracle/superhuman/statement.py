@@ -19,6 +19,10 @@ MOST_ITEMS = 10**9
 SIX = "where the vote is wrong, the system is right at least as often as it repeats the vote (6)"
 ONE_LABEL = Assumption(name="one true label per item")
 IID = Assumption(name="iid items")
+BY_CLUSTER = Assumption(name="clusters are a random sample", detail="items of one cluster may depend on each other in any way")
+DEPENDENT = Assumption(
+    name="independent items", status="failed", detail="items come in clusters, and items of one cluster depend on each other"
+)
 BLIND = "the vote does not see the system"
 NOT_A_BOUND = Assumption(
     name="exchangeable annotators with p_i·p_j ≤ P_ij (U_e)", detail="sqrt(v) is not a bound: accuracies 1 and 0.6 have mean 0.8 > 0.775"
@@ -157,7 +161,7 @@ def conclude(case: Case, outcome: Outcome) -> Certificate:
     reasons += statement_faults(case.trained, case.check, case.confidence)
     reasons += [f"nothing is promised: {a.name} ({a.detail})" for a in case.rests_on if a is NOT_A_BOUND or a.status == "failed"]
     blind = Assumption(name=BLIND, status="assumed" if case.inputs["kind"] == "published" else "by-design")
-    assumptions = (ONE_LABEL, IID, blind, six(case.trained, case.check), *case.rests_on)
+    assumptions = (ONE_LABEL, BY_CLUSTER if "clusters" in case.inputs else IID, blind, six(case.trained, case.check), *case.rests_on)
     doubled = case.test.startswith("paper")
     return Certificate(
         claim=f"{case.subject!r} is more accurate than the average annotation" + (f" by more than {case.margin:g}" if case.margin else ""),

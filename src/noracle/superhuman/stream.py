@@ -29,6 +29,8 @@ class CertificateStream:
     ----------
     margin, trained_on_annotators, check, confidence
         As in :func:`certify_superhuman`; fixed before the first item.
+    clustered
+        Items come in clusters, of which only some items may have come: then nothing is promised.
 
     Notes
     -----
@@ -53,9 +55,10 @@ class CertificateStream:
 
     def __init__(
         self, *, system: str = "system", margin: float = 0.0, trained_on_annotators: Trained | bool | None = "unknown",
-        check: Check | None = None, confidence: float = 0.95,
+        check: Check | None = None, confidence: float = 0.95, clustered: bool = False,
     ) -> None:  # fmt: skip
         self.system = system
+        self.clustered = clustered
         self.margin = check_margin(margin)
         self.confidence = check_confidence(confidence)
         self._trained = trained_word(trained_on_annotators)
@@ -114,5 +117,6 @@ class CertificateStream:
             "unused": {},
             "trained_on_annotators": self._trained,
             "check": self._check,
+            **({"clusters_ignored": True} if self.clustered else {}),
         }
         return decide(Sample(rows=rows), None, self.system, inputs)

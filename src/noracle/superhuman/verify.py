@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -72,6 +72,10 @@ class _Again:
             _require(drawn == _drawn_again(self.rows, inputs["seed"]))
             self.rows = drawn
         shared = inputs["ties"] == "share"
+        self.clusters: list[tuple[int, Fraction, int]] = []
+        if "clusters" in inputs:
+            _require(shared and self.test in ("betting", "t"))
+            self._read_clusters(inputs["clusters"])
         self.n = self.n_pairs = sum(row[4] for row in self.rows)
         votes = {row[3] for row in self.rows}
         self.k = votes.pop() if len(votes) == 1 else None
@@ -90,6 +94,18 @@ class _Again:
             _require(type(inputs["agreeing_pairs"]) is int and least <= inputs["agreeing_pairs"] <= most)
             self.agreement = inputs["agreeing_pairs"] / most
 
+    def _read_clusters(self, clusters: Sequence[Any]) -> None:
+        """Size, sum of Z and number of each kind of cluster; together they must be the rows."""
+        together: dict[tuple[int, ...], int] = {}
+        for rows, times in clusters:
+            _require(type(times) is int and times > 0 and bool(rows))
+            for *kind, n in rows:
+                _require(type(n) is int and n > 0)
+                together[tuple(kind)] = together.get(tuple(kind), 0) + n * times
+            total = sum((n * (Fraction(h, t) - Fraction(a, k)) for h, t, a, k, n in rows), Fraction())
+            self.clusters.append((sum(row[4] for row in rows), total, times))
+        _require(sorted((*kind, n) for kind, n in together.items()) == sorted(self.rows))
+
     # ------------------------------------------------------------------------------------------------------------- numbers
 
     @property
@@ -104,6 +120,9 @@ class _Again:
 
     def p_value(self, times: float = 1.0) -> float:
         """The p-value at the margin, if there were so many times as many items."""
+        if self.rows and self.clusters:
+            clusters = [(m, z, round(n * times)) for m, z, n in self.clusters]
+            return retest.cluster_p(self.test, clusters, self.margin)
         if self.test in _PAIRED:
             items = [(z, round(n * times)) for z, n in self.items]
             return _paired_p(self.test, items, self.margin)
@@ -129,6 +148,13 @@ class _Again:
 
     def low_fits(self, low: float) -> bool:
         """Whether ``low`` is the lower limit of the difference: rejected just below it, not just above."""
+        if self.rows and self.clusters:
+            if self.test == "t" and low == -1.0:
+                return retest.cluster_p("t", self.clusters, -1.0) >= self.error - _CLOSE
+            if self.test == "t":
+                return _close(retest.cluster_p("t", self.clusters, low), self.error)
+            below = low == -1.0 or retest.cluster_p("betting", self.clusters, low - 1e-7) <= self.error
+            return below and retest.cluster_p("betting", self.clusters, low + 1e-7) > self.error
         if self.test == "bernstein":
             return _close(low, max(-1.0, retest.bernstein_limit(self.items, self.error)))
         if self.test == "t":
@@ -189,7 +215,7 @@ class _Again:
     def _weak(self) -> bool:
         """Whether the ceiling is no bound, or the aggregate was fitted on these items: then nothing is promised."""
         fitted = self.inputs.get("aggregate") not in (None, "plurality", "majority")
-        return fitted or self.inputs.get("ceiling") == "paper-empirical"
+        return fitted or self.inputs.get("ceiling") == "paper-empirical" or bool(self.inputs.get("clusters_ignored"))
 
     def _statement_allows(self) -> bool:
         check, trained = self.inputs["check"], self.inputs["trained_on_annotators"]
@@ -249,7 +275,7 @@ class _Again:
         return (
             promise.kind == kind
             and promise.anytime == (self.test == "betting" and self.inputs["ties"] == "share" and not weak)
-            and any(a.status == "failed" for a in promise.assumptions) == (refuted or fitted)
+            and any(a.status == "failed" for a in promise.assumptions) == (refuted or fitted or bool(self.inputs.get("clusters_ignored")))
         )
 
 

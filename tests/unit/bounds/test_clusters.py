@@ -1,4 +1,4 @@
-"""Items in clusters: unbiased scores, limits that cover where independent items would not, and a test that finds dependence."""
+"""Items in clusters: fair bets, limits that cover where independent items would not, and a test that finds dependence."""
 
 from __future__ import annotations
 
@@ -10,39 +10,55 @@ import pytest
 from scipy.linalg import sqrtm
 from scipy.stats import binomtest, kstest
 
+from noracle.bounds.betting import Score, betting_interval, fixed_interval
 from noracle.bounds.binomial import clopper_pearson
-from noracle.bounds.clusters import cluster_limits, cluster_scores, cr2, cr2_interval, dependence_p_value, score_range
+from noracle.bounds.clusters import cluster_limits, cr2, cr2_interval, dependence_p_value
 
 Sample = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-@pytest.mark.parametrize("guess", [0.0, 0.5, 0.8])
-def test_scores_of_partly_labelled_clusters_have_mean_accuracy_by_enumeration(guess: float) -> None:
-    """Over all clusters and all sets of labelled items within them, each as likely as the rule says."""
+def test_bets_on_partly_labelled_clusters_are_fair_by_enumeration() -> None:
+    """Over all clusters and all sets of labelled items within them: (m/ℓ)·Σ(score - A) has mean 0 and the range that is used."""
     population = [[1, 0, 1, 1], [0], [1, 1], [0, 0, 1], [1, 0, 0, 0, 1, 1]]
-    n_items, n_clusters = sum(map(len, population)), len(population)
+    accuracy = sum(map(sum, population)) / sum(map(len, population))
     for how_many in (1, 2, 3):
         mean, least, most = 0.0, math.inf, -math.inf
         for items in population:
             count = min(how_many, len(items))
             sets = list(itertools.combinations(items, count))
-            totals = np.array([sum(s) for s in sets])
-            size, labelled = np.full(len(sets), len(items)), np.full(len(sets), count)
-            y = cluster_scores(size, labelled, totals, n_items=n_items, n_clusters=n_clusters, guess=guess)
-            mean += float(y.mean()) / n_clusters
-            least, most = min(least, y.min()), max(most, y.max())
-        assert mean == pytest.approx(sum(map(sum, population)) / n_items, abs=1e-12)
-        low, high = score_range(n_items=n_items, n_clusters=n_clusters, largest=6, guess=guess)
-        assert low - 1e-12 <= least <= most <= high + 1e-12
+            gains = [len(items) / count * (sum(s) - count * accuracy) for s in sets]
+            mean += sum(gains) / len(sets) / len(population)
+            least, most = min(least, *gains), max(most, *gains)
+        assert mean == pytest.approx(0.0, abs=1e-12)
+        assert 6 * (0 - accuracy) <= least <= most <= 6 * (1 - accuracy)
 
 
-def test_guess_takes_out_the_variance_of_sizes() -> None:
-    """A form with f·m·C/N in place of f is unbiased, too, but then f cancels and nothing is gained."""
-    size = np.array([1, 9, 1, 9, 5, 5])
-    total = 0.8 * size
-    spread = [np.ptp(cluster_scores(size, size, total, n_items=30, n_clusters=6, guess=g)) for g in (0.0, 0.5, 0.8)]
-    assert spread[0] > spread[1] > spread[2]
-    assert spread[2] == pytest.approx(0.0, abs=1e-12)
+def test_limits_do_not_depend_on_sizes_where_every_cluster_is_alike() -> None:
+    """All items right in every cluster: the range of sizes costs nothing beyond the largest one."""
+    ones = cluster_limits(np.full(60, 4), np.full(60, 4), np.full(60, 3), 0.025, 0.025, largest=4)
+    tenfold = cluster_limits(np.full(60, 40), np.full(60, 4), np.full(60, 3), 0.025, 0.025, largest=40)
+    assert (ones.low, ones.high) == pytest.approx((tenfold.low, tenfold.high), abs=1e-9)
+
+
+@pytest.mark.parametrize("anytime", [False, True])
+def test_clusters_of_one_item_are_the_usual_bets(anytime: bool) -> None:
+    one = np.ones(200)
+    right = np.repeat([1.0, 0.0], [150, 50])
+    find = betting_interval if anytime else fixed_interval
+    usual = find([Score(1.0, 0.0, 1.0, 150), Score(0.0, 0.0, 1.0, 50)], 0.025, 0.025)
+    found = cluster_limits(one, one, right, 0.025, 0.025, largest=1, anytime=anytime)
+    assert (found.low, found.high) == pytest.approx(usual, abs=1e-9 if anytime else 0.01)
+
+
+def test_limits_widen_with_the_largest_size_and_with_confidence() -> None:
+    size = np.full(60, 5)
+    right = np.array([5, 4, 4, 3, 5, 2] * 10)
+    widths = []
+    for largest, tail in ((5, 0.05), (5, 0.025), (10, 0.025), (10, 0.005)):
+        limits = cluster_limits(size, size, right, tail, tail, largest=largest)
+        widths.append(limits.high - limits.low)
+    assert widths == sorted(widths)
+    assert widths[0] < widths[-1]
 
 
 def draw(kind: str, rng: np.random.Generator) -> tuple[Sample, int]:
@@ -69,8 +85,7 @@ def misses(kind: str, worlds: int, tail: float) -> dict[str, int]:
     found = {"finite": 0, "cr2": 0, "iid": 0, "vacuous": 0}
     for _ in range(worlds):
         sample, largest = draw(kind, rng)
-        mean_size = largest if kind.startswith("equal") else 5
-        limits = cluster_limits(*sample, tail, tail, n_items=mean_size * 10_000, n_clusters=10_000, largest=largest)
+        limits = cluster_limits(*sample, tail, tail, largest=largest)
         normal = cr2_interval(*sample, tail, tail)
         low, high = clopper_pearson(int(sample[2].sum()), int(sample[1].sum()), tail, tail)
         found["finite"] += not limits.low <= 0.7 <= limits.high
@@ -168,7 +183,6 @@ def test_names_and_order_of_clusters_change_nothing() -> None:
     assert dependence_p_value(values, names, seed=1) == dependence_p_value(values, cluster, seed=1)
     size, labelled, total = rng.integers(2, 6, 30), np.full(30, 2), rng.integers(0, 3, 30)
     order = rng.permutation(30)
-    settings = {"n_items": 1200, "n_clusters": 300, "largest": 6}
-    one = cluster_limits(size, labelled, total, 0.025, 0.025, **settings)
-    two = cluster_limits(size[order], labelled[order], total[order], 0.025, 0.025, **settings)
+    one = cluster_limits(size, labelled, total, 0.025, 0.025, largest=6)
+    two = cluster_limits(size[order], labelled[order], total[order], 0.025, 0.025, largest=6)
     assert one == two
