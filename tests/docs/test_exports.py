@@ -45,6 +45,7 @@ PUBLIC = (
     "estimate_mean",
     "plan_budget",
     "plan_certificate",
+    "plan_accuracy",
     "plan_labels",
     "prove_malfunction",
     "race_systems",
