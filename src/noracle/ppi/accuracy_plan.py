@@ -6,7 +6,6 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from noracle.counts.counting import count_accuracy
@@ -14,7 +13,7 @@ from noracle.counts.label import Cell, Tally
 from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
-from noracle.ppi.expected import Expected, Place, aimed_votes, fewest, held_votes, model_votes, start_at
+from noracle.ppi.expected import Expected, Place, aimed_votes, held_votes, model_votes
 from noracle.ppi.labels import KINDS, LabelKind, option, promise
 from noracle.results import Plan, check_confidence, choose
 
@@ -54,8 +53,8 @@ def plan_accuracy(
     -------
     Plan
         ``inputs["by_system"]`` has the guess, the labels needed and the predicted half-width of each system; what is bought is the
-        largest of these numbers. ``inputs["estimator"]`` is the estimate that needs it. Other kinds that have a price are alternatives. Where the goal
-        is out of reach, all items that are left are bought and ``reason`` says so.
+        largest of these numbers. ``inputs["estimator"]`` is the estimate that needs it. Other kinds that have a price are alternatives.
+        Where the goal is out of reach, all items that are left are bought and ``reason`` says so.
 
     Notes
     -----
@@ -243,8 +242,7 @@ def _needed(worlds: Mapping[str, Expected], kind: str, half_width: float, caps: 
     most = min(caps.get(kind, 10**9), *(w.left for w in worlds.values()), 10**9)
     found: dict[str, int | None] = {}
     for name, world in worlds.items():
-        start = start_at(world.accuracy, half_width, world.confidence)
-        found[name] = fewest(partial(_width, world, kind), half_width, most, start=start)
+        found[name] = world.fewest(kind, half_width, most)
     n = max(most if x is None else x for x in found.values())
     rows: dict[str, dict[str, Any]] = {}
     for name, world in worlds.items():
@@ -260,10 +258,6 @@ def _needed(worlds: Mapping[str, Expected], kind: str, half_width: float, caps: 
         limit = "the cap" if most == caps.get(kind) else "every item without a label"
         why = f"± {half_width:g} is out of reach: {limit}, {most:,} {kind} labels, gives ± {rows[widest]['predicted']:.3g} for {widest}"
     return _Need(n=n, predicted=max(row["predicted"] for row in rows.values()), by_system=rows, why=why)
-
-
-def _width(world: Expected, kind: str, n: int) -> float:
-    return world.of({kind: n})
 
 
 def _have(counts: AccuracyCounts, worlds: Mapping[str, Expected]) -> dict[str, int]:

@@ -20,14 +20,14 @@ from noracle.bounds import linear
 from noracle.bounds.linear import Cell
 from noracle.counts.tallies import check_n_classes
 from noracle.errors import ArgumentError
-from noracle.ppi.expected import UNKNOWN, Expected, aimed_votes, fewest, model_votes, places_of, start_at, with_held
+from noracle.ppi.expected import UNKNOWN, Expected, aimed_votes, model_votes, places_of, with_held
 from noracle.ppi.kinds import aimed, make_label
 from noracle.ppi.measurements import Label
 from noracle.ppi.plan import plan_budget
 from noracle.results import Assumption, Guarantee, Kind, Plan, check_confidence, choose
 
-KINDS = ("ordinary", "complementary", "question", "targeted")
 LabelKind = Literal["ordinary", "complementary", "question", "targeted"]
+KINDS: tuple[LabelKind, ...] = ("ordinary", "complementary", "question", "targeted")
 MOST = 10**9
 _EDGE = 1e-3  # kinds are weighed as if the accuracy were at least so far from 0 and 1
 _SMOOTH, _QUANTILES = 25.0, 11
@@ -352,7 +352,7 @@ class _Market:
     def _fewest(self, buy: Mapping[str, int], name: str, half_width: float, cap: int) -> int | None:
         if isinstance(self.widths, Widths):
             return smallest(partial(self._narrow, buy, name, half_width), cap)
-        return fewest(lambda n: self.widths.of({**buy, name: n}), half_width, cap, start=start_at(self.guess, half_width, self.confidence))
+        return self.widths.fewest(name, half_width, cap, beside=buy)
 
     def _order(self, kinds: Sequence[str], half_width: float) -> list[str]:
         """The kinds that :func:`plan_budget` buys, the cheapest information first; then the others, for an exact interval may need more."""
