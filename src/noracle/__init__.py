@@ -65,7 +65,7 @@ if TYPE_CHECKING:
         threshold,
         trace,
     )
-    from noracle.ppi import estimate_mean, plan_budget, plan_labels
+    from noracle.ppi import estimate_mean, plan_accuracy, plan_budget, plan_labels
     from noracle.results import (
         Assumption,
         Certificate,
@@ -156,6 +156,7 @@ __all__ = [
     "label_checks",
     "least_violators",
     "minimal_conflict",
+    "plan_accuracy",
     "plan_budget",
     "plan_certificate",
     "plan_labels",

@@ -219,6 +219,12 @@ def _entries() -> list[Entry]:
             random=True,
             run=lambda e, c: noracle.plan_labels(n_classes=4, accuracy=0.8, difference=0.2, kind="ordinary", confidence=c, seed=3),
         ),
+        Entry(
+            function="plan_accuracy",
+            how="half width",
+            confident=False,
+            run=lambda e, c: noracle.plan_accuracy(e, half_width=0.1, confidence=c),
+        ),
         Entry(function="plan_budget", how="budget", confident=False, run=lambda e, c: _budget(c, budgets=100.0)),
         Entry(function="plan_budget", how="half width", confident=False, run=lambda e, c: _budget(c, half_width=0.05)),
         *(

@@ -51,6 +51,7 @@ PUBLIC = (
     "label_checks",
     "plan_budget",
     "plan_certificate",
+    "plan_accuracy",
     "plan_labels",
     "prove_malfunction",
     "race_systems",

@@ -33,7 +33,7 @@ def route_items(
     Parameters
     ----------
     evidence
-        Answers (and items). Judgements are not looked at.
+        Answers (and items). Items that have a judgement already are not drawn again: together with the new ones they are a random sample.
     plan
         A plan of :func:`plan_labels`, or one of :func:`plan_budget` that buys kinds of label. Each kind gets items of its own, drawn at
         random: ``ordinary`` an open question, with neither class nor propensity (somebody says the class: fill it in, with the verdict
@@ -42,11 +42,12 @@ def route_items(
     design
         ``uniform`` by default; the plan says it where there is one.
     systems
-        Whose answers are targeted; all by default. An item that none of them answered is asked uniformly.
+        Whose answers are targeted; those that the plan names, else all. An item that none of them answered is asked uniformly. A plan of
+        targeted questions counts on one number of systems, and must be given as many.
     epsilon
         Uniform share of targeted questions, in (0, 1]; by default as in the plan, else 0.05.
     n
-        How many items, drawn without replacement; all by default, and as many as the plan says where there is one.
+        How many items, drawn without replacement; all without a judgement by default, and as many as the plan says where there is one.
     seed
         Makes the routing reproducible, whatever the order of the rows. Drawn and recorded when left out.
 
@@ -54,7 +55,8 @@ def route_items(
     -----
     The propensity of a row is that of its class: J classes of one item have 1/K each. The right class is among them with probability J/K.
     A yes makes an ordinary label of the item, so complementary labels that are asked for in this way say *more* than their plan counts on;
-    ``question`` is the kind that is planned as it is asked.
+    ``question`` is the kind that is planned as it is asked. Beside targeted questions a uniform one has no propensity in its row: an empty
+    one says "uniform, by another draw than the targeted ones", so that it keeps what it says about classes that were not answered.
 
     E[1{class asked = answer, yes}/π] = P(answer is right), whatever π > 0 is: that is why every class keeps at least ε/K.
 
@@ -85,21 +87,34 @@ def route_items(
         raise ArgumentError(f"epsilon must be in (0, 1]; got {share}. Without a uniform share some classes could never be asked.")
     if seed is None:
         seed = int(np.random.SeedSequence().entropy) % 2**32  # type: ignore[arg-type]
+    if plan is not None and systems is None:
+        systems = plan.inputs.get("systems") or None
     table = answer_table(evidence, systems=systems)
+    labelled = _labelled(evidence, table)
     if plan is not None:
-        return _planned(evidence, table, plan, share, seed)
-    size = len(table.items) if n is None else n
-    if not 0 < size <= len(table.items):
-        raise ArgumentError(f"n must be in [1, {len(table.items)}], the number of items; got {n}.")
+        return _planned(evidence, table, labelled, plan, share, seed)
+    left = len(table.items) - len(labelled)
+    size = left if n is None else n
+    if not 0 < size <= left:
+        where = " without a judgement" if labelled else ""
+        raise ArgumentError(f"n must be in [1, {left}], the number of items{where}; got {n}.")
     rng = np.random.default_rng(seed)
-    chosen = rng.permutation(len(table.items))[:size]
+    chosen = [i for i in rng.permutation(len(table.items)) if int(i) not in labelled][:size]
     # One uniform number per question, drawn in the order of the sorted items, so that the order of the rows changes nothing.
     draws = rng.random(len(table.items))
     rows = tuple(_question(table, int(i), share if design == "targeted" else None, draws[i]) for i in chosen)
     return Routing(
         rows=rows, design=design or "uniform", epsilon=share if design == "targeted" else 1.0, seed=seed, systems=tuple(table.systems),
-        counts={"items": len(table.items), "questions": len(rows)},
+        counts={"items": len(table.items), "questions": len(rows), **({"labelled_before": len(labelled)} if labelled else {})},
     )  # fmt: skip
+
+
+def _labelled(evidence: Evidence, table: AnswerTable) -> set[int]:
+    """The places in the table of items that have a judgement."""
+    if evidence.judgements is None:
+        return set()
+    judged = {item for (item,) in evidence.rows("judgements", "item")}
+    return {i for i, item in enumerate(table.items) if item in judged}
 
 
 def _question(table: AnswerTable, i: int, epsilon: float | None, draw: float) -> tuple[Any, Any, float]:
@@ -127,18 +142,30 @@ class _Kind(NamedTuple):
     n_asked: int = 0
 
 
-def _planned(evidence: Evidence, table: AnswerTable, plan: Plan, epsilon: float, seed: int) -> Routing:
+def _planned(evidence: Evidence, table: AnswerTable, labelled: set[int], plan: Plan, epsilon: float, seed: int) -> Routing:
     wanted = _wanted(plan)
     kinds = Counter[_Kind]()
     for by_kind in wanted.values():
         kinds.update(by_kind)
+    targeted = any(kind.name == "targeted" for kind in kinds)
+    planned_for = plan.inputs.get("n_systems")
+    if targeted and planned_for is not None and planned_for != len(table.systems):
+        raise ArgumentError(
+            f"systems must be the {planned_for} that the plan's targeted questions are for; got {len(table.systems)}. Name them, or plan "
+            f"with systems={len(table.systems)}."
+        )
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(table.items))
-    given = _assigned(wanted, _pools(evidence, table, order, tuple(wanted)), rng)
-    rows = tuple(row for i in order if (kind := given.get(int(i))) is not None for row in _asked(table, int(i), kind, epsilon, rng))
+    pools = _pools(evidence, table, [int(i) for i in order if int(i) not in labelled], tuple(wanted))
+    given = _assigned(wanted, pools, rng, those=" without a judgement" if labelled else "")
+    drawn = [(int(i), given[int(i)]) for i in order if int(i) in given]
+    rows = tuple(row for i, kind in drawn for row in _asked(table, i, kind, epsilon, rng, alone=not targeted))
     return Routing(
-        rows=rows, design="planned", epsilon=epsilon if any(kind.name == "targeted" for kind in kinds) else 1.0, seed=seed,
-        systems=tuple(table.systems), counts={"items": len(table.items), "questions": len(rows), **{k.name: n for k, n in kinds.items()}},
+        rows=rows, design="planned", epsilon=epsilon if targeted else 1.0, seed=seed, systems=tuple(table.systems),
+        counts={
+            "items": len(table.items), "questions": len(rows), **{k.name: n for k, n in kinds.items()},
+            **({"labelled_before": len(labelled)} if labelled else {}),
+        },
         notes=tuple(_notes(table, plan, kinds)),
     )  # fmt: skip
 
@@ -173,27 +200,29 @@ def _wanted(plan: Plan) -> dict[str, Counter[_Kind]]:
     return wanted
 
 
-def _pools(evidence: Evidence, table: AnswerTable, order: np.ndarray[Any, Any], strata: tuple[str, ...]) -> dict[str, list[int]]:
+def _pools(evidence: Evidence, table: AnswerTable, order: list[int], strata: tuple[str, ...]) -> dict[str, list[int]]:
     """The items of each stratum in random order."""
     if strata == ("",):
-        return {"": order.tolist()}
+        return {"": order}
     if evidence.items is None or "stratum" not in evidence.items.columns:
         raise ArgumentError(f"evidence must have items with a column stratum, as the plan has strata {', '.join(strata)}; got none.")
-    of = {item: str(stratum) for item, stratum in evidence.rows("items", "item", "stratum")}
+    of = {item: "" if stratum is None else str(stratum) for item, stratum in evidence.rows("items", "item", "stratum")}
     pools: dict[str, list[int]] = {s: [] for s in strata}
-    for i in order.tolist():
+    for i in order:
         pools.setdefault(of.get(table.items[i], ""), []).append(i)
     return pools
 
 
-def _assigned(wanted: Mapping[str, Counter[_Kind]], pools: Mapping[str, list[int]], rng: np.random.Generator) -> dict[int, _Kind]:
+def _assigned(
+    wanted: Mapping[str, Counter[_Kind]], pools: Mapping[str, list[int]], rng: np.random.Generator, *, those: str
+) -> dict[int, _Kind]:
     """A kind of label for every item that gets one, in random order within each stratum."""
     given: dict[int, _Kind] = {}
     for stratum, by_kind in wanted.items():
         kinds = [kind for kind, count in sorted(by_kind.items()) for _ in range(count)]
         pool = pools[stratum]
         if len(kinds) > len(pool):
-            where = f" of stratum {stratum!r}" if stratum else ""
+            where = those + (f" of stratum {stratum!r}" if stratum else "")
             raise ArgumentError(
                 f"plan must not need more items than there are{where}, {len(pool)}; got {len(kinds)}. "
                 "Bring more items, or plan with a smaller budget."
@@ -202,8 +231,10 @@ def _assigned(wanted: Mapping[str, Counter[_Kind]], pools: Mapping[str, list[int
     return given
 
 
-def _asked(table: AnswerTable, i: int, kind: _Kind, epsilon: float, rng: np.random.Generator) -> Iterator[tuple[Any, Any, float | None]]:
-    """The rows of one item."""
+def _asked(
+    table: AnswerTable, i: int, kind: _Kind, epsilon: float, rng: np.random.Generator, *, alone: bool
+) -> Iterator[tuple[Any, Any, float | None]]:
+    """The rows of one item; ``alone`` says that no question of the plan is targeted."""
     classes = table.classes_of(i)
     if kind.name == "ordinary":
         yield table.items[i], None, None
@@ -214,7 +245,7 @@ def _asked(table: AnswerTable, i: int, kind: _Kind, epsilon: float, rng: np.rand
         raise ArgumentError(f"{rule}; got {kind.name!r}. Leave such items out, or plan with fewer classes a label.")
     else:
         for k in rng.choice(len(classes), size=kind.n_asked, replace=False):
-            yield table.items[i], classes[int(k)], 1 / len(classes)
+            yield table.items[i], classes[int(k)], 1 / len(classes) if alone else None
 
 
 def _notes(table: AnswerTable, plan: Plan, kinds: Mapping[_Kind, int]) -> Iterator[str]:
@@ -224,7 +255,9 @@ def _notes(table: AnswerTable, plan: Plan, kinds: Mapping[_Kind, int]) -> Iterat
         yield "where a class that was asked about is the right one, the item has an ordinary label: the estimate is better than planned"
     if any("+" in name or name in (plan.inputs.get("raters") or ()) for name in plan.buy):
         yield "only the labels of the plan are here; its other raters are not"
-    supposed = plan.inputs.get("n_classes")
+    told = plan.inputs.get("n_classes")
+    supposed = {int(k) for k in (told if isinstance(told, Mapping) else (told or 0,))}
     sizes = {table.n_classes} if isinstance(table.n_classes, int) else {*table.n_classes.values()}
-    if supposed is not None and sizes != {supposed}:
-        yield f"the plan supposed {supposed} classes; the items have {min(sizes)} to {max(sizes)}"
+    if told is not None and sizes != supposed:
+        words = " or ".join(map(str, sorted(supposed)))
+        yield f"the plan supposed {words} classes; the items have {min(sizes)} to {max(sizes)}"

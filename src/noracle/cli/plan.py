@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -10,11 +12,19 @@ from noracle.cli import _options as opt
 from noracle.cli._budget import Asked, assign_items, plan_with_pilot
 from noracle.cli._files import check_format, write_json, write_table
 from noracle.cli._output import Output, check_target, working
-from noracle.errors import ArgumentError
+from noracle.cli.report import class_names
+from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence.prices import Prices, read_prices
 from noracle.ppi import plan_labels
 
+if TYPE_CHECKING:
+    from noracle.results import Plan
+
 EXAMPLE = """Example:
+
+noracle plan evidence --half-width 0.02 --out plan.json
+
+Example without evidence:
 
 noracle plan --n-classes 10 --accuracy 0.8 --half-width 0.02 --cost ordinary=1 --cost complementary=0.2 --cap ordinary=500
 
@@ -27,6 +37,14 @@ _GOAL, _PRICES, _PILOT = "Goal (one of them)", "Prices", "Budgets across raters"
 
 
 def command(
+    places: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FOLDER]",
+            show_default=False,
+            help="A folder with evidence, or its files: what is there counts, what is missing is planned.",
+        ),
+    ] = None,
     n_classes: Annotated[int | None, typer.Option("--n-classes", metavar="K", help="Number of classes.")] = None,
     accuracy: Annotated[
         float | None, typer.Option("--accuracy", metavar="A", help="A guess of the accuracy; of the better system with --difference.")
@@ -54,9 +72,16 @@ def command(
     ] = None,
     power: Annotated[float, typer.Option("--power", metavar="P", help="Chance to find the difference.")] = 0.8,
     kind: Annotated[
-        Kind,
-        typer.Option("--kind", help="Kind of label; cheapest of those that have a price."),
-    ] = "cheapest",
+        Kind | None,
+        typer.Option("--kind", help="Kind of label. Default with a folder: that of the labels there; else the cheapest with a price."),
+    ] = None,
+    systems: Annotated[
+        list[str] | None, typer.Option("--systems", metavar="A,B", help="With a folder: whose intervals are wanted; default all.")
+    ] = None,
+    n_items: Annotated[
+        int | None, typer.Option("--n-items", metavar="N", min=1, help="Without a folder: how many items there are, where these are all.")
+    ] = None,
+    classes: opt.Classes = None,
     pilot: Annotated[
         str | None,
         typer.Option(
@@ -139,6 +164,9 @@ def command(
 ) -> None:
     """Plan labels for a wanted half-width, a budget, a match or a comparison.
 
+    With a folder the plan starts from its evidence: labels that are there count, estimates are the guesses, and every system's interval
+    gets the half-width. If the items that are left are too few for it, all of them are planned and the exit code is 3.
+
     With --pilot the plan spreads a budget over raters and kinds of label, for the mean of --target. If --half-width cannot be reached
     within --budget, the plan is the best within the budget and the exit code is 3.
     """
@@ -157,7 +185,17 @@ def command(
         raise ArgumentError(f"--epsilon must be in (0, 1]; got {epsilon:g}.")
     prices_of = opt.pairs("cost", cost) or {}
     code, after = 0, list[str]()
-    if pilot is not None:
+    if places:
+        goal = {"budget": budget, "match": match, "difference": difference, "disagreement": disagreement, "accuracy": accuracy}
+        _only("without a folder", pilot=pilot, **goal, **{"n-items": n_items}, strata=strata, share=share, have=have, assign=assign)
+        with working("planning"):
+            result = _from_folder(
+                places, chosen={"n_classes": n_classes, "classes": class_names(classes)}, half_width=half_width, systems=opt.names(systems),
+                kind=kind, costs={**listed.labels, **prices_of}, caps={k: int(n) for k, n in caps.items()}, epsilon=epsilon,
+                confidence=confidence, seed=seed,
+            )  # fmt: skip
+        code = 3 if result.reason else 0
+    elif pilot is not None:
         _only("without --pilot", match=match, difference=difference, disagreement=disagreement)
         with working("planning"):
             found = plan_with_pilot(
@@ -170,20 +208,24 @@ def command(
         result, code = found.plan, 3 if found.missed else 0
     else:
         _only("with --pilot", target=target, have=have, strata=strata, share=share, assign=assign)
+        _only("with a folder", systems=systems, classes=classes)
         if n_classes is None or accuracy is None:
             missing = [n for n, v in (("--n-classes", n_classes), ("--accuracy", accuracy)) if v is None]
-            raise ArgumentError(f"{' and '.join(missing)} must be given, or --pilot for a plan across raters; got neither.")
+            raise ArgumentError(
+                f"{' and '.join(missing)} must be given, or a folder with evidence, or --pilot for raters; got none of them."
+            )
         with working("planning"):
             result = plan_labels(
                 n_classes=n_classes,
                 accuracy=accuracy,
+                n_items=n_items,
                 half_width=half_width,
                 budget=budget,
                 match=match,
                 difference=difference,
                 disagreement=disagreement,
                 power=power,
-                kind=kind,
+                kind=kind or "cheapest",
                 costs={**listed.labels, **prices_of} or None,
                 caps={k: int(n) for k, n in caps.items()} or None,
                 epsilon=epsilon,
@@ -206,8 +248,40 @@ def command(
         raise typer.Exit(code)
 
 
+def _from_folder(
+    places: list[str], *, chosen: Mapping[str, Any], half_width: float | None, systems: list[str] | None, kind: Kind | None,
+    costs: Mapping[str, float], caps: Mapping[str, int], epsilon: float, confidence: float, seed: int,
+) -> Plan:  # fmt: skip
+    """The plan for what a folder holds; prices and the half-width are those of its settings where no option says them."""
+    from noracle.oversight.finding import find_evidence
+    from noracle.oversight.loading import Loaded
+    from noracle.oversight.opening import LABEL_KINDS
+    from noracle.ppi import plan_accuracy
+    from noracle.ppi.labels import KINDS
+
+    inventory = find_evidence(places[0] if len(places) == 1 else places)
+    given = {name: value for name, value in chosen.items() if value is not None}
+    loaded = Loaded(dataclasses.replace(inventory, settings=dataclasses.replace(inventory.settings, **given)))
+    if loaded.accuracy is None:
+        remedy = "Add a table item, system, answer; or plan without a folder, by --n-classes and --accuracy."
+        raise EvidenceError(fault(f"evidence in {inventory.place!r}", "must have answers to plan labels for", "none", remedy=remedy))
+    if kind == "cheapest" and not (costs or loaded.prices.labels):
+        raise ArgumentError("--kind cheapest must come with prices: --cost KIND=PRICE, or prices in the folder; got none.")
+    prices = {name: price for name, price in {**loaded.prices.labels, **costs}.items() if name in LABEL_KINDS}
+    limits = {name: int(n) for name, n in {**loaded.prices.caps, **caps}.items() if name in LABEL_KINDS}
+    options: dict[str, Any] = {
+        "half_width": loaded.settings.half_width if half_width is None else half_width, "systems": systems, "costs": prices or None,
+        "caps": limits or None, "epsilon": epsilon, "confidence": confidence, "seed": seed,
+    }  # fmt: skip
+    if kind != "cheapest":
+        return plan_accuracy(loaded.accuracy, kind=kind, **options)
+    plans = [plan_accuracy(loaded.accuracy, kind=name, **options) for name in KINDS if name in prices]
+    return min(plans, key=lambda plan: (bool(plan.reason), plan.cost))
+
+
 def _only(when: str, **values: object) -> None:
     """Refuse options that belong to the other kind of plan."""
     stray = [f"--{name}" for name, value in values.items() if value]
     if stray:
-        raise ArgumentError(f"{', '.join(stray)} must come {when}; got {'no --pilot' if when == 'with --pilot' else 'both'}.")
+        got = {"with --pilot": "no --pilot", "with a folder": "no folder"}.get(when, "both")
+        raise ArgumentError(f"{', '.join(stray)} must come {when}; got {got}.")

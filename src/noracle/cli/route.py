@@ -18,11 +18,12 @@ EXAMPLE = """Example:
 
 noracle route --answers answers.csv --n-classes 10 --design targeted --epsilon 0.05 --n 500 --seed 7 --out questions.csv
 
-noracle route --answers answers.csv --n-classes 10 --plan plan.json --seed 7 --out questions.csv"""
+noracle route --answers answers.csv --judgements judgements.csv --n-classes 10 --plan plan.json --seed 7 --out questions.csv"""
 
 
 def command(
     answers: opt.AnswersFile = None,
+    judgements: opt.JudgementsFile = None,
     items: opt.ItemsFile = None,
     plan: Annotated[
         str | None,
@@ -49,14 +50,15 @@ def command(
     """Draw the questions to ask, in random order, and record with which probability each was asked.
 
     The file has columns item, class and propensity: add the verdicts and pass it on as --judgements. With --plan items get the kinds of
-    label that were planned; a row without a class is an open question: write the class beside it, with the verdict yes.
+    label that were planned; a row without a class is an open question: write the class beside it, with the verdict yes. Items that
+    --judgements names are not asked about again.
     """
     output = Output(title="Questions to ask", as_json=as_json, html=html)
     check_target("out", out)
     check_format("out", out)
     planned = None if plan is None else _read_plan(plan)
     with working("drawing questions"):
-        evidence = Sources(answers=answers, items=items, n_classes=n_classes, classes=classes).load()
+        evidence = Sources(answers=answers, judgements=judgements, items=items, n_classes=n_classes, classes=classes).load()
         result = route_items(evidence, plan=planned, design=design, systems=opt.names(systems), epsilon=epsilon, n=n, seed=seed)
         if out is not None:
             write_table(out, result.columns())

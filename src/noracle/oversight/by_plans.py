@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 from noracle.accuracy import route_items
@@ -10,14 +9,15 @@ from noracle.evidence import Evidence
 from noracle.oversight.asking import Asking, Outcome
 from noracle.oversight.command_lines import csv_words
 from noracle.oversight.loading import Loaded
+from noracle.oversight.model import Source
 from noracle.oversight.opening import LABEL_KINDS
-from noracle.ppi import Additive, Cascade, Maximum, estimate_mean, plan_budget, plan_labels
+from noracle.ppi import Additive, Cascade, Maximum, estimate_mean, plan_accuracy, plan_budget, plan_labels
 from noracle.results import Plan
 
 MOST_ROUTED = 200_000
 """More rows of answers than these are not drawn from here."""
 N_ROUTED = 20
-_GUESS = 0.5
+GUESS = 0.7
 
 
 def needs_target(loaded: Loaded) -> str:
@@ -47,25 +47,24 @@ def needs_classes(loaded: Loaded) -> str:
 
 
 def labels(asking: Asking) -> Outcome:
-    """How many labels, of which kind, make the interval of the leading system as narrow as wanted."""
+    """How many labels are missing for intervals as narrow as wanted: those that are there count, and every system gets its interval."""
     loaded, s = asking.loaded, asking.loaded.settings
-    k = loaded.n_classes or 0
-    guess = guessed_accuracy(asking)
     costs = {name: price for name, price in loaded.prices.labels.items() if name in LABEL_KINDS} or None
-    caps = {name: n for name, n in loaded.prices.caps.items() if name in LABEL_KINDS} or None
+    caps = {name: int(n) for name, n in loaded.prices.caps.items() if name in LABEL_KINDS} or None
+    if loaded.accuracy is not None and any(loaded.accuracy.items.values()):
+        plan = plan_accuracy(
+            loaded.accuracy, half_width=s.half_width, costs=costs, caps=caps, confidence=asking.level, seed=asking.seed
+        )  # fmt: skip
+        words = [*loaded.place_words(), *loaded.class_words(), "--half-width", repr(float(s.half_width))]
+        return Outcome(results=(plan,), command=loaded.command("plan", words, asking.level_words, asking.seed_words))
+    k = loaded.n_classes or 0
     plan = plan_labels(
-        n_classes=k, accuracy=guess, half_width=s.half_width, costs=costs, caps=caps, confidence=asking.level, seed=asking.seed
-    )
-    words = ["--n-classes", str(k), "--accuracy", repr(guess), "--half-width", repr(float(s.half_width))]
+        n_classes=k, accuracy=GUESS, half_width=s.half_width, costs=costs, caps=caps, confidence=asking.level, seed=asking.seed
+    )  # fmt: skip
+    words = ["--n-classes", str(k), "--accuracy", repr(GUESS), "--half-width", repr(float(s.half_width))]
     words += [w for name, price in (costs or {}).items() for w in ("--cost", f"{name}={price!r}")]
     words += [w for name, n in (caps or {}).items() for w in ("--cap", f"{name}={n}")]
     return Outcome(results=(plan,), command=loaded.command("plan", words, asking.level_words, asking.seed_words))
-
-
-def guessed_accuracy(asking: Asking) -> float:
-    """The estimate of the leading system to three digits, or one half where nothing is known."""
-    values = [e.value for e in asking.accuracies().values() if not math.isnan(e.value)]
-    return round(min(max(*values, 0.0), 1.0), 3) if values else _GUESS
 
 
 def needs_prices(loaded: Loaded) -> str:
@@ -125,21 +124,35 @@ def route(asking: Asking) -> Outcome:
     """The next questions, drawn with their probabilities."""
     loaded = asking.loaded
     counts = loaded.accuracy
-    items = min((sum(counts.of(s).items.values()) for s in loaded.systems), default=0) if counts is not None else 0
-    n = max(1, min(N_ROUTED, items))
+    places = {c._replace(system="") for c in counts.items} if counts is not None else set()
+    items = sum(max(counts.items.get(c._replace(system=s), 0) for s in loaded.systems) for c in places) if counts is not None else 0
     k, classes = _classes(loaded)
-    given = {s.kind: loaded.table(s) for s in (loaded.answers, loaded.items) if s is not None}
-    evidence = Evidence.from_tables(given["answers"], None, given.get("items"), n_classes=k, classes=classes)
-    design = _design(asking)
-    result = route_items(evidence, design=design, n=n, seed=asking.seed)
-    return Outcome(results=(result,), command=_route_words(loaded, n, design, asking.seed))
+    given = {s.kind: loaded.table(s) for s in _tables(loaded)}
+    evidence = Evidence.from_tables(given["answers"], given.get("judgements"), given.get("items"), n_classes=k, classes=classes)
+    labelled = len({item for (item,) in evidence.rows("judgements", "item")})
+    n = min(N_ROUTED, items - labelled)
+    if n < 1:
+        return Outcome(reason=f"All {items:,} items have a judgement. Bring more items, or ask for wider intervals.")
+    design, targets = _design(asking)
+    result = route_items(evidence, design=design, systems=targets, n=n, seed=asking.seed)
+    return Outcome(results=(result,), command=_route_words(loaded, n, design, targets, asking.seed))
 
 
-def _design(asking: Asking) -> Literal["uniform", "targeted"]:
-    """How the plan would ask: about the answers, or about any class; without a plan about the answers, which needs fewer labels."""
+def _tables(loaded: Loaded) -> list[Source]:
+    """What is drawn from: answers and items, without the items that have a judgement."""
+    return [s for s in (loaded.answers, loaded.judgements, loaded.items) if s is not None]
+
+
+def _design(asking: Asking) -> tuple[Literal["uniform", "targeted"], list[str] | None]:
+    """How the plan would ask, and about whose answers; without a plan about those of all, which needs fewer labels."""
     step = asking.done.get("labels")
     plan = next((r for r in step.results if isinstance(r, Plan)), None) if step is not None else None
-    return "uniform" if plan is not None and not plan.buy.get("targeted") else "targeted"
+    if plan is None:
+        return "targeted", None
+    if plan.inputs.get("kind") != "targeted" and not plan.buy.get("targeted"):
+        return "uniform", None
+    targets = plan.inputs.get("systems")
+    return "targeted", list(targets) if targets and set(targets) < set(asking.loaded.systems) else None
 
 
 def _classes(loaded: Loaded) -> tuple[int | None, Any]:
@@ -150,10 +163,10 @@ def _classes(loaded: Loaded) -> tuple[int | None, Any]:
     return (loaded.settings.n_classes if evidence.has_own_n_classes else evidence.n_classes), None
 
 
-def _route_words(loaded: Loaded, n: int, design: str, seed: int) -> str:
+def _route_words(loaded: Loaded, n: int, design: str, targets: list[str] | None, seed: int) -> str:
     k, classes = _classes(loaded)
-    words = [w for s in (loaded.answers, loaded.items) if s is not None for w in (f"--{s.kind}", loaded.path(s))]
+    words = [w for s in _tables(loaded) for w in (f"--{s.kind}", loaded.path(s))]
     words += ["--n-classes", str(k)] if k is not None else []
     words += ["--classes", csv_words(classes)] if classes is not None else []
-    words += ["--design", design, "--n", str(n)]
+    words += ["--design", design, *(["--systems", csv_words(targets)] if targets else []), "--n", str(n)]
     return loaded.command("route", words, ["--seed", str(seed)])

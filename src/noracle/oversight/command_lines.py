@@ -6,6 +6,7 @@ import csv
 import io
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from noracle.evidence import Evidence
@@ -71,6 +72,11 @@ class CommandLines:
         for flag, key in (("--item", "item"), ("--label", "label"), ("--ruled-out", "ruled_out")):
             words += [flag, str(o[key])] if o.get(key) is not None else []
         return words
+
+    def place_words(self) -> list[str]:
+        """The folder, or the files that were found."""
+        place = self.inventory.place
+        return [place] if Path(place).exists() else [path for source in self.inventory.sources for path in source.paths]
 
     def class_words(self) -> list[str]:
         """The number of classes or the classes, where they were set."""

@@ -95,8 +95,14 @@ def _next(estimate: Estimate, broken: Sequence[Finding], next_steps: Sequence[Ne
     plan = next((r for r in _results(of, "labels") if isinstance(r, Plan)), None)
     if plan is None:
         return f"Label more items: the interval is ± {half:.3f}, wanted is ± {settings.half_width:g}."
-    buy = ", ".join(f"{n:,} {kind}" for kind, n in plan.buy.items() if n)
-    return f"Label more items: the interval is ± {half:.3f}; {buy} labels in all give about ± {settings.half_width:g}."
+    own = plan.inputs.get("by_system", {}).get(estimate.subject)
+    if own is None:
+        buy = ", ".join(f"{n:,} {kind}" for kind, n in plan.buy.items() if n)
+        return f"Label more items: the interval is ± {half:.3f}; {buy} labels in all give about ± {settings.half_width:g}."
+    if not plan.buy:
+        return f"Bring more items: the interval is ± {half:.3f}, and no item without a label is left."
+    reached = settings.half_width if own["predicted"] <= settings.half_width * 1.001 else own["predicted"]
+    return f"Label more items: the interval is ± {half:.3f}; {own['n']:,} more {plan.inputs['kind']} labels give about ± {reached:.3g}."
 
 
 def _possible(name: str, of: Mapping[str, Step]) -> tuple[float, float, Guarantee] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from noracle.oversight.model import Finding, Inventory, NextStep, Step
 from noracle.oversight.settings import NO_CLAIM
@@ -144,12 +144,13 @@ def _separate(inventory: Inventory, of: dict[str, Step]) -> Iterator[NextStep]:
     if k is None or best is None:
         return
     accuracy = round(min(max(best.value, gap), 1.0), 3)
-    words = ["plan", "--n-classes", str(k.inputs["n_classes"]), "--accuracy", repr(accuracy), "--difference", repr(round(gap, 4))]
-    words += [w for name, price in k.inputs.get("costs", {}).items() for w in ("--cost", f"{name}={price!r}")]
+    words = ["plan", "--n-classes", str(_most_classes(k)), "--accuracy", repr(accuracy), "--difference", repr(round(gap, 4))]
+    prices = {name: price for name, price in k.inputs.get("costs", {}).items() if name in ("ordinary", "complementary")}
+    words += [w for name, price in prices.items() for w in ("--cost", f"{name}={price!r}")]
     yield NextStep(
         statement=f"Label more items to separate {first} and {second}",
         reason=f"They cannot be told apart yet: the difference is {d.value:.3f}, in [{d.low:.3f}, {d.high:.3f}]. The command says how many "
-        f"labels find a difference of {gap:.3f}.",
+        f"labels find a difference of {gap:.3f} in all; {int(best.counts.get('labelled', 0)):,} items are labelled already.",
         command=shlex.join(["noracle", *words]),
     )
 
@@ -162,11 +163,22 @@ def _narrow(inventory: Inventory, of: dict[str, Step]) -> Iterator[NextStep]:
     if plan is None or not wide:
         return
     widest = max(wide, key=lambda e: (e.high - e.low, e.subject))
+    now = f"The widest, that of {widest.subject}, is ± {(widest.high - widest.low) / 2:.3f}."
+    if not plan.buy:
+        if plan.reason:
+            yield NextStep(
+                statement=f"Bring more items: no label is left that could narrow an interval to ± {wanted:g}",
+                reason=f"{now} {plan.reason[:1].upper()}{plan.reason[1:]}.",
+                command=_command(of, "labels"),
+            )
+        return
     buy = ", ".join(f"{n:,} {kind}" for kind, n in plan.buy.items() if n)
+    there = sum(plan.inputs.get("have", {}).values())
+    told = f"It takes {buy} labels more than the {there:,} that are there" if there else f"It takes {buy} labels"
+    out = f"; {plan.reason}" if plan.reason else ""
     yield NextStep(
         statement=f"Label until every interval is ± {wanted:g}",
-        reason=f"The widest, that of {widest.subject}, is ± {(widest.high - widest.low) / 2:.3f}. From nothing it takes {buy} labels; "
-        f"{int(widest.counts.get('labelled', 0)):,} items are labelled already.",
+        reason=f"{now} {told}, of items that have none{out}.",
         command=_questions(of) or _command(of, "labels"),
         cost=plan.cost,
     )
@@ -184,6 +196,14 @@ def _plan(of: dict[str, Step]) -> Plan | None:
     return next((r for r in step.results if isinstance(r, Plan)), None) if step is not None else None
 
 
+def _most_classes(plan: Plan) -> int:
+    """The largest number of classes; ordinary labels, which separate systems best, do not depend on it."""
+    told = plan.inputs.get("n_classes")
+    if told is None:
+        return max((int(row["n_classes"]) for row in plan.inputs["evidence"]["population"]), default=2)
+    return max(map(int, told)) if isinstance(told, Mapping) else int(told)
+
+
 def _accuracy(of: dict[str, Step], system: str) -> Estimate | None:
     step = of.get("accuracy")
     return next((r for r in step.results if isinstance(r, Estimate) and r.subject == system), None) if step is not None else None
@@ -195,17 +215,19 @@ def _cost(of: dict[str, Step], name: str) -> float | None:
 
 
 def _questions(of: dict[str, Step]) -> str:
-    """The command that draws as many questions as the plan needs and the items allow, into a file."""
+    """The command that draws as many questions as the plan needs and the items allow, into a file; "" where the plan must draw them."""
     step = of.get("route")
     routing = next((r for r in step.results if isinstance(r, Routing)), None) if step is not None else None
     if step is None or routing is None:
         return ""
     plan = _plan(of)
-    n = int(routing.counts.get("items", len(routing)))
-    if plan is not None:
-        n = max(1, min(n, sum(plan.buy.values())))
+    n = int(routing.counts.get("items", len(routing))) - int(routing.counts.get("labelled_before", 0))
     words = shlex.split(step.command)
     if "--n" not in words:  # no pattern names the files
         return ""
+    if plan is not None:
+        if plan.inputs.get("planner") == "evidence" and (set(plan.buy) - {"question", "targeted"} or not plan.buy):
+            return ""  # open questions, ruled-out classes and strata are drawn by the plan itself
+        n = max(1, min(n, sum(plan.buy.values())))
     words[words.index("--n") + 1] = str(n)
     return shlex.join([*words, "--out", QUESTIONS_FILE])

@@ -6,6 +6,7 @@ budgets allow, and proves how close to the least it is.
 
 from __future__ import annotations
 
+from noracle.ppi.accuracy_plan import plan_accuracy
 from noracle.ppi.estimate import estimate_mean
 from noracle.ppi.kinds import question, targeted
 from noracle.ppi.labels import plan_labels
@@ -22,6 +23,7 @@ __all__ = [
     "complementary",
     "estimate_mean",
     "ordinary",
+    "plan_accuracy",
     "plan_budget",
     "plan_labels",
     "question",

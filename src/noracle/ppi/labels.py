@@ -1,7 +1,8 @@
 """How many labels, of which kind, for a wanted half-width, budget or power.
 
 Which kinds to buy, and how they mix, is for :func:`~noracle.ppi.plan.plan_budget` to say, which plans with variances. Here its counts are
-moved until the *exact* interval keeps the goal.
+moved until the interval that the default estimate will use keeps the goal. That is worked out in closed form for one number of classes and
+an unknown population (:class:`Widths`), and by the estimate of the expected labels otherwise (:class:`~noracle.ppi.expected.Expected`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import betaincinv
@@ -19,13 +20,14 @@ from noracle.bounds import linear
 from noracle.bounds.linear import Cell
 from noracle.counts.tallies import check_n_classes
 from noracle.errors import ArgumentError
+from noracle.ppi.expected import UNKNOWN, Expected, aimed_votes, model_votes, places_of, with_held
 from noracle.ppi.kinds import aimed, make_label
 from noracle.ppi.measurements import Label
 from noracle.ppi.plan import plan_budget
 from noracle.results import Assumption, Guarantee, Kind, Plan, check_confidence, choose
 
-KINDS = ("ordinary", "complementary", "question", "targeted")
 LabelKind = Literal["ordinary", "complementary", "question", "targeted"]
+KINDS: tuple[LabelKind, ...] = ("ordinary", "complementary", "question", "targeted")
 MOST = 10**9
 _EDGE = 1e-3  # kinds are weighed as if the accuracy were at least so far from 0 and 1
 _SMOOTH, _QUANTILES = 25.0, 11
@@ -34,8 +36,12 @@ _PAYS = 0.99  # a second kind of label must save 1 %
 
 def plan_labels(
     *,
-    n_classes: int,
+    n_classes: int | Mapping[int, int],
     accuracy: float,
+    n_items: int | None = None,
+    strata: Mapping[str, int] | None = None,
+    systems: int = 1,
+    have: Mapping[str, int] | None = None,
     half_width: float | None = None,
     budget: float | None = None,
     match: int | None = None,
@@ -51,15 +57,28 @@ def plan_labels(
 ) -> Plan:
     """Plan labels for one of four goals.
 
-    - ``half_width``: the least cost for which the expected half-width of the *actual* exact interval is at most this;
+    - ``half_width``: the least cost for which the half-width of the interval that :func:`~noracle.accuracy.estimate_accuracy` will use
+      for these labels is expected to be at most this;
     - ``budget``: the smallest expected half-width that this much money buys;
     - ``match``: the complementary labels with the variance of ``match`` ordinary ones, n_c = (1 + (K - 2)/A)·n_o (equation 5);
     - ``difference``: labels to find a system better by this much with probability ``power`` (paired betting test, simulated).
 
     Parameters
     ----------
+    n_classes
+        Number of classes; or, where items have different ones, how many items have which, as in ``{4: 300, 10: 700}``.
     accuracy
         A guess of the accuracy; of the better system for ``difference``.
+    n_items
+        How many items there are, where these are all that matter: then the share without labels is what is uncertain, and no plan buys more
+        than one label for each. None where items are a sample of more, or not counted yet.
+    strata
+        Number of items in each stratum. A plan draws items at random, so that strata need no labels of their own; they matter where
+        ``have`` says that they were labelled at different rates: then new labels are bought by stratum, the least labelled first.
+    systems
+        How many systems share targeted questions, which then follow their votes. They are supposed to be equally good and independent.
+    have
+        Labels that are there already, as in ``{"ordinary": 200}``, or by stratum, as in ``{"law/ordinary": 200}``. They count.
     disagreement
         For ``difference``: the share of items on which exactly one of the two systems is right; default the largest possible.
     kind
@@ -91,8 +110,11 @@ def plan_labels(
     >>> plan = plan_labels(n_classes=4, accuracy=0.9, half_width=0.03, kind="ordinary")
     >>> plan.buy["ordinary"] > 300, plan.verify()
     (True, True)
+    >>> few = plan_labels(n_classes=4, accuracy=0.9, half_width=0.03, kind="ordinary", n_items=500)
+    >>> few.buy["ordinary"] < plan.buy["ordinary"], few.inputs["estimator"]["interval"]
+    (True, 'hypergeometric')
     """
-    k = check_n_classes(n_classes)
+    place = _Place.of(n_classes, n_items, strata, have, systems)
     check_confidence(confidence)
     if not 0 <= accuracy <= 1:
         raise ArgumentError(f"accuracy must be in [0, 1]; got {accuracy}.")
@@ -103,9 +125,13 @@ def plan_labels(
     choose("kind", kind, (*KINDS, "cheapest"))
     prices = _prices(costs, kind)
     inputs: dict[str, Any] = {
-        "n_classes": k, "accuracy": accuracy, "kind": kind, "costs": prices, "caps": dict(caps or {}), "epsilon": epsilon, "seed": seed,
-        "disagreement": disagreement, "power": power, "difference": difference,
+        "n_classes": place.told, "accuracy": accuracy, "kind": kind, "costs": prices, "caps": dict(caps or {}), "epsilon": epsilon,
+        "seed": seed, "disagreement": disagreement, "power": power, "difference": difference, "n_items": place.n_items,
+        "strata": dict(strata) if place.by_stratum and strata else None, "n_systems": systems, "have": dict(have or {}),
     }  # fmt: skip
+    k = place.typical
+    if (match is not None or difference is not None) and len(place.n_classes) > 1:
+        raise ArgumentError(f"n_classes must be one number for match and difference; got {len(place.n_classes)} of them.")
     if match is not None:
         return _match(k, accuracy, match, prices, confidence, inputs)
     if difference is not None:
@@ -121,24 +147,116 @@ def plan_labels(
         caps={name: most for name, most in (caps or {}).items() if name in prices},
         guess=min(max(accuracy, _EDGE), 1 - _EDGE),
         confidence=confidence,
-        widths=Widths(k, accuracy, confidence, epsilon),
+        widths=place.widths(accuracy, confidence, epsilon, seed),
+        left=place.left,
     )
     key = "cost" if half_width is not None else "predicted"
-    groups = [[name] for name in prices] + ([list(prices)] if len(prices) > 1 else [])
-    options = [market.fewest(group, half_width) if half_width is not None else market.most(group, float(budget or 0)) for group in groups]
+    options = [
+        market.fewest(group, half_width) if half_width is not None else market.most(group, float(budget or 0))
+        for group in _groups(list(prices), systems, mixed=not place.by_stratum)
+    ]
     best = _best(options, key, goals[0])
+    estimator = market.estimator(best["buy"])
     return Plan(
         goal="half-width" if half_width is not None else "budget", wanted=float(half_width or budget or 0), predicted=best["predicted"],
-        buy=best["buy"], cost=best["cost"], confidence=confidence, method="expected half-width of the exact interval", interval="exact",
-        guarantee=promise(confidence), inputs=inputs, alternatives=tuple(_different(options)),
-        notes=("the plan rests on the guessed accuracy; the interval you get does not",),
+        buy=market.told(best["buy"]), cost=best["cost"], confidence=confidence, method=estimator["method"], interval=estimator["interval"],
+        guarantee=promise(confidence), inputs={**inputs, "estimator": estimator}, alternatives=tuple(_different(options)),
+        notes=("the plan rests on the guessed accuracy; the interval you get does not", *_sums(estimator)),
     )  # fmt: skip
+
+
+def _groups(kinds: list[str], systems: int, *, mixed: bool) -> list[list[str]]:
+    """What is bought together: each kind alone and all of them; several systems' targeted questions only with ordinary labels.
+
+    Uniform questions beside them would be scored by their propensities, too, and lose most of what they say.
+    """
+    alone = [[name] for name in kinds]
+    if len(kinds) < 2 or not mixed:
+        return alone
+    if systems == 1 or "targeted" not in kinds:
+        return [*alone, kinds]
+    together = [[name for name in kinds if name != "targeted"], [name for name in kinds if name in ("ordinary", "targeted")]]
+    return [*alone, *(group for group in together if len(group) > 1)]
+
+
+def _sums(estimator: Mapping[str, str]) -> tuple[str, ...]:
+    """What a reader should know of the interval that will be used."""
+    if estimator["interval"] == "parts":
+        return ("parts of the items must be kept apart: one bound for their sum is about 1.4 times as wide as an interval without parts",)
+    return ()
 
 
 def promise(confidence: float) -> Guarantee:
     """What a plan of labels promises: nothing beyond its guesses."""
     names = ("guessed accuracy", "iid items", "uniform routing", "right verdicts")
     return Guarantee(kind=Kind.HEURISTIC, error_rate=1 - confidence, assumptions=tuple(Assumption(name=name) for name in names))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """The population as the arguments say it."""
+
+    n_classes: Mapping[int, int]
+    n_items: int | None
+    strata: Mapping[str, int] | None
+    have: Mapping[str, int]
+    systems: int
+
+    @classmethod
+    def of(
+        cls, n_classes: object, n_items: int | None, strata: Mapping[str, int] | None, have: Mapping[str, int] | None, systems: int
+    ) -> Self:
+        """The population, if the arguments agree."""
+        sizes = {"n_classes": sum(n_classes.values())} if isinstance(n_classes, Mapping) else {}
+        sizes |= {"n_items": n_items} if n_items is not None else {}
+        sizes |= {"strata": sum(strata.values())} if strata else {}
+        if len(set(sizes.values())) > 1 or any(not isinstance(n, int) or n < 1 for n in sizes.values()):
+            told = ", ".join(f"{n} in {name}" for name, n in sizes.items())
+            raise ArgumentError(f"n_items must be positive and the sum of n_classes and of strata; got {told}.")
+        total = next(iter(sizes.values()), None)
+        mix = {check_n_classes(k): int(n) for k, n in (n_classes if isinstance(n_classes, Mapping) else {n_classes: total or 1}).items()}
+        if not isinstance(systems, int) or systems < 1:
+            raise ArgumentError(f"systems must be a whole number of at least 1; got {systems}.")
+        for name, n in (have or {}).items():
+            stratum, _, kind = name.rpartition("/")
+            choose("have", kind, KINDS)
+            if stratum and stratum not in (strata or {}):
+                raise ArgumentError(f"have must name strata that are given; got {stratum!r}. Pass strata={{{stratum!r}: …}}.")
+            if not isinstance(n, int) or n < 0 or (stratum and strata and n > strata[stratum]) or (total is not None and n > total):
+                raise ArgumentError(f"have must be whole numbers that are not larger than their population; got {n} for {name!r}.")
+        return cls(n_classes=mix, n_items=total, strata=strata, have=dict(have or {}), systems=systems)
+
+    @property
+    def told(self) -> int | dict[str, int]:
+        """The numbers of classes as a plan stores them."""
+        return {str(k): n for k, n in self.n_classes.items()} if len(self.n_classes) > 1 else next(iter(self.n_classes))
+
+    @property
+    def typical(self) -> int:
+        """One number of classes, for which kinds are weighed against each other."""
+        return max(2, round(sum(k * n for k, n in self.n_classes.items()) / sum(self.n_classes.values())))
+
+    @property
+    def by_stratum(self) -> bool:
+        """Whether labels were bought by stratum, so that new ones are."""
+        return any("/" in name for name in self.have)
+
+    @property
+    def left(self) -> int:
+        """Items without a label."""
+        return MOST if self.n_items is None else max(0, self.n_items - sum(self.have.values()))
+
+    def widths(self, accuracy: float, confidence: float, epsilon: float, seed: int) -> Widths | Expected:
+        """Closed forms where there are some, else the estimate of expected labels."""
+        if self.n_items is None and self.systems == 1:
+            return Widths(self.typical, accuracy, confidence, epsilon, self.have)
+        mix = self.n_classes if self.n_items is not None else {self.typical: UNKNOWN}
+        world = Expected(
+            places=places_of(n_classes=mix, strata=self.strata if self.by_stratum else None), accuracy=accuracy, confidence=confidence,
+            votes=aimed_votes(epsilon) if self.systems == 1 else model_votes(self.systems, epsilon), whole=self.n_items is not None,
+            strata=self.by_stratum, seed=seed,
+        )  # fmt: skip
+        return with_held(world, self.have) if self.have else world
 
 
 def _prices(costs: Mapping[str, float] | None, kind: str) -> dict[str, float]:
@@ -170,7 +288,23 @@ class _Market:
     caps: Mapping[str, int]
     guess: float
     confidence: float
-    widths: Widths
+    widths: Widths | Expected
+    left: int = MOST
+
+    def cap(self, name: str, taken: int = 0) -> int:
+        """The most labels of a kind, beside others that take items."""
+        return max(0, min(self.caps.get(name, MOST), self.left - taken))
+
+    def estimator(self, buy: Mapping[str, int]) -> dict[str, str]:
+        """Which estimate the labels will lead to."""
+        if isinstance(self.widths, Widths):
+            return {"method": "ml", "interval": "exact"}
+        found = self.widths.estimate(buy)
+        return {"method": found.method, "interval": found.interval}
+
+    def told(self, buy: Mapping[str, int]) -> dict[str, int]:
+        """What to buy; by stratum where that is how labels were bought."""
+        return dict(buy) if isinstance(self.widths, Widths) else self.widths.told(buy)
 
     def planned(self, kinds: Sequence[str], *, budget: float | None = None, half_width: float | None = None) -> Mapping[str, int]:
         """What :func:`plan_budget` buys of these kinds."""
@@ -180,7 +314,7 @@ class _Market:
             target="right",
             costs={},
             labels=[self.labels[name] for name in kinds],
-            caps={name: n for name, n in self.caps.items() if name in kinds},
+            caps={name: self.cap(name) for name in kinds if name in self.caps or self.left < MOST},
             accuracy=self.guess,
             budgets=budget,
             half_width=half_width,
@@ -191,20 +325,34 @@ class _Market:
     def most(self, kinds: Sequence[str], budget: float) -> dict[str, Any]:
         """What a budget buys of these kinds."""
         try:
-            return self._option(self.planned(kinds, budget=budget))
+            return self._option(self._that_fit(self.planned(kinds, budget=budget)))
         except ArgumentError as error:
             return option(dict.fromkeys(kinds, 0), why=f"{error}".rstrip("."))
 
+    def _that_fit(self, buy: Mapping[str, int]) -> dict[str, int]:
+        """As many of these as there are items for, the cheapest information first."""
+        fit: dict[str, int] = {}
+        for name in sorted(buy, key=self._price_of_information):
+            fit[name] = min(buy[name], self.cap(name, sum(fit.values())))
+        return {name: fit[name] for name in buy}
+
     def fewest(self, kinds: Sequence[str], half_width: float) -> dict[str, Any]:
-        """The fewest labels of these kinds whose exact interval is narrow enough: one kind after the other, each up to its cap."""
+        """The fewest labels of these kinds whose interval is narrow enough: one kind after the other, each up to its cap."""
         buy: dict[str, int] = {}
+        if self.widths.of(buy) <= half_width:
+            return self._option(buy)
         for name in self._order(kinds, half_width):
-            cap = self.caps.get(name, MOST)
-            n = smallest(partial(self._narrow, buy, name, half_width), cap) if cap else None
+            cap = self.cap(name, sum(buy.values()))
+            n = self._fewest(buy, name, half_width, cap) if cap else None
             buy[name] = cap if n is None else n
             if n is not None:
                 return self._option(buy)
         return option(buy, why=f"{' and '.join(f'{n} {name}' for name, n in buy.items())} labels are not enough")
+
+    def _fewest(self, buy: Mapping[str, int], name: str, half_width: float, cap: int) -> int | None:
+        if isinstance(self.widths, Widths):
+            return smallest(partial(self._narrow, buy, name, half_width), cap)
+        return self.widths.fewest(name, half_width, cap, beside=buy)
 
     def _order(self, kinds: Sequence[str], half_width: float) -> list[str]:
         """The kinds that :func:`plan_budget` buys, the cheapest information first; then the others, for an exact interval may need more."""
@@ -232,7 +380,7 @@ def _best(options: Sequence[dict[str, Any]], key: str, goal: str) -> dict[str, A
     if not usable:
         raise ArgumentError(f"{goal} cannot be met: {options[0]['why']}. Raise the caps, widen the goal or allow other kinds of label.")
     best = min(usable, key=lambda o: (o[key], o["cost"], o["predicted"]))
-    simple = min((o for o in usable if len(o["buy"]) == 1), key=lambda o: (o[key], o["cost"], o["predicted"]), default=best)
+    simple = min((o for o in usable if len(o["buy"]) <= 1), key=lambda o: (o[key], o["cost"], o["predicted"]), default=best)
     return best if best[key] < _PAYS * simple[key] else simple
 
 
@@ -244,15 +392,16 @@ def _different(options: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class Widths:
-    """Expected half-width of the exact interval for numbers of labels of each kind."""
+    """Expected half-width of the exact interval for numbers of labels of each kind, beside those that are there."""
 
-    def __init__(self, k: int, accuracy: float, confidence: float, epsilon: float) -> None:
-        self.k, self.accuracy, self.tail = k, accuracy, (1 - confidence) / 2
+    def __init__(self, k: int, accuracy: float, confidence: float, epsilon: float, have: Mapping[str, int] | None = None) -> None:
+        self.k, self.accuracy, self.tail, self.have = k, accuracy, (1 - confidence) / 2, dict(have or {})
         self.aimed = aimed(k, epsilon)
         self.slope = 1 / (k - 1)
 
     def of(self, buy: Mapping[str, int]) -> float:
         """Half-width, expected over the labels; for a mixture over quantiles of the counts that vary much for their size."""
+        buy = {name: buy.get(name, 0) + self.have.get(name, 0) for name in {**buy, **self.have}}
         ordinary = buy.get("ordinary", 0) + math.floor(buy.get("targeted", 0) * self.aimed)
         complementary = buy.get("complementary", 0)
         questions = buy.get("question", 0)

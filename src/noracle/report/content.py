@@ -199,6 +199,15 @@ def against_leader(result: Comparison, most: int = SHOWN) -> tuple[Difference, .
     return tuple(d for d in result.differences if first in (d.first, d.second))
 
 
+_NOT_SHOWN = ("planner", "values", "estimator", "by_system", "evidence")
+
+
+def _by_system(plan: Plan) -> str:
+    """Labels that every system needs, where a plan is for several."""
+    rows = plan.inputs.get("by_system") or {}
+    return "; ".join(f"{name} {words.count(row['n'])} at accuracy {words.scalar(row['accuracy'])}" for name, row in rows.items())
+
+
 @content.register
 def _(result: Plan) -> Content:
     from noracle.report import budgets
@@ -224,7 +233,8 @@ def _(result: Plan) -> Content:
         alerts=alerts(result.guarantee),
         lines=labelled(
             ("method", words.how(result.method, result.interval)),
-            ("supposing", words.pairs({k: v for k, v in result.inputs.items() if k not in ("planner", "values")})),
+            ("supposing", words.pairs({k: v for k, v in result.inputs.items() if k not in _NOT_SHOWN})),
+            ("for each", _by_system(result)),
             ("confidence", words.percent(result.confidence)),
             *promise(result.guarantee),
             ("reason", "" if math.isnan(result.predicted) else result.reason),

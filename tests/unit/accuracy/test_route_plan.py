@@ -43,8 +43,8 @@ MIXED = budget_plan(
     ordinary(price=0.7), question(n_classes=K, price=0.3), question(n_classes=K, n_asked=2, price=0.4),
     caps={"ordinary": 60, "question-2": 150},
 )  # fmt: skip
-AIMED = plan_labels(n_classes=K, accuracy=A, budget=300, kind="targeted", epsilon=0.2)
-ASKED = plan_labels(n_classes=K, accuracy=A, budget=600, costs={"ordinary": 3.0, "question": 1.0}, caps={"ordinary": 50})
+AIMED = plan_labels(n_classes=K, accuracy=A, budget=300, kind="targeted", epsilon=0.2, n_items=N)
+ASKED = plan_labels(n_classes=K, accuracy=A, n_items=N, budget=600, costs={"ordinary": 3.0, "question": 1.0}, caps={"ordinary": 50})
 
 
 def by_item(routing: Routing) -> dict[Any, list[tuple[Any, float | None]]]:

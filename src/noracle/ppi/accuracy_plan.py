@@ -1,0 +1,313 @@
+"""How many more labels the evidence needs: a plan that starts from what is there."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from noracle.counts.counting import count_accuracy
+from noracle.counts.label import Cell, Tally
+from noracle.counts.tallies import AccuracyCounts
+from noracle.errors import ArgumentError
+from noracle.evidence import Evidence
+from noracle.ppi.expected import Expected, Place, aimed_votes, held_votes, model_votes
+from noracle.ppi.labels import KINDS, LabelKind, option, promise
+from noracle.results import Plan, check_confidence, choose
+
+GUESS = 0.7
+"""The accuracy of a system of which nothing is known."""
+_CHEAPER = 0.95
+_NAMES: dict[str, str] = {"question": "uniform questions", "targeted": "targeted questions"}
+
+
+def plan_accuracy(
+    evidence: Evidence | AccuracyCounts, *, half_width: float, systems: Sequence[str] | None = None,
+    kind: LabelKind | None = None, costs: Mapping[str, float] | None = None, caps: Mapping[str, int] | None = None,
+    epsilon: float = 0.05, confidence: float = 0.95, seed: int = 0,
+) -> Plan:  # fmt: skip
+    """Plan the labels that are missing for intervals of a wanted half-width.
+
+    The population, the numbers of classes, strata, weights and missing answers are those of the evidence; labels that are there count.
+    Every system's current estimate is the guess of its accuracy, and labels are bought until the default
+    :func:`~noracle.accuracy.estimate_accuracy` of every system is expected to be ± ``half_width``, or no item without a label is left.
+
+    Parameters
+    ----------
+    evidence
+        Answers, with or without judgements; or counts of them.
+    half_width
+        Wanted half-width of every system's interval.
+    systems
+        Which systems; all by default.
+    kind
+        Which labels to buy; by default those that are there, else the cheapest kind that has a price, else ordinary ones.
+    costs, caps
+        Price and largest number of labels of each kind; by default 1 and all items.
+    epsilon
+        Uniform share of targeted questions, where the labels do not show it.
+
+    Returns
+    -------
+    Plan
+        ``inputs["by_system"]`` has the guess, the labels needed and the predicted half-width of each system; what is bought is the
+        largest of these numbers. ``inputs["estimator"]`` is the estimate that needs it. Other kinds that have a price are alternatives.
+        Where the goal is out of reach, all items that are left are bought and ``reason`` says so.
+
+    Notes
+    -----
+    Where strata were labelled at different rates, new labels are bought by stratum, the least labelled first: once the rates are equal,
+    strata need not be kept apart. Otherwise items are drawn at random among those without a label.
+
+    Assumes that accuracies are as estimated, that wrong answers are uniform, and that verdicts are right. The interval that the labels then
+    give does not rest on the guess. Other than :func:`~noracle.accuracy.route_items`, this draws nothing.
+
+    References
+    ----------
+    Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision", for the laws of the labels.
+
+    Examples
+    --------
+    >>> from noracle import AccuracyCounts, plan_accuracy
+    >>> counts = AccuracyCounts.from_counts(n_classes=5, ordinary=(200, 156), n_items=2000)
+    >>> plan = plan_accuracy(counts, half_width=0.03)
+    >>> plan.buy, plan.inputs["estimator"]["interval"], plan.verify()
+    ({'ordinary': 352}, 'hypergeometric', True)
+    """
+    check_confidence(confidence)
+    if not 0 < half_width < 0.5:
+        raise ArgumentError(f"half_width must be in (0, 0.5); got {half_width}. For plus or minus 2 points pass 0.02.")
+    if kind is not None:
+        choose("kind", kind, KINDS)
+    for name, price in (costs or {}).items():
+        choose("costs", name, KINDS)
+        if not (price > 0 and math.isfinite(price)):
+            raise ArgumentError(f"costs must be positive; got {price} for {name}. A free kind of label needs no plan.")
+    counts = _counts(evidence, systems)
+    held = held_kind(counts)
+    chosen: str = kind or held or (min(costs, key=lambda name: costs[name]) if costs else "ordinary")
+    prices = dict(costs or {})
+    prices.setdefault(chosen, 1.0)
+    worlds = _worlds(counts, epsilon, confidence, seed)
+    caps = dict(caps or {})
+    needs = {name: _needed(worlds, name, half_width, caps) for name in prices if _fits(name, counts, len(worlds), held)}
+    if chosen not in needs:
+        raise ArgumentError(
+            f"kind must fit the labels that are there ({_NAMES.get(str(held), held)}), as they can be estimated together; got {chosen!r}."
+        )
+    need = needs[chosen]
+    best = max(need.by_system, key=lambda s: (need.by_system[s]["n"], need.by_system[s]["predicted"], s))
+    world = worlds[best]
+    buy = world.told({chosen: need.n}) if need.n else {}
+    estimator = {"method": need.by_system[best]["method"], "interval": need.by_system[best]["interval"]}
+    options = [n.option(name, prices[name]) for name, n in needs.items()]
+    return Plan(
+        goal="half-width", wanted=float(half_width), predicted=need.predicted, buy=buy, cost=prices[chosen] * need.n, confidence=confidence,
+        method=estimator["method"], interval=estimator["interval"], guarantee=promise(confidence), reason=need.why,
+        inputs={
+            "planner": "evidence", "kind": chosen, "costs": prices, "caps": caps, "epsilon": _epsilon(worlds, epsilon), "seed": seed,
+            "n_items": max(sum(p.items for p in w.places) for w in worlds.values()), "have": _have(counts, worlds),
+            "strata": sorted({p.cell.stratum for p in world.places}) if world.strata else None, "systems": _targets(worlds, chosen),
+            "estimator": estimator, "by_system": need.by_system, "evidence": counts.to_dict(),
+        },
+        alternatives=tuple(options), notes=tuple(_notes(chosen, options, prices, worlds, world)),
+    )  # fmt: skip
+
+
+def held_kind(counts: AccuracyCounts) -> LabelKind | None:
+    """Which kind of label the evidence holds most of; None without labels.
+
+    Examples
+    --------
+    >>> from noracle import AccuracyCounts
+    >>> held_kind(AccuracyCounts.from_counts(n_classes=4, ordinary=(30, 20)))
+    'ordinary'
+    """
+    seen: Counter[str] = Counter()
+    for t, n in counts.tallies.items():
+        if t.verdict != "unsure":
+            seen["recorded" if t.design == "recorded" else t.verdict] += n
+    if not seen:
+        return None
+    if seen["recorded"]:
+        return "targeted"
+    if not seen["no"]:
+        return "ordinary"
+    if not seen["yes"]:
+        return "complementary"
+    expected = sum(n / t.n_classes for t, n in counts.tallies.items() if t.verdict != "unsure")
+    if counts.propensities == "uniform" or abs(seen["yes"] - expected) <= 4 * math.sqrt(expected) + 1:
+        return "question"
+    return "ordinary" if seen["yes"] > seen["no"] else "complementary"
+
+
+# ------------------------------------------------------------------------------------------------------------------ what is there
+
+
+def _counts(evidence: Evidence | AccuracyCounts, systems: Sequence[str] | None) -> AccuracyCounts:
+    if isinstance(evidence, Evidence):
+        return count_accuracy(evidence, systems=None if systems is None else list(systems))
+    if not isinstance(evidence, AccuracyCounts):
+        raise ArgumentError(f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
+    counts = evidence.without_clusters()
+    if systems is None:
+        return counts
+    parts = [counts.of(name) for name in systems]
+    return dataclasses.replace(
+        counts,
+        tallies={t: n for part in parts for t, n in part.tallies.items()},
+        items={c: n for part in parts for c, n in part.items.items()},
+        answered={c: n for part in parts for c, n in part.answered.items()},
+    )
+
+
+def _worlds(counts: AccuracyCounts, epsilon: float, confidence: float, seed: int) -> dict[str, Expected]:
+    """Every system's labels and what more of them would say."""
+    if not any(counts.items.values()):
+        raise ArgumentError("evidence must have items with answers to plan labels for; got none.")
+    found = {}
+    for name in counts.systems:
+        own = counts.of(name)
+        asked: Counter[Cell] = Counter()
+        for t, n in own.tallies.items():
+            asked[Cell(name, t.n_classes, t.stratum, t.weight)] += n
+        places = tuple(Place(c, n, own.answered.get(c, 0), min(n, asked[c])) for c, n in sorted(own.items.items()))
+        model = aimed_votes(epsilon) if len(counts.systems) == 1 else model_votes(len(counts.systems), epsilon)
+        found[name] = Expected(
+            places=places if counts.whole else tuple(p._replace(items=10**9 // len(places), answered=10**9 // len(places)) for p in places),
+            accuracy=_guess(own, confidence, seed), confidence=confidence, votes=held_votes(own.tallies, model), held=own.tallies,
+            whole=counts.whole, recorded=counts.propensities == "recorded", strata=_unequal(places), seed=seed,
+        )  # fmt: skip
+    return found
+
+
+def _guess(counts: AccuracyCounts, confidence: float, seed: int) -> float:
+    """The current estimate among answered items, at least one label's worth away from 0 and 1; `GUESS` where nothing is known."""
+    from noracle.accuracy import estimate_accuracy
+
+    if not any(t.answered and t.verdict != "unsure" for t in counts.tallies):
+        return GUESS
+    found = estimate_accuracy(counts, confidence=confidence, checks="none", seed=seed)
+    n, share = int(found.diagnostics["n_labels_used"]), float(found.diagnostics["answered_share"])
+    if not n or not share or math.isnan(found.value) or (found.low <= 0 and found.high >= 1):
+        return GUESS
+    return min(max(found.value / share, 1 / (n + 2)), 1 - 1 / (n + 2))
+
+
+def _unequal(places: Sequence[Place]) -> bool:
+    """Whether named strata were labelled at rates that a random sample would not have."""
+    from noracle.accuracy.strata import DIFFERENT_BELOW, binomial_p_value
+
+    rows: dict[str, list[int]] = {}
+    for p in places:
+        row = rows.setdefault(p.cell.stratum, [0, 0])
+        row[0] += p.items
+        row[1] += p.asked
+    items, asked = (sum(row[i] for row in rows.values()) for i in (0, 1))
+    if len(rows) < 2 or not asked:
+        return False
+    return len(rows) * min(binomial_p_value(n, asked, size / items) for size, n in rows.values() if size) < DIFFERENT_BELOW
+
+
+def _fits(kind: str, counts: AccuracyCounts, systems: int, held: str | None) -> bool:
+    """Whether the labels that are there and new ones of a kind are estimated together without a loss.
+
+    Beside questions whose probabilities follow the answers, a uniform question with its probability is one of them, and scored as such.
+    """
+    if held == "targeted":
+        return kind in ("targeted", "ordinary")
+    return kind != "targeted" or (counts.propensities == "none" and (systems == 1 or held in (None, "ordinary")))
+
+
+# ------------------------------------------------------------------------------------------------------------------ what is needed
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Need:
+    """Labels of one kind: how many, and what every system gets."""
+
+    n: int
+    predicted: float
+    by_system: dict[str, dict[str, Any]]
+    why: str = ""
+
+    def option(self, kind: str, price: float) -> dict[str, Any]:
+        """As an alternative of the plan."""
+        return option({kind: self.n} if self.n else {}, self.predicted, price * self.n, why=self.why)
+
+
+def _needed(worlds: Mapping[str, Expected], kind: str, half_width: float, caps: Mapping[str, int]) -> _Need:
+    most = min(caps.get(kind, 10**9), *(w.left for w in worlds.values()), 10**9)
+    found: dict[str, int | None] = {}
+    for name, world in worlds.items():
+        found[name] = world.fewest(kind, half_width, most)
+    n = max(most if x is None else x for x in found.values())
+    rows: dict[str, dict[str, Any]] = {}
+    for name, world in worlds.items():
+        estimate = world.estimate({kind: n})
+        rows[name] = {
+            "accuracy": round(world.accuracy, 4), "n": most if found[name] is None else found[name], "predicted": world.of({kind: n}),
+            "method": estimate.method, "interval": estimate.interval,
+        }  # fmt: skip
+    short = [name for name, x in found.items() if x is None]
+    why = ""
+    if short:
+        widest = max(short, key=lambda s: rows[s]["predicted"])
+        limit = "the cap" if most == caps.get(kind) else "every item without a label"
+        why = f"± {half_width:g} is out of reach: {limit}, {most:,} {kind} labels, gives ± {rows[widest]['predicted']:.3g} for {widest}"
+    return _Need(n=n, predicted=max(row["predicted"] for row in rows.values()), by_system=rows, why=why)
+
+
+def _have(counts: AccuracyCounts, worlds: Mapping[str, Expected]) -> dict[str, int]:
+    """Items that were asked about, by what they got, of the system with the most of them."""
+    name = max(worlds, key=lambda s: (sum(worlds[s].held.values()), s))
+    told: Counter[str] = Counter()
+    question = held_kind(counts) == "question"
+    for t, n in worlds[name].held.items():
+        told[_kind_of(t, question=question)] += n
+    return dict(told)
+
+
+def _kind_of(t: Tally, *, question: bool) -> str:
+    if t.verdict == "unsure":
+        return "unsure"
+    if t.design == "recorded":
+        return "targeted"
+    return "question" if question else "ordinary" if t.verdict == "yes" else "complementary"
+
+
+def _targets(worlds: Mapping[str, Expected], kind: str) -> list[str]:
+    """Whose answers are asked about: the one system that the questions so far were aimed at, else all of them."""
+    aimed = [name for name, w in worlds.items() if kind == "targeted" and w.aims]
+    return aimed if len(aimed) == 1 else sorted(worlds)
+
+
+def _epsilon(worlds: Mapping[str, Expected], epsilon: float) -> float:
+    """The uniform share that the labels show, where they were aimed at one system."""
+    for world in worlds.values():
+        if world.aims:
+            k = max(p.cell.n_classes for p in world.places)
+            chance = world.votes(k, 0.5)[0].propensity
+            share = (1 - chance) / (1 - 1 / k)
+            return round(share, 6) if 0 < share <= 1 else epsilon
+    return epsilon
+
+
+def _notes(
+    chosen: str, options: Sequence[Mapping[str, Any]], prices: Mapping[str, float], worlds: Mapping[str, Expected], world: Expected
+) -> list[str]:
+    notes = ["the plan rests on the accuracies estimated so far; the intervals you get do not"]
+    have = sum(worlds[max(worlds)].held.values())
+    if have:
+        notes.append(f"{have:,} labels are there and count: the plan is what is missing")
+    own = next(o for o in options if set(o["buy"]) <= {chosen})
+    for other in options:
+        reached = other["feasible"] and (not own["feasible"] or other["cost"] < _CHEAPER * own["cost"])
+        if other is not own and reached:
+            ((kind, n),) = other["buy"].items() or ((chosen, 0),)
+            notes.append(f"{n:,} {kind} labels would do, at {prices[kind]:g} each: cost {other['cost']:g} instead of {own['cost']:g}")
+    if world.strata:
+        notes.append("strata were labelled at different rates: the least labelled get labels first, so that strata need not be kept apart")
+    return notes

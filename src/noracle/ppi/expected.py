@@ -1,0 +1,354 @@
+"""The half-width that labels are expected to give: labels as they are expected, and the default estimate made of them.
+
+A plan is kept only if it counts with the interval that the estimate will use. So nothing is approximated here: expected numbers of tallies
+are rounded to whole ones, added to the labels that are there, and given to :func:`~noracle.accuracy.estimate_accuracy`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln, ndtri
+
+from noracle.counts.label import Cell, Tally, tally
+from noracle.counts.tallies import AccuracyCounts
+from noracle.ppi.kinds import aimed
+from noracle.results import Estimate
+
+SYSTEM = "system"
+UNKNOWN = 10**9
+"""How many items there are supposed to be where that is not known."""
+_CLOSE, _NOISY = 0.002, 0.01
+_SMOOTH = 25.0
+_ORDERS = 2
+_SCORED = 1.03
+"""Limits from scores are by as much wider over drawn labels than over expected ones (simulated: 1.00 to 1.05 over 500 to 4,000 labels)."""
+_SHIFTS = (-1.3830, -0.6745, -0.2104, 0.2104, 0.6745, 1.3830)  # quantiles of the normal law at 1/12, 3/12, …, 11/12
+
+
+class Place(NamedTuple):
+    """A part of the population: where it lies, how many items it has, how many have an answer, and how many were asked about."""
+
+    cell: Cell
+    items: int
+    answered: int
+    asked: int = 0
+
+    @property
+    def left(self) -> int:
+        """Items that nobody was asked about."""
+        return self.items - self.asked
+
+
+class Voted(NamedTuple):
+    """Answers with one probability to be asked about: their share of the items, and the share of them that is right."""
+
+    propensity: float
+    share: float
+    right: float
+
+
+Votes = Callable[[int, float], Sequence[Voted]]
+"""From a number of classes and an accuracy to the probabilities of a question about the answer."""
+
+
+def model_votes(systems: int, epsilon: float) -> Votes:
+    """Vote shares of independent, equally good systems, whose wrong answers are uniform: (1 - ε)·votes/systems + ε/K.
+
+    Systems that err together agree more often, are asked about more often, and get narrower intervals than this model expects.
+
+    Examples
+    --------
+    >>> [(round(v.propensity, 3), round(v.share, 3)) for v in model_votes(2, 0.1)(3, 0.8)]
+    [(0.483, 0.34), (0.933, 0.66)]
+    """
+
+    def votes(n_classes: int, accuracy: float) -> list[Voted]:
+        others = np.arange(systems)
+        agree = (accuracy, (1 - accuracy) / (n_classes - 1))
+        right, wrong = (_binomial(others, systems - 1, p) for p in agree)
+        rows = []
+        for m in others:
+            both = accuracy * right[m], (1 - accuracy) * wrong[m]
+            if sum(both) > 0:
+                propensity = (1 - epsilon) * (m + 1) / systems + epsilon / n_classes
+                rows.append(Voted(float(propensity), float(sum(both)), float(both[0] / sum(both))))
+        return rows
+
+    return votes
+
+
+def held_votes(held: Mapping[Tally, int], fallback: Votes, *, least: int = 100) -> Votes:
+    """Vote shares as the labels show them: an answer that was asked about with probability π stands for 1/π of its kind.
+
+    Questions that were aimed at this system have one probability for each number of classes. Otherwise all numbers of classes are taken
+    together, and the share that is right is moved to the accuracy asked for, by the same factor of the odds everywhere.
+    """
+    seen: dict[tuple[int, float], list[float]] = {}
+    for t, n in held.items():
+        inverse = (t.yes_score or 0.0) + (t.no_score or 0.0)
+        if t.design == "recorded" and t.answered and t.verdict != "unsure" and inverse > 0:
+            seen.setdefault((t.n_classes, round(1 / inverse, 9)), [0.0, 0.0])[t.verdict == "yes"] += n
+    if seen and len({k for k, _ in seen}) == len(seen):
+        chances = dict(seen)
+        return lambda k, accuracy: [Voted(p, 1.0, accuracy) for own, p in chances if own == k] or fallback(k, accuracy)
+    if sum(map(sum, seen.values())) < least:
+        return fallback
+    pooled: dict[float, list[float]] = {}
+    for (_, p), row in seen.items():
+        old = pooled.get(p, [0.0, 0.0])
+        pooled[p] = [old[0] + row[0], old[1] + row[1]]
+    total = sum(sum(row) / p for p, row in pooled.items())
+    rows = [(p, sum(row) / p / total, (row[1] + 0.5) / (sum(row) + 1)) for p, row in sorted(pooled.items())]
+    return lambda _, accuracy: _moved(rows, accuracy)
+
+
+def _moved(rows: Sequence[tuple[float, float, float]], accuracy: float) -> list[Voted]:
+    """The shares that are right, moved so that together they are the accuracy."""
+
+    def at(shift: float) -> list[Voted]:
+        return [Voted(p, share, 1 / (1 + math.exp(-(math.log(r / (1 - r)) + shift)))) for p, share, r in rows]
+
+    low, high = -40.0, 40.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        under = sum(v.share * v.right for v in at(middle)) < accuracy
+        low, high = (middle, high) if under else (low, middle)
+    return at(high)
+
+
+def _binomial(k: Any, n: int, p: float) -> Any:
+    if p <= 0 or p >= 1:
+        return np.where(k == (n if p >= 1 else 0), 1.0, 0.0)
+    return np.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + k * math.log(p) + (n - k) * math.log1p(-p))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Expected:
+    """What labels of some kinds would say of one system with a guessed accuracy, added to those that are there.
+
+    ``strata`` says that new labels are bought by stratum, as many as bring all strata to one rate; otherwise items are drawn at random
+    among those that nobody was asked about.
+    """
+
+    places: tuple[Place, ...]
+    accuracy: float
+    confidence: float
+    votes: Votes
+    held: Mapping[Tally, int] = dataclasses.field(default_factory=dict)
+    whole: bool = True
+    recorded: bool = False
+    strata: bool = False
+    seed: int = 0
+
+    @property
+    def left(self) -> int:
+        """How many items can get a label."""
+        return sum(p.left for p in self.places)
+
+    def of(self, buy: Mapping[str, int]) -> float:
+        """The expected half-width: that of the expected labels; for few of them, the mean over labels that are more or less lucky."""
+        n = sum(buy.values()) + sum(self.held.values())
+        spread = n * self.accuracy * (1 - self.accuracy)
+        if not n:
+            return 0.5
+        if spread > _SMOOTH or self.held:
+            found = self.estimate(buy)
+            if found.method != "scores":
+                return _half(found)
+            more = [dataclasses.replace(self, seed=self.seed + i).estimate(buy) for i in range(1, _ORDERS)]  # limits depend on the order
+            return _SCORED * sum(map(_half, (found, *more))) / _ORDERS
+        shift = math.sqrt(self.accuracy * (1 - self.accuracy) / n)
+        lucky = [min(max(self.accuracy + z * shift, 0.0), 1.0) for z in _SHIFTS]
+        return sum(_half(dataclasses.replace(self, accuracy=a).estimate(buy)) for a in lucky) / len(lucky)
+
+    def estimate(self, buy: Mapping[str, int]) -> Estimate:
+        """The default estimate of the expected labels."""
+        from noracle.accuracy import estimate_accuracy
+
+        return estimate_accuracy(self.counts(buy), confidence=self.confidence, checks="none", seed=self.seed)
+
+    def counts(self, buy: Mapping[str, int]) -> AccuracyCounts:
+        """Whole numbers of tallies, as near to the expected ones as they can be for each kind of tally together."""
+        tallies: Counter[Tally] = Counter(self.held)
+        for kind, n in buy.items():
+            expected: dict[int, list[tuple[Tally, float]]] = {}
+            for place, new in zip(self.places, self.spread(n), strict=True):
+                for i, (t, share) in enumerate(self._law(kind, place)):
+                    expected.setdefault(i, []).append((t, new * share))
+            tallies.update(_whole(row for rows in expected.values() for row in rows))
+        items = {p.cell: p.items for p in self.places}
+        most = Counter[Cell]()
+        for t, n in tallies.items():
+            if t.answered:
+                most[Cell(t.system, t.n_classes, t.stratum, t.weight)] += n
+        answered = {p.cell: max(p.answered, most[p.cell]) for p in self.places}
+        return AccuracyCounts(
+            tallies=dict(+tallies), items={c: max(n, answered[c]) for c, n in items.items()}, answered=answered, whole=self.whole,
+            propensities="recorded" if self.recorded or "targeted" in buy else "none",
+        )  # fmt: skip
+
+    def spread(self, n: int) -> list[float]:
+        """How many of n labels fall on every place."""
+        if not self.strata:
+            left = max(self.left, 1)
+            return [n * p.left / left for p in self.places]
+        by_stratum = self.by_stratum(n)
+        left_of: Counter[str] = Counter()
+        for p in self.places:
+            left_of[p.cell.stratum] += p.left
+        return [by_stratum[p.cell.stratum] * p.left / max(left_of[p.cell.stratum], 1) for p in self.places]
+
+    @cached_property
+    def _strata(self) -> dict[str, tuple[int, int]]:
+        rows: dict[str, list[int]] = {}
+        for p in self.places:
+            row = rows.setdefault(p.cell.stratum, [0, 0])
+            row[0] += p.items
+            row[1] += p.asked
+        return {name: (items, asked) for name, (items, asked) in sorted(rows.items())}
+
+    def by_stratum(self, n: int) -> dict[str, int]:
+        """New labels by stratum: the strata that were labelled least first, until all have one rate."""
+        rows = self._strata
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            rate = (low + high) / 2
+            enough = sum(max(0.0, rate * items - asked) for items, asked in rows.values()) >= n
+            low, high = (low, rate) if enough else (rate, high)
+        exact = {name: max(0.0, high * items - asked) for name, (items, asked) in rows.items()}
+        return dict(zip(exact, _rounded(list(exact.values())), strict=True))
+
+    def fewest(self, kind: str, half_width: float, most: int, *, beside: Mapping[str, int] | None = None) -> int | None:
+        """The fewest labels of a kind, beside others, for this half-width; None if not even ``most`` are enough."""
+        others = dict(beside or {})
+        scores = self.recorded or (kind == "targeted" and len(self.votes(self.places[0].cell.n_classes, 0.5)) > 1)
+        return fewest(
+            lambda n: self.of({**others, kind: n}), half_width, most, start=start_at(self.accuracy, half_width, self.confidence),
+            there=sum(self.held.values()) + sum(others.values()), close=_NOISY if scores and not self.aims else _CLOSE,
+        )  # fmt: skip
+
+    def told(self, buy: Mapping[str, int]) -> dict[str, int]:
+        """What to buy; by stratum where strata were labelled at different rates."""
+        if not self.strata:
+            return dict(buy)
+        return {f"{s}/{name}" if s else name: n for name, total in buy.items() for s, n in self.by_stratum(total).items() if n}
+
+    @property
+    def aims(self) -> bool:
+        """Whether the questions that are there were aimed at this system."""
+        return self.recorded and all(len(self.votes(k, 0.5)) == 1 for k in {p.cell.n_classes for p in self.places})
+
+    def _law(self, kind: str, place: Place) -> list[tuple[Tally, float]]:
+        """What one label of a kind says in a place: tallies with their probabilities."""
+        cell, a, k = place.cell, self.accuracy, place.cell.n_classes
+        there = place.answered / place.items if place.items else 1.0
+        rows: list[tuple[Tally, float]]
+        if kind == "ordinary":
+            rows = [(tally(cell, "yes", hit=True), a), (tally(cell, "yes", hit=False), 1 - a)]
+        elif kind == "targeted":
+            rows = _targeted(cell, self.votes(k, a))
+        else:
+            told = 1 / k if kind == "question" else 0.0
+            hit = (1 - told) * (1 - a) / (k - 1)
+            rows = [
+                *((tally(cell, "yes", hit=right), told * share) for right, share in ((True, a), (False, 1 - a))),
+                (tally(cell, "no", hit=True), hit), (tally(cell, "no", hit=False), 1 - told - hit),
+            ]  # fmt: skip
+        silent = tally(cell, "yes" if kind == "ordinary" else "no", hit=False, answered=False, inverse=0.0 if kind == "targeted" else None)
+        return [*((t, there * share) for t, share in rows), (silent, 1 - there)]
+
+
+def _targeted(cell: Cell, votes: Sequence[Voted]) -> list[tuple[Tally, float]]:
+    rows: list[tuple[Tally, float]] = []
+    missed = 0.0
+    for v in votes:
+        inverse = 1 / v.propensity
+        rows.append((tally(cell, "yes", hit=True, inverse=inverse), v.share * v.propensity * v.right))
+        rows.append((tally(cell, "no", hit=True, inverse=inverse), v.share * v.propensity * (1 - v.right)))
+        missed += v.share * (1 - v.propensity)
+    return [*rows, (tally(cell, "no", hit=False, inverse=0.0), missed)]
+
+
+def _half(estimate: Estimate) -> float:
+    return (estimate.high - estimate.low) / 2
+
+
+def _whole(rows: Iterable[tuple[Tally, float]]) -> Counter[Tally]:
+    """Whole numbers whose running sums are the rounded running sums, so that every kind of tally has its total."""
+    told = [(t, x) for t, x in rows if x > 0]
+    found: Counter[Tally] = Counter()
+    for (t, _), n in zip(told, _rounded([x for _, x in told]), strict=True):
+        found[t] += n
+    return found
+
+
+def _rounded(values: Sequence[float]) -> list[int]:
+    sums = np.rint(np.cumsum([0.0, *values])).astype(int)
+    return [int(x) for x in np.diff(sums)]
+
+
+def places_of(*, n_classes: Mapping[int, int], strata: Mapping[str, int] | None) -> tuple[Place, ...]:
+    """Places of a population in which numbers of classes and strata do not depend on each other, and everything has an answer."""
+    total = sum(n_classes.values())
+    of = strata or {"": total}
+    cells = [Cell(SYSTEM, k, name) for name in of for k in n_classes]
+    sizes = _rounded([of[c.stratum] * n_classes[c.n_classes] / total for c in cells])
+    return tuple(Place(c, n, n) for c, n in zip(cells, sizes, strict=True))
+
+
+def with_held(world: Expected, have: Mapping[str, int]) -> Expected:
+    """The world with labels that are there already, as they are expected: by kind, or by stratum and kind."""
+    held: Counter[Tally] = Counter()
+    asked: Counter[Cell] = Counter()
+    for name, n in have.items():
+        stratum, _, kind = name.rpartition("/")
+        there = tuple(p for p in world.places if not stratum or p.cell.stratum == stratum)
+        part = dataclasses.replace(world, places=there, strata=False)
+        held.update(part.counts({kind: n}).tallies)
+        asked.update(dict(zip((p.cell for p in there), _rounded(part.spread(n)), strict=True)))
+    places = tuple(p._replace(asked=min(p.items, asked[p.cell])) for p in world.places)
+    return dataclasses.replace(world, places=places, held=dict(held), recorded=any(name.endswith("targeted") for name in have))
+
+
+def fewest(width: Callable[[int], float], goal: float, most: int, *, start: int = 1, there: int = 0, close: float = _CLOSE) -> int | None:
+    """About the smallest n with a width of at most ``goal``, for widths that fall roughly as 1/√n; None if not even ``most`` is enough.
+
+    Every step goes where the width would be the goal if √(n + there)·width stayed the same, inside the bracket, where ``there`` are labels
+    that are there already; it stops when the bracket is ``close``.
+
+    Examples
+    --------
+    >>> fewest(lambda n: 1 / (n + 1) ** 0.5, 0.1, 1000)
+    99
+    """
+    if width(0) <= goal:
+        return 0
+    low, high = 0, most + 1  # not enough; enough, or more than there are
+    n, turn = min(max(start, 1), most), 0
+    while high - low > max(1, int(close * low)):
+        found = width(n)
+        low, high = (low, n) if found <= goal else (n, high)
+        turn += 1
+        margin = int(close * n / 2)
+        n = math.ceil((n + there) * (found / goal) ** 2) - there + (margin if found > goal else -margin)
+        if not low < n < high or (turn % 4 == 0 and high <= most):
+            n = most if n >= high > most else (low + high) // 2
+    return None if high > most else high
+
+
+def start_at(accuracy: float, half_width: float, confidence: float) -> int:
+    """Ordinary labels for a normal interval of this half-width: where a search starts."""
+    z = -float(ndtri((1 - confidence) / 2))
+    return math.ceil(max(accuracy * (1 - accuracy), 0.01) * (z / half_width) ** 2)
+
+
+def aimed_votes(epsilon: float) -> Votes:
+    """One system: its answer is asked about with probability 1 - ε + ε/K."""
+    return lambda n_classes, accuracy: [Voted(aimed(n_classes, epsilon), 1.0, accuracy)]
