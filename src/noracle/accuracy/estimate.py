@@ -32,7 +32,7 @@ from noracle.counts import AccuracyCounts, count_accuracy
 from noracle.counts.met import CONTRADICTORY
 from noracle.errors import ArgumentError, GuaranteeWarning
 from noracle.evidence import Evidence
-from noracle.results import Assumption, Check, Estimate, Guarantee, Kind, Side, choose, tails
+from noracle.results import FAILED_BELOW, Assumption, Check, Estimate, Guarantee, Kind, Side, choose, tails
 
 Method = Literal["ml", "ivw", "weighted", "complementary", "ordinary", "scores"]
 Interval = Literal[
@@ -163,7 +163,10 @@ def estimate_accuracy(
     estimate = _told(counts, strata, whole, settings, confidence, side)
     kind, every_look, _ = _CLUSTERED.get(whole.interval) or INTERVALS.get(whole.interval, INTERVALS[settings.interval])
     every_look = every_look and not whole.fixed
-    rests = _assumptions(counts, strata, settings, whole, population, grouped=grouped, estimate=estimate)
+    # An empty interval at 95 % happens by chance; one that stays empty at the threshold of checks refutes the design.
+    rare = (FAILED_BELOW / 2, FAILED_BELOW / 2)
+    refuted = whole.limits.empty and _whole(counts, strata, settings, *rare, beyond=beyond, grouped=grouped).limits.empty
+    rests = _assumptions(counts, strata, settings, population, grouped=grouped, refuted=refuted, estimate=estimate)
     guarantee = Guarantee(kind=kind, error_rate=1 - confidence, anytime=every_look, assumptions=rests)
     if settings.interval == "wald" and (math.isnan(estimate.se) or not _wald_is_sound(estimate)):
         warnings.warn(
@@ -336,7 +339,7 @@ def _told(counts: AccuracyCounts, strata: tuple[Stratum, ...], whole: Whole, set
     if whole.fixed and INTERVALS[settings.interval][1]:
         notes.append("strata were labelled at different rates: the interval holds at this number of labels, not at every look")
     if limits.empty:
-        notes.append("routing alarm: no accuracy in [0, 1] fits these labels; the labels do not follow the assumed design")
+        notes.append("routing alarm: no accuracy in [0, 1] fits these labels: chance, or labels that do not follow the assumed design")
         diagnostics["routing_alarm"] = True
     if whole.n and not 0 <= value <= 1:
         notes.append(f"the unclipped value {value:.3f} lies outside [0, 1]: chance, or labels that do not follow the assumed design")
@@ -380,8 +383,8 @@ def _wald_is_sound(estimate: Estimate) -> bool:
 
 
 def _assumptions(
-    counts: AccuracyCounts, strata: tuple[Stratum, ...], settings: Settings, whole: Whole, population: str, *,
-    grouped: AccuracyCounts | None, estimate: Estimate,
+    counts: AccuracyCounts, strata: tuple[Stratum, ...], settings: Settings, population: str, *, grouped: AccuracyCounts | None,
+    refuted: bool, estimate: Estimate,
 ) -> tuple[Assumption, ...]:  # fmt: skip
     rests = [Assumption(name="iid items", detail="labelled items are a random sample of the items asked about")]
     if grouped is not None:  # items of one cluster may depend on each other
@@ -408,7 +411,7 @@ def _assumptions(
     else:
         rests.append(_right_verdicts(counts))
     rests += _missing(counts, estimate)
-    if whole.limits.empty:
+    if refuted:
         rests.append(Assumption(name="labels fit the design", status="failed", detail="no accuracy in [0, 1] fits these labels"))
     if population == "beyond":
         rests.append(Assumption(name="items beyond these", detail="these items are a random sample of the items that matter"))
