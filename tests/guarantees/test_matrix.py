@@ -179,7 +179,9 @@ DESIGNS: dict[str, World] = {
     "beyond by stratum": samples.sampled(UNEQUAL, {"a": 20, "b": 4}, population="beyond", rest=200),
     "gaps beyond": samples.sampled([samples.part(3, 50, 0.6, silent=0.4, labels=samples.RULED_OUT)], 20, population="beyond", rest=30),
     "weights": samples.sampled([samples.part(4, 50, 0.9), samples.part(4, 50, 0.1, weight=5.0)], 30),
-    "votes": samples.sampled([samples.part(3, 60, a, labels=samples.Labels(aimed=1.0, propensity=p)) for a, p in ((0.8, 0.9), (0.1, 1 / 3))], 40),
+    "votes": samples.sampled(
+        [samples.part(3, 60, a, labels=samples.Labels(aimed=1.0, propensity=p)) for a, p in ((0.8, 0.9), (0.1, 1 / 3))], 40
+    ),
     "asked again": samples.sampled([samples.Items(4, 50, 30, made=samples.asked(4, samples.POLICIES["again after no"], aim=0.5))], 30),
     "until settled": samples.sampled(
         [samples.Items(5, 50, 30, made=samples.asked(5, samples.POLICIES["until settled, 3 at most"], aim=None))], 30
@@ -189,7 +191,7 @@ DESIGNS: dict[str, World] = {
 
 @pytest.mark.parametrize("name", DESIGNS)
 def test_scores_of_a_designs_worlds_have_the_truth_as_their_mean(name: str) -> None:
-    """The mean of unbiased estimates is the truth that intervals are held against; without a pool of strata, which is a choice by chance."""
+    """The mean of unbiased estimates is the truth that intervals are held against."""
     world, values = DESIGNS[name], []
     for key in world.draw(np.random.default_rng(7), 150).tolist():
         counts = world.build(tuple(key))
