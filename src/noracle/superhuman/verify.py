@@ -275,8 +275,7 @@ class _Again:
         return (
             promise.kind == kind
             and promise.anytime == (self.test == "betting" and self.inputs["ties"] == "share" and not weak)
-            and any(a.status == "failed" for a in promise.assumptions)
-            == (refuted or fitted or bool(self.inputs.get("clusters_ignored")))
+            and any(a.status == "failed" for a in promise.assumptions) == (refuted or fitted or bool(self.inputs.get("clusters_ignored")))
         )
 
 
