@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from noracle.accuracy import (
         AccuracyStream,
         Race,
+        check_clusters,
         check_overlap,
         check_routing,
         check_sensitivity,
@@ -128,6 +129,7 @@ __all__ = [
     "certify_published",
     "certify_superhuman",
     "check_assumptions",
+    "check_clusters",
     "check_overlap",
     "check_routing",
     "check_sensitivity",

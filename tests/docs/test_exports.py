@@ -34,6 +34,7 @@ PUBLIC = (
     "certify_published",
     "certify_superhuman",
     "check_assumptions",
+    "check_clusters",
     "check_overlap",
     "check_routing",
     "check_sensitivity",

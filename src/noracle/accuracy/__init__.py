@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noracle.accuracy.check import check_overlap, check_routing, check_yes_rate
+from noracle.accuracy.clusters import check_clusters
 from noracle.accuracy.compare import Race, compare_systems, race_systems
 from noracle.accuracy.estimate import estimate_accuracy
 from noracle.accuracy.route import route_items
@@ -12,6 +13,7 @@ from noracle.accuracy.stream import AccuracyStream
 __all__ = [
     "AccuracyStream",
     "Race",
+    "check_clusters",
     "check_overlap",
     "check_routing",
     "check_sensitivity",
