@@ -89,7 +89,12 @@ PILOT_KINDS = {
     "more targeted questions": "targeted",
     "more targeted questions, three systems": "targeted",
 }
-IN_SHORT = ("ordinary, most items", "targeted, mixed K, strata", "targeted and questions", "more ordinary labels, strata at different rates")
+IN_SHORT = (
+    "ordinary, most items",
+    "targeted, mixed K, strata",
+    "targeted and questions",
+    "more ordinary labels, strata at different rates",
+)
 
 
 class Population:
@@ -210,7 +215,9 @@ def check(name: str, repetitions: int) -> None:
     rows = [run(name, population, seed) for seed in range(repetitions)]
     ratios, costs, covered, as_said = (np.array([[system[i] for system in row] for row in rows], dtype=float) for i in range(4))
     worst = float(np.median(ratios, axis=0).max())
-    print(f"{name}: half-width {worst:.3f}, cost {costs.mean():.3f}, covered {covered.mean(axis=0).min():.3f}, as said {as_said.mean():.3f}")
+    print(
+        f"{name}: half-width {worst:.3f}, cost {costs.mean():.3f}, covered {covered.mean(axis=0).min():.3f}, as said {as_said.mean():.3f}"
+    )
     assert worst <= WIDER
     assert np.all(np.abs(costs - 1) <= COST)
     assert covered.mean(axis=0).min() >= 0.95 - 2 * (0.95 * 0.05 / repetitions) ** 0.5
