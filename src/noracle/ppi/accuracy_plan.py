@@ -298,7 +298,7 @@ def _epsilon(worlds: Mapping[str, Expected], epsilon: float) -> float:
 def _notes(
     chosen: str, options: Sequence[Mapping[str, Any]], prices: Mapping[str, float], worlds: Mapping[str, Expected], world: Expected
 ) -> list[str]:
-    notes = ["the plan rests on the accuracies estimated so far; the intervals you get do not"]
+    notes = ["the plan rests on the accuracies estimated so far; the intervals you get hold for a number of labels that is fixed now"]
     have = sum(worlds[max(worlds)].held.values())
     if have:
         notes.append(f"{have:,} labels are there and count: the plan is what is missing")
