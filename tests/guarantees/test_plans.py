@@ -62,14 +62,16 @@ SETTINGS = {
         classes={4: 3000, 10: 5000}, accuracies=(0.75,) * 4, half_width=0.05, options={"kind": "targeted", "epsilon": 0.2},
     ),
     "ordinary and questions": Setting(
-        classes={5: 5000}, accuracies=(0.8,), half_width=0.04, options={"costs": {"ordinary": 2.0, "question": 1.0}, "caps": {"ordinary": 150}},
+        classes={5: 5000}, accuracies=(0.8,), half_width=0.04,
+        options={"costs": {"ordinary": 2.0, "question": 1.0}, "caps": {"ordinary": 150}},
     ),
     "ordinary and questions, mixed K": Setting(
         classes={4: 3000, 6: 3000}, accuracies=(0.75,), half_width=0.05,
         options={"costs": {"ordinary": 1.5, "question": 1.0}, "caps": {"ordinary": 200}},
     ),
     "targeted and questions": Setting(
-        classes={5: 5000}, accuracies=(0.8,), half_width=0.04, options={"costs": {"targeted": 1.0, "question": 1.0}, "caps": {"targeted": 150}},
+        classes={5: 5000}, accuracies=(0.8,), half_width=0.04,
+        options={"costs": {"targeted": 1.0, "question": 1.0}, "caps": {"targeted": 150}},
     ),
     "more ordinary labels, strata at different rates": Setting(
         classes={4: 3000}, accuracies=(0.75, 0.6), half_width=0.04, options={}, strata={"a": (0.4, 0.1), "b": (0.6, -0.05)},
@@ -210,13 +212,11 @@ def check(name: str, repetitions: int) -> None:
     rows = [run(name, population, seed) for seed in range(repetitions)]
     ratios, costs, covered, as_said = (np.array([[system[i] for system in row] for row in rows], dtype=float) for i in range(4))
     worst = float(np.median(ratios, axis=0).max())
-    print(
-        f"{name}: half-width {worst:.3f}, cost {costs.mean():.3f}, covered {covered.mean(axis=0).min():.3f}, as said {as_said.mean():.3f}"
-    )
-    assert worst <= WIDER
+    told = f"half-width {worst:.3f}, covered {covered.mean(axis=0).min():.3f}, as said {as_said.mean():.3f}"
+    assert worst <= WIDER, told
     assert np.all(np.abs(costs - 1) <= COST)
-    assert covered.mean(axis=0).min() >= 0.95 - 2 * (0.95 * 0.05 / repetitions) ** 0.5
-    assert as_said.mean() >= 0.8
+    assert covered.mean(axis=0).min() >= 0.95 - 2 * (0.95 * 0.05 / repetitions) ** 0.5, told
+    assert as_said.mean() >= 0.8, told
 
 
 @pytest.mark.parametrize("name", IN_SHORT)
