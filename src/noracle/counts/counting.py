@@ -176,7 +176,7 @@ def _tallied(evidence: Evidence, rows: Iterable[_Met], by: _By, unused: dict[str
         cell = place_of(evidence, dict(zip(columns, row.place, strict=True)), row.system)
         where = {cell: row.n}
         if row.clusters is not None:
-            where = {Cell(*cell[:-1], cluster): n for cluster, n in row.clusters.items()}
+            where = {cell._replace(cluster=cluster): n for cluster, n in row.clusters.items()}
         for place, n in where.items():
             items[place] += n
             answered[place] += n if row.answered else 0
@@ -190,7 +190,7 @@ def _tallied(evidence: Evidence, rows: Iterable[_Met], by: _By, unused: dict[str
                 tallies[met] += row.n
             else:
                 for cluster, n in row.clusters.items():
-                    tallies[Tally(*met[:-1], cluster)] += n
+                    tallies[met._replace(cluster=cluster)] += n
     used = {name: n for name, n in unused.items() if n}
     return AccuracyCounts(tallies=dict(tallies), items=dict(items), answered=dict(answered), unused=used, inferred=evidence.inferred)
 
