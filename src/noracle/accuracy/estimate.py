@@ -347,6 +347,8 @@ def _told(counts: AccuracyCounts, strata: tuple[Stratum, ...], whole: Whole, set
         notes.append(VACUOUS)
     if whole.clusters:
         diagnostics["clusters"] = whole.clusters
+        if math.isfinite(whole.design_effect):
+            diagnostics["design_effect"] = whole.design_effect
     if whole.parts:
         diagnostics["parts"] = [dict(part) for part in whole.parts]
     sharp = whole.sharp
@@ -373,7 +375,9 @@ def _choice(whole: Whole) -> list[str]:
             return ["every item has a label: the accuracy on these items is known; population='beyond' speaks of more items of their kind"]
         return ["the items are all there are (population='answers'): the share without labels is what is uncertain"]
     if whole.interval in _CLUSTERED:
-        return [f"items come in {whole.clusters} clusters: the cluster is the unit, and its items may depend on each other"]
+        told = f"items come in {whole.clusters} clusters: the cluster is the unit, and its items may depend on each other"
+        cost = f"; they cost about {whole.design_effect:.1f} times the labels of independent items" if whole.design_effect > 1 else ""
+        return [told + cost]
     return []
 
 

@@ -59,6 +59,8 @@ class Whole:
     """Whether the number of labels must have been fixed beforehand, whatever the interval promises otherwise."""
     clusters: int = 0
     """Clusters with labels, where the cluster is the unit."""
+    design_effect: float = math.nan
+    """How many times as many labels clusters cost: the variance over that of as many independent items."""
 
 
 # ------------------------------------------------------------------------------------------------- from binomial counts

@@ -36,18 +36,26 @@ def read_clusters(table: object, column: str) -> NDArray[np.int64] | None:
     """
     if isinstance(table, (np.ndarray, list, tuple)):
         return None
-    frames, _connection = open_frames({"data": table})
-    frame = frames["data"]
-    if column not in frame.columns:
-        return None
-    if set(_LONG) <= set(frame.columns):
+    if isinstance(table, Mapping):
+        given: Mapping[str, Any] = {str(name): values for name, values in table.items()}
+        if column not in given:
+            return None
+        is_long = set(_LONG) <= set(given)
+        rows = list(zip(given["item"] if is_long else given[column], given[column], strict=True))
+    else:
+        frames, _connection = open_frames({"data": table})
+        columns = list(frames["data"].columns)
+        if column not in columns:
+            return None
+        is_long = set(_LONG) <= set(columns)
+        rows = [(row[0], row[-1]) for row in fetch(frames["data"].select(*(["item"] if is_long else []), column))]
+    named = [cluster for _, cluster in rows]
+    if is_long:
         by_item: dict[Any, Any] = {}
-        for item, cluster in fetch(frame.select("item", column)):
+        for item, cluster in rows:
             if by_item.setdefault(item, cluster) != cluster:
                 raise EvidenceError(fault(column, "must be the same in all rows of an item", "two", where=[item], total=1))
         named = list(by_item.values())
-    else:
-        named = [row[0] for row in fetch(frame.select(column))]
     place: dict[Any, int] = {}
     return np.array([place.setdefault(("", i) if c is None else c, len(place)) for i, c in enumerate(named)], dtype=np.int64)
 

@@ -223,6 +223,20 @@ def test_bets_at_every_look_are_wider_and_say_so() -> None:
     assert always.width > fixed.width
 
 
+def test_design_effect_says_what_clusters_cost() -> None:
+    """1 + (m - 1)·correlation: 2.2 for clusters of 5 and .3; 5 where clusters are right or wrong as a whole."""
+    rng = np.random.default_rng(17)
+    cluster, everything = np.repeat(np.arange(2000), 5), np.ones(10_000, dtype=bool)
+    for icc, wanted in ((0.3, 2.2), (0.0, 1.0)):
+        right = rng.random(10_000) < np.repeat(rates(rng, 2000, icc), 5)
+        found = estimate_accuracy(counts_of(cluster, right, everything), population="beyond", interval="wald", checks="none")
+        assert found.diagnostics["design_effect"] == pytest.approx(wanted, abs=0.15)
+    whole = np.repeat(rng.random(2000) < 0.7, 5)
+    found = estimate_accuracy(counts_of(cluster, whole, everything), population="beyond", interval="wald", checks="none")
+    assert found.diagnostics["design_effect"] == pytest.approx(5.0, rel=0.01)
+    assert "5.0 times the labels" in str(found)
+
+
 def test_card_and_json_say_clusters() -> None:
     counts = counts_of(np.repeat(np.arange(60), 5), np.arange(300) % 3 > 0, np.ones(300, dtype=bool))
     found = estimate_accuracy(counts, population="beyond", checks="none")
