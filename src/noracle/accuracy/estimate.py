@@ -173,7 +173,7 @@ def estimate_accuracy(
             f"interval='wald' is unreliable here (value {estimate.value:.3g}, n = {whole.n}); use interval='exact'.",
             GuaranteeWarning, stacklevel=2,
         )  # fmt: skip
-    used = _checks(evidence, counts, checks, settings, protocol)
+    used = _checks(evidence, counts, checks, settings, protocol, clusters=clusters, population=population)
     if checks == "none":
         estimate = dataclasses.replace(estimate, notes=(*estimate.notes, "the labels were not checked: checks='none'"))
     return dataclasses.replace(estimate, guarantee=guarantee.given(*used, strict=strict))
@@ -181,7 +181,7 @@ def estimate_accuracy(
 
 def _checks(
     evidence: Evidence | AccuracyCounts, counts: AccuracyCounts, checks: Checks, settings: Settings,
-    protocol: Literal["question", "sets"] | None,
+    protocol: Literal["question", "sets"] | None, **about_items: Any,
 ) -> tuple[Check, ...]:  # fmt: skip
     """The checks that go into the guarantee of the one system of these counts."""
     if checks == "none" or not counts.systems:
@@ -189,7 +189,7 @@ def _checks(
     system = counts.systems[0]
     if checks == "auto":
         about = evidence if isinstance(evidence, Evidence) else counts
-        checks = label_checks(about, counts=counts, systems=[system], protocol=protocol, seed=settings.seed)
+        checks = label_checks(about, counts=counts, systems=[system], protocol=protocol, seed=settings.seed, **about_items)
     return checks_for(checks, system, error_rates=settings.rates is not None, transition=settings.inverse is not None)
 
 

@@ -482,3 +482,21 @@ def test_check_is_not_applicable_without_clusters_or_where_they_do_no_harm() -> 
     assert found.passed
     with pytest.raises(ArgumentError, match="must be Evidence"):
         check_clusters("nothing")  # type: ignore[arg-type]
+
+
+def test_ignored_clusters_that_depend_take_the_promise_away() -> None:
+    """60 passages with 5 questions each, all right or all wrong: as single items the interval would be far too narrow."""
+    n = 300
+    right = [passage % 3 > 0 for passage in range(60) for _ in range(5)]
+    evidence = Evidence.from_tables(
+        answers={"item": list(range(n)), "system": ["a"] * n, "answer": [0 if r else 1 for r in right]},
+        judgements={"item": list(range(n)), "class": [0] * n, "verdict": ["yes"] * n},
+        items={"item": list(range(n)), "cluster": [f"passage {i // 5}" for i in range(n)]},
+        n_classes=2,
+    )
+    ignored = estimate_accuracy(evidence, population="beyond", clusters="ignore")
+    assert ignored.guarantee.kind == Kind.HEURISTIC
+    assert any(a.name == "iid items" and a.status == "failed" for a in ignored.guarantee.assumptions)
+    honoured = estimate_accuracy(evidence, population="beyond")
+    assert honoured.guarantee.kind == Kind.FINITE_SAMPLE
+    assert honoured.width > 1.5 * ignored.width
