@@ -106,7 +106,7 @@ class ErrorRates:
 
 
 Group = tuple[Stratum, ...]
-DIFFERENT_BELOW = 0.01
+DIFFERENT_BELOW = 0.03
 """Labels that fall on the strata as on a random sample with a smaller probability than this keep the strata apart."""
 _FEW_WEIGHTS, _FEWEST_LABELS = 8, 20
 
