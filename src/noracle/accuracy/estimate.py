@@ -43,7 +43,7 @@ Checks = Sequence[Check] | Literal["auto", "none"]
 VACUOUS = "the interval is [0, 1]: these labels say nothing at this confidence"
 METHODS = ("ml", "ivw", "weighted", "complementary", "ordinary", "scores")
 _MUCH_WIDER = 1.2
-_MOST_UNSURE = 0.5  # of the half-width: more unsure verdicts than this could move the value too far
+_MOST_UNSURE = 1.0  # of the half-width: more unsure verdicts than this could move the value out of the interval
 
 # Which promise an interval makes, and the methods whose value it can stand beside.
 _LIKELIHOOD = ("ml", "ivw", "weighted", "complementary", "ordinary")

@@ -276,6 +276,8 @@ def binomial_cells(
 
 def _aimed_cells(strata: Sequence[Stratum], seed: int) -> list[Cell]:
     """Verdicts on the answer itself, thinned to the smallest probability of a question about it."""
+    if not strata:
+        return []
     rng = np.random.default_rng(seed)
     chances = [max(_answer_propensities(s), default=1.0) for s in strata]
     cells = []
