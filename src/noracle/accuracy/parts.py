@@ -167,7 +167,7 @@ def _split(
 def from_scores(sample: Sample, settings: Settings, below: float, above: float) -> Whole:
     """The accuracy from scores of all labelled items, each with its part's share of the population over its share of the labels."""
     groups = sample.groups
-    strata = tuple(s for g in groups for s in g if sample.labels(s))
+    strata = tuple(s for g in groups if any(map(sample.labels, g)) for s in g)
     blind = sum(sample.share(g) for g in groups if not any(map(sample.labels, g)))
     scale = sum(sample.share(g) for g in groups) - blind
     rows = score_rows(

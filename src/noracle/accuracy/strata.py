@@ -137,8 +137,8 @@ class Sample:
     def factor(self, stratum: Stratum) -> float:
         """What a label of this stratum counts for: the stratum's share of the population over its share of the labels."""
         labelled = [s for g in self.groups for s in g if self.labels(s)]
-        if not self.unequal:
-            sizes = [(s.weight, s.items if self.beyond else s.answered) for s in labelled]
+        if not self.unequal:  # over all strata that could have been drawn, labelled or not
+            sizes = [(s.weight, s.items if self.beyond else s.answered) for g in self.groups for s in g]
             return stratum.weight * sum(n for _, n in sizes) / sum(weight * n for weight, n in sizes)
         mine = next(g for g in self.groups if any(s.place == stratum.place for s in g))
         known = sum(self.share(g) for g in self.groups if any(self.labels(s) for s in g))

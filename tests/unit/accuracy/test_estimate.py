@@ -227,3 +227,12 @@ def test_guess_of_the_answers_is_used_and_stays_unbiased() -> None:
     for found in values.values():
         assert np.mean(found) == pytest.approx(0.525, abs=4 * float(np.std(found)) / math.sqrt(300))
     assert np.std(values["column"]) < 0.9 * np.std(values["leave-one-out"])
+
+
+def test_weight_of_a_stratum_without_labels_counts_in_the_mean_and_in_the_range() -> None:
+    """Ten labels miss the few heavy items in most worlds: the light ones must not pass for the whole."""
+    light = AccuracyCounts.from_counts(n_classes=4, ordinary=(10, 10), n_items=900, weight=1.0)
+    heavy = AccuracyCounts.from_counts(n_classes=4, n_items=100, weight=100.0)
+    estimate = estimate_accuracy(light + heavy, method="scores", interval="betting")
+    assert estimate.low < 900 / (900 + 100 * 100)
+    assert estimate.high == 1.0
