@@ -310,7 +310,7 @@ def _joined(
         ends.append((share, low, high))
     scale = [(low / share if share else 1.0, high / share if share else 1.0) for share, low, high in ends] or [(1.0, 1.0)]
     limits = Limits(found.limits.low * min(s[0] for s in scale), min(1.0, found.limits.high * max(s[1] for s in scale)), found.limits.empty)
-    return dataclasses.replace(found, limits=limits)
+    return dataclasses.replace(found, limits=limits, sharp=None)  # the sharp ones take the shares as known
 
 
 # ------------------------------------------------------------------------------------------------------------ the result

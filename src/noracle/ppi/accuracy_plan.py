@@ -58,8 +58,8 @@ def plan_accuracy(
 
     Notes
     -----
-    For every system the least n with (high(n) - low(n))/2 ≤ ``half_width`` is looked for, where low and high are the limits that its estimate
-    has if labels come out as expected, n more of them bought.
+    For every system the least n with (high(n) - low(n))/2 ≤ ``half_width`` is looked for, where low and high are the limits of its
+    estimate if n more labels come out as expected.
 
     Where strata were labelled at different rates, new labels are bought by stratum, the least labelled first: once the rates are equal,
     strata need not be kept apart. Otherwise items are drawn at random among those without a label.
