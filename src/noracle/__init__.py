@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from noracle.accuracy import (
         AccuracyStream,
         Race,
+        check_clusters,
         check_hits,
         check_label_rates,
         check_missing,
@@ -134,6 +135,7 @@ __all__ = [
     "certify_published",
     "certify_superhuman",
     "check_assumptions",
+    "check_clusters",
     "check_hits",
     "check_label_rates",
     "check_missing",

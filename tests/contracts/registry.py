@@ -255,6 +255,7 @@ def _entries() -> list[Entry]:
             function="check_routing", how="time", confident=False, random=True, run=lambda e, c: noracle.check_routing(e, by="time", seed=2)
         ),
         Entry(function="check_yes_rate", how="", confident=False, run=lambda e, c: noracle.check_yes_rate(e)),
+        Entry(function="check_clusters", how="", confident=False, run=lambda e, c: noracle.check_clusters(e)),
         Entry(function="check_overlap", how="", confident=False, run=lambda e, c: noracle.check_overlap(e)),
         Entry(function="check_hits", how="", confident=False, run=lambda e, c: noracle.check_hits(e)),
         Entry(function="check_label_rates", how="", confident=False, random=True, run=lambda e, c: noracle.check_label_rates(e, seed=2)),

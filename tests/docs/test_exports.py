@@ -34,6 +34,7 @@ PUBLIC = (
     "certify_published",
     "certify_superhuman",
     "check_assumptions",
+    "check_clusters",
     "check_hits",
     "check_label_rates",
     "check_missing",

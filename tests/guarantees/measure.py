@@ -74,7 +74,7 @@ def limits(setting: Setting, interval: str, method: str, counts: Any) -> tuple[f
             difference = result.difference("a", "b")
             return difference.low, difference.high, result.guarantee.kind.label
         chosen = None if method == "default" else method
-        estimate = estimate_accuracy(counts, method=chosen, interval=interval, confidence=setting.confidence, **options)  # type: ignore[arg-type]
+        estimate = estimate_accuracy(counts, method=chosen, interval=interval, confidence=setting.confidence, checks="none", **options)  # type: ignore[arg-type]
     return estimate.low, estimate.high, estimate.guarantee.kind.label
 
 

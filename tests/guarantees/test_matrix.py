@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import importlib.util
 import json
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,11 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noracle import Evidence, count_patterns
-from tests.guarantees.matrix import comparisons, logic
+from noracle import Evidence, GuaranteeWarning, count_patterns, estimate_accuracy
+from tests.guarantees.matrix import clustered, comparisons, logic, samples
 from tests.guarantees.matrix.record import FAMILY, PROMISED, Case, Seen, certain, judged, row_of, seeded
 from tests.guarantees.matrix.registry import PARTS, all_cases, code_of, digest
 from tests.guarantees.measure import Row, excess_p_value
+from tests.guarantees.worlds import World
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 STORED = BENCHMARKS / "guarantees.json"
@@ -44,9 +46,9 @@ def command() -> ModuleType:
 # ---------------------------------------------------------------------------------------------------------- what is stored
 
 
-def test_matrix_has_500_settings_over_all_parts(stored: dict[str, Any]) -> None:
+def test_matrix_has_2000_settings_over_all_parts(stored: dict[str, Any]) -> None:
     rows = stored["rows"]
-    assert len({(r["part"], r["setting"]) for r in rows}) >= 500
+    assert len({(r["part"], r["setting"]) for r in rows}) >= 2000
     assert list(stored["parts"]) == list(PARTS) == list(dict.fromkeys(r["part"] for r in rows))
     assert len({(r["part"], r["setting"], r["interval"], r["method"]) for r in rows}) == len(rows)
     assert {r["guarantee"] for r in rows} >= {"finite-sample", "logical", "asymptotic"}
@@ -169,6 +171,58 @@ def test_worlds_of_several_systems_are_those_that_tables_give(labels: Any) -> No
 
     assert rounded(found) == rounded(expected)
     assert contest.truth.tolist() == pytest.approx([0.6, 0.2, 0.2])
+
+
+UNEQUAL = (samples.part(4, 40, 0.9, stratum="a", labels=samples.QUESTIONS), samples.part(4, 60, 0.2, stratum="b", labels=samples.QUESTIONS))
+DESIGNS: dict[str, World] = {
+    "strata": samples.sampled(UNEQUAL, {"a": 20, "b": 4}),
+    "beyond by stratum": samples.sampled(UNEQUAL, {"a": 20, "b": 4}, population="beyond", rest=200),
+    "gaps beyond": samples.sampled([samples.part(3, 50, 0.6, silent=0.4, labels=samples.RULED_OUT)], 20, population="beyond", rest=30),
+    "weights": samples.sampled([samples.part(4, 50, 0.9), samples.part(4, 50, 0.1, weight=5.0)], 30),
+    "votes": samples.sampled(
+        [samples.part(3, 60, a, labels=samples.Labels(aimed=1.0, propensity=p)) for a, p in ((0.8, 0.9), (0.1, 1 / 3))], 40
+    ),
+    "asked again": samples.sampled([samples.Items(4, 50, 30, made=samples.asked(4, samples.POLICIES["again after no"], aim=0.5))], 30),
+    "until settled": samples.sampled(
+        [samples.Items(5, 50, 30, made=samples.asked(5, samples.POLICIES["until settled, 3 at most"], aim=None))], 30
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_scores_of_a_designs_worlds_have_the_truth_as_their_mean(name: str) -> None:
+    """The mean of unbiased estimates is the truth that intervals are held against."""
+    world, values = DESIGNS[name], []
+    for key in world.draw(np.random.default_rng(7), 150).tolist():
+        counts = world.build(tuple(key))
+        assert sum(counts.tallies.values()) <= sum(counts.items.values())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GuaranteeWarning)
+            found = estimate_accuracy(counts, method="scores", interval="wald", checks="none", **world.options)
+        values.append(found.value)
+    assert abs(np.mean(values) - world.truth) < 4 * np.std(values) / np.sqrt(len(values))
+    assert np.std(values) > 0
+
+
+def test_enumerated_finite_populations_are_the_drawn_ones() -> None:
+    world = samples.drawn(4, 7, 10, 4)
+    assert world.every is not None
+    chances = world.every()
+    assert sum(chances.values()) == pytest.approx(1)
+    seen = Counter(map(tuple, world.draw(np.random.default_rng(1), 4000).tolist()))
+    for key in set(chances) | set(seen):
+        assert abs(seen[key] / 4000 - chances.get(key, 0.0)) < 0.04
+    assert sum(world.build((4, 0, 0)).tallies.values()) == 4
+
+
+def test_worlds_of_clusters_have_their_truth() -> None:
+    """Beyond, large clusters count for more; of a finite population the truth is that of its items."""
+    beyond = clustered.Clusters(n=200, sizes=(1, 3, 8), accuracy=0.0, by_size=True)
+    counts, truth = beyond.world(seeded("clusters"))
+    assert truth == pytest.approx((8 / 9 + 3 * 6 / 9 + 8 * 1 / 9) / 12)
+    assert abs(counts.total(hit=True) / sum(counts.tallies.values()) - truth) < 0.1
+    counts, truth = dataclasses.replace(beyond, n=20, of=20).world(seeded("all"))
+    assert truth == counts.total(hit=True) / sum(counts.tallies.values())
 
 
 def test_digest_ignores_comments_and_docstrings(tmp_path: Path) -> None:

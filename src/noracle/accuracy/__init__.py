@@ -11,6 +11,7 @@ from noracle.accuracy.check import (
     check_routing,
     check_yes_rate,
 )
+from noracle.accuracy.clusters import check_clusters
 from noracle.accuracy.compare import Race, compare_systems, race_systems
 from noracle.accuracy.estimate import estimate_accuracy
 from noracle.accuracy.policy import checks_for, label_checks
@@ -21,6 +22,7 @@ from noracle.accuracy.stream import AccuracyStream
 __all__ = [
     "AccuracyStream",
     "Race",
+    "check_clusters",
     "check_hits",
     "check_label_rates",
     "check_missing",

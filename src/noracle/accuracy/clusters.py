@@ -209,9 +209,10 @@ def from_clusters(counts: AccuracyCounts, settings: Settings, below: float, abov
     size, labelled = sums.size, sums.labelled
     middle = (sums.lower + sums.upper) / 2
     value, variance, _ = bounds.cr2(size, labelled, middle)
+    more = _design_effect(counts, settings.method, variance)
     if settings.interval == "wald":
         limits = bounds.cr2_interval(size, labelled, middle, below, above)
-        return Whole(value=value, limits=limits, variance=variance, n=sums.n, interval="cr2", clusters=len(size))
+        return Whole(value=value, limits=limits, variance=variance, n=sums.n, interval="cr2", clusters=len(size), design_effect=more)
     every_look = settings.interval in ("betting", "anytime")
     about: dict[str, Any] = {"largest": sums.largest, "anytime": every_look, "seed": settings.seed}
     # Scores of recorded propensities have an end on one side only, which is the side that is bet against.
@@ -220,7 +221,21 @@ def from_clusters(counts: AccuracyCounts, settings: Settings, below: float, abov
     limits = ordered(low, high)
     interval = "clusters, every look" if every_look else "clusters"
     found = Limits(limits.low, limits.high, limits.empty)
-    return Whole(value=value, limits=found, variance=variance, n=sums.n, interval=interval, clusters=len(size))
+    return Whole(
+        value=value, limits=found, variance=variance, n=sums.n, interval=interval, clusters=len(size), design_effect=more
+    )  # fmt: skip
+
+
+def _design_effect(counts: AccuracyCounts, method: str, variance: float) -> float:
+    """The variance by cluster over that of as many independent items, s²/n; NaN where it is undefined."""
+    wanted = {"ordinary": "yes", "complementary": "no"}.get(method)
+    rows = [(sum(sided_scores(t)) / 2, k) for t, k in counts.tallies.items() if t.verdict != "unsure" and wanted in (None, t.verdict)]
+    value, times = (np.array(x, dtype=float) for x in zip(*rows, strict=True)) if rows else (np.zeros(0), np.zeros(0))
+    n = float(times.sum())
+    if n < 2:
+        return math.nan
+    alone = float(times @ (value - float(times @ value) / n) ** 2) / (n - 1) / n
+    return variance / alone if alone > 0 else math.nan
 
 
 # ------------------------------------------------------------------------------------------------------------- the check
@@ -233,7 +248,7 @@ def check_clusters(
 
     For intervals that take items as independent although the items have a column ``cluster``. Scores of the labelled items, less the mean
     and over the spread of their kind (number of classes, design, and stratum where the items are all there are), are permuted over all
-    items: the statistic is the sum of their products over pairs within clusters. One p-value per system, joined by Bonferroni.
+    items: the statistic is Σ z_i·z_j over pairs within clusters. One p-value per system, joined by Bonferroni.
 
     Parameters
     ----------

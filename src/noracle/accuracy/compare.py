@@ -110,7 +110,7 @@ def compare_systems(
         values = [sample.moments(sample.scores.value[:, i])[0] if grouped is None else grouped.value(i) for i in range(len(names))]
     ranks = _ranks(names, values, differences)
     reason = "" if len(sample.n) else "no usable label of an item that all systems were asked about"
-    used = _checks(evidence, checks, names, protocol, seed)
+    used = _checks(evidence, checks, names, protocol, seed, clusters=clusters, population=population)
     if counts.items:  # strata that were labelled at different rates are weighted
         used = tuple(c for c in used if c.assumption != SAME_RATES)
     notes = _notes(counts, sample, differences, grouped)
@@ -137,13 +137,16 @@ def compare_systems(
 
 
 def _checks(
-    evidence: Evidence | PatternCounts, checks: Checks, systems: Sequence[str], protocol: Literal["question", "sets"] | None, seed: int
-) -> tuple[Check, ...]:
+    evidence: Evidence | PatternCounts, checks: Checks, systems: Sequence[str], protocol: Literal["question", "sets"] | None, seed: int,
+    **about_items: Any,
+) -> tuple[Check, ...]:  # fmt: skip
     """The checks of the labels that go into a race or a comparison; all of its systems matter."""
     if checks == "none":
         return ()
     if checks == "auto":
-        checks = label_checks(evidence, systems=systems, protocol=protocol, seed=seed) if isinstance(evidence, Evidence) else ()
+        checks = ()
+        if isinstance(evidence, Evidence):
+            checks = label_checks(evidence, systems=systems, protocol=protocol, seed=seed, **about_items)
     return for_comparison(checks)
 
 
@@ -636,7 +639,7 @@ def race_systems(
     else:
         for row in rows:
             race.update(row)
-    used = _checks(evidence, checks, names, protocol, seed)
+    used = _checks(evidence, checks, names, protocol, seed, clusters=clusters, population=population)
     end = compare_systems(
         counts, interval="betting", confidence=confidence, checks=used, clusters=clusters, population=population, strict=strict
     )

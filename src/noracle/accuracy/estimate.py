@@ -32,7 +32,7 @@ from noracle.counts import AccuracyCounts, count_accuracy
 from noracle.counts.met import CONTRADICTORY
 from noracle.errors import ArgumentError, GuaranteeWarning
 from noracle.evidence import Evidence
-from noracle.results import Assumption, Check, Estimate, Guarantee, Kind, Side, choose, tails
+from noracle.results import FAILED_BELOW, Assumption, Check, Estimate, Guarantee, Kind, Side, choose, tails
 
 Method = Literal["ml", "ivw", "weighted", "complementary", "ordinary", "scores"]
 Interval = Literal[
@@ -43,7 +43,7 @@ Checks = Sequence[Check] | Literal["auto", "none"]
 VACUOUS = "the interval is [0, 1]: these labels say nothing at this confidence"
 METHODS = ("ml", "ivw", "weighted", "complementary", "ordinary", "scores")
 _MUCH_WIDER = 1.2
-_MOST_UNSURE = 0.5  # of the half-width: more unsure verdicts than this could move the value too far
+_MOST_UNSURE = 1.0  # of the half-width: more unsure verdicts than this could move the value out of the interval
 
 # Which promise an interval makes, and the methods whose value it can stand beside.
 _LIKELIHOOD = ("ml", "ivw", "weighted", "complementary", "ordinary")
@@ -163,14 +163,17 @@ def estimate_accuracy(
     estimate = _told(counts, strata, whole, settings, confidence, side)
     kind, every_look, _ = _CLUSTERED.get(whole.interval) or INTERVALS.get(whole.interval, INTERVALS[settings.interval])
     every_look = every_look and not whole.fixed
-    rests = _assumptions(counts, strata, settings, whole, population, grouped=grouped, estimate=estimate)
+    # An empty interval at 95 % happens by chance; one that stays empty at the threshold of checks refutes the design.
+    rare = (FAILED_BELOW / 2, FAILED_BELOW / 2)
+    refuted = whole.limits.empty and _whole(counts, strata, settings, *rare, beyond=beyond, grouped=grouped).limits.empty
+    rests = _assumptions(counts, strata, settings, population, grouped=grouped, refuted=refuted, estimate=estimate)
     guarantee = Guarantee(kind=kind, error_rate=1 - confidence, anytime=every_look, assumptions=rests)
     if settings.interval == "wald" and (math.isnan(estimate.se) or not _wald_is_sound(estimate)):
         warnings.warn(
             f"interval='wald' is unreliable here (value {estimate.value:.3g}, n = {whole.n}); use interval='exact'.",
             GuaranteeWarning, stacklevel=2,
         )  # fmt: skip
-    used = _checks(evidence, counts, checks, settings, protocol)
+    used = _checks(evidence, counts, checks, settings, protocol, clusters=clusters, population=population)
     if checks == "none":
         estimate = dataclasses.replace(estimate, notes=(*estimate.notes, "the labels were not checked: checks='none'"))
     return dataclasses.replace(estimate, guarantee=guarantee.given(*used, strict=strict))
@@ -178,7 +181,7 @@ def estimate_accuracy(
 
 def _checks(
     evidence: Evidence | AccuracyCounts, counts: AccuracyCounts, checks: Checks, settings: Settings,
-    protocol: Literal["question", "sets"] | None,
+    protocol: Literal["question", "sets"] | None, **about_items: Any,
 ) -> tuple[Check, ...]:  # fmt: skip
     """The checks that go into the guarantee of the one system of these counts."""
     if checks == "none" or not counts.systems:
@@ -186,7 +189,7 @@ def _checks(
     system = counts.systems[0]
     if checks == "auto":
         about = evidence if isinstance(evidence, Evidence) else counts
-        checks = label_checks(about, counts=counts, systems=[system], protocol=protocol, seed=settings.seed)
+        checks = label_checks(about, counts=counts, systems=[system], protocol=protocol, seed=settings.seed, **about_items)
     return checks_for(checks, system, error_rates=settings.rates is not None, transition=settings.inverse is not None)
 
 
@@ -310,7 +313,7 @@ def _joined(
         ends.append((share, low, high))
     scale = [(low / share if share else 1.0, high / share if share else 1.0) for share, low, high in ends] or [(1.0, 1.0)]
     limits = Limits(found.limits.low * min(s[0] for s in scale), min(1.0, found.limits.high * max(s[1] for s in scale)), found.limits.empty)
-    return dataclasses.replace(found, limits=limits, sharp=None)  # the sharp ones take the shares as known
+    return dataclasses.replace(found, limits=limits, sharp=None)  # a profile would take the shares as known
 
 
 # ------------------------------------------------------------------------------------------------------------ the result
@@ -336,7 +339,7 @@ def _told(counts: AccuracyCounts, strata: tuple[Stratum, ...], whole: Whole, set
     if whole.fixed and INTERVALS[settings.interval][1]:
         notes.append("strata were labelled at different rates: the interval holds at this number of labels, not at every look")
     if limits.empty:
-        notes.append("routing alarm: no accuracy in [0, 1] fits these labels; the labels do not follow the assumed design")
+        notes.append("routing alarm: no accuracy in [0, 1] fits these labels: chance, or labels that do not follow the assumed design")
         diagnostics["routing_alarm"] = True
     if whole.n and not 0 <= value <= 1:
         notes.append(f"the unclipped value {value:.3f} lies outside [0, 1]: chance, or labels that do not follow the assumed design")
@@ -344,6 +347,8 @@ def _told(counts: AccuracyCounts, strata: tuple[Stratum, ...], whole: Whole, set
         notes.append(VACUOUS)
     if whole.clusters:
         diagnostics["clusters"] = whole.clusters
+        if math.isfinite(whole.design_effect):
+            diagnostics["design_effect"] = whole.design_effect
     if whole.parts:
         diagnostics["parts"] = [dict(part) for part in whole.parts]
     sharp = whole.sharp
@@ -370,7 +375,9 @@ def _choice(whole: Whole) -> list[str]:
             return ["every item has a label: the accuracy on these items is known; population='beyond' speaks of more items of their kind"]
         return ["the items are all there are (population='answers'): the share without labels is what is uncertain"]
     if whole.interval in _CLUSTERED:
-        return [f"items come in {whole.clusters} clusters: the cluster is the unit, and its items may depend on each other"]
+        told = f"items come in {whole.clusters} clusters: the cluster is the unit, and its items may depend on each other"
+        cost = f"; they cost about {whole.design_effect:.1f} times the labels of independent items" if whole.design_effect > 1 else ""
+        return [told + cost]
     return []
 
 
@@ -380,8 +387,8 @@ def _wald_is_sound(estimate: Estimate) -> bool:
 
 
 def _assumptions(
-    counts: AccuracyCounts, strata: tuple[Stratum, ...], settings: Settings, whole: Whole, population: str, *,
-    grouped: AccuracyCounts | None, estimate: Estimate,
+    counts: AccuracyCounts, strata: tuple[Stratum, ...], settings: Settings, population: str, *, grouped: AccuracyCounts | None,
+    refuted: bool, estimate: Estimate,
 ) -> tuple[Assumption, ...]:  # fmt: skip
     rests = [Assumption(name="iid items", detail="labelled items are a random sample of the items asked about")]
     if grouped is not None:  # items of one cluster may depend on each other
@@ -408,7 +415,7 @@ def _assumptions(
     else:
         rests.append(_right_verdicts(counts))
     rests += _missing(counts, estimate)
-    if whole.limits.empty:
+    if refuted:
         rests.append(Assumption(name="labels fit the design", status="failed", detail="no accuracy in [0, 1] fits these labels"))
     if population == "beyond":
         rests.append(Assumption(name="items beyond these", detail="these items are a random sample of the items that matter"))

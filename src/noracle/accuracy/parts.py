@@ -59,6 +59,8 @@ class Whole:
     """Whether the number of labels must have been fixed beforehand, whatever the interval promises otherwise."""
     clusters: int = 0
     """Clusters with labels, where the cluster is the unit."""
+    design_effect: float = math.nan
+    """How many times as many labels clusters cost: the variance over that of as many independent items."""
 
 
 # ------------------------------------------------------------------------------------------------- from binomial counts
@@ -85,6 +87,9 @@ def from_cells(sample: Sample, settings: Settings, below: float, above: float) -
             limits, interval = Limits(found.low, found.high, found.empty), _NAMES.get(found.method, "exact")
             if len(parts) > 1:
                 sharp = sums.sum_profile(chosen, below, above, blind=blind)
+        case "profile" if len(parts) == 1:
+            share, alone = parts[0].share, linear.profile(parts[0].cells, below, above)
+            limits = Limits(share * alone.low, share * alone.high + blind, alone.empty)
         case "profile":
             limits = sums.sum_profile(parts, below, above, blind=blind)
         case "wald":

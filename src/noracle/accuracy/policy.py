@@ -28,6 +28,7 @@ from noracle.accuracy.check import (
     is_question,
     numbers_asked,
 )
+from noracle.accuracy.clusters import check_clusters
 from noracle.counts import AccuracyCounts, JudgementCounts, count_accuracy, count_judgements
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
@@ -71,6 +72,8 @@ POLICY: Mapping[str, Rule] = {
     "number of questions": Rule(
         ("number of questions fixed beforehand",), "Add the column at, the time of each judgement, so that the first is known.", proves=True
     ),
+    # Runs only where clusters are ignored: elsewhere the cluster is the unit.
+    "clusters": Rule(("iid items",), "Leave clusters='auto' (--clusters auto), so that the cluster is the unit."),
     "missing verdicts": Rule(
         ("verdicts missing at random",), "Look at the worst case that unsure verdicts leave: range_unsure, or 'noracle check'."
     ),
@@ -80,7 +83,8 @@ POLICY: Mapping[str, Rule] = {
 
 def label_checks(
     evidence: Evidence | AccuracyCounts, *, counts: AccuracyCounts | None = None, judgements: JudgementCounts | None = None,
-    systems: Sequence[str] | None = None, protocol: Protocol | None = None, seed: int = 0,
+    systems: Sequence[str] | None = None, protocol: Protocol | None = None, clusters: Literal["auto", "ignore"] = "auto",
+    population: Literal["answers", "beyond"] = "answers", seed: int = 0,
 ) -> tuple[Check, ...]:  # fmt: skip
     """The checks that apply to these labels, in the order of :data:`POLICY`.
 
@@ -96,6 +100,8 @@ def label_checks(
         ``question``: one random class was asked about an item. ``sets``: yes and no labels were collected separately. By default what the
         evidence says; else questions where both verdicts or propensities are there. For counts alone there is no such default: without
         ``protocol`` labels without propensities may be sets.
+    clusters, population
+        Where clusters of items are ignored (``ignore``), their dependence is tested, for these items or for items beyond them.
     seed
         For simulated p-values.
 
@@ -132,6 +138,10 @@ def label_checks(
             found.append(check_yes_rate(asked))
     if counts is not None:
         found += _count_checks(_chosen(counts, systems), protocol=protocol, judgements=asked, alone=False, seed=seed)
+    if clusters == "ignore" and counts is not None and evidence.items is not None and "cluster" in evidence.items.columns:
+        found.append(
+            check_clusters(evidence, system=systems[0] if systems and len(systems) == 1 else None, population=population, seed=seed)
+        )
     if propensities_of(evidence) == "recorded" and "at" not in evidence.judgements.columns:
         found += [c for c in (check_questions(evidence, seed=seed),) if c.parts]
     return _ordered(found, seed=seed)
@@ -228,7 +238,12 @@ def _narrowed(check: Check, system: str) -> Check | None:
     if own is None:
         return None
     return dataclasses.replace(
-        check, p_value=own["p_value"], statistic=own["statistic"], finding=own["what"], parts=(own,), counts={**check.counts, "systems": 1}
+        check,
+        p_value=own["p_value"],
+        statistic=own["statistic"],
+        finding=own.get("what", check.finding),
+        parts=(own,),
+        counts={**check.counts, "systems": 1},
     )
 
 

@@ -106,7 +106,7 @@ class ErrorRates:
 
 
 Group = tuple[Stratum, ...]
-DIFFERENT_BELOW = 0.01
+DIFFERENT_BELOW = 0.03
 """Labels that fall on the strata as on a random sample with a smaller probability than this keep the strata apart."""
 _FEW_WEIGHTS, _FEWEST_LABELS = 8, 20
 
@@ -276,6 +276,8 @@ def binomial_cells(
 
 def _aimed_cells(strata: Sequence[Stratum], seed: int) -> list[Cell]:
     """Verdicts on the answer itself, thinned to the smallest probability of a question about it."""
+    if not strata:
+        return []
     rng = np.random.default_rng(seed)
     chances = [max(_answer_propensities(s), default=1.0) for s in strata]
     cells = []

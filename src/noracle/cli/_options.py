@@ -195,6 +195,7 @@ class Sources:
 def policy_checks(
     evidence: Evidence | AccuracyCounts, *, counts: AccuracyCounts | None = None, judgements: JudgementCounts | None = None,
     systems: Sequence[str] | None = None, protocol: Protocol | None, seed: int, estimate: bool = False,
+    clusters: Literal["auto", "ignore"] = "auto", population: Literal["answers", "beyond"] = "answers",
 ) -> list[Check]:  # fmt: skip
     """The checks of :mod:`noracle.accuracy.policy` that apply; a failure is also warned about, with the way out.
 
@@ -203,7 +204,16 @@ def policy_checks(
     from noracle.accuracy.policy import bears_on_estimates, label_checks, remedy
     from noracle.results.guarantee import failed_checks
 
-    checks = label_checks(evidence, counts=counts, judgements=judgements, systems=systems, protocol=protocol, seed=seed)
+    checks = label_checks(
+        evidence,
+        counts=counts,
+        judgements=judgements,
+        systems=systems,
+        protocol=protocol,
+        clusters=clusters,
+        population=population,
+        seed=seed,
+    )
     for check in failed_checks(c for c in checks if not estimate or bears_on_estimates(c)):
         warnings.warn(f"{check.finding}. {remedy(check)}".strip(), GuaranteeWarning, stacklevel=2)
     return list(checks)

@@ -28,6 +28,7 @@ RatingsFile = Annotated[
     _option("--ratings", metavar="FILE", text="item, rater, label (CSV, JSONL or Parquet; globs too); or see --wide, --votes, --cuts."),
 ]
 AnswersFile = Annotated[str | None, _option("--answers", metavar="FILE", text="item, system, answer: what systems said of these items.")]
+ItemsFile = Annotated[str | None, _option("--items", metavar="FILE", text="item, cluster: items of one cluster may depend on each other.")]
 IsWide = Annotated[
     bool, typer.Option("--wide", help="The ratings have one row an item and one column a rater; see --raters.", rich_help_panel=_RATINGS)
 ]
@@ -62,6 +63,7 @@ class RatingSources:
 
     ratings: str | None = None
     answers: str | None = None
+    items: str | None = None
     wide: bool = False
     votes: bool = False
     raters: Sequence[str] | None = None
@@ -79,14 +81,14 @@ class RatingSources:
         if self.wide:
             ratings = Ratings.from_wide(
                 self.ratings, self.answers, raters=names(self.raters) or [], item=self.item, systems=names(self.systems) or (),
-                labels=self._labels(), first=self.first,
+                items=self.items, labels=self._labels(), first=self.first,
             )  # fmt: skip
         elif self.votes:
-            ratings = Ratings.from_votes(self.ratings, self.answers, labels=self._labels())
+            ratings = Ratings.from_votes(self.ratings, self.answers, items=self.items, labels=self._labels())
         elif self.cuts is not None:
             ratings = Ratings.from_scores(self.ratings, self.answers, cuts=self._cuts(), labels=self._bands(), first=self.first)
         else:
-            ratings = Ratings.from_tables(self.ratings, self.answers, labels=self._labels(), first=self.first)
+            ratings = Ratings.from_tables(self.ratings, self.answers, items=self.items, labels=self._labels(), first=self.first)
         log.info("ratings opened in %.2f s", time.perf_counter() - started)
         return ratings
 
@@ -113,6 +115,8 @@ class RatingSources:
             raise ArgumentError(f"{', '.join(stray)} must go with --wide; got no --wide.")
         if self.wide and not self.raters:
             raise ArgumentError("--wide must come with --raters, the columns of the raters; got none.")
+        if self.items is not None and self.cuts is not None:
+            raise ArgumentError("--items must not come with --cuts; cut the scores first.")
         if self.first is not None and self.votes:
             raise ArgumentError("--first must not come with --votes; counts have no order.")
 

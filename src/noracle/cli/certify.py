@@ -29,6 +29,7 @@ Exit code 0 says certified, 1 not certified."""
 def command(
     answers: rate.AnswersFile = None,
     ratings: rate.RatingsFile = None,
+    items: rate.ItemsFile = None,
     wide: rate.IsWide = False,
     votes: rate.IsVotes = False,
     raters: rate.RaterNames = None,
@@ -61,8 +62,8 @@ def command(
     """Certify that a system is more accurate than the average annotation, or say why not."""
     output = Output(title="Better than the annotators?", as_json=as_json, html=html)
     sources = RatingSources(
-        ratings=ratings, answers=answers, wide=wide, votes=votes, raters=raters, item=item, systems=systems, labels=labels, cuts=cuts,
-        first=first, counts=counts,
+        ratings=ratings, answers=answers, items=items, wide=wide, votes=votes, raters=raters, item=item, systems=systems, labels=labels,
+        cuts=cuts, first=first, counts=counts,
     )  # fmt: skip
     chosen: Ties | None = ties
     checks: list[Check] = []
@@ -75,7 +76,7 @@ def command(
         names = sorted(counted.answers) if system is None else [system]
         if not names:
             raise ArgumentError("--answers must be given (or --systems with --wide); got no system to judge.")
-        evidence = counted if loaded is None or aggregate in ("plurality", "majority") else loaded
+        evidence = counted if loaded is None or (items is None and aggregate in ("plurality", "majority")) else loaded
         results: list[Certificate] = []
         for name in names:
             check = None

@@ -66,7 +66,8 @@ def command(
     )
     with working("comparing"):
         evidence = sources.load()
-        checks = policy_checks(evidence, systems=named, protocol=sources.protocol(protocol), seed=seed) if check else []
+        about = {"protocol": sources.protocol(protocol), "clusters": clusters, "population": population, "seed": seed}
+        checks = policy_checks(evidence, systems=named, **about) if check else []  # type: ignore[arg-type]
         used: Checks = for_comparison(checks) if check else "none"
         result = compare_systems(
             evidence,

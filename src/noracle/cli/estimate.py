@@ -129,6 +129,8 @@ def command(
             protocol=sources.protocol(protocol),
             seed=seed,
             estimate=True,
+            clusters=clusters,
+            population=population,
         )
     if save_counts is not None:
         write_json(save_counts, total.to_dict())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -147,6 +147,24 @@ class _Met(NamedTuple):
     answer: Any
     guess: float | None
     n: int
+    clusters: Mapping[str, int] | None = None
+    """How many of them are in each cluster."""
+
+
+def _apart(keys: Sequence[str], rows: Iterable[tuple[Any, ...]], *, by_cluster: bool) -> list[dict[str, Any]]:
+    """Rows with the values of ``keys`` and n; those that differ in the cluster only are one row with the numbers by ``clusters``."""
+    if not by_cluster:
+        return [dict(zip([*keys, "n"], row, strict=True)) for row in rows]
+    at = keys.index("cluster")
+    found: dict[tuple[Any, ...], dict[str, int]] = {}
+    for row in rows:
+        inside = found.setdefault(row[:at] + row[at + 1 : -1], {})
+        inside[row[at]] = inside.get(row[at], 0) + row[-1]
+    others = [*keys[:at], *keys[at + 1 :]]
+    return [
+        {**dict(zip(others, key, strict=True)), "cluster": None, "n": sum(inside.values()), "clusters": inside}
+        for key, inside in found.items()
+    ]
 
 
 def _tallied(evidence: Evidence, rows: Iterable[_Met], by: _By, unused: dict[str, int]) -> AccuracyCounts:
@@ -156,15 +174,23 @@ def _tallied(evidence: Evidence, rows: Iterable[_Met], by: _By, unused: dict[str
     columns = place_columns(evidence, by_cluster=by.by_cluster)
     for row in rows:
         cell = place_of(evidence, dict(zip(columns, row.place, strict=True)), row.system)
-        items[cell] += row.n
-        answered[cell] += row.n if row.answered else 0
+        where = {cell: row.n}
+        if row.clusters is not None:
+            where = {cell._replace(cluster=cluster): n for cluster, n in row.clusters.items()}
+        for place, n in where.items():
+            items[place] += n
+            answered[place] += n if row.answered else 0
         if row.verdict is not None:
             verdict: Any = VERDICTS[row.verdict]
             met = tally(
                 cell, verdict, hit=row.hit, answered=row.answered, n_ruled_out=row.n_ruled_out, ruled_hit=row.ruled_hit,
                 inverse=row.inverse, asked=row.asked, answer=row.answer, guess=row.guess, chance=row.chance,
             )  # fmt: skip
-            tallies[met] += row.n
+            if row.clusters is None:
+                tallies[met] += row.n
+            else:
+                for cluster, n in row.clusters.items():
+                    tallies[met._replace(cluster=cluster)] += n
     used = {name: n for name, n in unused.items() if n}
     return AccuracyCounts(tallies=dict(tallies), items=dict(items), answered=dict(answered), unused=used, inferred=evidence.inferred)
 
@@ -178,7 +204,7 @@ def _flat(evidence: Evidence, answers: Frame, by: _By) -> AccuracyCounts | None:
     if judgements is None:
         return None
     frame, keys = _flat_groups(evidence, answers, judgements, by)
-    rows = [dict(zip([*keys, "n"], row, strict=True)) for row in fetch(frame)]
+    rows = _apart(keys, fetch(frame), by_cluster=by.by_cluster)
     for row in rows:  # a judgement that joined has said something, an answer that joined has a system
         row["has_label"], row["has_answer"] = row["said"] is not None, row["system"] is not None
     if any(row["broken"] for row in rows):
@@ -261,6 +287,7 @@ def _flat_row(evidence: Evidence, row: dict[str, Any], by: _By) -> _Met:
         answer=row.get("given") if verdict is not None else None,
         guess=row.get("guess"),
         n=int(row["n"]),
+        clusters=row.get("clusters"),
     )
 
 
@@ -278,7 +305,7 @@ def _grouped(evidence: Evidence, answers: Frame, by: _By) -> AccuracyCounts:
         frame = met_labels(evidence, answers, labels, **by._asdict()) if any(by) else met_once(evidence, answers, labels)
         keys = [name for name in frame.columns if name != "item" and (by.by_class or name != "given")]
         unused = unused_of(labels, answers)
-    rows = [dict(zip([*keys, "n"], row, strict=True)) for row in fetch(frame.group_by(*keys).agg(n=nw.len()).sort(*keys))]
+    rows = _apart(keys, fetch(frame.group_by(*keys).agg(n=nw.len()).sort(*keys)), by_cluster=by.by_cluster)
     met = [
         _Met(
             system=str(row["system"]),
@@ -294,6 +321,7 @@ def _grouped(evidence: Evidence, answers: Frame, by: _By) -> AccuracyCounts:
             answer=row.get("given"),
             guess=row.get("guess"),
             n=int(row["n"]),
+            clusters=row.get("clusters"),
         )
         for row in rows
     ]

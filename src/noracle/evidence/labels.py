@@ -55,15 +55,14 @@ def gather(evidence: Evidence) -> Gathered:
         each = settle(once(number_rows(evidence.judgements, "row") if aimed else evidence.judgements), ours=ours)
         # Without an unsure only a yes against a no is mixed, which the classes show: no need to look at each rater.
         plain = (ours or each.implementation.is_polars()) and not fetch(each.filter(nw.col("said") == UNSURE).head(1))
-        said = settle(class_labels(evidence, each, by_rater=not plain), ours=ours)
+        said = settle(class_labels(evidence, each, by_rater=not plain, scored=aimed), ours=ours)
         known = settle(item_labels(said), ours=ours)
         found = Gathered(each, said, known, each, said, known)
-        if aimed:
+        if aimed and fetch(known.filter(nw.col("n_judged") > 1).head(1)):
             label = settle(first_questions(each), ours=ours)
             classes = settle(class_labels(evidence, label, by_rater=not plain, scored=True), ours=ours)
-            items = (
-                item_labels(classes).drop("conflict", "n_judged").join(known.select("item", "conflict", "n_judged"), on="item", how="left")
-            )
+            whole = known.select("item", "conflict", "n_judged")
+            items = item_labels(classes).drop("conflict", "n_judged").join(whole, on="item", how="left")
             found = Gathered(each, said, known, label, classes, settle(items, ours=ours))
         kept = evidence._kept["labels"] = about, found
     gathered: Gathered = kept[1]

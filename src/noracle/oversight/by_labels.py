@@ -33,7 +33,7 @@ def needs_labels(loaded: Loaded) -> str:
 def accuracy(asking: Asking) -> Outcome:
     """The accuracy of each system, with the checks of the labels written into its guarantee."""
     loaded = asking.loaded
-    counts = loaded.accuracy
+    counts = loaded.accuracy_by_cluster
     if counts is None:
         return Outcome(reason=needs_labels(loaded))
     results = tuple(

@@ -19,6 +19,10 @@ from noracle.oversight.arrivals import plain
 from noracle.oversight.memory import Memory
 from noracle.oversight.model import Settings
 
+CLUSTERED = (
+    "heuristic: items of one cluster depend on each other, and a watch counts items one by one, whether or not the rest of their cluster "
+    "has come; 'noracle estimate' takes whole clusters"
+)
 _BEGIN_AGAIN = "Write it so from the first judgement on, or begin a new watch."
 Label = tuple[str, list[list[Any]], Any]
 
@@ -38,6 +42,8 @@ class Feed:
         """Take the new rows of one file; ``closed`` where it cannot grow."""
         if kind == "items":
             self._strata |= any(row.get("stratum") is not None or row.get("weight") not in (None, 1.0) for row in rows)
+            if any(row.get("cluster") is not None for row in rows):
+                self.memory.put("clustered", True)
             self.memory.add_items((row["item"], row.get("n_classes")) for row in rows)
         elif kind == "answers":
             systems = self.memory.get("systems", [])
@@ -58,6 +64,8 @@ class Feed:
         notes = []
         if self._strata:
             notes.append("strata and weights of items are not used by a watch: every item counts the same")
+        if self.memory.get("clustered", False):
+            notes.append(CLUSTERED)
         plan = self.memory.get("plan")
         if self._ratings and "ratings_per_item" not in plan:
             usual = Counter(self._ratings.values())

@@ -179,6 +179,18 @@ class Loaded(CommandLines):
         return count_accuracy(self.evidence)
 
     @functools.cached_property
+    def accuracy_by_cluster(self) -> AccuracyCounts | None:
+        """The same by cluster, where the items name clusters."""
+        if self.evidence is None or self.evidence.answers is None or not self._names_clusters:
+            return self.accuracy
+        counted = count_accuracy(self.evidence, by_cluster=True)
+        return counted if self.stored is None else self.stored + counted
+
+    @property
+    def _names_clusters(self) -> bool:
+        return self.evidence is not None and self.evidence.items is not None and "cluster" in self.evidence.items.columns
+
+    @functools.cached_property
     def asked(self) -> JudgementCounts | None:
         """What was asked and what was said; None without judgements."""
         if self.evidence is None or self.evidence.judgements is None:
@@ -191,7 +203,7 @@ class Loaded(CommandLines):
         """How systems met the same labels together."""
         if self.evidence is None:
             raise EvidenceError(fault("evidence", "must have answers and judgements", "neither"))
-        return count_patterns(self.evidence)
+        return count_patterns(self.evidence, by_cluster=self._names_clusters)
 
     @functools.cached_property
     def sketch(self) -> Sketch:

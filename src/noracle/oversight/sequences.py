@@ -23,10 +23,16 @@ from noracle.bounds.betting import betting_interval
 from noracle.counts.label import Cell, Label, Tally
 from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import EvidenceError, fault
-from noracle.results import Assumption, Estimate
+from noracle.results import Assumption, Estimate, Guarantee, Kind
 
 RANDOM_ORDER = Assumption(
     name="random order", detail="which items are judged first, and which answers come late, has nothing to do with whether they are right"
+)
+
+DEPENDENT = Assumption(
+    name="iid items",
+    status="failed",
+    detail="items come in clusters, whose items depend on each other, and are counted one by one",
 )
 
 
@@ -74,14 +80,16 @@ def sequence_limits(tallies: Mapping[Tally, int], *, error: float, most_classes:
     return linear.ordered(low, high)
 
 
-def sequence_estimate(counts: AccuracyCounts, *, error: float, most_classes: int | None = None) -> Estimate:
-    """The accuracy of one system now, with limits that hold at every look."""
+def sequence_estimate(counts: AccuracyCounts, *, error: float, most_classes: int | None = None, clustered: bool = False) -> Estimate:
+    """The accuracy of one system now, with limits that hold at every look; where items come in clusters nothing is promised."""
     limits = sequence_limits(counts.tallies, error=error, most_classes=most_classes)
     estimate = estimate_accuracy(counts, method="scores", interval="betting", confidence=1 - error)
     notes = [note for note in estimate.notes if note != VACUOUS]
     if limits.low <= 0 and limits.high >= 1:
         notes.append(VACUOUS)
     guarantee = dataclasses.replace(estimate.guarantee, assumptions=(*estimate.guarantee.assumptions, RANDOM_ORDER))
+    if clustered:
+        guarantee = (guarantee & Guarantee(kind=Kind.HEURISTIC, error_rate=0.0, anytime=True, assumptions=(DEPENDENT,))).given()
     return dataclasses.replace(
         estimate, low=limits.low, high=limits.high, notes=tuple(notes), method="scores, label by label", guarantee=guarantee
     )

@@ -57,7 +57,9 @@ class Watch:
     Notes
     -----
     Assumes what :class:`noracle.AccuracyStream` and :class:`noracle.CertificateStream` assume: items come in random order, and classes
-    are asked about as the design says. The alarm assumes only that every item has one true label among the labels.
+    are asked about as the design says. Where the items have a column ``cluster``, accuracies and certificates are heuristic: items of one
+    cluster depend on each other, and the rest of a cluster may not have come yet. The alarm assumes only that every item has one true
+    label among the labels.
 
     References
     ----------
@@ -242,7 +244,8 @@ class Watch:
             mine = counts.of(system) if system in counts.systems else _nothing(system, k)
             mine = dataclasses.replace(mine, inferred=tuple(plan.get("inferred", ())))
             most = plan["most_classes"] if plan["mixed"] else None
-            found.append(sequence_estimate(mine, error=self._error() * share, most_classes=most))
+            clustered = bool(self.memory.get("clustered", False))
+            found.append(sequence_estimate(mine, error=self._error() * share, most_classes=most, clustered=clustered))
         return tuple(found)
 
     def _certificates(self, shares: Mapping[str, float], settings: Settings) -> tuple[Certificate, ...]:
@@ -258,7 +261,7 @@ class Watch:
                 continue
             stream = CertificateStream(
                 system=system, margin=settings.margin, trained_on_annotators=settings.trained_on_annotators,
-                confidence=1 - self._error() * share,
+                confidence=1 - self._error() * share, clustered=bool(self.memory.get("clustered", False)),
             )  # fmt: skip
             for hit, tied, top, votes, silent, n in rows:
                 stream._add((hit, tied, top, votes, n))  # counts are all that a stream keeps, so it is rebuilt from them

@@ -58,11 +58,10 @@ def plan_accuracy(
 
     Notes
     -----
-    For every system the least n with (high(n) - low(n))/2 ≤ ``half_width`` is looked for, where low and high are the limits of its
-    estimate if n more labels come out as expected.
-
-    Where strata were labelled at different rates, new labels are bought by stratum, the least labelled first: once the rates are equal,
-    strata need not be kept apart. Otherwise items are drawn at random among those without a label.
+    With w(n) the half-width of the estimate of the labels that are there and n expected ones, the plan is n = min{n : w(n) <= half_width},
+    to two thousandths. Where strata were labelled at different rates, new labels are bought by stratum, the least labelled first:
+    n_s = max(0, r·N_s - labels there) with one rate r, and strata are taken together only once r is the rate of all. Otherwise items are
+    drawn at random among those without a label.
 
     Assumes that accuracies are as estimated, that wrong answers are uniform, and that verdicts are right. The interval that the labels then
     give does not rest on the guess. Other than :func:`~noracle.accuracy.route_items`, this draws nothing.
@@ -301,7 +300,7 @@ def _epsilon(worlds: Mapping[str, Expected], epsilon: float) -> float:
 def _notes(
     chosen: str, options: Sequence[Mapping[str, Any]], prices: Mapping[str, float], worlds: Mapping[str, Expected], world: Expected
 ) -> list[str]:
-    notes = ["the plan rests on the accuracies estimated so far; the intervals you get do not"]
+    notes = ["the plan rests on the accuracies estimated so far; the intervals you get hold for a number of labels that is fixed now"]
     have = sum(worlds[max(worlds)].held.values())
     if have:
         notes.append(f"{have:,} labels are there and count: the plan is what is missing")

@@ -20,18 +20,21 @@ from noracle.ppi.intervals import (
     Tails,
     classical,
     classical_influences,
+    cluster_freedom,
+    clusters_added,
     cross_fit,
+    cross_fit_clusters,
     influences,
     jackknife,
     plug_in,
     tails_of,
 )
-from noracle.ppi.samples import Grouped, check_rows, group_samples, read_rows, split
-from noracle.ppi.table import read_scores
+from noracle.ppi.samples import Grouped, check_rows, group_samples, read_rows, split, split_clusters
+from noracle.ppi.table import read_clusters, read_scores
 from noracle.results import Assumption, Estimate, Guarantee, Kind, Plan, Side, check_confidence, choose, tails
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
 Interval = Literal["crossfit-t", "jackknife-t", "paper", "anytime", "classical"]
 INTERVALS = ("crossfit-t", "jackknife-t", "paper", "anytime", "classical")
@@ -92,7 +95,8 @@ def estimate_mean(
     plan: Plan | None, data: object, *, target: str | Mapping[str, float] | None = None, interval: Interval = "crossfit-t",
     confidence: float = 0.95, side: Side = "two-sided", raters: Sequence[str] | None = None, same_mean: Mapping[str, str] | None = None,
     measurements: Sequence[Sequence[str]] | None = None, strata: str | None = None, shares: Mapping[str, float] | None = None,
-    cov: ArrayLike | None = None, shrink: bool = True, drop_useless: bool = True, folds: int = 5, batches: int = BATCHES, seed: int = 0,
+    clusters: str | None = "cluster", cov: ArrayLike | None = None, shrink: bool = True, drop_useless: bool = True, folds: int = 5,
+    batches: int = BATCHES, seed: int = 0,
 ) -> Estimate:  # fmt: skip
     """Estimate the mean of a gold rater, or any combination of means, from rows that observe different raters.
 
@@ -122,6 +126,10 @@ def estimate_mean(
     strata, shares
         The column that names a row's stratum, and each stratum's part of the population (a plan with strata knows them): means and weights
         are then taken within strata, the columns being called ``stratum/rater``.
+    clusters
+        The column that names a row's cluster, where there is one: rows of one cluster may depend on each other. Whole clusters are dealt
+        into folds, and the variance is CR2's, with Satterthwaite's degrees of freedom; for ``crossfit-t`` and ``classical``. None takes
+        rows as independent.
     cov
         The covariance of the columns in the order of ``raters``, if it is known from elsewhere.
     shrink, drop_useless
@@ -171,6 +179,8 @@ def estimate_mean(
         task, rows = _read(data, target if target is not None else hints.get("target"), raters, same_mean, hints)
     else:
         task, rows = _read_strata(data, target, raters, same_mean, strata, shares, hints)
+    plain_rows = interval in ("crossfit-t", "classical") and cov is None and strata is None
+    of_cluster = _clusters_of(data, clusters, interval, allowed=plain_rows)
     if interval == "anytime":
         from noracle.ppi.sequential import estimate_in_batches
 
@@ -179,10 +189,15 @@ def estimate_mean(
         _check_columns(group_samples(rows, task.labels, least=1).samples, task)
         return estimate_in_batches(task, rows, batches=batches, confidence=confidence, shrink=shrink, drop_useless=drop_useless)
     known = None if cov is None else _known_covariance(cov, task)
-    grouped = group_samples(rows, task.labels, _allowed(measurements, task))
+    grouped = group_samples(rows, task.labels, _allowed(measurements, task), clusters=of_cluster)
     samples, used = _covering(grouped, task), dict.fromkeys(c for s in grouped.samples for c in s.columns)
     _check_columns(samples, task)
-    usual, spread, n = (float(v) for v in classical(samples, task.problem(guard=False, shrink=shrink, cov=known)))
+    plain_problem = task.problem(guard=False, shrink=shrink, cov=known)
+    usual, spread, n = (float(v) for v in classical(samples, plain_problem))
+    held, freedom, added = 0, n, None
+    if of_cluster is not None:
+        held, freedom, added = _by_cluster(samples, task, plain_problem)
+        spread = float((added**2).sum())
     if n < FEWEST:
         raise EvidenceError(fault("data", f"must have at least {FEWEST} rows with {task.subject}", f"{n:g}", remedy="Label more items."))
     plain = interval == "classical" or not any(c in used for c in task.raters)
@@ -193,6 +208,9 @@ def estimate_mean(
         fit = plug_in(samples, problem)
     elif interval == "jackknife-t":
         fit = jackknife(samples, problem)
+    elif of_cluster is not None:
+        dealt = split_clusters(samples, max(2, min(folds, held // 2)), np.random.default_rng(seed))
+        fit, added = cross_fit_clusters(dealt, problem)
     else:
         fit = cross_fit(_folded(samples, folds, seed), problem)
     parts = 1
@@ -200,25 +218,28 @@ def estimate_mean(
         parts, n = int(np.count_nonzero(task.target)), float(sum(float(s.n) for s in samples if set(s.columns) & set(task.labels)))
     dropped = tuple(task.columns[j] for j in np.flatnonzero(fit.dropped))
     p = 0 if interval == "classical" else len([j for j in task.raters if j in used]) - len(dropped)
-    df = math.inf if interval == "paper" else max(1.0, n - parts - (p if known is None else 0))
+    df = math.inf if interval == "paper" else max(1.0, (freedom if held else n) - parts - (p if known is None else 0))
     half = math.sqrt(float(fit.variance))
     low, high = _limits(float(fit.value), half, df, confidence, side)
     notes = [*grouped.notes, *_notes(samples, task, dropped, interval, known is not None)]
     for note, kind in _warnings(samples, task, n, interval):
         notes.append(note)
         warnings.warn(note, kind, stacklevel=2)
-    plain_problem = task.problem(guard=False, shrink=shrink, cov=known)
     rows_of = classical_influences(samples, plain_problem)[2] if interval == "classical" else influences(samples, fit.weights)
-    found = tails_of(samples, rows_of, n)
+    found = tails_of(samples, rows_of, n) if added is None else _cluster_tails(added, held)
+    notes += [f"rows come in clusters, {held} of them with labels: the cluster is the unit"] * bool(held)
     if not found.light:
         notes.append(_heavy(found))
         warnings.warn(_heavy(found), GuaranteeWarning, stacklevel=2)
-    beside = _limits(usual, math.sqrt(spread), n - parts, confidence, side)
+    beside = _limits(usual, math.sqrt(spread), max(1.0, (freedom if held else n) - parts), confidence, side)
     return Estimate(
         quantity="mean", subject=task.subject, value=float(fit.value), low=low, high=high, confidence=confidence,
         method="classical" if interval == "classical" else "multippi", interval=interval, side=side, se=half,
-        guarantee=guarantee_of(n, confidence, anytime=False, found=found), notes=tuple(notes),
-        counts={"items": int(sum(float(s.n) for s in samples)) + grouped.unused, "labelled": int(n), "unused": {"rows": grouped.unused}},
+        guarantee=guarantee_of(held or n, confidence, anytime=False, found=found, clusters=bool(held)), notes=tuple(notes),
+        counts={
+            "items": int(sum(float(s.n) for s in samples)) + grouped.unused, "labelled": int(n), "unused": {"rows": grouped.unused},
+            **({"clusters": held} if held else {}),
+        },
         diagnostics={
             "measurements": {task.name(s): int(s.n) for s in samples},
             "weights": {
@@ -233,13 +254,42 @@ def estimate_mean(
     )  # fmt: skip
 
 
-def guarantee_of(n: float, confidence: float, *, anytime: bool, found: Tails | None = None) -> Guarantee:
+def _clusters_of(data: object, column: str | None, interval: str, *, allowed: bool) -> NDArray[np.int64] | None:
+    """The cluster of each row; None where every row is alone."""
+    found = None if column is None else read_clusters(data, column)
+    if found is None or len(np.unique(found)) == len(found):
+        return None
+    if not allowed:
+        raise ArgumentError(
+            "interval must be 'crossfit-t' or 'classical', without cov and strata, where rows come in clusters; "
+            f"got {interval!r}. Pass clusters=None to take rows as independent."
+        )
+    return found
+
+
+def _by_cluster(samples: Sequence[Sample], task: Task, problem: Problem) -> tuple[int, float, Array]:
+    """Clusters with labels, their degrees of freedom, and what each cluster adds to the classical estimate."""
+    held, freedom = cluster_freedom([s for s in samples if set(s.columns) & set(task.labels)])
+    if held < FEWEST:
+        rule = f"must have at least {FEWEST} clusters with {task.subject}"
+        raise EvidenceError(fault("data", rule, f"{held}", remedy="Label items of more clusters."))
+    return held, freedom, clusters_added(samples, classical_influences(samples, problem)[2])
+
+
+def _cluster_tails(added: Array, held: int) -> Tails:
+    """How far the estimate is from normal, cluster by cluster."""
+    one = Sample(columns=(0,), values=np.zeros((len(added), 1)), counts=np.ones(len(added)))
+    return tails_of([one], [added], held)
+
+
+def guarantee_of(n: float, confidence: float, *, anytime: bool, found: Tails | None = None, clusters: bool = False) -> Guarantee:
     """The promise, with the rules of thumb that it met or failed; heavy tails take it away. Without ``found`` they are assumed light."""
     rule = Assumption(
-        name=f"at least {ENOUGH} labelled rows", status="checked" if n >= ENOUGH else "failed",
+        name=f"at least {ENOUGH} labelled {'clusters' if clusters else 'rows'}", status="checked" if n >= ENOUGH else "failed",
         detail=f"N = {n:g}, rule of thumb N ≥ {ENOUGH}",
     )  # fmt: skip
-    assumed = Assumption(name="iid items"), Assumption(name="missing completely at random")
+    unit = Assumption(name="clusters are a random sample" if clusters else "iid items")
+    assumed = unit, Assumption(name="missing completely at random")
     light = Assumption(name=LIGHT)
     if found is not None:
         detail = f"skewness of the estimate {found.skewness:.2g}, largest share of its variance from one row {found.largest:.2g}"

@@ -160,6 +160,8 @@ class Expected:
             return 0.5
         if spread > _SMOOTH or self.held:
             found = self.estimate(buy)
+            if self.strata and found.interval != "parts" and sum(buy.values()) < self.to_one_rate:
+                return 0.5  # rates that differ too little to be seen, but by design: strata must not be taken together
             if found.method != "scores":
                 return _half(found)
             more = [dataclasses.replace(self, seed=self.seed + i).estimate(buy) for i in range(1, _ORDERS)]  # limits depend on the order
@@ -213,6 +215,12 @@ class Expected:
             row[0] += p.items
             row[1] += p.asked
         return {name: (items, asked) for name, (items, asked) in sorted(rows.items())}
+
+    @property
+    def to_one_rate(self) -> int:
+        """How many labels bring every stratum to the rate of the most labelled one."""
+        rate = max(asked / items for items, asked in self._strata.values() if items)
+        return sum(math.ceil(max(0.0, rate * items - asked) - 1e-9) for items, asked in self._strata.values())
 
     def by_stratum(self, n: int) -> dict[str, int]:
         """New labels by stratum: the strata that were labelled least first, until all have one rate."""

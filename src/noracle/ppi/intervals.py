@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from noracle.ppi.covariance import Array, Mask, Moments
 from noracle.ppi.weights import blue_weights, drop_useless
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,7 @@ class Sample:
     counts: Array
     pilot: bool = True
     folds: Array | None = None
+    clusters: NDArray[np.int64] | None = None
 
     @property
     def n(self) -> Array:
@@ -83,16 +88,9 @@ def cross_fit(samples: Sequence[Sample], problem: Problem) -> Fit:
     θ̂ = (1/F)·Σ_f [Σ_pilots λ_I^(-f)·mean of fold f + Σ_others λ_I^(-f)·mean]: given the numbers of rows it is exactly unbiased, since
     λ^(-f) has not seen fold f and sums to the target for every f.
     """
-    total = _total(samples, problem)
-    folds = [s.folds for s in samples if s.pilot and s.folds is not None]
-    apart = _sum([Moments.of(_unfolded(s), s.folds, s.columns, total.origin) for s in samples if s.pilot and s.folds is not None])
-    n_folds = folds[0].shape[-2]
-    cov, dropped, intensity = _covariance(total.spread() - apart, problem, samples, (*total.n.shape[:-2], n_folds))
-    sizes = [s.n[..., None] for s in samples]
-    weights = blue_weights(cov, [s.columns for s in samples], sizes, problem.target, design=problem.design)
-    centre = total.covariance(shrink=False).mean
+    weights, centre, dropped, intensity = _fold_weights(samples, problem)
     value, variance = np.zeros(()), np.zeros(())
-    for sample, weight in zip(samples, weights.samples, strict=True):
+    for sample, weight in zip(samples, weights, strict=True):
         n = np.maximum(sample.n, 1)
         if sample.pilot and sample.folds is not None:
             scores = _combined(_unfolded(sample), weight)
@@ -105,9 +103,94 @@ def cross_fit(samples: Sequence[Sample], problem: Problem) -> Fit:
             mean, spread = _moments(_combined(sample.values, weight.mean(axis=-2)), sample.counts)
             value = value + mean
         variance = variance + spread / n
-    mean_weights = tuple(w.mean(axis=-2) for w in weights.samples)
+    mean_weights = tuple(w.mean(axis=-2) for w in weights)
     everywhere = np.asarray(dropped.all(axis=-2))
     return Fit(value=value, variance=variance, weights=mean_weights, dropped=everywhere, intensity=intensity.mean(axis=-1))
+
+
+def _fold_weights(samples: Sequence[Sample], problem: Problem) -> tuple[tuple[Array, ...], Array, Mask, Array]:
+    """What the other folds say: weights by sample and fold; the means of all pilots; what was dropped, and how far it was shrunk."""
+    total = _total(samples, problem)
+    folds = [s.folds for s in samples if s.pilot and s.folds is not None]
+    apart = _sum([Moments.of(_unfolded(s), s.folds, s.columns, total.origin) for s in samples if s.pilot and s.folds is not None])
+    n_folds = folds[0].shape[-2]
+    cov, dropped, intensity = _covariance(total.spread() - apart, problem, samples, (*total.n.shape[:-2], n_folds))
+    sizes = [s.n[..., None] for s in samples]
+    weights = blue_weights(cov, [s.columns for s in samples], sizes, problem.target, design=problem.design)
+    return weights.samples, total.covariance(shrink=False).mean, dropped, intensity
+
+
+def cross_fit_clusters(samples: Sequence[Sample], problem: Problem) -> tuple[Fit, Array]:
+    """:func:`cross_fit` with folds of whole clusters, weighted by their rows; returns what each cluster adds, too.
+
+    With q_f the part of the labelled rows in fold f, θ̂ = Σ_f q_f·[Σ_pilots λ_I^(-f)·mean of fold f + Σ_others λ_I^(-f)·mean]. A row adds
+    q_f·λ_I^(-f)·(x - mean)/n_If, and the variance is the sum of the squares of what clusters add, each sample's part over √(1 - m/n)
+    for the m of its n rows in the cluster: the CR2 variance where there is one sample.
+    """
+    weights, centre, dropped, intensity = _fold_weights(samples, problem)
+    pilots = [s.folds for s in samples if s.pilot and s.folds is not None]
+    sizes = np.sum([f.sum(axis=-1) for f in pilots], axis=0)
+    q = sizes / sizes.sum()
+    value, rows = 0.0, []
+    for sample, weight in zip(samples, weights, strict=True):
+        if sample.pilot and sample.folds is not None:
+            scores = _combined(sample.values, weight)
+            each = q[:, None] * sample.folds / sample.folds.sum(axis=-1, keepdims=True)
+            value += float((each * scores).sum())
+            away = scores - (weight * centre[list(sample.columns)]).sum(axis=-1)[:, None]
+            added = (each * away).sum(axis=0)
+            share = each.sum(axis=0)
+            rows.append(added - share * added.sum())
+        else:
+            scores = _combined(sample.values, q @ weight)
+            value += float(scores.mean())
+            rows.append((scores - scores.mean()) / len(scores))
+    added = clusters_added(samples, rows)
+    fit = Fit(
+        value=np.asarray(value), variance=np.asarray(float((added**2).sum())), weights=tuple(q @ w for w in weights),
+        dropped=np.asarray(dropped.all(axis=-2)), intensity=np.asarray(q @ intensity),
+    )  # fmt: skip
+    return fit, added
+
+
+def clusters_added(samples: Sequence[Sample], rows: Sequence[Array]) -> Array:
+    """Sums of the influences of rows over clusters, those of a sample with m of its n rows in the cluster over √(1 - m/n).
+
+    A cluster that holds a whole sample has no residual there; what it adds is then left as it is.
+
+    Examples
+    --------
+    >>> one = Sample(columns=(0,), values=np.array([[0.0], [1.0], [2.0]]), counts=np.ones(3), clusters=np.array([0, 1, 2]))
+    >>> added = clusters_added([one], [np.array([-1.0, 0.0, 1.0]) / 3])
+    >>> round(float((added**2).sum()), 6)  # s²/n
+    0.333333
+    """
+    size = 1 + max(int(s.clusters.max()) for s in samples if s.clusters is not None)
+    total = np.zeros(size)
+    for sample, row in zip(samples, rows, strict=True):
+        if sample.clusters is None:
+            continue
+        rest = 1 - np.bincount(sample.clusters, minlength=size) / len(sample.clusters)
+        spread = np.broadcast_to(row, sample.clusters.shape)
+        total += np.bincount(sample.clusters, spread, size) / np.sqrt(np.where(rest > 0, rest, 1.0))
+    return total
+
+
+def cluster_freedom(samples: Sequence[Sample]) -> tuple[int, float]:
+    """Clusters with labels, and Satterthwaite's (Σ v)²/Σ v², v = m/n² of the labelled rows of each cluster added over samples.
+
+    Examples
+    --------
+    >>> one = Sample(columns=(0,), values=np.zeros((4, 1)), counts=np.ones(4), clusters=np.array([0, 0, 1, 1]))
+    >>> cluster_freedom([one])
+    (2, 2.0)
+    """
+    size = 1 + max(int(s.clusters.max()) for s in samples if s.clusters is not None)
+    v = np.zeros(size)
+    for sample in samples:
+        if sample.clusters is not None:
+            v += np.bincount(sample.clusters, minlength=size) / len(sample.clusters) ** 2
+    return int(np.count_nonzero(v)), float(v.sum() ** 2 / (v**2).sum())
 
 
 def jackknife(samples: Sequence[Sample], problem: Problem, *, chunk: int = 2048) -> Fit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from noracle.errors import EvidenceError, fault
 from noracle.ppi.covariance import Array
 from noracle.ppi.intervals import Sample
 from noracle.ppi.table import read_scores
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def read_rows(data: object, names: Sequence[str] | None, what: str) -> tuple[Array, tuple[str, ...]]:
@@ -24,7 +28,7 @@ def read_rows(data: object, names: Sequence[str] | None, what: str) -> tuple[Arr
 def _stacked(data: Mapping[object, object], names: Sequence[str] | None, what: str) -> tuple[Array, tuple[str, ...]]:
     """A dict of columns side by side; a column may be empty of values."""
     given = {str(k): v for k, v in data.items()}
-    wanted = tuple(names) if names is not None else tuple(k for k in given if k != "item")
+    wanted = tuple(names) if names is not None else tuple(k for k in given if k not in ("item", "cluster"))
     missing = [n for n in wanted if n not in given]
     if missing or not wanted:
         raise EvidenceError(fault(what, f"must have columns {', '.join(wanted)}", f"no {', '.join(missing)} in {list(given)}"))
@@ -75,7 +79,10 @@ class Grouped:
     notes: tuple[str, ...]
 
 
-def group_samples(rows: Array, labels: Sequence[int], allowed: Sequence[tuple[int, ...]] | None = None, *, least: int = 2) -> Grouped:
+def group_samples(
+    rows: Array, labels: Sequence[int], allowed: Sequence[tuple[int, ...]] | None = None, *, least: int = 2,
+    clusters: NDArray[np.int64] | None = None,
+) -> Grouped:  # fmt: skip
     """Put rows with the same observed columns into one sample.
 
     Parameters
@@ -88,6 +95,8 @@ def group_samples(rows: Array, labels: Sequence[int], allowed: Sequence[tuple[in
     allowed
         The sets of columns that may be used; a row goes to the set that fits it best (most labels, then most columns, then the first) and
         what it observes beyond that is not looked at. Default: the sets as observed, those with fewer than ``least`` rows put under others.
+    clusters
+        The cluster of each row; then equal rows are not merged.
     """
     seen = ~np.isnan(rows)
     patterns, which = np.unique(seen, axis=0, return_inverse=True)
@@ -118,8 +127,13 @@ def group_samples(rows: Array, labels: Sequence[int], allowed: Sequence[tuple[in
         if n < least:
             unused += n
             continue
+        pilot = bool(set(columns) & set(labels))
+        if clusters is not None:
+            values, of = rows[chosen][:, list(columns)], clusters[chosen]
+            samples.append(Sample(columns=columns, values=values, counts=np.ones(n), pilot=pilot, clusters=of))
+            continue
         values, counts = np.unique(rows[chosen][:, list(columns)], axis=0, return_counts=True)
-        samples.append(Sample(columns=columns, values=values, counts=counts.astype(np.float64), pilot=bool(set(columns) & set(labels))))
+        samples.append(Sample(columns=columns, values=values, counts=counts.astype(np.float64), pilot=pilot))
     notes = (f"{unused} rows are not used: they observe no usable set of columns",) if unused else ()
     return Grouped(samples=_with_pilots(samples), unused=unused, notes=notes)
 
@@ -146,6 +160,22 @@ def _with_pilots(samples: list[Sample]) -> tuple[Sample, ...]:
             known |= pairs
         result.append(sample)
     return tuple(result)
+
+
+def split_clusters(samples: Sequence[Sample], n_folds: int, rng: np.random.Generator) -> list[Sample]:
+    """The samples with whole clusters dealt into folds; a pilot without rows in some fold is none."""
+    names = np.unique(np.concatenate([s.clusters for s in samples if s.clusters is not None]))
+    labelled = np.unique(np.concatenate([s.clusters for s in samples if s.pilot and s.clusters is not None]))
+    fold = dict(zip(rng.permutation(labelled).tolist(), (np.arange(len(labelled)) % n_folds).tolist(), strict=True))
+    of = np.array([fold.get(name, 0) for name in names.tolist()])
+    found = []
+    for sample in samples:
+        if sample.pilot and sample.clusters is not None:
+            folds = (of[np.searchsorted(names, sample.clusters)] == np.arange(n_folds)[:, None]).astype(np.float64)
+            whole = bool(folds.any(axis=1).all())
+            sample = dataclasses.replace(sample, folds=folds) if whole else dataclasses.replace(sample, pilot=False)
+        found.append(sample)
+    return found
 
 
 def split(sample: Sample, n_folds: int, rng: np.random.Generator) -> Sample:

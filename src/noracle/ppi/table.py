@@ -26,6 +26,40 @@ class Scores:
     strata: tuple[str, ...] = ()
 
 
+def read_clusters(table: object, column: str) -> NDArray[np.int64] | None:
+    """A number for the cluster of each row of :func:`read_scores`, None without that column; a row without a cluster is one of its own.
+
+    Examples
+    --------
+    >>> read_clusters({"human": [1, 0, 1], "cluster": ["a", None, "a"]}, "cluster").tolist()
+    [0, 1, 0]
+    """
+    if isinstance(table, (np.ndarray, list, tuple)):
+        return None
+    if isinstance(table, Mapping):
+        given: Mapping[str, Any] = {str(name): values for name, values in table.items()}
+        if column not in given:
+            return None
+        is_long = set(_LONG) <= set(given)
+        rows = list(zip(given["item"] if is_long else given[column], given[column], strict=True))
+    else:
+        frames, _connection = open_frames({"data": table})
+        columns = list(frames["data"].columns)
+        if column not in columns:
+            return None
+        is_long = set(_LONG) <= set(columns)
+        rows = [(row[0], row[-1]) for row in fetch(frames["data"].select(*(["item"] if is_long else []), column))]
+    named = [cluster for _, cluster in rows]
+    if is_long:
+        by_item: dict[Any, Any] = {}
+        for item, cluster in rows:
+            if by_item.setdefault(item, cluster) != cluster:
+                raise EvidenceError(fault(column, "must be the same in all rows of an item", "two", where=[item], total=1))
+        named = list(by_item.values())
+    place: dict[Any, int] = {}
+    return np.array([place.setdefault(("", i) if c is None else c, len(place)) for i, c in enumerate(named)], dtype=np.int64)
+
+
 def read_scores(table: object, *, names: Sequence[str] | None = None, strata: str | None = None, what: str = "pilot") -> Scores:
     """Scores out of an array, a dict of columns, a file or any data frame.
 
@@ -35,7 +69,7 @@ def read_scores(table: object, *, names: Sequence[str] | None = None, strata: st
         A 2-D array (then ``names`` says what its columns are); or a wide table with a column for each rater; or a long table with the
         columns ``item``, ``rater`` and ``value``. Null and NaN mean: not observed.
     names
-        The wanted raters, in this order. By default all columns that hold numbers, but ``item``.
+        The wanted raters, in this order. By default all columns that hold numbers, but ``item`` and ``cluster``.
     strata
         The column that names the stratum of an item.
 
@@ -55,7 +89,7 @@ def read_scores(table: object, *, names: Sequence[str] | None = None, strata: st
     if set(_LONG) <= set(columns):
         return _from_long(fetch(frame.select(*_LONG, *((strata,) if strata else ()))), names, what)
     schema = frame.collect_schema()
-    chosen = list(names) if names is not None else [c for c in columns if c not in ("item", strata) and schema[c].is_numeric()]
+    chosen = list(names) if names is not None else [c for c in columns if c not in ("item", "cluster", strata) and schema[c].is_numeric()]
     missing = [c for c in [*chosen, *((strata,) if strata else ())] if c not in columns]
     if missing or not chosen:
         raise EvidenceError(

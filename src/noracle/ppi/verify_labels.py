@@ -226,16 +226,19 @@ def _left_items(counts: AccuracyCounts, accuracy: float, rng: np.random.Generato
 
     votes = held_votes(counts.tallies, aimed_votes(0.05))
     asked: Counter[Cell] = Counter()
+    met: Counter[Cell] = Counter()
     for t, n in counts.tallies.items():
         asked[Cell(t.system, t.n_classes, t.stratum, t.weight)] += n
+        met[Cell(t.system, t.n_classes, t.stratum, t.weight)] += n * t.answered
     items = []
     for cell, n in counts.items.items():
         law = votes(cell.n_classes, accuracy)
         chances = np.array([v.share for v in law]) / sum(v.share for v in law)
-        for drawn in rng.choice(len(law), size=max(0, n - asked[cell]), p=chances):
+        left = max(0, n - asked[cell])
+        there = rng.permutation(np.arange(left) < counts.answered.get(cell, 0) - met[cell])
+        for i, drawn in enumerate(rng.choice(len(law), size=left, p=chances)):
             truth = int(rng.integers(cell.n_classes))
             good = rng.random() < law[drawn].right
             answer = truth if good else int((truth + 1 + rng.integers(cell.n_classes - 1)) % cell.n_classes)
-            there = rng.random() < counts.answered.get(cell, 0) / n
-            items.append(_Item(cell, (answer if there else None,), truth, law[drawn].propensity))
+            items.append(_Item(cell, (answer if there[i] else None,), truth, law[drawn].propensity))
     return items

@@ -237,7 +237,7 @@ def _without_replacement() -> Iterator[Case]:
                 (f"{n} of {size} items, {right} right, ordinary", drawn(4, right, size, n))
                 for right in sorted({0, 1, size // 50, size // 2, size - 1, size})
             ]
-            pairs = (DEFAULT, ("exact", "ordinary"), BETTING, WALD)
+            pairs = (DEFAULT, BETTING, WALD)
             yield _case("without replacement", f"{n} of {size}", settings, pairs, divisor=2, quick=(size, n) == (10, 5))
     for size, n, kind in ((20, 20, "ruled out"), (20, 10, "questions"), (200, 100, "ruled out"), (60, 60, "questions")):
         settings = [

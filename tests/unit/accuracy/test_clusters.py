@@ -217,9 +217,24 @@ def test_bets_at_every_look_are_wider_and_say_so() -> None:
         estimate_accuracy(counts, population="beyond", method="scores", interval=i, checks="none")  # type: ignore[arg-type]
         for i in ("fixed-n", "betting")
     )
-    assert always.guarantee.anytime and not fixed.guarantee.anytime
+    assert always.guarantee.anytime
+    assert not fixed.guarantee.anytime
     assert always.interval == "clusters, every look"
     assert always.width > fixed.width
+
+
+def test_design_effect_says_what_clusters_cost() -> None:
+    """1 + (m - 1)·correlation: 2.2 for clusters of 5 and .3; 5 where clusters are right or wrong as a whole."""
+    rng = np.random.default_rng(17)
+    cluster, everything = np.repeat(np.arange(2000), 5), np.ones(10_000, dtype=bool)
+    for icc, wanted in ((0.3, 2.2), (0.0, 1.0)):
+        right = rng.random(10_000) < np.repeat(rates(rng, 2000, icc), 5)
+        found = estimate_accuracy(counts_of(cluster, right, everything), population="beyond", interval="wald", checks="none")
+        assert found.diagnostics["design_effect"] == pytest.approx(wanted, abs=0.15)
+    whole = np.repeat(rng.random(2000) < 0.7, 5)
+    found = estimate_accuracy(counts_of(cluster, whole, everything), population="beyond", interval="wald", checks="none")
+    assert found.diagnostics["design_effect"] == pytest.approx(5.0, rel=0.01)
+    assert "5.0 times the labels" in str(found)
 
 
 def test_card_and_json_say_clusters() -> None:
@@ -227,7 +242,8 @@ def test_card_and_json_say_clusters() -> None:
     found = estimate_accuracy(counts, population="beyond", checks="none")
     assert "60 clusters" in str(found)
     data = found.to_dict()
-    assert data["interval"] == "clusters" and data["diagnostics"]["clusters"] == 60
+    assert data["interval"] == "clusters"
+    assert data["diagnostics"]["clusters"] == 60
     assert type(found).from_dict(data) == found
 
 
@@ -292,8 +308,7 @@ def test_tables_give_the_interval_of_their_counts() -> None:
     assert estimate_accuracy(evidence, population="beyond", clusters="ignore", checks="none").width < found.width
 
 
-@pytest.mark.slow
-def test_counting_by_cluster_takes_at_most_twice_as_long() -> None:
+def test_counting_20_000_clusters_takes_little_more_than_counting_items() -> None:
     import polars as pl
 
     rng = np.random.default_rng(8)
@@ -302,13 +317,13 @@ def test_counting_by_cluster_takes_at_most_twice_as_long() -> None:
     answers = pl.DataFrame({"item": np.arange(n), "system": ["a"] * n, "answer": rng.integers(0, 2, n)})
     judgements = pl.DataFrame({"item": np.arange(n), "class": np.ones(n, dtype=int), "verdict": ["yes"] * n})
     took = []
-    for by_cluster in (False, True, False, True):
+    for by_cluster in (False, True):
         evidence = Evidence.from_tables(answers, judgements, items, n_classes=2)
-        started = time.perf_counter()
+        started = time.process_time()
         counts = count_accuracy(evidence, by_cluster=by_cluster)
-        took.append(time.perf_counter() - started)
+        took.append(time.process_time() - started)
     assert len({c.cluster for c in counts.items}) == n // 5
-    assert min(took[1::2]) <= 2 * max(took[::2]) + 0.2
+    assert took[1] <= 2 * took[0] + 1.0  # about 0.2 s beside 0.03 s for the items alone
 
 
 # ------------------------------------------------------------------------------------------------- comparisons and races
@@ -382,7 +397,8 @@ def test_race_takes_clusters_as_a_whole() -> None:
     race = race_systems(evidence, population="beyond", checks="none")
     assert race.leaders == ("a",)
     assert all(n % 5 == 0 for n in race.dropped.values())
-    assert race.guarantee.anytime and race.interval == "clusters, every look"
+    assert race.guarantee.anytime
+    assert race.interval == "clusters, every look"
     ignored = race_systems(evidence, population="beyond", clusters="ignore", checks="none")
     assert max(ignored.dropped.values()) < max(race.dropped.values())
     assert race_systems(evidence, checks="none").dropped == ignored.dropped  # on these items clusters do not matter
@@ -447,7 +463,8 @@ def test_check_is_not_fooled_by_kinds_of_items() -> None:
 def test_check_says_what_to_do_and_demotes() -> None:
     evidence = of(tables(np.random.default_rng(15), clusters=60, m=5))
     found = check_clusters(evidence, population="beyond")
-    assert not found.passed and found.assumption == "iid items"
+    assert not found.passed
+    assert found.assumption == "iid items"
     assert "clusters='auto'" in found.finding
     assert len(found.parts) == 2
     estimate = estimate_accuracy(evidence, system="a", population="beyond", clusters="ignore", checks=[found])
@@ -461,6 +478,25 @@ def test_check_is_not_applicable_without_clusters_or_where_they_do_no_harm() -> 
     assert "do not matter" in check_clusters(of(made)).finding  # every item is labelled
     del made["items"]["cluster"]
     found = check_clusters(of(made), population="beyond")
-    assert math.isnan(found.p_value) and found.passed
+    assert math.isnan(found.p_value)
+    assert found.passed
     with pytest.raises(ArgumentError, match="must be Evidence"):
         check_clusters("nothing")  # type: ignore[arg-type]
+
+
+def test_ignored_clusters_that_depend_take_the_promise_away() -> None:
+    """60 passages with 5 questions each, all right or all wrong: as single items the interval would be far too narrow."""
+    n = 300
+    right = [passage % 3 > 0 for passage in range(60) for _ in range(5)]
+    evidence = Evidence.from_tables(
+        answers={"item": list(range(n)), "system": ["a"] * n, "answer": [0 if r else 1 for r in right]},
+        judgements={"item": list(range(n)), "class": [0] * n, "verdict": ["yes"] * n},
+        items={"item": list(range(n)), "cluster": [f"passage {i // 5}" for i in range(n)]},
+        n_classes=2,
+    )
+    ignored = estimate_accuracy(evidence, population="beyond", clusters="ignore")
+    assert ignored.guarantee.kind == Kind.HEURISTIC
+    assert any(a.name == "iid items" and a.status == "failed" for a in ignored.guarantee.assumptions)
+    honoured = estimate_accuracy(evidence, population="beyond")
+    assert honoured.guarantee.kind == Kind.FINITE_SAMPLE
+    assert honoured.width > 1.5 * ignored.width

@@ -11,7 +11,8 @@ from noracle.simulate import World, simulate_world
 
 
 def aimed(world: World, seed: int, guess: bool = True) -> Evidence:
-    judgements = route_items(world.evidence(), design="targeted", epsilon=0.3, seed=seed).columns()
+    unjudged = Evidence.from_tables(world.answers, items=world.items)
+    judgements = route_items(unjudged, design="targeted", epsilon=0.3, seed=seed).columns()
     judgements["verdict"] = ["yes" if world.key[i] == c else "no" for i, c in zip(judgements["item"], judgements["class"], strict=True)]
     answers = dict(world.answers)
     if guess:

@@ -351,3 +351,45 @@ def test_python_command_line_and_report_run_the_same_checks(case: str, tmp_path:
     nan_free = [[(n, None if p is None or p != p else p) for n, p in rows] for rows in (in_python, on_the_command_line, in_the_report)]
     assert nan_free[0] == nan_free[1] == nan_free[2]
     assert in_python or case == "no labels"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_python_command_line_and_report_promise_the_same(case: str, tmp_path: Path) -> None:
+    """Kind and assumptions with their status; the report shares its error rate over all its statements."""
+    from typer.testing import CliRunner
+
+    from noracle import compare_systems, estimate_accuracy
+    from noracle.cli import app
+    from noracle.oversight import oversee
+
+    answers, judgements = tables(case)
+    if answers is None or judgements is None:
+        pytest.skip("an estimate needs answers and judgements")
+    words = ["--n-classes", "4"]
+    for name, columns in (("answers", answers), ("judgements", judgements)):
+        pl.DataFrame(columns).write_csv(tmp_path / f"{name}.csv")
+        words += [f"--{name}", str(tmp_path / f"{name}.csv")]
+    (tmp_path / "noracle.toml").write_text("n_classes = 4\n", encoding="utf-8")
+    evidence = Evidence.from_tables(answers=answers, judgements=judgements, n_classes=4)
+    report = oversee(tmp_path)
+    steps = {s.name: s for s in report.steps}
+    systems = sorted({str(s) for s in answers["system"]})
+
+    def promise(guarantee: dict[str, Any], interval: tuple[float | None, float | None]) -> Any:
+        rests = sorted((a["name"], a["status"]) for a in guarantee["assumptions"])
+        return guarantee["kind"], [r for r in rests if interval != (None, None) or r[0] != "verdicts missing at random"]
+
+    for system in systems:
+        mine = estimate_accuracy(evidence, system=system).to_dict()
+        ended = CliRunner().invoke(app, ["estimate", *words, "--system", system, "--json"])
+        theirs = json.loads(ended.stdout)
+        assert promise(mine["guarantee"], (0, 1)) == promise(theirs["guarantee"], (0, 1))
+        for result in steps["accuracy"].results:
+            if getattr(result, "subject", "") == system:
+                assert promise(result.to_dict()["guarantee"], (None, None)) == promise(mine["guarantee"], (None, None))
+    if len(systems) > 1 and steps["comparison"].results:
+        mine = compare_systems(evidence).to_dict()
+        ended = CliRunner().invoke(app, ["compare", *words, "--json"])
+        assert promise(mine["guarantee"], (0, 1)) == promise(json.loads(ended.stdout)["guarantee"], (0, 1))
+        (result,) = steps["comparison"].results
+        assert promise(result.to_dict()["guarantee"], (0, 1)) == promise(mine["guarantee"], (0, 1))

@@ -238,3 +238,39 @@ def test_complementary_labels_that_are_asked_for_are_better_than_planned_by_just
     exact = (A * (1 - A) + question(n_classes=K, price=1.0).noise(A)) / 600
     assert exact < 0.6 * plan.diagnostics["variance"]
     assert_as_planned(values, variances, exact)
+
+
+def test_items_that_have_a_judgement_are_not_drawn_again() -> None:
+    first = route_items(EVIDENCE, design="uniform", n=1000, seed=1).columns()
+    first["verdict"] = ["no"] * 1000
+    judged_already = Evidence.from_tables(ANSWERS, first, n_classes=K)
+    seen = set(first["item"])
+    for more in (
+        route_items(judged_already, seed=2),
+        route_items(judged_already, plan=plan_labels(n_classes=K, accuracy=A, budget=150, kind="ordinary"), seed=2),
+    ):
+        assert not seen & set(more.columns()["item"])
+        assert more.counts["labelled_before"] == 1000
+    with pytest.raises(ArgumentError, match="number of items without a judgement"):
+        route_items(judged_already, n=201, seed=2)
+    with pytest.raises(ArgumentError, match="more items than there are without a judgement, 200; got 300"):
+        route_items(judged_already, plan=AIMED, seed=2)
+
+
+def test_a_targeted_plan_is_routed_for_as_many_systems_as_it_was_made_for() -> None:
+    both = Evidence.from_tables(
+        {name: [*ANSWERS[name], *(["other"] * N if name == "system" else ANSWERS[name])] for name in ANSWERS}, n_classes=K
+    )
+    with pytest.raises(ArgumentError, match="systems must be the 1 that the plan's targeted questions are for; got 2"):
+        route_items(both, plan=AIMED, seed=1)
+    assert route_items(both, plan=AIMED, systems=["agent"], seed=1).systems == ("agent",)
+
+
+def test_uniform_questions_beside_targeted_ones_keep_what_they_say() -> None:
+    plan = plan_labels(
+        n_classes=K, accuracy=A, n_items=N, half_width=0.05, costs={"targeted": 1.0, "question": 1.0}, caps={"targeted": 100}
+    )
+    assert set(plan.buy) == {"targeted", "question"}
+    rows = route_items(EVIDENCE, plan=plan, seed=3).rows
+    assert sum(chance is None for _, _, chance in rows) == plan.buy["question"]
+    assert {round(chance, 6) for _, _, chance in rows if chance is not None} <= {0.96, 0.01}

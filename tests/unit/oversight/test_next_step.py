@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from noracle import AccuracyCounts, PatternCounts, compare_systems, estimate_accuracy, plan_labels
+from noracle import AccuracyCounts, PatternCounts, compare_systems, estimate_accuracy, plan_accuracy, plan_labels
 from noracle.oversight.model import Finding, Inventory, Settings, Step
 from noracle.oversight.next_step import next_steps
 from noracle.oversight.settings import NO_CLAIM
@@ -90,3 +90,23 @@ def test_narrow_intervals_need_no_labels() -> None:
 def test_nothing_is_said_twice() -> None:
     failed = Finding(name="failed check: routing", agrees=False, statement="It failed.", between=("checks",))
     assert len(next_steps(INVENTORY, [done("checks")], [failed, failed])) == 1
+
+
+def test_what_is_missing_is_planned_and_not_what_is_there() -> None:
+    counts = AccuracyCounts.from_counts(n_classes=4, system="a", ordinary=(100, 80), n_items=5000)
+    plan = plan_accuracy(counts, half_width=0.02, costs={"ordinary": 2.0})
+    (only,) = next_steps(INVENTORY, [done("accuracy", estimate_accuracy(counts)), done("labels", plan, command="noracle plan folder")], [])
+    assert f"It takes {plan.buy['ordinary']:,} ordinary labels more than the 100 that are there" in only.reason
+    assert only.cost == 2.0 * plan.buy["ordinary"]
+    assert only.command == "noracle plan folder"  # open questions are drawn by the plan, not by a routing of classes
+
+
+def test_questions_are_drawn_only_from_items_without_a_label() -> None:
+    counts = AccuracyCounts.from_counts(n_classes=4, system="a", ordinary=(50, 40), complementary=(150, 140), n_items=500)
+    plan = plan_accuracy(counts, half_width=0.02)
+    routing = Routing(rows=((1, 0, 0.25),), design="uniform", epsilon=1.0, seed=0, counts={"items": 500, "labelled_before": 200})
+    route = done("route", routing, command="noracle route --answers a.csv --n 1 --seed 0")
+    (only,) = next_steps(INVENTORY, [done("accuracy", estimate_accuracy(counts)), done("labels", plan), route], [])
+    words = shlex.split(only.command)
+    assert words[words.index("--n") + 1] == "300"
+    assert "out of reach" in only.reason

@@ -585,3 +585,23 @@ def test_a_look_is_results_in_json(folder: Folder) -> None:
     registry = Registry().with_resources([(load_schema(n)["$id"], Resource.from_contents(load_schema(n))) for n in schema_names()])
     jsonschema.Draft202012Validator(load_schema("results/1"), registry=registry).validate(value)
     assert [read_result(r).to_dict() for r in value["results"]] == value["results"]
+
+
+def test_watch_of_clustered_items_is_a_heuristic_and_says_so(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.add("items.csv", *((i, f"passage {i // 5}") for i in range(40)), header="item,cluster")
+    folder.add("answers.csv", *((i, "a", 0) for i in range(40)))
+    folder.add("judgements.csv", *((i, 0, "yes") for i in range(40)))
+    look = folder.look()
+    assert look.accuracy[0].guarantee.kind.label == "heuristic"
+    assert look.guarantee.kind.label == "heuristic"
+    assert any(a.status == "failed" and "cluster" in a.detail for a in look.accuracy[0].guarantee.assumptions)
+    assert any("items of one cluster depend on each other" in note for note in look.notes)
+
+
+def test_watch_of_items_without_clusters_keeps_its_promise(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.add("items.csv", *((i, "") for i in range(40)), header="item,cluster")
+    folder.add("answers.csv", *((i, "a", 0) for i in range(40)))
+    folder.add("judgements.csv", *((i, 0, "yes") for i in range(40)))
+    assert folder.look().accuracy[0].guarantee.kind.label == "finite-sample"

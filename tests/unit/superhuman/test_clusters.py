@@ -19,7 +19,9 @@ from noracle.superhuman.difference import _t_moments, p_by_betting, p_by_t, samp
 Tables = tuple[dict[str, list[Any]], dict[str, list[Any]], dict[str, list[Any]]]
 
 
-def tables(rng: np.random.Generator, *, clusters: int = 40, m: int = 5, right: float = 1.0, split: float = 0.5, noise: float = 1.0) -> Tables:
+def tables(
+    rng: np.random.Generator, *, clusters: int = 40, m: int = 5, right: float = 1.0, split: float = 0.5, noise: float = 1.0
+) -> Tables:
     """Three votes on label 0, one of them another label in a share of the clusters; the system is right as a whole cluster is."""
     n = clusters * m
     votes: dict[str, list[Any]] = {"item": [], "rater": [], "label": []}
@@ -45,7 +47,8 @@ def test_certificate_by_cluster_verifies_and_is_weaker(test: str) -> None:
     by_cluster, items = certify(made, test=test), certify(made, test=test, clusters="ignore")
     assert by_cluster.value == pytest.approx(items.value)
     assert by_cluster.low < items.low
-    assert by_cluster.verify() and items.verify()
+    assert by_cluster.verify()
+    assert items.verify()
     assert any("40 clusters" in note for note in by_cluster.notes)
     assert by_cluster.guarantee.kind is (Kind.ASYMPTOTIC if test == "t" else Kind.FINITE_SAMPLE)
     assert "clusters are a random sample" in [a.name for a in by_cluster.guarantee.assumptions]
