@@ -248,7 +248,7 @@ def check_clusters(
 
     For intervals that take items as independent although the items have a column ``cluster``. Scores of the labelled items, less the mean
     and over the spread of their kind (number of classes, design, and stratum where the items are all there are), are permuted over all
-    items: the statistic is the sum of their products over pairs within clusters. One p-value per system, joined by Bonferroni.
+    items: the statistic is Σ z_i·z_j over pairs within clusters. One p-value per system, joined by Bonferroni.
 
     Parameters
     ----------
