@@ -159,8 +159,8 @@ def _counted(predicted: Ints, labels: RuledOut, transition: Transition, system: 
         for (asked, answer), n in _numbers(np.stack([labels.said[:, 0], predicted], axis=1)[labels.said[:, 0] >= 0]):
             met = tally(cell, "no", hit=asked == answer, answered=answer >= 0, asked=asked, answer=None if answer < 0 else answer)
             tallies[met] += n
-    answered = {cell: int((predicted >= 0).sum())}
-    return AccuracyCounts(tallies=dict(tallies), items={cell: len(labels)}, answered=answered, whole=False)  # a sample of more
+    with_answer = {cell: int((predicted >= 0).sum())}
+    return AccuracyCounts(tallies=dict(tallies), items={cell: len(labels)}, answered=with_answer, whole=False)  # a sample of more
 
 
 def _numbers(rows: Ints) -> list[tuple[tuple[int, ...], int]]:
