@@ -65,7 +65,6 @@ _CLUSTERED: dict[str, tuple[Kind, bool, tuple[str, ...]]] = {
     "clusters, every look": (Kind.FINITE_SAMPLE, True, METHODS),
     "cr2": (Kind.ASYMPTOTIC, False, METHODS),
 }
-_JOINED = ("anytime", "profile", "hoeffding", "bernstein", "theorem2", "proposition3", "theorem4")
 
 
 def estimate_accuracy(
@@ -223,7 +222,8 @@ def _settings(
     method = choose("method", method or ("scores" if needs_scores else "ml"), METHODS)
     choose("interval", interval, ("auto", *INTERVALS))
     if interval == "auto":
-        by_scores = method == "scores" or many_weights(strata) or (beyond and rates is None and not _only_ordinary(strata))
+        mixed = len({s.n_classes for s in strata if s.n()}) > 1  # the shares of the parts are unknown beyond these items
+        by_scores = method == "scores" or many_weights(strata) or (beyond and mixed and rates is None and not _only_ordinary(strata))
         interval = "fixed-n" if by_scores else "exact"
     if method not in INTERVALS[interval][2]:
         fits = [i for i, (_, _, methods) in INTERVALS.items() if method in methods]

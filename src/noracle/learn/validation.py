@@ -112,6 +112,7 @@ def from_counts(
     counts: AccuracyCounts, transition: Transition, *, interval: Interval | None, confidence: float, side: Side = "two-sided"
 ) -> Estimate:
     """The same from counts by class, one label an item (or uniform sets)."""
+    counts = dataclasses.replace(counts, whole=False)  # the items are a sample of those that the model will meet
     chosen = _chosen(interval, transition, exact=is_even(transition))
     if is_uniform(transition) and chosen != "fixed-n":
         estimate = estimate_accuracy(counts, method="complementary", interval=chosen, confidence=confidence, side=side)
@@ -160,7 +161,7 @@ def _counted(predicted: Ints, labels: RuledOut, transition: Transition, system: 
             met = tally(cell, "no", hit=asked == answer, answered=answer >= 0, asked=asked, answer=None if answer < 0 else answer)
             tallies[met] += n
     with_answer = {cell: int((predicted >= 0).sum())}
-    return AccuracyCounts(tallies=dict(tallies), items={cell: len(labels)}, answered=with_answer, whole=False)  # a sample of more
+    return AccuracyCounts(tallies=dict(tallies), items={cell: len(labels)}, answered=with_answer)
 
 
 def _numbers(rows: Ints) -> list[tuple[tuple[int, ...], int]]:
