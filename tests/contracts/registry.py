@@ -80,6 +80,11 @@ def _ratings(evidence: Evidence) -> dict[str, list[float | None]]:
     }
 
 
+def _unjudged(evidence: Evidence) -> Evidence:
+    """Questions are drawn about items that nobody has judged."""
+    return dataclasses.replace(evidence, judgements=None, _kept={}, _checked=[])
+
+
 def _budget(confidence: float, **goal: float) -> Any:
     cov = [[0.25, 0.15], [0.15, 0.25]]
     return noracle.plan_budget(
@@ -235,13 +240,15 @@ def _entries() -> list[Entry]:
             )
             for interval in ("crossfit-t", "jackknife-t", "paper", "classical")
         ),
-        Entry(function="route_items", how="uniform", confident=False, random=True, run=lambda e, c: noracle.route_items(e, seed=5)),
+        Entry(
+            function="route_items", how="uniform", confident=False, random=True, run=lambda e, c: noracle.route_items(_unjudged(e), seed=5)
+        ),
         Entry(
             function="route_items",
             how="targeted",
             confident=False,
             random=True,
-            run=lambda e, c: noracle.route_items(e, design="targeted", systems=["a"], seed=5, n=None),
+            run=lambda e, c: noracle.route_items(_unjudged(e), design="targeted", systems=["a"], seed=5, n=None),
         ),
         Entry(function="check_routing", how="all", confident=False, random=True, run=lambda e, c: noracle.check_routing(e, seed=2)),
         Entry(

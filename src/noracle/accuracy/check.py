@@ -401,7 +401,8 @@ def _overlap_part(counts: AccuracyCounts, name: str) -> dict[str, Any]:
             "what": f"{name}: {hits} of {total} wrong answers ruled out, expected {expected:.1f}",
         }
     difference, variance, n = 0.0, 0.0, 0
-    for stratum in strata_of(counts):
+    apart = any(t.hit_share is not None for t in counts.tallies)  # an item whose repeats differ is neither right nor wrong
+    for stratum in () if apart else strata_of(counts):
         ordinary, other = (linear.merge(_uniform_cells(stratum, verdict)) for verdict in ("yes", "no"))
         if not ordinary or len(other) != 1:
             continue

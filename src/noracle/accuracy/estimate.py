@@ -222,7 +222,9 @@ def _settings(
     method = choose("method", method or ("scores" if needs_scores else "ml"), METHODS)
     choose("interval", interval, ("auto", *INTERVALS))
     if interval == "auto":
-        mixed = len({s.n_classes for s in strata if s.n()}) > 1  # the shares of the parts are unknown beyond these items
+        # Beyond these items the shares of the parts, and of the items without an answer, are unknown.
+        silent = any(not t.answered for s in strata for t in s.tallies)
+        mixed = silent or len({s.n_classes for s in strata if s.n()}) > 1
         by_scores = method == "scores" or many_weights(strata) or (beyond and mixed and rates is None and not _only_ordinary(strata))
         interval = "fixed-n" if by_scores else "exact"
     if method not in INTERVALS[interval][2]:

@@ -106,7 +106,7 @@ def from_cells(sample: Sample, settings: Settings, below: float, above: float) -
     )  # fmt: skip
 
 
-_NAMES = {"hypergeometric": "hypergeometric", "profile": "parts", "exact for the largest part": "parts"}
+_NAMES = {"hypergeometric": "hypergeometric", "profile": "parts", "exact for the largest part": "parts", "exact for each part": "parts"}
 
 
 def _size(sample: Sample, group: Group, cells: tuple[Cell, ...]) -> int | None:

@@ -42,7 +42,7 @@ from noracle.bounds.binomial import clopper_pearson, hypergeometric_limits
 from noracle.bounds.linear import Cell, Limits, exact, information, maximum_likelihood, merge, ordered
 from noracle.bounds.tails import relative_entropy
 
-Method = Literal["exact", "hypergeometric", "exact for the largest part", "profile"]
+Method = Literal["exact", "hypergeometric", "exact for the largest part", "exact for each part", "profile"]
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 CONFINED = 0.04  # of each tail goes to the set that confines the rates of the parts: 0.002 in all at 95 %
@@ -101,7 +101,7 @@ def sum_limits(parts: Iterable[Part], below: float, above: float, *, blind: floa
 
     One part: its exact limits times its share (hypergeometric where ``size`` is given and all labels are ordinary). Several: either the
     Chernoff bound over all parts (see the module), or exact limits for the largest part plus those of the rest at a small share of the
-    error; the method with the smaller `predicted_width` is taken, which depends on shares, numbers of labels and ``guess``, never on
+    error, or for two or three parts exact limits for each; the method with the smaller `predicted_width` is taken, which depends on shares, numbers of labels and ``guess``, never on
     successes. Parts that are labelled completely are known and cost nothing.
 
     Of each tail, 4 % is spent on the set that confines the rates of the parts (Berger and Boos) and 96 % on T. Against normal limits of the
@@ -133,6 +133,10 @@ def sum_limits(parts: Iterable[Part], below: float, above: float, *, blind: floa
     rest = _choose(open_parts, below, above, guess)
     if rest is None:
         found, method = _profile(open_parts, below, above, guess), "profile"
+    elif rest == SPLIT:
+        each = [_single(part, below / len(open_parts), above / len(open_parts)) for part in open_parts]
+        found = Limits(sum(e.low for e in each), sum(e.high for e in each), any(e.empty for e in each))
+        method = "exact for each part"
     else:
         main, others = open_parts[-1], open_parts[:-1]
         found = _single(main, below * (1 - rest), above * (1 - rest))
@@ -250,11 +254,14 @@ def _choose(parts: Sequence[Part], below: float, above: float, guess: float) -> 
 
 
 def _candidates(parts: Sequence[Part], below: float, above: float, guess: float) -> list[tuple[float, float | None]]:
-    """Predicted widths, each with the share of the error for all but the largest part, or None for the profile."""
+    """Predicted widths, each with the share of the error for all but the largest part, None for the profile, or SPLIT for each alone."""
     main, others = parts[-1], parts[:-1]
     if not others:
         return [(main.share * _single_width(main, below, above, guess), 0.0)]
     found: list[tuple[float, float | None]] = [(_profile_width(parts, below, above, guess), None)]
+    if len(parts) <= MOST_SPLIT:
+        shares = (below / len(parts), above / len(parts))
+        found.append((sum(part.share * _single_width(part, *shares, guess) for part in parts), SPLIT))
     if _design(main) == _design(others[-1]):  # which of two equal parts is the largest must not depend on their order
         return found
     for rest in REST:

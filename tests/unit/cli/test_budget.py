@@ -318,7 +318,7 @@ def test_missing_pieces_are_one_line(noracle: Run, folder: Path) -> None:
     assert_one_line(noracle("plan", pilot, "--budget", 500), "--target must name the rater")
     assert_one_line(noracle("plan", pilot, "--target=human", "--budget", 500), "prices must be given")
     assert_one_line(noracle("plan", "--target=human", "--budget", 500), "--target must come with --pilot")
-    assert_one_line(noracle("plan", "--budget", 500), "--n-classes and --accuracy must be given, or --pilot")
+    assert_one_line(noracle("plan", "--budget", 500), "--n-classes and --accuracy must be given, or a folder with evidence, or --pilot")
     assert_one_line(noracle(*options(folder, "--budget", 500, pilot="nowhere.csv")), "nowhere.csv")
 
 

@@ -46,10 +46,16 @@ def test_help_shows_an_example(verb: str) -> None:
     assert f"noracle {verb or 'estimate'}" in result.output.split("Example:")[1]
 
 
-def test_examples_of_plan_and_simulate_run_as_they_are_printed(noracle: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_of_plan_and_simulate_run_as_they_are_printed(
+    noracle: Run, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from noracle.cli import plan, simulate
 
     monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "evidence"
+    folder.mkdir()
+    for name in ("answers", "judgements", "items"):
+        (folder / f"{name}.csv").write_text((world / f"{name}.csv").read_text(encoding="utf-8"), encoding="utf-8")
     for verb in (plan, simulate):
         line = next(line for line in verb.EXAMPLE.splitlines() if line.startswith("noracle"))
         ended = noracle(*line.split()[1:])
