@@ -112,6 +112,7 @@ BASES: dict[str, tuple[str, int, int]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::noracle.GuaranteeWarning")
 @pytest.mark.parametrize("worlds", [12, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("base", BASES)

@@ -47,6 +47,8 @@ Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 CONFINED = 0.04  # of each tail goes to the set that confines the rates of the parts: 0.002 in all at 95 %
 REST = (0.0, 0.05, 0.1, 0.2, 0.4)  # of each tail may go to all parts but the largest
+SPLIT = -1.0  # instead of a share of the error: every part has its own limits, at an equal share of it
+MOST_SPLIT = 3  # with more parts the box is never narrower
 _EDGE = 1e-12
 _ROUNDING = 1e-9
 _LARGEST_EXPONENT = 500.0
@@ -101,8 +103,8 @@ def sum_limits(parts: Iterable[Part], below: float, above: float, *, blind: floa
 
     One part: its exact limits times its share (hypergeometric where ``size`` is given and all labels are ordinary). Several: either the
     Chernoff bound over all parts (see the module), or exact limits for the largest part plus those of the rest at a small share of the
-    error, or for two or three parts exact limits for each; the method with the smaller `predicted_width` is taken, which depends on shares, numbers of labels and ``guess``, never on
-    successes. Parts that are labelled completely are known and cost nothing.
+    error, or for two or three parts exact limits for each. The method with the smaller `predicted_width` is taken, which depends on
+    shares, numbers of labels and ``guess``, never on successes. Parts that are labelled completely are known and cost nothing.
 
     Of each tail, 4 % is spent on the set that confines the rates of the parts (Berger and Boos) and 96 % on T. Against normal limits of the
     same statistic the width is about 1.4 times (√(2·log(1/tail)) for the normal quantile), up to 1.55 where rates differ much.
