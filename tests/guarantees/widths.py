@@ -45,7 +45,7 @@ LIMITS: dict[str, dict[str, float]] = {
     "K=4 A=0.95 of 70 % answered, n=150, beyond": {"exact ml": 0.287, "anytime ml": 0.421, "betting scores": 0.426},
     "K=5 A=0.2 of 98 % answered, n=60, beyond": {"exact ml": 0.477, "anytime ml": 0.61, "betting scores": 0.751},
     "K=3 A=1 of 80 % answered, n=40, beyond": {"exact ml": 0.456, "anytime ml": 0.607, "betting scores": 0.595},
-    # The sum over parts; a box, which was .40, is a little narrower for two parts that differ so much.
+    # The sum over parts, chosen by the design; the box of 0.1 (.37) is narrower for two parts whose accuracies differ so much.
     "mixed K=3/50 A=0.95/0.2 n=400 questions": {"exact ml": 0.42, "anytime ml": 0.495},
     "mixed K=3/50 A=0.2/0.95 n=1,000 questions": {"exact ml": 0.221, "anytime ml": 0.323, "betting scores": 0.476},
     "mixed K=3/50 A=0.95/0.2 n=1,000 ordinary by questions": {"betting ordinary": 0.457, "exact ordinary": 0.357},
