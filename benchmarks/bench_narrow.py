@@ -25,8 +25,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from _common import emit
 
+from noracle.accuracy.score import REACH, guessed_scores, sided_scores
 from noracle.bounds.betting import Score, betting_interval, fixed_interval
+from noracle.bounds.binomial import clopper_pearson, hypergeometric_limits
 from noracle.bounds.paired import difference_limits
+from noracle.counts.label import Cell, tally
 
 TAIL = 0.025
 Draw = Callable[[int, np.random.Generator], list[Score]]
@@ -188,6 +191,58 @@ def paired_time(repeat: int) -> dict[str, Any]:
     return {"n": 5000, "seconds": seconds, "target_s": 0.03, "met": slowest <= 0.03}
 
 
+def finite_population(size: int = 1000, wanted: float = 0.03) -> dict[str, Any]:
+    """The fewest ordinary labels for a half-width, of all items there are against an unlimited number of them."""
+    needed: dict[str, dict[str, int]] = {}
+    for accuracy in (0.5, 0.7, 0.8):
+        counts = {n: round(accuracy * n) for n in range(50, 3000)}
+        narrow = (n for n, s in counts.items() if n <= size and width(hypergeometric_limits(s, n, size, TAIL, TAIL)) / 2 <= wanted)
+        found = {
+            "ours": next(narrow),
+            "peer": next(n for n, s in counts.items() if width(clopper_pearson(s, n, TAIL, TAIL)) / 2 <= wanted),
+        }
+        needed[f"A={accuracy:g}"] = found
+    ratios = {name: round(row["ours"] / row["peer"], 3) for name, row in needed.items()}
+    return {"labels": needed, "ratio": ratios, "target": 0.6, "met": max(ratios.values()) <= 0.6}
+
+
+def votes(accuracies: tuple[float, ...], k: int, n: int, rng: np.random.Generator, epsilon: float = 0.05) -> tuple[np.ndarray, ...]:
+    """Answers of systems that find the same items hard, questions aimed by their votes: hit, yes and chance of each answer."""
+    truth, ease = rng.integers(k, size=n), 0.4 * (rng.random(n) - 0.5)
+    wrong = (truth + rng.integers(1, k, size=(len(accuracies), n))) % k
+    answers = np.where(rng.random(wrong.shape) < np.array(accuracies)[:, None] + ease, truth, wrong)
+    shares = np.stack([(answers == c).mean(axis=0) for c in range(k)], axis=1)
+    chances = (1 - epsilon) * shares + epsilon / k
+    asked = (rng.random(n)[:, None] > np.cumsum(chances, axis=1)).sum(axis=1).clip(max=k - 1)
+    return answers == asked, np.broadcast_to(asked == truth, answers.shape), np.take_along_axis(chances, answers.T, axis=1).T
+
+
+def guessed(worlds: int, n: int = 600) -> dict[str, Any]:
+    """Widths of estimates from questions aimed at several systems: with a guess, against the released plain scores and mixture of bets."""
+    ratios: dict[str, float] = {}
+    for k, accuracies in ((4, (0.8, 0.6, 0.45)), (10, (0.8, 0.7, 0.6, 0.5, 0.4))):
+        widths = {"ours": np.zeros(len(accuracies)), "peer": np.zeros(len(accuracies))}
+        for seed in range(max(4, worlds // 5)):
+            hit, yes, chance = votes(accuracies, k, n, np.random.default_rng([k, seed]))
+            for i in range(len(accuracies)):
+                place = Cell("s", k)
+                met = [
+                    tally(place, "yes" if y else "no", hit=bool(h), inverse=float(h) / c, chance=float(c))
+                    for h, y, c in zip(hit[i], yes[i], chance[i], strict=True)
+                ]
+                sides = np.array([guessed_scores(t) for t in met])
+                plain = np.array([sided_scores(t) for t in met])
+                low = fixed_interval(rows(sides[:, 0], -REACH, math.inf), TAIL, 0.0)[0]
+                high = fixed_interval(rows(sides[:, 1], -math.inf, 1 + REACH), 0.0, TAIL)[1]
+                widths["ours"][i] += high - low
+                low = betting_interval(rows(plain[:, 0], 0.0, math.inf), TAIL, 0.0)[0]
+                high = betting_interval(rows(plain[:, 1], -math.inf, 1.0), 0.0, TAIL)[1]
+                widths["peer"][i] += high - low
+        for accuracy, ratio in zip(accuracies, (widths["ours"] / widths["peer"]) ** 2, strict=True):
+            ratios[f"K={k} A={accuracy:g}"] = round(float(ratio), 3)
+    return {"labels": ratios, "n": n, "target": 0.8, "met": max(ratios.values()) <= 0.8}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=7, help="best of so many runs")
@@ -212,6 +267,8 @@ def main() -> int:
             "limits of a difference are at most 0.8 times as wide as the mixture's",
             lambda: paired_width(options.worlds),
         ),
+        ("narrow-finite", "of 1,000 items at most 0.60 of the labels give ± 0.03", finite_population),
+        ("narrow-guess", "questions aimed by votes need at most 0.80 of the labels with a guess", lambda: guessed(options.worlds)),
         ("narrow-paired-time", "both limits of a difference on 5,000 items take at most 30 ms", lambda: paired_time(options.repeat)),
     ]
     fine = True

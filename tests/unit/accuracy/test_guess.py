@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from noracle import Evidence, EvidenceError, estimate_accuracy, route_items
-from noracle.counts import counting
+from noracle.counts import count_accuracy, counting
+from noracle.counts.met import aim_of
 from noracle.simulate import World, simulate_world
 
 
@@ -47,3 +48,27 @@ def test_missing_guess_column_is_named() -> None:
     evidence = aimed(simulate_world(n_items=50, n_classes=3, seed=1), 1, guess=False)
     with pytest.raises(EvidenceError, match="must have a column guess"):
         estimate_accuracy(evidence, guess="column")
+
+
+def _voted(spoil: float = 0.0) -> Evidence:
+    """Three systems, questions aimed by their votes; ``spoil`` changes one propensity."""
+    world = simulate_world(n_items=200, n_classes=4, systems={"a": 0.8, "b": 0.6, "c": 0.5}, no_answer=0.1, seed=5)
+    columns = route_items(Evidence.from_tables(world.answers, items=world.items), design="targeted", epsilon=0.1, seed=2).columns()
+    columns["propensity"][0] *= 1 - spoil
+    columns["verdict"] = ["yes" if world.key[i] == c else "no" for i, c in zip(columns["item"], columns["class"], strict=True)]
+    return Evidence.from_tables(world.answers, columns, world.items)
+
+
+def test_chance_of_every_answer_is_known_where_questions_were_aimed_by_votes() -> None:
+    evidence = _voted()
+    assert aim_of(evidence) == pytest.approx(0.1)
+    for t in count_accuracy(evidence).tallies:
+        assert (t.chance is not None) == t.answered
+        if t.hit:
+            assert 1 / t.chance == pytest.approx((t.yes_score or 0.0) + (t.no_score or 0.0))  # type: ignore[operator]
+
+
+def test_chance_is_not_known_where_one_propensity_does_not_fit() -> None:
+    evidence = _voted(spoil=0.01)
+    assert aim_of(evidence) is None
+    assert all(t.chance is None for t in count_accuracy(evidence).tallies)

@@ -14,9 +14,11 @@ import pytest
 from noracle import AccuracyCounts, ArgumentError, estimate_accuracy
 from noracle.accuracy.score import (
     ORDINARY,
+    REACH,
     PatternScores,
     corrected_score,
     difference_scores,
+    guessed_scores,
     law_of,
     least_difference,
     pattern_scores,
@@ -417,3 +419,22 @@ def test_impossible_transition_matrices_are_refused(matrix: object, words: str) 
 def test_error_rates_that_say_nothing_are_refused(no: float, yes: float) -> None:
     with pytest.raises(ArgumentError, match="below 1"):
         corrected_score(asked_answer=True, yes=True, propensity=0.5, false_no=no, false_yes=yes)
+
+
+@pytest.mark.parametrize("guess", [None, 0.0, 0.3, 1.0])
+@pytest.mark.parametrize("chance", [0.02, 1 / 3, 0.5, 0.96, 1.0])
+@pytest.mark.parametrize("right", [True, False])
+def test_score_with_a_guess_is_unbiased_and_within_its_reach(chance: float, guess: float | None, right: bool) -> None:
+    """The answer is asked about with its chance, and the verdict on it is right."""
+    verdict = "yes" if right else "no"
+    asked = tally(Cell("s", 4), verdict, hit=True, inverse=1 / chance, chance=chance)
+    other = tally(Cell("s", 4), "no", hit=False, inverse=0.0, chance=chance)
+    sides = [guessed_scores(t, guess) for t in (asked, other)]
+    for side in (0, 1):
+        assert chance * sides[0][side] + (1 - chance) * sides[1][side] == pytest.approx(float(right))
+    assert min(lower for lower, _ in sides) >= -REACH - 1e-9
+    assert max(upper for _, upper in sides) <= 1 + REACH + 1e-9
+
+
+def test_no_answer_scores_nothing_whatever_the_guess() -> None:
+    assert guessed_scores(tally(Cell("s", 4), "no", hit=False, answered=False, inverse=0.0), 0.7) == (0.0, 0.0)
