@@ -283,3 +283,11 @@ def test_unknown_choices_are_refused() -> None:
     assert choose("method", "ml", ("ml", "ivw")) == "ml"
     with pytest.raises(ArgumentError, match="method must be one of ml, ivw; got 'x'"):
         choose("method", "x", ("ml", "ivw"))
+
+
+def test_a_check_without_a_p_value_does_not_change_the_order_of_the_others() -> None:
+    nothing, small, none = (dataclasses.replace(CHECK, name=n, p_value=p) for n, p in (("x", math.nan), ("y", 1e-9), ("z", 0.0)))
+    promise = Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05)
+    for order in itertools.permutations((nothing, small, none)):
+        (shown,) = promise.given(*order).assumptions
+        assert (shown.status, shown.p_value) == ("failed", 0.0)

@@ -178,9 +178,9 @@ def failed_checks(checks: Iterable[Check]) -> tuple[Check, ...]:
 def _by_assumption(checks: Iterable[Check]) -> dict[str, list[Check]]:
     """The checks that have a p-value, by assumption and from the smallest p-value up, in an order that is theirs alone."""
     groups: dict[str, list[Check]] = {}
-    for check in sorted(checks, key=lambda c: (c.assumption, c.p_value, c.name, c.finding)):
-        if not math.isnan(check.p_value):
-            groups.setdefault(check.assumption, []).append(check)
+    told = [check for check in checks if not math.isnan(check.p_value)]  # NaN would spoil the order
+    for check in sorted(told, key=lambda c: (c.assumption, c.p_value, c.name, c.finding)):
+        groups.setdefault(check.assumption, []).append(check)
     return groups
 
 

@@ -283,6 +283,12 @@ def test_every_check_speaks_of_the_assumption_in_the_table_and_only_some_prove()
     counts = strata_labelled_unevenly()
     found = [c for make in HONEST.values() for c in label_checks(make(rng))]
     found += [*label_checks(counts), *label_checks(targeted(World(rng), again=True))]
+    items = {"item": list(range(40)), "cluster": [i // 5 for i in range(40)]}
+    answers = {"item": list(range(40)), "system": ["a"] * 40, "answer": [i % 2 for i in range(40)]}
+    known = {"item": list(range(40)), "class": [0] * 40, "verdict": ["yes"] * 40}
+    clustered = Evidence.from_tables(answers, known, items, n_classes=2)
+    found += label_checks(clustered, clusters="ignore", population="beyond")
+    assert "clusters" not in [c.name for c in label_checks(clustered)]  # there the cluster is the unit
     assert {c.name for c in found} == set(POLICY)
     for check in found:
         assert check.assumption in POLICY[check.name].assumptions
