@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from noracle import AccuracyCounts, ArgumentError, EvidenceError, GuaranteeWarning, estimate_accuracy
+from noracle.bounds.binomial import clopper_pearson
 from noracle.counts import Cell, Tally
 from noracle.results import Kind
 
@@ -236,3 +237,15 @@ def test_weight_of_a_stratum_without_labels_counts_in_the_mean_and_in_the_range(
     estimate = estimate_accuracy(light + heavy, method="scores", interval="betting")
     assert estimate.low < 900 / (900 + 100 * 100)
     assert estimate.high == 1.0
+
+
+def test_ordinary_labels_of_mixed_numbers_of_classes_have_the_limits_of_one_sample() -> None:
+    """A verdict on the true class is right with the accuracy, whatever the number of classes: nothing forces parts."""
+    several = sum(
+        (AccuracyCounts.from_counts(n_classes=k, ordinary=(125, right)) for k, right in zip(range(3, 11), range(70, 110, 5), strict=True)),
+        start=AccuracyCounts.from_counts(n_classes=2),
+    )
+    right = sum(range(70, 110, 5))
+    found = estimate_accuracy(several)
+    assert (found.low, found.high) == pytest.approx(clopper_pearson(right, 1000, 0.025, 0.025), abs=1e-9)
+    assert found.interval == "exact"
