@@ -6,7 +6,7 @@
 # make docs       the site, built strictly, in docs/_build/html
 # make guarantees coverage of every promise over simulated worlds, in benchmarks/guarantees.json; at most 25 minutes, resumable
 # make reproduce  tables and figures of the papers, ours beside theirs, in docs/reproduce; PAPER=alarm takes one paper; at most 30 minutes
-# make bench      benchmarks, one JSON line each; BENCH=word takes those whose name holds the word
+# make bench      benchmarks, one JSON line each, and tests with a limit in seconds; BENCH=word takes the benchmarks whose name holds the word
 #
 # Needs python3 (3.11 or later) with venv. Everything else goes into .venv.
 
@@ -74,6 +74,7 @@ test-llm: .venv/installed-test
 
 bench: .venv/installed-test
 	@set -e; for file in benchmarks/bench_*$(BENCH)*.py; do echo "# $$file"; $(BIN)/python "$$file" $(ARGS); done
+	@test -n "$(BENCH)" || $(BIN)/python -m pytest -m timing $(ARGS)
 
 guarantees: .venv/installed-test
 	$(BIN)/python benchmarks/guarantees.py --jobs $(WORKERS) $(ARGS)

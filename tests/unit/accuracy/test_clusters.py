@@ -308,6 +308,7 @@ def test_tables_give_the_interval_of_their_counts() -> None:
     assert estimate_accuracy(evidence, population="beyond", clusters="ignore", checks="none").width < found.width
 
 
+@pytest.mark.timing
 def test_counting_20_000_clusters_takes_little_more_than_counting_items() -> None:
     import polars as pl
 

@@ -339,6 +339,7 @@ def test_profile_is_as_narrow_as_the_normal_limits() -> None:
     assert width(sum_profile(rows, TAIL, TAIL)) == pytest.approx(2 * 1.96 * math.sqrt(sum_estimate(rows)[1]), rel=0.03)
 
 
+@pytest.mark.timing
 def test_limits_are_fast() -> None:
     """8 parts in 8 ms and 107 in 150 ms on an idle machine; three times as much here."""
     rng = np.random.default_rng(6)

@@ -283,6 +283,7 @@ class TestArguments:
 
 
 @pytest.mark.parametrize("how", ["uniform", "matrix", "three", "random", "chances"])
+@pytest.mark.timing
 def test_sixty_thousand_labels_cost_less_than_50_milliseconds(how: str, truth: np.ndarray, rng: np.random.Generator) -> None:
     chances = feature_chances(rng.normal(size=(N, K)), truth=truth)
     transition = biased_transition(K, bias="strong", rng=rng)

@@ -197,6 +197,7 @@ def test_scarce_leaves_absent_classes_out_and_uses_the_prior() -> None:
 
 
 @pytest.mark.parametrize("name", ["ure_gce_ga", "ure_nn", "ure_sl_ga", "ure_mae_abs"])
+@pytest.mark.timing
 def test_a_robust_risk_costs_less_than_two_milliseconds(name: str) -> None:
     """K = 20, B = 512, forward and backward; the best of many, because other processes share the machine."""
     threads = torch.get_num_threads()

@@ -292,6 +292,7 @@ def near_critical() -> Sketch:
 
 
 @pytest.mark.parametrize("limit", [0.5, 2.0])
+@pytest.mark.timing
 def test_time_limit_is_kept_near_the_threshold(limit: float) -> None:
     sketch = near_critical()
     prove_malfunction(pair(1, 0, 1, 1), "accuracy > 1/2")
@@ -318,6 +319,7 @@ print(time.monotonic() - start)
 """
 
 
+@pytest.mark.timing
 def test_time_limit_is_kept_by_the_first_call_of_a_process() -> None:
     """The solvers of scipy take longer to load than this; the verdict does not wait for them."""
     took = [float(subprocess.run([sys.executable, "-c", _FRESH], capture_output=True, check=True, text=True).stdout) for _ in range(3)]

@@ -602,6 +602,7 @@ def test_very_many_files_are_found_quickly(n: int, tmp_path: Path) -> None:
     assert len(inventory.unused) == n
 
 
+@pytest.mark.timing
 def test_only_the_head_of_a_large_file_is_read(tmp_path: Path) -> None:
     FOLDERS["huge"](tmp_path)
     started = time.perf_counter()

@@ -95,6 +95,7 @@ def test_labels_are_uniform_wrong_classes() -> None:
     assert table == {"item": [5, 7], "class": [int(labels[5]), int(labels[7])], "verdict": ["no", "no"]}
 
 
+@pytest.mark.timing
 def test_a_thousand_calls_a_second() -> None:
     start = time.process_time()
     outcomes = run_all(load_workflow("cot-sc"), WORLD, items=range(300))

@@ -119,6 +119,7 @@ def test_cover_is_valid_for_any_rates() -> None:
 
 
 @pytest.mark.parametrize(("k", "seconds"), [(20, 0.2), (60, 2.0)])
+@pytest.mark.timing
 def test_many_annotators_are_fast(k: int, seconds: float) -> None:
     p, rates = pool(np.random.default_rng(1), k)
     pairwise_bound(rates)  # imports

@@ -52,6 +52,7 @@ def test_oms_is_the_optimum(case: str, oms: float) -> None:
     assert certify(case, test="paper-oms", ceiling="paper-empirical").attained == pytest.approx(max(0.0, oms), abs=1e-6)
 
 
+@pytest.mark.timing
 def test_oms_takes_at_most_two_milliseconds() -> None:
     oms_score(0.971, 0.939, 1821)
     times = []
