@@ -41,6 +41,13 @@ class CommandLines:
         return self.rated.form != "wide" or (self.rated.options.get("item") is not None and not self.rated.options.get("systems"))
 
     @property
+    def ratings_name_clusters(self) -> bool:
+        """Whether the table of items names clusters that the rated items can be joined with."""
+        if self.rated is None or self.items is None or "cluster" not in self.items.columns:
+            return False
+        return self.rated.form != "wide" or self.rated.options.get("item") is not None
+
+    @property
     def grader_names(self) -> list[str]:
         """The columns of a wide table of ratings that hold labels: raters, then systems."""
         o: Mapping[str, Any] = {} if self.rated is None else self.rated.options
@@ -110,6 +117,8 @@ class CommandLines:
                 words += ["--labels", csv_words(self.settings.classes)]
             if answers and self.answers is not None and self.answers_join_ratings:
                 words += ["--answers", self.path(self.answers)]
+            if answers and self.items is not None and self.ratings_name_clusters:
+                words += ["--items", self.path(self.items)]
         return words + [w for path in self.stored_rating_paths for w in ("--counts", path)]
 
 

@@ -138,11 +138,16 @@ class Loaded(CommandLines):
         if self.rated.form == "wide":
             o = self.rated.options
             return Ratings.from_wide(
-                path, answers, raters=list(o.get("raters", ())), item=o.get("item"), systems=tuple(o.get("systems", ())), labels=labels
-            )
+                path, answers, raters=list(o.get("raters", ())), item=o.get("item"), systems=tuple(o.get("systems", ())),
+                items=self._rated_items(), labels=labels,
+            )  # fmt: skip
         if self.rated.form == "votes":
-            return Ratings.from_votes(path, answers, labels=labels)
-        return Ratings.from_tables(path, answers, labels=labels)
+            return Ratings.from_votes(path, answers, items=self._rated_items(), labels=labels)
+        return Ratings.from_tables(path, answers, items=self._rated_items(), labels=labels)
+
+    def _rated_items(self) -> str | list[str] | None:
+        """The table of items, where it names clusters of the rated items."""
+        return None if self.items is None or not self.ratings_name_clusters else self.table(self.items)
 
     def _stored(self) -> tuple[AccuracyCounts | None, tuple[str, ...], RatingCounts | None, tuple[str, ...]]:
         """Stored counts, added; counts of answers and counts of ratings are told apart by their schema."""
