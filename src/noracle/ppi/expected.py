@@ -274,14 +274,14 @@ class Expected:
 
 
 def _targeted(cell: Cell, votes: Sequence[Voted]) -> list[tuple[Tally, float]]:
+    """As a routing by votes records them: the chance of every answer is known, so that its estimate has a guess."""
     rows: list[tuple[Tally, float]] = []
-    missed = 0.0
     for v in votes:
-        inverse = 1 / v.propensity
-        rows.append((tally(cell, "yes", hit=True, inverse=inverse), v.share * v.propensity * v.right))
-        rows.append((tally(cell, "no", hit=True, inverse=inverse), v.share * v.propensity * (1 - v.right)))
-        missed += v.share * (1 - v.propensity)
-    return [*rows, (tally(cell, "no", hit=False, inverse=0.0), missed)]
+        p, inverse = v.propensity, 1 / v.propensity
+        rows.append((tally(cell, "yes", hit=True, inverse=inverse, chance=p), v.share * p * v.right))
+        rows.append((tally(cell, "no", hit=True, inverse=inverse, chance=p), v.share * p * (1 - v.right)))
+        rows.append((tally(cell, "no", hit=False, inverse=0.0, chance=p), v.share * (1 - p)))
+    return rows
 
 
 def _half(estimate: Estimate) -> float:
