@@ -239,13 +239,14 @@ class Label(NamedTuple):
         """Where the item lies."""
         return Cell("", self.n_classes, self.stratum, self.weight, self.cluster)
 
-    def meet(self, answer: Any, *, system: str = "system") -> Tally:
-        """How an answer (None: there is none) meets this label."""
+    def meet(self, answer: Any, *, system: str = "system", chance: float | None = None) -> Tally:
+        """How an answer (None: there is none) meets this label; ``chance`` as in :func:`tally`."""
         hit = answer is not None and answer in self.classes
         ruled = self.classes if self.verdict == "no" else self.ruled_out
         return tally(
             self.place._replace(system=system), self.verdict, hit=hit, answered=answer is not None, n_ruled_out=len(ruled),
             ruled_hit=answer is not None and answer in ruled, inverse=None if self.propensity is None else hit / self.propensity,
+            chance=chance,
         )  # fmt: skip
 
     def meet_all(self, answers: Sequence[Any]) -> Pattern:

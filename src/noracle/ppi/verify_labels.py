@@ -155,18 +155,14 @@ def _drawn(plan: Plan, rng: np.random.Generator) -> AccuracyCounts:
         for name_of_kind, n in wanted.items():
             stratum, _, kind = name_of_kind.rpartition("/")
             mine = [i for i, item in enumerate(pool) if not stratum or item.cell.stratum == stratum][: int(n)]
-            held.update(
-                label.meet(pool[i].answers[0], system=name)._replace(**_place(pool[i]))
-                for i, label in _labels(pool, mine, kind, epsilon, rng)
-            )
+            for i, label in _labels(pool, mine, kind, epsilon, rng):
+                item = pool[i]
+                met = label.meet(item.answers[0], system=name, chance=_chance(item, item.answers[0], epsilon))
+                held[met._replace(stratum=item.cell.stratum, weight=item.cell.weight)] += 1
             taken = set(mine)
             pool = [item for i, item in enumerate(pool) if i not in taken]
     recorded = any(t.design == "recorded" for t in held)
     return AccuracyCounts(tallies=dict(held), items=sizes, answered=answered, whole=whole, propensities="recorded" if recorded else "none")
-
-
-def _place(item: _Item) -> dict[str, Any]:
-    return {"stratum": item.cell.stratum, "weight": item.cell.weight}
 
 
 def _labels(
@@ -197,8 +193,15 @@ def _targeted_class(item: _Item, epsilon: float, rng: np.random.Generator) -> tu
             return item.answers[0], item.propensity
         return int((item.answers[0] + 1 + rng.integers(k - 1)) % k), (1 - item.propensity) / (k - 1)
     asked = int(rng.integers(k)) if rng.random() < epsilon or not given else given[int(rng.integers(len(given)))]
-    share = given.count(asked) / len(given) if given else 1 / k
-    return asked, (1 - epsilon) * share + epsilon / k
+    return asked, _chance(item, asked, epsilon)
+
+
+def _chance(item: _Item, asked: int | None, epsilon: float) -> float:
+    """How likely a question by votes is about this class."""
+    k, given = item.cell.n_classes, [a for a in item.answers if a is not None]
+    if item.propensity is not None and asked == item.answers[0]:
+        return item.propensity
+    return (1 - epsilon) * (given.count(asked) / len(given) if given else 1 / k) + epsilon / k
 
 
 def _new_items(plan: Plan, rng: np.random.Generator) -> list[_Item]:
