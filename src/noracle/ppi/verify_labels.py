@@ -201,7 +201,7 @@ def _chance(item: _Item, asked: int | None, epsilon: float) -> float:
     k, given = item.cell.n_classes, [a for a in item.answers if a is not None]
     if item.propensity is not None and asked == item.answers[0]:
         return item.propensity
-    return (1 - epsilon) * (given.count(asked) / len(given) if given else 1 / k) + epsilon / k
+    return (1 - epsilon) * (sum(a == asked for a in given) / len(given) if given else 1 / k) + epsilon / k
 
 
 def _new_items(plan: Plan, rng: np.random.Generator) -> list[_Item]:
