@@ -287,7 +287,7 @@ def _patterns_to_dict(counts: PatternCounts) -> dict[str, Any]:
 
 
 def _patterns_from_dict(data: Mapping[str, Any]) -> PatternCounts:
-    lists = ("hits", "yes_scores", "no_scores", "groups")
+    lists = ("hits", "yes_scores", "no_scores", "groups", "hit_shares", "answered_shares")
     patterns = {}
     for row in data["patterns"]:
         values: dict[str, Any] = {k: tuple(v) if k in lists and v is not None else v for k, v in row.items() if k != "n"}
