@@ -221,9 +221,7 @@ def from_clusters(counts: AccuracyCounts, settings: Settings, below: float, abov
     about: dict[str, Any] = {"largest": sums.largest, "anytime": every_look, "seed": settings.seed}
     # Scores of recorded propensities have an end on one side only, which is the side that is bet against.
     inf = math.inf
-    low = bounds.cluster_limits(
-        size, labelled, sums.lower, below, 0.0, low=sums.low, high=sums.high if sums.bounded else inf, **about
-    ).low
+    low = bounds.cluster_limits(size, labelled, sums.lower, below, 0.0, low=sums.low, high=sums.high if sums.bounded else inf, **about).low
     high = bounds.cluster_limits(
         size, labelled, sums.upper, 0.0, above, low=sums.low if sums.bounded else -inf, high=sums.high, **about
     ).high

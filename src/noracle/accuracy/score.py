@@ -240,9 +240,7 @@ def difference_scores(p: Pattern) -> np.ndarray[Any, Any]:
     return np.asarray(np.where(group[:, None] == group, 0.0, yes[:, None] + no - _answered(p)))
 
 
-def least_difference(
-    verdict: Verdict, n_classes: int, n_ruled_out: int = 1, *, recorded: bool = False, most_answers: int = 1
-) -> float:
+def least_difference(verdict: Verdict, n_classes: int, n_ruled_out: int = 1, *, recorded: bool = False, most_answers: int = 1) -> float:
     """The least value that a difference of scores can take for a kind of label; answers that both systems gave cancel."""
     if recorded:
         return -float(most_answers)

@@ -77,7 +77,12 @@ def strata_of(counts: AccuracyCounts) -> tuple[Stratum, ...]:
             raise EvidenceError(fault("counts", "must not hold more labelled than answered items in a stratum", f"{cell}"))
         rows.append(
             Stratum(
-                name=cell.stratum, n_classes=cell.n_classes, weight=cell.weight, items=items, answered=answered, tallies=tallies,
+                name=cell.stratum,
+                n_classes=cell.n_classes,
+                weight=cell.weight,
+                items=items,
+                answered=answered,
+                tallies=tallies,
                 most_answers=counts.most_answers.get(cell.system, 1),
             )
         )
@@ -524,7 +529,8 @@ def require_questions(stratum: Stratum) -> None:
     labels = [t for t in stratum.tallies if t.verdict != "unsure"]
     if any(t.hit_share is not None for t in labels):
         raise ArgumentError(
-            "false_no and false_yes need one answer per item and system; repeats of an item differ. Keep one of them, or pass repeats='all'."
+            "false_no and false_yes need one answer per item and system; repeats of an item differ. Keep one of them, or pass "
+            "repeats='all'."
         )
     if any(t.n_ruled_out != (t.verdict == "no") or t.design != "uniform" for t in labels):
         got = "other labels"

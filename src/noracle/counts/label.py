@@ -286,7 +286,7 @@ class Label(NamedTuple):
         ruled = self.classes if self.verdict == "no" else self.ruled_out
         return tally(
             self.place._replace(system=system), self.verdict, hit=hits == len(answers) if how == "mean" else hits > 0, answered=True,
-            n_ruled_out=len(ruled), ruled_hit=all(a in ruled for a in given) and len(given) == len(answers),
+            n_ruled_out=len(ruled), ruled_hit=ruled >= set(given if how == "any" else answers),
             inverse=None if self.propensity is None else weight * hits / self.propensity, shares=(weight * hits, weight * len(given)),
         )  # fmt: skip
 

@@ -126,14 +126,14 @@ def _tallied(evidence: Evidence, rows: Sequence[dict[str, Any]], unused: dict[st
 
 def _tally(how: Repeats, row: dict[str, Any], cell: Cell) -> Tally:
     verdict: Any = VERDICTS[int(row["verdict"])]
-    runs, hits = int(row["runs"]), int(row["hit"])
+    hits, all_of = int(row["hit"]), int(row["answered" if how == "any" else "runs"])
     return tally(
         cell,
         verdict,
-        hit=hits > 0 if how == "any" else hits == runs,
+        hit=hits > 0 if how == "any" else hits == all_of,
         answered=int(row["answered"]) > 0,
         n_ruled_out=int(row["n_no"] or 0),
-        ruled_hit=int(row["ruled_hit"]) == runs,
+        ruled_hit=0 < all_of == int(row["ruled_hit"]),
         inverse=row.get("inverse"),
         shares=shares_of(how, row),
     )
