@@ -233,7 +233,8 @@ def _lowest(kind: int, n_classes: int, most_answers: int = 1) -> float:
 def _most_answers(counts: PatternCounts, *, beyond: bool = False) -> int:
     """The most different answers of a system to an item, where any right one will do; beyond these items there may be more."""
     most = max(counts.most_answers.values(), default=1)
-    return max(p.n_classes for p in (*counts.items, *counts.patterns)) if beyond and most > 1 else most
+    sizes = [*(c.n_classes for c in counts.items), *(p.n_classes for p in counts.patterns)]
+    return max(sizes, default=most) if beyond and most > 1 else most
 
 
 def _mixed(patterns: Iterable[Pattern]) -> bool:
@@ -635,7 +636,7 @@ def race_systems(
     """
     choose("clusters", clusters, ("auto", "ignore"))
     choose("population", population, ("answers", "beyond"))
-    evidence = taking_repeats(evidence, repeats)
+    evidence = evidence if repeats is None else evidence.with_repeats(repeats)
     by_cluster = clusters == "auto" and _has_clusters(evidence)
     names, rows = label_rows(evidence, systems=systems, by_cluster=by_cluster)
     if len(names) < 2:

@@ -89,8 +89,8 @@ def command(
     that parts of the evidence contradict each other or that an alarm fired.
     """
     chosen = {
-        "n_classes": n_classes, "classes": class_names(classes), "conflicts": conflicts, "protocol": protocol, "repeats": repeats, "claim": claim,
-        "target": target, "trained_on_annotators": trained_on_annotators,
+        "n_classes": n_classes, "classes": class_names(classes), "conflicts": conflicts, "protocol": protocol, "repeats": repeats,
+        "claim": claim, "target": target, "trained_on_annotators": trained_on_annotators,
     }  # fmt: skip
     page = out if out is not None or as_json else PAGE
     saved = save_json if save_json is not None or page is None else str(Path(page).with_suffix(".json"))

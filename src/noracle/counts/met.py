@@ -46,8 +46,8 @@ def _agreed(evidence: Evidence, runs: Frame) -> Frame:
         evidence.check()
         answer = nw.col("answer")
         guess = {"guess": nw.col("guess").mean()} if "guess" in runs.columns else {}
-        found = runs.with_columns(spoken=(~answer.is_null()).cast(nw.Int64)).group_by("item", "system")
-        found = found.agg(low=answer.min(), high=answer.max(), spoken=nw.col("spoken").min(), **guess)
+        by_item = runs.with_columns(spoken=(~answer.is_null()).cast(nw.Int64)).group_by("item", "system")
+        found = by_item.agg(low=answer.min(), high=answer.max(), spoken=nw.col("spoken").min(), **guess)
         same = (nw.col("spoken") == 1) & (nw.col("low") == nw.col("high"))
         found = found.with_columns(answer=nw.when(same).then(nw.col("low"))).drop("low", "high", "spoken")
         kept = evidence._kept["agreed"] = runs, settle(found, ours=evidence._connection is not None)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from noracle.counts.label import Cell, Pattern, Repeats, Tally, Verdict, pattern, tally
@@ -131,6 +131,13 @@ class AccuracyCounts:
             most_answers={name: n for name, n in self.most_answers.items() if name == system},
         )
 
+    def sizes(self) -> Counter[str]:
+        """How many items each system was asked about."""
+        found: Counter[str] = Counter()
+        for cell, n in self.items.items():
+            found[cell.system] += n
+        return found
+
     def cells(self) -> dict[Cell, dict[Tally, int]]:
         """Tallies grouped by stratum, number of classes and weight; cells without labels are there and empty."""
         groups: dict[Cell, dict[Tally, int]] = {cell: {} for cell in self.items}
@@ -210,7 +217,6 @@ class AccuracyCounts:
         if kinds == {"uniform", "recorded"}:
             rule = "must have one design: where some propensities are not 1/K, none of them is a uniform question"
             raise EvidenceError(fault("counts", rule, "uniform and other propensities", remedy="Count the tables together."))
-        repeats = _same_repeats(self, other)
         return AccuracyCounts(
             tallies=_added(self.tallies, other.tallies),
             items=_added(self.items, other.items),
@@ -218,11 +224,9 @@ class AccuracyCounts:
             unused=_added(self.unused, other.unused),
             inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
             states=_added(self.states, other.states),
-            runs=_added(self.runs, other.runs),
             whole=self.whole and other.whole,
             propensities=max(kinds, key=PROPENSITIES.index),
-            repeats=repeats,
-            most_answers=_largest(self.most_answers, other.most_answers),
+            **repeats_together([self, other]),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -338,15 +342,16 @@ class PatternCounts:
             inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
             states=_added(self.states, other.states),
             items=_added(self.items, other.items),
-            runs=_added(self.runs, other.runs),
-            repeats=_same_repeats(self, other),
-            most_answers=_largest(self.most_answers, other.most_answers),
+            **repeats_together([self, other]),
         )
+
+    def sizes(self) -> Counter[str]:
+        """How many items each system was asked about."""
+        return Counter(dict.fromkeys(self.systems, sum(self.items.values())))
 
     def when_right(self) -> str:
         """When an item counts as right that was answered more than once, in a few words; empty without repeats."""
-        n_items = len(self.systems) * sum(self.items.values())
-        return when_right(self.repeats, sum(self.runs.values()), n_items) if self.runs else ""
+        return when_right(self.repeats, sum(self.runs.values()), sum(self.sizes().values())) if self.runs else ""
 
 
 class Question(NamedTuple):
@@ -417,16 +422,19 @@ def when_right(repeats: Repeats, runs: int, n_items: int) -> str:
     return f"{_RIGHT[repeats]} ({int(each)} runs)" if each == int(each) else f"{_RIGHT[repeats]} ({each:.1f} runs on average)"
 
 
-def _same_repeats(a: AccuracyCounts | PatternCounts, b: AccuracyCounts | PatternCounts) -> Repeats:
-    """The common rule of two counts; one without repeats has none of its own."""
-    rules = {c.repeats for c in (a, b) if c.runs}
+def repeats_together(parts: Sequence[AccuracyCounts] | Sequence[PatternCounts]) -> dict[str, Any]:
+    """``runs``, ``repeats`` and ``most_answers`` of a sum of counts; a part without repeats has no rule of its own."""
+    rules = {c.repeats for c in parts if c.runs}
     if len(rules) > 1:
         raise EvidenceError(fault("counts", "must take repeats in one way", " and ".join(sorted(rules)), remedy="Count the tables again."))
-    return rules.pop() if rules else a.repeats
-
-
-def _largest(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
-    return {name: max(a.get(name, 1), b.get(name, 1)) for name in {**a, **b}}
+    runs: Counter[str] = Counter()
+    most: dict[str, int] = {}
+    for c in parts if rules else ():
+        if not c.runs:  # one run of every item
+            runs.update(c.sizes())
+        runs.update(c.runs)
+        most |= {name: max(n, most.get(name, 1)) for name, n in c.most_answers.items()}
+    return {"runs": dict(runs), "repeats": rules.pop() if rules else "mean", "most_answers": most}
 
 
 def read_tally(row: Mapping[str, Any]) -> Tally:

@@ -85,7 +85,8 @@ class Evidence:
         ----------
         answers
             ``item``, ``system``, ``answer`` (null: no answer) and optionally ``guess``, ``state`` (answered, invalid, refused, errored)
-            and ``repeat``, where a system answered an item more than once. Or a log of Inspect (``.eval``, ``.json``) or of
+            and ``repeat``, the number of the run where a system answered an item more than once (or ``epoch``, ``run``, ``sample``,
+            ``attempt``, ``trial``: a note says so). Or a log of Inspect (``.eval``, ``.json``) or of
             lm-evaluation-harness (``samples_*.jsonl``): options then give the number of classes, and labels in the metadata of samples
             are judgements, unless ``items`` and ``judgements`` are given.
         judgements
@@ -135,6 +136,9 @@ class Evidence:
             raise EvidenceError(fault("evidence", "must have answers, judgements or both", "neither"))
         known = _known_classes(n_classes, classes)
         frames, connection = open_frames(tables)
+        if "answers" in frames:
+            frames["answers"], told = _with_runs(frames["answers"])
+            notes += told
         faults: list[str] = []
         for name in frames:
             frames[name], problems = normalise(frames[name], TABLES[name])
@@ -325,6 +329,24 @@ def _places(judgements: Frame) -> Frame:
     for number, letter in enumerate("BCDEFGHIJKLMNOPQRSTUVWXYZ", start=1):
         place = place.when(plain == letter).then(nw.lit(number, dtype=nw.Int64))
     return judgements.with_columns(place.alias("class"))
+
+
+_RUNS = ("epoch", "run", "sample", "attempt", "trial")
+"""Columns that may number the runs of an item, where there is no column ``repeat``."""
+
+
+def _with_runs(answers: Frame) -> tuple[Frame, tuple[str, ...]]:
+    """The answers with a column ``repeat``, where rows of one item and system are told apart by a column of numbers of another name."""
+    schema = answers.collect_schema()
+    named = [name for name in _RUNS if name in schema and schema[name].is_numeric()]
+    if not named or "repeat" in schema or not {"item", "system", "answer"} <= set(schema):
+        return answers, ()
+    if not fetch(repeats(answers, ("item", "system")).head(1)):
+        return answers, ()
+    for name in named:
+        if not fetch(repeats(answers, ("item", "system", name)).head(1)):
+            return answers.rename({name: "repeat"}), (f"column {name!r} of the answers numbers the runs of an item",)
+    return answers, ()
 
 
 def _first_of(answers: Frame | None) -> tuple[Frame | None, Frame | None]:
