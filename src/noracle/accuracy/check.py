@@ -384,7 +384,7 @@ def _by_system(
 
 def _overlap_part(counts: AccuracyCounts, name: str) -> dict[str, Any]:
     asked_alike = {t: n for t, n in counts.tallies.items() if t.answered and t.design == "uniform"}
-    both = {t: n for t, n in asked_alike.items() if t.verdict == "yes" and t.n_ruled_out and not t.hit}
+    both = {t: n for t, n in asked_alike.items() if t.verdict == "yes" and t.n_ruled_out and not t.hit and t.hit_share is None}
     if both:
         trials: dict[float, int] = defaultdict(int)
         for t, n in both.items():

@@ -119,7 +119,10 @@ def _outcomes(stratum: Stratum) -> tuple[int, int, int, int]:
 
 def _refuse_repeats(tallies: Iterable[Tally]) -> None:
     if any(t.hit_share is not None for t in tallies):
-        raise ArgumentError("evidence must have one answer per item and system here; repeats of an item differ. Keep one of them.")
+        raise ArgumentError(
+            "evidence must have one answer per item and system here; repeats of an item differ. Keep one of them, or pass "
+            "Evidence.with_repeats('all')."
+        )
 
 
 _RATES = np.linspace(0.0, 1.0, 4001)

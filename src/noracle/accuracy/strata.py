@@ -14,7 +14,16 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import betainc, chdtrc
 
-from noracle.accuracy.score import REACH, check_error_rates, corrected_score, guessed_scores, law_of, sided_scores, succeeds
+from noracle.accuracy.score import (
+    REACH,
+    check_error_rates,
+    corrected_score,
+    guessed_scores,
+    law_of,
+    score_ends,
+    sided_scores,
+    succeeds,
+)
 from noracle.bounds.betting import Score
 from noracle.bounds.linear import Cell
 from noracle.counts.label import Tally
@@ -37,6 +46,8 @@ class Stratum:
     items: int
     answered: int
     tallies: Mapping[Tally, int]
+    most_answers: int = 1
+    """The most different answers to an item, where any right one will do."""
 
     @property
     def place(self) -> tuple[str, int, float]:
@@ -65,9 +76,28 @@ def strata_of(counts: AccuracyCounts) -> tuple[Stratum, ...]:
         if sum(n for t, n in tallies.items() if t.answered) > answered:
             raise EvidenceError(fault("counts", "must not hold more labelled than answered items in a stratum", f"{cell}"))
         rows.append(
-            Stratum(name=cell.stratum, n_classes=cell.n_classes, weight=cell.weight, items=items, answered=answered, tallies=tallies)
+            Stratum(
+                name=cell.stratum,
+                n_classes=cell.n_classes,
+                weight=cell.weight,
+                items=items,
+                answered=answered,
+                tallies=tallies,
+                most_answers=counts.most_answers.get(cell.system, 1),
+            )
         )
     return tuple(sorted(rows, key=lambda s: (-s.items, s.name, s.n_classes, s.weight)))
+
+
+def are_binary(tallies: Iterable[Tally]) -> bool:
+    """Whether every item is right or wrong and its label says which with a known chance: not so where repeats of an item differ.
+
+    Ordinary labels are an exception where any right answer will do: one of several answers is right, or none.
+    """
+    rows = [t for t in tallies if t.verdict != "unsure"]
+    if all(t.hit_share is None for t in rows):
+        return True
+    return all(t.verdict == "yes" and t.design == "uniform" and (t.answered_share is None or t.answered_share > 1) for t in rows)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -246,7 +276,7 @@ def binomial_cells(
     questions are thinned at random to the smallest one, so that all of the part's items are there with the same probability.
     """
     group = (strata,) if isinstance(strata, Stratum) else strata
-    if any(t.hit_share is not None for s in group for t in s.tallies):
+    if not are_binary(t for s in group for t in s.tallies):
         raise ArgumentError("method must be 'scores' with interval fixed-n, betting or wald where repeats of an item differ; got another.")
     cells: list[Cell] = []
     aimed = [s for s in group if s.n(design="recorded") - s.n(design="recorded", verdict="unsure")]
@@ -423,7 +453,8 @@ def score_rows(
                 rows[0 if t.verdict == "yes" else t.n_ruled_out, f, sided_scores(t)[0]] += n
     heaviest = max(factors.values(), default=1.0)
     ranges = {kind: _range(kind, strata, factors, inverse) for kind, _, _ in rows}
-    low, high = (-reach * heaviest, (1 + reach) * heaviest) if questions else (0.0, heaviest)
+    most_answers = max((s.most_answers for s in strata), default=1)
+    low, high = (-reach * heaviest, (most_answers + reach) * heaviest) if questions else (0.0, heaviest)
     shared = len({s.n_classes for s in strata}) > 1 or bool(questions) or len(set(factors.values())) > 1
     if shared and len(ranges) + bool(questions) > 1:
         low, high = min(low, *(r[0] for r in ranges.values())), max(high, *(r[1] for r in ranges.values()))
@@ -452,13 +483,14 @@ def _range(
 ) -> tuple[float, float]:
     """Smallest and largest possible score of a kind of label: 0 is ordinary, m > 0 has m ruled-out classes."""
     lows, highs = [0.0 if kind == 0 else 1.0], [0.0]
+    most_answers = max((s.most_answers for s in strata), default=1)
     for s in strata:
         f = factors[s.place]
         least, most = 0.0, 1.0
         if kind and inverse is not None:
             least, most = float(inverse.min()), float(inverse.max())
         elif kind:
-            least = law_of("no", s.n_classes, kind).low
+            least, most = score_ends("no", s.n_classes, kind, most_answers)
         lows.append(f * least)
         highs.append(f * most)
     return min(lows), max(highs)
@@ -496,7 +528,10 @@ def require_questions(stratum: Stratum) -> None:
     """Raise unless the labels come from uniform questions, one per item, answered yes or no."""
     labels = [t for t in stratum.tallies if t.verdict != "unsure"]
     if any(t.hit_share is not None for t in labels):
-        raise ArgumentError("false_no and false_yes need one answer per item and system; repeats of an item differ. Keep one of them.")
+        raise ArgumentError(
+            "false_no and false_yes need one answer per item and system; repeats of an item differ. Keep one of them, or pass "
+            "repeats='all'."
+        )
     if any(t.n_ruled_out != (t.verdict == "no") or t.design != "uniform" for t in labels):
         got = "other labels"
     elif labels and all(t.verdict == "no" for t in labels):
@@ -515,7 +550,9 @@ def spread_at_half(low: float, high: float) -> float:
 
 def _transition_value(t: Tally, inverse: Matrix, classes: tuple[int | str, ...] | None) -> float:
     if t.hit_share is not None:
-        raise ArgumentError("transition needs one answer per item and system; repeats of an item differ. Keep one of them.")
+        raise ArgumentError(
+            "transition needs one answer per item and system; repeats of an item differ. Keep one of them, or pass repeats='all'."
+        )
     if t.n_ruled_out != 1:
         raise ArgumentError("transition needs one ruled-out class per item; several draws do not follow T. Drop all but one at random.")
     index = {c: i for i, c in enumerate(classes)} if classes is not None else None

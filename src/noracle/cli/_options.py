@@ -20,6 +20,7 @@ from noracle.results import Check
 log = logging.getLogger("noracle.cli")
 
 Protocol = Literal["question", "sets"]
+Repeats = Literal["mean", "all", "any"]
 Conflicts = Literal["error", "drop"]
 
 _EVIDENCE, _ABOUT, _OUTPUT = "Evidence", "Reading the evidence", "Output"
@@ -55,6 +56,14 @@ ProtocolChoice = Annotated[
         "--protocol",
         help="question: one random class was asked about an item, yes or no. sets: yes labels and no labels were collected separately, "
         "so that how often a class was asked tells nothing. Default: question where both verdicts or propensities are there.",
+        rich_help_panel=_ABOUT,
+    ),
+]
+RepeatsChoice = Annotated[
+    Repeats,
+    typer.Option(
+        "--repeats",
+        help="Items answered more than once (column repeat): the mean of the runs, right in all of them, or in any.",
         rich_help_panel=_ABOUT,
     ),
 ]
@@ -139,6 +148,7 @@ class Sources:
     n_classes: int | None = None
     classes: str | None = None
     conflicts: Conflicts = "error"
+    repeats: Repeats = "mean"
 
     @property
     def given(self) -> bool:
@@ -148,7 +158,7 @@ class Sources:
     def load(self) -> Evidence:
         """The evidence; raises where the options do not fit together."""
         started = time.perf_counter()
-        evidence = self._from_wide() if self.wide is not None else self._from_tables()
+        evidence = (self._from_wide() if self.wide is not None else self._from_tables()).with_repeats(self.repeats)
         log.info("evidence opened in %.2f s", time.perf_counter() - started)
         return evidence
 

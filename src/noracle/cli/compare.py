@@ -33,6 +33,7 @@ def command(
     conflicts: opt.ConflictChoice = "error",
     protocol: opt.ProtocolChoice = None,
     clusters: opt.ClusterChoice = "auto",
+    repeats: opt.RepeatsChoice = "mean",
     population: opt.PopulationChoice = "answers",
     interval: Annotated[
         Interval,
@@ -63,6 +64,7 @@ def command(
         n_classes=n_classes,
         classes=classes,
         conflicts=conflicts,
+        repeats=repeats,
     )
     with working("comparing"):
         evidence = sources.load()

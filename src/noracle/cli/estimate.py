@@ -44,6 +44,7 @@ def command(
     conflicts: opt.ConflictChoice = "error",
     protocol: opt.ProtocolChoice = None,
     clusters: opt.ClusterChoice = "auto",
+    repeats: opt.RepeatsChoice = "mean",
     method: Annotated[Method | None, typer.Option("--method", help="Default ml; scores where labels were not uniform.")] = None,
     interval: Annotated[Interval, typer.Option("--interval", help="auto: the narrowest with a promise that the design allows.")] = "auto",
     confidence: opt.Confidence = 0.95,
@@ -99,6 +100,7 @@ def command(
         n_classes=n_classes,
         classes=classes,
         conflicts=conflicts,
+        repeats=repeats,
     )
     matrix = read_matrix(transition)
     # A wide table needs its columns named; else --systems chooses among the systems. Stored counts hold all systems.
@@ -138,6 +140,7 @@ def command(
         results = [
             estimate_accuracy(
                 total.of(name),
+                repeats=repeats if sources.given else None,
                 method=method,
                 interval=interval,
                 confidence=confidence,

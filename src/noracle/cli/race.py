@@ -34,6 +34,7 @@ def command(
     conflicts: opt.ConflictChoice = "error",
     protocol: opt.ProtocolChoice = None,
     clusters: opt.ClusterChoice = "auto",
+    repeats: opt.RepeatsChoice = "mean",
     population: opt.PopulationChoice = "answers",
     confidence: opt.Confidence = 0.95,
     check: opt.CheckRouting = True,
@@ -60,6 +61,7 @@ def command(
         n_classes=n_classes,
         classes=classes,
         conflicts=conflicts,
+        repeats=repeats,
     )
     with working("racing"):
         evidence = sources.load()

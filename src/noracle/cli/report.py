@@ -62,6 +62,10 @@ def command(
         typer.Option("--conflicts", help="Items whose labels contradict each other: refuse or leave out.", rich_help_panel=_ABOUT),
     ] = None,
     protocol: opt.ProtocolChoice = None,
+    repeats: Annotated[
+        opt.Repeats | None,
+        typer.Option("--repeats", help="Items answered more than once: mean of the runs, right in all, in any.", rich_help_panel=_ABOUT),
+    ] = None,
     claim: Annotated[
         str | None,
         typer.Option(
@@ -85,8 +89,8 @@ def command(
     that parts of the evidence contradict each other or that an alarm fired.
     """
     chosen = {
-        "n_classes": n_classes, "classes": class_names(classes), "conflicts": conflicts, "protocol": protocol, "claim": claim,
-        "target": target, "trained_on_annotators": trained_on_annotators,
+        "n_classes": n_classes, "classes": class_names(classes), "conflicts": conflicts, "protocol": protocol, "repeats": repeats,
+        "claim": claim, "target": target, "trained_on_annotators": trained_on_annotators,
     }  # fmt: skip
     page = out if out is not None or as_json else PAGE
     saved = save_json if save_json is not None or page is None else str(Path(page).with_suffix(".json"))

@@ -22,7 +22,7 @@ from noracle.counts.met import NOT_ALL_SYSTEMS, WITHOUT_ANSWERS, labels_of
 from noracle.counts.patterns import count_patterns, unlabelled_patterns
 from noracle.counts.questions import count_judgements
 from noracle.counts.sketch import MISSING, Sketch
-from noracle.counts.tallies import AccuracyCounts, JudgementCounts, PatternCounts, Question
+from noracle.counts.tallies import AccuracyCounts, JudgementCounts, PatternCounts, Question, repeats_together
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import fetch
@@ -221,6 +221,7 @@ def _added_patterns(parts: Sequence[Counted]) -> PatternCounts | None:
     unused: dict[str, int] = {}
     states: dict[tuple[str, str], int] = {}
     items: dict[Cell, int] = {}
+    about = repeats_together(found)
     for part in parts:
         if part.patterns is not None and part.patterns.systems == systems:
             _add_to(total, part.patterns.patterns)
@@ -232,7 +233,7 @@ def _added_patterns(parts: Sequence[Counted]) -> PatternCounts | None:
             _add_to(unused, rest.unused)
             _add_to(states, rest.states)
     inferred = tuple(dict.fromkeys(line for p in found for line in p.inferred))
-    return PatternCounts(systems=systems, patterns=total, unused=unused, inferred=inferred, states=states, items=items)
+    return PatternCounts(systems=systems, patterns=total, unused=unused, inferred=inferred, states=states, items=items, **about)
 
 
 def _add_to(total: dict[Any, int], more: Mapping[Any, int]) -> None:
@@ -283,11 +284,12 @@ def _patterns_to_dict(counts: PatternCounts) -> dict[str, Any]:
         "inferred": list(counts.inferred),
         "states": [{"system": s, "state": w, "n": n} for (s, w), n in sorted(counts.states.items())],
         "population": [{**c._asdict(), "n": n} for c, n in sorted(counts.items.items())],
+        **({"runs": dict(counts.runs), "repeats": counts.repeats, "most_answers": dict(counts.most_answers)} if counts.runs else {}),
     }
 
 
 def _patterns_from_dict(data: Mapping[str, Any]) -> PatternCounts:
-    lists = ("hits", "yes_scores", "no_scores", "groups")
+    lists = ("hits", "yes_scores", "no_scores", "groups", "hit_shares", "answered_shares")
     patterns = {}
     for row in data["patterns"]:
         values: dict[str, Any] = {k: tuple(v) if k in lists and v is not None else v for k, v in row.items() if k != "n"}
@@ -299,4 +301,7 @@ def _patterns_from_dict(data: Mapping[str, Any]) -> PatternCounts:
         inferred=tuple(data["inferred"]),
         states={(str(row["system"]), str(row["state"])): int(row["n"]) for row in data["states"]},
         items={Cell(**{k: v for k, v in row.items() if k != "n"}): int(row["n"]) for row in data.get("population", ())},
+        runs=dict(data.get("runs", {})),
+        repeats=data.get("repeats", "mean"),
+        most_answers=dict(data.get("most_answers", {})),
     )

@@ -28,7 +28,7 @@ from noracle.counts.met import (
     placed,
     unused_of,
 )
-from noracle.counts.repeats import count_repeats, count_states
+from noracle.counts.repeats import count_repeats, count_states, repeats_of
 from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
@@ -51,7 +51,7 @@ def count_accuracy(
     only ``unsure`` is unsure. The population is every row of the answers table. Where the table has a propensity other than 1/K, every
     question with a propensity is part of that design: the first question of an item (by ``at``, then by row) is its label, with
     1{class = answer}/propensity beside it; later ones are counted as unused. A judgement without a propensity is uniform.
-    Where a system answered an item more than once (column ``repeat``), the item counts once with the mean of its repeats.
+    Where a system answered an item more than once (column ``repeat``), the item counts once, as :meth:`Evidence.with_repeats` says.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def count_accuracy(
     if evidence._connection is None:  # somebody else's tables, which may grow
         return _count(evidence, systems, by)
     about = (evidence.answers, evidence.judgements, evidence.items, evidence.repeats, evidence.n_classes, evidence.conflicts)
-    key = f"accuracy {None if systems is None else [str(s) for s in systems]} {by}"
+    key = f"accuracy {None if systems is None else [str(s) for s in systems]} {by} {evidence.repeats_as}"
     kept = evidence._kept.get(key)
     if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
         kept = evidence._kept[key] = about, _count(evidence, systems, by)
@@ -109,10 +109,10 @@ class _By(NamedTuple):
 
 
 def _count(evidence: Evidence, systems: Sequence[str] | None, by: _By) -> AccuracyCounts:
-    if evidence.repeats is not None:
+    if evidence.repeats is not None and evidence.repeats_as != "all":
         found = count_repeats(evidence, systems=systems, by_class=by.by_class, by_guess=by.by_guess, by_cluster=by.by_cluster)
         return _finished(evidence, found, evidence.repeats, systems)
-    answers = answers_of(evidence, systems)
+    answers = answers_of(evidence, systems, every=True)
     if by.by_guess and "guess" not in answers.columns:
         raise EvidenceError(fault("answers", "must have a column guess to be counted by guess", "none"))
     if evidence.judgements is not None and not _several_judgements(evidence, evidence.judgements) and aim_of(evidence) is None:
@@ -128,7 +128,8 @@ def _finished(evidence: Evidence, counts: AccuracyCounts, answers: Frame, system
     if missing:
         raise EvidenceError(fault("systems", "must be in answers", f"{missing}, which have no answers"))
     states = {key: n for key, n in count_states(answers).items() if key[0] in counts.systems}
-    return dataclasses.replace(counts, states=states or counts.states, propensities=propensities_of(evidence))
+    about = repeats_of(evidence, counts.systems)
+    return dataclasses.replace(counts, states=states or counts.states, propensities=propensities_of(evidence), **about)
 
 
 class _Met(NamedTuple):

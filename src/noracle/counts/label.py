@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 Verdict = Literal["yes", "no", "unsure"]
 Design = Literal["uniform", "recorded"]
+Repeats = Literal["mean", "all", "any"]
 
 
 class Tally(NamedTuple):
@@ -29,7 +30,8 @@ class Tally(NamedTuple):
     ``yes_score`` is 1{asked = answer, yes}/propensity of the item's first question and ``no_score`` is 1{asked = answer, no}/propensity.
     ``asked`` and ``answer`` are classes, kept only when counted by class; ``guess`` is the guess of correctness that came with the
     answer, kept only when counted by guess and where propensities were recorded; ``cluster`` is kept only when counted by cluster.
-    ``hit_share`` and ``answered_share`` are there only where repeats of an item differ: the share of them that hit and that have an answer.
+    ``hit_share`` and ``answered_share`` are there only where repeats of an item differ: the share of them that hit and that have an
+    answer; where any right one will do, the *number* of different answers that hit and of all different answers, two or more.
     ``chance`` is the probability with which the answer itself would have been asked about, where the design tells it for every item.
     """
 
@@ -87,7 +89,8 @@ def tally(
     inverse
         1{asked = answer}/propensity where the class was asked with a recorded propensity; None for a uniform design.
     shares
-        Share of an item's repeats that hit and that have an answer, where they differ.
+        Where an item's repeats differ: the share of them that hit and that have an answer, or numbers of different answers. A label speaks
+        of classes one by one, so the score of several answers is the sum of their scores with these weights.
     chance
         The probability with which the answer itself would have been asked about.
 
@@ -129,6 +132,7 @@ class Pattern(NamedTuple):
     ``hits`` has one entry per system of the :class:`PatternCounts`: True or False as in :class:`Tally`, None without an answer.
     Where propensities were recorded there are also ``yes_scores`` and ``no_scores``, one entry per system (0 without an answer), and
     ``groups``: systems with the same answer share a number, counted from 0 in the order of the systems; -1 is no answer.
+    ``hit_shares`` and ``answered_shares`` are there where repeats of some system differ, one entry per system, as in :class:`Tally`.
     """
 
     n_classes: int
@@ -142,11 +146,14 @@ class Pattern(NamedTuple):
     stratum: str = ""
     weight: float = 1.0
     cluster: str = ""
+    hit_shares: tuple[float, ...] | None = None
+    answered_shares: tuple[float, ...] | None = None
 
 
 def pattern(
     place: Cell, verdict: Verdict, hits: Iterable[bool | None], *, n_ruled_out: int | None = None,
     inverse: Sequence[float | None] | None = None, answers: Sequence[Any] | None = None,
+    shares: Sequence[tuple[float, float] | None] | None = None,
 ) -> Pattern:  # fmt: skip
     """How several answers met a label together, from facts that are known already.
 
@@ -160,7 +167,9 @@ def pattern(
         How many classes are ruled out; by default what one question says.
     inverse, answers
         1{asked = answer}/propensity and the answer of each system where the class was asked with a recorded propensity; None for a
-        uniform design.
+        uniform design. Repeats that differ are an answer of their own.
+    shares
+        For each system as in :func:`tally`; None where its repeats do not differ.
 
     Examples
     --------
@@ -174,6 +183,8 @@ def pattern(
     scores = tuple(rounded(value) or 0.0 for value in inverse or ())
     none = (0.0,) * len(met)
     order: dict[Any, int] = {}
+    differ = shares is not None and any(share is not None for share in shares)
+    mass = [share or (float(bool(hit)), float(hit is not None)) for share, hit in zip(shares or (), met, strict=False)]
     return Pattern(
         place.n_classes,
         verdict,
@@ -186,6 +197,8 @@ def pattern(
         stratum=place.stratum,
         weight=place.weight,
         cluster=place.cluster,
+        hit_shares=tuple(hit for hit, _ in mass) if differ else None,
+        answered_shares=tuple(answered for _, answered in mass) if differ else None,
     )
 
 
@@ -247,6 +260,35 @@ class Label(NamedTuple):
             self.place._replace(system=system), self.verdict, hit=hit, answered=answer is not None, n_ruled_out=len(ruled),
             ruled_hit=answer is not None and answer in ruled, inverse=None if self.propensity is None else hit / self.propensity,
             chance=chance,
+        )  # fmt: skip
+
+    def meet_runs(self, answers: Sequence[Any], *, system: str = "system", how: Repeats = "mean") -> Tally:
+        """How the answers of several runs (None: a run without one) meet this label.
+
+        ``mean`` gives every run the same weight. ``any`` gives every different answer the weight 1: the truth is one of them or none, so
+        their scores add up to 1 or 0 on average. ``all`` is one answer, or none where the runs differ: they are not all right then.
+
+        Examples
+        --------
+        >>> label = Label.of([("B", "no", None)], n_classes=4)
+        >>> [label.meet_runs(["B", "C", "B"], how=how)[-4:-2] for how in ("mean", "any")]
+        [(0.6666666666666666, 1.0), (1.0, 2.0)]
+        >>> label.meet_runs(["B", "C", "B"], how="all").answered
+        False
+        """
+        different = dict.fromkeys(answers)
+        if len(different) == 1 or how == "all":
+            return self.meet(answers[0] if len(different) == 1 else None, system=system)
+        given = [a for a in (different if how == "any" else answers) if a is not None]
+        if how == "any" and len(given) == 1:
+            return self.meet(given[0], system=system)
+        weight = 1.0 if how == "any" else 1 / len(answers)
+        hits = sum(a in self.classes for a in given)
+        ruled = self.classes if self.verdict == "no" else self.ruled_out
+        return tally(
+            self.place._replace(system=system), self.verdict, hit=hits == len(answers) if how == "mean" else hits > 0, answered=True,
+            n_ruled_out=len(ruled), ruled_hit=ruled >= set(given if how == "any" else answers),
+            inverse=None if self.propensity is None else weight * hits / self.propensity, shares=(weight * hits, weight * len(given)),
         )  # fmt: skip
 
     def meet_all(self, answers: Sequence[Any]) -> Pattern:

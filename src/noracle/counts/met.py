@@ -25,17 +25,34 @@ NOT_ALL_SYSTEMS = "labelled items that some system was not asked about"
 _PLACE = ("n_classes", "stratum", "weight")
 
 
-def answers_of(evidence: Evidence, systems: Sequence[str] | None) -> Frame:
-    """The answers of the chosen systems, or of all."""
+def answers_of(evidence: Evidence, systems: Sequence[str] | None, *, every: bool = False) -> Frame:
+    """The answers of the chosen systems, or of all; of repeats the first, or ``every`` one."""
     if evidence.answers is None:
         raise EvidenceError(fault("evidence", "must have answers", "none"))
-    if evidence.repeats is not None:
-        warnings.warn("answers have repeats: only the first of each system and item is used here.", EvidenceWarning, stacklevel=3)
-    if systems is None:
-        return evidence.answers
-    if isinstance(systems, str) or not systems:
+    if isinstance(systems, str) or (systems is not None and not systems):
         raise EvidenceError(fault("systems", "must be a list of names", repr(systems)))
-    return evidence.answers.filter(nw.col("system").is_in([str(s) for s in systems]))
+    answers = evidence.answers
+    if evidence.repeats is not None and not every:
+        warnings.warn("answers have repeats: only the first of each system and item is used here.", EvidenceWarning, stacklevel=3)
+    elif evidence.repeats is not None:
+        answers = _agreed(evidence, evidence.repeats) if evidence.repeats_as == "all" else evidence.repeats
+    return answers if systems is None else answers.filter(nw.col("system").is_in([str(s) for s in systems]))
+
+
+def _agreed(evidence: Evidence, runs: Frame) -> Frame:
+    """The answer that all runs of a system gave to an item; null where they differ or one of them has none."""
+    kept = evidence._kept.get("agreed")
+    if kept is None or kept[0] is not runs:
+        evidence.check()
+        answer = nw.col("answer")
+        guess = {"guess": nw.col("guess").mean()} if "guess" in runs.columns else {}
+        by_item = runs.with_columns(spoken=(~answer.is_null()).cast(nw.Int64)).group_by("item", "system")
+        found = by_item.agg(low=answer.min(), high=answer.max(), spoken=nw.col("spoken").min(), **guess)
+        same = (nw.col("spoken") == 1) & (nw.col("low") == nw.col("high"))
+        found = found.with_columns(answer=nw.when(same).then(nw.col("low"))).drop("low", "high", "spoken")
+        kept = evidence._kept["agreed"] = runs, settle(found, ours=evidence._connection is not None)
+    agreed: Frame = kept[1]
+    return agreed
 
 
 def place_columns(evidence: Evidence, *, by_cluster: bool = False) -> list[str]:

@@ -20,7 +20,7 @@ from noracle.counts.met import (
     placed,
     unused_of,
 )
-from noracle.counts.repeats import count_states
+from noracle.counts.repeats import count_states, met_runs, repeats_of, shares_of
 from noracle.counts.tallies import PatternCounts
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
@@ -28,6 +28,7 @@ from noracle.evidence.frames import Frame, fetch, number_rows
 from noracle.evidence.normal import VERDICTS
 
 _NO_ANSWER, _MISS, _HIT = 0, 1, 2
+_RUNS = ("runs", "answered", "hit")
 
 
 def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None, by_cluster: bool = False) -> PatternCounts:
@@ -55,14 +56,17 @@ def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None, 
             unused[NOT_ALL_SYSTEMS] = unused.get(NOT_ALL_SYSTEMS, 0) + int(n)
         else:
             patterns[met] += int(n)
-    states = {} if evidence.answers is None else {key: n for key, n in count_states(evidence.answers).items() if key[0] in names}
+    states = {key: n for key, n in count_states(answers_of(evidence, None, every=True)).items() if key[0] in names}
     items = _population(evidence, systems, len(names), by_cluster=by_cluster)
-    return PatternCounts(systems=names, patterns=dict(patterns), unused=unused, inferred=evidence.inferred, states=states, items=items)
+    about = repeats_of(evidence, names)
+    return PatternCounts(
+        systems=names, patterns=dict(patterns), unused=unused, inferred=evidence.inferred, states=states, items=items, **about
+    )
 
 
 def unlabelled_patterns(evidence: Evidence) -> PatternCounts:
     """The population of answers that nobody has judged yet."""
-    answers = answers_of(evidence, None)
+    answers = answers_of(evidence, None, every=True)
     names = tuple(sorted(str(row[0]) for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system"))))
     items = _population(evidence, None, len(names))
     return PatternCounts(systems=names, patterns={}, inferred=evidence.inferred, states=count_states(answers), items=items)
@@ -71,7 +75,7 @@ def unlabelled_patterns(evidence: Evidence) -> PatternCounts:
 def _population(evidence: Evidence, systems: Sequence[str] | None, n_systems: int, *, by_cluster: bool = False) -> dict[Cell, int]:
     """How many items every system was asked about, by number of classes, stratum and weight."""
     places = place_columns(evidence, by_cluster=by_cluster)
-    asked = answers_of(evidence, systems).group_by("item").agg(rows=nw.col("system").n_unique())
+    asked = answers_of(evidence, systems, every=True).group_by("item").agg(rows=nw.col("system").n_unique())
     frame = placed(asked.filter(nw.col("rows") == n_systems), evidence, by_cluster=by_cluster)
     if not places:
         (n,) = fetch(frame.select(n=nw.len()))[0]
@@ -100,7 +104,7 @@ def _patterns(
     evidence: Evidence, systems: Sequence[str] | None, *, ordered: bool = False, by_cluster: bool = False
 ) -> tuple[tuple[str, ...], Frame, list[str], dict[str, int]]:
     """One row per labelled item with a column ``met_i`` for system i (null: not asked), and the columns that make a pattern."""
-    answers = answers_of(evidence, systems)
+    answers = answers_of(evidence, systems, every=True)
     if evidence.judgements is None:
         raise EvidenceError(fault("evidence", "must have judgements", "none"))
     evidence.check()
@@ -112,9 +116,17 @@ def _patterns(
     names = tuple(sorted(found)) if systems is None else tuple(dict.fromkeys(str(s) for s in systems))
     labels = labels_of(evidence)
     scored = "recorded" in labels.items.columns
-    met = met_labels(evidence, answers, labels, by_cluster=True, given=scored) if by_cluster else met_once(evidence, answers, labels)
+    repeated = evidence.repeats is not None and evidence.repeats_as != "all"
+    answered, hit = nw.col("answered"), nw.col("hit")
+    if repeated:
+        met, _ = met_runs(evidence, answers, labels, by_cluster=by_cluster)
+        answered, hit = answered > 0, hit > 0 if evidence.repeats_as == "any" else hit == nw.col("runs")
+    elif by_cluster:
+        met = met_labels(evidence, answers, labels, by_cluster=True, given=scored)
+    else:
+        met = met_once(evidence, answers, labels)
     met = met.filter(~nw.col("verdict").is_null())
-    code = nw.when(~nw.col("answered")).then(nw.lit(_NO_ANSWER)).when(nw.col("hit")).then(nw.lit(_HIT)).otherwise(nw.lit(_MISS))
+    code = nw.when(~answered).then(nw.lit(_NO_ANSWER)).when(hit).then(nw.lit(_HIT)).otherwise(nw.lit(_MISS))
     met = met.with_columns(code=code)
     shared = ["verdict", "n_no", *place_columns(evidence, by_cluster=by_cluster)]
     per_system: dict[str, nw.Expr] = {}
@@ -124,6 +136,8 @@ def _patterns(
         if scored:
             per_system[f"inverse_{i}"] = nw.when(chosen).then(nw.col("inverse"))
             per_system[f"given_{i}"] = nw.when(chosen & ~nw.col("inverse").is_null()).then(nw.col("given"))
+        if repeated:
+            per_system |= {f"{name}_{i}": nw.when(chosen & nw.col("differ")).then(nw.col(name)) for name in _RUNS}
     frame = met.with_columns(**per_system).group_by("item", *shared).agg(*[nw.col(c).max() for c in per_system])
     if ordered:
         order = nw.col("at" if "at" in judgements.columns else "row").max()
@@ -138,8 +152,11 @@ def _pattern(evidence: Evidence, row: dict[str, Any], n_systems: int) -> Pattern
         return None
     verdict: Any = VERDICTS[int(row["verdict"])]
     hits = [None if code == _NO_ANSWER else code == _HIT for code in codes]
+    runs = [{name: row.get(f"{name}_{i}") for name in _RUNS} for i in range(n_systems)]
+    shares = [shares_of(evidence.repeats_as, {"differ": own["runs"] is not None, **own}) for own in runs]
     inverse = [row.get(f"inverse_{i}") for i in range(n_systems)]
+    place = place_of(evidence, row)
     if all(value is None for value in inverse):
-        return pattern(place_of(evidence, row), verdict, hits, n_ruled_out=int(row["n_no"]))
-    answers = [row[f"given_{i}"] for i in range(n_systems)]
-    return pattern(place_of(evidence, row), verdict, hits, n_ruled_out=int(row["n_no"]), inverse=inverse, answers=answers)
+        return pattern(place, verdict, hits, n_ruled_out=int(row["n_no"]), shares=shares)
+    answers = [row[f"given_{i}"] if shares[i] is None else ("runs", i) for i in range(n_systems)]
+    return pattern(place, verdict, hits, n_ruled_out=int(row["n_no"]), inverse=inverse, answers=answers, shares=shares)

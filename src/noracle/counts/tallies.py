@@ -12,10 +12,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
-from noracle.counts.label import Cell, Pattern, Tally, Verdict, pattern, tally
+from noracle.counts.label import Cell, Pattern, Repeats, Tally, Verdict, pattern, tally
 from noracle.errors import EvidenceError, fault
 
 Propensities = Literal["none", "uniform", "recorded"]
@@ -32,7 +32,8 @@ class AccuracyCounts:
     that are missing; ``runs`` counts, by system, all answers where items were answered more than once. ``whole`` says that ``items`` are
     all items there are to ask about; False where only a sample of them was published. ``propensities`` says whether probabilities were
     recorded and whether all of them are 1/K, which is a property of the whole table and never of one row; a tally of a recorded question
-    says that they were.
+    says that they were. ``repeats`` says when an item that was answered more than once is right (see :meth:`Evidence.with_repeats`), and
+    ``most_answers``, by system, how many different answers an item has at most where any right one will do.
     """
 
     tallies: Mapping[Tally, int]
@@ -44,6 +45,8 @@ class AccuracyCounts:
     runs: Mapping[str, int] = dataclasses.field(default_factory=dict)
     whole: bool = True
     propensities: Propensities = "none"
+    repeats: Repeats = "mean"
+    most_answers: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.propensities == "none" and _implied(self.tallies) == "recorded":
@@ -125,7 +128,15 @@ class AccuracyCounts:
             answered={c: n for c, n in self.answered.items() if c.system == system},
             states={key: n for key, n in self.states.items() if key[0] == system},
             runs={name: n for name, n in self.runs.items() if name == system},
+            most_answers={name: n for name, n in self.most_answers.items() if name == system},
         )
+
+    def sizes(self) -> Counter[str]:
+        """How many items each system was asked about."""
+        found: Counter[str] = Counter()
+        for cell, n in self.items.items():
+            found[cell.system] += n
+        return found
 
     def cells(self) -> dict[Cell, dict[Tally, int]]:
         """Tallies grouped by stratum, number of classes and weight; cells without labels are there and empty."""
@@ -175,7 +186,10 @@ class AccuracyCounts:
             **self._more(),
         }
         if any(t.hit_share is not None for t in self.tallies):  # an answer that differs between repeats is neither right nor wrong
-            del summary["ordinary_right"], summary["complementary_avoided"]
+            for name in ("ordinary_right", "complementary_avoided")[self.repeats == "any" :]:
+                del summary[name]
+        if self.runs and self.repeats == "all":
+            summary["not_the_same_every_time"] = summary.pop("without_answer")
         return summary
 
     def _more(self) -> dict[str, Any]:
@@ -185,8 +199,13 @@ class AccuracyCounts:
             more["states"] = _by_state(self.states)
         if self.runs:
             more["answers"] = sum(self.runs.values())
-            more["items_whose_repeats_differ"] = sum(n for t, n in self.tallies.items() if t.hit_share is not None)
+            if self.repeats != "all":
+                more["items_whose_repeats_differ"] = sum(n for t, n in self.tallies.items() if t.hit_share is not None)
         return more
+
+    def when_right(self) -> str:
+        """When an item counts as right that was answered more than once, in a few words; empty without repeats."""
+        return when_right(self.repeats, sum(self.runs.values()), sum(self.items.values())) if self.runs else ""
 
     def __add__(self, other: AccuracyCounts) -> AccuracyCounts:
         """Tallies of disjoint sets of items add.
@@ -205,9 +224,9 @@ class AccuracyCounts:
             unused=_added(self.unused, other.unused),
             inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
             states=_added(self.states, other.states),
-            runs=_added(self.runs, other.runs),
             whole=self.whole and other.whole,
             propensities=max(kinds, key=PROPENSITIES.index),
+            **repeats_together([self, other]),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -222,6 +241,8 @@ class AccuracyCounts:
             "inferred": list(self.inferred),
             **({"states": [{"system": s, "state": w, "n": n} for (s, w), n in sorted(self.states.items())]} if self.states else {}),
             **({"runs": dict(sorted(self.runs.items()))} if self.runs else {}),
+            **({} if self.repeats == "mean" else {"repeats": self.repeats}),
+            **({"most_answers": dict(sorted(self.most_answers.items()))} if self.most_answers else {}),
             **({} if self.whole else {"whole": False}),
             **({} if self.propensities == _implied(self.tallies) else {"propensities": self.propensities}),
         }
@@ -243,6 +264,8 @@ class AccuracyCounts:
             runs={str(name): int(n) for name, n in data.get("runs", {}).items()},
             whole=bool(data.get("whole", True)),
             propensities=data.get("propensities", _implied(tallies)),
+            repeats=data.get("repeats", "mean"),
+            most_answers={str(name): int(n) for name, n in data.get("most_answers", {}).items()},
         )
 
 
@@ -251,7 +274,8 @@ class PatternCounts:
     """How systems met the same labels together; only items that every system was asked about.
 
     ``items`` counts the population: all such items, labelled or not, by number of classes, stratum and weight; empty where it is not
-    known. ``states`` counts, by system and state, the answers that are missing.
+    known. ``states`` counts, by system and state, the answers that are missing. ``runs``, ``repeats`` and ``most_answers`` are as in
+    :class:`AccuracyCounts`.
     """
 
     systems: tuple[str, ...]
@@ -260,6 +284,9 @@ class PatternCounts:
     inferred: tuple[str, ...] = ()
     states: Mapping[tuple[str, str], int] = dataclasses.field(default_factory=dict)
     items: Mapping[Cell, int] = dataclasses.field(default_factory=dict)
+    runs: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    repeats: Repeats = "mean"
+    most_answers: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_counts(
@@ -315,7 +342,16 @@ class PatternCounts:
             inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
             states=_added(self.states, other.states),
             items=_added(self.items, other.items),
+            **repeats_together([self, other]),
         )
+
+    def sizes(self) -> Counter[str]:
+        """How many items each system was asked about."""
+        return Counter(dict.fromkeys(self.systems, sum(self.items.values())))
+
+    def when_right(self) -> str:
+        """When an item counts as right that was answered more than once, in a few words; empty without repeats."""
+        return when_right(self.repeats, sum(self.runs.values()), sum(self.sizes().values())) if self.runs else ""
 
 
 class Question(NamedTuple):
@@ -371,12 +407,45 @@ def _implied(tallies: Iterable[Tally]) -> Propensities:
     return "recorded" if any(t.design == "recorded" for t in tallies) else "none"
 
 
+_RIGHT = {"mean": "share of the runs that are right", "all": "right every time", "any": "right at least once"}
+
+
+def when_right(repeats: Repeats, runs: int, n_items: int) -> str:
+    """When an item counts as right that was answered several times, and how often it was.
+
+    Examples
+    --------
+    >>> when_right("all", 400, 100), when_right("any", 350, 100)
+    ('right every time (4 runs)', 'right at least once (3.5 runs on average)')
+    """
+    each = runs / n_items if n_items else 0.0
+    return f"{_RIGHT[repeats]} ({int(each)} runs)" if each == int(each) else f"{_RIGHT[repeats]} ({each:.1f} runs on average)"
+
+
+def repeats_together(parts: Sequence[AccuracyCounts] | Sequence[PatternCounts]) -> dict[str, Any]:
+    """``runs``, ``repeats`` and ``most_answers`` of a sum of counts; a part without repeats has no rule of its own."""
+    rules = {c.repeats for c in parts if c.runs}
+    if len(rules) > 1:
+        raise EvidenceError(fault("counts", "must take repeats in one way", " and ".join(sorted(rules)), remedy="Count the tables again."))
+    runs: Counter[str] = Counter()
+    most: dict[str, int] = {}
+    for c in parts if rules else ():
+        if not c.runs:  # one run of every item
+            runs.update(c.sizes())
+        runs.update(c.runs)
+        most |= {name: max(n, most.get(name, 1)) for name, n in c.most_answers.items()}
+    return {"runs": dict(runs), "repeats": rules.pop() if rules else "mean", "most_answers": most}
+
+
 def read_tally(row: Mapping[str, Any]) -> Tally:
-    """A tally from its JSON values, if its shares of repeats are possible."""
+    """A tally from its JSON values, if its shares of repeats, or its numbers of different answers, are possible."""
     found = Tally(**{k: v for k, v in row.items() if k != "n"})
     hit, answered = found.hit_share, found.answered_share
-    if (hit is None) != (answered is None) or (hit is not None and answered is not None and not 0 <= hit <= answered <= 1):
-        raise EvidenceError(fault("hit_share and answered_share", "must be 0 <= hit_share <= answered_share <= 1", (hit, answered)))
+    if hit is None and answered is None:
+        return found
+    if hit is None or answered is None or not 0 <= hit <= answered or (answered > 1 and (answered % 1 or hit % 1)):
+        rule = "must be 0 <= hit_share <= answered_share <= 1, or whole numbers"
+        raise EvidenceError(fault("hit_share and answered_share", rule, (hit, answered)))
     return found
 
 

@@ -18,6 +18,7 @@ from noracle.evidence.tables import MAX_CLASSES, TABLES
 from noracle.evidence.validate import faults_of_evidence, faults_of_table, repeats
 
 Conflicts = Literal["error", "drop"]
+Repeats = Literal["mean", "all", "any"]
 _MOST_INFERRED = 100_000
 
 
@@ -34,6 +35,8 @@ class Evidence:
         Lazy narwhals frames with canonical columns, or None.
     repeats
         All answers, where some item was answered more than once by a system; ``answers`` then has the first of each.
+    repeats_as
+        How often such an item is right: the share of its runs (``mean``), ``all`` of them or ``any``; see :meth:`with_repeats`.
     n_classes
         Number of classes of every item; None where ``items`` has a column ``n_classes``.
     classes
@@ -53,6 +56,7 @@ class Evidence:
     judgements: Frame | None
     items: Frame | None = None
     repeats: Frame | None = None
+    repeats_as: Repeats = "mean"
     n_classes: int | None = None
     classes: tuple[int | str, ...] | None = None
     class_kind: Literal["whole", "text"] = "whole"
@@ -81,7 +85,8 @@ class Evidence:
         ----------
         answers
             ``item``, ``system``, ``answer`` (null: no answer) and optionally ``guess``, ``state`` (answered, invalid, refused, errored)
-            and ``repeat``, where a system answered an item more than once. Or a log of Inspect (``.eval``, ``.json``) or of
+            and ``repeat``, the number of the run where a system answered an item more than once (or ``epoch``, ``run``, ``sample``,
+            ``attempt``, ``trial``: a note says so). Or a log of Inspect (``.eval``, ``.json``) or of
             lm-evaluation-harness (``samples_*.jsonl``): options then give the number of classes, and labels in the metadata of samples
             are judgements, unless ``items`` and ``judgements`` are given.
         judgements
@@ -131,6 +136,9 @@ class Evidence:
             raise EvidenceError(fault("evidence", "must have answers, judgements or both", "neither"))
         known = _known_classes(n_classes, classes)
         frames, connection = open_frames(tables)
+        if "answers" in frames:
+            frames["answers"], told = _with_runs(frames["answers"])
+            notes += told
         faults: list[str] = []
         for name in frames:
             frames[name], problems = normalise(frames[name], TABLES[name])
@@ -233,6 +241,31 @@ class Evidence:
             self._checked.append(True)
         return self
 
+    def with_repeats(self, how: Repeats) -> Self:
+        """The same evidence, with another answer to "when is an item right that was answered several times?".
+
+        Parameters
+        ----------
+        how
+            ``mean``: as often as its runs are, so that the accuracy is that of one run. ``all``: if every run is right. ``any``: if at
+            least one run is. A run without an answer is wrong. Estimates, comparisons and races count by it, checks look at the same
+            answers; everything else uses the first run.
+
+        Examples
+        --------
+        >>> answers = {"item": [1, 1], "system": ["a", "a"], "answer": [0, 1], "repeat": [1, 2]}
+        >>> evidence = Evidence.from_tables(answers, {"item": [1], "class": [0], "verdict": ["yes"]}, n_classes=2)
+        >>> from noracle import estimate_accuracy
+        >>> [estimate_accuracy(evidence.with_repeats(how)).value for how in ("mean", "all", "any")]
+        [0.5, 0.0, 1.0]
+        """
+        if how not in {"mean", "all", "any"}:
+            raise ArgumentError(f"repeats must be 'mean', 'all' or 'any'; got {how!r}.")
+        if how == self.repeats_as:
+            return self
+        kept = {name: value for name, value in self._kept.items() if name in {"labels", "propensities"}}
+        return dataclasses.replace(self, repeats_as=how, _kept=kept)
+
     def rows(self, table: Literal["answers", "judgements", "items"], *columns: str) -> list[tuple[Any, ...]]:
         """The rows of a table as tuples of plain values; by default with all columns that it has of :data:`TABLES`."""
         frame: Frame | None = getattr(self, table)
@@ -296,6 +329,24 @@ def _places(judgements: Frame) -> Frame:
     for number, letter in enumerate("BCDEFGHIJKLMNOPQRSTUVWXYZ", start=1):
         place = place.when(plain == letter).then(nw.lit(number, dtype=nw.Int64))
     return judgements.with_columns(place.alias("class"))
+
+
+_RUNS = ("epoch", "run", "sample", "attempt", "trial")
+"""Columns that may number the runs of an item, where there is no column ``repeat``."""
+
+
+def _with_runs(answers: Frame) -> tuple[Frame, tuple[str, ...]]:
+    """The answers with a column ``repeat``, where rows of one item and system are told apart by a column of numbers of another name."""
+    schema = answers.collect_schema()
+    named = [name for name in _RUNS if name in schema and schema[name].is_numeric()]
+    if not named or "repeat" in schema or not {"item", "system", "answer"} <= set(schema):
+        return answers, ()
+    if not fetch(repeats(answers, ("item", "system")).head(1)):
+        return answers, ()
+    for name in named:
+        if not fetch(repeats(answers, ("item", "system", name)).head(1)):
+            return answers.rename({name: "repeat"}), (f"column {name!r} of the answers numbers the runs of an item",)
+    return answers, ()
 
 
 def _first_of(answers: Frame | None) -> tuple[Frame | None, Frame | None]:

@@ -19,6 +19,7 @@ from noracle.evidence.tables import MAX_CLASSES, STATES, TABLES, Table
 if TYPE_CHECKING:
     from noracle.evidence.evidence import Evidence
 
+_RUNS = "Keep one row of each, or number the runs in a column repeat."
 _DROP = "Correct the labels or pass conflicts='drop'."
 
 
@@ -114,7 +115,8 @@ def _repeated(frame: Frame, table: Table) -> list[str]:
     found = fetch(repeated.select("item").sort("item").head(5))
     rule = f"must have one row for each {' and '.join(table.key)}"
     where = [row[0] for row in found]
-    return [fault(table.name, rule, "repeated rows", where=where, total=total, remedy="Keep one row of each.")]
+    remedy = _RUNS if table.name == "answers" and "repeat" not in table.key else "Keep one row of each."
+    return [fault(table.name, rule, "repeated rows", where=where, total=total, remedy=remedy)]
 
 
 def repeats(frame: Frame, key: tuple[str, ...]) -> Frame:

@@ -45,7 +45,7 @@ def accuracy(asking: Asking) -> Outcome:
     words = loaded.evidence_words(stored=True)
     return Outcome(
         results=results,
-        command=loaded.command("estimate", words, asking.protocol_words, asking.level_words, asking.seed_words),
+        command=loaded.command("estimate", words, asking.repeat_words, asking.protocol_words, asking.level_words, asking.seed_words),
     )
 
 
@@ -77,7 +77,7 @@ def comparison(asking: Asking) -> Outcome:
     words = loaded.evidence_words()
     return Outcome(
         results=(result,),
-        command=loaded.command("compare", words, asking.protocol_words, asking.level_words, asking.seed_words),
+        command=loaded.command("compare", words, asking.repeat_words, asking.protocol_words, asking.level_words, asking.seed_words),
     )
 
 

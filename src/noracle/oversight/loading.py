@@ -126,9 +126,10 @@ class Loaded(CommandLines):
         if self.answers is None and self.judgements is None:
             return None
         given = {s.kind: self.table(s) for s in (self.answers, self.judgements, self.items) if s is not None}
-        return Evidence.from_tables(
+        evidence = Evidence.from_tables(
             given.get("answers"), given.get("judgements"), given.get("items"), conflicts=self.settings.conflicts, **told
         )
+        return evidence.with_repeats(self.settings.repeats)
 
     def _open_ratings(self) -> Ratings | None:
         if self.rated is None:

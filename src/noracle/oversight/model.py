@@ -37,6 +37,8 @@ class Settings:
     n_classes: int | None = None
     classes: tuple[int | str, ...] | None = None
     conflicts: Literal["error", "drop"] = "error"
+    repeats: Literal["mean", "all", "any"] = "mean"
+    """When an item is right that was answered more than once: accuracy and comparison count by it, everything else uses the first run."""
     protocol: Literal["question", "sets"] | None = None
     files: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     """Kind of source to paths or globs, relative to the folder; these are not guessed."""

@@ -63,6 +63,7 @@ STATUSES = {
 # What a counts summary calls things, in the order in which a card tells them.
 _EXCLUDED = {
     "without_answer": "{n} without an answer (counted as wrong)",
+    "not_the_same_every_time": "{n} not answered the same every time (counted as wrong)",
     "unsure": "{n} unsure",
 }
 
