@@ -42,6 +42,8 @@ Rate = float | Mapping[Any, float]
 Checks = Sequence[Check] | Literal["auto", "none"]
 VACUOUS = "the interval is [0, 1]: these labels say nothing at this confidence"
 METHODS = ("ml", "ivw", "weighted", "complementary", "ordinary", "scores")
+GRADED = Assumption(name="graded whatever the answer", detail="which answers were graded does not depend on whether they are right")
+SAMPLED_ITEMS = "no table lists the items: those that were graded are taken as a sample of more"
 _MUCH_WIDER = 1.2
 _MOST_UNSURE = 1.0  # of the half-width: more unsure verdicts than this could move the value out of the interval
 
@@ -84,7 +86,7 @@ def estimate_accuracy(
     Parameters
     ----------
     evidence
-        Tables, or counts of them.
+        Tables, or counts of them. Grades are ordinary labels of their own system, whatever the number of classes.
     system
         Which system; may be left out where there is one.
     method
@@ -106,7 +108,7 @@ def estimate_accuracy(
         on other items, ``column`` the column ``guess`` of the answers (an autorater, a share of votes, fixed before the labels).
     population
         ``answers``: accuracy on the items in the answers table; where all of them have an ordinary label it is known exactly. ``beyond``:
-        these items are a sample of more items of their kind.
+        these items are a sample of more items of their kind; so it is, whatever is said here, where grades come without answers and items.
     checks
         ``auto`` runs the checks that these labels need (:func:`noracle.accuracy.policy.label_checks`) and writes them to the guarantee; a
         failed one makes it HEURISTIC, or raises if ``strict``. ``none`` switches them off, and the result says so. Or results of
@@ -147,6 +149,8 @@ def estimate_accuracy(
         }  # fmt: skip
         return _with_estimated_rates(evidence, false_no, false_yes, options)
     choose("clusters", clusters, ("auto", "ignore"))
+    if isinstance(evidence, Evidence) and evidence.open_ended:
+        population = "beyond"
     rates = ErrorRates(false_no, false_yes) if false_no or false_yes else None
     by_class = transition is not None or (rates is not None and rates.by_class)
     found = counts_of(evidence, system, by_class=by_class, by_guess=guess == "column", by_cluster=clusters == "auto")
@@ -172,6 +176,8 @@ def estimate_accuracy(
             f"interval='wald' is unreliable here (value {estimate.value:.3g}, n = {whole.n}); use interval='exact'.",
             GuaranteeWarning, stacklevel=2,
         )  # fmt: skip
+    if isinstance(evidence, Evidence) and evidence.open_ended:
+        estimate = dataclasses.replace(estimate, notes=(*estimate.notes, SAMPLED_ITEMS))
     used = _checks(evidence, counts, checks, settings, protocol, clusters=clusters, population=population)
     if checks == "none":
         estimate = dataclasses.replace(estimate, notes=(*estimate.notes, "the labels were not checked: checks='none'"))
@@ -251,7 +257,7 @@ def _settings(
 
 
 def _only_ordinary(strata: Sequence[Stratum]) -> bool:
-    return all(t.design == "uniform" and t.hit_share is None and t.verdict != "no" for s in strata for t in s.tallies)
+    return all(t.design != "recorded" and t.hit_share is None and t.verdict != "no" for s in strata for t in s.tallies)
 
 
 # ------------------------------------------------------------------------------------------------------ value and limits
@@ -416,6 +422,8 @@ def _assumptions(
         )
     else:
         rests.append(_right_verdicts(counts))
+    if any(t.design == "graded" for s in strata for t in s.tallies):
+        rests.append(GRADED)
     rests += _missing(counts, estimate)
     if refuted:
         rests.append(Assumption(name="labels fit the design", status="failed", detail="no accuracy in [0, 1] fits these labels"))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from noracle.counts.label import Cell, Pattern, Tally, Verdict, pattern, tally
@@ -166,8 +166,9 @@ class AccuracyCounts:
             "without_answer": n_items - n_answered,
             "labelled": judged,
             "labelled_without_answer": self.total(answered=False),
-            "ordinary": self.total(verdict="yes", answered=True),
-            "ordinary_right": self.total(verdict="yes", answered=True, hit=True),
+            "ordinary": self.total(verdict="yes", answered=True) - self.total(verdict="yes", answered=True, design="graded"),
+            "ordinary_right": self.total(verdict="yes", answered=True, hit=True)
+            - self.total(verdict="yes", answered=True, hit=True, design="graded"),
             "complementary": self.total(verdict="no", answered=True),
             "complementary_avoided": self.total(verdict="no", answered=True, hit=False),
             "unsure": self.total(verdict="unsure"),
@@ -179,8 +180,11 @@ class AccuracyCounts:
         return summary
 
     def _more(self) -> dict[str, Any]:
-        """The figures that only some evidence has: why answers are missing, and repeats."""
+        """The figures that only some evidence has: grades, why answers are missing, and repeats."""
         more: dict[str, Any] = {}
+        if any(t.design == "graded" for t in self.tallies):
+            more["graded"] = self.total(verdict="yes", answered=True, design="graded")
+            more["graded_right"] = self.total(verdict="yes", answered=True, design="graded", hit=True)
         if self.states:
             more["states"] = _by_state(self.states)
         if self.runs:
@@ -251,7 +255,8 @@ class PatternCounts:
     """How systems met the same labels together; only items that every system was asked about.
 
     ``items`` counts the population: all such items, labelled or not, by number of classes, stratum and weight; empty where it is not
-    known. ``states`` counts, by system and state, the answers that are missing.
+    known. ``states`` counts, by system and state, the answers that are missing. ``whole`` says that the items are all that were asked about;
+    False where graded items are a sample of more. ``silent`` counts, beside grades, the population by who gave no answer.
     """
 
     systems: tuple[str, ...]
@@ -260,6 +265,8 @@ class PatternCounts:
     inferred: tuple[str, ...] = ()
     states: Mapping[tuple[str, str], int] = dataclasses.field(default_factory=dict)
     items: Mapping[Cell, int] = dataclasses.field(default_factory=dict)
+    whole: bool = True
+    silent: Mapping[tuple[Cell, tuple[bool, ...]], int] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_counts(
@@ -288,9 +295,43 @@ class PatternCounts:
         return cls(systems=tuple(systems), patterns=dict(patterns))
 
     @property
+    def partial(self) -> bool:
+        """Whether some labels speak of some systems only, as grades do; or are not needed, where an answer is missing."""
+        return bool(self.silent) or any(p.known is not None for p in self.patterns)
+
+    def of(self, places: Sequence[int]) -> Self:
+        """The counts of some systems, by their places: the labels that speak of all of them.
+
+        Beside grades, items with a missing answer are a stratum of their own: an answer that is missing needs no grade. Items that none of
+        the systems answered are known without any label.
+        """
+        found: Counter[Pattern] = Counter()
+        for p, n in self.patterns.items():
+            own = p.of(places)
+            if own is not None:
+                silent = tuple(hit is None for hit in own.hits)
+                found[own._replace(stratum=_by_silence(own.stratum, silent)) if self.silent else own] += n
+        items = self.items
+        if self.silent:
+            told: Counter[Cell] = Counter()
+            for (cell, flags), n in self.silent.items():
+                own_flags = tuple(flags[i] for i in places)
+                place = cell._replace(stratum=_by_silence(cell.stratum, own_flags))
+                told[place] += n
+                if all(own_flags):
+                    found[pattern(place, "yes", [None] * len(places), graded=True)] = told[place]
+            items = dict(told)
+        if not self.whole:  # these items are a sample, and those that were graded for the others are none of it
+            sampled: Counter[Cell] = Counter()
+            for p, n in found.items():
+                sampled[Cell("", p.n_classes, p.stratum, p.weight, p.cluster)] += n
+            items = dict(sampled)
+        return dataclasses.replace(self, systems=tuple(self.systems[i] for i in places), patterns=dict(found), items=items)
+
+    @property
     def clustered(self) -> bool:
         """Whether items were counted by cluster."""
-        return any(c.cluster for c in self.items)
+        return any(c.cluster for c in self.items) or (not self.whole and any(p.cluster for p in self.patterns))
 
     def without_clusters(self) -> Self:
         """The same counts as if items had not been counted by cluster."""
@@ -302,7 +343,16 @@ class PatternCounts:
             patterns[p._replace(cluster="")] += n
         for c, n in self.items.items():
             items[c._replace(cluster="")] += n
-        return dataclasses.replace(self, patterns=dict(patterns), items=dict(items))
+        silent: Counter[tuple[Cell, tuple[bool, ...]]] = Counter()
+        for (c, flags), n in self.silent.items():
+            silent[c._replace(cluster=""), flags] += n
+        return dataclasses.replace(self, patterns=dict(patterns), items=dict(items), silent=dict(silent))
+
+    def _by_silence(self, other: PatternCounts) -> Mapping[tuple[Cell, tuple[bool, ...]], int]:
+        """The population by who gave no answer, where one side has missing answers."""
+        if self.silent or not other.silent:
+            return self.silent
+        return {(cell, (False,) * len(self.systems)): n for cell, n in self.items.items()}
 
     def __add__(self, other: PatternCounts) -> PatternCounts:
         """Patterns of the same systems on disjoint sets of items add."""
@@ -315,7 +365,14 @@ class PatternCounts:
             inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
             states=_added(self.states, other.states),
             items=_added(self.items, other.items),
+            whole=self.whole and other.whole,
+            silent=_added(self._by_silence(other), other._by_silence(self)),
         )
+
+
+def _by_silence(stratum: str, silent: Sequence[bool]) -> str:
+    """A stratum apart by which answers are missing."""
+    return f"{stratum} without answers of {[i for i, none in enumerate(silent) if none]}" if any(silent) else stratum
 
 
 class Question(NamedTuple):
