@@ -149,13 +149,14 @@ def estimate_accuracy(
         }  # fmt: skip
         return _with_estimated_rates(evidence, false_no, false_yes, options)
     choose("clusters", clusters, ("auto", "ignore"))
-    if isinstance(evidence, Evidence) and evidence.open_ended:
-        population = "beyond"
     rates = ErrorRates(false_no, false_yes) if false_no or false_yes else None
     by_class = transition is not None or (rates is not None and rates.by_class)
     found = counts_of(evidence, system, by_class=by_class, by_guess=guess == "column", by_cluster=clusters == "auto")
     counts = found.without_clusters()
     strata = strata_of(counts)
+    sampled = not counts.whole and any(t.design != "uniform" for t in counts.tallies)
+    if sampled:  # grades alone
+        population = "beyond"
     beyond = population == "beyond"
     settings = _settings(strata, method, interval, weight, transition, classes, rates, guess, beyond=beyond, seed=seed)
     grouped = found if clusters == "auto" and found.clustered and clusters_matter(found, beyond=beyond) else None
@@ -176,7 +177,7 @@ def estimate_accuracy(
             f"interval='wald' is unreliable here (value {estimate.value:.3g}, n = {whole.n}); use interval='exact'.",
             GuaranteeWarning, stacklevel=2,
         )  # fmt: skip
-    if isinstance(evidence, Evidence) and evidence.open_ended:
+    if sampled:
         estimate = dataclasses.replace(estimate, notes=(*estimate.notes, SAMPLED_ITEMS))
     used = _checks(evidence, counts, checks, settings, protocol, clusters=clusters, population=population)
     if checks == "none":

@@ -13,7 +13,7 @@ import narwhals as nw
 from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
 from noracle.evidence.frames import Frame, fetch, open_frames
 from noracle.evidence.logs import log_format, read_logs
-from noracle.evidence.normal import agree, normalise
+from noracle.evidence.normal import agree, normalise, verdict_column
 from noracle.evidence.tables import MAX_CLASSES, TABLES
 from noracle.evidence.validate import faults_of_evidence, faults_of_table, repeats
 
@@ -142,6 +142,8 @@ class Evidence:
         frames, connection = open_frames(tables)
         if "grades" in frames and "judgements" not in frames and n_classes is None and known is None:
             frames = _free_text(frames)
+        other = verdict_column(frames["grades"].columns) if "grades" in frames else None
+        notes += () if other is None else (f"column {other} of grades is taken as verdict",)
         faults: list[str] = []
         for name in frames:
             frames[name], problems = normalise(frames[name], TABLES[name])

@@ -11,7 +11,7 @@ import narwhals as nw
 
 from noracle.errors import fault
 from noracle.evidence.frames import Frame, fetch
-from noracle.evidence.tables import GRADES, Column, Table
+from noracle.evidence.tables import GRADE_COLUMNS, GRADES, Column, Table
 
 YES, NO, UNSURE, UNKNOWN = 1, 0, 2, 9
 """Codes of the column ``said``: the verdict as a number."""
@@ -38,6 +38,10 @@ def kind_of(dtype: Any) -> str:
 def normalise(frame: Frame, table: Table) -> tuple[Frame, list[str]]:
     """The frame with its known columns in canonical types, and the faults of columns and types."""
     schema = frame.collect_schema()
+    other = verdict_column(schema) if table.name == "grades" else None
+    if other is not None:
+        frame = frame.rename({other: "verdict"})
+        schema = frame.collect_schema()
     faults = []
     missing = [c for c in table.names(required=True) if c not in schema]
     if missing:
@@ -60,6 +64,19 @@ def normalise(frame: Frame, table: Table) -> tuple[Frame, list[str]]:
     if table.name == "grades":
         frame = frame.with_columns(said=_graded())
     return frame, faults
+
+
+def verdict_column(columns: Iterable[str]) -> str | None:
+    """The column of a table of grades that stands for ``verdict``; None where that is there, or none or several could be it.
+
+    Examples
+    --------
+    >>> verdict_column(["item", "system", "is_correct"]), verdict_column(["item", "system", "verdict", "right"])
+    ('is_correct', None)
+    """
+    names = list(columns)
+    found = [name for name in names if name in GRADE_COLUMNS]
+    return found[0] if len(found) == 1 and "verdict" not in names else None
 
 
 def shown(columns: Iterable[str]) -> list[str]:

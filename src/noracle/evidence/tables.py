@@ -27,6 +27,9 @@ GRADES: dict[str, tuple[str, ...]] = {
 }
 """The words of a grade, in any case: the answer is right, it is wrong, or nobody can tell."""
 
+GRADE_COLUMNS = ("correct", "is_correct", "grade", "right", "passed")
+"""Other names of the column ``verdict`` of grades, where there is none of that name and one of these."""
+
 MAX_CLASSES = 2**31 - 1
 """The largest number of classes that is taken for one."""
 

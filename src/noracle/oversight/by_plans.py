@@ -40,8 +40,8 @@ def mean(asking: Asking) -> Outcome:
 
 
 def needs_classes(loaded: Loaded) -> str:
-    """A number of classes."""
-    if loaded.n_classes is None:
+    """A number of classes, unless answers are graded."""
+    if loaded.n_classes is None and not loaded.free_text:
         return "The number of classes is not known. Add answers, or write n_classes = K into noracle.toml."
     return ""
 
@@ -58,6 +58,7 @@ def labels(asking: Asking) -> Outcome:
         words = [*loaded.place_words(), *loaded.class_words(), "--half-width", repr(float(s.half_width))]
         return Outcome(results=(plan,), command=loaded.command("plan", words, asking.level_words, asking.seed_words))
     k = loaded.n_classes or 0
+    costs, caps = ({name: n for name, n in (of or {}).items() if name != "grades"} or None for of in (costs, caps))
     plan = plan_labels(
         n_classes=k, accuracy=GUESS, half_width=s.half_width, costs=costs, caps=caps, confidence=asking.level, seed=asking.seed
     )  # fmt: skip
