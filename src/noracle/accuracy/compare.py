@@ -342,7 +342,9 @@ class _Labels:
     def difference(self, i: int, j: int, how: _Limits) -> Difference:
         """The difference of two systems, named by their places among all."""
         first, second = (i, j) if self.places is None else (0, 1)
-        return _difference(self.sample, first, second, how) if self.grouped is None else self.grouped.difference(first, second, how)
+        found = _difference(self.sample, first, second, how) if self.grouped is None else self.grouped.difference(first, second, how)
+        share = 1 - self.counts.still  # elsewhere both have no answer, and do not differ
+        return dataclasses.replace(found, value=share * found.value, low=share * found.low, high=share * found.high)
 
 
 def _samples(counts: PatternCounts, pairs: Sequence[tuple[int, int]], *, beyond: bool) -> dict[tuple[int, int], _Labels]:
@@ -369,10 +371,16 @@ def _interval(asked: str, samples: Sequence[_Labels]) -> str:
 def _value(counts: PatternCounts, samples: Mapping[tuple[int, int], _Labels], i: int) -> float:
     """The accuracy of one system on the labels that compare it."""
     every = next((s for s in samples.values() if s.places is None), None)
+    if every is None:
+        own = counts.of([i]).without_clusters()
+        sample, place, share = _Sample(own), 0, 1 - own.still
+    else:
+        sample, place, share = every.sample, i, 1.0
+    if not len(sample.n):
+        return math.nan
     if every is not None and every.grouped is not None:
-        return every.grouped.value(i) if len(every.sample.n) else math.nan
-    sample, place = (every.sample, i) if every is not None else (_Sample(counts.of([i]).without_clusters()), 0)
-    return sample.moments(sample.scores.value[:, place])[0] if len(sample.n) else math.nan
+        return every.grouped.value(i)
+    return share * sample.moments(sample.scores.value[:, place])[0]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -267,6 +267,8 @@ class PatternCounts:
     items: Mapping[Cell, int] = dataclasses.field(default_factory=dict)
     whole: bool = True
     silent: Mapping[tuple[Cell, tuple[bool, ...]], int] = dataclasses.field(default_factory=dict)
+    still: float = 0.0
+    """The share of all items that is left out here because none of these systems answered them: all of them score 0."""
 
     @classmethod
     def from_counts(
@@ -303,30 +305,32 @@ class PatternCounts:
         """The counts of some systems, by their places: the labels that speak of all of them.
 
         Beside grades, items with a missing answer are a stratum of their own: an answer that is missing needs no grade. Items that none of
-        the systems answered are known without any label.
+        the systems answered need no label at all, and are left out; ``still`` is their share.
         """
         found: Counter[Pattern] = Counter()
         for p, n in self.patterns.items():
             own = p.of(places)
             if own is not None:
                 silent = tuple(hit is None for hit in own.hits)
-                found[own._replace(stratum=_by_silence(own.stratum, silent)) if self.silent else own] += n
-        items = self.items
+                if not (self.silent and all(silent)):
+                    found[own._replace(stratum=_by_silence(own.stratum, silent)) if self.silent else own] += n
+        items, still = self.items, 0.0
         if self.silent:
             told: Counter[Cell] = Counter()
             for (cell, flags), n in self.silent.items():
                 own_flags = tuple(flags[i] for i in places)
-                place = cell._replace(stratum=_by_silence(cell.stratum, own_flags))
-                told[place] += n
-                if all(own_flags):
-                    found[pattern(place, "yes", [None] * len(places), graded=True)] = told[place]
+                if not all(own_flags):
+                    told[cell._replace(stratum=_by_silence(cell.stratum, own_flags))] += n
             items = dict(told)
+            total = sum(cell.weight * n for (cell, _), n in self.silent.items())
+            still = 1 - sum(cell.weight * n for cell, n in items.items()) / total
         if not self.whole:  # these items are a sample, and those that were graded for the others are none of it
             sampled: Counter[Cell] = Counter()
             for p, n in found.items():
                 sampled[Cell("", p.n_classes, p.stratum, p.weight, p.cluster)] += n
             items = dict(sampled)
-        return dataclasses.replace(self, systems=tuple(self.systems[i] for i in places), patterns=dict(found), items=items)
+        named = tuple(self.systems[i] for i in places)
+        return dataclasses.replace(self, systems=named, patterns=dict(found), items=items, silent={}, still=still)
 
     @property
     def clustered(self) -> bool:
