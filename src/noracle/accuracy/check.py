@@ -949,7 +949,9 @@ def _graded_answers(evidence: Evidence) -> dict[tuple[str, str, str], dict[Any, 
     return found
 
 
-def _grading_part(name: str, tables: Mapping[tuple[str, str, str], Mapping[Any, Sequence[int]]], rng: np.random.Generator) -> dict[str, Any]:
+def _grading_part(
+    name: str, tables: Mapping[tuple[str, str, str], Mapping[Any, Sequence[int]]], rng: np.random.Generator
+) -> dict[str, Any]:
     found = []
     for (_, look, _), cells in sorted((key, cells) for key, cells in tables.items() if key[0] == name):
         p, statistic, worst = _same_rate({c: graded for c, (_, graded) in cells.items()}, {c: n for c, (n, _) in cells.items()}, rng)

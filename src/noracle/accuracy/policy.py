@@ -73,9 +73,7 @@ POLICY: Mapping[str, Rule] = {
     "number of questions": Rule(
         ("number of questions fixed beforehand",), "Add the column at, the time of each judgement, so that the first is known.", proves=True
     ),
-    "grading": Rule(
-        ("graded whatever the answer",), "Draw the answers to grade without a look at them: 'noracle route --grades' does."
-    ),
+    "grading": Rule(("graded whatever the answer",), "Draw the answers to grade without a look at them: 'noracle route --grades' does."),
     # Runs only where clusters are ignored: elsewhere the cluster is the unit.
     "clusters": Rule(("iid items",), "Leave clusters='auto' (--clusters auto), so that the cluster is the unit."),
     "missing verdicts": Rule(
@@ -178,7 +176,13 @@ def _stops(counts: AccuracyCounts) -> bool:
 
 
 def _count_checks(
-    counts: AccuracyCounts, *, protocol: Protocol | None, alone: bool, seed: int, judgements: JudgementCounts | None = None, few: bool = True
+    counts: AccuracyCounts,
+    *,
+    protocol: Protocol | None,
+    alone: bool,
+    seed: int,
+    judgements: JudgementCounts | None = None,
+    few: bool = True,
 ) -> list[Check]:
     """The checks that counts allow; ``alone`` says that they came without the tables, and may be of labels collected as sets.
 

@@ -28,9 +28,9 @@ def route_items(
     ``uniform`` asks one class an item, each of the K classes with probability 1/K: such labels serve every system, also future ones.
     ``targeted`` asks class k with probability (1 - ε)·votes(k)/votes + ε/K, where votes are the answers of ``systems``: a question about
     the answer itself is worth many about other classes, and since every class keeps at least ε/K the labels stay unbiased for every
-    system through their propensities. ``grades`` asks whether an answer is right: one of the ``systems`` that answered the item is drawn, and
-    those that gave the same answer share the question and its propensity, votes/answers; with one system there is nothing to draw and no
-    propensity. It needs no classes. A ``plan`` says how many items get which kind of label.
+    system through their propensities. ``grades`` asks whether an answer is right: one of the ``systems`` that answered the item is drawn,
+    and those that gave the same answer share the question and its propensity, votes/answers; with one system there is nothing to draw and
+    no propensity. It needs no classes. A ``plan`` says how many items get which kind of label.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def route_items(
 
 def _labelled(evidence: Evidence, table: AnswerTable) -> set[int]:
     """The places in the table of items that have a judgement or a grade."""
-    judged = {item for table in ("judgements", "grades") for (item,) in evidence.rows(table, "item")}  # type: ignore[arg-type]
+    judged = {item for table in ("judgements", "grades") for (item,) in evidence.rows(table, "item")}
     return {i for i, item in enumerate(table.items) if item in judged}
 
 
@@ -149,7 +149,7 @@ def _to_grade(evidence: Evidence, systems: Sequence[str] | None, plan: Plan | No
     if plan is not None:
         rows, before = _planned_grades(evidence, names, groups, plan, rng), 0
     else:
-        judged = {item for table in ("judgements", "grades") for (item,) in evidence.rows(table, "item")}  # type: ignore[arg-type]
+        judged = {item for table in ("judgements", "grades") for (item,) in evidence.rows(table, "item")}
         before = sum(item in judged for item in groups)
         order = [list(groups)[i] for i in rng.permutation(len(groups))]
         draws = rng.random(len(groups))
@@ -176,7 +176,9 @@ def _answers_to_grade(evidence: Evidence, systems: Sequence[str] | None) -> tupl
         found = sorted({str(s) for (s,) in evidence.rows("grades", "system")} | {*(systems or ())})
         rows = [(item, s, s) for (item,) in evidence.rows("items", "item") for s in found]
     else:
-        raise ArgumentError("evidence must have answers or items to draw from; got grades alone. Add a table of the items or of the answers.")
+        raise ArgumentError(
+            "evidence must have answers or items to draw from; got grades alone. Add a table of the items or of the answers."
+        )
     missing = [s for s in systems or () if str(s) not in found]
     if missing or not found:
         raise ArgumentError(f"systems must be among {found}; got {missing}.")

@@ -476,7 +476,8 @@ def _corrected_rows(
         asked = any(t.design != "graded" for t in stratum.tallies)
         for false_no, false_yes in rates.all():
             ends += [
-                f * corrected_score(
+                f
+                * corrected_score(
                     asked_answer=True, yes=yes, propensity=1 / stratum.n_classes if asked else 1.0, false_no=false_no, false_yes=false_yes
                 )
                 for yes in (True, False)

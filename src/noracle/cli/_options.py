@@ -38,7 +38,9 @@ JudgementsFile = Annotated[
 ]
 GradesFile = Annotated[
     str | None,
-    _evidence("--grades", metavar="FILE", text="item, system, verdict (is this answer right? right, wrong, unsure); rater, propensity, at."),
+    _evidence(
+        "--grades", metavar="FILE", text="item, system, verdict (is this answer right? right, wrong, unsure); rater, propensity, at."
+    ),
 ]
 ItemsFile = Annotated[str | None, _evidence("--items", metavar="FILE", text="item; n_classes, stratum, cluster, weight.")]
 WideFile = Annotated[str | None, _evidence("--wide", metavar="FILE", text="One row an item, one column a system; see --systems.")]

@@ -76,7 +76,8 @@ def command(
         conflicts=conflicts,
     )
     others = {
-        "answers": answers, "judgements": judgements, "grades": grades, "items": items, "wide": wide, "counts": counts, "at-least": at_least,
+        "answers": answers, "judgements": judgements, "grades": grades, "items": items, "wide": wide,
+        "counts": counts, "at-least": at_least,
         "at-most": at_most,
     }  # fmt: skip
     view = look_alone(project, others)

@@ -77,7 +77,8 @@ def command(
     output = Output(title="Accuracy without an answer key", as_json=as_json, html=html)
     check_target("save-counts", save_counts)
     others = {
-        "answers": answers, "judgements": judgements, "grades": grades, "items": items, "wide": wide, "counts": counts, "save-counts": save_counts,
+        "answers": answers, "judgements": judgements, "grades": grades, "items": items, "wide": wide,
+        "counts": counts, "save-counts": save_counts,
         "method": method, "interval": None if interval == "auto" else interval, "transition": transition,
     }  # fmt: skip
     view = look_alone(project, others)

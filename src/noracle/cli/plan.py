@@ -196,8 +196,9 @@ def command(
         with working("planning"):
             result = _from_folder(
                 places or [str(grades)], chosen={"n_classes": n_classes, "classes": class_names(classes)}, half_width=half_width,
-                systems=opt.names(systems), grades=grades, kind=kind, costs={**listed.labels, **prices_of}, caps={k: int(n) for k, n in caps.items()}, epsilon=epsilon,
-                confidence=confidence, seed=seed,
+                systems=opt.names(systems), grades=grades, kind=kind,
+                costs={**listed.labels, **prices_of}, caps={k: int(n) for k, n in caps.items()}, epsilon=epsilon, confidence=confidence,
+                seed=seed,
             )  # fmt: skip
         code = 3 if result.reason else 0
     elif pilot is not None:
@@ -254,8 +255,8 @@ def command(
 
 
 def _from_folder(
-    places: list[str], *, chosen: Mapping[str, Any], half_width: float | None, systems: list[str] | None,
-    grades: str | None, kind: Kind | None, costs: Mapping[str, float], caps: Mapping[str, int], epsilon: float, confidence: float, seed: int,
+    places: list[str], *, chosen: Mapping[str, Any], half_width: float | None, systems: list[str] | None, grades: str | None,
+    kind: Kind | None, costs: Mapping[str, float], caps: Mapping[str, int], epsilon: float, confidence: float, seed: int,
 ) -> Plan:  # fmt: skip
     """The plan for what a folder holds; prices and the half-width are those of its settings where no option says them."""
     from noracle.oversight.finding import find_evidence

@@ -57,7 +57,9 @@ def command(
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Makes everything random reproducible. Default 0.")] = None,
     grades: Annotated[
         str | None,
-        typer.Option("--grades", metavar="FILE", help="A file of grades (item, system, verdict), there or elsewhere.", rich_help_panel=_ABOUT),
+        typer.Option(
+            "--grades", metavar="FILE", help="A file of grades (item, system, verdict), there or elsewhere.", rich_help_panel=_ABOUT
+        ),
     ] = None,
     n_classes: opt.NClasses = None,
     classes: opt.Classes = None,

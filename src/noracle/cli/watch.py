@@ -47,7 +47,8 @@ def command(
         typer.Option("--ratings-per-item", metavar="M", min=1, help="Ratings that an item must have. Default: the usual number at first."),
     ] = None,
     grades: Annotated[
-        str | None, typer.Option("--grades", metavar="FILE", help="A file of grades (item, system, verdict) to follow, if it lies elsewhere.")
+        str | None,
+        typer.Option("--grades", metavar="FILE", help="A file of grades (item, system, verdict) to follow, if it lies elsewhere."),
     ] = None,
     alarm_from: Annotated[
         int,

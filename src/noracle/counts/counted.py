@@ -228,10 +228,10 @@ def _added_patterns(parts: Sequence[Counted]) -> PatternCounts | None:
             _add_to(total, part.patterns.patterns)
             _add_to(items, part.patterns.items)
         elif part.patterns is not None and part.patterns.patterns:
-            rest = part.patterns.patterns
-            widened = {p: _widened(p, part.patterns.systems, systems) for p in rest if p.design == "graded"}
-            _add_to(total, {q: rest[p] for p, q in widened.items()})
-            left = sum(n for p, n in rest.items() if p not in widened)
+            own = part.patterns.patterns
+            widened = {p: _widened(p, part.patterns.systems, systems) for p in own if p.design == "graded"}
+            _add_to(total, {q: own[p] for p, q in widened.items()})
+            left = sum(n for p, n in own.items() if p not in widened)
             _add_to(unused, {NOT_ALL_SYSTEMS: left} if left else {})
             _add_to(items, part.patterns.items if widened else {})
         rest = part.accuracy if part.patterns is None else part.patterns  # answers or judgements alone make no patterns
@@ -308,7 +308,11 @@ def _patterns_to_dict(counts: PatternCounts) -> dict[str, Any]:
         "states": [{"system": s, "state": w, "n": n} for (s, w), n in sorted(counts.states.items())],
         "population": [{**c._asdict(), "n": n} for c, n in sorted(counts.items.items())],
         **({} if counts.whole else {"whole": False}),
-        **({"silent": [{**c._asdict(), "missing": list(m), "n": n} for (c, m), n in sorted(counts.silent.items())]} if counts.silent else {}),
+        **(
+            {"silent": [{**c._asdict(), "missing": list(m), "n": n} for (c, m), n in sorted(counts.silent.items())]}
+            if counts.silent
+            else {}
+        ),
     }
 
 

@@ -17,8 +17,8 @@ import narwhals as nw
 from noracle.counts.label import Cell, Tally, tally
 from noracle.counts.met import (
     WITHOUT_ANSWERS,
-    aim_of,
     after_grades,
+    aim_of,
     asked_of,
     classes_expr,
     labels_of,

@@ -158,7 +158,11 @@ class Pattern(NamedTuple):
             return None if values is None else tuple(values[i] for i in places)
 
         return self._replace(
-            hits=chosen(self.hits), yes_scores=chosen(self.yes_scores), no_scores=chosen(self.no_scores), groups=chosen(self.groups), known=None
+            hits=chosen(self.hits),
+            yes_scores=chosen(self.yes_scores),
+            no_scores=chosen(self.no_scores),
+            groups=chosen(self.groups),
+            known=None,
         )
 
 

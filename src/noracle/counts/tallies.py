@@ -255,8 +255,8 @@ class PatternCounts:
     """How systems met the same labels together; only items that every system was asked about.
 
     ``items`` counts the population: all such items, labelled or not, by number of classes, stratum and weight; empty where it is not
-    known. ``states`` counts, by system and state, the answers that are missing. ``whole`` says that the items are all that were asked about;
-    False where graded items are a sample of more. ``silent`` counts, beside grades, the population by who gave no answer.
+    known. ``states`` counts, by system and state, the answers that are missing. ``whole`` says that the items are all that were asked
+    about; False where graded items are a sample of more. ``silent`` counts, beside grades, the population by who gave no answer.
     """
 
     systems: tuple[str, ...]

@@ -357,7 +357,9 @@ def _clusters_of_grades(frames: dict[str, Frame]) -> tuple[dict[str, Frame], tup
     several = fetch(own.filter(nw.col("cluster") != nw.col("least")).select("item").sort("item").head(5))
     if several:
         where = [row[0] for row in several]
-        raise EvidenceError(fault("grades.cluster", "must be the same in all rows of an item", "different ones", where=where, total=len(where)))
+        raise EvidenceError(
+            fault("grades.cluster", "must be the same in all rows of an item", "different ones", where=where, total=len(where))
+        )
     asked = items if items is not None else frames.get("answers", grades)
     if asked is not grades and fetch(asked.join(own, on="item", how="anti").select("item").head(1)):
         return frames, ("clusters of grades are not used: items without a grade have none. Name them in the items",)

@@ -53,7 +53,13 @@ class Gathered(NamedTuple):
 
 def gather(evidence: Evidence) -> Gathered:
     """The judgements of an evidence gathered into labels; the work is done once, except on PySpark."""
-    about = (evidence.judgements, evidence.items, evidence.n_classes, evidence.grades, None if evidence.grades is None else evidence.answers)
+    about = (
+        evidence.judgements,
+        evidence.items,
+        evidence.n_classes,
+        evidence.grades,
+        None if evidence.grades is None else evidence.answers,
+    )
     kept = evidence._kept.get("labels")
     if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
         questions = questions_of(evidence)
@@ -253,7 +259,9 @@ def _joined(frames: Sequence[Frame]) -> Frame:
                 kind = columns.setdefault(name, schema[name])
                 if kind != schema[name]:
                     remedy = "Write both in the same way."
-                    raise EvidenceError(fault(name, "must have one type in judgements and grades", f"{kind} and {schema[name]}", remedy=remedy))
+                    raise EvidenceError(
+                        fault(name, "must have one type in judgements and grades", f"{kind} and {schema[name]}", remedy=remedy)
+                    )
     parts = [
         frame.select(*[nw.col(c) if c in schema else nw.lit(None, dtype=kind).alias(c) for c, kind in columns.items()])
         for frame, schema in zip(frames, schemas, strict=True)

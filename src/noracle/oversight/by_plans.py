@@ -58,7 +58,8 @@ def labels(asking: Asking) -> Outcome:
         words = [*loaded.place_words(), *loaded.class_words(), "--half-width", repr(float(s.half_width))]
         return Outcome(results=(plan,), command=loaded.command("plan", words, asking.level_words, asking.seed_words))
     k = loaded.n_classes or 0
-    costs, caps = ({name: n for name, n in (of or {}).items() if name != "grades"} or None for of in (costs, caps))
+    costs = {name: price for name, price in (costs or {}).items() if name != "grades"} or None
+    caps = {name: n for name, n in (caps or {}).items() if name != "grades"} or None
     plan = plan_labels(
         n_classes=k, accuracy=GUESS, half_width=s.half_width, costs=costs, caps=caps, confidence=asking.level, seed=asking.seed
     )  # fmt: skip
@@ -145,7 +146,7 @@ def route(asking: Asking) -> Outcome:
 def _grades(asking: Asking, evidence: Evidence) -> Outcome:
     """The next answers to grade, drawn with their probabilities."""
     loaded = asking.loaded
-    labelled = {item for table in ("judgements", "grades") for (item,) in evidence.rows(table, "item")}  # type: ignore[arg-type]
+    labelled = {item for table in ("judgements", "grades") for (item,) in evidence.rows(table, "item")}
     rows = evidence.rows("items", "item") if evidence.answers is None else evidence.rows("answers", "item", "answer")
     left = len({row[0] for row in rows if row[-1] is not None} - labelled)
     n = min(N_ROUTED, left)

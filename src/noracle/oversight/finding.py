@@ -75,6 +75,9 @@ def find_evidence(place: Place | Sequence[Place], *, settings: Settings | None =
         search = _Search(listing=listing, settings=settings, recogniser=recogniser)
         seen = search.look()
         sources = Gathering(listing=listing, recogniser=recogniser, faults=search.faults).gather(seen)
+    if grades is not None:
+        told = (dataclasses.replace(s, why=s.why.replace("named in noracle.toml", "named")) if s.kind == "grades" else s for s in sources)
+        sources = tuple(told)
     if not search.faults and not any(s.kind in _SAYS for s in sources):
         search.faults.append(_nothing(listing, sources))
     if search.faults:

@@ -66,7 +66,9 @@ def _grade(memory: Memory) -> None:
             continue
         if silent and verdict == "yes":
             remedy = "Correct the grade, or write the answer."
-            raise EvidenceError(fault("grades.verdict", "must not be right where the answer is missing", "right", where=[item], total=1, remedy=remedy))
+            raise EvidenceError(
+                fault("grades.verdict", "must not be right where the answer is missing", "right", where=[item], total=1, remedy=remedy)
+            )
         k = (own if plan.get("own_classes") else plan.get("n_classes")) or 0
         tallies.append(Label.grade(verdict, n_classes=int(k)).meet(None if silent else "", system=system))
     if rows:

@@ -54,7 +54,8 @@ def plan_accuracy(
     -------
     Plan
         ``inputs["by_system"]`` has the guess, the labels needed and the predicted half-width of each system; what is bought is the
-        largest of these numbers, and of grades their sum. ``inputs["estimator"]`` is the estimate that needs it. Other kinds that have a price are alternatives.
+        largest of these numbers, and of grades their sum. ``inputs["estimator"]`` is the estimate that needs it. Other kinds that have a
+        price are alternatives.
         Where the goal is out of reach, all items that are left are bought and ``reason`` says so.
 
     Notes
@@ -301,7 +302,9 @@ def _needed_grades(worlds: Mapping[str, Expected], half_width: float, caps: Mapp
             f"± {half_width:g} is out of reach: all {rows[widest]['n']:,} grades that can be had of {widest} give "
             f"± {rows[widest]['predicted']:.3g}"
         )
-    return _Need(n=sum(row["n"] for row in rows.values()), predicted=max(row["predicted"] for row in rows.values()), by_system=rows, why=why)
+    return _Need(
+        n=sum(row["n"] for row in rows.values()), predicted=max(row["predicted"] for row in rows.values()), by_system=rows, why=why
+    )
 
 
 def _have(counts: AccuracyCounts, worlds: Mapping[str, Expected]) -> dict[str, int]:
@@ -346,7 +349,9 @@ def _notes(
 ) -> list[str]:
     notes = ["the plan rests on the accuracies estimated so far; the intervals you get hold for a number of labels that is fixed now"]
     if chosen == GRADES and len(worlds) > 1:
-        notes.append("a grade speaks of one system: the number is the sum over systems, and grades of one item for all of them compare best")
+        notes.append(
+            "a grade speaks of one system: the number is the sum over systems, and grades of one item for all of them compare best"
+        )
     have = sum(worlds[max(worlds)].held.values())
     if have:
         notes.append(f"{have:,} labels are there and count: the plan is what is missing")
