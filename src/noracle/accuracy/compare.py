@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from noracle.accuracy.clusters import Place, labels_go_by_cluster, refuse_weights, sampled_alike
-from noracle.accuracy.estimate import REPEATED, Checks, taking_repeats
+from noracle.accuracy.estimate import GRADED, REPEATED, Checks, taking_repeats
 from noracle.accuracy.policy import for_comparison, label_checks
 from noracle.accuracy.score import PatternScores, difference_scores, law_of, least_difference
 from noracle.accuracy.strata import DIFFERENT_BELOW, rates_p_value
@@ -22,7 +22,7 @@ from noracle.bounds.clusters import cluster_limits, cr2, cr2_interval
 from noracle.bounds.linear import ordered
 from noracle.bounds.paired import difference_limits
 from noracle.counts import PatternCounts, count_patterns, label_rows
-from noracle.counts.label import Cell, Pattern, Repeats
+from noracle.counts.label import Cell, Pattern, Repeats, Verdict
 from noracle.counts.met import CONTRADICTORY
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
@@ -90,30 +90,33 @@ def compare_systems(
     choose("clusters", clusters, ("auto", "ignore"))
     choose("population", population, ("answers", "beyond"))
     evidence = taking_repeats(evidence, repeats)
+    if isinstance(evidence, Evidence) and evidence.open_ended:
+        population = "beyond"
     found = _patterns(evidence, systems, by_cluster=clusters == "auto")
-    beyond = population == "beyond"
-    grouped = _Clusters(found, beyond=beyond) if _clusters_matter(found, beyond=beyond) else None
     counts = found.without_clusters()
     names = counts.systems
     error = 1 - check_confidence(confidence)
-    sample = _Sample(counts, beyond=beyond)
     pairs = list(combinations(range(len(names)), 2))
-    chosen = sample.interval(interval) if grouped is None else _CLUSTERED.get(interval, "clusters")
+    samples = _samples(found, pairs, beyond=population == "beyond")
+    chosen = _interval(interval, list(samples.values()))
     orders = max(8, min(_MOST_ORDERS, _WORK // max(1, len(pairs))))
     limits = _Limits(interval=chosen, tail=error / (2 * max(1, len(pairs))), orders=orders, seed=seed)
-    differences = [_difference(sample, i, j, limits) if grouped is None else grouped.difference(i, j, limits) for i, j in pairs]
-    finite = chosen not in ("wald", "cr2") and not sample.unknown_weights
+    differences = [samples[pair].difference(*pair, limits) for pair in pairs]
+    plain = [s.sample for s in samples.values()]
+    finite = chosen not in ("wald", "cr2") and not any(sample.unknown_weights for sample in plain)
+    unequal = any(sample.unequal for sample in plain)
+    worst = max(samples.values(), key=lambda s: (s.sample.unequal, s.sample.blind)) if samples else None
+    sample, grouped = (_Sample(counts), None) if worst is None else (worst.sample, worst.grouped)
     guarantee = Guarantee(
         kind=Kind.FINITE_SAMPLE if finite else Kind.ASYMPTOTIC,
         error_rate=error,
-        anytime=finite and (chosen == _CLUSTERED["betting"] or (chosen == "betting" and not sample.unequal)),
+        anytime=finite and (chosen == _CLUSTERED["betting"] or (chosen == "betting" and not unequal)),
         assumptions=_assumptions(counts, sample, grouped),
     )
-    values = [math.nan] * len(names)
-    if len(sample.n):
-        values = [sample.moments(sample.scores.value[:, i])[0] if grouped is None else grouped.value(i) for i in range(len(names))]
+    values = [_value(found, samples, i) for i in range(len(names))]
     ranks = _ranks(names, values, differences)
-    reason = "" if len(sample.n) else "no usable label of an item that all systems were asked about"
+    labelled = any(len(sample.n) for sample in plain)
+    reason = "" if labelled else "no usable label of an item that all systems were asked about"
     used = _checks(evidence, checks, names, protocol, seed, clusters=clusters, population=population)
     if counts.items:  # strata that were labelled at different rates are weighted
         used = tuple(c for c in used if c.assumption != SAME_RATES)
@@ -183,6 +186,8 @@ def _assumptions(counts: PatternCounts, sample: _Sample, grouped: _Clusters | No
     rests.append(Assumption(name="right verdicts", status="failed" if dropped else "assumed", detail=detail))
     if grouped is None and sample.several and not counts.items:
         rests.append(Assumption(name=SAME_RATES, detail="the numbers of items of the strata are not known"))
+    if any(p.design == "graded" for p in counts.patterns):
+        rests.append(GRADED)
     unsure = sum(n for p, n in counts.patterns.items() if p.verdict == "unsure")
     if unsure:
         rests.append(Assumption(name="verdicts missing at random", detail=f"{unsure} items were judged unsure and are left out"))
@@ -226,8 +231,9 @@ def _kind(p: Pattern) -> int:
 
 
 def _lowest(kind: int, n_classes: int, most_answers: int = 1) -> float:
-    """The least difference of scores for a kind of label."""
-    return least_difference("no" if kind > 0 else "yes", n_classes, max(kind, 1), recorded=kind < 0, most_answers=most_answers)
+    """The least difference of scores for a kind of label; grades need no classes."""
+    verdict: Verdict = "no" if kind > 0 and n_classes > 1 else "yes"
+    return least_difference(verdict, n_classes, max(kind, 1), recorded=kind < 0, most_answers=most_answers)
 
 
 def _most_answers(counts: PatternCounts, *, beyond: bool = False) -> int:
@@ -339,6 +345,59 @@ class _Sample:
         share = np.array(shares) / sum(shares)
         variance = float(share**2 @ np.array(variances))
         return float(share @ np.array(means)), math.sqrt(variance) if variance > 0 else math.nan
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Labels:
+    """The labels that two systems share: those of all systems where every label speaks of all of them."""
+
+    counts: PatternCounts
+    sample: _Sample
+    grouped: _Clusters | None
+    places: tuple[int, int] | None
+
+    def difference(self, i: int, j: int, how: _Limits) -> Difference:
+        """The difference of two systems, named by their places among all."""
+        first, second = (i, j) if self.places is None else (0, 1)
+        found = _difference(self.sample, first, second, how) if self.grouped is None else self.grouped.difference(first, second, how)
+        share = 1 - self.counts.still  # elsewhere both have no answer, and do not differ
+        return dataclasses.replace(found, value=share * found.value, low=share * found.low, high=share * found.high)
+
+
+def _samples(counts: PatternCounts, pairs: Sequence[tuple[int, int]], *, beyond: bool) -> dict[tuple[int, int], _Labels]:
+    """The labels of each pair. Grades may speak of some systems only; then a pair has the items on which both were graded."""
+
+    def labels(own: PatternCounts, places: tuple[int, int] | None) -> _Labels:
+        grouped = _Clusters(own, beyond=beyond) if _clusters_matter(own, beyond=beyond) else None
+        return _Labels(counts=own, sample=_Sample(own.without_clusters(), beyond=beyond), grouped=grouped, places=places)
+
+    if counts.partial or not counts.whole:
+        return {pair: labels(counts.of(pair), pair) for pair in pairs}
+    alike = labels(counts, None)
+    return dict.fromkeys(pairs, alike)
+
+
+def _interval(asked: str, samples: Sequence[_Labels]) -> str:
+    """One interval for all pairs, by the design."""
+    found = {s.sample.interval(asked) if s.grouped is None else _CLUSTERED.get(asked, "clusters") for s in samples if len(s.sample.n)}
+    if len(found) < 2:
+        return found.pop() if found else ("fixed-n" if asked == "auto" else asked)
+    return _CLUSTERED.get(asked, "clusters") if any(s.grouped for s in samples) else "fixed-n"
+
+
+def _value(counts: PatternCounts, samples: Mapping[tuple[int, int], _Labels], i: int) -> float:
+    """The accuracy of one system on the labels that compare it."""
+    every = next((s for s in samples.values() if s.places is None), None)
+    if every is None:
+        own = counts.of([i]).without_clusters()
+        sample, place, share = _Sample(own), 0, 1 - own.still
+    else:
+        sample, place, share = every.sample, i, 1.0
+    if not len(sample.n):
+        return math.nan
+    if every is not None and every.grouped is not None:
+        return every.grouped.value(i)
+    return share * sample.moments(sample.scores.value[:, place])[0]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -638,16 +697,22 @@ def race_systems(
     choose("population", population, ("answers", "beyond"))
     evidence = evidence if repeats is None else evidence.with_repeats(repeats)
     by_cluster = clusters == "auto" and _has_clusters(evidence)
+    if evidence.open_ended:
+        population = "beyond"
     names, rows = label_rows(evidence, systems=systems, by_cluster=by_cluster)
     if len(names) < 2:
         raise ArgumentError(f"systems must be at least two; got {list(names)}.")
     counted = count_patterns(evidence, systems=systems, by_cluster=by_cluster)
     counts = dataclasses.replace(counted, patterns=dict(Counter(rows)))
+    if not counts.whole:  # graded items are a sample of more, and their clusters as large as they are here
+        cells = Counter(Cell("", p.n_classes, p.stratum, p.weight, p.cluster) for p in rows)
+        counts = dataclasses.replace(counts, items=dict(cells))
     grouped = _clusters_matter(counts, beyond=population == "beyond")
     if not grouped:
         counts, rows = counts.without_clusters(), [row._replace(cluster="") for row in rows]
+    pairs = list(combinations(range(len(names)), 2))
     beyond = population == "beyond"
-    sample = _Sample(counts.without_clusters(), beyond=beyond)
+    unequal = any(s.sample.unequal for s in _samples(counts.without_clusters(), pairs, beyond=False).values())
     scale = _mean_weight(counts)
     sizes = _sizes(counts)
     race = Race(
@@ -671,7 +736,7 @@ def race_systems(
         counts, interval="betting", confidence=confidence, checks=used, clusters=clusters, population=population, strict=strict
     )
     guarantee, notes = end.guarantee, end.notes
-    if sample.unequal and not grouped:
+    if unequal and not grouped:
         told = "strata were labelled at different rates, and which system leads may depend on the stratum"
         failed = Assumption(name=SAME_RATES, status="failed", detail=told)
         guarantee = dataclasses.replace(guarantee, kind=Kind.HEURISTIC, assumptions=(*guarantee.assumptions, failed))

@@ -50,6 +50,8 @@ REPEATED = {
     "any": "items were answered more than once: an item is right if at least one of its runs is",
 }
 """What an item that was answered more than once counts for."""
+GRADED = Assumption(name="graded whatever the answer", detail="which answers were graded does not depend on whether they are right")
+SAMPLED_ITEMS = "no table lists the items: those that were graded are taken as a sample of more"
 _MUCH_WIDER = 1.2
 _MOST_UNSURE = 1.0  # of the half-width: more unsure verdicts than this could move the value out of the interval
 
@@ -92,7 +94,7 @@ def estimate_accuracy(
     Parameters
     ----------
     evidence
-        Tables, or counts of them.
+        Tables, or counts of them. Grades are ordinary labels of their own system, whatever the number of classes.
     system
         Which system; may be left out where there is one.
     method
@@ -114,7 +116,7 @@ def estimate_accuracy(
         on other items, ``column`` the column ``guess`` of the answers (an autorater, a share of votes, fixed before the labels).
     population
         ``answers``: accuracy on the items in the answers table; where all of them have an ordinary label it is known exactly. ``beyond``:
-        these items are a sample of more items of their kind.
+        these items are a sample of more items of their kind; so it is, whatever is said here, where grades come without answers and items.
     checks
         ``auto`` runs the checks that these labels need (:func:`noracle.accuracy.policy.label_checks`) and writes them to the guarantee; a
         failed one makes it HEURISTIC, or raises if ``strict``. ``none`` switches them off, and the result says so. Or results of
@@ -165,6 +167,9 @@ def estimate_accuracy(
     found = counts_of(evidence, system, by_class=by_class, by_guess=guess == "column", by_cluster=clusters == "auto")
     counts = found.without_clusters()
     strata = strata_of(counts)
+    sampled = not counts.whole and any(t.design != "uniform" for t in counts.tallies)
+    if sampled:  # grades alone
+        population = "beyond"
     beyond = population == "beyond"
     if beyond:  # items beyond these may have more different answers
         strata = tuple(dataclasses.replace(s, most_answers=s.n_classes) if s.most_answers > 1 else s for s in strata)
@@ -187,6 +192,8 @@ def estimate_accuracy(
             f"interval='wald' is unreliable here (value {estimate.value:.3g}, n = {whole.n}); use interval='exact'.",
             GuaranteeWarning, stacklevel=2,
         )  # fmt: skip
+    if sampled:
+        estimate = dataclasses.replace(estimate, notes=(*estimate.notes, SAMPLED_ITEMS))
     used = _checks(evidence, counts, checks, settings, protocol, clusters=clusters, population=population)
     if checks == "none":
         estimate = dataclasses.replace(estimate, notes=(*estimate.notes, "the labels were not checked: checks='none'"))
@@ -282,7 +289,7 @@ def _settings(
 
 def _only_ordinary(strata: Sequence[Stratum]) -> bool:
     tallies = [t for s in strata for t in s.tallies]
-    return all(t.design == "uniform" and t.verdict != "no" for t in tallies) and are_binary(tallies)
+    return all(t.design != "recorded" and t.verdict != "no" for t in tallies) and are_binary(tallies)
 
 
 # ------------------------------------------------------------------------------------------------------ value and limits
@@ -449,6 +456,8 @@ def _assumptions(
         )
     else:
         rests.append(_right_verdicts(counts))
+    if any(t.design == "graded" for s in strata for t in s.tallies):
+        rests.append(GRADED)
     rests += _missing(counts, estimate)
     if refuted:
         rests.append(Assumption(name="labels fit the design", status="failed", detail="no accuracy in [0, 1] fits these labels"))

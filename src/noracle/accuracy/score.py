@@ -2,7 +2,7 @@
 
 Every piece of evidence becomes a number whose mean is the accuracy.
 
-    ordinary label y                        1{answer = y}
+    ordinary label y, or a grade            1{answer = y}, 1{answer graded right}
     m classes ruled out, uniformly          1 - (K - 1)/m · 1{answer ruled out}
     ruled-out class drawn from T[y, ·]      T⁻¹[ruled out, answer]
     class k asked with probability π_k      f + 1{answer = k}·(verdict - f)/π_k, any guess f fixed beforehand
@@ -230,10 +230,11 @@ class PatternScores:
 
 
 def difference_scores(p: Pattern) -> np.ndarray[Any, Any]:
-    """:meth:`PatternScores.lower` of every ordered pair of one pattern; 0 on the diagonal."""
+    """:meth:`PatternScores.lower` of every ordered pair of one pattern; 0 on the diagonal, and where it says nothing of one of the two."""
     scores = pattern_scores(p)
-    if p.design == "uniform" or p.groups is None:
-        return np.asarray(np.subtract.outer(scores, scores))
+    if p.design != "recorded" or p.groups is None:
+        found = np.asarray(np.subtract.outer(scores, scores))
+        return found if p.known is None else np.where(np.logical_and.outer(p.known, p.known), found, 0.0)
     group = np.array(p.groups)
     none = np.zeros(len(group))
     yes, no = (none if side is None else np.array(side) for side in (p.yes_scores, p.no_scores))

@@ -287,7 +287,7 @@ def binomial_cells(
         for s in group:
             if s not in aimed:
                 require_questions(s)
-            yes, no = s.n(verdict="yes", hit=True), s.n(verdict="no", hit=True)
+            yes, no = s.n(verdict="yes", hit=True), s.n(verdict="no", hit=True) + s.n(verdict="yes", hit=False, design="graded")
             cells.append(Cell(yes + no, yes, false_yes, 1 - false_no - false_yes))
         return tuple(cells)
     if aimed and kinds == "complementary":
@@ -297,7 +297,7 @@ def binomial_cells(
     cells += _aimed_cells(aimed, seed)
     for s in group:
         for t, n in s.tallies.items():
-            if not t.answered or t.design != "uniform":
+            if not t.answered or t.design == "recorded":
                 continue
             if (t.verdict == "yes" and kinds != "complementary") or (t.verdict == "no" and kinds != "ordinary"):
                 cells.append(Cell(n, n if succeeds(t) else 0, *law_of(t.verdict, t.n_classes, t.n_ruled_out)))
@@ -505,9 +505,13 @@ def _corrected_rows(
     for stratum in strata:
         require_questions(stratum)
         f = factors[stratum.place]
+        asked = any(t.design != "graded" for t in stratum.tallies)
         for false_no, false_yes in rates.all():
             ends += [
-                f * corrected_score(asked_answer=True, yes=yes, propensity=1 / stratum.n_classes, false_no=false_no, false_yes=false_yes)
+                f
+                * corrected_score(
+                    asked_answer=True, yes=yes, propensity=1 / stratum.n_classes if asked else 1.0, false_no=false_no, false_yes=false_yes
+                )
                 for yes in (True, False)
             ]
         for t, n in stratum.tallies.items():
@@ -516,17 +520,19 @@ def _corrected_rows(
             value = 0.0
             if t.answered:
                 false_no, false_yes = rates.of(t.answer)
+                graded = t.design == "graded"
                 value = corrected_score(
-                    asked_answer=t.hit, yes=t.verdict == "yes", propensity=1 / t.n_classes, false_no=false_no, false_yes=false_yes
-                )
+                    asked_answer=t.hit or graded, yes=t.hit if graded else t.verdict == "yes",
+                    propensity=1.0 if graded else 1 / t.n_classes, false_no=false_no, false_yes=false_yes,
+                )  # fmt: skip
             rows[f * value] += n
     scores = tuple(Score(value, min(ends), max(ends), n) for value, n in rows.items())
     return ScoreRows(mean=((1.0, scores),), lower=scores, upper=scores)
 
 
 def require_questions(stratum: Stratum) -> None:
-    """Raise unless the labels come from uniform questions, one per item, answered yes or no."""
-    labels = [t for t in stratum.tallies if t.verdict != "unsure"]
+    """Raise unless the labels are grades, or come from uniform questions, one per item, answered yes or no."""
+    labels = [t for t in stratum.tallies if t.verdict != "unsure" and t.design != "graded"]
     if any(t.hit_share is not None for t in labels):
         raise ArgumentError(
             "false_no and false_yes need one answer per item and system; repeats of an item differ. Keep one of them, or pass "
@@ -534,7 +540,7 @@ def require_questions(stratum: Stratum) -> None:
         )
     if any(t.n_ruled_out != (t.verdict == "no") or t.design != "uniform" for t in labels):
         got = "other labels"
-    elif labels and all(t.verdict == "no" for t in labels):
+    elif labels and all(t.verdict == "no" for t in labels) and not stratum.n(design="graded"):
         got = "no yes at all, as if only the classes that are not it had been kept"
     else:
         return

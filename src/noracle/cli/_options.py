@@ -37,6 +37,12 @@ AnswersFile = Annotated[
 JudgementsFile = Annotated[
     str | None, _evidence("--judgements", metavar="FILE", text="item, class, verdict (yes, no, unsure); rater, propensity, cost, at.")
 ]
+GradesFile = Annotated[
+    str | None,
+    _evidence(
+        "--grades", metavar="FILE", text="item, system, verdict (is this answer right? right, wrong, unsure); rater, propensity, at."
+    ),
+]
 ItemsFile = Annotated[str | None, _evidence("--items", metavar="FILE", text="item; n_classes, stratum, cluster, weight.")]
 WideFile = Annotated[str | None, _evidence("--wide", metavar="FILE", text="One row an item, one column a system; see --systems.")]
 SystemNames = Annotated[
@@ -139,6 +145,7 @@ class Sources:
 
     answers: str | None = None
     judgements: str | None = None
+    grades: str | None = None
     items: str | None = None
     wide: str | None = None
     systems: Sequence[str] | None = None
@@ -153,7 +160,7 @@ class Sources:
     @property
     def given(self) -> bool:
         """Whether any table was named."""
-        return any(v is not None for v in (self.answers, self.judgements, self.items, self.wide))
+        return any(v is not None for v in (self.answers, self.judgements, self.grades, self.items, self.wide))
 
     def load(self) -> Evidence:
         """The evidence; raises where the options do not fit together."""
@@ -166,16 +173,18 @@ class Sources:
         stray = [f"--{n}" for n, v in (("item", self.item), ("label", self.label), ("ruled-out", self.ruled_out)) if v is not None]
         if stray:
             raise ArgumentError(f"{', '.join(stray)} must go with --wide; got no --wide.")
-        if self.answers is None and self.judgements is None:
+        if self.answers is None and self.judgements is None and self.grades is None:
             raise ArgumentError(
-                "evidence must be given: --answers and --judgements, or --wide, or --counts where the verb takes it; got none."
+                "evidence must be given: --answers and --judgements, or --grades, or --wide, or --counts where the verb takes it; got none."
             )
         return Evidence.from_tables(
-            self.answers, self.judgements, self.items, n_classes=self.n_classes, classes=self._classes(), conflicts=self.conflicts
-        )
+            self.answers, self.judgements, self.items, grades=self.grades, n_classes=self.n_classes, classes=self._classes(),
+            conflicts=self.conflicts,
+        )  # fmt: skip
 
     def _from_wide(self) -> Evidence:
-        stray = [f"--{n}" for n, v in (("answers", self.answers), ("judgements", self.judgements), ("items", self.items)) if v is not None]
+        tables = {"answers": self.answers, "judgements": self.judgements, "grades": self.grades, "items": self.items}
+        stray = [f"--{name}" for name, value in tables.items() if value is not None]
         if stray:
             raise ArgumentError(f"--wide must come without {', '.join(stray)}; got both.")
         if not self.systems:

@@ -15,6 +15,8 @@ EXAMPLE = """Example:
 
 noracle race --answers answers.csv --judgements judgements.csv --n-classes 10
 
+noracle race --grades grades.csv
+
 Exit code 3 says that the labels were used up before one system was left."""
 
 _UNDECIDED = 3
@@ -23,6 +25,7 @@ _UNDECIDED = 3
 def command(
     answers: opt.AnswersFile = None,
     judgements: opt.JudgementsFile = None,
+    grades: opt.GradesFile = None,
     items: opt.ItemsFile = None,
     wide: opt.WideFile = None,
     systems: opt.SystemNames = None,
@@ -52,6 +55,7 @@ def command(
     sources = Sources(
         answers=answers,
         judgements=judgements,
+        grades=grades,
         items=items,
         wide=wide,
         systems=named,

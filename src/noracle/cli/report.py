@@ -55,6 +55,12 @@ def command(
         float | None, typer.Option("--confidence", metavar="P", help="Of everything that is said, together. Default 0.95.")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Makes everything random reproducible. Default 0.")] = None,
+    grades: Annotated[
+        str | None,
+        typer.Option(
+            "--grades", metavar="FILE", help="A file of grades (item, system, verdict), there or elsewhere.", rich_help_panel=_ABOUT
+        ),
+    ] = None,
     n_classes: opt.NClasses = None,
     classes: opt.Classes = None,
     conflicts: Annotated[
@@ -97,6 +103,7 @@ def command(
     report(
         places[0] if len(places) == 1 else places,
         settings_file=settings_file,
+        grades=grades,
         chosen=chosen,
         confidence=confidence,
         seed=seed,
@@ -110,6 +117,7 @@ def report(
     place: str | Sequence[str],
     *,
     settings_file: str | None = None,
+    grades: str | None = None,
     chosen: Mapping[str, Any] | None = None,
     confidence: float | None = None,
     seed: int | None = None,
@@ -134,7 +142,7 @@ def report(
         progress("looking for evidence")
         given = _given(chosen or {})
         read = None if settings_file is None else read_settings(settings_file)
-        inventory = find_evidence(place, settings=read)
+        inventory = find_evidence(place, settings=read, grades=grades)
         inventory = dataclasses.replace(inventory, settings=dataclasses.replace(inventory.settings, **given))
         if not as_json:
             for line in found_lines(inventory):

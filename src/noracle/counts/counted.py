@@ -26,7 +26,7 @@ from noracle.counts.tallies import AccuracyCounts, JudgementCounts, PatternCount
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import fetch
-from noracle.evidence.labels import as_recorded, propensities_of
+from noracle.evidence.labels import as_recorded, knows_classes, propensities_of
 
 SCHEMA = "counted/1"
 
@@ -165,7 +165,7 @@ def count_evidence(evidence: Evidence, *, sketch: bool = True, recorded: bool = 
     Parameters
     ----------
     evidence
-        Answers, judgements or both.
+        Answers, judgements, grades.
     sketch
         Also count the patterns of answers, for proofs from answers alone.
     recorded
@@ -187,12 +187,14 @@ def count_evidence(evidence: Evidence, *, sketch: bool = True, recorded: bool = 
         evidence = as_recorded(evidence)
     evidence.check()
     judgements = None if evidence.judgements is None else count_judgements(evidence)
-    if evidence.answers is None:
+    if evidence.answers is None and evidence.grades is None:
         return Counted(accuracy=_unanswered(evidence), judgements=judgements)
+    sketch = sketch and evidence.answers is not None and knows_classes(evidence)  # free text has no classes to agree on
+    bare = evidence.judgements is None and evidence.grades is None
     return Counted(
         accuracy=count_accuracy(evidence),
         judgements=judgements,
-        patterns=unlabelled_patterns(evidence) if evidence.judgements is None else count_patterns(evidence),
+        patterns=unlabelled_patterns(evidence) if bare else count_patterns(evidence),
         decisions=count_decisions(evidence) if sketch else None,
         answers_only=count_decisions(evidence, judgements="ignore") if sketch else None,
     )
@@ -227,13 +229,35 @@ def _added_patterns(parts: Sequence[Counted]) -> PatternCounts | None:
             _add_to(total, part.patterns.patterns)
             _add_to(items, part.patterns.items)
         elif part.patterns is not None and part.patterns.patterns:
-            _add_to(unused, {NOT_ALL_SYSTEMS: sum(part.patterns.patterns.values())})
+            own = part.patterns.patterns
+            widened = {p: _widened(p, part.patterns.systems, systems) for p in own if p.design == "graded"}
+            _add_to(total, {q: own[p] for p, q in widened.items()})
+            left = sum(n for p, n in own.items() if p not in widened)
+            _add_to(unused, {NOT_ALL_SYSTEMS: left} if left else {})
+            _add_to(items, part.patterns.items if widened else {})
         rest = part.accuracy if part.patterns is None else part.patterns  # answers or judgements alone make no patterns
         if rest is not None:
             _add_to(unused, rest.unused)
             _add_to(states, rest.states)
     inferred = tuple(dict.fromkeys(line for p in found for line in p.inferred))
-    return PatternCounts(systems=systems, patterns=total, unused=unused, inferred=inferred, states=states, items=items, **about)
+    silent: dict[Any, int] = {}
+    mine = [counts for counts in found if counts.systems == systems]
+    for counts in mine if any(counts.silent for counts in mine) else ():
+        _add_to(silent, counts.silent or {(cell, (False,) * len(systems)): n for cell, n in counts.items.items()})
+    return PatternCounts(
+        systems=systems, patterns=total, unused=unused, inferred=inferred, states=states, items=items,
+        whole=all(counts.whole for counts in found), silent=silent, **about,
+    )  # fmt: skip
+
+
+def _widened(p: Pattern, own: Sequence[str], systems: Sequence[str]) -> Pattern:
+    """A pattern of grades among more systems, of which it says nothing."""
+    place = {name: i for i, name in enumerate(own)}
+    known = p.known or (True,) * len(own)
+    return p._replace(
+        hits=tuple(p.hits[place[s]] if s in place else False for s in systems),
+        known=tuple(s in place and known[place[s]] for s in systems),
+    )
 
 
 def _add_to(total: dict[Any, int], more: Mapping[Any, int]) -> None:
@@ -279,17 +303,23 @@ def _patterns_to_dict(counts: PatternCounts) -> dict[str, Any]:
     rows = sorted(counts.patterns.items(), key=lambda pair: tuple(str(v) for v in pair[0]))
     return {
         "systems": list(counts.systems),
-        "patterns": [{**p._asdict(), "n": n} for p, n in rows],
+        "patterns": [{**{k: v for k, v in p._asdict().items() if k != "known" or v is not None}, "n": n} for p, n in rows],
         "unused": dict(counts.unused),
         "inferred": list(counts.inferred),
         "states": [{"system": s, "state": w, "n": n} for (s, w), n in sorted(counts.states.items())],
         "population": [{**c._asdict(), "n": n} for c, n in sorted(counts.items.items())],
         **({"runs": dict(counts.runs), "repeats": counts.repeats, "most_answers": dict(counts.most_answers)} if counts.runs else {}),
+        **({} if counts.whole else {"whole": False}),
+        **(
+            {"silent": [{**c._asdict(), "missing": list(m), "n": n} for (c, m), n in sorted(counts.silent.items())]}
+            if counts.silent
+            else {}
+        ),
     }
 
 
 def _patterns_from_dict(data: Mapping[str, Any]) -> PatternCounts:
-    lists = ("hits", "yes_scores", "no_scores", "groups", "hit_shares", "answered_shares")
+    lists = ("hits", "yes_scores", "no_scores", "groups", "hit_shares", "answered_shares", "known")
     patterns = {}
     for row in data["patterns"]:
         values: dict[str, Any] = {k: tuple(v) if k in lists and v is not None else v for k, v in row.items() if k != "n"}
@@ -304,4 +334,8 @@ def _patterns_from_dict(data: Mapping[str, Any]) -> PatternCounts:
         runs=dict(data.get("runs", {})),
         repeats=data.get("repeats", "mean"),
         most_answers=dict(data.get("most_answers", {})),
+        whole=bool(data.get("whole", True)),
+        silent={
+            (Cell(**{k: row[k] for k in Cell._fields}), tuple(map(bool, row["missing"]))): int(row["n"]) for row in data.get("silent", ())
+        },
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from typing import Any
 
@@ -70,7 +71,7 @@ def _questions(evidence: Evidence, judgements: Frame, *, single: bool) -> Frame:
     if single:
         return judgements
     evidence.check()
-    labels = gather(evidence)
+    labels = gather(evidence if evidence.grades is None else dataclasses.replace(evidence, grades=None, _kept={}))
     if evidence.conflicts == "drop":
         return labels.kept.join(labels.known.filter(nw.col("conflict")).select("item"), on="item", how="anti")
     return labels.kept
@@ -78,6 +79,8 @@ def _questions(evidence: Evidence, judgements: Frame, *, single: bool) -> Frame:
 
 def _one_judgement_an_item(evidence: Evidence, counts: AccuracyCounts) -> bool:
     """Every labelled item has a judgement; if there are no more judgements than labelled items, each has exactly one."""
+    if evidence.grades is not None:
+        return False
     labelled: Counter[str] = Counter()
     for tally, n in counts.tallies.items():
         labelled[tally.system] += n

@@ -177,8 +177,9 @@ class AccuracyCounts:
             "without_answer": n_items - n_answered,
             "labelled": judged,
             "labelled_without_answer": self.total(answered=False),
-            "ordinary": self.total(verdict="yes", answered=True),
-            "ordinary_right": self.total(verdict="yes", answered=True, hit=True),
+            "ordinary": self.total(verdict="yes", answered=True) - self.total(verdict="yes", answered=True, design="graded"),
+            "ordinary_right": self.total(verdict="yes", answered=True, hit=True)
+            - self.total(verdict="yes", answered=True, hit=True, design="graded"),
             "complementary": self.total(verdict="no", answered=True),
             "complementary_avoided": self.total(verdict="no", answered=True, hit=False),
             "unsure": self.total(verdict="unsure"),
@@ -193,8 +194,11 @@ class AccuracyCounts:
         return summary
 
     def _more(self) -> dict[str, Any]:
-        """The figures that only some evidence has: why answers are missing, and repeats."""
+        """The figures that only some evidence has: grades, why answers are missing, and repeats."""
         more: dict[str, Any] = {}
+        if any(t.design == "graded" for t in self.tallies):
+            more["graded"] = self.total(verdict="yes", answered=True, design="graded")
+            more["graded_right"] = self.total(verdict="yes", answered=True, design="graded", hit=True)
         if self.states:
             more["states"] = _by_state(self.states)
         if self.runs:
@@ -275,7 +279,8 @@ class PatternCounts:
 
     ``items`` counts the population: all such items, labelled or not, by number of classes, stratum and weight; empty where it is not
     known. ``states`` counts, by system and state, the answers that are missing. ``runs``, ``repeats`` and ``most_answers`` are as in
-    :class:`AccuracyCounts`.
+    :class:`AccuracyCounts`. ``whole`` says that the items are all that were asked about; False where graded items are a sample of more.
+    ``silent`` counts, beside grades, the population by who gave no answer.
     """
 
     systems: tuple[str, ...]
@@ -287,6 +292,10 @@ class PatternCounts:
     runs: Mapping[str, int] = dataclasses.field(default_factory=dict)
     repeats: Repeats = "mean"
     most_answers: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    whole: bool = True
+    silent: Mapping[tuple[Cell, tuple[bool, ...]], int] = dataclasses.field(default_factory=dict)
+    still: float = 0.0
+    """The share of all items that is left out here because none of these systems answered them: all of them score 0."""
 
     @classmethod
     def from_counts(
@@ -315,9 +324,45 @@ class PatternCounts:
         return cls(systems=tuple(systems), patterns=dict(patterns))
 
     @property
+    def partial(self) -> bool:
+        """Whether some labels speak of some systems only, as grades do; or are not needed, where an answer is missing."""
+        return bool(self.silent) or any(p.known is not None for p in self.patterns)
+
+    def of(self, places: Sequence[int]) -> Self:
+        """The counts of some systems, by their places: the labels that speak of all of them.
+
+        Beside grades, items with a missing answer are a stratum of their own: an answer that is missing needs no grade. Items that none of
+        the systems answered need no label at all, and are left out; ``still`` is their share.
+        """
+        found: Counter[Pattern] = Counter()
+        for p, n in self.patterns.items():
+            own = p.of(places)
+            if own is not None:
+                silent = tuple(hit is None for hit in own.hits)
+                if not (self.silent and all(silent)):
+                    found[own._replace(stratum=_by_silence(own.stratum, silent)) if self.silent else own] += n
+        items, still = self.items, 0.0
+        if self.silent:
+            told: Counter[Cell] = Counter()
+            for (cell, flags), n in self.silent.items():
+                own_flags = tuple(flags[i] for i in places)
+                if not all(own_flags):
+                    told[cell._replace(stratum=_by_silence(cell.stratum, own_flags))] += n
+            items = dict(told)
+            total = sum(cell.weight * n for (cell, _), n in self.silent.items())
+            still = 1 - sum(cell.weight * n for cell, n in items.items()) / total
+        if not self.whole:  # these items are a sample, and those that were graded for the others are none of it
+            sampled: Counter[Cell] = Counter()
+            for p, n in found.items():
+                sampled[Cell("", p.n_classes, p.stratum, p.weight, p.cluster)] += n
+            items = dict(sampled)
+        named = tuple(self.systems[i] for i in places)
+        return dataclasses.replace(self, systems=named, patterns=dict(found), items=items, silent={}, still=still)
+
+    @property
     def clustered(self) -> bool:
         """Whether items were counted by cluster."""
-        return any(c.cluster for c in self.items)
+        return any(c.cluster for c in self.items) or (not self.whole and any(p.cluster for p in self.patterns))
 
     def without_clusters(self) -> Self:
         """The same counts as if items had not been counted by cluster."""
@@ -329,7 +374,16 @@ class PatternCounts:
             patterns[p._replace(cluster="")] += n
         for c, n in self.items.items():
             items[c._replace(cluster="")] += n
-        return dataclasses.replace(self, patterns=dict(patterns), items=dict(items))
+        silent: Counter[tuple[Cell, tuple[bool, ...]]] = Counter()
+        for (c, flags), n in self.silent.items():
+            silent[c._replace(cluster=""), flags] += n
+        return dataclasses.replace(self, patterns=dict(patterns), items=dict(items), silent=dict(silent))
+
+    def _by_silence(self, other: PatternCounts) -> Mapping[tuple[Cell, tuple[bool, ...]], int]:
+        """The population by who gave no answer, where one side has missing answers."""
+        if self.silent or not other.silent:
+            return self.silent
+        return {(cell, (False,) * len(self.systems)): n for cell, n in self.items.items()}
 
     def __add__(self, other: PatternCounts) -> PatternCounts:
         """Patterns of the same systems on disjoint sets of items add."""
@@ -343,6 +397,8 @@ class PatternCounts:
             states=_added(self.states, other.states),
             items=_added(self.items, other.items),
             **repeats_together([self, other]),
+            whole=self.whole and other.whole,
+            silent=_added(self._by_silence(other), other._by_silence(self)),
         )
 
     def sizes(self) -> Counter[str]:
@@ -352,6 +408,11 @@ class PatternCounts:
     def when_right(self) -> str:
         """When an item counts as right that was answered more than once, in a few words; empty without repeats."""
         return when_right(self.repeats, sum(self.runs.values()), sum(self.sizes().values())) if self.runs else ""
+
+
+def _by_silence(stratum: str, silent: Sequence[bool]) -> str:
+    """A stratum apart by which answers are missing."""
+    return f"{stratum} without answers of {[i for i, none in enumerate(silent) if none]}" if any(silent) else stratum
 
 
 class Question(NamedTuple):

@@ -23,6 +23,7 @@ class CommandLines:
     settings: Settings
     answers: Source | None
     judgements: Source | None
+    grades: Source | None
     items: Source | None
     rated: Source | None
     evidence: Evidence | None
@@ -68,7 +69,7 @@ class CommandLines:
         return words + [w for path in self.stored_paths if stored for w in ("--counts", path)]
 
     def _long_words(self) -> list[str]:
-        sources = [s for s in (self.answers, self.judgements, self.items) if s is not None]
+        sources = [s for s in (self.answers, self.judgements, self.grades, self.items) if s is not None]
         return [word for s in sources for word in (f"--{s.kind}", self.path(s))]
 
     def _wide_words(self) -> list[str]:

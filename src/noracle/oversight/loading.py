@@ -42,7 +42,7 @@ class Loaded(CommandLines):
     inventory, settings
         What was found, and what was set.
     evidence
-        Answers and judgements, or None where there are neither.
+        Answers, judgements and grades, or None where there are none of them.
     ratings
         Ratings, with the answers beside them where both are long tables; or None.
     scores
@@ -71,6 +71,7 @@ class Loaded(CommandLines):
         self.notes: list[str] = []
         self.answers = self._one("answers")
         self.judgements = self._one("judgements")
+        self.grades = self._one("grades")
         self.items = self._one("items")
         self.rated = self._one("ratings")
         scored, priced = self._one("scores"), self._one("prices")
@@ -113,22 +114,24 @@ class Loaded(CommandLines):
     def _open_evidence(self) -> Evidence | None:
         told: dict[str, Any] = {"n_classes": self.settings.n_classes, "classes": self.settings.classes}
         if self.answers is not None and self.answers.form == "wide":
-            if self.judgements is not None or self.items is not None:
-                left = [p for s in (self.judgements, self.items) if s is not None for p in s.paths]
+            others = [s for s in (self.judgements, self.grades, self.items) if s is not None]
+            if others:
+                left = [p for s in others for p in s.paths]
                 self.notes.append(f"not used: {', '.join(left)}, since answers are a wide table; write them as item, system, answer")
-                self.judgements = self.items = None
+                self.judgements = self.grades = self.items = None
             o = self.answers.options
             evidence = Evidence.from_wide(
                 self.table(self.answers), systems=list(o.get("systems", ())), item=o.get("item"), label=o.get("label"),
                 ruled_out=o.get("ruled_out"), **told,
             )  # fmt: skip
             return dataclasses.replace(evidence, conflicts=self.settings.conflicts)
-        if self.answers is None and self.judgements is None:
+        if self.answers is None and self.judgements is None and self.grades is None:
             return None
-        given = {s.kind: self.table(s) for s in (self.answers, self.judgements, self.items) if s is not None}
+        given = {s.kind: self.table(s) for s in (self.answers, self.judgements, self.grades, self.items) if s is not None}
         evidence = Evidence.from_tables(
-            given.get("answers"), given.get("judgements"), given.get("items"), conflicts=self.settings.conflicts, **told
-        )
+            given.get("answers"), given.get("judgements"), given.get("items"), grades=given.get("grades"),
+            conflicts=self.settings.conflicts, **told,
+        )  # fmt: skip
         return evidence.with_repeats(self.settings.repeats)
 
     def _open_ratings(self) -> Ratings | None:
@@ -172,11 +175,16 @@ class Loaded(CommandLines):
 
     @functools.cached_property
     def accuracy(self) -> AccuracyCounts | None:
-        """How answers met labels, stored counts included; None without answers."""
+        """How answers met labels, stored counts included; None without answers or grades."""
         parts = [] if self.stored is None else [self.stored]
-        if self.evidence is not None and self.evidence.answers is not None:
+        if self._has_systems:
             parts.append(self._counted)
         return None if not parts else parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+    @property
+    def _has_systems(self) -> bool:
+        """Whether the tables hold answers, or grades of them."""
+        return self.evidence is not None and (self.evidence.answers is not None or self.evidence.grades is not None)
 
     @functools.cached_property
     def _counted(self) -> AccuracyCounts:
@@ -187,7 +195,7 @@ class Loaded(CommandLines):
     @functools.cached_property
     def accuracy_by_cluster(self) -> AccuracyCounts | None:
         """The same by cluster, where the items name clusters."""
-        if self.evidence is None or self.evidence.answers is None or not self._names_clusters:
+        if self.evidence is None or not self._has_systems or not self._names_clusters:
             return self.accuracy
         counted = count_accuracy(self.evidence, by_cluster=True)
         return counted if self.stored is None else self.stored + counted
@@ -201,7 +209,7 @@ class Loaded(CommandLines):
         """What was asked and what was said; None without judgements."""
         if self.evidence is None or self.evidence.judgements is None:
             return None
-        counted = self._counted if self.evidence.answers is not None else None
+        counted = self._counted if self._has_systems else None
         return count_judgements(self.evidence, by_rater=False, counts=counted)
 
     @functools.cached_property
@@ -268,10 +276,16 @@ class Loaded(CommandLines):
 
     @property
     def n_classes(self) -> int | None:
-        """The number of classes; the largest where items differ, None where nothing tells."""
+        """The number of classes; the largest where items differ, None where nothing tells, as of free text that was graded."""
         if self.accuracy is not None:
-            return max((c.n_classes for c in self.accuracy.items), default=None)
+            return max((c.n_classes for c in self.accuracy.items), default=0) or None
         return None if self.evidence is None else self.evidence.n_classes
+
+    @property
+    def free_text(self) -> bool:
+        """Whether answers may be any text: they are graded, and nothing names their classes."""
+        evidence = self.evidence
+        return evidence is not None and evidence.grades is not None and evidence.n_classes is None and not evidence.has_own_n_classes
 
     @property
     def weighted(self) -> bool:

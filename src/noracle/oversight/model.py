@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 from noracle.results import Guarantee, NaN, Result
 
-SourceKind = Literal["answers", "judgements", "items", "ratings", "scores", "prices", "counts"]
+SourceKind = Literal["answers", "judgements", "grades", "items", "ratings", "scores", "prices", "counts"]
 """What a table says. Logs of Inspect and lm-eval are answers; ``scores`` are pilot scores of raters; ``counts`` are stored counts."""
-SOURCE_KINDS: tuple[SourceKind, ...] = ("answers", "judgements", "items", "ratings", "scores", "prices", "counts")
+SOURCE_KINDS: tuple[SourceKind, ...] = ("answers", "judgements", "grades", "items", "ratings", "scores", "prices", "counts")
 
 Status = Literal["done", "not possible", "failed"]
 """``not possible``: the evidence does not allow it, and ``reason`` says what is missing. ``failed``: it stopped with an error."""

@@ -366,16 +366,17 @@ def _(result: Ranges) -> Content:
 @content.register
 def _(result: Routing) -> Content:
     asked = Counter("open" if k is None else str(k) for _, k, _ in result.rows)
+    what = "system" if result.design == "grades" else "class"
     by_class = Table(
-        caption="Questions by class",
-        header=("class", "questions"),
+        caption=f"Questions by {what}",
+        header=(what, "questions"),
         rows=tuple((k, words.count(asked[k])) for k in sorted(asked, key=lambda k: (len(k), k))),
         numeric=(False, True),
         shown=(),
     )
     first = Table(
         caption="First questions",
-        header=("item", "class", "propensity"),
+        header=("item", what, "propensity"),
         rows=tuple((str(i), "open" if k is None else str(k), "" if p is None else f"{p:.4g}") for i, k, p in result.rows[:SHOWN]),
         numeric=(False, False, True),
         shown=tuple(range(min(3, len(result.rows)))),

@@ -208,6 +208,9 @@ def evidence(counts: Mapping[str, Any]) -> str:
     if counts.get("ordinary"):
         right = f" ({count(counts['ordinary_right'])} right)" if "ordinary_right" in counts else ""
         parts.append(f"{count(counts['ordinary'])} with an ordinary label{right}")
+    if counts.get("graded"):
+        right = f" ({count(counts['graded_right'])} right)" if "graded_right" in counts else ""
+        parts.append(f"{count(counts['graded'])} graded{right}")
     if counts.get("complementary"):
         hits = counts["complementary"] - counts.get("complementary_avoided", counts["complementary"])
         tail = f" ({count(hits)} answer{'' if hits == 1 else 's'} ruled out)" if "complementary_avoided" in counts else ""
@@ -218,6 +221,8 @@ def evidence(counts: Mapping[str, Any]) -> str:
         "labelled_without_answer",
         "ordinary",
         "ordinary_right",
+        "graded",
+        "graded_right",
         "complementary",
         "complementary_avoided",
         "states",
