@@ -18,12 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from noracle.errors import EvidenceError, fault
-from noracle.evidence.logs import METADATA, Logged, LogTables, labels_of, place_in_text, place_of_answer, tables_of
+from noracle.evidence.logs import METADATA, Logged, LogTables, labels_of, tables_of
+from noracle.evidence.replies import Finish, read_choice, read_text
 
 _ZSTD = 93
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 _SCORERS = ("weak_choice", "choice")  # whose answer counts, where several scorers gave one
 _REFUSED = {"refusal"}
+FINISH: Mapping[str, Finish] = {"max_tokens": "length", "model_length": "length", "content_filter": "refused"}
+"""What Inspect calls the end of a reply, as :mod:`noracle.evidence.replies` calls it."""
 Sample = Mapping[str, Any]
 
 
@@ -157,8 +160,7 @@ def _answer(log: InspectLog, sample: Sample, choices: Sequence[str] | None) -> t
     score = _score(sample.get("scores"))
     given = None if score is None else score.get("answer")
     if given:
-        place = place_of_answer(str(given), choices)
-        return (place, "answered") if place is not None else (None, "invalid")
+        return read_choice(str(given), choices) if choices else read_text(str(given))
     if score is not None and score.get("reason") in _REFUSED:
         return None, "refused"
     return answer_of_output(log.whole(sample).get("output") or {}, choices)
@@ -188,10 +190,8 @@ def answer_of_output(output: Mapping[str, Any], choices: Sequence[str] | None) -
     """
     spoken = output.get("choices") or [{}]
     text = str(output.get("completion") or "")
-    place = place_in_text(text, len(choices)) if choices else text.strip() or None
-    if place is not None:
-        return place, "answered"
-    return None, "refused" if spoken[0].get("stop_reason") == "content_filter" else "invalid"
+    finish = FINISH.get(str(spoken[0].get("stop_reason")), "stop")
+    return read_choice(text, choices, finish=finish) if choices else read_text(text, finish=finish)
 
 
 # ------------------------------------------------------------------------------------------------------------ files

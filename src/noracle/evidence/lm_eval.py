@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from noracle.errors import ArgumentError, EvidenceError, fault
-from noracle.evidence.logs import Logged, LogTables, place_in_text, place_of_answer, tables_of
+from noracle.evidence.logs import Logged, LogTables, tables_of
+from noracle.evidence.replies import State, read_choice, read_text
 
 Prediction = Literal["acc", "acc_norm"]
 _NAME = re.compile(r"samples_(?P<task>.+)_\d{4}-\d\d-\d\dT[\d.-]+\.jsonl$")
@@ -62,8 +63,8 @@ def read_lm_eval(paths: Sequence[Path], *, prediction: Prediction = "acc") -> Lo
                     what = f"{type(error).__name__} at line {number} of {path.name!r}"
                     raise EvidenceError(fault("answers", "must be samples of lm-eval", what, remedy="Write them again.")) from None
                 chose = chose or choice
-                for repeat, answer in enumerate(answers):
-                    yield Logged(item, system, answer, "invalid" if answer is None else "answered", k, repeat + 1)
+                for repeat, (answer, state) in enumerate(answers):
+                    yield Logged(item, system, answer, state, k, repeat + 1)
 
     tables = tables_of(rows())
     notes = [f"multiple choice: the option that {prediction} chooses"] if chose else []
@@ -97,14 +98,15 @@ def _filters(path: Path) -> set[str]:
     return {name.decode("utf-8", "replace") for name in found}
 
 
-def _answers(line: Mapping[str, Any], prediction: Prediction) -> tuple[list[int | str | None], int | None, bool]:
-    """The answers of a line (one a repeat), the number of classes, and whether an option was chosen by likelihood."""
+def _answers(line: Mapping[str, Any], prediction: Prediction) -> tuple[list[tuple[int | str | None, State]], int | None, bool]:
+    """The answers of a line (one for each repeat) with their states, the number of classes, and whether likelihood chose."""
     replies = line["filtered_resps"]
     if replies and isinstance(replies[0], (list, tuple)) and len(replies[0]) == 2 and str(replies[0][1]) in {"True", "False"}:
-        return [_most_likely(line, prediction)], _n_options(line), True
+        chosen = _most_likely(line, prediction)
+        return [(chosen, "invalid" if chosen is None else "answered")], _n_options(line), True
     options = _options(line.get("doc"))
     texts = replies[0] if replies and isinstance(replies[0], list) else replies[:1]
-    return [_spoken(str(text), options) for text in texts] or [None], None if options is None else len(options), False
+    return [_spoken(str(text), options) for text in texts] or [(None, "invalid")], None if options is None else len(options), False
 
 
 def _n_options(line: Mapping[str, Any]) -> int:
@@ -142,10 +144,7 @@ def _options(doc: object) -> list[str] | None:
     return None
 
 
-def _spoken(text: str, options: Sequence[str] | None) -> int | str | None:
-    if text.strip() in {"", "[invalid]"}:
-        return None
-    if options is None:
-        return text.strip()
-    place = place_in_text(text, len(options))
-    return place if place is not None else place_of_answer(text, options)
+def _spoken(text: str, options: Sequence[str] | None) -> tuple[int | str | None, State]:
+    if text.strip() == "[invalid]":  # what lm-eval writes where a filter finds nothing
+        return None, "invalid"
+    return read_text(text) if options is None else read_choice(text, options)
