@@ -2,6 +2,7 @@
 
     inspect_logs.py   Inspect: ``.eval`` (ZIP with deflate or zstd members) and ``.json``
     lm_eval.py        lm-evaluation-harness: ``samples_*.jsonl``
+    grade_logs.py     what these and other tools said of the answers: promptfoo, DeepEval, OpenTelemetry
 
 Every reader gives one :class:`Logged` for each record of the log. A class is the place of an option, from 0; where a log has no options
 the classes are texts. Nothing here imports the tools, and answer keys in a log (targets) are not read.
@@ -47,6 +48,24 @@ class Logged(NamedTuple):
     repeat: int = 1
     labels: tuple[Label, ...] = ()
     bad: str = ""
+
+
+class Mark(NamedTuple):
+    """One metric of one answer: a number, a word, or an error. ``whole`` is a tool's own sum over its metrics."""
+
+    item: Any
+    system: str
+    metric: str | None = None
+    judge: str | None = None
+    value: float | None = None
+    label: str | None = None
+    failed: bool = False
+    whole: bool = False
+
+    @property
+    def rater(self) -> str:
+        """Who said it: the metric, and the model that judged."""
+        return f"{self.metric} by {self.judge}" if self.judge else str(self.metric)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

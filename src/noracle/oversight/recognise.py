@@ -22,14 +22,16 @@ from typing import Any, Self
 
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.files import connect, scan, unreadable
+from noracle.evidence.grade_logs import TOOLS, grades_log_format
 from noracle.evidence.logs import log_format
 from noracle.evidence.normal import kind_of, shown
 from noracle.evidence.rating_rules import VOTES
 from noracle.evidence.tables import TABLES
 from noracle.oversight.heads import SUFFIXES, header_of, schema_of, stem_of, table_suffix
-from noracle.oversight.model import Settings, SourceKind
+from noracle.oversight.model import SOURCE_KINDS, Settings, SourceKind
 
 COUNTS = ("counts/1", "rating-counts/1")
+GRADES: Any = "grades"
 _LONG: tuple[SourceKind, ...] = ("answers", "judgements", "ratings", "scores")
 _KEYS = ("label", "class", "key", "truth", "target", "gold", "correct", "correct_answer", "answer_key")
 _SAID = {"system", "answer", "class", "verdict", "rater", "value", *_KEYS}
@@ -97,7 +99,10 @@ class Recogniser:
         name = PurePath(path)
         log = log_format(path)
         if log is not None:
-            return Seen(path=path, kind="answers", why=f"a log of {_TOOLS[log]}", form="log", sort=log)
+            return Seen(path=path, kind="answers", why=f"a log of {TOOLS[log]}", form="log", sort=log)
+        results = told_by_tool(path) if GRADES in SOURCE_KINDS else None
+        if results is not None:
+            return results
         if name.suffix.lower() == ".json":
             schema = schema_of(path)
             if schema is None:
@@ -150,7 +155,18 @@ class Recogniser:
             raise unreadable(error, f"file {paths[0]!r}") from None
 
 
-_TOOLS = {"inspect": "Inspect", "lm-eval": "lm-evaluation-harness"}
+def told_by_tool(path: str) -> Seen | None:
+    """Results of promptfoo, DeepEval or OpenTelemetry, which are grades; None for other files. Inspect and lm-eval logs are answers.
+
+    Examples
+    --------
+    >>> told_by_tool("answers.csv") is None
+    True
+    """
+    tool = grades_log_format(path)
+    if tool is None or tool in ("inspect", "lm-eval"):
+        return None
+    return Seen(path=path, kind=GRADES, why=f"results of {TOOLS[tool]}", form="log", sort=tool)
 
 
 def told_by_columns(path: str, types: Mapping[str, str], *, settings: Settings, named: SourceKind | None = None) -> Seen:
