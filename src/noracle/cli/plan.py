@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from noracle.cli import _options as opt
-from noracle.cli._budget import Asked, assign_items, plan_with_pilot
+from noracle.cli._budget import Asked, assign_items, budgets_of, one_budget, plan_with_pilot
 from noracle.cli._files import check_format, write_json, write_table
 from noracle.cli._output import Output, check_target, working
 from noracle.cli.report import class_names
@@ -30,7 +30,9 @@ noracle plan --n-classes 10 --accuracy 0.8 --half-width 0.02 --cost ordinary=1 -
 
 Example with raters:
 
-noracle plan --pilot pilot.csv --target human --costs prices.toml --budget 500 --have pilot --out plan.json"""
+noracle plan --pilot pilot.csv --target human --costs prices.toml --budget 500 --have pilot --out plan.json
+
+noracle plan --pilot pilot.csv --target human --costs prices.toml --cost minutes:human=3 --budget money=500 --budget minutes=300"""
 
 Kind = Literal["ordinary", "complementary", "question", "targeted", "cheapest"]
 _GOAL, _PRICES, _PILOT = "Goal (one of them)", "Prices", "Budgets across raters"
@@ -53,11 +55,12 @@ def command(
         float | None, typer.Option("--half-width", metavar="W", help="Least cost for an interval of ± W.", rich_help_panel=_GOAL)
     ] = None,
     budget: Annotated[
-        float | None,
+        list[str] | None,
         typer.Option(
             "--budget",
-            metavar="B",
-            help="Narrowest interval for this money. With --pilot and --half-width: the most that may be spent.",
+            metavar="B|NAME=B",
+            help="Narrowest interval for this money. With --pilot and --half-width: the most that may be spent; and with --pilot several "
+            "named budgets, as in money=500 and minutes=300; repeat.",
             rich_help_panel=_GOAL,
         ),
     ] = None,
@@ -115,19 +118,33 @@ def command(
             "--share", metavar="STRATUM=P", help="Share of a stratum, where the pilot does not have it; repeat.", rich_help_panel=_PILOT
         ),
     ] = None,
+    measurements: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--measurements",
+            metavar="A+B,B",
+            help="The sets of raters that may be bought together; default all that are for sale.",
+            rich_help_panel=_PILOT,
+        ),
+    ] = None,
     prices: Annotated[
         str | None,
         typer.Option(
             "--prices",
             "--costs",
             metavar="FILE",
-            help="TOML with [labels], [raters], [caps] and [costs]; see the guide.",
+            help="TOML with [labels], [raters], [caps], [costs] and [budgets.NAME]; see the guide.",
             rich_help_panel=_PRICES,
         ),
     ] = None,
     cost: Annotated[
         list[str] | None,
-        typer.Option("--cost", metavar="KIND=PRICE", help="Price of a label, or of a rater's score; repeat.", rich_help_panel=_PRICES),
+        typer.Option(
+            "--cost",
+            metavar="KIND=PRICE",
+            help="Price of a label, or of a rater's score; in a further budget BUDGET:RATER=PRICE; repeat.",
+            rich_help_panel=_PRICES,
+        ),
     ] = None,
     cap: Annotated[
         list[str] | None,
@@ -184,10 +201,12 @@ def command(
     if not 0 < epsilon <= 1:
         raise ArgumentError(f"--epsilon must be in (0, 1]; got {epsilon:g}.")
     prices_of = opt.pairs("cost", cost) or {}
+    budgets = budgets_of(budget)
     code, after = 0, list[str]()
     if places:
         goal = {"budget": budget, "match": match, "difference": difference, "disagreement": disagreement, "accuracy": accuracy}
         _only("without a folder", pilot=pilot, **goal, **{"n-items": n_items}, strata=strata, share=share, have=have, assign=assign)
+        _only("with --pilot", measurements=measurements)
         with working("planning"):
             result = _from_folder(
                 places, chosen={"n_classes": n_classes, "classes": class_names(classes)}, half_width=half_width, systems=opt.names(systems),
@@ -200,14 +219,14 @@ def command(
         with working("planning"):
             found = plan_with_pilot(
                 Asked(
-                    pilot=pilot, target=opt.combination("target", target), prices=listed, costs=prices_of, caps=caps, budget=budget,
-                    half_width=half_width, have=have or (), strata=strata, shares=opt.pairs("share", share), n_classes=n_classes,
-                    accuracy=accuracy, confidence=confidence, epsilon=epsilon,
+                    pilot=pilot, target=opt.combination("target", target), prices=listed, costs=prices_of, caps=caps, budgets=budgets,
+                    half_width=half_width, have=have or (), measurements=opt.names(measurements), strata=strata,
+                    shares=opt.pairs("share", share), n_classes=n_classes, accuracy=accuracy, confidence=confidence, epsilon=epsilon,
                 )
             )  # fmt: skip
         result, code = found.plan, 3 if found.missed else 0
     else:
-        _only("with --pilot", target=target, have=have, strata=strata, share=share, assign=assign)
+        _only("with --pilot", target=target, have=have, strata=strata, share=share, assign=assign, measurements=measurements)
         _only("with a folder", systems=systems, classes=classes)
         if n_classes is None or accuracy is None:
             missing = [n for n, v in (("--n-classes", n_classes), ("--accuracy", accuracy)) if v is None]
@@ -220,7 +239,7 @@ def command(
                 accuracy=accuracy,
                 n_items=n_items,
                 half_width=half_width,
-                budget=budget,
+                budget=one_budget(budgets),
                 match=match,
                 difference=difference,
                 disagreement=disagreement,

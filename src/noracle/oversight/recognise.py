@@ -325,6 +325,6 @@ def _toml(path: str) -> Seen:
             tables = set(tomllib.load(file))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         return Seen(path=path, kind=None, why="TOML that cannot be read")
-    if tables & {"labels", "raters"} and tables <= {"labels", "caps", "raters", "costs", "lengths"}:
+    if tables & {"labels", "raters"} and tables <= {"labels", "caps", "raters", "costs", "lengths", "budgets"}:
         return Seen(path=path, kind="prices", why=f"TOML with tables {', '.join(sorted(tables))}", options={"format": "toml"}, sort="toml")
     return Seen(path=path, kind=None, why="TOML that holds no prices")
