@@ -23,7 +23,7 @@ _LABEL = re.compile(r"ordinary|targeted|(complementary|question)(-[1-9][0-9]*)?"
 class Asked:
     """What the options say."""
 
-    pilot: str
+    pilot: Sequence[str]
     target: str | Mapping[str, float] | None
     prices: Prices
     costs: Mapping[str, float]
@@ -198,26 +198,29 @@ def _have(values: Sequence[str]) -> str | dict[str, int] | None:
     return {name: int(n) for name, n in counts.items()}
 
 
-def assign_items(plan: Plan, items: str, *, pilot: str, strata: str | None, seed: int) -> dict[str, list[Any]]:
+def assign_items(plan: Plan, items: str, *, pilot: Sequence[str], strata: str | None, seed: int) -> dict[str, list[Any]]:
     """Draw the items of each set at random among those that the pilot does not hold; the values are to be filled in."""
     import random
 
     from noracle.evidence.frames import fetch, open_frames
 
-    frames, _connection = open_frames({"items": items, "pilot": pilot})
+    frames, _connection = open_frames({"items": items})
     wanted = ("item", *((strata,) if strata else ()))
     missing = [c for c in wanted if c not in frames["items"].columns]
     if missing:
         raise EvidenceError(fault("--items", f"must have the columns {', '.join(wanted)}", f"no {', '.join(missing)} in {items!r}"))
-    seen = {str(row[0]) for row in fetch(frames["pilot"].select("item"))} if "item" in frames["pilot"].columns else set()
+    seen: set[str] = set()
+    for one in pilot:
+        held, _ = open_frames({"pilot": one})
+        seen |= {str(row[0]) for row in fetch(held["pilot"].select("item"))} if "item" in held["pilot"].columns else set()
     waiting: dict[str, list[Any]] = {}
     for row in dict.fromkeys(tuple(r) for r in fetch(frames["items"].select(*wanted))):
         if str(row[0]) not in seen:
             waiting.setdefault(str(row[1]) if strata else "", []).append(row[0])
     rng = random.Random(seed)  # noqa: S311 (a draw that anybody can repeat, not a secret)
-    for held in waiting.values():
-        held.sort(key=str)
-        rng.shuffle(held)
+    for group_items in waiting.values():
+        group_items.sort(key=str)
+        rng.shuffle(group_items)
     columns: dict[str, list[Any]] = {"item": [], "rater": [], "value": []}
     for name, n in plan.buy.items():
         group, _, raters = name.rpartition("/") if strata else ("", "", name)

@@ -86,11 +86,12 @@ def command(
     ] = None,
     classes: opt.Classes = None,
     pilot: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--pilot",
             metavar="FILE",
-            help="Scores of raters on some items: a column for each rater (empty: not observed), or rows item, rater, value.",
+            help="Scores of raters on some items: a column for each rater (empty: not observed), or rows item, rater, value; repeat for "
+            "several files.",
             rich_help_panel=_PILOT,
         ),
     ] = None,
@@ -214,7 +215,7 @@ def command(
                 confidence=confidence, seed=seed,
             )  # fmt: skip
         code = 3 if result.reason else 0
-    elif pilot is not None:
+    elif pilot:
         _only("without --pilot", match=match, difference=difference, disagreement=disagreement)
         with working("planning"):
             found = plan_with_pilot(
@@ -259,10 +260,10 @@ def command(
     if out is not None:
         write_json(out, result.to_dict())
         after.append(f"plan {out}")
-    if pilot is not None and items is not None and assign is not None:
+    if pilot and items is not None and assign is not None:
         write_table(assign, assign_items(result, items, pilot=pilot, strata=strata, seed=seed))
         after += [f"who looks at what {assign}", f"seed {seed}"]
-    output.emit([result], single=True, seed=None if pilot is not None else seed, after=after)
+    output.emit([result], single=True, seed=None if pilot else seed, after=after)
     if code:
         raise typer.Exit(code)
 
