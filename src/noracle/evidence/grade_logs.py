@@ -182,6 +182,9 @@ def read_grades(path: Paths, *, metric: str | None = None) -> GradeLog:
         notes.append(f"{name}: {missing} result{'s' * (missing > 1)} without a verdict left out")
     if not kept:
         raise EvidenceError(fault("grades", "must hold verdicts", f"none in {name}", remedy="Look at the errors in the file."))
+    judges = sorted({mark.rater for mark, _ in kept if mark.judge})
+    if judges:
+        notes.append(f"{name}: verdicts are those of a model ({', '.join(judges)}), and as right as it is")
     notes = ([note] if note else []) + notes
     columns: Columns = {"item": [], "system": [], "verdict": [], "rater": [], "repeat": []}
     seen: Counter[tuple[Any, ...]] = Counter()

@@ -105,7 +105,8 @@ def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proo
     labels = list(dict.fromkeys(label for row in uses.values() for label in row))
     if not classifiers or len(labels) < 2:
         raise ArgumentError(f"uses must have classifiers and at least two labels; got {len(classifiers)} and {len(labels)}.")
-    strange = [n for row in uses.values() for n in row.values() if isinstance(n, bool) or not isinstance(n, numbers.Integral)]
+    counts: list[Any] = [n for row in uses.values() for n in row.values()]
+    strange = [n for n in counts if isinstance(n, bool) or not isinstance(n, numbers.Integral)]
     if strange:
         raise ArgumentError(f"uses must be whole numbers; got {strange[0]!r}.")
     table = [[int(uses[c].get(label, 0)) for label in labels] for c in classifiers]

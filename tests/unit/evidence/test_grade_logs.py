@@ -96,7 +96,10 @@ def test_grades_of_a_model_in_a_log_that_inspect_wrote() -> None:
         ("q3", "mockllm/model", "yes", judge),
         ("q5", "mockllm/model", "no", judge),
     ]
-    assert log.notes == ("1 result with an error or without a score left out: that is no wrong answer",)  # a grade that cannot be read
+    assert log.notes == (
+        "1 result with an error or without a score left out: that is no wrong answer",  # a grade that cannot be read
+        f"inspect-new-judged.eval: verdicts are those of a model ({judge}), and as right as it is",
+    )
     assert read_grades(LOGS / "inspect-new-judged.eval", metric="includes").columns["verdict"] == ["yes", "no", "yes", "yes", "no"]
 
 
@@ -214,7 +217,7 @@ def result(test: int, ok: Any, **more: Any) -> dict[str, Any]:
 def test_one_assertion_gives_its_name_to_the_rater(tmp_path: Path) -> None:
     log = read_grades(promptfoo(tmp_path / "p.json", [result(0, True), result(1, False)]))
     assert rows(log.columns) == [(0, "m", "yes", "llm-rubric by openai:gpt-4.1"), (1, "m", "no", "llm-rubric by openai:gpt-4.1")]
-    assert log.notes == ()
+    assert log.notes == ("p.json: verdicts are those of a model (llm-rubric by openai:gpt-4.1), and as right as it is",)
 
 
 def test_repeated_tests_of_promptfoo_are_repeats(tmp_path: Path) -> None:
@@ -250,7 +253,10 @@ def test_results_of_deepeval() -> None:
         ("test_case_1", "gpt-4o-mini", "no", judge),
         ("test_case_2", "gpt-4o-mini", "yes", judge),
     ]
-    assert run.notes == ("1 result with an error or without a score left out: that is no wrong answer",)
+    assert run.notes == (
+        "1 result with an error or without a score left out: that is no wrong answer",
+        f"deepeval-test-run.json: verdicts are those of a model ({judge}), and as right as it is",
+    )
     with pytest.raises(
         EvidenceError, match=re.escape("Correctness [GEval], Answer Relevancy. Choose one, as in 'deepeval-results.json#Corr")
     ):
@@ -258,7 +264,9 @@ def test_results_of_deepeval() -> None:
     one = read_grades(f"{LOGS / 'deepeval-results.json'}#Correctness [GEval]")
     assert one.columns["verdict"] == run.columns["verdict"]
     assert one.columns["system"] == ["deepeval-results"] * 3
-    assert read_grades(f"{LOGS / 'deepeval-results.json'}#Answer Relevancy").notes == ()  # the error was of another metric
+    assert (
+        read_grades(f"{LOGS / 'deepeval-results.json'}#Answer Relevancy").notes[0].startswith("deepeval-results.json: verdicts")
+    )  # the error was of another metric
     assert read_grades(f"{LOGS / 'deepeval-results.json'}#Correctness [GEval]>=0.8").columns["verdict"] == ["yes", "no", "no"]
 
 

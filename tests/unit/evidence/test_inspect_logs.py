@@ -237,7 +237,7 @@ def test_reading_does_not_import_inspect() -> None:
     assert done.stdout.strip() == "False"
 
 
-@pytest.mark.parametrize("module", ["logs", "inspect_logs", "lm_eval"])
+@pytest.mark.parametrize("module", ["logs", "inspect_logs", "lm_eval", "grade_logs", "replies"])
 def test_readers_name_neither_tool_in_an_import(module: str) -> None:
     source = Path(__file__).parents[3] / "src" / "noracle" / "evidence" / f"{module}.py"
     imports = [n for n in ast.walk(ast.parse(source.read_text())) if isinstance(n, (ast.Import, ast.ImportFrom))]
