@@ -186,7 +186,12 @@ _LAYERS = (
 )
 
 
+_MODULES = ("collect", "learn", "search")  # parts that need extras; loaded when they are first used
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"noracle.{name}")
     if name in __all__:
         for layer in _LAYERS:
             module = importlib.import_module(layer)
@@ -197,4 +202,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

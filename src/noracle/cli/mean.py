@@ -16,18 +16,20 @@ EXAMPLE = """Example:
 
 noracle mean --data scores.csv --target human
 
-noracle mean --data scores.csv --plan plan.json --html report.html"""
+noracle mean --data pilot.csv --data work.csv --plan plan.json --html report.html"""
 
 _DATA, _HOW = "Data", "How to estimate"
 
 
 def command(
     data: Annotated[
-        str,
+        list[str],
         typer.Option(
             "--data",
             metavar="FILE",
-            help="Scores: a column for each rater (empty: not observed), or rows item, rater, value (CSV, JSONL or Parquet; globs too).",
+            help="Scores: a column for each rater (empty: not observed), or rows item, rater, value (CSV, JSONL or Parquet; globs too); "
+            "or results of promptfoo, DeepEval, Inspect, lm-eval or OpenTelemetry. Repeat for a pilot and a work list: rows of one item "
+            "are put together.",
             rich_help_panel=_DATA,
         ),
     ],
@@ -102,7 +104,7 @@ def command(
     with working("estimating"):
         result = estimate_mean(
             known,
-            data,
+            data[0] if len(data) == 1 else data,
             target=wanted,
             interval=interval,
             confidence=confidence,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from noracle.cli import _options as opt
-from noracle.cli._budget import Asked, assign_items, plan_with_pilot
+from noracle.cli._budget import Asked, assign_items, budgets_of, one_budget, plan_with_pilot
 from noracle.cli._files import check_format, write_json, write_table
 from noracle.cli._output import Output, check_target, working
 from noracle.cli.report import class_names
@@ -32,7 +32,9 @@ noracle plan --n-classes 10 --accuracy 0.8 --half-width 0.02 --cost ordinary=1 -
 
 Example with raters:
 
-noracle plan --pilot pilot.csv --target human --costs prices.toml --budget 500 --have pilot --out plan.json"""
+noracle plan --pilot pilot.csv --target human --costs prices.toml --budget 500 --have pilot --out plan.json
+
+noracle plan --pilot pilot.csv --target human --costs prices.toml --cost minutes:human=3 --budget money=500 --budget minutes=300"""
 
 Kind = Literal["ordinary", "complementary", "question", "targeted", "grades", "cheapest"]
 _GOAL, _PRICES, _PILOT = "Goal (one of them)", "Prices", "Budgets across raters"
@@ -55,11 +57,12 @@ def command(
         float | None, typer.Option("--half-width", metavar="W", help="Least cost for an interval of ± W.", rich_help_panel=_GOAL)
     ] = None,
     budget: Annotated[
-        float | None,
+        list[str] | None,
         typer.Option(
             "--budget",
-            metavar="B",
-            help="Narrowest interval for this money. With --pilot and --half-width: the most that may be spent.",
+            metavar="B|NAME=B",
+            help="Narrowest interval for this money. With --pilot and --half-width: the most that may be spent; and with --pilot several "
+            "named budgets, as in money=500 and minutes=300; repeat.",
             rich_help_panel=_GOAL,
         ),
     ] = None,
@@ -88,11 +91,12 @@ def command(
     ] = None,
     classes: opt.Classes = None,
     pilot: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--pilot",
             metavar="FILE",
-            help="Scores of raters on some items: a column for each rater (empty: not observed), or rows item, rater, value.",
+            help="Scores of raters on some items: a column for each rater (empty: not observed), or rows item, rater, value; repeat for "
+            "several files.",
             rich_help_panel=_PILOT,
         ),
     ] = None,
@@ -120,19 +124,33 @@ def command(
             "--share", metavar="STRATUM=P", help="Share of a stratum, where the pilot does not have it; repeat.", rich_help_panel=_PILOT
         ),
     ] = None,
+    measurements: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--measurements",
+            metavar="A+B,B",
+            help="The sets of raters that may be bought together; default all that are for sale.",
+            rich_help_panel=_PILOT,
+        ),
+    ] = None,
     prices: Annotated[
         str | None,
         typer.Option(
             "--prices",
             "--costs",
             metavar="FILE",
-            help="TOML with [labels], [raters], [caps] and [costs]; see the guide.",
+            help="TOML with [labels], [raters], [caps], [costs] and [budgets.NAME]; see the guide.",
             rich_help_panel=_PRICES,
         ),
     ] = None,
     cost: Annotated[
         list[str] | None,
-        typer.Option("--cost", metavar="KIND=PRICE", help="Price of a label, or of a rater's score; repeat.", rich_help_panel=_PRICES),
+        typer.Option(
+            "--cost",
+            metavar="KIND=PRICE",
+            help="Price of a label, or of a rater's score; in a further budget BUDGET:RATER=PRICE; repeat.",
+            rich_help_panel=_PRICES,
+        ),
     ] = None,
     cap: Annotated[
         list[str] | None,
@@ -189,10 +207,12 @@ def command(
     if not 0 < epsilon <= 1:
         raise ArgumentError(f"--epsilon must be in (0, 1]; got {epsilon:g}.")
     prices_of = opt.pairs("cost", cost) or {}
+    budgets = budgets_of(budget)
     code, after = 0, list[str]()
     if places or grades is not None:
         goal = {"budget": budget, "match": match, "difference": difference, "disagreement": disagreement, "accuracy": accuracy}
         _only("without a folder", pilot=pilot, **goal, **{"n-items": n_items}, strata=strata, share=share, have=have, assign=assign)
+        _only("with --pilot", measurements=measurements)
         with working("planning"):
             result = _from_folder(
                 places or [str(grades)], chosen={"n_classes": n_classes, "classes": class_names(classes)}, half_width=half_width,
@@ -201,19 +221,19 @@ def command(
                 seed=seed,
             )  # fmt: skip
         code = 3 if result.reason else 0
-    elif pilot is not None:
+    elif pilot:
         _only("without --pilot", match=match, difference=difference, disagreement=disagreement)
         with working("planning"):
             found = plan_with_pilot(
                 Asked(
-                    pilot=pilot, target=opt.combination("target", target), prices=listed, costs=prices_of, caps=caps, budget=budget,
-                    half_width=half_width, have=have or (), strata=strata, shares=opt.pairs("share", share), n_classes=n_classes,
-                    accuracy=accuracy, confidence=confidence, epsilon=epsilon,
+                    pilot=pilot, target=opt.combination("target", target), prices=listed, costs=prices_of, caps=caps, budgets=budgets,
+                    half_width=half_width, have=have or (), measurements=opt.names(measurements), strata=strata,
+                    shares=opt.pairs("share", share), n_classes=n_classes, accuracy=accuracy, confidence=confidence, epsilon=epsilon,
                 )
             )  # fmt: skip
         result, code = found.plan, 3 if found.missed else 0
     else:
-        _only("with --pilot", target=target, have=have, strata=strata, share=share, assign=assign)
+        _only("with --pilot", target=target, have=have, strata=strata, share=share, assign=assign, measurements=measurements)
         _only("with a folder", systems=systems, classes=classes)
         if n_classes is None or accuracy is None:
             missing = [n for n, v in (("--n-classes", n_classes), ("--accuracy", accuracy)) if v is None]
@@ -226,7 +246,7 @@ def command(
                 accuracy=accuracy,
                 n_items=n_items,
                 half_width=half_width,
-                budget=budget,
+                budget=one_budget(budgets),
                 match=match,
                 difference=difference,
                 disagreement=disagreement,
@@ -246,10 +266,10 @@ def command(
     if out is not None:
         write_json(out, result.to_dict())
         after.append(f"plan {out}")
-    if pilot is not None and items is not None and assign is not None:
+    if pilot and items is not None and assign is not None:
         write_table(assign, assign_items(result, items, pilot=pilot, strata=strata, seed=seed))
         after += [f"who looks at what {assign}", f"seed {seed}"]
-    output.emit([result], single=True, seed=None if pilot is not None else seed, after=after)
+    output.emit([result], single=True, seed=None if pilot else seed, after=after)
     if code:
         raise typer.Exit(code)
 

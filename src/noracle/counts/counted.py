@@ -102,6 +102,10 @@ class Counted:
     answers_only: Sketch | None = None
     reading: Reading = dataclasses.field(default_factory=Reading, compare=False)
 
+    def __repr__(self) -> str:
+        parts = (self.accuracy, self.judgements, self.patterns, self.decisions, self.answers_only)
+        return f"Counted({', '.join(repr(part) for part in parts if part is not None)})"
+
     def __add__(self, other: Counted) -> Counted:
         """Counts of disjoint sets of items add."""
         return Counted.total([self, other])

@@ -55,6 +55,12 @@ class RatingCounts:
     unused: Mapping[str, int] = dataclasses.field(default_factory=dict)
     inferred: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        raters = f"{len(self.raters)} raters, " if self.raters else ""
+        systems = f"{len(self.answers)} systems, " if self.answers else ""
+        n, ratings = int(self.n_items.sum()), int((self.votes.sum(axis=1) * self.n_items).sum())
+        return f"RatingCounts({n:,} items, {ratings:,} ratings, {raters}{systems}{len(self.labels)} labels)"
+
     @classmethod
     def from_arrays(
         cls, ratings: Any, *, labels: Sequence[int | str] | int | None = None, raters: Sequence[str] = (),

@@ -113,6 +113,27 @@ class AccuracyCounts:
         """The systems, sorted by name."""
         return tuple(sorted({c.system for c in self.items} | {t.system for t in self.tallies}))
 
+    def __repr__(self) -> str:
+        return f"AccuracyCounts({self.brief})"
+
+    @property
+    def brief(self) -> str:
+        """How much was counted, in one line; of items and labels those of the system that has most.
+
+        Examples
+        --------
+        >>> AccuracyCounts.from_counts(n_classes=4, ordinary=(50, 40), n_items=200)
+        AccuracyCounts(1 system, 200 items, 50 labelled)
+        """
+        items: Counter[str] = Counter()
+        labelled: Counter[str] = Counter()
+        for c, n in self.items.items():
+            items[c.system] += n
+        for t, n in self.tallies.items():
+            labelled[t.system] += n
+        n_items, n_labelled = max(items.values(), default=0), max(labelled.values(), default=0)
+        return f"{_some(len(self.systems), 'system')}, {_some(n_items, 'item')}, {n_labelled:,} labelled"
+
     def of(self, system: str | None = None) -> Self:
         """The counts of one system; None is allowed where there is only one."""
         if system is None:
@@ -323,6 +344,10 @@ class PatternCounts:
                 patterns[pattern(Cell("", n_classes), verdict, hits)] += int(n)
         return cls(systems=tuple(systems), patterns=dict(patterns))
 
+    def __repr__(self) -> str:
+        n = sum(self.patterns.values())
+        return f"PatternCounts({_some(len(self.systems), 'system')}, {_some(n, 'labelled item')}, {_some(len(self.patterns), 'pattern')})"
+
     @property
     def partial(self) -> bool:
         """Whether some labels speak of some systems only, as grades do; or are not needed, where an answer is missing."""
@@ -439,12 +464,20 @@ class JudgementCounts:
             questions=_added(self.questions, other.questions), inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred)))
         )
 
+    def __repr__(self) -> str:
+        return f"JudgementCounts({_some(sum(self.questions.values()), 'judgement')})"
+
 
 def check_n_classes(n_classes: object) -> int:
     """Return the number of classes if it is a whole number of at least 2."""
     if not _is_count(n_classes) or int(n_classes) < 2:  # type: ignore[call-overload]
         raise EvidenceError(fault("n_classes", "must be a whole number of at least 2", repr(n_classes)))
     return int(n_classes)  # type: ignore[call-overload, no-any-return]
+
+
+def _some(n: int, word: str) -> str:
+    """A number of things, as in "1 item" and "2 items"."""
+    return f"{n:,} {word}{'' if n == 1 else 's'}"
 
 
 def _is_count(value: Any) -> bool:

@@ -293,6 +293,17 @@ class Evidence:
         known = [column.name for column in TABLES[table].columns if column.name in frame.columns]
         return fetch(frame.select(*(columns or known)))
 
+    def __repr__(self) -> str:
+        """One line, without a query: the engine, the tables, the classes, and what was counted already."""
+        named = ("answers", "judgements", "grades", "items")
+        tables = {name: frame for name in named if (frame := getattr(self, name, None)) is not None}
+        engine = str(next(iter(tables.values())).implementation) if tables else "no table"
+        parts = [", ".join(tables)]
+        if self.n_classes is not None:
+            parts.append(f"{self.n_classes} classes")
+        parts += [found.brief for _, found in self._kept.values() if hasattr(found, "brief")][:1]
+        return f"Evidence({engine}: {'; '.join(part for part in parts if part)})"
+
     @property
     def has_own_n_classes(self) -> bool:
         """Whether the number of classes may differ by item."""

@@ -9,14 +9,16 @@ import importlib
 import itertools
 import math
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 
-from noracle.errors import EvidenceError, MissingExtra, fault
+from noracle.errors import EvidenceError, EvidenceWarning, MissingExtra, fault
 from noracle.evidence import files
+from noracle.evidence.grade_logs import grades_log_format, read_grades, read_scores
 from noracle.evidence.logs import log_format, read_logs
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ Frame = nw.LazyFrame[Any]
 """A lazy table of any backend."""
 
 _ACCEPTED = "a path, a dict of columns, or a pandas, Polars, Arrow, DuckDB or PySpark frame, or a list of paths"
+_SCORES = ("scores", "data", "pilot")  # what tables of numbers by raters are called
 _settled = itertools.count()
 
 
@@ -86,6 +89,13 @@ def _require_one_connection(relations: Sequence[Any]) -> None:
 def _relation(table: Any, kind: str, name: str, run: Callable[..., duckdb.DuckDBPyRelation]) -> duckdb.DuckDBPyRelation:
     if kind == "path" and name == "answers" and log_format(table) is not None:
         return _from_columns(read_logs(table, labels=False).answers, name, run)
+    if kind == "path" and name == "grades" and grades_log_format(table) is not None:
+        return _from_columns(read_grades(table).columns, name, run)
+    if kind == "path" and name in _SCORES and grades_log_format(table) is not None:
+        found = read_scores(table)
+        for note in found.notes:
+            warnings.warn(note, EvidenceWarning, stacklevel=2)
+        return _from_columns(found.columns, name, run)
     if kind == "path":
         return files.scan(table, name, run)
     if kind == "dict":

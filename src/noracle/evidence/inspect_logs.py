@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import math
 import struct
 import zipfile
 from collections import Counter
@@ -18,12 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from noracle.errors import EvidenceError, fault
-from noracle.evidence.logs import METADATA, Logged, LogTables, labels_of, place_in_text, place_of_answer, tables_of
+from noracle.evidence.logs import METADATA, Logged, LogTables, Mark, labels_of, tables_of
+from noracle.evidence.replies import Finish, read_choice, read_text
 
 _ZSTD = 93
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 _SCORERS = ("weak_choice", "choice")  # whose answer counts, where several scorers gave one
 _REFUSED = {"refusal"}
+_OWN = {"weak_choice"}  # our own scorer says what is known of an answer, not whether it is right
+_VALUES = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
+FINISH: Mapping[str, Finish] = {"max_tokens": "length", "model_length": "length", "content_filter": "refused"}
+"""What Inspect calls the end of a reply, as :mod:`noracle.evidence.replies` calls it."""
 Sample = Mapping[str, Any]
 
 
@@ -65,18 +71,15 @@ def read_inspect(paths: Sequence[Path], *, labels: bool = True) -> LogTables:
     Of a run and its retries only the latest counts. Repeats are epochs. A sample that failed has the state ``errored``.
     """
     logs, notes = _latest([open_inspect(path) for path in paths])
-    tasks = {log.task for log in logs}
-    runs = [(log.task, log.model) for log in logs]
     notes += [_unfinished(log) for log in logs if log.status != "success"]
     found: set[tuple[str, int | str]] = set()
 
     def rows() -> Iterator[Logged]:
-        for log in logs:
-            system = log.model if runs.count((log.task, log.model)) == 1 else f"{log.model}@{log.created}"
+        for log, system, task in _named(logs):
             for sample in log.samples:
                 row = _logged(log, sample, system, labels=labels)
                 found.update((key, row.item) for key in METADATA if row.labels and (sample.get("metadata") or {}).get(key) is not None)
-                row = row._replace(item=f"{log.task}/{row.item}") if len(tasks) > 1 else row
+                row = row._replace(item=f"{task}{row.item}") if task else row
                 yield orders.same(row, sample.get("choices") or ())
 
     orders = _Orders()
@@ -89,6 +92,64 @@ def read_inspect(paths: Sequence[Path], *, labels: bool = True) -> LogTables:
     numbers = Counter(key for key, _ in found)
     told = ", ".join(f"{numbers[key]} {key}" for key in METADATA if numbers[key])
     return dataclasses.replace(tables, notes=(*tables.notes, f"labels out of the metadata of samples: {told}"))
+
+
+def inspect_marks(paths: Sequence[Path]) -> Iterator[Mark]:
+    """What scorers said of the answers in these logs: the words C, I and N, and numbers (P, partly right, is ½).
+
+    Systems and items are called as in :func:`read_inspect`. A scorer that is a model is named with it where the log says which.
+    """
+    logs, _ = _latest([open_inspect(path, "grades") for path in paths])
+    for log, system, task in _named(logs):
+        judges = {
+            str(scorer.get("name")): _judge(scorer, log.about) for scorer in log.about.get("scorers") or [] if isinstance(scorer, dict)
+        }
+        for sample in log.samples:
+            item = sample["id"] if isinstance(sample["id"], int) and not task else f"{task}{sample['id']}"
+            if sample.get("error"):
+                yield Mark(item, system, failed=True)
+                continue
+            scores = sample.get("scores") or {}
+            if not scores:
+                yield Mark(item, system, failed=True)
+            for name, score in scores.items():
+                if name not in _OWN:
+                    yield from _scored(Mark(item, system, name, judges.get(name)), (score or {}).get("value"))
+
+
+def _scored(mark: Mark, value: object) -> Iterator[Mark]:
+    """The marks of one score; a score of several values is several metrics."""
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _scored(mark._replace(metric=f"{mark.metric}/{name}"), part)
+    elif isinstance(value, bool) or (isinstance(value, (int, float)) and math.isfinite(value)):
+        yield mark._replace(value=float(value))
+    elif isinstance(value, str) and value.strip():
+        number = _VALUES.get(value)
+        yield mark._replace(value=number, label=None if number is not None else value)
+    else:
+        yield mark._replace(failed=True)  # not scored
+
+
+def _judge(scorer: Mapping[str, Any], about: Mapping[str, Any]) -> str | None:
+    """The model that a scorer asks, where the log names it: among its options, or as the role of a grader."""
+    model = (scorer.get("options") or {}).get("model")
+    if model is None and "model_graded" in str(scorer.get("name")):
+        role = (scorer.get("options") or {}).get("model_role") or "grader"
+        model = (about.get("model_roles") or {}).get(role)
+        model = model.get("model") if isinstance(model, Mapping) else model
+    models = model if isinstance(model, list) else [model]
+    names = [str(m.get("model") if isinstance(m, Mapping) else m) for m in models if m]
+    return "+".join(names) or None
+
+
+def _named(logs: Sequence[InspectLog]) -> Iterator[tuple[InspectLog, str, str]]:
+    """Each log with the name of its system, and its task as a prefix where there are several."""
+    tasks = {log.task for log in logs}
+    runs = Counter((log.task, log.model) for log in logs)
+    for log in logs:
+        system = log.model if runs[log.task, log.model] == 1 else f"{log.model}@{log.created}"
+        yield log, system, f"{log.task}/" if len(tasks) > 1 else ""
 
 
 class _Orders:
@@ -157,8 +218,7 @@ def _answer(log: InspectLog, sample: Sample, choices: Sequence[str] | None) -> t
     score = _score(sample.get("scores"))
     given = None if score is None else score.get("answer")
     if given:
-        place = place_of_answer(str(given), choices)
-        return (place, "answered") if place is not None else (None, "invalid")
+        return read_choice(str(given), choices) if choices else read_text(str(given))
     if score is not None and score.get("reason") in _REFUSED:
         return None, "refused"
     return answer_of_output(log.whole(sample).get("output") or {}, choices)
@@ -188,25 +248,23 @@ def answer_of_output(output: Mapping[str, Any], choices: Sequence[str] | None) -
     """
     spoken = output.get("choices") or [{}]
     text = str(output.get("completion") or "")
-    place = place_in_text(text, len(choices)) if choices else text.strip() or None
-    if place is not None:
-        return place, "answered"
-    return None, "refused" if spoken[0].get("stop_reason") == "content_filter" else "invalid"
+    finish = FINISH.get(str(spoken[0].get("stop_reason")), "stop")
+    return read_choice(text, choices, finish=finish) if choices else read_text(text, finish=finish)
 
 
 # ------------------------------------------------------------------------------------------------------------ files
 
 
-def open_inspect(path: Path) -> InspectLog:
+def open_inspect(path: Path, table: str = "answers") -> InspectLog:
     """Open a log; its samples are summaries where it has them."""
     try:
         return _open_json(path) if path.suffix.lower() == ".json" else _open_zip(path)
     except zipfile.BadZipFile:
         remedy = "If the run was killed, try: inspect log recover."
-        raise EvidenceError(fault("answers", "must be a whole .eval file", f"{path.name!r}, which is cut off", remedy=remedy)) from None
+        raise EvidenceError(fault(table, "must be a whole .eval file", f"{path.name!r}, which is cut off", remedy=remedy)) from None
     except (KeyError, ValueError, TypeError, AttributeError, struct.error) as error:
         what = f"{path.name!r} ({type(error).__name__})"
-        raise EvidenceError(fault("answers", "must be a log of Inspect", what, remedy="Write it again with its own tool.")) from None
+        raise EvidenceError(fault(table, "must be a log of Inspect", what, remedy="Write it again with its own tool.")) from None
 
 
 def _open_json(path: Path) -> InspectLog:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from noracle.errors import ArgumentError, EvidenceError, fault
-from noracle.evidence.logs import Logged, LogTables, place_in_text, place_of_answer, tables_of
+from noracle.evidence.logs import Logged, LogTables, Mark, tables_of
+from noracle.evidence.replies import State, read_choice, read_text
 
 Prediction = Literal["acc", "acc_norm"]
 _NAME = re.compile(r"samples_(?P<task>.+)_\d{4}-\d\d-\d\dT[\d.-]+\.jsonl$")
@@ -38,36 +39,59 @@ def read_lm_eval(paths: Sequence[Path], *, prediction: Prediction = "acc") -> Lo
     """
     if prediction not in {"acc", "acc_norm"}:
         raise ArgumentError(f"prediction must be 'acc' or 'acc_norm'; got {prediction!r}.")
+    chose = False
+
+    def rows() -> Iterator[Logged]:
+        nonlocal chose
+        for item, system, (answers, k, choice) in _samples(paths, "answers", lambda line: _answers(line, prediction)):
+            chose = chose or choice
+            for repeat, (answer, state) in enumerate(answers):
+                yield Logged(item, system, answer, state, k, repeat + 1)
+
+    tables = tables_of(rows())
+    notes = [f"multiple choice: the option that {prediction} chooses"] if chose else []
+    return LogTables(answers=tables.answers, items=tables.items, judgements=None, notes=tuple(notes))
+
+
+def lm_eval_marks(paths: Sequence[Path]) -> Iterator[Mark]:
+    """What the metrics of a task said of each document: ``exact_match``, ``acc``, or the score of a judge. Others are not numbers."""
+    for item, system, metrics in _samples(paths, "grades", _metrics):
+        for name, value in metrics.items():
+            yield Mark(item, system, name, value=value, failed=value is None)
+
+
+def _metrics(line: Mapping[str, Any]) -> dict[str, float | None]:
+    """The metrics of a line by name, as far as they are numbers; None for NaN."""
+    found = {name: line.get(name) for name in line.get("metrics") or ()}
+    numbers = {name: float(value) for name, value in found.items() if isinstance(value, (bool, int, float))}
+    return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+
+
+_Said = TypeVar("_Said")
+
+
+def _samples(paths: Sequence[Path], table: str, read: Callable[[Mapping[str, Any]], _Said]) -> Iterator[tuple[int | str, str, _Said]]:
+    """Item, system and what ``read`` finds in each line; a line that it cannot read is named."""
     tasks = {_task(path) for path in paths}
     filters = {(path.resolve().parent, _task(path)): _filters(path) for path in paths}
     places = [(path.resolve().parent, _task(path)) for path in paths]
     twice = [path for path, place in zip(paths, places, strict=True) if places.count(place) > 1]
     if twice:
         remedy = "Name one of them."
-        raise EvidenceError(fault("answers", "must hold one file of each model and task", f"{twice[0].name!r} and others", remedy=remedy))
-    chose = False
-
-    def rows() -> Iterator[Logged]:
-        nonlocal chose
-        for path, place in zip(paths, places, strict=True):
-            several = len(filters[place]) > 1
-            for number, line in _lines(path):
-                try:
-                    answers, k, choice = _answers(line, prediction)
-                    item: int | str = f"{place[1]}/{line['doc_id']}" if len(tasks) > 1 else line["doc_id"]
-                    system = f"{place[0].name} [{line['filter']}]" if several else place[0].name
-                except EvidenceError:
-                    raise
-                except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-                    what = f"{type(error).__name__} at line {number} of {path.name!r}"
-                    raise EvidenceError(fault("answers", "must be samples of lm-eval", what, remedy="Write them again.")) from None
-                chose = chose or choice
-                for repeat, answer in enumerate(answers):
-                    yield Logged(item, system, answer, "invalid" if answer is None else "answered", k, repeat + 1)
-
-    tables = tables_of(rows())
-    notes = [f"multiple choice: the option that {prediction} chooses"] if chose else []
-    return LogTables(answers=tables.answers, items=tables.items, judgements=None, notes=tuple(notes))
+        raise EvidenceError(fault(table, "must hold one file of each model and task", f"{twice[0].name!r} and others", remedy=remedy))
+    for path, place in zip(paths, places, strict=True):
+        several = len(filters[place]) > 1
+        for number, line in _lines(path, table):
+            try:
+                said = read(line)
+                item: int | str = f"{place[1]}/{line['doc_id']}" if len(tasks) > 1 else line["doc_id"]
+                system = f"{place[0].name} [{line['filter']}]" if several else place[0].name
+            except EvidenceError:
+                raise
+            except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+                what = f"{type(error).__name__} at line {number} of {path.name!r}"
+                raise EvidenceError(fault(table, "must be samples of lm-eval", what, remedy="Write them again.")) from None
+            yield item, system, said
 
 
 def _task(path: Path) -> str:
@@ -75,7 +99,7 @@ def _task(path: Path) -> str:
     return found["task"] if found else path.stem
 
 
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _lines(path: Path, table: str) -> Iterator[tuple[int, dict[str, Any]]]:
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
@@ -83,7 +107,7 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     yield number, json.loads(line)
                 except ValueError:
                     what = f"other text at line {number} of {path.name!r}"
-                    raise EvidenceError(fault("answers", "must hold one JSON object a line", what, remedy="Repair that line.")) from None
+                    raise EvidenceError(fault(table, "must hold one JSON object a line", what, remedy="Repair that line.")) from None
 
 
 def _filters(path: Path) -> set[str]:
@@ -97,14 +121,15 @@ def _filters(path: Path) -> set[str]:
     return {name.decode("utf-8", "replace") for name in found}
 
 
-def _answers(line: Mapping[str, Any], prediction: Prediction) -> tuple[list[int | str | None], int | None, bool]:
-    """The answers of a line (one a repeat), the number of classes, and whether an option was chosen by likelihood."""
+def _answers(line: Mapping[str, Any], prediction: Prediction) -> tuple[list[tuple[int | str | None, State]], int | None, bool]:
+    """The answers of a line (one for each repeat) with their states, the number of classes, and whether likelihood chose."""
     replies = line["filtered_resps"]
     if replies and isinstance(replies[0], (list, tuple)) and len(replies[0]) == 2 and str(replies[0][1]) in {"True", "False"}:
-        return [_most_likely(line, prediction)], _n_options(line), True
+        chosen = _most_likely(line, prediction)
+        return [(chosen, "invalid" if chosen is None else "answered")], _n_options(line), True
     options = _options(line.get("doc"))
     texts = replies[0] if replies and isinstance(replies[0], list) else replies[:1]
-    return [_spoken(str(text), options) for text in texts] or [None], None if options is None else len(options), False
+    return [_spoken(str(text), options) for text in texts] or [(None, "invalid")], None if options is None else len(options), False
 
 
 def _n_options(line: Mapping[str, Any]) -> int:
@@ -142,10 +167,7 @@ def _options(doc: object) -> list[str] | None:
     return None
 
 
-def _spoken(text: str, options: Sequence[str] | None) -> int | str | None:
-    if text.strip() in {"", "[invalid]"}:
-        return None
-    if options is None:
-        return text.strip()
-    place = place_in_text(text, len(options))
-    return place if place is not None else place_of_answer(text, options)
+def _spoken(text: str, options: Sequence[str] | None) -> tuple[int | str | None, State]:
+    if text.strip() == "[invalid]":  # what lm-eval writes where a filter finds nothing
+        return None, "invalid"
+    return read_text(text) if options is None else read_choice(text, options)

@@ -2,6 +2,7 @@
 
     inspect_logs.py   Inspect: ``.eval`` (ZIP with deflate or zstd members) and ``.json``
     lm_eval.py        lm-evaluation-harness: ``samples_*.jsonl``
+    grade_logs.py     what these and other tools said of the answers: promptfoo, DeepEval, OpenTelemetry
 
 Every reader gives one :class:`Logged` for each record of the log. A class is the place of an option, from 0; where a log has no options
 the classes are texts. Nothing here imports the tools, and answer keys in a log (targets) are not read.
@@ -19,15 +20,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from noracle.errors import EvidenceError, fault
+from noracle.evidence.replies import place_of_letter
 
 Columns = dict[str, list[Any]]
 METADATA = ("label", "ruled_out", "judgement")
 """Where labels are looked for in the metadata of a sample."""
-
-_OPEN, _CLOSE = r"[*$(\[\s]*", r"(?=[*$)\]]*\s*(?:[.,;:!]|\n|$))"
-_ANSWER = re.compile(rf"(?i:answer)\s*(?:(?i:is\s*:?|:){_OPEN}([A-Za-z]|\d{{1,2}}){_CLOSE}|:{_OPEN}([A-Z])\b(?!['’]))", flags=re.MULTILINE)
-_SEVERAL = re.compile(r"answer\s*(?:is|:)\s*[*$(\[\s]*[A-Za-z]\s*(?:,|and|or|&)\s*[A-Za-z]\b", flags=re.IGNORECASE)
-_ALONE = re.compile(r"\W*([A-Za-z]|\d{1,2})\W*")
 
 
 class Label(NamedTuple):
@@ -51,6 +48,24 @@ class Logged(NamedTuple):
     repeat: int = 1
     labels: tuple[Label, ...] = ()
     bad: str = ""
+
+
+class Mark(NamedTuple):
+    """One metric of one answer: a number, a word, or an error. ``whole`` is a tool's own sum over its metrics."""
+
+    item: Any
+    system: str
+    metric: str | None = None
+    judge: str | None = None
+    value: float | None = None
+    label: str | None = None
+    failed: bool = False
+    whole: bool = False
+
+    @property
+    def rater(self) -> str:
+        """Who said it: the metric, and the model that judged."""
+        return f"{self.metric} by {self.judge}" if self.judge else str(self.metric)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,54 +207,6 @@ def _judgements(labels: Iterable[tuple[Any, Label]], *, text: bool) -> Columns |
 
 
 # ------------------------------------------------------------------------------------------------- options, letters, labels
-
-
-def place_of_letter(letter: str, n_classes: int) -> int | None:
-    """The place of an option from its letter; after Z come 1, 2, …
-
-    Examples
-    --------
-    >>> place_of_letter("b", 4), place_of_letter("E", 4), place_of_letter("1", 30)
-    (1, None, 26)
-    """
-    if len(letter) == 1 and letter.isascii() and letter.isalpha():
-        place = ord(letter.upper()) - ord("A")
-    elif letter.isascii() and letter.isdecimal() and int(letter) > 0:
-        place = 25 + int(letter)
-    else:
-        return None
-    return place if place < n_classes else None
-
-
-def place_of_answer(answer: str, choices: Sequence[str] | None) -> int | str | None:
-    """The class that an answer names: a letter, else the text of an option; None where it names none or several.
-
-    Examples
-    --------
-    >>> place_of_answer("B", ["red", "blue"]), place_of_answer("A, B", ["red", "blue"]), place_of_answer("blue", ["red", "blue"])
-    (1, None, 1)
-    """
-    text = answer.strip()
-    if not choices:
-        return text or None
-    place = place_of_letter(text, len(choices))
-    return place if place is not None else _place_of_text(text, choices)
-
-
-def place_in_text(text: str, n_classes: int) -> int | None:
-    """The class that a completion names: the last "ANSWER: X" (or "answer is X"), or a letter alone; several letters are none.
-
-    Examples
-    --------
-    >>> place_in_text("Not A. ANSWER: C", 4), place_in_text("ANSWER: A, C", 4), place_in_text("(d)", 4), place_in_text("A dog", 4)
-    (2, None, 3, None)
-    """
-    found = list(_ANSWER.finditer(text))
-    if found:
-        last = found[-1]
-        return None if _SEVERAL.match(text, last.start()) else place_of_letter(last[1] or last[2], n_classes)
-    alone = _ALONE.fullmatch(text)
-    return place_of_letter(alone[1], n_classes) if alone else None
 
 
 def _place_of_text(text: str, choices: Sequence[str]) -> int | None:

@@ -11,6 +11,9 @@ ordinary = 200
 expert = 4.0
 autorater = 0.02
 
+[budgets.minutes]       # what one score takes of a further budget, by its name; a rater that is not there takes nothing
+expert = 3.0
+
 [costs]                 # how prices of raters add up over the raters of one item; additive if left out
 model = "cascade"       # or "additive", or "maximum" (in parallel: the largest price counts)
 overhead = 0.1          # paid once for each item, whatever is asked about it
@@ -33,7 +36,7 @@ from typing import Any
 
 from noracle.errors import EvidenceError, fault
 
-_TABLES = ("labels", "caps", "raters", "costs", "lengths")
+_TABLES = ("labels", "caps", "raters", "costs", "lengths", "budgets")
 MODELS = ("additive", "maximum", "cascade")
 _NUMBERS = ("overhead", "output", "input")
 
@@ -50,6 +53,7 @@ class Prices:
     output: float = 0.0
     input: float = 0.0
     lengths: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    budgets: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
 
 
 def read_prices(path: str | Path) -> Prices:
@@ -82,7 +86,12 @@ def read_prices(path: str | Path) -> Prices:
             faults.append(fault(f"prices.{name}", "must be a table", repr(table)))
             continue
         tables[name] = table
-        faults += _cost_faults(table) if name == "costs" else [_fault(name, k, v) for k, v in table.items() if not _is_sound(name, v)]
+        if name == "costs":
+            faults += _cost_faults(table)
+        elif name == "budgets":
+            faults += _budget_faults(table)
+        else:
+            faults += [_fault(name, k, v) for k, v in table.items() if not _is_sound(name, v)]
     if not data:
         faults.append(fault("prices", "must not be empty", str(path)))
     if not faults and ("lengths" in data) != (tables["costs"].get("model") == "cascade"):
@@ -99,6 +108,7 @@ def read_prices(path: str | Path) -> Prices:
         output=float(costs.get("output", 0.0)),
         input=float(costs.get("input", 0.0)),
         lengths={k: float(v) for k, v in tables["lengths"].items()},
+        budgets={name: {k: float(v) for k, v in table.items()} for name, table in tables["budgets"].items()},
     )
 
 
@@ -118,6 +128,19 @@ def _cost_faults(table: Mapping[str, Any]) -> list[str]:
         faults.append(
             fault("prices.costs", "must have output, and may have input, with the model cascade and only then", repr(dict(table)))
         )
+    return faults
+
+
+def _budget_faults(table: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the tables of further budgets; a price there may be 0."""
+    faults = []
+    for name, prices in table.items():
+        if not isinstance(prices, dict) or not prices:
+            faults.append(fault(f"prices.budgets.{name}", "must be a table of prices", repr(prices)))
+            continue
+        for key, value in prices.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value >= 0):
+                faults.append(fault(f"prices.budgets.{name}.{key}", "must be a number of at least 0", repr(value)))
     return faults
 
 

@@ -58,6 +58,13 @@ class Ratings:
     _connection: object = dataclasses.field(default=None, repr=False)
     _known: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
 
+    def __repr__(self) -> str:
+        """One line, without a query."""
+        parts = [f"{self.form} ratings", *(["answers"] if self.answers is not None else [])]
+        parts += [f"{len(self.raters)} raters"] if self.raters is not None else []
+        parts += [f"{len(self.labels)} labels"] if self.labels is not None else []
+        return f"Ratings({self.frame.implementation}: {', '.join(parts)})"
+
     @classmethod
     def from_tables(
         cls, ratings: object, answers: object = None, *, items: object = None, labels: Sequence[Label] | None = None,

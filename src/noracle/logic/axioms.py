@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -97,10 +98,17 @@ def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proo
     ('alarm', [53, 93], True)
     """
     spec = as_spec(spec)
+    if not isinstance(uses, Mapping) or not all(isinstance(row, Mapping) for row in uses.values()):
+        remedy = "Use prove_malfunction for a sketch: it sees more than these counts."
+        raise ArgumentError(f"uses must map classifiers to how often they gave each answer; got {type(uses).__name__}. {remedy}")
     classifiers = list(uses)
     labels = list(dict.fromkeys(label for row in uses.values() for label in row))
     if not classifiers or len(labels) < 2:
         raise ArgumentError(f"uses must have classifiers and at least two labels; got {len(classifiers)} and {len(labels)}.")
+    counts: list[Any] = [n for row in uses.values() for n in row.values()]
+    strange = [n for n in counts if isinstance(n, bool) or not isinstance(n, numbers.Integral)]
+    if strange:
+        raise ArgumentError(f"uses must be whole numbers; got {strange[0]!r}.")
     table = [[int(uses[c].get(label, 0)) for label in labels] for c in classifiers]
     totals = {c: sum(row) for c, row in zip(classifiers, table, strict=True)}
     if min(map(min, table)) < 0 or len(set(totals.values())) != 1 or not sum(table[0]):

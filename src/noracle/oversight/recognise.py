@@ -23,6 +23,7 @@ from typing import Any, Self
 
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.files import connect, scan, unreadable
+from noracle.evidence.grade_logs import TOOLS, grades_log_format
 from noracle.evidence.logs import log_format
 from noracle.evidence.normal import kind_of, shown, verdict_column
 from noracle.evidence.rating_rules import VOTES
@@ -98,7 +99,10 @@ class Recogniser:
         name = PurePath(path)
         log = log_format(path)
         if log is not None:
-            return Seen(path=path, kind="answers", why=f"a log of {_TOOLS[log]}", form="log", sort=log)
+            return Seen(path=path, kind="answers", why=f"a log of {TOOLS[log]}", form="log", sort=log)
+        results = told_by_tool(path)
+        if results is not None:
+            return results
         if name.suffix.lower() == ".json":
             schema = schema_of(path)
             if schema is None:
@@ -151,7 +155,18 @@ class Recogniser:
             raise unreadable(error, f"file {paths[0]!r}") from None
 
 
-_TOOLS = {"inspect": "Inspect", "lm-eval": "lm-evaluation-harness"}
+def told_by_tool(path: str) -> Seen | None:
+    """Results of promptfoo, DeepEval or OpenTelemetry, which are grades; None for other files. Inspect and lm-eval logs are answers.
+
+    Examples
+    --------
+    >>> told_by_tool("answers.csv") is None
+    True
+    """
+    tool = grades_log_format(path)
+    if tool is None or tool in ("inspect", "lm-eval"):
+        return None
+    return Seen(path=path, kind="grades", why=f"results of {TOOLS[tool]}", form="log", sort=tool)
 
 
 def told_by_columns(path: str, types: Mapping[str, str], *, settings: Settings, named: SourceKind | None = None) -> Seen:
@@ -315,6 +330,6 @@ def _toml(path: str) -> Seen:
             tables = set(tomllib.load(file))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         return Seen(path=path, kind=None, why="TOML that cannot be read")
-    if tables & {"labels", "raters"} and tables <= {"labels", "caps", "raters", "costs", "lengths"}:
+    if tables & {"labels", "raters"} and tables <= {"labels", "caps", "raters", "costs", "lengths", "budgets"}:
         return Seen(path=path, kind="prices", why=f"TOML with tables {', '.join(sorted(tables))}", options={"format": "toml"}, sort="toml")
     return Seen(path=path, kind=None, why="TOML that holds no prices")

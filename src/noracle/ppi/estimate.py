@@ -30,7 +30,7 @@ from noracle.ppi.intervals import (
     tails_of,
 )
 from noracle.ppi.samples import Grouped, check_rows, group_samples, read_rows, split, split_clusters
-from noracle.ppi.table import read_clusters, read_scores
+from noracle.ppi.table import one_table, read_clusters, read_scores
 from noracle.results import Assumption, Estimate, Guarantee, Kind, Plan, Side, check_confidence, choose, tails
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ def estimate_mean(
     plan
         The plan that the data were collected by (it names target and raters), or None.
     data
-        A table with a column per rater (null: not observed), a long table ``item, rater, value``, or a 2-D array. A row is an item.
+        A table with a column per rater (null: not observed), a long table ``item, rater, value``, a list of files of both forms, or a 2-D
+        array. A row is an item.
     target
         The gold rater, or a mapping of names to coefficients: ``{"a": 1, "b": -1}`` is a difference of means.
     interval
@@ -175,6 +176,7 @@ def estimate_mean(
     choose("interval", interval, INTERVALS)
     check_confidence(confidence)
     hints = _hints(plan)
+    data = one_table(data)
     if strata is None:
         task, rows = _read(data, target if target is not None else hints.get("target"), raters, same_mean, hints)
     else:
@@ -221,7 +223,7 @@ def estimate_mean(
     df = math.inf if interval == "paper" else max(1.0, (freedom if held else n) - parts - (p if known is None else 0))
     half = math.sqrt(float(fit.variance))
     low, high = _limits(float(fit.value), half, df, confidence, side)
-    notes = [*grouped.notes, *_notes(samples, task, dropped, interval, known is not None)]
+    notes = [*grouped.notes, *_notes(samples, task, dropped, interval, known is not None), *_without_pilot(plan, task, rows)]
     for note, kind in _warnings(samples, task, n, interval):
         notes.append(note)
         warnings.warn(note, kind, stacklevel=2)
@@ -486,6 +488,24 @@ def _notes(samples: Sequence[Sample], task: Task, dropped: Sequence[str], interv
     if unseen:
         notes.append(f"without a usable row: {', '.join(unseen)}")
     return notes
+
+
+def _without_pilot(plan: Plan | None, task: Task, rows: Array) -> list[str]:
+    """A note where the plan counted labelled rows in hand, and the data have fewer labelled rows than plan and hand together."""
+    held = {} if plan is None else plan.inputs.get("in_hand") or {}
+    if plan is None or not held:
+        return []
+    labels = {task.columns[c].rpartition("/")[2] for c in task.labels} | {task.columns[c] for c in task.labels}
+
+    def labelled(counts: Mapping[str, int]) -> int:
+        return sum(n for name, n in counts.items() if labels & {name, *name.rpartition("/")[2].split("+")})
+
+    hand, bought = labelled(held), labelled(plan.buy)
+    there = int((~np.isnan(rows[:, list(task.labels)])).any(axis=1).sum())
+    if not hand or there >= hand + bought:
+        return []
+    said = f"the plan counted {hand} labelled rows in hand and {bought} to come, and the data have {there}"
+    return [f"{said}: if the pilot is not among them, add its file to the data"]
 
 
 def _warnings(samples: Sequence[Sample], task: Task, n: float, interval: str) -> list[tuple[str, type[Warning]]]:

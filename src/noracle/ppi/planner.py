@@ -91,6 +91,8 @@ class Planner:
         if np.isfinite(target_variance(prior[None], problem.target[None])[0]):
             return []
         missing = np.where(np.diag(prior) > 0, 0.0, problem.target)
+        if chosen is not None and not missing.any():
+            return self._completion(chosen, prior)
         missing = missing if missing.any() else problem.target
         measurements = list(chosen) if chosen is not None else self._small_sets(missing)
         cover: list[Measurement] = []
@@ -105,6 +107,29 @@ class Planner:
                     f"{', '.join(measurements[j].name for j in which)}; got {limit:g}."
                 )
             cover = cover or [measurements[j] for j in which]
+        return cover
+
+    def _completion(self, chosen: Sequence[Measurement], prior: Array) -> list[Measurement]:
+        """Where what is in hand observes the target, but only beside other variables: as few measurements as make it known."""
+
+        def known(some: Sequence[Measurement]) -> bool:
+            M = prior + sum((LEAST * m.information(self.problem.covariance) for m in some), np.zeros_like(prior))
+            return bool(np.isfinite(target_variance(M[None], self.problem.target[None])[0]))
+
+        cover = list(chosen)
+        if not known(cover):
+            raise ArgumentError("target must be covered by what is for sale or in hand; nothing for sale completes it.")
+        for one in sorted(chosen, key=lambda m: -sum(m.cost)):
+            fewer = [m for m in cover if m is not one]
+            cover = fewer if known(fewer) else cover
+        for place, limit in enumerate(self.given):
+            least = LEAST * sum(m.cost[place] for m in cover)
+            if least > limit * (1 + 1e-12):
+                names = ", ".join(m.name for m in cover)
+                raise ArgumentError(
+                    f"budgets must be at least {least:g} for {self.names[place]!r}: the cheapest plan takes {LEAST} of {names}; "
+                    f"got {limit:g}."
+                )
         return cover
 
     def _small_sets(self, missing: Array) -> list[Measurement]:
@@ -227,6 +252,9 @@ class Planner:
         shown = raters if len(raters) <= _MANY_RATERS else sorted(sorted(raters, key=lambda r: -strength[r])[:5])
         for r in shown:
             both = alone | {r}
+            if len(alone) == 1:
+                sold = [self._plain(m, wanted[0], r) for m in self._with(_one_of(both, {r}))]
+                yield f"PPI {setting.raters[r]}", [m for m in sold if m is not None], self._plain_prior(wanted[0], r)
             yield f"PPI++ {setting.raters[r]}", self._with(_one_of(both, {r})), problem.prior(self._all(both))
         if len(raters) > 1:
             everyone = set(raters)
@@ -234,6 +262,31 @@ class Planner:
             left = sorted(raters, key=lambda r: -self._price_alone(r))
             chain = [alone | everyone, *(set(left[drop:]) for drop in range(len(left)))]
             yield "cascade", self._with(_one_of(*chain)), problem.prior()
+
+    def _plain(self, one: Measurement, wanted: int, rater: int) -> Measurement | None:
+        """What plain PPI takes of a measurement: the difference of target and rater, or the rater alone; None where it takes nothing.
+
+        With these the only unbiased weights are 1 and 1: the mean of the rater, and the mean of the differences added to it.
+        """
+        at = {self.problem.of[i]: i for i in one.observes}
+        if one.matrix is not None or rater not in at:
+            return None
+        if wanted not in at:
+            return Measurement(name=one.name, observes=(at[rater],), cost=one.cost)
+        row = np.zeros(len(self.problem.covariance))
+        row[at[wanted]], row[at[rater]] = 1.0, -1.0
+        place = one.observes.index(at[wanted])
+        noise = None if one.noise is None else ((one.noise[place][place],),)
+        seen = tuple(sorted((at[wanted], at[rater])))
+        return Measurement(name=one.name, observes=seen, cost=one.cost, matrix=(tuple(row.tolist()),), noise=noise)
+
+    def _plain_prior(self, wanted: int, rater: int) -> Array:
+        """The information in hand as plain PPI uses it."""
+        M = np.zeros_like(self.problem.covariance)
+        for one, n in self.problem.have:
+            part = self._plain(one, wanted, rater)
+            M += 0.0 if part is None else n * part.information(self.problem.covariance)
+        return M
 
     def _all(self, kinds: set[int]) -> list[int]:
         return [i for i, r in enumerate(self.problem.of) if r in kinds]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
+import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.errors import EvidenceError, fault
+from noracle.errors import EvidenceError, EvidenceWarning, fault
 from noracle.evidence.frames import fetch, open_frames
 
 Array = NDArray[np.float64]
@@ -24,6 +27,80 @@ class Scores:
     names: tuple[str, ...]
     rows: Array
     strata: tuple[str, ...] = ()
+
+
+def one_table(tables: object, what: str = "data") -> Any:
+    """Several files as one wide table; anything else as it is.
+
+    Each file has a column for each rater, or rows ``item, rater, value``; they need not be alike. Rows of one item are one row. A file
+    without a column ``item`` has items of its own.
+
+    Examples
+    --------
+    >>> one_table({"human": [1, 0]})
+    {'human': [1, 0]}
+    """
+    if not isinstance(tables, (list, tuple)) or not tables or not all(isinstance(t, (str, os.PathLike)) for t in tables):
+        return tables
+    if len(tables) == 1:
+        return tables[0]
+    parts = [_cells(table, what) for table in tables]
+    nameless = [os.fspath(table) for table, (_, has_items) in zip(tables, parts, strict=True) if not has_items]
+    if nameless:
+        note = f"{', '.join(nameless)}: no column item, so that its rows are taken as items of their own, in no other file"
+        warnings.warn(note, EvidenceWarning, stacklevel=2)
+    items: dict[str, dict[str, Any]] = {}
+    twice: dict[str, dict[Any, None]] = {}
+    for number, (rows, has_items) in enumerate(parts):
+        for place, (item, cells) in enumerate(rows):
+            known = items.setdefault(f"item {item}" if has_items else f"row {place} of file {number}", {"item": item})
+            for name, value in cells.items():
+                if known.get(name) is None:
+                    known[name] = value
+                elif value is not None and value != known[name]:
+                    twice.setdefault(name, {})[item] = None
+    if twice:
+        rule, remedy = "must have one value for each item in all files together", "Keep one of them."
+        raise EvidenceError(
+            *(fault(f"{what}.{name}", rule, "two", where=list(where), total=len(where), remedy=remedy) for name, where in twice.items())
+        )
+    names = dict.fromkeys(name for row in items.values() for name in row)
+    columns = {name: [row.get(name) for row in items.values()] for name in names}
+    for name, values in columns.items():
+        if any(isinstance(v, str) for v in values):
+            columns[name] = [None if v is None else str(v) for v in values]
+    if nameless:
+        del columns["item"]
+    return columns
+
+
+def _cells(table: object, what: str) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
+    """The rows of one file as item and cells, raters of a long table side by side; and whether it names items."""
+    frames, _connection = open_frames({what: table})
+    frame = frames[what]
+    columns = list(frame.columns)
+    fetched = fetch(frame)
+    has_items = "item" in columns
+    plain = [[None if isinstance(v, float) and math.isnan(v) else v for v in row] for row in fetched]
+    rows = [(row[columns.index("item")] if has_items else None, dict(zip(columns, row, strict=True))) for row in plain]
+    if set(_LONG) <= set(columns):
+        return [(i, {**_others(c), str(c["rater"]): None if c["value"] is None else _score(c["value"], what)}) for i, c in rows], True
+    names = [item for item, _ in rows]
+    if has_items and len(set(names)) < len(names):
+        again = [item for item, n in Counter(names).items() if n > 1]
+        raise EvidenceError(fault(what, "must have one row for each item", f"two in {table!r}", where=again, total=len(again)))
+    return [(item, {k: v for k, v in cells.items() if k != "item"}) for item, cells in rows], has_items
+
+
+def _others(cells: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in cells.items() if name not in _LONG}
+
+
+def _score(value: Any, what: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise EvidenceError(fault(f"{what}.value", "must hold numbers", repr(value))) from None
 
 
 def read_clusters(table: object, column: str) -> NDArray[np.int64] | None:
@@ -67,7 +144,7 @@ def read_scores(table: object, *, names: Sequence[str] | None = None, strata: st
     ----------
     table
         A 2-D array (then ``names`` says what its columns are); or a wide table with a column for each rater; or a long table with the
-        columns ``item``, ``rater`` and ``value``. Null and NaN mean: not observed.
+        columns ``item``, ``rater`` and ``value``; or a list of files of both forms. Null and NaN mean: not observed.
     names
         The wanted raters, in this order. By default all columns that hold numbers, but ``item`` and ``cluster``.
     strata
@@ -81,6 +158,7 @@ def read_scores(table: object, *, names: Sequence[str] | None = None, strata: st
     >>> read_scores(long, names=["human", "judge"]).rows.tolist()
     [[1.0, 0.9], [nan, 0.2]]
     """
+    table = one_table(table, what)
     if isinstance(table, (np.ndarray, list, tuple)):
         return _from_array(table, names, what)
     frames, _connection = open_frames({what: table})

@@ -41,11 +41,10 @@ if TYPE_CHECKING:
     from noracle.search.item_labels import ItemLabels
     from noracle.search.judging import judge_claims, ratings_table, read_claims, scores_table
     from noracle.search.model import BudgetReached, Calls, Completion, Message, Model, ModelError, Request, Usage
-    from noracle.search.parsing import parse_answer
     from noracle.search.pool import Picked, Pool, race_pool
     from noracle.search.simulated import SimulatedModel, simulated_world
     from noracle.search.strategies import make_strategy
-    from noracle.search.task import Question, Task, TaskItem, pose, read_task
+    from noracle.search.task import Question, Task, TaskItem, parse_answer, pose, read_task
     from noracle.search.vault import Vault
     from noracle.search.workflow import Workflow, WorkflowError, load_workflow, parse_workflow, parse_workflow_text
 
@@ -128,11 +127,10 @@ _MODULES = {
     "item_labels": ("ItemLabels",),
     "judging": ("judge_claims", "ratings_table", "read_claims", "scores_table"),
     "model": ("BudgetReached", "Calls", "Completion", "Message", "Model", "ModelError", "Request", "Usage"),
-    "parsing": ("parse_answer",),
     "pool": ("Picked", "Pool", "race_pool"),
     "simulated": ("SimulatedModel", "simulated_world"),
     "strategies": ("make_strategy",),
-    "task": ("Question", "Task", "TaskItem", "pose", "read_task"),
+    "task": ("Question", "Task", "TaskItem", "parse_answer", "pose", "read_task"),
     "vault": ("Vault",),
     "workflow": ("Workflow", "WorkflowError", "load_workflow", "parse_workflow", "parse_workflow_text"),
 }

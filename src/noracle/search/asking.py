@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from noracle.errors import ArgumentError
+from noracle.evidence.replies import State
 from noracle.search.caller import CHARACTERS_PER_TOKEN
 from noracle.search.interpreter import run_workflow
-from noracle.search.model import STATES, BudgetReached, Calls, State, Usage
+from noracle.search.model import STATES, BudgetReached, Calls, Usage
 from noracle.search.runs import Line, RunFolder, fingerprint
 from noracle.search.task import Question, Task, pose
 from noracle.search.workflow import Ask, CritiqueLoop, Decide, Prompt, Route, Workflow

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from noracle.evidence.replies import State
 from noracle.results import Estimate
-from noracle.search.model import Calls, State, Usage
+from noracle.search.model import Calls, Usage
 from noracle.search.workflow import Workflow
 
 

@@ -22,10 +22,11 @@ from noracle.counts.label import Verdict
 from noracle.errors import ArgumentError, EvidenceError, MissingExtra
 from noracle.evidence import Evidence, read_table
 from noracle.evidence.frames import fetch
-from noracle.evidence.inspect_logs import answer_of_output
-from noracle.evidence.logs import Label, Logged, labels_of, place_of_answer, place_of_label, tables_of
+from noracle.evidence.inspect_logs import FINISH, answer_of_output
+from noracle.evidence.logs import Label, Logged, labels_of, place_of_label, tables_of
+from noracle.evidence.replies import read_choice
 from noracle.search.interpreter import run_workflow
-from noracle.search.model import Completion, Finish, Request, Usage
+from noracle.search.model import Completion, Request, Usage
 from noracle.search.task import LETTERS, TaskItem, pose
 from noracle.search.workflow import load_workflow
 
@@ -50,7 +51,6 @@ except TypeError:
     raise ArgumentError("inspect_ai must be 0.3.241 or later here; got an older one. Upgrade it: pip install -U inspect_ai.") from None
 
 _KEY = "noracle"
-_FINISH: dict[str, Finish] = {"max_tokens": "length", "model_length": "length", "content_filter": "refused"}
 
 
 # ------------------------------------------------------------------------------------------------------------------ metric
@@ -175,8 +175,8 @@ def _answer(state: TaskState, choices: Sequence[str]) -> tuple[int | None, str]:
     for name in ("weak_choice", "choice"):
         earlier = (state.scores or {}).get(name)
         if earlier is not None and earlier.answer:
-            place = place_of_answer(earlier.answer, choices)
-            return (cast("int", place), "answered") if place is not None else (None, "refused" if refused else "invalid")
+            place, found = read_choice(earlier.answer, choices)
+            return place, "refused" if place is None and refused else found
     spoken = {"completion": output.completion, "choices": [{"stop_reason": output.stop_reason}] if output.choices else []}
     answer, how = answer_of_output(spoken, choices)
     return cast("int | None", answer), how
@@ -208,7 +208,7 @@ class _Calls:
         )
         output = await get_model().generate(messages, config=config)
         text = output.completion if output.choices else ""
-        finish = _FINISH.get(str(output.stop_reason) if output.choices else "", "stop" if text.strip() else "empty")
+        finish = FINISH.get(str(output.stop_reason) if output.choices else "", "stop" if text.strip() else "empty")
         used = output.usage
         usage = Usage() if used is None else Usage(used.input_tokens, used.output_tokens)
         return Completion(text=text, finish=finish, usage=usage)

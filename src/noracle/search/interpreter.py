@@ -14,11 +14,11 @@ import re
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
+from noracle.evidence.replies import State
 from noracle.search.candidates import Outcome
-from noracle.search.model import Calls, Completion, Message, ModelError, Request, State, Usage
-from noracle.search.parsing import parse_answer
+from noracle.search.model import Calls, Completion, Message, ModelError, Request, Usage
 from noracle.search.rules import answers as gives_answer
-from noracle.search.task import Question, draws
+from noracle.search.task import Question, draws, parse_answer
 from noracle.search.workflow import Answer, Ask, CritiqueLoop, Decide, Node, Prompt, Route, Vote, Workflow, inputs_of
 
 FORCED = "So, the answer is:"

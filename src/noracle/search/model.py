@@ -13,12 +13,9 @@ from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
 from noracle.errors import ArgumentError, NoracleError
+from noracle.evidence.replies import Finish, State
 
 Role = Literal["system", "user", "assistant"]
-Finish = Literal["stop", "length", "refused", "empty"]
-State = Literal["answered", "invalid", "refused", "errored"]
-"""What became of one item: an answer; text without one; the model declined; the call failed."""
-
 STATES: tuple[State, ...] = ("answered", "invalid", "refused", "errored")
 
 

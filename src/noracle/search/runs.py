@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import IO, Any, Self, get_args
 
 from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.evidence.replies import State
 from noracle.search.candidates import Outcome
-from noracle.search.model import State, Usage
+from noracle.search.model import Usage
 
 SCHEMA = "run/1"
 _STATES = get_args(State)

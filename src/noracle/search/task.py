@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from noracle.errors import ArgumentError
+from noracle.evidence.replies import Finish, State, read_choice
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -104,6 +105,28 @@ def pose(item: TaskItem, *, instruction: str = "Choose the one right option.", s
     k = len(item.options)
     order = tuple(range(k)) if shuffle is None else tuple(int(c) for c in draws("options", shuffle, item.id).permutation(k))
     return Question(item=item.id, text=item.text, options=tuple(item.options[c] for c in order), order=order, instruction=instruction)
+
+
+def parse_answer(text: str, question: Question, *, finish: Finish = "stop") -> tuple[int | None, State]:
+    """The class that a reply chose (not its place on the page), or None with the state that says why there is none.
+
+    Parameters
+    ----------
+    text
+        What the model said; read by :func:`noracle.evidence.replies.read_choice`.
+    question
+        The question as it was shown; it knows which class stood where.
+    finish
+        Why the model stopped.
+
+    Examples
+    --------
+    >>> question = pose(TaskItem(id=1, text="Capital of France?", options=("Rome", "Paris", "Bern")), shuffle=7)
+    >>> question.options, parse_answer("ANSWER: Paris", question)
+    (('Rome', 'Bern', 'Paris'), (1, 'answered'))
+    """
+    place, state = read_choice(text, question.options, finish=finish)
+    return (None if place is None else question.order[place]), state
 
 
 def read_task(

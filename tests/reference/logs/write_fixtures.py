@@ -1,6 +1,7 @@
 """Writes the log files of this folder with the tools themselves.
 
     python write_fixtures.py inspect PREFIX     with the inspect_ai that is installed: PREFIX.eval, PREFIX.json, …
+    python write_fixtures.py judged             with the inspect_ai that is installed: answers in free text that a model grades
     python write_fixtures.py lm-eval            with the lm-eval that is installed
 
 No network: the models are ``mockllm`` (every output carries ``usage``, without it Inspect downloads a tokenizer) and ``dummy``.
@@ -142,6 +143,28 @@ def run_and_die(folder: str) -> None:
     evaluate(task, model=model, log_dir=folder, log_format="eval", display="none", max_samples=1, log_buffer=1)
 
 
+def write_judged() -> None:
+    """Five answers in free text; a model grades them (one grade cannot be read), a second scorer looks for the target."""
+    from inspect_ai import Task
+    from inspect_ai import eval as evaluate
+    from inspect_ai.dataset import Sample
+    from inspect_ai.model import get_model
+    from inspect_ai.scorer import includes, model_graded_qa
+    from inspect_ai.solver import generate
+
+    said = ["Paris", "Lyon", "It is Bern.", "Oslo, I think", "Rome"]
+    grades = ["GRADE: C", "GRADE: I", "It is right.\n\nGRADE: C", "I cannot say.", "GRADE: I"]
+    targets = ["Paris", "Marseille", "Bern", "Oslo", "Vienna"]
+    data = [Sample(id=f"q{i}", input=f"Question {i}?", target=t) for i, t in enumerate(targets, start=1)]
+    judge = get_model("mockllm/judge", custom_outputs=[output(text) for text in grades])
+    task = Task(dataset=data, solver=generate(), scorer=[model_graded_qa(model=judge), includes()], name="free")
+    with tempfile.TemporaryDirectory() as folder:
+        model = get_model("mockllm/model", custom_outputs=[output(text) for text in said])
+        evaluate(task, model=model, log_dir=folder, log_format="eval", display="none", max_samples=1)
+        (log,) = Path(folder).glob("*.eval")
+        shutil.move(log, HERE / "inspect-new-judged.eval")
+
+
 # ---------------------------------------------------------------------------------------------------------------- lm-eval
 
 MC = """task: mini_mc
@@ -226,6 +249,8 @@ for task in results["configs"]:
 if __name__ == "__main__":
     if sys.argv[1] == "inspect":
         write_inspect(sys.argv[2])
+    elif sys.argv[1] == "judged":
+        write_judged()
     elif sys.argv[1] == "killed":
         run_and_die(sys.argv[2])
     else:

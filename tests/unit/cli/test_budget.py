@@ -344,9 +344,150 @@ def test_examples_of_the_help_run(noracle: Run, folder: Path, monkeypatch: pytes
     from noracle.cli import plan
 
     monkeypatch.chdir(folder)
-    line = next(line for line in plan.EXAMPLE.splitlines() if "--pilot" in line)
-    assert noracle(*line.split()[1:]).code == 0
+    for line in plan.EXAMPLE.splitlines():
+        if "--pilot" in line:
+            assert noracle(*line.split()[1:]).code == 0, line
     (folder / "scores.csv").write_bytes((folder / "pilot.csv").read_bytes())
+    (folder / "work.csv").write_text("item,rater,value\nw1,human,1\nw2,judge,0\nw3,human,0\n", encoding="utf-8")
     for line in mean.EXAMPLE.splitlines():
         if line.startswith("noracle"):
             assert noracle(*line.split()[1:]).code == 0, line
+
+
+# -------------------------------------------------------------------------------------------------- several files, several budgets
+
+
+def halves(folder: Path) -> None:
+    """The pilot in two files: the first rows wide, the others long."""
+    lines = (folder / "pilot.csv").read_text(encoding="utf-8").splitlines()
+    (folder / "first.csv").write_text("\n".join(lines[:121]) + "\n", encoding="utf-8")
+    rest = [line.split(",") for line in lines[121:]]
+    long = [f"{row[0]},{rater},{value}" for row in rest for rater, value in zip(RATERS, row[1:], strict=True)]
+    (folder / "rest.csv").write_text("\n".join(["item,rater,value", *long]) + "\n", encoding="utf-8")
+
+
+def test_all_files_of_data_are_used_wide_and_long(noracle: Run, folder: Path) -> None:
+    halves(folder)
+    whole = noracle("mean", f"--data={folder / 'pilot.csv'}", "--target=human", "--json").json
+    first, rest = f"--data={folder / 'first.csv'}", f"--data={folder / 'rest.csv'}"
+    for line in ([first, rest], [rest, first], [first, rest, first]):  # a file that is given twice counts once
+        found = noracle("mean", *line, "--target=human", "--json")
+        assert found.code == 0, found
+        assert [found.json[k] for k in ("value", "low", "high", "counts")] == [whole[k] for k in ("value", "low", "high", "counts")]
+    alone = noracle("mean", first, "--target=human", "--json").json
+    assert alone["counts"]["items"] == 120 < whole["counts"]["items"] == 240
+
+
+def test_rows_of_one_item_in_two_files_are_one_row(noracle: Run, folder: Path) -> None:
+    rows = [line.split(",") for line in (folder / "pilot.csv").read_text(encoding="utf-8").splitlines()[1:]]
+    (folder / "human.csv").write_text("\n".join(["item,human", *(f"{r[0]},{r[1]}" for r in rows if r[1])]) + "\n", encoding="utf-8")
+    (folder / "machines.csv").write_text("\n".join(["item,judge,mini", *(f"{r[0]},{r[2]},{r[3]}" for r in rows)]) + "\n", encoding="utf-8")
+    apart = noracle("mean", f"--data={folder / 'human.csv'}", f"--data={folder / 'machines.csv'}", "--target=human", "--json").json
+    whole = noracle("mean", f"--data={folder / 'pilot.csv'}", "--target=human", "--json").json
+    assert [apart[k] for k in ("value", "low", "high", "counts")] == [whole[k] for k in ("value", "low", "high", "counts")]
+
+
+def test_files_that_contradict_each_other_or_name_no_items(noracle: Run, folder: Path) -> None:
+    pilot = f"--data={folder / 'pilot.csv'}"
+    (folder / "other.csv").write_text("item,rater,value\nq0,judge,0.5\n", encoding="utf-8")
+    rule = "data.judge must have one value for each item in all files together; got two at item q0"
+    assert_one_line(noracle("mean", pilot, f"--data={folder / 'other.csv'}", "--target=human"), rule)
+    (folder / "twice.csv").write_text("item,human,judge\n1,0,1\n1,1,0\n", encoding="utf-8")
+    assert_one_line(noracle("mean", pilot, f"--data={folder / 'twice.csv'}", "--target=human"), "must have one row for each item")
+    assert_one_line(noracle("mean", pilot, f"--data={folder / 'nowhere.csv'}", "--target=human"), "nowhere.csv")
+    (folder / "bare.csv").write_text("human,judge,mini\n1,1,1\n0,0,1\n", encoding="utf-8")
+    ended = noracle("mean", pilot, f"--data={folder / 'bare.csv'}", "--target=human", "--json")
+    assert ended.json["counts"]["items"] == 242
+    assert "no column item" in ended.err
+
+
+def test_a_pilot_that_the_plan_counted_and_the_data_lack_is_noted(noracle: Run, folder: Path) -> None:
+    assert noracle(*options(folder, "--budget", 500, "--have", "pilot", f"--out={folder / 'plan.json'}")).code == 0
+    plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    bought = sum(n for name, n in plan["buy"].items() if "human" in name.split("+"))
+    rng = random.Random(5)
+    work = [f"w{i},{rater},{rng.randint(0, 1)}" for i in range(bought) for rater in ("human", "judge", "mini")]
+    (folder / "work.csv").write_text("\n".join(["item,rater,value", *work]) + "\n", encoding="utf-8")
+    note = f"the plan counted 120 labelled rows in hand and {bought} to come, and the data have {bought}: if the pilot is not among them"
+    line = ["mean", f"--plan={folder / 'plan.json'}", f"--data={folder / 'work.csv'}"]
+    assert any(said.startswith(note) for said in noracle(*line, "--json").json["notes"])
+    both = noracle(*line, f"--data={folder / 'pilot.csv'}", "--json").json
+    assert not any("labelled rows in hand" in n for n in both["notes"])
+
+
+MINUTES = {"human": 3.0, "judge": 0.0, "mini": 0.0}
+
+
+@pytest.mark.parametrize("by_file", [True, False])
+def test_several_named_budgets(noracle: Run, folder: Path, by_file: bool) -> None:
+    budgets = ["--budget", "money=500", "--budget", "minutes=150"]
+    if by_file:
+        (folder / "more.toml").write_text((folder / "prices.toml").read_text(encoding="utf-8") + "[budgets.minutes]\nhuman = 3\n")
+        ended = noracle(*options(folder, *budgets, "--verify", "--json", costs="more.toml"))
+    else:
+        ended = noracle(*options(folder, *budgets, "--cost", "minutes:human=3", "--verify", "--json"))
+    assert ended.code == 0, ended
+    costs = {"money": PRICES, "minutes": MINUTES}
+    expected = plan_budget(folder / "pilot.csv", target="human", costs=costs, budgets={"money": 500, "minutes": 150})
+    assert ended.json["buy"] == expected.buy
+    assert ended.json["diagnostics"]["spent"] == expected.diagnostics["spent"]
+    assert ended.json["diagnostics"]["spent"]["minutes"] <= 150
+    free = plan_budget(folder / "pilot.csv", target="human", costs=PRICES, budgets=500)
+    assert free.predicted < expected.predicted  # the minutes bind
+
+
+def test_smallest_budget_beside_a_named_one(noracle: Run, folder: Path) -> None:
+    minutes = ["--cost", "minutes:human=3", "--budget", "minutes=600"]
+    ended = noracle(*options(folder, "--half-width", 0.05, *minutes, "--json"))
+    assert ended.code == 0, ended
+    expected = plan_budget(
+        folder / "pilot.csv", target="human", costs={"money": PRICES, "minutes": MINUTES}, budgets={"money": None, "minutes": 600},
+        half_width=0.05,
+    )  # fmt: skip
+    assert (ended.json["cost"], ended.json["predicted"]) == (expected.cost, expected.predicted)
+    missed = noracle(*options(folder, "--half-width", 0.05, *minutes, "--budget", "money=20", "--json"))
+    assert missed.code == 3
+    assert "out of reach within 20 money and 600 minutes" in missed.json["reason"]
+
+
+def test_chosen_sets_are_the_only_ones_that_are_bought(noracle: Run, folder: Path) -> None:
+    ended = noracle(*options(folder, "--budget", 500, "--measurements", "human+mini,mini", "--json"))
+    assert ended.code == 0, ended
+    assert set(ended.json["buy"]) <= {"human+mini", "mini"}
+    expected = plan_budget(folder / "pilot.csv", target="human", costs=PRICES, budgets=500, measurements=["human+mini", "mini"])
+    assert ended.json["buy"] == expected.buy
+    assert ended.json["predicted"] > noracle(*options(folder, "--budget", 500, "--json")).json["predicted"]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--budget", "much"], "--budget must be a number, or name=number; got 'much'"),
+        (["--budget", "=5"], "--budget must be a number, or name=number"),
+        (["--budget", "5", "--budget", "6"], "--budget must be given once for each budget; got a number twice"),
+        (["--budget", "money=5", "--budget", "6"], "--budget must be name=number where there are several"),
+        (["--budget", "money=500", "--budget", "minutes=9"], "--budget minutes must have prices, as in --cost minutes:RATER=3"),
+        (["--budget", "minutes=9", "--cost", "minutes:human=1"], "--budget must say how much of 'money' there is"),
+        (["--budget", "money=500", "--budget", "minutes=9", "--cost", "minutes:huamn=1"], "got huamn. Known are human, judge, mini"),
+        (["--budget", "500", "--measurements", "human+nobody"], "nobody"),
+        (["--budget", "-5"], "positive"),
+    ],
+)
+def test_wrong_budgets_are_one_line(noracle: Run, folder: Path, more: list[str], words: str) -> None:
+    assert_one_line(noracle(*options(folder, *more)), words)
+
+
+def test_named_budgets_and_sets_need_a_pilot(noracle: Run, folder: Path) -> None:
+    plain = ["plan", "--n-classes=4", "--accuracy=0.7", "--cost", "ordinary=1"]
+    assert_one_line(noracle(*plan_line(plain, "money=5")), "--budget must be a number without --pilot; got money=5")
+    assert noracle(*plan_line(plain, "500"), "--json").json["cost"] <= 500
+    assert_one_line(noracle(*plain, "--budget=5", "--measurements=a+b"), "--measurements must come with --pilot")
+    (folder / "bad.toml").write_text("[raters]\nhuman = 4\n[budgets]\nminutes = 3\n[budgets.hours]\nhuman = -1\n", encoding="utf-8")
+    ended = noracle(*options(folder, "--budget", "5", costs="bad.toml"))
+    assert ended.code == 2
+    assert "prices.budgets.minutes must be a table of prices" in ended.err
+    assert "prices.budgets.hours.human must be a number of at least 0" in ended.err
+
+
+def plan_line(line: list[str], budget: str) -> list[str]:
+    return [*line, "--budget", budget]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import noracle
 from noracle.counts import count_accuracy, count_judgements
 from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning
 from noracle.evidence import TABLES, Evidence, read_table
@@ -281,3 +282,40 @@ def test_classes_and_systems_named_yes_and_no_stay_text(tmp_path: Path) -> None:
     evidence = Evidence.from_tables(answers, judgements, classes=["yes", "no"])
     assert sorted(evidence.rows("answers", "system", "answer")) == [("no", "no"), ("no", "yes")]
     assert {row[0] for row in evidence.rows("judgements", "class")} == {"yes", "no"}
+
+
+# ------------------------------------------------------------------------------------------------------------------ repr
+
+
+def test_repr_is_one_line_and_asks_the_engine_nothing(tmp_path: Path) -> None:
+    answers, judgements = tmp_path / "answers.csv", tmp_path / "judgements.csv"
+    answers.write_text("item,system,answer\n1,a,0\n2,a,1\n1,b,0\n2,b,2\n", encoding="utf-8")
+    judgements.write_text("item,class,verdict\n1,0,yes\n", encoding="utf-8")
+    evidence = Evidence.from_tables(answers, judgements, n_classes=3)
+    counted = Evidence.from_tables(answers, judgements, n_classes=3)
+    counts = noracle.count_accuracy(counted)
+    for file in (answers, judgements):
+        file.unlink()  # a query would now fail
+    assert repr(evidence) == str(evidence) == "Evidence(duckdb: answers, judgements; 3 classes)"
+    assert repr(counted) == "Evidence(duckdb: answers, judgements; 3 classes; 2 systems, 2 items, 1 labelled)"
+    assert repr(counts) == "AccuracyCounts(2 systems, 2 items, 1 labelled)"
+
+
+def test_repr_of_counts_and_ratings_is_short() -> None:
+    evidence = Evidence.from_tables(
+        {"item": list(range(1500)) * 2, "system": ["a"] * 1500 + ["b"] * 1500, "answer": [0, 1, 2] * 1000},
+        {"item": list(range(1200)), "class": [0] * 1200, "verdict": ["yes", "no"] * 600},
+        n_classes=3,
+    )
+    ratings = noracle.Ratings.from_tables({"item": [1, 1, 2], "rater": ["x", "y", "x"], "label": ["a", "b", "a"]})
+    shown = {
+        repr(noracle.count_accuracy(evidence)): "AccuracyCounts(2 systems, 1,500 items, 1,200 labelled)",
+        repr(noracle.count_patterns(evidence)): "PatternCounts(2 systems, 1,200 labelled items, 4 patterns)",
+        repr(noracle.count_judgements(evidence)): "JudgementCounts(1,200 judgements)",
+        repr(ratings): "Ratings(duckdb: long ratings)",
+        repr(noracle.count_ratings(ratings)): "RatingCounts(2 items, 3 ratings, 2 raters, 2 labels)",
+        repr(
+            noracle.Evidence.from_tables({"item": [1], "system": ["a"], "answer": [0]}, n_classes=2)
+        ): "Evidence(duckdb: answers; 2 classes)",
+    }
+    assert list(shown) == list(shown.values())

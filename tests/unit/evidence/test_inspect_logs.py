@@ -20,7 +20,7 @@ import zstandard
 
 from noracle import Evidence, compare_systems, estimate_accuracy
 from noracle.errors import EvidenceError
-from noracle.evidence.logs import LogTables, labels_of, log_format, place_in_text, read_logs
+from noracle.evidence.logs import LogTables, labels_of, log_format, read_logs
 
 LOGS = Path(__file__).parents[2] / "reference" / "logs"
 ANSWERS = [1, 0, 2, None, 1, 0, 3, 0]
@@ -237,7 +237,7 @@ def test_reading_does_not_import_inspect() -> None:
     assert done.stdout.strip() == "False"
 
 
-@pytest.mark.parametrize("module", ["logs", "inspect_logs", "lm_eval"])
+@pytest.mark.parametrize("module", ["logs", "inspect_logs", "lm_eval", "grade_logs", "replies"])
 def test_readers_name_neither_tool_in_an_import(module: str) -> None:
     source = Path(__file__).parents[3] / "src" / "noracle" / "evidence" / f"{module}.py"
     imports = [n for n in ast.walk(ast.parse(source.read_text())) if isinstance(n, (ast.Import, ast.ImportFrom))]
@@ -280,31 +280,6 @@ def test_ordinary_json_is_still_a_table(tmp_path: Path) -> None:
     assert log_format(path) is None
     assert log_format({"item": [1]}) is None
     assert Evidence.from_tables(path, n_classes=2).rows("answers") == [(1, "a", 0)]
-
-
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("ANSWER: C", 2),
-        ("answer: **b**", 1),
-        ("So the answer is (D).", 3),
-        ("ANSWER: A\nNo, wait.\nANSWER: B", 1),
-        ("ANSWER: A, B", None),
-        ("ANSWER: A and B", None),
-        ("ANSWER: E", None),
-        ("ANSWER: Apple", None),
-        ("A", 0),
-        ("a dog", None),
-        ("", None),
-        ("The answer is a matter of taste.", None),
-        ("The answer is A matter of taste.", None),
-        ("ANSWER: B because it is so", 1),
-        ("The answer is $C$", 2),
-        ("My answer is: [D]\nThank you", 3),
-    ],
-)
-def test_completion_is_read_with_care(text: str, place: int | None) -> None:
-    assert place_in_text(text, 4) == place
 
 
 def test_text_of_an_option_goes_before_its_letter_in_labels() -> None:

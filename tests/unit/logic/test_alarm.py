@@ -388,3 +388,17 @@ def test_contradictory_side_information_is_named_and_not_an_alarm() -> None:
 def test_one_classifier_can_be_alarmed_by_side_information() -> None:
     sketch = Sketch.from_arrays([[0]] * 4, labels=["a", "b"], known=[1, 1, -1, -1])
     assert prove_malfunction(sketch, "accuracy > 1/2").status == "alarm"
+
+
+@pytest.mark.parametrize("uses", ["sketch", None, 3, [{"a": 1}], {"x": [1, 2]}, {"x": {"a": "many", "b": 1}}, {"x": {"a": 1.5, "b": 1}}])
+def test_other_things_than_uses_get_the_usual_error(uses: Any) -> None:
+    if uses == "sketch":
+        uses = Sketch.from_counts({("a", "a"): 3, ("a", "b"): 1}, classifiers=["x", "y"], labels=["a", "b"])
+    with pytest.raises(ArgumentError, match="uses must"):
+        axiom_alarm(uses, "accuracy > 1/2")
+
+
+def test_uses_of_a_sketch_are_taken_as_a_mapping() -> None:
+    sketch = Sketch.from_counts({("a", "a"): 3, ("a", "b"): 1}, classifiers=["x", "y"], labels=["a", "b"])
+    uses = {c: dict(zip(sketch.labels, row, strict=True)) for c, row in zip(sketch.classifiers, sketch.uses, strict=True)}
+    assert axiom_alarm(uses, "accuracy > 1/2").status == "consistent"

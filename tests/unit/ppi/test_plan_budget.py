@@ -351,3 +351,56 @@ def test_a_card_can_be_printed_and_drawn() -> None:
     plan = plan_budget(**CALLS["labels in hand"])
     assert f"buy {plan.buy['pro']} pro + {plan.buy['flash']:,} flash" in str(plan)
     assert plan.plot() is not None
+
+
+# -------------------------------------------------------------------------------------------------- plain PPI beside PPI++
+
+RATED = [[0.2275, 0.1140, 0.1161], [0.1140, 0.2436, 0.1443], [0.1161, 0.1443, 0.2475]]
+RATERS = ("human", "pro", "flash")
+Z = 1.959963984540054
+
+
+def _named(plan: Plan) -> dict[str, Any]:
+    return {str(other["name"]): other for other in plan.alternatives}
+
+
+@pytest.mark.parametrize(("rater", "price"), [("pro", 1.0), ("flash", 0.24)])
+def test_plain_ppi_has_the_variance_of_its_formula(rater: str, price: float) -> None:
+    """V = Var(Y − f)/n + Var(f)/N; its least value within a budget B is (√(Var(Y − f)·c₁) + √(Var(f)·c₂))²/B."""
+    at = RATERS.index(rater)
+    apart, own = RATED[0][0] + RATED[at][at] - 2 * RATED[0][at], RATED[at][at]
+    costs = {"human": 10.0, "pro": 1.0, "flash": 0.24}
+    plain = _named(plan_budget(cov=RATED, names=RATERS, target="human", costs=costs, budgets=20_000))[f"PPI {rater}"]
+    n, rest = plain["buy"][f"human+{rater}"], plain["buy"][rater]
+    assert plain["predicted"] == pytest.approx(Z * math.sqrt(apart / n + own / rest), rel=1e-9)
+    best = (math.sqrt(apart * (10 + price)) + math.sqrt(own * price)) ** 2 / 20_000
+    assert Z * math.sqrt(best) <= plain["predicted"] <= 1.001 * Z * math.sqrt(best)
+    held = plan_budget(cov=RATED, names=RATERS, target="human", costs={"pro": 1.0, "flash": 0.24}, budgets=500,
+                       have={"human+pro+flash": 250, f"{rater}": 40, "human": 9})  # fmt: skip
+    expected = Z * math.sqrt(apart / 250 + own / (math.floor(500 / price + 1e-9) + 40))
+    assert _named(held)[f"PPI {rater}"]["predicted"] == pytest.approx(expected, rel=1e-9)
+
+
+def test_plain_ppi_is_never_better_than_tuned_ppi() -> None:
+    rng = np.random.default_rng(8)
+    for _ in range(12):
+        root = rng.normal(size=(3, 3))
+        cov = root @ root.T + 0.1 * np.eye(3)
+        found = _named(plan_budget(cov=cov, names=RATERS, target="human", costs={"human": 8.0, "pro": 1.0, "flash": 0.2}, budgets=4000))
+        for rater in RATERS[1:]:
+            assert found[f"PPI++ {rater}"]["predicted"] <= found[f"PPI {rater}"]["predicted"] * (1 + 1e-6)
+
+
+def test_plain_ppi_in_strata_with_labels_and_for_a_half_width() -> None:
+    costs = {"human": 10.0, "pro": 1.0, "flash": 0.24}
+    one = plan_budget(cov=RATED, names=RATERS, target="human", costs=costs, budgets=20_000)
+    two = plan_budget(cov={"a": RATED, "b": RATED}, shares={"a": 0.5, "b": 0.5}, names=RATERS, target="human", costs=costs, budgets=20_000)
+    assert _named(two)["PPI pro"]["predicted"] == pytest.approx(_named(one)["PPI pro"]["predicted"], rel=1e-3)
+    goal = _named(plan_budget(cov=RATED, names=RATERS, target="human", costs=costs, half_width=0.03))["PPI flash"]
+    assert goal["feasible"]
+    assert goal["predicted"] <= 0.03
+    labels = [complementary(n_classes=4, price=2.0)]
+    kinds = plan_budget(cov=RATED, names=RATERS, target="human", costs={"pro": 1.0}, budgets=3000, accuracy=0.7, labels=labels)
+    assert _named(kinds)["PPI pro"]["feasible"]
+    several = plan_budget(cov=RATED, names=RATERS, target={"human": 1, "pro": -1}, costs=costs, budgets=2000)
+    assert not [name for name in _named(several) if name.startswith("PPI ")]  # plain PPI is about one mean

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from noracle.errors import ArgumentError, MissingExtra
+from noracle.evidence.inspect_logs import FINISH
 from noracle.search.backends.keys import api_keys, redact
-from noracle.search.model import Completion, Finish, ModelError, Request, Usage
+from noracle.search.model import Completion, ModelError, Request, Usage
 
 if TYPE_CHECKING:
     from inspect_ai.model import GenerateConfig, ModelOutput
     from inspect_ai.model import Model as Theirs
 
-_FINISH: dict[str, Finish] = {"max_tokens": "length", "model_length": "length", "content_filter": "refused"}
 _PASSING = (
     "rate limit",
     "ratelimit",
@@ -96,7 +96,7 @@ def _completion(name: str, output: ModelOutput) -> Completion:
     if output.error:
         raise ModelError(redact(f"{name}: {output.error}"), transient=_may_pass(output.error, None))
     text = redact(output.completion if output.choices else "", *api_keys(), others=False)
-    finish = _FINISH.get(str(output.stop_reason) if output.choices else "", "stop")
+    finish = FINISH.get(str(output.stop_reason) if output.choices else "", "stop")
     if not text.strip() and finish != "refused":
         finish = "empty"
     usage = Usage()

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from noracle.errors import ArgumentError, MissingExtra
+from noracle.evidence.replies import Finish
 from noracle.search.backends.keys import key_name, key_value, redact
-from noracle.search.model import Completion, Finish, ModelError, Request, Usage
+from noracle.search.model import Completion, ModelError, Request, Usage
 
 if TYPE_CHECKING:
     import httpx

@@ -1,32 +1,41 @@
-r"""Which option did a reply choose?
+r"""What did a reply answer? The one reader of what a model said, for logs, for ``noracle ask`` and for ``noracle search``.
 
-The reply is read in this order, and the first rule that says anything decides:
+A reply to a question with options is read in this order, and the first rule that says anything decides:
 
     1. claims: ``ANSWER: X``, a field ``answer`` of JSON, ``\boxed{X}``, ``<answer>X</answer>``; the last one counts
     2. sentences: "the answer is X", "I choose X", "option X is correct"; the last one counts
     3. the reply declines ("I cannot answer …"): refused
-    4. lines that are a letter or an option, such as ``B) Paris``; all must agree
-    5. a short reply that names one letter or quotes one option
+    4. lines that are a letter or an option, such as ``B) Paris``; all must agree, but options that are listed first do not count
+       where a line of its own names one of them
+    5. a short reply, or a last line such as "Therefore B.", that names one letter or quotes one option and denies none
 
-X is a letter or the text of an option. Two different letters in one claim, or a letter with the text of another option, are no answer.
+X is a letter or the text of an option; numbers are compared as numbers. Two different letters in one claim, or a letter with the text of
+another option, are no answer. Thoughts (``<think>…</think>``) are not read. "Not B" and "anything but B" do not say B.
 A reply that was cut off is only read by rules 1, 2 and, where it is a letter and nothing else, 4: its last words are not its answer.
+
+A reply to a question without options is its own text, or the claim in it: see :func:`read_text`.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import unicodedata
-from typing import Final
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, Literal
 
-from noracle.search.model import Finish, State
-from noracle.search.task import Question
+Finish = Literal["stop", "length", "refused", "empty"]
+"""Why a model stopped."""
+State = Literal["answered", "invalid", "refused", "errored"]
+"""What became of one item: an answer; text without one; the model declined; the call failed."""
 
 _MOST = 200_000  # characters that are read, from the end
 _UNCLEAR: Final = -1  # a claim that names two options
 
-_THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-_THOUGHT_END = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
+_THOUGHT = re.compile(r"(?:<(think|thinking|reasoning)>.*?(?:</\1>|\Z)|\[THINK\].*?(?:\[/THINK\]|\Z))", re.DOTALL | re.IGNORECASE)
+_THOUGHT_END = re.compile(r"</(?:think|thinking|reasoning)>|\[/THINK\]|<\|channel\|>final<\|message\|>", re.IGNORECASE)
 _BOXED = r"\\boxed\s*\{(?:\\(?:text|textbf|mathrm|mathbf)\s*\{)?(?P<boxed>[^{}]{0,400})\}"
 _TAG = r"<answer>(?P<tag>[^<]{0,400})(?:</answer>|\Z)"
 _MARK = r"(?:\b(?:final|correct|best|my)[ _])?(?<![A-Za-z])(?:answer|choice)\b[\"'*_` ]{0,6}(?::|=(?!=))(?P<mark>[^\n]{0,400})"
@@ -55,7 +64,8 @@ _REFUSAL = re.compile(
 _REFUSAL_WITHIN = 400  # a reply declines at its beginning
 _DENIED = re.compile(
     r"\b(?:not|n't|never|neither|nor|except|exclude[sd]?|excluding|rules? out|ruled out|eliminate[sd]?|wrong|incorrect|false|unlikely"
-    r"|instead of|rather than|cannot|can't|isn't|no longer)\b|n't\b",
+    r"|instead of|rather than|cannot|can't|isn't|no longer|(?:any|every|all)\w{0,8}(?: \w{1,12})? but|other than|apart from|aside from"
+    r"|besides|without)\b|n't\b",
     re.IGNORECASE,
 )
 _HEAD = 400  # characters in which a line may begin with an option
@@ -63,9 +73,10 @@ _LONG = 4  # characters of an option that is recognised in passing
 _SHORT = 12  # words beside the letter or the option in rule 5
 
 # Possessive repeats (``*+``): no reply, however odd, makes these slow.
+_NAME = r"([A-Za-z]|\d{1,3}(?!\.?\d))"  # a letter; beyond Z the options of a log are 1, 2, …
 _OPEN, _CLOSE = r"[\s\"'`*_$(\[{<]*+", r"[\s\"'`*_$)\]}>.,;:!?。、-]*+"
-_WHOLE = re.compile(rf"{_OPEN}(?:(?:option|choice|letter|answer)\s++)?{_OPEN}([A-Za-z]){_CLOSE}\Z", re.IGNORECASE)
-_LEAD = re.compile(rf"{_OPEN}(?:(?:option|choice|letter)\s++)?{_OPEN}([A-Za-z])(?![A-Za-z0-9])", re.IGNORECASE)
+_WHOLE = re.compile(rf"{_OPEN}(?:(?:option|choice|letter|answer)\s++)?{_OPEN}{_NAME}{_CLOSE}\Z", re.IGNORECASE)
+_LEAD = re.compile(rf"{_OPEN}(?:(?:option|choice|letter)\s++)?{_OPEN}{_NAME}(?![A-Za-z0-9])", re.IGNORECASE)
 _ENDS = r"[\"'`*_$)\]}>]*+"
 _ALSO = re.compile(rf"{_ENDS}\s*+(?:,|/|&|\+|\b(?i:and|or|nor)\b)?{_OPEN}(?:(?i:option)\s++)?([A-Z])(?![A-Za-z0-9'])")
 _DENIES = re.compile(
@@ -78,56 +89,120 @@ _LINE = re.compile(
 )
 _SEVERAL = re.compile(rf"{_OPEN}([A-Z]{{2,26}}){_CLOSE}\Z")
 _ALONE = re.compile(r"(?<![\w'’\-])([A-Z])(?![\w'’])(?!-\w)")
+_SO = re.compile(
+    r"\W{0,4}(?:so|therefore|thus|hence|consequently|overall|in conclusion|in summary|conclusion|final(?:ly)?)\b", re.IGNORECASE
+)
+_NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,30})?(?:\.\d{1,30})?(?:[eE][-+]?\d{1,3})?")
+
+_FREE_LINE = re.compile(
+    r"[\s*_#>`\"']*+(?:(?:so|therefore|thus|hence)\b,?\s*+)?(?:the\s++)?(?:(?:final|correct|my)\s++)?answer[\"'*_` ]{0,6}"
+    r"(?::|=(?!=)|is\b:?)(?P<said>.{0,400})\Z",
+    re.IGNORECASE,
+)
+_FREE_TAG = re.compile(f"{_BOXED}|{_TAG}", re.IGNORECASE)
 
 
-def parse_answer(text: str, question: Question, *, finish: Finish = "stop") -> tuple[int | None, State]:
-    r"""The class that a reply chose (not its place on the page), or None with the state that says why there is none.
+def read_choice(text: str, options: Sequence[str], *, finish: Finish = "stop") -> tuple[int | None, State]:
+    r"""The place of the option that a reply chose, or None with the state that says why there is none.
 
     Parameters
     ----------
     text
         What the model said. Any text is read; none raises.
-    question
-        The question as it was shown; it knows which class stood where.
+    options
+        The options in the order in which they were shown: A, B, …; after Z come 1, 2, …
     finish
         Why the model stopped. ``"refused"`` is taken at its word; after ``"length"`` only a plain claim counts.
 
     Returns
     -------
     tuple
-        The class and ``"answered"``, or None and ``"invalid"`` or ``"refused"``.
+        The place and ``"answered"``, or None and ``"invalid"`` or ``"refused"``.
 
     Examples
     --------
-    >>> from noracle.search.task import TaskItem, pose
-    >>> question = pose(TaskItem(id=1, text="Capital of France?", options=("Rome", "Paris", "Bern")))
-    >>> parse_answer("Rome is in Italy. ANSWER: B", question), parse_answer("Paris.", question)
+    >>> cities = ["Rome", "Paris", "Bern"]
+    >>> read_choice("Rome is in Italy. ANSWER: B", cities), read_choice("Paris.", cities)
     ((1, 'answered'), (1, 'answered'))
-    >>> parse_answer("ANSWER: A or B", question), parse_answer("I'm sorry, but I can't help with that.", question)
+    >>> read_choice("ANSWER: A or B", cities), read_choice("I'm sorry, but I can't help with that.", cities)
     ((None, 'invalid'), (None, 'refused'))
     """
     if finish == "refused":
         return None, "refused"
-    reader = _Reader(question)
+    reader = _Reader(options)
     said = _plain(text)
     place = _first(reader, said, cut=finish == "length")
-    if place is not None:
-        return (None, "invalid") if place == _UNCLEAR else (question.order[place], "answered")
-    if finish != "length" and _REFUSAL.search(said[:_REFUSAL_WITHIN]):
+    if place is None and finish == "length":
+        place = reader.letter(said)
+    elif place is None:
+        if _declines(said):
+            return None, "refused"
+        place = reader.line(said)
+        place = reader.short(said) if place is None else place
+        place = reader.conclusion(said) if place is None else place
+    return (None, "invalid") if place is None or place == _UNCLEAR else (place, "answered")
+
+
+def read_text(text: str, *, finish: Finish = "stop") -> tuple[str | None, State]:
+    r"""What a reply to a question without options says, or None with the state that says why it says nothing.
+
+    Where the reply makes a claim, that is it: a field ``answer`` of JSON, the last ``<answer>X</answer>`` or ``\boxed{X}``, or
+    ``ANSWER: X`` and "the answer is X" in the last line. Else it is the whole reply, without thoughts.
+
+    Examples
+    --------
+    >>> read_text("<think>6 · 7</think>It is \\boxed{42}."), read_text("Blue whales sing.")
+    (('42', 'answered'), ('Blue whales sing.', 'answered'))
+    >>> read_text(" "), read_text("I cannot answer this question.")
+    ((None, 'invalid'), (None, 'refused'))
+    """
+    if finish == "refused":
         return None, "refused"
-    place = reader.line(said) if finish != "length" else reader.letter(said)
-    if place is None and finish != "length":
-        place = reader.short(said)
-    return (None, "invalid") if place is None or place == _UNCLEAR else (question.order[place], "answered")
+    said = _spoken(text)
+    found, value = _json_answer(said)
+    if found:
+        return (None, "invalid") if value is None or not value.strip() else (value.strip(), "answered")
+    tags = list(_FREE_TAG.finditer(said[-_MOST:]))
+    if tags:
+        claim = tags[-1][tags[-1].lastgroup or 0]
+    else:
+        last = _FREE_LINE.match(said[said.rfind("\n") + 1 :])
+        claim = "" if last is None else last["said"]
+    claim = claim.strip(" \t\"'`*_$").removesuffix(".").strip(" \t\"'`*_$")
+    if claim:
+        return claim, "answered"
+    if finish != "length" and len(said) <= 2 * _REFUSAL_WITHIN and _declines(said):
+        return None, "refused"
+    return (said, "answered") if said else (None, "invalid")
+
+
+def place_of_letter(letter: str, n_classes: int) -> int | None:
+    """The place of an option from its letter; after Z come 1, 2, …
+
+    Examples
+    --------
+    >>> place_of_letter("b", 4), place_of_letter("E", 4), place_of_letter("1", 30)
+    (1, None, 26)
+    """
+    if len(letter) == 1 and letter.isascii() and letter.isalpha():
+        place = ord(letter.upper()) - ord("A")
+    elif letter.isascii() and letter.isdecimal() and int(letter) > 0:
+        place = 25 + int(letter)
+    else:
+        return None
+    return place if place < n_classes else None
+
+
+def _declines(said: str) -> bool:
+    return _REFUSAL.search(said[:_REFUSAL_WITHIN]) is not None
 
 
 def _first(reader: _Reader, said: str, *, cut: bool) -> int | None:
     """Rules 1 and 2: the last claim or, where there is none that can be read, the last sentence."""
-    fields = _json_answer(said)
-    if fields is not None:
-        place = reader.claim(fields)
-        if place is not None:
-            return place
+    given, value = _json_answer(said)
+    if given:
+        place = None if value is None else reader.claim(value)
+        return _UNCLEAR if place is None else place
     for pattern in (_CLAIM, _SENTENCE):
         for found, end in reversed(_spans(pattern, said)):
             # Where the end is missing, an option may be the beginning of another one; a letter is whole.
@@ -151,26 +226,44 @@ def _spans(pattern: re.Pattern[str], said: str) -> list[tuple[str, int]]:
 
 def _plain(text: str) -> str:
     """The reply without thoughts in tags, in one Unicode form."""
-    said = unicodedata.normalize("NFKC", text[-_MOST:]).replace("’", "'").replace("‘", "'")
-    said = _THOUGHT.sub(" ", said)
+    return _spoken(unicodedata.normalize("NFKC", text[-_MOST:]).replace("’", "'").replace("‘", "'"))
+
+
+def _spoken(text: str) -> str:
+    """The reply without thoughts in tags."""
+    said = _THOUGHT.sub(" ", text)
     ends = list(_THOUGHT_END.finditer(said))
     return (said[ends[-1].end() :] if ends else said).strip()
 
 
-def _json_answer(said: str) -> str | None:
-    """The field ``answer`` where the whole reply is one JSON object, also inside a fence."""
+def _json_answer(said: str) -> tuple[bool, str | None]:
+    """Whether the whole reply is one JSON object with a field ``answer``, also inside a fence, and what it holds."""
     body = said.removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     if not body.startswith("{"):
-        return None
+        return False, None
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
-        return None
+        return False, None
     if not isinstance(value, dict):
-        return None
+        return False, None
     named = {str(k).strip().casefold(): v for k, v in value.items()}
-    found = next((named[k] for k in ("answer", "final_answer", "final answer", "choice") if k in named), None)
-    return str(found) if isinstance(found, (str, int, float)) and not isinstance(found, bool) else None
+    names = [k for k in ("answer", "final_answer", "final answer", "choice") if k in named]
+    if not names:
+        return False, None
+    found = named[names[0]]
+    return True, str(found) if isinstance(found, (str, int, float)) and not isinstance(found, bool) else None
+
+
+def _number(text: str) -> float | None:
+    """The number that a text is, such as 1,000 or 0.50; None where it is none."""
+    if not text or not _NUMBER.fullmatch(text) or not any(c.isdecimal() for c in text):
+        return None
+    try:
+        value = float(text.replace(",", ""))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def _bare(text: str) -> str:
@@ -182,14 +275,16 @@ def _bare(text: str) -> str:
 class _Reader:
     """Reads pieces of a reply to one question; a place, None (nothing here) or ``_UNCLEAR``."""
 
-    def __init__(self, question: Question) -> None:
-        self.letters = question.letters
-        self.options = [_bare(option) for option in question.options]
-        self.unique = {option: place for place, option in enumerate(self.options) if option and self.options.count(option) == 1}
+    def __init__(self, options: Sequence[str]) -> None:
+        self.options = [_bare(option) for option in options]
+        times = Counter(self.options)
+        self.unique = {option: place for place, option in enumerate(self.options) if option and times[option] == 1}
+        numbers = [_number(option) for option in self.options]
+        often = Counter(numbers)
+        self.numbers = {number: place for place, number in enumerate(numbers) if number is not None and often[number] == 1}
 
     def place(self, letter: str) -> int | None:
-        place = self.letters.find(letter.upper())
-        return place if place >= 0 else None
+        return place_of_letter(letter, len(self.options))
 
     def letter(self, text: str) -> int | None:
         """The text is a letter and nothing else."""
@@ -202,7 +297,10 @@ class _Reader:
         if bare in self.unique:
             return self.unique[bare]
         shut = _bare(bare.strip("()[]{}<>$"))
-        return self.unique.get(shut)
+        if shut in self.unique:
+            return self.unique[shut]
+        number = _number(shut) if self.numbers else None
+        return None if number is None else self.numbers.get(number)
 
     def begins(self, text: str) -> int | None:
         """The text begins with an option and a mark, as in "No, because …", and quotes no other one."""
@@ -253,23 +351,32 @@ class _Reader:
 
     def line(self, said: str) -> int | None:
         """Rule 4: lines that are a letter, with or without the option, or an option."""
-        found: set[int] = set()
+        alone: set[int] = set()
+        listed: set[int] = set()
         for number, line in enumerate(said.splitlines()):
             place = self.letter(line)
-            if place is None:
-                place = self.option(line)
-            if place is None and number == 0:
-                place = self.begins(line)
+            place = self.option(line) if place is None else place
+            if place is not None:
+                alone.add(place)
+                continue
+            place = self.begins(line) if number == 0 else None
             if place is None and (match := _LINE.match(line)):
                 place = self.place(match[1])
                 other = self.option(line[match.end() :])
                 if place is not None and other is not None and other != place:
                     return _UNCLEAR
             if place is not None:
-                found.add(place)
+                listed.add(place)
+        # Two options or more with their letters are the question once more, not the answer.
+        found = alone if alone and len(listed) > 1 else alone | listed
         if not found:
             return None
         return found.pop() if len(found) == 1 else _UNCLEAR
+
+    def conclusion(self, said: str) -> int | None:
+        """Rule 5 for the last line of a longer reply, where it begins as a conclusion does."""
+        last = said[said.rfind("\n") + 1 :]
+        return self.short(last) if len(last) < len(said) and _SO.match(last) else None
 
     def short(self, said: str) -> int | None:
         """Rule 5: a few words around one letter or one option, and none that denies it."""

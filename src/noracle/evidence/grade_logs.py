@@ -1,0 +1,588 @@
+"""Results of evaluation tools as grades: who said that which system's answer to which item is right.
+
+    Inspect         scores of samples in ``.eval`` and ``.json`` logs, by scorers and by models that grade
+    lm-eval         metrics of each document in ``samples_*.jsonl``
+    promptfoo       results as ``--output results.json`` or ``.jsonl`` writes them (summary versions 2 and 3)
+    DeepEval        ``test_run_*.json``, and ``EvaluationResult`` written as JSON
+    OpenTelemetry   ``gen_ai.evaluation.result`` events as JSON lines: OTLP, single log records, flat records, and events of spans
+
+Each metric is a rater of its own name, with the model that judged where the file says so: ``Correctness by gpt-4.1``. A file with several
+metrics does not say which one is the grade: ``FILE#METRIC`` does. ``FILE#METRIC>=0.5`` makes a grade of a score, ``FILE#METRIC=LABEL``
+of a label, and ``FILE#all`` takes every metric. An error of the tool or of the judge is not a wrong answer: it is left out, and counted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from noracle.errors import EvidenceError, fault
+from noracle.evidence.logs import Columns, Mark, files_of, log_format, one_type
+
+GradesFormat = Literal["inspect", "lm-eval", "promptfoo", "deepeval", "opentelemetry"]
+TOOLS: dict[str, str] = {
+    "inspect": "Inspect",
+    "lm-eval": "lm-evaluation-harness",
+    "promptfoo": "promptfoo",
+    "deepeval": "DeepEval",
+    "opentelemetry": "OpenTelemetry",
+}
+Paths = str | Path | Sequence[str | Path]
+
+_HEAD = 1_000_000
+_PARSED = 8_000_000  # bytes of a JSON file that is parsed to tell what it is
+_EVENT = "gen_ai.evaluation.result"
+_WORDS = {
+    **dict.fromkeys(("yes", "true", "right", "correct", "pass", "passed", "1", "c"), "yes"),
+    **dict.fromkeys(("no", "false", "wrong", "incorrect", "fail", "failed", "0", "i", "n"), "no"),
+    **dict.fromkeys(("unsure", "uncertain", "unknown"), "unsure"),
+}
+_CHOICE = re.compile(r"(?P<metric>.+?)\s*(?:>=\s*(?P<least>[-+.\deE]+)|=\s*(?P<label>[^=]+))?")
+_ID = ("id", "item", "item_id", "question_id", "qid", "doc_id")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GradeLog:
+    """A table out of results, as columns. ``notes`` are the visible choices that were made, one line each."""
+
+    columns: Columns
+    notes: tuple[str, ...] = ()
+
+
+class _Choice(NamedTuple):
+    """Which metric is read, and what makes it a yes."""
+
+    metric: str | None = None
+    least: float | None = None
+    label: str | None = None
+
+
+# --------------------------------------------------------------------------------------------------------------- what a file is
+
+
+def grades_log_format(path: object) -> GradesFormat | None:
+    """The tool that wrote a file of results, or None where it is none; for a glob or a list the first file tells.
+
+    ``#METRIC`` at the end of a path is no part of the name.
+
+    Examples
+    --------
+    >>> grades_log_format("nothing.csv") is None
+    True
+    """
+    if isinstance(path, (list, tuple)):
+        return grades_log_format(path[0]) if path else None
+    if not isinstance(path, (str, Path)):
+        return None
+    place, _ = split_metric(path)
+    name = os.fspath(place).lower()
+    if not name.endswith((".eval", ".json", ".jsonl", ".ndjson")):
+        return None
+    log: Any = log_format(place)
+    if log is not None:
+        return log  # type: ignore[no-any-return]
+    found = files_of(place)
+    if not found:
+        return None
+    try:
+        with found[0].open("rb") as file:
+            head = file.read(_HEAD)
+        return _format_of_json(found[0], head) if name.endswith(".json") else _format_of_lines(head)
+    except OSError:
+        return None
+
+
+def _format_of_lines(head: bytes) -> GradesFormat | None:
+    """JSON lines: events of OpenTelemetry, or results of promptfoo."""
+    if _EVENT.encode() in head or b'"gen_ai.evaluation.name"' in head:
+        return "opentelemetry"
+    line = head.lstrip().split(b"\n", 1)[0]
+    return "promptfoo" if line[:1] == b"{" and all(key in line for key in (b'"testIdx"', b'"promptIdx"', b'"success"')) else None
+
+
+def _format_of_json(path: Path, head: bytes) -> GradesFormat | None:
+    if head.lstrip()[:1] != b"{":
+        return None
+    if re.match(rb'\s*\{\s*"evalId"\s*:[^{]{0,200}"results"\s*:\s*\{', head):
+        return "promptfoo"
+    if re.match(rb'\s*\{\s*"test_results"\s*:\s*\[', head):
+        return "deepeval"
+    if re.match(rb'\s*\{\s*"resource(?:Logs|Spans)"\s*:\s*\[', head):
+        return "opentelemetry" if _EVENT.encode() in head or path.stat().st_size > _PARSED or _has(path, _EVENT) else None
+    if any(word in head for word in (b'"metricsData"', b'"metrics_data"')):
+        return "deepeval"
+    if b'"results"' in head and b'"success"' in head and (b'"promptIdx"' in head or b'"gradingResult"' in head):
+        return "promptfoo"
+    words = (b'"results"', b'"testCases"', b'"test_results"', b'"conversationalTestCases"')
+    if path.stat().st_size > _PARSED or not any(word in head for word in words):
+        return None
+    try:
+        value = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return None
+    if _deepeval_cases(value):
+        return "deepeval"
+    rows = _promptfoo_rows(value)
+    return "promptfoo" if rows and isinstance(rows[0], dict) and {"success", "provider"} <= rows[0].keys() else None
+
+
+def _has(path: Path, word: str) -> bool:
+    return word.encode() in path.read_bytes()
+
+
+def split_metric(path: str | Path) -> tuple[str | Path, str | None]:
+    """A path and the metric after ``#``; a file that has the mark in its own name is meant as it is.
+
+    Examples
+    --------
+    >>> split_metric("run.json#Correctness"), split_metric("run.json")
+    (('run.json', 'Correctness'), ('run.json', None))
+    """
+    if isinstance(path, Path) or "#" not in path or Path(path).exists():
+        return path, None
+    place, _, metric = path.partition("#")
+    return place, metric.strip() or None
+
+
+# --------------------------------------------------------------------------------------------------------------- tables
+
+
+def read_grades(path: Paths, *, metric: str | None = None) -> GradeLog:
+    """The grades in results of an evaluation tool: item, system, verdict, rater; and repeat, where an item was graded more than once.
+
+    Parameters
+    ----------
+    path
+        A file, a glob or a list of files of one tool; ``FILE#METRIC`` chooses a metric.
+    metric
+        The metric that is the grade, as after ``#``: its name, ``name>=0.5`` for scores, ``name=label`` for labels, ``all`` for all.
+
+    Raises
+    ------
+    EvidenceError
+        If the file is cut off or of another kind; if several metrics could be the grade; if the metric is a score without a limit.
+    """
+    said, name = _marks(path)
+    choice = _choice(metric if metric is not None else _metric_of(path))
+    marks, note = _only_metric(said, name) if choice.metric is None else (_chosen(said, choice, name), "")
+    notes = _about_errors(said, marks)
+    faults, verdicts = _verdicts(marks, choice, name)
+    if faults:
+        raise EvidenceError(*faults)
+    kept = [(mark, verdict) for mark, verdict in zip(marks, verdicts, strict=True) if verdict is not None]
+    missing = len(marks) - len(kept)
+    if missing:
+        notes.append(f"{name}: {missing} result{'s' * (missing > 1)} without a verdict left out")
+    if not kept:
+        raise EvidenceError(fault("grades", "must hold verdicts", f"none in {name}", remedy="Look at the errors in the file."))
+    judges = sorted({mark.rater for mark, _ in kept if mark.judge})
+    if judges:
+        notes.append(f"{name}: verdicts are those of a model ({', '.join(judges)}), and as right as it is")
+    notes = ([note] if note else []) + notes
+    columns: Columns = {"item": [], "system": [], "verdict": [], "rater": [], "repeat": []}
+    seen: Counter[tuple[Any, ...]] = Counter()
+    for mark, verdict in kept:
+        key = (str(mark.item), mark.system, mark.rater)
+        seen[key] += 1
+        for column, value in zip(columns.values(), (mark.item, mark.system, verdict, mark.rater, seen[key]), strict=True):
+            column.append(value)
+    if max(columns["repeat"]) == 1:
+        del columns["repeat"]
+    one_type(columns["item"])
+    return GradeLog(columns=columns, notes=tuple(notes))
+
+
+def read_scores(path: Paths, *, metric: str | None = None) -> GradeLog:
+    """The scores in results of an evaluation tool: item, rater, value; every metric is a rater.
+
+    An item that was scored more than once has the mean of its scores. All results must be of one system.
+    """
+    said, name = _marks(path)
+    choice = _choice(metric if metric is not None else _metric_of(path))
+    marks = [mark for mark in said if mark.metric is not None and not mark.failed and mark.value is not None]
+    if choice.metric is not None:
+        marks = _chosen(marks, choice, name)
+    notes = _about_errors(said, marks)
+    if not marks:
+        raise EvidenceError(fault("scores", "must hold numbers", f"none in {name}", remedy="Read it as grades."))
+    systems = sorted({mark.system for mark in marks})
+    if len(systems) > 1:
+        came = f"{len(systems)} in {name} ({', '.join(systems[:3])}{', …' if len(systems) > 3 else ''})"
+        raise EvidenceError(fault("scores", "must be of one system", came, remedy="Write the results of each system into a file."))
+    sums: dict[tuple[Any, str], list[float]] = {}
+    for mark in marks:
+        sums.setdefault((mark.item, mark.rater), []).append(float(mark.value or 0.0))
+    again = sum(len(values) > 1 for values in sums.values())
+    if again:
+        notes.append(f"{name}: {again} scores are means over repeats")
+    columns: Columns = {
+        "item": [item for item, _ in sums],
+        "rater": [rater for _, rater in sums],
+        "value": [math.fsum(values) / len(values) for values in sums.values()],
+    }
+    one_type(columns["item"])
+    return GradeLog(columns=columns, notes=tuple(notes))
+
+
+def _metric_of(path: Paths) -> str | None:
+    """The metric that paths name; all of a list must name one."""
+    parts = [path] if isinstance(path, (str, Path)) else list(path)
+    named = {split_metric(part)[1] for part in parts}
+    if len(named) > 1:
+        raise EvidenceError(fault("grades", "must be read by one metric", ", ".join(sorted(map(str, named))), remedy="Name one of them."))
+    return named.pop() if named else None
+
+
+def _marks(path: Paths) -> tuple[list[Mark], str]:
+    """Everything that was said in these files, and how to call them."""
+    parts = [path] if isinstance(path, (str, Path)) else list(path)
+    places = [split_metric(part)[0] for part in parts]
+    found = files_of(places)
+    kind = grades_log_format(places) if found else None
+    if not found or kind is None:
+        remedy = f"Results of {', '.join(TOOLS.values())} are read."
+        raise EvidenceError(fault("grades", "must name results of an evaluation tool", _shown(parts), remedy=remedy))
+    name = found[0].name if len(found) == 1 else f"{found[0].name} and {len(found) - 1} more"
+    if kind == "inspect":
+        from noracle.evidence.inspect_logs import inspect_marks
+
+        return list(inspect_marks(found)), name
+    if kind == "lm-eval":
+        from noracle.evidence.lm_eval import lm_eval_marks
+
+        return list(lm_eval_marks(found)), name
+    reader: Callable[[Path], Iterator[Mark]] = {"promptfoo": _promptfoo, "deepeval": _deepeval, "opentelemetry": _opentelemetry}[kind]
+    marks: list[Mark] = []
+    for file in found:
+        try:
+            marks += reader(file)
+        except EvidenceError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
+            what = f"{file.name!r} ({type(error).__name__})"
+            raise EvidenceError(fault("grades", f"must be results of {TOOLS[kind]}", what, remedy="Write them again.")) from None
+    if not marks:
+        raise EvidenceError(fault("grades", "must hold results", f"none in {name}"))
+    return marks, name
+
+
+def _shown(parts: Sequence[object]) -> str:
+    return repr(parts[0]) if len(parts) == 1 else f"{parts[0]!r} and {len(parts) - 1} more" if parts else "no path"
+
+
+def _about_errors(said: Sequence[Mark], used: Sequence[Mark]) -> list[str]:
+    metrics = {None, *(mark.metric for mark in used)}
+    failed = sum(mark.failed and mark.metric in metrics for mark in said)
+    if not failed:
+        return []
+    return [f"{failed} result{'s' * (failed > 1)} with an error or without a score left out: that is no wrong answer"]
+
+
+def _choice(given: str | None) -> _Choice:
+    if given is None:
+        return _Choice()
+    found = _CHOICE.fullmatch(given.strip())
+    if found is None:
+        raise EvidenceError(fault("metric", "must be NAME, NAME>=NUMBER or NAME=LABEL", repr(given)))
+    try:
+        least = None if found["least"] is None else float(found["least"])
+    except ValueError:
+        raise EvidenceError(fault("metric", "must be NAME, NAME>=NUMBER or NAME=LABEL", repr(given))) from None
+    return _Choice(found["metric"], least, None if found["label"] is None else found["label"].strip())
+
+
+def _metrics(marks: Sequence[Mark]) -> list[str]:
+    return list(dict.fromkeys(mark.metric for mark in marks if mark.metric is not None))
+
+
+def _only_metric(marks: Sequence[Mark], name: str) -> tuple[list[Mark], str]:
+    """The marks of the one metric that there is; where the tool sums its metrics up (``whole``), of the sum."""
+    whole = [mark for mark in marks if mark.whole]
+    parts = _metrics([mark for mark in marks if not mark.whole])
+    if whole:
+        told = f": all of {', '.join(parts[:6])}{', …' if len(parts) > 6 else ''} must pass; #METRIC chooses one" if len(parts) > 1 else ""
+        rater = parts[0] if len(parts) == 1 else None
+        if rater is None:
+            return whole, f"{name}: the verdict is the tool's own{told}" if told else ""
+        judges = [mark.judge for mark in marks if not mark.whole and mark.judge]
+        return [mark._replace(metric=rater, judge=judges[0] if len(set(judges)) == 1 else None) for mark in whole], ""
+    if len(parts) > 1:
+        listed = ", ".join(parts[:12]) + (", …" if len(parts) > 12 else "")
+        remedy = f"Choose one, as in '{name.split(' and ', maxsplit=1)[0]}#{parts[0]}'."
+        raise EvidenceError(fault("grades", "must be read by one metric", f"{len(parts)} in {name}: {listed}", remedy=remedy))
+    if not parts:
+        raise EvidenceError(fault("grades", "must hold verdicts", f"none in {name}", remedy="Look at the errors in the file."))
+    return [mark for mark in marks if mark.metric is not None and not mark.failed], ""
+
+
+def _chosen(marks: Sequence[Mark], choice: _Choice, name: str) -> list[Mark]:
+    parts = [mark for mark in marks if mark.metric is not None and not mark.failed and not mark.whole]
+    if choice.metric == "all":
+        return parts
+    wanted = str(choice.metric)
+    exact = [mark for mark in parts if wanted in (mark.metric, mark.rater)]
+    for found in (exact, [mark for mark in parts if wanted.casefold() == str(mark.metric).casefold()]):
+        if len({mark.metric for mark in found}) == 1:
+            return found
+    known = _metrics(parts)
+    remedy = f"Known are {', '.join(known[:12])}{', …' if len(known) > 12 else ''}." if known else "It has none."
+    raise EvidenceError(fault("metric", f"must be one of {name}", repr(wanted), remedy=remedy))
+
+
+def _verdicts(marks: Sequence[Mark], choice: _Choice, name: str) -> tuple[list[str], list[str | None]]:
+    """Yes, no, unsure or None (nothing was said) for each mark, or why they cannot be told."""
+    if choice.least is not None:
+        return [], [None if m.value is None else "yes" if m.value >= choice.least else "no" for m in marks]
+    if choice.label is not None:
+        label = choice.label.casefold()
+        if not any((m.label or "").casefold() == label for m in marks):
+            known = sorted({m.label for m in marks if m.label})
+            return [fault("label", f"must be one of those in {name}", repr(choice.label), remedy=f"Known are {', '.join(known[:8])}.")], []
+        return [], [None if m.label is None else "yes" if m.label.casefold() == label else "no" for m in marks]
+    faults, first = [], name.split(" and ", maxsplit=1)[0]
+    for metric in _metrics(marks):
+        of = [m for m in marks if m.metric == metric]
+        labels = sorted({m.label for m in of if m.label is not None and m.label.strip().casefold() not in _WORDS})
+        numbers = sorted({m.value for m in of if m.label is None and m.value is not None and m.value not in (0.0, 1.0)})
+        if labels:
+            remedy = f"Say which label is right, as in '{first}#{metric}={labels[0]}'."
+            faults.append(fault(f"labels of {metric}", "must be words such as pass and fail", ", ".join(labels[:6]), remedy=remedy))
+        elif numbers:
+            remedy = f"Say from where on it is right, as in '{first}#{metric}>=0.5', or read it as scores with 'noracle mean --data'."
+            faults.append(
+                fault(f"{metric} in {name}", "must be right or wrong to be a grade", f"scores such as {numbers[0]:g}", remedy=remedy)
+            )
+    return faults, [] if faults else [_word(mark) for mark in marks]
+
+
+def _word(mark: Mark) -> str | None:
+    if mark.label is not None:
+        return _WORDS[mark.label.strip().casefold()]
+    return None if mark.value is None else "yes" if mark.value == 1.0 else "no"
+
+
+# --------------------------------------------------------------------------------------------------------------- promptfoo
+
+
+def _promptfoo_rows(value: object) -> list[Any] | None:
+    """The list of results in a file of promptfoo: an output file, or a summary alone."""
+    for _ in range(2):
+        value = value.get("results") if isinstance(value, dict) else None
+        if isinstance(value, list):
+            return value
+    return None
+
+
+def _promptfoo(path: Path) -> Iterator[Mark]:
+    rows = [line for _, line in _lines(path)] if path.suffix.lower() != ".json" else _promptfoo_rows(_json(path))
+    if rows is None:
+        raise EvidenceError(fault("grades", "must be results of promptfoo", f"{path.name!r}, which has no results"))
+    prompts: dict[str, set[Any]] = {}
+    for row in rows:
+        prompts.setdefault(_provider(row.get("provider")), set()).add(row.get("promptIdx", 0))
+    ids = _promptfoo_ids(rows)
+    for row, item in zip(rows, ids, strict=True):
+        system = _provider(row.get("provider"))
+        if len(prompts[system]) > 1:
+            system = f"{system} [{_prompt(row)}]"
+        if row.get("failureReason") == 2 or (row.get("failureReason") is None and row.get("error") and not row.get("gradingResult")):
+            yield Mark(item, system, failed=True)
+            continue
+        passed, score = row.get("success"), row.get("score")
+        yield Mark(item, system, "promptfoo", value=_float(score), label=_passed(passed), whole=True)
+        parts: dict[str, list[tuple[bool, float | None, str | None]]] = {}
+        for part in _components(row.get("gradingResult")):
+            rule = part["assertion"]
+            name = str(rule.get("metric") or rule.get("type") or "assertion")
+            parts.setdefault(name, []).append(
+                (part.get("pass") is True, _float(part.get("score")), _provider(rule.get("provider")) or None)
+            )
+        for name, said in parts.items():
+            scores = [s for _, s, _ in said if s is not None]
+            value = math.fsum(scores) / len(scores) if scores else None
+            yield Mark(item, system, name, said[0][2], value, _passed(all(ok for ok, _, _ in said)))
+
+
+def _promptfoo_ids(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Tests by an id among their variables where all have one, else by number; a test that was run again keeps its first number."""
+    tests = [(row.get("testCase") or {}) for row in rows]
+    given = [row.get("vars") or test.get("vars") or {} for row, test in zip(rows, tests, strict=True)]
+    for name in _ID:
+        if given and all(isinstance(v.get(name), (int, str)) and not isinstance(v.get(name), bool) for v in given):
+            return [v[name] for v in given]
+    numbers: dict[str, Any] = {}
+    found = []
+    for place, (row, test, variables) in enumerate(zip(rows, tests, given, strict=True)):
+        number = row.get("testIdx", place)
+        key = json.dumps([variables, test.get("assert"), test.get("description")], sort_keys=True, default=str)
+        found.append(numbers.setdefault(key, number) if variables else number)
+    return found
+
+
+def _provider(value: object) -> str:
+    if isinstance(value, Mapping):
+        return str(value.get("label") or value.get("id") or "provider")
+    return "" if value is None else str(value)
+
+
+def _prompt(row: Mapping[str, Any]) -> str:
+    prompt = row.get("prompt")
+    label = prompt.get("label") if isinstance(prompt, Mapping) else None
+    short = isinstance(label, str) and 0 < len(label) <= 40 and "\n" not in label and label != prompt.get("raw")  # type: ignore[union-attr]
+    return str(label) if short else f"prompt {row.get('promptIdx', 0)}"
+
+
+def _components(grading: object, depth: int = 8) -> Iterator[Mapping[str, Any]]:
+    """The results of single assertions, also inside sets of them."""
+    if not isinstance(grading, Mapping) or depth == 0:
+        return
+    parts = grading.get("componentResults") or []
+    if not parts and isinstance(grading.get("assertion"), Mapping):
+        yield grading
+    for part in parts:
+        yield from _components(part, depth - 1)
+
+
+# --------------------------------------------------------------------------------------------------------------- DeepEval
+
+
+def _deepeval_cases(value: object) -> list[Mapping[str, Any]]:
+    """The test cases of a run, by the names of attributes or of the file that DeepEval itself writes."""
+    if not isinstance(value, Mapping):
+        return []
+    cases: list[Mapping[str, Any]] = []
+    for name in ("test_results", "testCases", "test_cases", "conversationalTestCases", "conversational_test_cases"):
+        rows = value.get(name)
+        cases += [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    return [case for case in cases if "metrics_data" in case or "metricsData" in case]
+
+
+def _deepeval(path: Path) -> Iterator[Mark]:
+    value = _json(path)
+    cases = _deepeval_cases(value)
+    if not cases:
+        raise EvidenceError(fault("grades", "must be results of DeepEval", f"{path.name!r}, which has no test case with metrics"))
+    settings = value.get("hyperparameters") if isinstance(value.get("hyperparameters"), Mapping) else {}
+    system = str(settings.get("model") or value.get("identifier") or path.stem)
+    names = [case.get("name") for case in cases]
+    named = all(isinstance(name, str) and name for name in names) and len(set(names)) == len(names)
+    for place, case in enumerate(cases):
+        order = _first(case, "index", "order")
+        item: Any = names[place] if named else place if order is None else order
+        for data in _first(case, "metrics_data", "metricsData") or []:
+            judge = _first(data, "evaluation_model", "evaluationModel")
+            failed = bool(data.get("error")) or (data.get("success") is None and data.get("score") is None)
+            score = _float(data.get("score"))
+            yield Mark(item, system, str(data["name"]), str(judge) if judge else None, score, _passed(data.get("success")), failed)
+
+
+def _first(row: Mapping[str, Any], *names: str) -> Any:
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+# --------------------------------------------------------------------------------------------------------------- OpenTelemetry
+
+
+def _opentelemetry(path: Path) -> Iterator[Mark]:
+    """Events of semantic conventions 1.38: what was evaluated is the response, else the span that the event belongs to."""
+    rows: Iterator[tuple[int, Any]] = iter([(1, _json(path))]) if path.suffix.lower() == ".json" else _lines(path)
+    for number, row in rows:
+        for event in _events(row):
+            name = event.get("gen_ai.evaluation.name")
+            item = _first(event, "item", "item.id", "gen_ai.response.id", "span")
+            if not isinstance(name, str) or item is None:
+                what = f"neither gen_ai.response.id nor a span at line {number} of {path.name!r}"
+                what = f"no gen_ai.evaluation.name at line {number} of {path.name!r}" if not isinstance(name, str) else what
+                raise EvidenceError(fault("grades", "must be evaluation events with a name and what was evaluated", what))
+            system = _first(event, "system", "gen_ai.agent.name", "gen_ai.request.model", "gen_ai.response.model", "service.name")
+            value, label = _float(event.get("gen_ai.evaluation.score.value")), event.get("gen_ai.evaluation.score.label")
+            failed = bool(event.get("error.type")) or (value is None and label is None)
+            label = None if label is None or not str(label).strip() else str(label)
+            yield Mark(item if isinstance(item, int) else str(item), str(system or path.stem), name, None, value, label, failed)
+
+
+def _events(row: object) -> Iterator[dict[str, Any]]:
+    """The evaluation events in one line, flat: attributes of the event over those of its span over those of the resource."""
+    if not isinstance(row, Mapping):
+        return
+    for outer, inner, leaf in (("resourceLogs", "scopeLogs", "logRecords"), ("resourceSpans", "scopeSpans", "spans")):
+        for group in row.get(outer) or []:
+            resource = _attributes((group.get("resource") or {}).get("attributes"))
+            for scope in group.get(inner) or []:
+                for record in scope.get(leaf) or []:
+                    for event in _events(record):
+                        yield {**resource, **event}
+    own = {**_attributes(row.get("attributes")), **{k: v for k, v in row.items() if "." in k}}
+    where = _span(row)
+    for event in row.get("events") or []:
+        if event.get("name") == _EVENT:
+            yield {**own, **where, **_attributes(event.get("attributes"))}
+    names = (row.get("eventName"), row.get("event_name"), row.get("name"), own.get("event.name"))
+    if _EVENT in names or (not any(names) and "gen_ai.evaluation.name" in own):
+        yield {
+            **_attributes((row.get("resource") or {}).get("attributes") if isinstance(row.get("resource"), Mapping) else None),
+            **where,
+            **own,
+        }
+
+
+def _span(row: Mapping[str, Any]) -> dict[str, str]:
+    context = row.get("context") if isinstance(row.get("context"), Mapping) else {}
+    trace = _first(row, "traceId", "trace_id") or _first(context, "trace_id", "traceId") or ""  # type: ignore[arg-type]
+    span = _first(row, "spanId", "span_id") or _first(context, "span_id", "spanId")  # type: ignore[arg-type]
+    return {} if not span else {"span": f"{trace}/{span}" if trace else str(span)}
+
+
+def _attributes(value: object) -> dict[str, Any]:
+    """Attributes as a plain dict; OTLP writes them as a list of keys and typed values."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    found: dict[str, Any] = {}
+    for pair in value if isinstance(value, list) else []:
+        typed = pair.get("value") if isinstance(pair, Mapping) else None
+        if isinstance(typed, Mapping):
+            kind, inner = next(iter(typed.items()), ("", None))
+            found[str(pair["key"])] = int(inner) if kind == "intValue" and inner is not None else inner
+    return found
+
+
+# --------------------------------------------------------------------------------------------------------------- values and files
+
+
+def _passed(value: object) -> str | None:
+    return None if not isinstance(value, bool) else "pass" if value else "fail"
+
+
+def _float(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        place = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        what = f"{path.name!r}, which is cut off or broken{place}"
+        raise EvidenceError(fault("grades", "must be a whole JSON file", what, remedy="Write it again.")) from None
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Any]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                try:
+                    yield number, json.loads(line)
+                except (ValueError, RecursionError):
+                    what = f"other text at line {number} of {path.name!r}"
+                    raise EvidenceError(
+                        fault("grades", "must hold one JSON object on each line", what, remedy="Repair that line.")
+                    ) from None
