@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-import narwhals as nw
 import numpy as np
 from scipy.special import bdtr, bdtrc, chdtrc, gammaln, ndtr
 
@@ -19,11 +18,10 @@ from noracle.bounds.betting import Score, log_wealth
 from noracle.bounds.linear import Cell
 from noracle.counts import AccuracyCounts, JudgementCounts, count_accuracy, count_judgements
 from noracle.counts.label import Tally
+from noracle.counts.questions import count_first_verdicts
 from noracle.counts.tallies import Question
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
-from noracle.evidence.frames import fetch
-from noracle.evidence.labels import gather, propensities_of
 from noracle.evidence.normal import VERDICTS
 from noracle.results import Check
 
@@ -901,7 +899,7 @@ def check_questions(evidence: Evidence, *, seed: int = 0) -> Check:
     """
     if not isinstance(evidence, Evidence):
         raise ArgumentError(f"evidence must be Evidence; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
-    table = _questions_by_verdict(evidence)
+    table = count_first_verdicts(evidence)
     rng = np.random.default_rng(seed)
     parts: list[dict[str, Any]] = []
     for t in range(1, max((n for _, n in table), default=0)):
@@ -928,17 +926,3 @@ def check_questions(evidence: Evidence, *, seed: int = 0) -> Check:
         counts={"items": sum(table.values())},
         diagnostics={"seed": seed},
     )
-
-
-def _questions_by_verdict(evidence: Evidence) -> dict[tuple[str, int], int]:
-    """Items with recorded propensities, by the first verdict and the number of questions."""
-    if evidence.judgements is None or propensities_of(evidence) != "recorded":
-        return {}
-    evidence.check()
-    labels = gather(evidence)
-    told = labels.each.filter(~nw.col("propensity").is_null()).group_by("item").agg(asked=nw.len())
-    first = labels.kept.select("item", "said").join(told, on="item", how="inner")
-    if evidence.conflicts == "drop":
-        first = first.join(labels.known.filter(nw.col("conflict")).select("item"), on="item", how="anti")
-    rows = fetch(first.group_by("said", "asked").agg(n=nw.len()).sort("said", "asked"))
-    return {(VERDICTS[int(said)], int(asked)): int(n) for said, asked, n in rows}

@@ -60,11 +60,11 @@ def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None, 
     return PatternCounts(systems=names, patterns=dict(patterns), unused=unused, inferred=evidence.inferred, states=states, items=items)
 
 
-def unlabelled_patterns(evidence: Evidence) -> PatternCounts:
+def unlabelled_patterns(evidence: Evidence, *, by_cluster: bool = False) -> PatternCounts:
     """The population of answers that nobody has judged yet."""
     answers = answers_of(evidence, None)
     names = tuple(sorted(str(row[0]) for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system"))))
-    items = _population(evidence, None, len(names))
+    items = _population(evidence, None, len(names), by_cluster=by_cluster)
     return PatternCounts(systems=names, patterns={}, inferred=evidence.inferred, states=count_states(answers), items=items)
 
 

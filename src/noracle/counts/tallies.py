@@ -153,6 +153,15 @@ class AccuracyCounts:
                 found[c._replace(cluster="")] += n
         return dataclasses.replace(self, tallies=dict(tallies), items=dict(items), answered=dict(answered))
 
+    def without_chances(self) -> Self:
+        """The same counts as if the design did not tell with which probability an answer would have been asked about."""
+        if all(t.chance is None for t in self.tallies):
+            return self
+        tallies: Counter[Tally] = Counter()
+        for t, n in self.tallies.items():
+            tallies[t._replace(chance=None)] += n
+        return dataclasses.replace(self, tallies=dict(tallies))
+
     def total(self, **match: object) -> int:
         """Number of labelled items whose tally has these values, for example ``total(verdict="yes", hit=True)``."""
         return sum(n for t, n in self.tallies.items() if all(getattr(t, k) == v for k, v in match.items()))
@@ -335,6 +344,13 @@ class JudgementCounts:
 
     questions: Mapping[Question, int]
     inferred: tuple[str, ...] = ()
+
+    def without_raters(self) -> Self:
+        """The same counts as if nobody had looked at who was asked."""
+        questions: Counter[Question] = Counter()
+        for q, n in self.questions.items():
+            questions[q._replace(rater="")] += n
+        return dataclasses.replace(self, questions=dict(questions))
 
     def __add__(self, other: JudgementCounts) -> JudgementCounts:
         """Judgements of disjoint sets of items add."""
