@@ -128,8 +128,8 @@ class Counted:
         accuracy = [p.accuracy for p in found if p.accuracy is not None]
         judgements = [p.judgements for p in found if p.judgements is not None]
         return cls(
-            accuracy=functools.reduce(operator.add, accuracy) if accuracy else None,
-            judgements=functools.reduce(operator.add, judgements) if judgements else None,
+            accuracy=functools.reduce(operator.add, accuracy).ordered() if accuracy else None,
+            judgements=functools.reduce(operator.add, judgements).ordered() if judgements else None,
             patterns=_added_patterns(found),
             decisions=add_sketches([p.decisions for p in found if p.decisions is not None]),
             answers_only=add_sketches([p.answers_only for p in found if p.answers_only is not None]),
@@ -267,7 +267,7 @@ def _added_patterns(parts: Sequence[Counted]) -> PatternCounts | None:
             _add_to(unused, rest.unused)
             _add_to(states, rest.states)
     inferred = tuple(dict.fromkeys(line for p in found for line in p.inferred))
-    return PatternCounts(systems=systems, patterns=total, unused=unused, inferred=inferred, states=states, items=items)
+    return PatternCounts(systems=systems, patterns=total, unused=unused, inferred=inferred, states=states, items=items).ordered()
 
 
 def _summed(parts: Iterable[Mapping[Any, int]]) -> dict[Any, int]:

@@ -128,7 +128,7 @@ def _finished(evidence: Evidence, counts: AccuracyCounts, answers: Frame, system
     if missing:
         raise EvidenceError(fault("systems", "must be in answers", f"{missing}, which have no answers"))
     states = {key: n for key, n in count_states(answers).items() if key[0] in counts.systems}
-    return dataclasses.replace(counts, states=states or counts.states, propensities=propensities_of(evidence))
+    return dataclasses.replace(counts, states=states or counts.states, propensities=propensities_of(evidence)).ordered()
 
 
 class _Met(NamedTuple):

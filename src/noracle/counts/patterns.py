@@ -57,7 +57,8 @@ def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None, 
             patterns[met] += int(n)
     states = {} if evidence.answers is None else {key: n for key, n in count_states(evidence.answers).items() if key[0] in names}
     items = _population(evidence, systems, len(names), by_cluster=by_cluster)
-    return PatternCounts(systems=names, patterns=dict(patterns), unused=unused, inferred=evidence.inferred, states=states, items=items)
+    found = PatternCounts(systems=names, patterns=dict(patterns), unused=unused, inferred=evidence.inferred, states=states, items=items)
+    return found.ordered()
 
 
 def unlabelled_patterns(evidence: Evidence, *, by_cluster: bool = False) -> PatternCounts:
@@ -65,7 +66,8 @@ def unlabelled_patterns(evidence: Evidence, *, by_cluster: bool = False) -> Patt
     answers = answers_of(evidence, None)
     names = tuple(sorted(str(row[0]) for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system"))))
     items = _population(evidence, None, len(names), by_cluster=by_cluster)
-    return PatternCounts(systems=names, patterns={}, inferred=evidence.inferred, states=count_states(answers), items=items)
+    found = PatternCounts(systems=names, patterns={}, inferred=evidence.inferred, states=count_states(answers), items=items)
+    return found.ordered()
 
 
 def _population(evidence: Evidence, systems: Sequence[str] | None, n_systems: int, *, by_cluster: bool = False) -> dict[Cell, int]:
