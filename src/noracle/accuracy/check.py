@@ -20,11 +20,12 @@ from noracle.bounds.linear import Cell
 from noracle.counts import AccuracyCounts, JudgementCounts, count_accuracy, count_judgements
 from noracle.counts.label import Tally
 from noracle.counts.met import labels_of, met_once
+from noracle.counts.questions import count_first_verdicts
 from noracle.counts.tallies import Question
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 from noracle.evidence.frames import fetch
-from noracle.evidence.labels import contradictions, gather, propensities_of, recorded_grades
+from noracle.evidence.labels import recorded_grades
 from noracle.evidence.normal import VERDICTS
 from noracle.results import Check
 
@@ -1009,7 +1010,7 @@ def check_questions(evidence: Evidence, *, seed: int = 0) -> Check:
     """
     if not isinstance(evidence, Evidence):
         raise ArgumentError(f"evidence must be Evidence; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
-    table = _questions_by_verdict(evidence)
+    table = count_first_verdicts(evidence)
     rng = np.random.default_rng(seed)
     parts: list[dict[str, Any]] = []
     for t in range(1, max((n for _, n in table), default=0)):
@@ -1036,17 +1037,3 @@ def check_questions(evidence: Evidence, *, seed: int = 0) -> Check:
         counts={"items": sum(table.values())},
         diagnostics={"seed": seed},
     )
-
-
-def _questions_by_verdict(evidence: Evidence) -> dict[tuple[str, int], int]:
-    """Items with recorded propensities, by the first verdict and the number of questions."""
-    if (evidence.judgements is None and evidence.grades is None) or propensities_of(evidence) != "recorded":
-        return {}
-    evidence.check()
-    labels = gather(evidence)
-    told = labels.each.filter(~nw.col("propensity").is_null()).group_by("item").agg(asked=nw.len())
-    first = labels.kept.select("item", "said").join(told, on="item", how="inner")
-    if evidence.conflicts == "drop":
-        first = first.join(contradictions(evidence).select("item"), on="item", how="anti")
-    rows = fetch(first.group_by("said", "asked").agg(n=nw.len()).sort("said", "asked"))
-    return {(VERDICTS[int(said)], int(asked)): int(n) for said, asked, n in rows}

@@ -88,6 +88,16 @@ def command(
         Literal["yes", "no", "unknown"] | None,
         typer.Option("--trained-on-annotators", help="Whether systems learned from these annotators' labels.", rich_help_panel=_ABOUT),
     ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store",
+            metavar="DIR",
+            help="Keep counts there; next time only new partitions are counted.",
+            rich_help_panel=_ABOUT,
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Say everything that the evidence in a folder allows, on one page.
 
@@ -110,6 +120,7 @@ def command(
         page=page,
         saved=saved,
         as_json=as_json,
+        store=store,
     )
 
 
@@ -124,11 +135,13 @@ def report(
     page: str | None,
     saved: str | None,
     as_json: bool,
+    store: str | None = None,
     after: Callable[[Oversight], Sequence[str]] = lambda _: (),
 ) -> None:
     """Find the evidence, ask everything that it allows, and write and print what came out; exit code 1 for a contradiction or an alarm.
 
-    ``chosen`` are settings that stand instead of those of ``settings_file``, which by default is the one in the folder.
+    ``chosen`` are settings that stand instead of those of ``settings_file``, which by default is the one in the folder. ``store`` keeps
+    what was counted of partitions.
     """
     from noracle.oversight.finding import find_evidence
     from noracle.oversight.oversight import oversee
@@ -138,6 +151,7 @@ def report(
     check_target("save-json", saved)
     if page is not None and saved is not None and Path(page) == Path(saved):
         raise ArgumentError(f"--save-json must be another file than the page; got {saved!r} for both.")
+    _check_store(store, place)
     with _progress() as progress:
         progress("looking for evidence")
         given = _given(chosen or {})
@@ -147,7 +161,7 @@ def report(
         if not as_json:
             for line in found_lines(inventory):
                 say(line)
-        oversight = oversee(inventory, confidence=confidence, seed=seed, progress=progress)
+        oversight = oversee(inventory, confidence=confidence, seed=seed, store=store, progress=progress)
         progress("writing the report")
         if page is not None:
             from noracle.oversight.page import write_oversight
@@ -161,6 +175,15 @@ def report(
         _say_report(oversight, after(oversight), page, saved)
     if speaks_against(oversight):
         raise typer.Exit(1)
+
+
+def _check_store(store: str | None, place: str | Sequence[str]) -> None:
+    """A store among the evidence would be taken for evidence, unless its name hides it."""
+    if store is None or "://" in store or not isinstance(place, str) or not Path(place).is_dir():
+        return
+    folder, kept = Path(place).resolve(), Path(store).resolve()
+    if kept.is_relative_to(folder) and not any(part.startswith((".", "_")) for part in kept.relative_to(folder).parts):
+        raise ArgumentError(f"--store must lie outside of the folder, or have a name that begins with a full stop; got {store!r}.")
 
 
 def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,7 +230,11 @@ def found_lines(inventory: Inventory) -> list[str]:
 
 def _say_report(oversight: Oversight, after: Sequence[str], page: str | None, saved: str | None) -> None:
     from noracle.oversight import page as words
+    from noracle.oversight.loading import STORE
 
+    for note in oversight.notes:
+        if note.startswith(STORE):
+            say(note)
     say("")
     say(oversight.title, style="bold")
     say(words.lead(oversight))

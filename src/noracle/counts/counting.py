@@ -140,7 +140,7 @@ def _finished(evidence: Evidence, counts: AccuracyCounts, answers: Frame, system
     return dataclasses.replace(
         counts, states=states or counts.states, propensities=propensities_of(evidence), whole=counts.whole and not evidence.open_ended,
         **repeats_of(evidence, counts.systems),
-    )  # fmt: skip
+    ).ordered()  # fmt: skip
 
 
 class _Met(NamedTuple):

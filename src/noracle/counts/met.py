@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -161,46 +162,87 @@ def labels_of(evidence: Evidence, *, by_class: bool = False) -> Labels:
     return Labels(found.classes, items, unused)
 
 
+class Aims(NamedTuple):
+    """What recorded propensities say of one uniform share ε: the number of questions, the least and the largest ε, and whether each fits.
+
+    Those of disjoint items add (:meth:`total`), so that the share of a table can be told from its partitions.
+    """
+
+    n: int
+    low: float | None
+    high: float | None
+    fits: bool
+
+    @classmethod
+    def total(cls, parts: Iterable[Aims]) -> Aims:
+        """The aims of all parts together."""
+        found = list(parts)
+        lows, highs = [p.low for p in found if p.low is not None], [p.high for p in found if p.high is not None]
+        return cls(sum(p.n for p in found), min(lows, default=None), max(highs, default=None), all(p.fits for p in found))
+
+    @property
+    def share(self) -> float | None:
+        """The one ε that all of them agree with, to six digits; None where there is none, or where too few questions tell it."""
+        if self.low is None or self.high is None or not self.fits or self.n < _ENOUGH:
+            return None
+        agreed = self.high - self.low < _SAME and self.low > -_SAME and self.high <= 1 + _SAME
+        return min(1.0, max(0.0, round((self.low + self.high) / 2, 6))) if agreed else None
+
+
 def aim_of(evidence: Evidence) -> float | None:
     """The uniform share ε, if questions were aimed at the answers here: π_k = (1 - ε)·votes(k)/votes + ε/K for every question; else None.
 
     Then the probability of a question about *any* answer is known, not only of those that were asked. Every recorded propensity must
     agree with one ε; an item without an answer is asked with 1/K.
     """
-    if evidence.answers is None or evidence.repeats is not None or propensities_of(evidence) != "recorded":
-        return None
     about = (evidence.answers, evidence.judgements, evidence.items, evidence.n_classes, evidence.grades)
     kept = evidence._kept.get("aim")
-    if kept is not None and all(a is b for a, b in zip(kept[0], about, strict=True)):
-        found: float | None = kept[1]
-        return found
-    if evidence.grades is not None and not knows_classes(evidence):
-        return _aim_at_answers(evidence, evidence.answers)
+    if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
+        if evidence.grades is not None and not knows_classes(evidence):
+            share = _aim_at_answers(evidence)
+        else:
+            aims = aims_of(evidence)
+            share = None if aims is None else aims.share
+        kept = evidence._kept["aim"] = about, share
+    found: float | None = kept[1]
+    return found
+
+
+def as_aimed(evidence: Evidence, share: float | None) -> Evidence:
+    """The same evidence as part of a larger table whose questions were aimed with this share."""
+    about = (evidence.answers, evidence.judgements, evidence.items, evidence.n_classes, evidence.grades)
+    known: dict[str, Any] = {name: evidence._kept[name] for name in ("propensities", "labels") if name in evidence._kept}
+    return dataclasses.replace(evidence, _kept={**known, "aim": (about, share)})
+
+
+def aims_of(evidence: Evidence) -> Aims | None:
+    """The shares that the recorded propensities of answered items tell; None where none were recorded, or where answers have repeats."""
+    if evidence.answers is None or evidence.repeats is not None or propensities_of(evidence) != "recorded":
+        return None
     each = with_n_classes(gather(evidence).each.filter(~nw.col("propensity").is_null()), evidence)
     votes, totals = _votes(evidence.answers)
     told = each.join(votes, left_on=["item", "class"], right_on=["item", "answer"], how="left").join(totals, on="item", how="inner")
     keys = ["propensity", "votes", "total", "k"]
     rows = fetch(told.with_columns(nw.col("votes").fill_null(0)).group_by(*keys).agg(n=nw.len()).select(*keys, "n"))
-    epsilons = []
-    consistent = sum(row[-1] for row in rows) >= _ENOUGH
+    epsilons, fits = [], True
     for propensity, mine, total, k, _ in rows:
         share = mine / total if total else 1 / k
         if abs(share - 1 / k) < 1e-12:
-            consistent = consistent and abs(propensity - 1 / k) < _SAME
+            fits = fits and abs(propensity - 1 / k) < _SAME
         else:
             epsilons.append((share - propensity) / (share - 1 / k))
-    found = None
-    least = -_SAME if evidence.grades is not None else _SAME  # a grade asks about answers only
-    if consistent and epsilons and max(epsilons) - min(epsilons) < _SAME and least < epsilons[0] <= 1 + _SAME:
-        found = min(1.0, max(0.0, sum(epsilons) / len(epsilons)))
-    evidence._kept["aim"] = about, found
-    return found
+    low, high = min(epsilons, default=None), max(epsilons, default=None)
+    if evidence.grades is None and low is not None:  # only a grade asks about answers alone
+        fits = fits and low > _SAME
+    return Aims(sum(row[-1] for row in rows), low, high, fits)
 
 
-def _aim_at_answers(evidence: Evidence, answers: Frame) -> float | None:
+def _aim_at_answers(evidence: Evidence) -> float | None:
     """0 where every propensity is the share of the systems that gave the answer: one of the systems was drawn, each alike."""
+    if evidence.answers is None or evidence.repeats is not None or propensities_of(evidence) != "recorded":
+        return None
     each = gather(evidence).each.filter(~nw.col("propensity").is_null())
-    votes, totals = _votes(answers)
+    votes, totals = _votes(evidence.answers)
     told = each.join(votes, left_on=["item", "class"], right_on=["item", "answer"], how="left").join(totals, on="item", how="inner")
     share = nw.col("votes").fill_null(0).cast(nw.Float64) / nw.col("total").cast(nw.Float64)
     off = (nw.col("propensity") - share).abs() > _SAME

@@ -67,15 +67,16 @@ def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None, 
     return PatternCounts(
         systems=names, patterns=dict(patterns), unused=unused, inferred=evidence.inferred, states=states, items=items,
         whole=not evidence.open_ended, silent=_silent(evidence, names, by_cluster=by_cluster), **repeats_of(evidence, names),
-    )  # fmt: skip
+    ).ordered()  # fmt: skip
 
 
-def unlabelled_patterns(evidence: Evidence) -> PatternCounts:
+def unlabelled_patterns(evidence: Evidence, *, by_cluster: bool = False) -> PatternCounts:
     """The population of answers that nobody has judged yet."""
     answers = answers_of(evidence, None, every=True)
     names = tuple(sorted(str(row[0]) for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system"))))
-    items = _population(evidence, None, len(names))
-    return PatternCounts(systems=names, patterns={}, inferred=evidence.inferred, states=count_states(answers), items=items)
+    items = _population(evidence, None, len(names), by_cluster=by_cluster)
+    found = PatternCounts(systems=names, patterns={}, inferred=evidence.inferred, states=count_states(answers), items=items)
+    return found.ordered()
 
 
 def _population(evidence: Evidence, systems: Sequence[str] | None, n_systems: int, *, by_cluster: bool = False) -> dict[Cell, int]:

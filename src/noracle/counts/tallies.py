@@ -20,6 +20,7 @@ from noracle.errors import EvidenceError, fault
 
 Propensities = Literal["none", "uniform", "recorded"]
 PROPENSITIES: tuple[Propensities, ...] = ("none", "uniform", "recorded")
+_SORT_UP_TO = 200_000
 _T = TypeVar("_T")
 
 
@@ -183,7 +184,22 @@ class AccuracyCounts:
         for found, known in ((items, self.items), (answered, self.answered)):
             for c, n in known.items():
                 found[c._replace(cluster="")] += n
-        return dataclasses.replace(self, tallies=dict(tallies), items=dict(items), answered=dict(answered))
+        return dataclasses.replace(self, tallies=dict(tallies), items=dict(items), answered=dict(answered)).ordered()
+
+    def ordered(self) -> Self:
+        """The same counts in one order, that of :meth:`to_dict`, so that sums are the same to the last bit however they were counted."""
+        return dataclasses.replace(
+            self, tallies=_in_order(self.tallies), items=_in_order(self.items), answered=_in_order(self.answered), runs=_in_order(self.runs)
+        )
+
+    def without_chances(self) -> Self:
+        """The same counts as if the design did not tell with which probability an answer would have been asked about."""
+        if all(t.chance is None for t in self.tallies):
+            return self
+        tallies: Counter[Tally] = Counter()
+        for t, n in self.tallies.items():
+            tallies[t._replace(chance=None)] += n
+        return dataclasses.replace(self, tallies=dict(tallies)).ordered()
 
     def total(self, **match: object) -> int:
         """Number of labelled items whose tally has these values, for example ``total(verdict="yes", hit=True)``."""
@@ -402,13 +418,17 @@ class PatternCounts:
         silent: Counter[tuple[Cell, tuple[bool, ...]]] = Counter()
         for (c, flags), n in self.silent.items():
             silent[c._replace(cluster=""), flags] += n
-        return dataclasses.replace(self, patterns=dict(patterns), items=dict(items), silent=dict(silent))
+        return dataclasses.replace(self, patterns=dict(patterns), items=dict(items), silent=dict(silent)).ordered()
 
     def _by_silence(self, other: PatternCounts) -> Mapping[tuple[Cell, tuple[bool, ...]], int]:
         """The population by who gave no answer, where one side has missing answers."""
         if self.silent or not other.silent:
             return self.silent
         return {(cell, (False,) * len(self.systems)): n for cell, n in self.items.items()}
+
+    def ordered(self) -> Self:
+        """The same counts in one order; see :meth:`AccuracyCounts.ordered`."""
+        return dataclasses.replace(self, patterns=_in_order(self.patterns), items=_in_order(self.items))
 
     def __add__(self, other: PatternCounts) -> PatternCounts:
         """Patterns of the same systems on disjoint sets of items add."""
@@ -457,6 +477,17 @@ class JudgementCounts:
 
     questions: Mapping[Question, int]
     inferred: tuple[str, ...] = ()
+
+    def ordered(self) -> Self:
+        """The same counts in one order; see :meth:`AccuracyCounts.ordered`."""
+        return dataclasses.replace(self, questions=_in_order(self.questions))
+
+    def without_raters(self) -> Self:
+        """The same counts as if nobody had looked at who was asked."""
+        questions: Counter[Question] = Counter()
+        for q, n in self.questions.items():
+            questions[q._replace(rater="")] += n
+        return dataclasses.replace(self, questions=dict(questions)).ordered()
 
     def __add__(self, other: JudgementCounts) -> JudgementCounts:
         """Judgements of disjoint sets of items add."""
@@ -558,6 +589,13 @@ def _added(a: Mapping[_T, int], b: Mapping[_T, int]) -> dict[_T, int]:
         for key, n in side.items():
             total[key] += n
     return dict(total)
+
+
+def _in_order(counts: Mapping[_T, int]) -> dict[_T, int]:
+    """Counts by the text of their keys; very many stay as they came."""
+    if len(counts) > _SORT_UP_TO:
+        return dict(counts)
+    return dict(sorted(counts.items(), key=lambda pair: tuple(map(str, pair[0])) if isinstance(pair[0], tuple) else (str(pair[0]),)))
 
 
 def _text_key(pair: tuple[Iterable[object], int]) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import narwhals as nw
 
 from noracle.errors import EvidenceError, fault
-from noracle.evidence.frames import Frame, fetch, number_rows, settle
+from noracle.evidence.frames import Frame, engine_of, fetch, keeps_order, number_rows, settle
 from noracle.evidence.normal import NO, UNSURE, YES
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Gathered(NamedTuple):
 
 
 def gather(evidence: Evidence) -> Gathered:
-    """The judgements of an evidence gathered into labels; the work is done once, except on PySpark."""
+    """The judgements of an evidence gathered into labels; the work is done once, except on a cluster or in a warehouse."""
     about = (
         evidence.judgements,
         evidence.items,
@@ -72,6 +72,7 @@ def gather(evidence: Evidence) -> Gathered:
         known = settle(item_labels(said), ours=ours)
         found = Gathered(each, said, known, each, said, known)
         if aimed and fetch(known.filter(nw.col("n_judged") > 1).head(1)):
+            _require_order(each)
             label = settle(first_questions(each), ours=ours)
             classes = settle(class_labels(evidence, label, by_rater=not plain, scored=True), ours=ours)
             whole = known.select("item", "conflict", "n_judged")
@@ -80,6 +81,14 @@ def gather(evidence: Evidence) -> Gathered:
         kept = evidence._kept["labels"] = about, found
     gathered: Gathered = kept[1]
     return gathered
+
+
+def _require_order(each: Frame) -> None:
+    """The first question of an item is its label: where rows have no order, only ``at`` tells which one that is."""
+    if keeps_order(each) or ("at" in each.columns and not fetch(each.filter(nw.col("at").is_null()).head(1))):
+        return
+    rule = "must have a column at, filled, where propensities are recorded and items were asked about more than once"
+    raise EvidenceError(fault("judgements", rule, "no times", remedy=f"Rows of a {engine_of(each)} frame have no order."))
 
 
 def propensities_of(evidence: Evidence) -> Literal["none", "uniform", "recorded"]:
