@@ -132,7 +132,7 @@ def aim_of(evidence: Evidence) -> float | None:
     keys = ["propensity", "votes", "total", "k"]
     rows = fetch(told.with_columns(nw.col("votes").fill_null(0)).group_by(*keys).agg(n=nw.len()).select(*keys, "n"))
     epsilons = []
-    consistent = sum(row[-1] for row in rows) >= _ENOUGH
+    consistent = sum(row[-1] for row in rows) >= ENOUGH
     for propensity, mine, total, k, _ in rows:
         share = mine / total if total else 1 / k
         if abs(share - 1 / k) < 1e-12:
@@ -146,7 +146,9 @@ def aim_of(evidence: Evidence) -> float | None:
     return found
 
 
-_SAME, _ENOUGH = 1e-6, 20
+_SAME = 1e-6
+ENOUGH = 20
+"""Questions that show how they were aimed."""
 
 
 def _votes(answers: Frame) -> tuple[Frame, Frame]:
