@@ -171,7 +171,7 @@ def _told(estimate: Estimate, accuracy: float, hits: int, width: float, worlds: 
     if worlds > 1:
         low, high = clopper_pearson(hits, worlds, 0.025, 0.025)
         about |= {"coverage_low": low, "coverage_high": high}
-        share = f"{hits / worlds:.1%}, 95 % limits {low:.1%} and {high:.1%}"
+        share = f"{100 * hits / worlds:.1f} %, 95 % limits {100 * low:.1f} % and {100 * high:.1f} %"
         notes.append(f"in {worlds} rehearsals the interval covered what the key says {hits} times ({share}); mean width {width:.3f}")
     return dataclasses.replace(estimate, diagnostics={**estimate.diagnostics, "key": about}, notes=(*estimate.notes, *notes))
 
