@@ -185,7 +185,7 @@ def from_scores(sample: Sample, settings: Settings, below: float, above: float) 
         low, _ = find(rows.lower, below, 0.0, **more)
         _, high = find(rows.upper, 0.0, above, **more)
         limits = linear.ordered(low, high)
-    if settings.method != "scores" and len(groups) == 1 and not sample.beyond:
+    if settings.method != "scores" and len(groups) == 1 and not sample.beyond and len({s.weight for s in groups[0]}) == 1:
         cells = binomial_cells(groups[0], settings.kinds)
         mean = _value(cells, settings) if cells else mean
     limits = Limits(scale * limits.low, scale * limits.high + blind, limits.empty)

@@ -96,6 +96,10 @@ def command(
             "--protocol", help="One random class asked about, one ruled out, or answers graded right or wrong.", rich_help_panel=_REHEARSE
         ),
     ] = "question",
+    design: Annotated[
+        Literal["uniform", "targeted"],
+        typer.Option("--design", help="Questions about any class, or aimed at the systems' answers.", rich_help_panel=_REHEARSE),
+    ] = "uniform",
     n: Annotated[
         int | None,
         typer.Option("--n", metavar="N", min=1, help="Items that get a label; default all with a key.", rich_help_panel=_REHEARSE),
@@ -123,11 +127,20 @@ def command(
             Output(title="A rehearsal with a key", as_json=as_json, html=html),
             Sources(answers=answers, items=items, n_classes=_number(n_classes), classes=classes),
             key, key_column, [name for name, value in made_up.items() if value], out, file_format,
-            protocol=protocol, n=n, n_ordinary=n_ordinary, n_ruled_out=n_ruled_out, systems=opt.names(systems), false_no=false_no,
+            protocol=protocol, design=design, n=n,
+            n_ordinary=n_ordinary, n_ruled_out=n_ruled_out, systems=opt.names(systems), false_no=false_no,
             false_yes=false_yes, unsure=unsure, worlds=worlds, confidence=confidence, seed=seed,
         )  # fmt: skip
         return
-    stray = {"key-column": key_column, "items": items, "classes": classes, "systems": systems, "n": n, "worlds": worlds > 1}
+    stray = {
+        "key-column": key_column,
+        "items": items,
+        "classes": classes,
+        "systems": systems,
+        "n": n,
+        "worlds": worlds > 1,
+        "design": design != "uniform",
+    }
     if any(stray.values()):
         raise ArgumentError(f"{_flags(name for name, value in stray.items() if value)} must come with --answers and --key; got neither.")
     output = Output(title="A simulated world", as_json=as_json, html=html)
@@ -173,7 +186,7 @@ def _number(text: str | None) -> int | None:
 
 def _rehearse(
     output: Output, sources: Sources, key: str | None, key_column: str | None, made_up: list[str], out: str, file_format: Format,
-    **design: Any,
+    **options: Any,
 ) -> None:  # fmt: skip
     """The labels of a design for real answers with a key, and what they say beside the key."""
     if sources.answers is None or key is None:
@@ -181,12 +194,12 @@ def _rehearse(
         raise ArgumentError(f"--answers and --key must come together; got no {missing}.")
     if made_up:
         raise ArgumentError(f"{_flags(made_up)} must be left out with --answers and --key, which say it; got both.")
-    name = "grades" if design["protocol"] == "grades" else "judgements"
+    name = "grades" if options["protocol"] == "grades" else "judgements"
     path = Path(out) if Path(out).suffix.lower() in FORMATS else Path(out) / f"{name}.{file_format}"
     if path.is_dir() or (path.parent.exists() and not path.parent.is_dir()):
         raise ArgumentError(f"--out must be a folder or a file to write; got {out!r}.")
     with working("rehearsing"):
-        rehearsal = rehearse(sources.load(), key, key_column=key_column, **design)
+        rehearsal = rehearse(sources.load(), key, key_column=key_column, **options)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_table(path, rehearsal.labels)
     rows = len(rehearsal.labels["item"])

@@ -183,7 +183,7 @@ class Aims(NamedTuple):
     @property
     def share(self) -> float | None:
         """The one ε that all of them agree with, to six digits; None where there is none, or where too few questions tell it."""
-        if self.low is None or self.high is None or not self.fits or self.n < _ENOUGH:
+        if self.low is None or self.high is None or not self.fits or self.n < ENOUGH:
             return None
         agreed = self.high - self.low < _SAME and self.low > -_SAME and self.high <= 1 + _SAME
         return min(1.0, max(0.0, round((self.low + self.high) / 2, 6))) if agreed else None
@@ -247,10 +247,12 @@ def _aim_at_answers(evidence: Evidence) -> float | None:
     share = nw.col("votes").fill_null(0).cast(nw.Float64) / nw.col("total").cast(nw.Float64)
     off = (nw.col("propensity") - share).abs() > _SAME
     n, wrong = fetch(told.select(off=off.cast(nw.Int64)).select(n=nw.len(), off=nw.col("off").max()))[0]
-    return 0.0 if n >= _ENOUGH and not wrong else None
+    return 0.0 if n >= ENOUGH and not wrong else None
 
 
-_SAME, _ENOUGH = 1e-6, 20
+_SAME = 1e-6
+ENOUGH = 20
+"""Questions that show how they were aimed."""
 
 
 def _votes(answers: Frame) -> tuple[Frame, Frame]:

@@ -52,7 +52,7 @@ def read_key(key: object, column: str | None = None) -> dict[Any, Any]:
     >>> read_key({"item": [1, 2], "gold": ["cat", None]})
     {1: 'cat'}
     """
-    if isinstance(key, Mapping) and (not key or isinstance(key.get("item", 0), (int, str))):
+    if isinstance(key, Mapping) and not any(isinstance(value, (list, tuple)) or hasattr(value, "__array__") for value in key.values()):
         return dict(key)
     frames, connection = open_frames({"key": key})
     names = frames["key"].columns

@@ -14,6 +14,7 @@ from noracle.accuracy.estimate import estimate_accuracy
 from noracle.bounds.binomial import clopper_pearson
 from noracle.counts import AccuracyCounts
 from noracle.counts.label import Cell, Tally, Verdict, tally
+from noracle.counts.met import ENOUGH
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence import Evidence
 from noracle.evidence.frames import fetch
@@ -63,7 +64,8 @@ class Rehearsal:
 
 
 def rehearse(
-    answers: object, key: object, *, items: object = None, protocol: Protocol = "question", n: int | None = None, n_ordinary: int = 0,
+    answers: object, key: object, *, items: object = None, protocol: Protocol = "question",
+    design: Literal["uniform", "targeted"] = "uniform", epsilon: float = 0.05, n: int | None = None, n_ordinary: int = 0,
     n_ruled_out: int = 1, key_column: str | None = None, systems: Sequence[str] | None = None, n_classes: int | None = None,
     classes: Sequence[int | str] | None = None, false_no: float = 0.0, false_yes: float = 0.0, unsure: float = 0.0, worlds: int = 1,
     confidence: float = 0.95, seed: int = 0,
@@ -82,6 +84,9 @@ def rehearse(
     protocol
         ``question``: "is it class k?" about one class of each item, drawn from all K, with its propensity. ``complementary``: a class that
         the item is not, drawn from the K - 1 wrong ones. ``grades``: "is this system's answer right?" for every system.
+    design, epsilon
+        For ``question``: ``uniform``, or ``targeted`` at the answers of the systems with the uniform share ``epsilon``, as
+        :func:`noracle.route_items` draws them.
     n
         How many items get a label, drawn at random without replacement; by default all with a key.
     n_ordinary, n_ruled_out
@@ -113,6 +118,9 @@ def rehearse(
         raise ArgumentError(f"worlds must be at least 1; got {worlds}.")
     if protocol != "complementary" and (n_ordinary or n_ruled_out != 1):
         raise ArgumentError(f"n_ordinary and n_ruled_out must go with protocol='complementary'; got {protocol!r}.")
+    choose("design", design, ("uniform", "targeted"))
+    if design == "targeted" and (protocol != "question" or not 0 < epsilon <= 1):
+        raise ArgumentError(f"design='targeted' must go with protocol='question' and epsilon in (0, 1]; got {protocol!r} and {epsilon}.")
     if isinstance(answers, Evidence):
         if items is not None or n_classes is not None or classes is not None:
             raise ArgumentError("items, n_classes and classes must be left out where answers are evidence; got both.")
@@ -126,12 +134,14 @@ def rehearse(
     if not 1 <= n_ruled_out < int(stage.n_classes.min()):
         raise ArgumentError(f"n_ruled_out must be in [1, {int(stage.n_classes.min())}); got {n_ruled_out}.")
     noise = _Noise(false_no, false_yes, unsure)
+    share = epsilon if design == "targeted" else 1.0
     hits = dict.fromkeys(stage.systems, 0)
     widths = dict.fromkeys(stage.systems, 0.0)
     first: tuple[Columns, list[Estimate]] | None = None
     for world in range(worlds):
         rng = np.random.default_rng([seed, world])
-        draw = stage.draw(rng, protocol, size, n_ordinary, n_ruled_out, noise)
+        draw = stage.questions(rng, size, share, noise) if protocol == "question" else None
+        draw = draw or stage.labels(rng, protocol, size, n_ordinary, n_ruled_out, noise)
         found = [stage.estimate(draw, s, confidence, checked=world == 0, seed=seed) for s in range(len(stage.systems))]
         for estimate in found:
             hits[estimate.subject] += _covers(estimate, stage.accuracy[estimate.subject])
@@ -161,7 +171,7 @@ def _told(estimate: Estimate, accuracy: float, hits: int, width: float, worlds: 
     if worlds > 1:
         low, high = clopper_pearson(hits, worlds, 0.025, 0.025)
         about |= {"coverage_low": low, "coverage_high": high}
-        share = f"{hits / worlds:.1%}, 95 % limits {low:.1%} and {high:.1%}"
+        share = f"{100 * hits / worlds:.1f} %, 95 % limits {100 * low:.1f} % and {100 * high:.1f} %"
         notes.append(f"in {worlds} rehearsals the interval covered what the key says {hits} times ({share}); mean width {width:.3f}")
     return dataclasses.replace(estimate, diagnostics={**estimate.diagnostics, "key": about}, notes=(*estimate.notes, *notes))
 
@@ -181,12 +191,17 @@ class _Noise:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Draw:
-    """Labels of ``places``: ``asked`` classes (one column for each) with ``said``; for grades ``said`` has one row for each system."""
+    """Labels of ``places``: ``asked`` classes (one column for each) with ``said``; for grades ``said`` has one row for each system.
+
+    ``chances`` are those of all classes to be asked about, for questions; ``aimed`` says that they depend on the answers.
+    """
 
     protocol: Protocol
     places: Whole
     asked: Whole
     said: Whole
+    chances: np.ndarray[Any, np.dtype[np.float64]] | None = None
+    aimed: bool = False
 
 
 class _Stage:
@@ -202,6 +217,7 @@ class _Stage:
         if strange:
             raise EvidenceError(fault("systems", f"must be among {known}", strange))
         self.systems = tuple(known if systems is None else dict.fromkeys(systems))
+        self._some_systems = len(self.systems) < len(known)
         given = {row[0] for row in rows}
         key = _same_items(key, given)
         self.notes: list[str] = []
@@ -242,19 +258,31 @@ class _Stage:
             asked = own != _NOT_ASKED
             self.accuracy[name] = float(weight[asked & (own == self.truth)].sum() / weight[asked].sum()) if asked.any() else 0.0
 
-    def draw(
+    def questions(self, rng: np.random.Generator, n: int, share: float, noise: _Noise) -> _Draw:
+        """One question about each of n random items: a share of them uniform, the others in proportion to the answers."""
+        places = rng.permutation(len(self.items))[:n]
+        k = self.n_classes[places][:, None]
+        classes = np.arange(int(self.n_classes.max()))
+        votes = np.zeros((n, len(classes)))
+        for own in self.answers[:, places] if share < 1 else ():
+            votes[np.flatnonzero(own >= 0), own[own >= 0]] += 1
+        total = votes.sum(axis=1, keepdims=True)
+        chances = np.where(total > 0, (1 - share) * votes / np.maximum(total, 1) + share / k, 1 / k) * (classes < k)
+        asked = np.minimum((np.cumsum(chances, axis=1) <= rng.random((n, 1))).sum(axis=1), k[:, 0] - 1)
+        aimed = bool((np.abs(chances * k - 1) > 1e-9)[np.arange(n), asked].any())
+        said = noise.verdicts(rng, asked == self.truth[places])
+        return _Draw(protocol="question", places=places, asked=asked[:, None], said=said, chances=chances, aimed=aimed)
+
+    def labels(
         self, rng: np.random.Generator, protocol: Protocol, n: int, n_ordinary: int, n_ruled_out: int, noise: _Noise
     ) -> _Draw:  # fmt: skip
-        """Labels of random items."""
+        """Ruled-out classes, or grades, of random items."""
         places = rng.permutation(len(self.items))[: n + n_ordinary]
         truth, k = self.truth[places], self.n_classes[places]
         if protocol == "grades":
             right = self.answers[:, places] == truth
             said = np.where(self.answers[:, places] < 0, _NO, noise.verdicts(rng, right))  # no answer is seen to be none
             return _Draw(protocol=protocol, places=places, asked=np.zeros((len(places), 0), dtype=np.int64), said=said)
-        if protocol == "question":
-            asked = np.minimum((rng.random(len(places)) * k).astype(np.int64), k - 1)
-            return _Draw(protocol=protocol, places=places, asked=asked[:, None], said=noise.verdicts(rng, asked == truth))
         # Wrong classes in a random order: each has a random number, the true one comes last, or first where it is ruled out by mistake.
         order = rng.random((len(places), int(self.n_classes.max())))
         order[np.arange(order.shape[1]) >= k[:, None]] = np.inf
@@ -275,11 +303,10 @@ class _Stage:
                 "system": [self.systems[s] for _, s in pairs],
                 "verdict": [_GRADES[int(draw.said[s, i])] for i, s in pairs],
             }
+        chances = np.zeros((len(items), int(self.n_classes.max()))) if draw.chances is None else draw.chances
         rows = [
-            (item, self._names[c], _WORDS[said], 1 / k)
-            for item, asked, said, k in zip(
-                items, draw.asked.tolist(), draw.said.tolist(), self.n_classes[draw.places].tolist(), strict=True
-            )
+            (item, self._names[c], _WORDS[said], chance[c])
+            for item, asked, said, chance in zip(items, draw.asked.tolist(), draw.said.tolist(), chances.tolist(), strict=True)
             for c in dict.fromkeys(asked)
         ]
         columns = ("item", "class", "verdict", *(("propensity",) if draw.protocol == "question" else ()))
@@ -302,15 +329,22 @@ class _Stage:
             said = draw.said
             hit = (draw.asked == own[:, None]).any(axis=1)
         there = own != _NOT_ASKED
+        inverse: list[float | None] = [None] * len(own)
+        chance: list[float | None] = [None] * len(own)
+        if draw.aimed and draw.chances is not None:
+            rows = np.arange(len(own))
+            inverse = (hit / draw.chances[rows, draw.asked[:, 0]]).tolist()
+            if len(own) >= ENOUGH and not self._some_systems:  # else estimates cannot tell how questions were aimed
+                chance = [p if a >= 0 else None for p, a in zip(draw.chances[rows, own].tolist(), own.tolist(), strict=True)]
         tallies: Counter[Tally] = Counter()
-        facts = zip(*(x[there].tolist() for x in (kind, said, hit, own >= 0)), strict=True)
-        for (k, verdict, is_hit, answered), n in Counter(facts).items():
-            ruled_out = draw.asked.shape[1] if verdict == _NO else 0
-            met = tally(
-                self._kinds[k]._replace(system=name), _WORDS[verdict], hit=is_hit, answered=answered, n_ruled_out=ruled_out,
-                ruled_hit=is_hit and verdict == _NO,
-            )  # fmt: skip
-            tallies[met] += n
+        facts = zip(*(x.tolist() for x in (there, kind, said, hit, own >= 0)), inverse, chance, strict=True)
+        for (was_asked, k, verdict, is_hit, answered, weight, own_chance), n in Counter(facts).items():
+            if was_asked:
+                met = tally(
+                    self._kinds[k]._replace(system=name), _WORDS[verdict], hit=is_hit, answered=answered, inverse=weight,
+                    n_ruled_out=draw.asked.shape[1] if verdict == _NO else 0, ruled_hit=is_hit and verdict == _NO, chance=own_chance,
+                )  # fmt: skip
+                tallies[met] += n
         asked: Counter[Cell] = Counter()
         answered_items: Counter[Cell] = Counter()
         for k, answer in zip(self._kind.tolist(), every.tolist(), strict=True):
@@ -320,7 +354,7 @@ class _Stage:
                 answered_items[place] += answer >= 0
         return AccuracyCounts(
             tallies=dict(tallies), items=dict(asked), answered=dict(answered_items),
-            propensities="uniform" if draw.protocol == "question" else "none",
+            propensities="none" if draw.protocol != "question" else "recorded" if draw.aimed else "uniform",
         )  # fmt: skip
 
 
