@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 
 from noracle.counts.label import Cell, rounded
-from noracle.errors import EvidenceError, EvidenceWarning, fault
+from noracle.errors import EvidenceError, EvidenceWarning, fault, known_names
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import Frame, fetch, settle
 from noracle.evidence.labels import gather, item_labels, propensities_of, with_n_classes
@@ -36,6 +36,14 @@ def answers_of(evidence: Evidence, systems: Sequence[str] | None) -> Frame:
     if isinstance(systems, str) or not systems:
         raise EvidenceError(fault("systems", "must be a list of names", repr(systems)))
     return evidence.answers.filter(nw.col("system").is_in([str(s) for s in systems]))
+
+
+def unknown_systems(missing: Sequence[str], answers: Frame | None) -> EvidenceError:
+    """The error about systems that have no answers, with those that have."""
+    rows = [] if answers is None else fetch(answers.group_by("system").agg(n=nw.len()).select("system"))
+    known = [row[0] for row in rows if row[0] is not None]
+    came = f"{list(missing)}, which have no answers"
+    return EvidenceError(fault("systems", "must be in answers", came, remedy=known_names(missing[0], known)))
 
 
 def place_columns(evidence: Evidence, *, by_cluster: bool = False) -> list[str]:

@@ -18,6 +18,7 @@ from noracle.counts.met import (
     place_columns,
     place_of,
     placed,
+    unknown_systems,
     unused_of,
 )
 from noracle.counts.repeats import count_states
@@ -108,7 +109,7 @@ def _patterns(
     found = {str(row[0]) for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system"))}
     missing = [s for s in systems or () if str(s) not in found]
     if missing:
-        raise EvidenceError(fault("systems", "must be in answers", f"{missing}, which have no answers"))
+        raise unknown_systems(missing, evidence.answers)
     names = tuple(sorted(found)) if systems is None else tuple(dict.fromkeys(str(s) for s in systems))
     labels = labels_of(evidence)
     scored = "recorded" in labels.items.columns
