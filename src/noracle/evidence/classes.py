@@ -117,6 +117,11 @@ class Classes:
             return kind, [fault(self.named, f"must have the type of {self.what}", f"{self.classes[0]!r} and {has}")]
         return kind, []
 
+    def silence(self) -> None:
+        """Make null of what means no answer, and nothing else."""
+        for pair in self._here:
+            self._silence(pair, {})
+
     def _silence(self, pair: Pair, told: dict[Pair, list[str] | None]) -> None:
         """Make null of what means no answer; texts that are left are noted in ``told`` (None where they are too many)."""
         frame, column = self.frames[pair[0]], nw.col(pair[1])

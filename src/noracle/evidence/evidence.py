@@ -15,7 +15,7 @@ from noracle.evidence.classes import Classes, Invalid, apart, check_invalid, mee
 from noracle.evidence.frames import Frame, fetch, open_frames
 from noracle.evidence.logs import log_format, read_logs
 from noracle.evidence.normal import normalise
-from noracle.evidence.shapes import Shape, shape_of, shaped
+from noracle.evidence.shapes import WIDE, Shape, shape_of, shaped
 from noracle.evidence.tables import MAX_CLASSES, TABLES
 from noracle.evidence.validate import faults_of_evidence, faults_of_table, repeats
 
@@ -367,6 +367,11 @@ def read_table(source: object, table: str, *, shape: Shape | None = None) -> Fra
         raise EvidenceError(*faults)
     if not fetch(frame.select("item").head(1)):
         raise EvidenceError(f"{table} {_EMPTY}")
+    spoken = WIDE.get(table, ("", ""))[1]
+    if spoken in ("answer", "label"):
+        reader = Classes(frames={table: frame}, pairs=[(table, spoken)], no_answer=shape.no_answer if shape else (), ours=False)
+        reader.silence()
+        frame = reader.frames[table]
     faults = faults_of_table(frame, TABLES[table])
     if faults:
         raise EvidenceError(*faults)

@@ -14,13 +14,13 @@ from __future__ import annotations
 import csv
 import dataclasses
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import narwhals as nw
 
-from noracle.errors import EvidenceError, fault
+from noracle.errors import EvidenceError, fault, known_names
 from noracle.evidence.frames import Frame, fetch, number_rows, open_frames
 from noracle.evidence.normal import kind_of, shown
 from noracle.evidence.tables import TABLES, Table
@@ -317,7 +317,7 @@ def is_long(frame: Frame, name: str, shape: Shape) -> bool:
     who, what = WIDE[name]
     if "item" not in found or who in found or (what in found and found[what] not in KEYS):
         return True  # part of the long form is there: what lacks is named
-    return not wide_columns(frame, name, shape, found["item"])[0]
+    return len(wide_columns(frame, name, shape, found["item"])[0]) < 2  # one column alone can be anything
 
 
 def wide_columns(frame: Frame, name: str, shape: Shape, item: str | None) -> tuple[list[str], list[str]]:
@@ -328,34 +328,41 @@ def wide_columns(frame: Frame, name: str, shape: Shape, item: str | None) -> tup
     EvidenceError
         If columns that were named are not there, or the others are of different types, so that not all can be answers.
     """
-    given = frame.columns
-    named = shape.raters if name in ("ratings", "scores") else shape.systems
+    kinds = {column: kind_of(dtype) for column, dtype in frame.collect_schema().items()}
+    return wide_among(kinds, name, shape, item, lambda column: _mostly_numbers(frame, column, shape.no_answer))
+
+
+def wide_among(
+    kinds: Mapping[str, str], name: str, shape: Shape, item: str | None, numbers: Callable[[str], bool]
+) -> tuple[list[str], list[str]]:
+    """The same by the kinds of value of the columns; ``numbers`` says whether a column of text holds numbers after all."""
+    given = list(kinds)
+    what = "raters" if name in ("ratings", "scores") else "systems"
+    named = shape.raters if what == "raters" else shape.systems
     said = {c for c in (item, shape.label, shape.ruled_out, *shape.columns.values()) if c is not None}
     if named:
         missing = [c for c in named if c not in given]
         if missing:
-            what = "raters" if name in ("ratings", "scores") else "systems"
-            raise EvidenceError(fault(what, f"must be columns of {name}", f"no {', '.join(missing[:6])} in {shown(given)}"))
+            near = known_names(missing[0], [c for c in shown(given) if c != "…"])
+            raise EvidenceError(fault(what, f"must be columns of {name}", f"no {', '.join(missing[:6])}", remedy=near))
         return list(named), [c for c in given if c not in named and c not in said]
     about = {*_ABOUT, *KEYS, *(c.name for c in TABLES["items"].columns), *ALIASES["item"]}
     others = [c for c in given if c not in said and c.strip().lower() in about]
-    taken = {*said, *others, *(shape.systems if name in ("ratings", "scores") else ())}
+    taken = {*said, *others, *(shape.systems if what == "raters" else ())}
     rest = [c for c in given if c not in taken and not c.startswith("_noracle")]
-    schema = frame.collect_schema()
-    kinds: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for column in rest:
-        kind = kind_of(schema[column])
-        kinds.setdefault("numbers" if kind in ("whole", "float") else kind, []).append(column)
-    kinds.pop("null", None)
-    if set(kinds) == {"numbers", "text"} and all(_mostly_numbers(frame, c, shape.no_answer) for c in kinds["text"]):
-        kinds = {"numbers": rest}
-    usable = {kind: columns for kind, columns in kinds.items() if kind in ("numbers", "text")}
-    if len(kinds) > 1 and usable:
-        what = "raters" if name in ("ratings", "scores") else "systems"
-        found = "; ".join(f"{kind} in {', '.join(shown(columns)[:_SHOWN])}" for kind, columns in kinds.items())
+        kind = kinds[column]
+        groups.setdefault("numbers" if kind in ("whole", "float") else kind, []).append(column)
+    groups.pop("null", None)
+    if set(groups) == {"numbers", "text"} and all(numbers(c) for c in groups["text"]):
+        groups = {"numbers": rest}
+    usable = {kind: columns for kind, columns in groups.items() if kind in ("numbers", "text")}
+    if len(groups) > 1 and usable:
+        found = "; ".join(f"{kind} in {', '.join(shown(columns)[:_SHOWN])}" for kind, columns in groups.items())
         some = next(iter(usable.values()))
         remedy = f"Say which columns are {what}: {what}={some[:3]!r}."
-        raise EvidenceError(fault(name, "must have columns of one type, one for each of the " + what, found, remedy=remedy))
+        raise EvidenceError(fault(name, f"must have columns of one type, one for each of the {what}", found, remedy=remedy))
     return (rest if usable else []), others
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from noracle.accuracy import route_items
-from noracle.evidence import Evidence
 from noracle.oversight.asking import Asking, Outcome
 from noracle.oversight.command_lines import csv_words
 from noracle.oversight.loading import Loaded
-from noracle.oversight.model import Source
 from noracle.oversight.opening import LABEL_KINDS
 from noracle.ppi import Additive, Cascade, Maximum, estimate_mean, plan_accuracy, plan_budget, plan_labels
 from noracle.results import Plan
@@ -109,8 +107,8 @@ def needs_routable(loaded: Loaded) -> str:
     """A long table of answers that fits into memory."""
     if loaded.answers is None or loaded.evidence is None:
         return "There are no answers to ask about. Add a table with columns item, system, answer."
-    if loaded.answers.form == "wide":
-        return "Questions are drawn from long tables. Write the answers as item, system, answer."
+    if {"label", "ruled_out"} & set(loaded.answers.options):
+        return "Questions are drawn for labels in a table of their own. Write them as item, class, verdict."
     counts = loaded.accuracy
     rows = 0 if counts is None else sum(counts.items.values())
     if rows > MOST_ROUTED:
@@ -127,8 +125,7 @@ def route(asking: Asking) -> Outcome:
     places = {c._replace(system="") for c in counts.items} if counts is not None else set()
     items = sum(max(counts.items.get(c._replace(system=s), 0) for s in loaded.systems) for c in places) if counts is not None else 0
     k, classes = _classes(loaded)
-    given = {s.kind: loaded.table(s) for s in _tables(loaded)}
-    evidence = Evidence.from_tables(given["answers"], given.get("judgements"), given.get("items"), n_classes=k, classes=classes)
+    evidence = loaded.evidence_with(n_classes=k, classes=classes)
     labelled = len({item for (item,) in evidence.rows("judgements", "item")})
     n = min(N_ROUTED, items - labelled)
     if n < 1:
@@ -136,11 +133,6 @@ def route(asking: Asking) -> Outcome:
     design, targets = _design(asking)
     result = route_items(evidence, design=design, systems=targets, n=n, seed=asking.seed)
     return Outcome(results=(result,), command=_route_words(loaded, n, design, targets, asking.seed))
-
-
-def _tables(loaded: Loaded) -> list[Source]:
-    """What is drawn from: answers and items, without the items that have a judgement."""
-    return [s for s in (loaded.answers, loaded.judgements, loaded.items) if s is not None]
 
 
 def _design(asking: Asking) -> tuple[Literal["uniform", "targeted"], list[str] | None]:
@@ -165,7 +157,7 @@ def _classes(loaded: Loaded) -> tuple[int | None, Any]:
 
 def _route_words(loaded: Loaded, n: int, design: str, targets: list[str] | None, seed: int) -> str:
     k, classes = _classes(loaded)
-    words = [w for s in _tables(loaded) for w in (f"--{s.kind}", loaded.path(s))]
+    words = loaded.table_words(systems=False)
     words += ["--n-classes", str(k)] if k is not None else []
     words += ["--classes", csv_words(classes)] if classes is not None else []
     words += ["--design", design, *(["--systems", csv_words(targets)] if targets else []), "--n", str(n)]

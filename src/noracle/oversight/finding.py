@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
+from typing import Any
 
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.oversight.gathering import Gathering
@@ -19,7 +20,9 @@ _SAYS: tuple[SourceKind, ...] = ("answers", "judgements", "ratings", "scores", "
 _SHOWN = 3
 
 
-def find_evidence(place: Place | Sequence[Place], *, settings: Settings | None = None) -> Inventory:
+def find_evidence(
+    place: Place | Sequence[Place], *, settings: Settings | None = None, chosen: Mapping[str, Any] | None = None
+) -> Inventory:
     r"""Say what evidence there is, by what the files hold.
 
     Parameters
@@ -28,6 +31,8 @@ def find_evidence(place: Place | Sequence[Place], *, settings: Settings | None =
         A folder, which is searched with all folders in it; a file or glob; or a list of files.
     settings
         What is known beforehand; by default ``noracle.toml`` of the folder, if there is one. Files that it names are not guessed.
+    chosen
+        Settings that stand instead of those, by name; ``columns`` are added to them.
 
     Returns
     -------
@@ -67,6 +72,9 @@ def find_evidence(place: Place | Sequence[Place], *, settings: Settings | None =
     """
     listing = list_files(place)
     settings = _settings(listing, settings)
+    if chosen:
+        columns = {**settings.columns, **chosen.get("columns", {})}
+        settings = dataclasses.replace(settings, **{**chosen, "columns": columns})
     with Recogniser(settings) as recogniser:
         search = _Search(listing=listing, settings=settings, recogniser=recogniser)
         seen = search.look()

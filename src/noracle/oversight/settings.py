@@ -14,6 +14,8 @@ half_width = 0.02
 budget = 500.0
 time_limit = 30.0                  # seconds for each proof
 ignore = ["drafts/*"]              # files that are no evidence; * also stands for folders
+no_answer = ["-1", "N/A"]          # what stands for no answer; an empty field always does
+invalid = "wrong"                  # or "refuse": an answer that is no class of its item
 
 [files]                            # what is not to be guessed: paths or globs, relative to the folder
 answers = "run-7/*.parquet"
@@ -22,6 +24,10 @@ judgements = ["monday.csv", "tuesday.csv"]
 [wide.ratings]                     # columns of a table with one row an item
 item = "question"
 raters = ["ann", "bob"]
+
+[columns]                          # your names of columns, in every table or in one
+item = "question_id"
+answers.system = "model"
 
 [prices]                           # of one label of a kind, or of one score of a rater
 ordinary = 4.0
@@ -41,6 +47,7 @@ from pathlib import Path
 from typing import Any
 
 from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.evidence.shapes import shape_of
 from noracle.evidence.tables import MAX_CLASSES
 from noracle.oversight.model import SOURCE_KINDS, Settings
 
@@ -52,7 +59,12 @@ NO_CLAIM = (
 )
 """Why there is no alarm where the settings have no claim, and the way out."""
 
-_CHOICES = {"conflicts": ("error", "drop"), "protocol": ("question", "sets"), "trained_on_annotators": ("yes", "no", "unknown")}
+_CHOICES = {
+    "conflicts": ("error", "drop"),
+    "invalid": ("wrong", "refuse"),
+    "protocol": ("question", "sets"),
+    "trained_on_annotators": ("yes", "no", "unknown"),
+}
 _TEXTS = ("title", "claim", "target")
 _WHOLES = {"seed": (0, 2**63 - 1), "n_classes": (2, MAX_CLASSES)}
 WIDE = {
@@ -268,6 +280,20 @@ def _wide_faults(kind: str, columns: Mapping[str, Any]) -> list[str]:
     return faults
 
 
+def _columns(value: Any) -> tuple[Any, list[str]]:
+    table, faults = _table("columns", value)
+    try:
+        return ({}, faults) if faults else (shape_of(table).columns, [])
+    except EvidenceError as error:
+        return {}, [f"{SETTINGS_FILE}: {line}" for line in error.faults]
+
+
+def _no_answer(value: Any) -> tuple[Any, list[str]]:
+    words = value if isinstance(value, list) else [value]
+    sound = all(isinstance(w, (str, int, float)) and not isinstance(w, bool) for w in words)
+    return (tuple(str(w) for w in words), []) if sound else ((), [_fault("no_answer", "must be texts or numbers", value)])
+
+
 def _prices(value: Any) -> tuple[Any, list[str]]:
     table, faults = _table("prices", value)
     faults += [_fault(f"prices.{k}", "must be a number above 0", v) for k, v in table.items() if not (_is_number(v) and v > 0)]
@@ -276,6 +302,8 @@ def _prices(value: Any) -> tuple[Any, list[str]]:
 
 _STRUCTURES: dict[str, Callable[[Any], tuple[Any, list[str]]]] = {
     "classes": _classes,
+    "columns": _columns,
+    "no_answer": _no_answer,
     "files": _files,
     "ignore": _ignore,
     "prices": _prices,
