@@ -414,14 +414,18 @@ def _promptfoo_ids(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Tests by an id among their variables where all have one, else by number; a test that was run again keeps its first number."""
     tests = [(row.get("testCase") or {}) for row in rows]
     given = [row.get("vars") or test.get("vars") or {} for row, test in zip(rows, tests, strict=True)]
+    keys = [
+        json.dumps([variables, test.get("assert"), test.get("description")], sort_keys=True, default=str)
+        for test, variables in zip(tests, given, strict=True)
+    ]
     for name in _ID:
-        if given and all(isinstance(v.get(name), (int, str)) and not isinstance(v.get(name), bool) for v in given):
-            return [v[name] for v in given]
+        named = given and all(isinstance(v.get(name), (int, str)) and not isinstance(v.get(name), bool) for v in given)
+        if named and len({(key, v[name]) for key, v in zip(keys, given, strict=True)}) == len({v[name] for v in given}):
+            return [v[name] for v in given]  # an id of the test, not of something that several tests share
     numbers: dict[str, Any] = {}
     found = []
-    for place, (row, test, variables) in enumerate(zip(rows, tests, given, strict=True)):
+    for place, (row, key, variables) in enumerate(zip(rows, keys, given, strict=True)):
         number = row.get("testIdx", place)
-        key = json.dumps([variables, test.get("assert"), test.get("description")], sort_keys=True, default=str)
         found.append(numbers.setdefault(key, number) if variables else number)
     return found
 

@@ -235,6 +235,13 @@ def test_ids_and_prompts_of_promptfoo(tmp_path: Path) -> None:
     assert set(columns["system"]) == {"m [short]", "m [prompt 1]"}
 
 
+def test_an_id_that_several_tests_share_is_no_id_of_a_test(tmp_path: Path) -> None:
+    shared = [{**result(i, bool(i % 2)), "vars": {"id": "customer 7", "q": f"v{i}"}} for i in range(3)]
+    columns = read_grades(promptfoo(tmp_path / "p.json", shared)).columns
+    assert columns["item"] == [0, 1, 2]
+    assert "repeat" not in columns
+
+
 def test_older_summaries_and_texts_as_providers(tmp_path: Path) -> None:
     old = [
         {"provider": "openai:x", "vars": {"q": "a"}, "success": True, "score": 1},
