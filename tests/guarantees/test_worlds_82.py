@@ -65,8 +65,10 @@ class Tally:
             least = nominal - 2 * math.sqrt(nominal * (1 - nominal) / self.promised)
             assert self.held >= math.floor(least * self.promised), f"{self.held} of {self.promised} held"
 
-    def never_silent(self) -> Tally:
-        assert not self.silent
+    def seldom_silent(self) -> Tally:
+        """An honest world loses its promise only by the false alarms of up to six checks, at 1e-3 each."""
+        most = 0.006 * (self.promised + self.silent)
+        assert self.silent <= most + 3 * math.sqrt(most), f"{self.silent} of {self.promised + self.silent} without a promise"
         return self
 
 
@@ -134,7 +136,7 @@ def test_a_estimates_weight_strata_labelled_at_different_rates(worlds: int, ordi
         evidence = unequal_rates(np.random.default_rng([1, seed]), ordinary=ordinary)
         for system in ("a", "b"):
             tally.estimate(estimate_accuracy(evidence, system=system, seed=seed), 0.65)
-    tally.never_silent().check()
+    tally.seldom_silent().check()
 
 
 @pytest.mark.parametrize("ordinary", [True, False], ids=["ordinary", "questions"])
@@ -145,7 +147,7 @@ def test_a_comparison_weights_strata_and_calls_equals_equal(worlds: int, ordinar
         found = compare_systems(unequal_rates(np.random.default_rng([2, seed]), ordinary=ordinary), seed=seed)
         tally.add(found.guarantee, covers(found, "a", "b", 0.0))
         better += found.difference("a", "b").verdict != "not separable"
-    tally.never_silent().check()
+    tally.seldom_silent().check()
     assert better <= 0.05 * worlds + 2 * math.sqrt(0.05 * 0.95 * worlds)
 
 
@@ -222,7 +224,7 @@ def test_b_propensities_of_one_third_belong_to_the_design(worlds: int) -> None:
         found = compare_systems(evidence, seed=seed)
         all_pairs.add(found.guarantee, all(covers(found, *pair, truth[pair[0]] - truth[pair[1]]) for pair in ("ab", "ac", "bc")))
     for tally in (*one.values(), all_pairs):
-        tally.never_silent().check()
+        tally.seldom_silent().check()
 
 
 # ------------------------------------------------------------------------- (c) questions whose number depends on verdicts
@@ -265,7 +267,7 @@ def test_c_first_question_in_time_is_the_label(worlds: int, policy: str) -> None
         shuffled = [rows[i] for i in rng.permutation(len(rows))]
         timed.estimate(estimate_accuracy(tables(answers, shuffled, 5), seed=seed), truth)
         ordered.estimate(estimate_accuracy(tables(answers, [r[:4] for r in rows], 5), seed=seed), truth)
-    timed.never_silent().check()
+    timed.seldom_silent().check()
     ordered.check()
 
 
@@ -294,7 +296,7 @@ def test_d_items_beyond_these_have_other_strata_too(worlds: int, ordinary: bool,
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GuaranteeWarning)
             tally.estimate(estimate_accuracy(evidence, population="beyond", interval=interval, seed=seed), truth)
-    tally.never_silent().check()
+    tally.seldom_silent().check()
 
 
 # ------------------------------------------------------------------------------------------------- (e) order of checks
@@ -461,5 +463,5 @@ def test_h_targeted_plan_gives_the_planned_half_width(worlds: int, k: int, accur
         assert predicted <= half_width
         tally.estimate(found, accuracy)
         widths.append((found.high - found.low) / 2)
-    tally.never_silent().check()
+    tally.seldom_silent().check()
     assert np.mean(widths) <= 1.10 * half_width

@@ -19,11 +19,13 @@ from noracle.bounds.betting import Score, log_wealth
 from noracle.bounds.linear import Cell
 from noracle.counts import AccuracyCounts, JudgementCounts, count_accuracy, count_judgements
 from noracle.counts.label import Tally
+from noracle.counts.met import labels_of, met_once
+from noracle.counts.questions import count_first_verdicts
 from noracle.counts.tallies import Question
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 from noracle.evidence.frames import fetch
-from noracle.evidence.labels import gather, propensities_of
+from noracle.evidence.labels import recorded_grades
 from noracle.evidence.normal import VERDICTS
 from noracle.results import Check
 
@@ -383,8 +385,8 @@ def _by_system(
 
 
 def _overlap_part(counts: AccuracyCounts, name: str) -> dict[str, Any]:
-    asked_alike = {t: n for t, n in counts.tallies.items() if t.answered and t.design == "uniform"}
-    both = {t: n for t, n in asked_alike.items() if t.verdict == "yes" and t.n_ruled_out and not t.hit}
+    asked_alike = {t: n for t, n in counts.tallies.items() if t.answered and t.design == "uniform"}  # a grade has no class to rule out
+    both = {t: n for t, n in asked_alike.items() if t.verdict == "yes" and t.n_ruled_out and not t.hit and t.hit_share is None}
     if both:
         trials: dict[float, int] = defaultdict(int)
         for t, n in both.items():
@@ -426,7 +428,7 @@ def _overlap_part(counts: AccuracyCounts, name: str) -> dict[str, Any]:
 
 
 def _uniform_cells(stratum: Stratum, verdict: str) -> list[Cell]:
-    tallies: dict[Tally, int] = {t: n for t, n in stratum.tallies.items() if t.verdict == verdict and t.design == "uniform"}
+    tallies: dict[Tally, int] = {t: n for t, n in stratum.tallies.items() if t.verdict == verdict and t.design != "recorded"}
     return list(
         binomial_cells(
             Stratum(
@@ -446,7 +448,7 @@ def _uniform_cells(stratum: Stratum, verdict: str) -> list[Cell]:
 
 def check_hits(
     evidence: Evidence | AccuracyCounts, *, system: str | None = None, protocol: Protocol | None = None,
-    judgements: JudgementCounts | None = None,
+    judgements: JudgementCounts | None = None, few: bool = True,
 ) -> Check:  # fmt: skip
     """Did questions hit the answers of a system as often as the design says?
 
@@ -465,6 +467,8 @@ def check_hits(
     judgements
         What was asked, if it is counted already; with it (or with tables) the smallest propensity is known, else too few hits of
         recorded designs are not looked for.
+    few
+        Look for too few hits of recorded designs, too. Not where grades have propensities: nothing bounds those that are not recorded.
 
     Notes
     -----
@@ -502,7 +506,9 @@ def check_hits(
     uniform: _Uniform = "questions" if are_questions(counts, protocol, asked) else "none"
     if uniform == "none" and counts.propensities == "uniform" and asked is not None:
         uniform = "some"
-    highest = None if asked is None else highest_inverse(asked.questions)
+    if isinstance(evidence, Evidence):
+        few = few and not recorded_grades(evidence)
+    highest = None if asked is None or not few else highest_inverse(asked.questions)
     parts = [_hits_part(counts.of(name), name, uniform=uniform, highest=highest) for name in _names(counts, system)]
     return _by_system(
         "hits",
@@ -574,7 +580,7 @@ def _hits_part(counts: AccuracyCounts, name: str, *, uniform: _Uniform, highest:
             unknown = t.verdict == "unsure" and (t.hit or bool(t.hit_share))
             up[1.0 if unknown and t.hit_share is None else value] += n
             down[(bound or 0.0) if unknown else value] += n
-        elif uniform == "none":
+        elif uniform == "none" or t.design == "graded":
             continue
         elif k in differ:  # answers that differ between repeats hit in part: the share that does has mean 1/K
             if asked[k] == {1} and uniform == "questions":
@@ -661,8 +667,8 @@ def _same_rate(sample: Mapping[Any, int], population: Mapping[Any, int], rng: np
 
 def _place(stratum: str, n_classes: int, weight: float | None = None) -> str:
     words = [f"stratum {stratum!r}"] if stratum else []
-    words += [f"{n_classes} classes"] + ([] if weight is None or weight == 1 else [f"weight {weight:g}"])
-    return ", ".join(words)
+    words += ([f"{n_classes} classes"] if n_classes else []) + ([] if weight is None or weight == 1 else [f"weight {weight:g}"])
+    return ", ".join(words) or "items without a stratum"
 
 
 def check_label_rates(evidence: Evidence | AccuracyCounts, *, system: str | None = None, seed: int = 0) -> Check:
@@ -801,7 +807,7 @@ def _missing_part(counts: AccuracyCounts, name: str, *, questions: bool, seed: i
         missing = t.verdict == "unsure"
         judged[t.stratum, t.n_classes] += n
         unsure[t.stratum, t.n_classes] += n * missing
-        single = t.design == "recorded" or (questions and asked[t.n_classes] <= {1})
+        single = t.design == "recorded" or (t.design == "uniform" and questions and asked[t.n_classes] <= {1})
         if single and t.answered and t.hit_share is None:
             table = tables[t.stratum, t.n_classes, t.weight, t.design]
             for i, counted in enumerate((True, t.hit, missing, missing and t.hit)):
@@ -862,6 +868,109 @@ def _log_choose(n: float, k: Any) -> Any:
     return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
 
 
+# ------------------------------------------------------------------------------------------------------------------ grading
+
+
+def check_grading(evidence: Evidence, *, system: str | None = None, seed: int = 0) -> Check:
+    """Were answers graded whatever they are?
+
+    A grade speaks for the answers that were not graded only if answers were chosen for grading without a look at them. Looks at whether
+    being graded goes with how many other systems gave the same answer and, where there are judgements too, with what these say of it.
+
+    Parameters
+    ----------
+    evidence
+        Answers of at least two systems, or answers and judgements, and grades without propensities.
+    system
+        Which system; all by default, each a part, joined by Bonferroni.
+    seed
+        For simulated p-values.
+
+    Notes
+    -----
+    As in :func:`check_label_rates`, within each stratum, with answers by the number of systems that gave them in place of strata; the
+    strata, and the two looks, are joined by Bonferroni.
+
+    Assumes independent items. It can only refute: answers may have been chosen by something that goes with their being right and with
+    nothing that is looked at here.
+
+    References
+    ----------
+    Pearson (1900), Phil. Mag. 50, 157-175; Rubin (1976), Biometrika 63, 581-592 (missing at random).
+
+    Examples
+    --------
+    >>> from noracle import Evidence
+    >>> items = list(range(200))
+    >>> answers = {"item": items * 2, "system": ["a"] * 200 + ["b"] * 200, "answer": ["x"] * 200 + ["x", "y"] * 100}
+    >>> apart = {"item": items[1::2], "system": ["a"] * 100, "verdict": ["right", "wrong"] * 50}
+    >>> check_grading(Evidence.from_tables(answers, grades=apart)).passed
+    False
+    """
+    if not isinstance(evidence, Evidence):
+        raise ArgumentError(f"evidence must be Evidence; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
+    rng = np.random.default_rng(seed)
+    tables = _graded_answers(evidence)
+    names = sorted({key[0] for key in tables} if system is None else {system})
+    return _by_system(
+        "grading",
+        "graded whatever the answer",
+        [_grading_part(name, tables, rng) for name in names],
+        without="not applicable: needs grades of some answers, and answers of other systems or judgements beside them",
+        method="chi-square; simulated where counts are small",
+        refutes_only=True,
+        seed=seed,
+    )
+
+
+def _graded_answers(evidence: Evidence) -> dict[tuple[str, str, str], dict[Any, list[int]]]:
+    """Answers, and those of them that were graded, by system, look and stratum, and by what is looked at."""
+    found: dict[tuple[str, str, str], dict[Any, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+    if evidence.grades is None or evidence.answers is None:
+        return found
+    evidence.check()
+    labels = labels_of(evidence)
+    met = met_once(evidence, evidence.answers, labels).filter(nw.col("answered"))
+    stratum = [name for name in ("stratum",) if name in met.columns]
+    given = evidence.answers.filter(~nw.col("answer").is_null())
+    votes = given.group_by("item", "answer").agg(votes=nw.len())
+    counted = given.select("item", "system", "answer").join(votes, on=["item", "answer"], how="inner").select("item", "system", "votes")
+    frame = met.join(counted, on=["item", "system"], how="inner").with_columns(graded=(~nw.col("grade").is_null()).cast(nw.Int64))
+    keys = ["system", "votes", "verdict", "hit", *stratum]
+    rows = fetch(frame.group_by(*keys).agg(n=nw.len(), graded=nw.col("graded").sum()).select(*keys, "n", "graded"))
+    for name, shared, verdict, hit, *place, n, graded in rows:
+        where = str(place[0] or "") if place else ""
+        looks: list[tuple[str, Any]] = [("agreement", int(shared))]
+        if verdict is not None:
+            looks.append(("judgement", (VERDICTS[int(verdict)], bool(hit))))
+        for look, value in looks:
+            cell = found[str(name), look, where][value]
+            cell[0] += int(n)
+            cell[1] += int(graded)
+    return found
+
+
+def _grading_part(
+    name: str, tables: Mapping[tuple[str, str, str], Mapping[Any, Sequence[int]]], rng: np.random.Generator
+) -> dict[str, Any]:
+    found = []
+    for (_, look, _), cells in sorted((key, cells) for key, cells in tables.items() if key[0] == name):
+        p, statistic, worst = _same_rate({c: graded for c, (_, graded) in cells.items()}, {c: n for c, (n, _) in cells.items()}, rng)
+        if worst is None:
+            continue
+        n, graded = cells[worst]
+        all_n, all_graded = (sum(cell[i] for cell in cells.values()) for i in (0, 1))
+        about = f"that {worst} system{'' if worst == 1 else 's'} gave" if look == "agreement" else f"beside {worst[0]} to the answer"
+        if look == "judgement" and not worst[1]:
+            about = f"beside {worst[0]} to another class"
+        found.append((p, statistic, f"{name}: {graded} of {n} answers {about} were graded, {all_graded} of {all_n} in all"))
+    total = sum(cell[1] for key, cells in tables.items() if key[:2] == (name, "agreement") for cell in cells.values())
+    if not found:
+        return {"system": name, "n": total, "statistic": math.nan, "p_value": math.nan, "what": f"{name}: nothing to compare"}
+    p, statistic, what = min(found)
+    return {"system": name, "n": total, "statistic": statistic, "p_value": min(1.0, p * len(found)), "what": what}
+
+
 # ------------------------------------------------------------------------------------------------------- number of questions
 
 
@@ -901,7 +1010,7 @@ def check_questions(evidence: Evidence, *, seed: int = 0) -> Check:
     """
     if not isinstance(evidence, Evidence):
         raise ArgumentError(f"evidence must be Evidence; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
-    table = _questions_by_verdict(evidence)
+    table = count_first_verdicts(evidence)
     rng = np.random.default_rng(seed)
     parts: list[dict[str, Any]] = []
     for t in range(1, max((n for _, n in table), default=0)):
@@ -928,17 +1037,3 @@ def check_questions(evidence: Evidence, *, seed: int = 0) -> Check:
         counts={"items": sum(table.values())},
         diagnostics={"seed": seed},
     )
-
-
-def _questions_by_verdict(evidence: Evidence) -> dict[tuple[str, int], int]:
-    """Items with recorded propensities, by the first verdict and the number of questions."""
-    if evidence.judgements is None or propensities_of(evidence) != "recorded":
-        return {}
-    evidence.check()
-    labels = gather(evidence)
-    told = labels.each.filter(~nw.col("propensity").is_null()).group_by("item").agg(asked=nw.len())
-    first = labels.kept.select("item", "said").join(told, on="item", how="inner")
-    if evidence.conflicts == "drop":
-        first = first.join(labels.known.filter(nw.col("conflict")).select("item"), on="item", how="anti")
-    rows = fetch(first.group_by("said", "asked").agg(n=nw.len()).sort("said", "asked"))
-    return {(VERDICTS[int(said)], int(asked)): int(n) for said, asked, n in rows}

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import gammaincc, ndtr
 
 from noracle.accuracy.parts import Settings, Whole
-from noracle.accuracy.score import law_of, sided_scores
+from noracle.accuracy.score import score_ends, sided_scores
 from noracle.accuracy.strata import DIFFERENT_BELOW, rates_p_value
 from noracle.bounds import clusters as bounds
 from noracle.bounds.linear import Limits, ordered
@@ -35,7 +35,8 @@ Place = tuple[str, str]
 class ClusterSums:
     """What each sampled cluster holds: its items, how many have a label, and the sums of their scores for limits from below and above.
 
-    ``largest`` is the size of the largest cluster, sampled or not; ``low`` the least score of an item; ``n`` the number of labels.
+    ``largest`` is the size of the largest cluster, sampled or not; ``low`` and ``high`` are the least and the largest score of an item;
+    ``n`` is the number of labels.
     """
 
     size: Floats
@@ -44,6 +45,7 @@ class ClusterSums:
     upper: Floats
     largest: int
     low: float
+    high: float
     bounded: bool
     n: int
 
@@ -59,7 +61,8 @@ def cluster_sums(counts: AccuracyCounts, *, method: str = "scores", seed: int = 
     for column, known in ((0, counts.items), (1, counts.answered)):
         for c, k in known.items():
             rows[c.cluster][column] += k
-    low, bounded, n, asked_all = 0.0, True, 0, False
+    low, high, bounded, n, asked_all = 0.0, 1.0, True, 0, False
+    most = max(counts.most_answers.values(), default=1)
     for t, k in counts.tallies.items():
         if t.verdict == "unsure" or wanted not in (None, t.verdict):
             continue
@@ -69,9 +72,10 @@ def cluster_sums(counts: AccuracyCounts, *, method: str = "scores", seed: int = 
         n += k
         asked_all = asked_all or not t.answered
         if t.design == "recorded":
-            bounded = False
+            bounded, high = False, max(high, float(most))
         else:
-            low = min(low, law_of(t.verdict, t.n_classes, t.n_ruled_out).low)
+            ends = score_ends(t.verdict, t.n_classes, t.n_ruled_out, most)
+            low, high = min(low, ends[0]), max(high, ends[1])
     table = np.array([rows[name] for name in sorted(rows)], dtype=float).reshape(-1, 5)
     size, answered, labelled, below, above = table.T
     some = labelled > 0
@@ -84,7 +88,7 @@ def cluster_sums(counts: AccuracyCounts, *, method: str = "scores", seed: int = 
         some = some | (silent & drawn & bool(n))
     return ClusterSums(
         size=size[some], labelled=labelled[some], lower=below[some], upper=above[some], largest=int(size.max(initial=1)), low=low,
-        bounded=bounded, n=n,
+        high=high, bounded=bounded, n=n,
     )  # fmt: skip
 
 
@@ -216,8 +220,11 @@ def from_clusters(counts: AccuracyCounts, settings: Settings, below: float, abov
     every_look = settings.interval in ("betting", "anytime")
     about: dict[str, Any] = {"largest": sums.largest, "anytime": every_look, "seed": settings.seed}
     # Scores of recorded propensities have an end on one side only, which is the side that is bet against.
-    low = bounds.cluster_limits(size, labelled, sums.lower, below, 0.0, low=sums.low, high=1.0 if sums.bounded else math.inf, **about).low
-    high = bounds.cluster_limits(size, labelled, sums.upper, 0.0, above, low=sums.low if sums.bounded else -math.inf, **about).high
+    inf = math.inf
+    low = bounds.cluster_limits(size, labelled, sums.lower, below, 0.0, low=sums.low, high=sums.high if sums.bounded else inf, **about).low
+    high = bounds.cluster_limits(
+        size, labelled, sums.upper, 0.0, above, low=sums.low if sums.bounded else -inf, high=sums.high, **about
+    ).high
     limits = ordered(low, high)
     interval = "clusters, every look" if every_look else "clusters"
     found = Limits(limits.low, limits.high, limits.empty)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from noracle.accuracy.clusters import Place, labels_go_by_cluster, refuse_weights, sampled_alike
-from noracle.accuracy.estimate import Checks
+from noracle.accuracy.estimate import GRADED, REPEATED, Checks, taking_repeats
 from noracle.accuracy.policy import for_comparison, label_checks
 from noracle.accuracy.score import PatternScores, difference_scores, law_of, least_difference
 from noracle.accuracy.strata import DIFFERENT_BELOW, rates_p_value
@@ -22,7 +22,7 @@ from noracle.bounds.clusters import cluster_limits, cr2, cr2_interval
 from noracle.bounds.linear import ordered
 from noracle.bounds.paired import difference_limits
 from noracle.counts import PatternCounts, count_patterns, label_rows
-from noracle.counts.label import Cell, Pattern
+from noracle.counts.label import Cell, Pattern, Repeats, Verdict
 from noracle.counts.met import CONTRADICTORY
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
@@ -36,7 +36,7 @@ _MOST_ORDERS, _WORK = 64, 1000
 def compare_systems(
     evidence: Evidence | PatternCounts, *, systems: Sequence[str] | None = None, interval: Interval = "auto", confidence: float = 0.95,
     checks: Checks = "auto", protocol: Literal["question", "sets"] | None = None, clusters: Literal["auto", "ignore"] = "auto",
-    population: Literal["answers", "beyond"] = "answers", strict: bool = False, seed: int = 0,
+    population: Literal["answers", "beyond"] = "answers", repeats: Repeats | None = None, strict: bool = False, seed: int = 0,
 ) -> Comparison:  # fmt: skip
     """Compare systems on the same labels; all differences hold together at ``confidence``.
 
@@ -61,6 +61,8 @@ def compare_systems(
     population
         ``answers``: the difference on these items. ``beyond``: these items are a sample of more items of their kind; it matters only where
         they come in clusters.
+    repeats
+        As in :func:`estimate_accuracy`. Systems need not have the same number of runs.
     seed
         For the random order of bets.
 
@@ -87,29 +89,34 @@ def compare_systems(
     choose("interval", interval, ("auto", "exact", "fixed-n", "betting", "wald"))
     choose("clusters", clusters, ("auto", "ignore"))
     choose("population", population, ("answers", "beyond"))
+    evidence = taking_repeats(evidence, repeats)
+    if isinstance(evidence, Evidence) and evidence.open_ended:
+        population = "beyond"
     found = _patterns(evidence, systems, by_cluster=clusters == "auto")
-    grouped = _Clusters(found) if _clusters_matter(found, beyond=population == "beyond") else None
     counts = found.without_clusters()
     names = counts.systems
     error = 1 - check_confidence(confidence)
-    sample = _Sample(counts)
     pairs = list(combinations(range(len(names)), 2))
-    chosen = sample.interval(interval) if grouped is None else _CLUSTERED.get(interval, "clusters")
+    samples = _samples(found, pairs, beyond=population == "beyond")
+    chosen = _interval(interval, list(samples.values()))
     orders = max(8, min(_MOST_ORDERS, _WORK // max(1, len(pairs))))
     limits = _Limits(interval=chosen, tail=error / (2 * max(1, len(pairs))), orders=orders, seed=seed)
-    differences = [_difference(sample, i, j, limits) if grouped is None else grouped.difference(i, j, limits) for i, j in pairs]
-    finite = chosen not in ("wald", "cr2") and not sample.unknown_weights
+    differences = [samples[pair].difference(*pair, limits) for pair in pairs]
+    plain = [s.sample for s in samples.values()]
+    finite = chosen not in ("wald", "cr2") and not any(sample.unknown_weights for sample in plain)
+    unequal = any(sample.unequal for sample in plain)
+    worst = max(samples.values(), key=lambda s: (s.sample.unequal, s.sample.blind)) if samples else None
+    sample, grouped = (_Sample(counts), None) if worst is None else (worst.sample, worst.grouped)
     guarantee = Guarantee(
         kind=Kind.FINITE_SAMPLE if finite else Kind.ASYMPTOTIC,
         error_rate=error,
-        anytime=finite and (chosen == _CLUSTERED["betting"] or (chosen == "betting" and not sample.unequal)),
+        anytime=finite and (chosen == _CLUSTERED["betting"] or (chosen == "betting" and not unequal)),
         assumptions=_assumptions(counts, sample, grouped),
     )
-    values = [math.nan] * len(names)
-    if len(sample.n):
-        values = [sample.moments(sample.scores.value[:, i])[0] if grouped is None else grouped.value(i) for i in range(len(names))]
+    values = [_value(found, samples, i) for i in range(len(names))]
     ranks = _ranks(names, values, differences)
-    reason = "" if len(sample.n) else "no usable label of an item that all systems were asked about"
+    labelled = any(len(sample.n) for sample in plain)
+    reason = "" if labelled else "no usable label of an item that all systems were asked about"
     used = _checks(evidence, checks, names, protocol, seed, clusters=clusters, population=population)
     if counts.items:  # strata that were labelled at different rates are weighted
         used = tuple(c for c in used if c.assumption != SAME_RATES)
@@ -131,6 +138,7 @@ def compare_systems(
             "unused": dict(counts.unused),
             **({"clusters": grouped.n} if grouped else {}),
         },
+        diagnostics={"repeats": counts.when_right()} if counts.runs and counts.repeats != "mean" else {},
         notes=notes,
         reason=reason,
     )
@@ -178,6 +186,8 @@ def _assumptions(counts: PatternCounts, sample: _Sample, grouped: _Clusters | No
     rests.append(Assumption(name="right verdicts", status="failed" if dropped else "assumed", detail=detail))
     if grouped is None and sample.several and not counts.items:
         rests.append(Assumption(name=SAME_RATES, detail="the numbers of items of the strata are not known"))
+    if any(p.design == "graded" for p in counts.patterns):
+        rests.append(GRADED)
     unsure = sum(n for p, n in counts.patterns.items() if p.verdict == "unsure")
     if unsure:
         rests.append(Assumption(name="verdicts missing at random", detail=f"{unsure} items were judged unsure and are left out"))
@@ -199,6 +209,8 @@ def _notes(
         notes.append(f"{sample.blind:.1%} of the items are in strata without labels: the difference there may be anything")
     if sample.unknown_weights:
         notes.append("weights differ: their mean and the heaviest are taken from the labelled items, so the promise is asymptotic")
+    if counts.runs:
+        notes.append(REPEATED[counts.repeats])
     notes += [_missing(system, counts.states) for system in counts.systems if any(key[0] == system for key in counts.states)]
     notes += [f"not used: {k} {name}" for name, k in counts.unused.items() if k]
     return tuple(notes)
@@ -218,9 +230,17 @@ def _kind(p: Pattern) -> int:
     return -1 if p.design == "recorded" else 0 if p.verdict == "yes" else p.n_ruled_out
 
 
-def _lowest(kind: int, n_classes: int) -> float:
-    """The least difference of scores for a kind of label."""
-    return least_difference("no" if kind > 0 else "yes", n_classes, max(kind, 1))
+def _lowest(kind: int, n_classes: int, most_answers: int = 1) -> float:
+    """The least difference of scores for a kind of label; grades need no classes."""
+    verdict: Verdict = "no" if kind > 0 and n_classes > 1 else "yes"
+    return least_difference(verdict, n_classes, max(kind, 1), recorded=kind < 0, most_answers=most_answers)
+
+
+def _most_answers(counts: PatternCounts, *, beyond: bool = False) -> int:
+    """The most different answers of a system to an item, where any right one will do; beyond these items there may be more."""
+    most = max(counts.most_answers.values(), default=1)
+    sizes = [*(c.n_classes for c in counts.items), *(p.n_classes for p in counts.patterns)]
+    return max(sizes, default=most) if beyond and most > 1 else most
 
 
 def _mixed(patterns: Iterable[Pattern]) -> bool:
@@ -240,9 +260,11 @@ def _place(p: Pattern | Cell) -> tuple[str, int, float]:
 class _Sample:
     """The labelled items as arrays, and what each counts for: its stratum's share of the items over its share of the labels."""
 
-    def __init__(self, counts: PatternCounts) -> None:
+    def __init__(self, counts: PatternCounts, *, beyond: bool = False) -> None:
         rows = [(p, n) for p, n in counts.patterns.items() if p.verdict != "unsure"]
         self.systems = counts.systems
+        self.averaged = counts.repeats == "mean" and any(p.hit_shares is not None for p, _ in rows)
+        self.most_answers = _most_answers(counts, beyond=beyond)
         self.patterns = [p for p, _ in rows]
         self.n = np.array([n for _, n in rows], dtype=float)
         self.scores = PatternScores(self.patterns)
@@ -277,18 +299,19 @@ class _Sample:
 
     def interval(self, asked: str) -> str:
         """The interval to use, by the design."""
-        plain = bool(len(self.n)) and not self.kinds.any() and not self.unequal and len(set(self.factor)) == 1
+        plain = bool(len(self.n)) and not self.kinds.any() and not self.unequal and len(set(self.factor)) == 1 and not self.averaged
         if asked == "auto":
             return "exact" if plain else "fixed-n"
         if asked == "exact" and not plain and len(self.n):
             raise ArgumentError(
-                "interval must be fixed-n, betting or wald unless all labels are ordinary, of one weight and one rate; got 'exact'."
+                "interval must be fixed-n, betting or wald unless all labels are ordinary, of one weight and one rate, and repeats are not "
+                "averaged; got 'exact'."
             )
         return asked
 
     def rows(self, i: int, j: int) -> tuple[Score, ...]:
         """Lower scores of A_i - A_j with the range of their kind, or of all kinds together."""
-        lowest = {kind: _lowest(kind, self.most) for kind in {*self.kinds.tolist()}}
+        lowest = {kind: _lowest(kind, self.most, self.most_answers) for kind in {*self.kinds.tolist()}}
         if self.mixed or len(set(self.factor)) > 1:
             lowest = dict.fromkeys(lowest, min(lowest.values(), default=-1.0))
         least = np.array([lowest[kind] for kind in self.kinds.tolist()])
@@ -322,6 +345,59 @@ class _Sample:
         share = np.array(shares) / sum(shares)
         variance = float(share**2 @ np.array(variances))
         return float(share @ np.array(means)), math.sqrt(variance) if variance > 0 else math.nan
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Labels:
+    """The labels that two systems share: those of all systems where every label speaks of all of them."""
+
+    counts: PatternCounts
+    sample: _Sample
+    grouped: _Clusters | None
+    places: tuple[int, int] | None
+
+    def difference(self, i: int, j: int, how: _Limits) -> Difference:
+        """The difference of two systems, named by their places among all."""
+        first, second = (i, j) if self.places is None else (0, 1)
+        found = _difference(self.sample, first, second, how) if self.grouped is None else self.grouped.difference(first, second, how)
+        share = 1 - self.counts.still  # elsewhere both have no answer, and do not differ
+        return dataclasses.replace(found, value=share * found.value, low=share * found.low, high=share * found.high)
+
+
+def _samples(counts: PatternCounts, pairs: Sequence[tuple[int, int]], *, beyond: bool) -> dict[tuple[int, int], _Labels]:
+    """The labels of each pair. Grades may speak of some systems only; then a pair has the items on which both were graded."""
+
+    def labels(own: PatternCounts, places: tuple[int, int] | None) -> _Labels:
+        grouped = _Clusters(own, beyond=beyond) if _clusters_matter(own, beyond=beyond) else None
+        return _Labels(counts=own, sample=_Sample(own.without_clusters(), beyond=beyond), grouped=grouped, places=places)
+
+    if counts.partial or not counts.whole:
+        return {pair: labels(counts.of(pair), pair) for pair in pairs}
+    alike = labels(counts, None)
+    return dict.fromkeys(pairs, alike)
+
+
+def _interval(asked: str, samples: Sequence[_Labels]) -> str:
+    """One interval for all pairs, by the design."""
+    found = {s.sample.interval(asked) if s.grouped is None else _CLUSTERED.get(asked, "clusters") for s in samples if len(s.sample.n)}
+    if len(found) < 2:
+        return found.pop() if found else ("fixed-n" if asked == "auto" else asked)
+    return _CLUSTERED.get(asked, "clusters") if any(s.grouped for s in samples) else "fixed-n"
+
+
+def _value(counts: PatternCounts, samples: Mapping[tuple[int, int], _Labels], i: int) -> float:
+    """The accuracy of one system on the labels that compare it."""
+    every = next((s for s in samples.values() if s.places is None), None)
+    if every is None:
+        own = counts.of([i]).without_clusters()
+        sample, place, share = _Sample(own), 0, 1 - own.still
+    else:
+        sample, place, share = every.sample, i, 1.0
+    if not len(sample.n):
+        return math.nan
+    if every is not None and every.grouped is not None:
+        return every.grouped.value(i)
+    return share * sample.moments(sample.scores.value[:, place])[0]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -400,7 +476,7 @@ def _clusters_matter(counts: PatternCounts, *, beyond: bool) -> bool:
 class _Clusters:
     """The labelled items by cluster."""
 
-    def __init__(self, counts: PatternCounts) -> None:
+    def __init__(self, counts: PatternCounts, *, beyond: bool = False) -> None:
         refuse_weights(counts.items)
         rows = [(p, n) for p, n in counts.patterns.items() if p.verdict != "unsure"]
         sizes = _sizes(counts)
@@ -416,7 +492,8 @@ class _Clusters:
         self._size = np.array([sizes[name] for name in names], dtype=float)
         self._labelled = self._sum(np.ones(len(rows)))
         most = max((p.n_classes for p, _ in rows), default=2)
-        self._least = min((_lowest(_kind(p), most) for p, _ in rows), default=-1.0)
+        most_answers = _most_answers(counts, beyond=beyond)
+        self._least = min((_lowest(_kind(p), most, most_answers) for p, _ in rows), default=-1.0)
 
     def _sum(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.bincount(self._at, self._times * values, self.n)
@@ -478,6 +555,8 @@ class Race:
         Labels are aimed at the systems still in the race: those that were dropped bet no more, since nobody asks about their answers.
     largest
         The size of the largest cluster, for :meth:`update_cluster`.
+    most_answers
+        The most different answers of a system to an item, where any right one will do.
 
     Notes
     -----
@@ -503,7 +582,7 @@ class Race:
 
     def __init__(
         self, systems: Sequence[str], *, n_classes: int, confidence: float = 0.95, heaviest: float = 1.0, mixed: bool = False,
-        aimed: bool = False, largest: int = 1,
+        aimed: bool = False, largest: int = 1, most_answers: int = 1,
     ) -> None:  # fmt: skip
         if len(systems) < 2:
             raise ArgumentError(f"systems must be at least two; got {list(systems)}.")
@@ -514,6 +593,7 @@ class Race:
         self.mixed = mixed
         self.aimed = aimed
         self.largest = largest
+        self.most_answers = most_answers
         self.n = 0
         self.dropped: dict[str, int] = {}
         size = len(self.systems)
@@ -553,7 +633,8 @@ class Race:
         self._seen.setdefault((_kind(pattern), pattern.n_classes), pattern)
         if not self.mixed and _mixed(self._seen.values()):
             raise ArgumentError("mixed must be True where kinds of label go with items (numbers of classes or designs differ); got False.")
-        least = self.heaviest * _lowest(1 if self.mixed else _kind(pattern), self.n_classes)
+        kinds = {_kind(pattern), 1} if self.mixed else {_kind(pattern)}
+        least = self.heaviest * min(_lowest(kind, self.n_classes, self.most_answers) for kind in kinds)
         return difference_scores(pattern) * (pattern.weight / -least)
 
     def _bet(self, gains: np.ndarray[Any, Any], times: int) -> None:
@@ -582,6 +663,7 @@ def race_systems(
     protocol: Literal["question", "sets"] | None = None,
     clusters: Literal["auto", "ignore"] = "auto",
     population: Literal["answers", "beyond"] = "answers",
+    repeats: Repeats | None = None,
     strict: bool = False,
     seed: int = 0,
 ) -> Comparison:
@@ -589,7 +671,8 @@ def race_systems(
 
     Labels are taken in the order of ``at`` (else of the rows). The best system is ever dropped with probability at most 1 - ``confidence``;
     the differences at the end hold together at ``confidence``, also whenever one stops. Where items come in clusters that matter (see
-    ``clusters`` and ``population`` of :func:`compare_systems`), a cluster enters as a whole, when its last label is in.
+    ``clusters`` and ``population`` of :func:`compare_systems`), a cluster enters as a whole, when its last label is in. ``repeats`` is as
+    in :func:`estimate_accuracy`.
 
     Notes
     -----
@@ -612,16 +695,24 @@ def race_systems(
     """
     choose("clusters", clusters, ("auto", "ignore"))
     choose("population", population, ("answers", "beyond"))
+    evidence = evidence if repeats is None else evidence.with_repeats(repeats)
     by_cluster = clusters == "auto" and _has_clusters(evidence)
+    if evidence.open_ended:
+        population = "beyond"
     names, rows = label_rows(evidence, systems=systems, by_cluster=by_cluster)
     if len(names) < 2:
         raise ArgumentError(f"systems must be at least two; got {list(names)}.")
     counted = count_patterns(evidence, systems=systems, by_cluster=by_cluster)
     counts = dataclasses.replace(counted, patterns=dict(Counter(rows)))
+    if not counts.whole:  # graded items are a sample of more, and their clusters as large as they are here
+        cells = Counter(Cell("", p.n_classes, p.stratum, p.weight, p.cluster) for p in rows)
+        counts = dataclasses.replace(counts, items=dict(cells))
     grouped = _clusters_matter(counts, beyond=population == "beyond")
     if not grouped:
         counts, rows = counts.without_clusters(), [row._replace(cluster="") for row in rows]
-    sample = _Sample(counts.without_clusters())
+    pairs = list(combinations(range(len(names)), 2))
+    beyond = population == "beyond"
+    unequal = any(s.sample.unequal for s in _samples(counts.without_clusters(), pairs, beyond=False).values())
     scale = _mean_weight(counts)
     sizes = _sizes(counts)
     race = Race(
@@ -631,6 +722,7 @@ def race_systems(
         heaviest=max((p.weight / scale for p in rows), default=1.0),
         mixed=_mixed(rows) or (grouped and len({_kind(p) for p in rows if p.verdict != "unsure"}) > 1),
         largest=max(sizes.values(), default=1),
+        most_answers=_most_answers(counts, beyond=beyond),
     )
     rows = [row._replace(weight=row.weight / scale) for row in rows]
     if grouped:
@@ -644,7 +736,7 @@ def race_systems(
         counts, interval="betting", confidence=confidence, checks=used, clusters=clusters, population=population, strict=strict
     )
     guarantee, notes = end.guarantee, end.notes
-    if sample.unequal and not grouped:
+    if unequal and not grouped:
         told = "strata were labelled at different rates, and which system leads may depend on the stratum"
         failed = Assumption(name=SAME_RATES, status="failed", detail=told)
         guarantee = dataclasses.replace(guarantee, kind=Kind.HEURISTIC, assumptions=(*guarantee.assumptions, failed))
@@ -655,7 +747,7 @@ def race_systems(
     return Comparison(
         systems=end.systems, differences=end.differences, ranks=end.ranks, leaders=tuple(sorted(race.leaders, key=order.__getitem__)),
         confidence=confidence, method="race of paired scores", interval=end.interval, guarantee=guarantee, dropped=race.dropped,
-        counts=end.counts, diagnostics={"labels_read": race.n}, notes=notes, reason=end.reason,
+        counts=end.counts, diagnostics={**end.diagnostics, "labels_read": race.n}, notes=notes, reason=end.reason,
     )  # fmt: skip
 
 

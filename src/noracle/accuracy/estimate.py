@@ -6,7 +6,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from noracle.accuracy.clusters import cluster_assumption, clusters_matter, from_clusters
 from noracle.accuracy.parts import Settings, Whole, from_cells, from_scores, normal_limits
@@ -18,6 +18,7 @@ from noracle.accuracy.strata import (
     Matrix,
     Sample,
     Stratum,
+    are_binary,
     is_aimed,
     many_weights,
     of_kind,
@@ -28,7 +29,8 @@ from noracle.accuracy.strata import (
 )
 from noracle.bounds.binomial import clopper_pearson
 from noracle.bounds.linear import Cell, Limits, anytime
-from noracle.counts import AccuracyCounts, count_accuracy
+from noracle.counts import AccuracyCounts, PatternCounts, count_accuracy
+from noracle.counts.label import Repeats
 from noracle.counts.met import CONTRADICTORY
 from noracle.errors import ArgumentError, GuaranteeWarning
 from noracle.evidence import Evidence
@@ -42,6 +44,14 @@ Rate = float | Mapping[Any, float]
 Checks = Sequence[Check] | Literal["auto", "none"]
 VACUOUS = "the interval is [0, 1]: these labels say nothing at this confidence"
 METHODS = ("ml", "ivw", "weighted", "complementary", "ordinary", "scores")
+REPEATED = {
+    "mean": "items were answered more than once: an item counts once, with the mean of its repeats",
+    "all": "items were answered more than once: an item is right if all its runs are; where they differ it is wrong, whatever its label",
+    "any": "items were answered more than once: an item is right if at least one of its runs is",
+}
+"""What an item that was answered more than once counts for."""
+GRADED = Assumption(name="graded whatever the answer", detail="which answers were graded does not depend on whether they are right")
+SAMPLED_ITEMS = "no table lists the items: those that were graded are taken as a sample of more"
 _MUCH_WIDER = 1.2
 _MOST_UNSURE = 1.0  # of the half-width: more unsure verdicts than this could move the value out of the interval
 
@@ -74,7 +84,7 @@ def estimate_accuracy(
     false_yes: Rate | Estimate = 0.0,
     guess: Guess = "leave-one-out", population: Literal["answers", "beyond"] = "answers",
     checks: Checks = "auto", protocol: Literal["question", "sets"] | None = None, clusters: Literal["auto", "ignore"] = "auto",
-    strict: bool = False, seed: int = 0,
+    repeats: Repeats | None = None, strict: bool = False, seed: int = 0,
 ) -> Estimate:  # fmt: skip
     """Estimate the accuracy of a system from labels that say what an item is, or is not.
 
@@ -84,7 +94,7 @@ def estimate_accuracy(
     Parameters
     ----------
     evidence
-        Tables, or counts of them.
+        Tables, or counts of them. Grades are ordinary labels of their own system, whatever the number of classes.
     system
         Which system; may be left out where there is one.
     method
@@ -106,7 +116,7 @@ def estimate_accuracy(
         on other items, ``column`` the column ``guess`` of the answers (an autorater, a share of votes, fixed before the labels).
     population
         ``answers``: accuracy on the items in the answers table; where all of them have an ordinary label it is known exactly. ``beyond``:
-        these items are a sample of more items of their kind.
+        these items are a sample of more items of their kind; so it is, whatever is said here, where grades come without answers and items.
     checks
         ``auto`` runs the checks that these labels need (:func:`noracle.accuracy.policy.label_checks`) and writes them to the guarantee; a
         failed one makes it HEURISTIC, or raises if ``strict``. ``none`` switches them off, and the result says so. Or results of
@@ -117,6 +127,10 @@ def estimate_accuracy(
         Items of one cluster (column ``cluster`` of the items) may depend on each other. ``auto`` takes the cluster as the unit where
         that matters: for items beyond these, and where whole clusters were labelled. The interval is then ``clusters`` (bets on one
         number per cluster), or ``cr2`` for ``wald``. ``ignore`` takes all items as independent.
+    repeats
+        Where items were answered more than once (column ``repeat``): ``mean``, the accuracy of one run; ``all``, the share of items that
+        are right every time; ``any``, at least once. By default what the evidence says, ``mean`` unless
+        :meth:`Evidence.with_repeats` said otherwise. Items, not runs, are the unit: runs of one item share its label.
     seed
         For the random order of bets and for thinning.
 
@@ -145,14 +159,20 @@ def estimate_accuracy(
             "population": population, "checks": checks, "protocol": protocol, "clusters": clusters, "strict": strict, "classes": classes,
             "weight": weight, "seed": seed,
         }  # fmt: skip
-        return _with_estimated_rates(evidence, false_no, false_yes, options)
+        return _with_estimated_rates(evidence, false_no, false_yes, {**options, "repeats": repeats})
     choose("clusters", clusters, ("auto", "ignore"))
+    evidence = taking_repeats(evidence, repeats)
     rates = ErrorRates(false_no, false_yes) if false_no or false_yes else None
     by_class = transition is not None or (rates is not None and rates.by_class)
     found = counts_of(evidence, system, by_class=by_class, by_guess=guess == "column", by_cluster=clusters == "auto")
     counts = found.without_clusters()
     strata = strata_of(counts)
+    sampled = not counts.whole and any(t.design != "uniform" for t in counts.tallies)
+    if sampled:  # grades alone
+        population = "beyond"
     beyond = population == "beyond"
+    if beyond:  # items beyond these may have more different answers
+        strata = tuple(dataclasses.replace(s, most_answers=s.n_classes) if s.most_answers > 1 else s for s in strata)
     settings = _settings(strata, method, interval, weight, transition, classes, rates, guess, beyond=beyond, seed=seed)
     grouped = found if clusters == "auto" and found.clustered and clusters_matter(found, beyond=beyond) else None
     whole = _whole(counts, strata, settings, *tails(confidence, side), beyond=beyond, grouped=grouped)
@@ -172,6 +192,8 @@ def estimate_accuracy(
             f"interval='wald' is unreliable here (value {estimate.value:.3g}, n = {whole.n}); use interval='exact'.",
             GuaranteeWarning, stacklevel=2,
         )  # fmt: skip
+    if sampled:
+        estimate = dataclasses.replace(estimate, notes=(*estimate.notes, SAMPLED_ITEMS))
     used = _checks(evidence, counts, checks, settings, protocol, clusters=clusters, population=population)
     if checks == "none":
         estimate = dataclasses.replace(estimate, notes=(*estimate.notes, "the labels were not checked: checks='none'"))
@@ -190,6 +212,21 @@ def _checks(
         about = evidence if isinstance(evidence, Evidence) else counts
         checks = label_checks(about, counts=counts, systems=[system], protocol=protocol, seed=settings.seed, **about_items)
     return checks_for(checks, system, error_rates=settings.rates is not None, transition=settings.inverse is not None)
+
+
+_Known = TypeVar("_Known", AccuracyCounts, PatternCounts)
+
+
+def taking_repeats(evidence: Evidence | _Known, repeats: Repeats | None) -> Evidence | _Known:
+    """The evidence that counts repeats in this way; counts must have been made so."""
+    if repeats is None:
+        return evidence
+    choose("repeats", repeats, ("mean", "all", "any"))
+    if isinstance(evidence, Evidence):
+        return evidence.with_repeats(repeats)
+    if isinstance(evidence, (AccuracyCounts, PatternCounts)) and evidence.runs and evidence.repeats != repeats:
+        raise ArgumentError(f"repeats must be {evidence.repeats!r}, as these counts were made; got {repeats!r}. Count the tables again.")
+    return evidence
 
 
 def counts_of(
@@ -217,7 +254,7 @@ def _settings(
         transition is not None
         or by_class
         or (recorded and (guess != "leave-one-out" or beyond or not is_aimed(strata)))
-        or any(t.hit_share is not None for s in strata for t in s.tallies)
+        or not are_binary(t for s in strata for t in s.tallies)
     )
     method = choose("method", method or ("scores" if needs_scores else "ml"), METHODS)
     choose("interval", interval, ("auto", *INTERVALS))
@@ -251,7 +288,8 @@ def _settings(
 
 
 def _only_ordinary(strata: Sequence[Stratum]) -> bool:
-    return all(t.design == "uniform" and t.hit_share is None and t.verdict != "no" for s in strata for t in s.tallies)
+    tallies = [t for s in strata for t in s.tallies]
+    return all(t.design != "recorded" and t.verdict != "no" for t in tallies) and are_binary(tallies)
 
 
 # ------------------------------------------------------------------------------------------------------ value and limits
@@ -358,7 +396,9 @@ def _told(counts: AccuracyCounts, strata: tuple[Stratum, ...], whole: Whole, set
         diagnostics["asymptotic"] = {"low": sharp.low, "high": sharp.high, "interval": "profile"}
         notes.append(f"asymptotic interval [{sharp.low:.3f}, {sharp.high:.3f}]: narrower, and promised for many labels only")
     if counts.runs:
-        notes.append("items were answered more than once: an item counts once, with the mean of its repeats")
+        notes.append(REPEATED[counts.repeats])
+        if counts.repeats != "mean":
+            diagnostics["repeats"] = counts.when_right()
     notes += [f"not used: {k} {name}" for name, k in counts.unused.items() if k]
     return Estimate(
         quantity="accuracy", subject=counts.systems[0] if counts.systems else "system", value=value, low=limits.low, high=limits.high,
@@ -416,6 +456,8 @@ def _assumptions(
         )
     else:
         rests.append(_right_verdicts(counts))
+    if any(t.design == "graded" for s in strata for t in s.tallies):
+        rests.append(GRADED)
     rests += _missing(counts, estimate)
     if refuted:
         rests.append(Assumption(name="labels fit the design", status="failed", detail="no accuracy in [0, 1] fits these labels"))

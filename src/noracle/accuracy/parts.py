@@ -84,7 +84,7 @@ def from_cells(sample: Sample, settings: Settings, below: float, above: float) -
         case "exact":
             chosen = _narrower(sample, known, parts, below, above)
             found = sums.sum_limits(chosen, below, above, blind=blind)
-            limits, interval = Limits(found.low, found.high, found.empty), _NAMES.get(found.method, "exact")
+            limits, interval = Limits(found.low, found.high, found.empty), _NAMES.get(found.method, "parts")
             if len(parts) > 1:
                 sharp = sums.sum_profile(chosen, below, above, blind=blind)
         case "profile" if len(parts) == 1:
@@ -106,7 +106,7 @@ def from_cells(sample: Sample, settings: Settings, below: float, above: float) -
     )  # fmt: skip
 
 
-_NAMES = {"hypergeometric": "hypergeometric", "profile": "parts", "exact for the largest part": "parts", "exact for each part": "parts"}
+_NAMES = {"exact": "exact", "hypergeometric": "hypergeometric"}  # all others are parts
 
 
 def _size(sample: Sample, group: Group, cells: tuple[Cell, ...]) -> int | None:
@@ -185,7 +185,7 @@ def from_scores(sample: Sample, settings: Settings, below: float, above: float) 
         low, _ = find(rows.lower, below, 0.0, **more)
         _, high = find(rows.upper, 0.0, above, **more)
         limits = linear.ordered(low, high)
-    if settings.method != "scores" and len(groups) == 1 and not sample.beyond:
+    if settings.method != "scores" and len(groups) == 1 and not sample.beyond and len({s.weight for s in groups[0]}) == 1:
         cells = binomial_cells(groups[0], settings.kinds)
         mean = _value(cells, settings) if cells else mean
     limits = Limits(scale * limits.low, scale * limits.high + blind, limits.empty)

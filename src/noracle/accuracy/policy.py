@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 
 from noracle.accuracy.check import (
     are_questions,
+    check_grading,
     check_hits,
     check_label_rates,
     check_missing,
@@ -32,7 +33,7 @@ from noracle.accuracy.clusters import check_clusters
 from noracle.counts import AccuracyCounts, JudgementCounts, count_accuracy, count_judgements
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
-from noracle.evidence.labels import propensities_of
+from noracle.evidence.labels import propensities_of, recorded_grades
 from noracle.results import Check
 
 Protocol = Literal["question", "sets"]
@@ -72,6 +73,7 @@ POLICY: Mapping[str, Rule] = {
     "number of questions": Rule(
         ("number of questions fixed beforehand",), "Add the column at, the time of each judgement, so that the first is known.", proves=True
     ),
+    "grading": Rule(("graded whatever the answer",), "Draw the answers to grade without a look at them: 'noracle route --grades' does."),
     # Runs only where clusters are ignored: elsewhere the cluster is the unit.
     "clusters": Rule(("iid items",), "Leave clusters='auto' (--clusters auto), so that the cluster is the unit."),
     "missing verdicts": Rule(
@@ -125,24 +127,33 @@ def label_checks(
         return _ordered(_count_checks(_chosen(evidence, systems), protocol=protocol, judgements=judgements, alone=True, seed=seed))
     if not isinstance(evidence, Evidence):
         raise ArgumentError(f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
-    if evidence.judgements is None:
+    if evidence.judgements is None and evidence.grades is None:
         return _ordered(_count_checks(_chosen(counts, systems), protocol=protocol, alone=True, seed=seed)) if counts is not None else ()
     protocol = protocol or evidence.protocol
-    if counts is None and evidence.answers is not None:
+    if counts is None and (evidence.answers is not None or evidence.grades is not None):
         counts = count_accuracy(evidence, systems=systems)
-    asked = judgements if judgements is not None else count_judgements(evidence, by_rater=False, counts=counts)
+    asked = judgements
+    if asked is None and evidence.judgements is not None:
+        asked = count_judgements(evidence, by_rater=False, counts=counts)
     found: list[Check] = []
-    if is_question(asked, protocol):
+    if asked is not None and is_question(asked, protocol):
         found.append(check_routing(asked, seed=seed))
         if protocol != "sets" and not (counts is not None and counts.propensities == "none" and _stops(counts)):
             found.append(check_yes_rate(asked))
     if counts is not None:
-        found += _count_checks(_chosen(counts, systems), protocol=protocol, judgements=asked, alone=False, seed=seed)
+        few = not recorded_grades(evidence)
+        found += _count_checks(_chosen(counts, systems), protocol=protocol, judgements=asked, alone=asked is None, few=few, seed=seed)
+    if evidence.grades is not None and evidence.answers is not None:
+        graded = check_grading(evidence, system=systems[0] if systems and len(systems) == 1 else None, seed=seed)
+        wanted = tuple(part for part in graded.parts if systems is None or part["system"] in systems)
+        if any(not math.isnan(part["p_value"]) for part in wanted):
+            found.append(dataclasses.replace(graded, parts=wanted))
     if clusters == "ignore" and counts is not None and evidence.items is not None and "cluster" in evidence.items.columns:
         found.append(
             check_clusters(evidence, system=systems[0] if systems and len(systems) == 1 else None, population=population, seed=seed)
         )
-    if propensities_of(evidence) == "recorded" and "at" not in evidence.judgements.columns:
+    tables = [table for table in (evidence.judgements, evidence.grades) if table is not None]
+    if propensities_of(evidence) == "recorded" and not all("at" in table.columns for table in tables):
         found += [c for c in (check_questions(evidence, seed=seed),) if c.parts]
     return _ordered(found, seed=seed)
 
@@ -165,9 +176,18 @@ def _stops(counts: AccuracyCounts) -> bool:
 
 
 def _count_checks(
-    counts: AccuracyCounts, *, protocol: Protocol | None, alone: bool, seed: int, judgements: JudgementCounts | None = None
+    counts: AccuracyCounts,
+    *,
+    protocol: Protocol | None,
+    alone: bool,
+    seed: int,
+    judgements: JudgementCounts | None = None,
+    few: bool = True,
 ) -> list[Check]:
-    """The checks that counts allow; ``alone`` says that they came without the tables, and may be of labels collected as sets."""
+    """The checks that counts allow; ``alone`` says that they came without the tables, and may be of labels collected as sets.
+
+    ``few`` says that no propensity is less than those that judgements show or imply.
+    """
     tallies = [t for t in counts.tallies if t.answered or t.answered_share]
     if alone and protocol is None and judgements is None:
         protocol = "sets"
@@ -175,7 +195,7 @@ def _count_checks(
     if any(t.design == "uniform" for t in counts.tallies):
         found.append(dataclasses.replace(check_overlap(counts), refutes_only=True))
     if any(t.design == "recorded" for t in tallies) or counts.propensities == "uniform" or are_questions(counts, protocol, judgements):
-        found.append(check_hits(counts, protocol=protocol, judgements=judgements))
+        found.append(check_hits(counts, protocol=protocol, judgements=judgements, few=few))
     if len({(c.stratum, c.n_classes, c.weight) for c, n in counts.answered.items() if n}) > 1:
         found.append(check_label_rates(counts, seed=seed))
     if any(t.verdict == "unsure" for t in counts.tallies) and any(t.verdict != "unsure" for t in counts.tallies):

@@ -1,4 +1,4 @@
-"""Which question to ask next: is this item of this class?"""
+"""Which question to ask next: is this item of this class, or is this answer right?"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KIND = re.compile(r"(ordinary|targeted)|(complementary|question)(?:-([1-9][0-9]
 
 
 def route_items(
-    evidence: Evidence, *, plan: Plan | None = None, design: Literal["uniform", "targeted"] | None = None,
+    evidence: Evidence, *, plan: Plan | None = None, design: Literal["uniform", "targeted", "grades"] | None = None,
     systems: Sequence[str] | None = None, epsilon: float | None = None, n: int | None = None, seed: int | None = None,
 ) -> Routing:  # fmt: skip
     """Draw the questions to ask, in random order, with the probability of each question recorded.
@@ -28,19 +28,23 @@ def route_items(
     ``uniform`` asks one class an item, each of the K classes with probability 1/K: such labels serve every system, also future ones.
     ``targeted`` asks class k with probability (1 - ε)·votes(k)/votes + ε/K, where votes are the answers of ``systems``: a question about
     the answer itself is worth many about other classes, and since every class keeps at least ε/K the labels stay unbiased for every
-    system through their propensities. A ``plan`` says how many items get which kind of label.
+    system through their propensities. ``grades`` asks whether an answer is right: one of the ``systems`` that answered the item is drawn,
+    and those that gave the same answer share the question and its propensity, votes/answers; with one system there is nothing to draw and
+    no propensity. It needs no classes. A ``plan`` says how many items get which kind of label.
 
     Parameters
     ----------
     evidence
-        Answers (and items). Items that have a judgement already are not drawn again: together with the new ones they are a random sample.
+        Answers (and items). Items that have a judgement or a grade already are not drawn again: together with the new ones they are a
+        random sample. To grade answers that are not in a table, items and ``systems`` (else those graded so far).
     plan
         A plan of :func:`plan_labels`, or one of :func:`plan_budget` that buys kinds of label. Each kind gets items of its own, drawn at
         random: ``ordinary`` an open question, with neither class nor propensity (somebody says the class: fill it in, with the verdict
         yes); ``question-J`` and ``complementary-J`` J distinct classes, drawn uniformly among all, one row each; ``targeted`` one question
-        of the targeted design. Raters of the plan that are not labels have no rows.
+        of the targeted design. Raters of the plan that are not labels have no rows. A plan of grades has as many rows for each system as it
+        says, without propensities.
     design
-        ``uniform`` by default; the plan says it where there is one.
+        ``uniform`` by default, ``grades`` where the evidence has grades; the plan says it where there is one.
     systems
         Whose answers are targeted; those that the plan names, else all. An item that none of them answered is asked uniformly. A plan of
         targeted questions counts on one number of systems, and must be given as many.
@@ -81,7 +85,9 @@ def route_items(
     """
     if plan is not None and (design is not None or n is not None):
         raise ArgumentError("design and n must be left out where a plan says them; got both.")
-    choose("design", design or "uniform", ("uniform", "targeted"))
+    choose("design", design or "uniform", ("uniform", "targeted", "grades"))
+    if design is None and plan is None and evidence.grades is not None:
+        design = "grades"
     share = float(_EPSILON if plan is None else plan.inputs.get("epsilon", _EPSILON)) if epsilon is None else epsilon
     if not 0 < share <= 1:
         raise ArgumentError(f"epsilon must be in (0, 1]; got {share}. Without a uniform share some classes could never be asked.")
@@ -89,6 +95,8 @@ def route_items(
         seed = int(np.random.SeedSequence().entropy) % 2**32  # type: ignore[arg-type]
     if plan is not None and systems is None:
         systems = plan.inputs.get("systems") or None
+    if design == "grades" or (plan is not None and "grades" in plan.buy):
+        return _to_grade(evidence, systems, plan, n, seed)
     table = answer_table(evidence, systems=systems)
     labelled = _labelled(evidence, table)
     if plan is not None:
@@ -110,10 +118,8 @@ def route_items(
 
 
 def _labelled(evidence: Evidence, table: AnswerTable) -> set[int]:
-    """The places in the table of items that have a judgement."""
-    if evidence.judgements is None:
-        return set()
-    judged = {item for (item,) in evidence.rows("judgements", "item")}
+    """The places in the table of items that have a judgement or a grade."""
+    judged = {item for table in ("judgements", "grades") for (item,) in evidence.rows(table, "item")}
     return {i for i, item in enumerate(table.items) if item in judged}
 
 
@@ -130,6 +136,93 @@ def _chances(classes: Sequence[Any], votes: dict[Any, int], epsilon: float) -> n
     counted = np.array([float(votes.get(c, 0)) for c in classes])
     total = counted.sum()
     return np.full(k, 1 / k) if total == 0 else (1 - epsilon) * counted / total + epsilon / k
+
+
+# ------------------------------------------------------------------------------------------------------- answers to grade
+
+
+def _to_grade(evidence: Evidence, systems: Sequence[str] | None, plan: Plan | None, n: int | None, seed: int) -> Routing:
+    """Answers to be graded, in random order: rows of item, system and propensity."""
+    evidence.check()
+    names, groups = _answers_to_grade(evidence, systems)
+    rng = np.random.default_rng(seed)
+    if plan is not None:
+        rows, before = _planned_grades(evidence, names, groups, plan, rng), 0
+    else:
+        judged = {item for table in ("judgements", "grades") for (item,) in evidence.rows(table, "item")}
+        before = sum(item in judged for item in groups)
+        order = [list(groups)[i] for i in rng.permutation(len(groups))]
+        draws = rng.random(len(groups))
+        left = [(item, draw) for item, draw in zip(order, draws.tolist(), strict=True) if item not in judged]
+        size = len(left) if n is None else n
+        if not 0 < size <= len(left):
+            where = " without a label" if before else ""
+            raise ArgumentError(f"n must be in [1, {len(left)}], the number of items with an answer{where}; got {n}.")
+        rows = [row for item, draw in left[:size] for row in _one_answer(item, groups[item], draw, alone=len(names) == 1)]
+    shared = len(rows) - len({(item, propensity) for item, _, propensity in rows})
+    notes = [f"{shared} rows share their question with another system, which gave the same answer: grade them alike"] if shared else []
+    return Routing(
+        rows=tuple(rows), design="grades", epsilon=0.0, seed=seed, systems=tuple(names),
+        counts={"items": len(groups), "questions": len(rows), **({"labelled_before": before} if before else {})}, notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _answers_to_grade(evidence: Evidence, systems: Sequence[str] | None) -> tuple[list[str], dict[Any, list[list[str]]]]:
+    """The systems, and for every item in sorted order its answers: who gave each. Without answers every system has one of its own."""
+    if evidence.answers is not None:
+        rows = evidence.rows("answers", "item", "system", "answer")
+        found = sorted({str(row[1]) for row in rows})
+    elif evidence.items is not None and not evidence.open_ended:
+        found = sorted({str(s) for (s,) in evidence.rows("grades", "system")} | {*(systems or ())})
+        rows = [(item, s, s) for (item,) in evidence.rows("items", "item") for s in found]
+    else:
+        raise ArgumentError(
+            "evidence must have answers or items to draw from; got grades alone. Add a table of the items or of the answers."
+        )
+    missing = [s for s in systems or () if str(s) not in found]
+    if missing or not found:
+        raise ArgumentError(f"systems must be among {found}; got {missing}.")
+    names = found if systems is None else list(dict.fromkeys(str(s) for s in systems))
+    groups: dict[Any, dict[Any, list[str]]] = {}
+    for item, s, answer in sorted(rows, key=lambda row: (row[0], str(row[1]))):
+        if str(s) in names and answer is not None:
+            groups.setdefault(item, {}).setdefault(answer, []).append(str(s))
+    return names, {item: list(by_answer.values()) for item, by_answer in groups.items()}
+
+
+def _one_answer(item: Any, groups: Sequence[Sequence[str]], draw: float, *, alone: bool) -> list[tuple[Any, str, float | None]]:
+    """The rows of one drawn answer: one for every system that gave it."""
+    shares = np.array([len(g) for g in groups], dtype=float)
+    shares /= shares.sum()
+    k = min(int(np.searchsorted(np.cumsum(shares), draw, side="right")), len(groups) - 1)
+    return [(item, system, None if alone else float(shares[k])) for system in groups[k]]
+
+
+def _planned_grades(
+    evidence: Evidence, names: Sequence[str], groups: Mapping[Any, Sequence[Sequence[str]]], plan: Plan, rng: np.random.Generator
+) -> list[tuple[Any, str, float | None]]:
+    """As many answers of each system as the plan says, on the same items first, so that systems can be compared."""
+    done = {(item, str(s)) for item, s in evidence.rows("grades", "item", "system")}
+    wanted = {name: int(row["n"]) for name, row in plan.inputs["by_system"].items()}
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        raise ArgumentError(f"systems must be those of the plan, {list(wanted)}; got {list(names)}.")
+    rows: list[tuple[Any, str, float | None]] = []
+    left = dict(wanted)
+    items = list(groups)
+    for i in rng.permutation(len(items)):
+        item = items[int(i)]
+        for name in (s for group in groups[item] for s in group):
+            if left.get(name, 0) and (item, name) not in done:
+                rows.append((item, name, None))
+                left[name] -= 1
+    short = {name: n for name, n in left.items() if n}
+    if short:
+        name, n = next(iter(short.items()))
+        raise ArgumentError(
+            f"plan must not need more grades than there are answers without one; {n} are missing for {name}. Bring more items."
+        )
+    return rows
 
 
 # --------------------------------------------------------------------------------------------------------------- by a plan

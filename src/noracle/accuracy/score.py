@@ -2,12 +2,13 @@
 
 Every piece of evidence becomes a number whose mean is the accuracy.
 
-    ordinary label y                        1{answer = y}
+    ordinary label y, or a grade            1{answer = y}, 1{answer graded right}
     m classes ruled out, uniformly          1 - (K - 1)/m · 1{answer ruled out}
     ruled-out class drawn from T[y, ·]      T⁻¹[ruled out, answer]
     class k asked with probability π_k      f + 1{answer = k}·(verdict - f)/π_k, any guess f fixed beforehand
     the same with wrong verdicts            1{answer = k}·(verdict - φ)/((1 - μ - φ)·π_k)
     no answer                               0
+    several answers to one item             the weighted sum of their scores: weight 1/runs (mean), or 1 for each different answer (any)
 
 Each is unbiased for 1{answer is right} if, given the truth, the label does not depend on the answer or the item (rows 2 and 3), if the
 recorded probabilities are right (rows 4 and 5), and if μ = P(no | true) and φ = P(yes | false) hold for answers that were asked about
@@ -137,6 +138,22 @@ def guessed_scores(t: Tally, guess: float | None = None) -> tuple[float, float]:
     return right + (1 - right) * yes - right * no, 1 - (wrong + (1 - wrong) * no - wrong * yes)
 
 
+def score_ends(verdict: Verdict, n_classes: int, n_ruled_out: int = 1, most_answers: int = 1) -> tuple[float, float]:
+    """The least and the largest score of a uniform label, where the scores of up to ``most_answers`` different answers are added.
+
+    Of s answers at most min(s, m) are among the m classes ruled out, and each of these has the least score.
+
+    Examples
+    --------
+    >>> score_ends("no", 5), score_ends("no", 5, most_answers=3), score_ends("yes", 5, most_answers=3)
+    ((-3.0, 1.0), (-3.0, 3.0), (0.0, 1.0))
+    """
+    law = law_of(verdict, n_classes, n_ruled_out)
+    if law == ORDINARY:
+        return law.low, law.high
+    return min(n_ruled_out, most_answers) * law.low, most_answers * law.high
+
+
 def sided_rows(tallies: Mapping[Tally, int], *, n_classes: int | None = None) -> tuple[list[Score], list[Score]]:
     """Scores of labelled items with the range of their kind, for limits from below and from above; ``unsure`` has none.
 
@@ -161,13 +178,18 @@ def sided_rows(tallies: Mapping[Tally, int], *, n_classes: int | None = None) ->
 
 def pattern_scores(p: Pattern) -> np.ndarray[Any, Any]:
     """The score of every system of a pattern, as :func:`score` gives it."""
-    answered = np.array([hit is not None for hit in p.hits], dtype=float)
     if p.design == "recorded":
-        return np.zeros(len(answered)) if p.yes_scores is None else np.array(p.yes_scores)
-    hit = np.array([bool(h) for h in p.hits], dtype=float)
+        return np.zeros(len(p.hits)) if p.yes_scores is None else np.array(p.yes_scores)
+    answered = _answered(p)
+    hit = np.array([bool(h) for h in p.hits] if p.hit_shares is None else p.hit_shares, dtype=float)
     law = law_of(p.verdict, p.n_classes, p.n_ruled_out)
     success = hit if p.verdict == "yes" else answered - hit
     return np.asarray(answered * law.high - (answered - success) / law.b)
+
+
+def _answered(p: Pattern) -> np.ndarray[Any, Any]:
+    """Whether each system has an answer; of repeats that differ the share that has one, or how many different ones there are."""
+    return np.array([hit is not None for hit in p.hits] if p.answered_shares is None else p.answered_shares, dtype=float)
 
 
 class PatternScores:
@@ -189,6 +211,7 @@ class PatternScores:
         self._yes = np.array([p.yes_scores or none for p in patterns]).reshape(len(patterns), size)
         self._no = np.array([p.no_scores or none for p in patterns]).reshape(len(patterns), size)
         self._group = np.array([p.groups or (-1,) * size for p in patterns]).reshape(len(patterns), size)
+        self._answered = np.array([_answered(p) for p in patterns]).reshape(len(patterns), size)
 
     def difference(self, i: int, j: int) -> np.ndarray[Any, Any]:
         """The score of system i minus that of system j."""
@@ -202,25 +225,28 @@ class PatternScores:
         if not self.aimed.any():
             return self.difference(i, j)
         apart = self._group[:, i] != self._group[:, j]
-        asked = np.where(apart, self._yes[:, i] + self._no[:, j] - (self._group[:, j] >= 0), 0.0)
+        asked = np.where(apart, self._yes[:, i] + self._no[:, j] - self._answered[:, j], 0.0)
         return np.asarray(np.where(self.aimed, asked, self.difference(i, j)))
 
 
 def difference_scores(p: Pattern) -> np.ndarray[Any, Any]:
-    """:meth:`PatternScores.lower` of every ordered pair of one pattern; 0 on the diagonal."""
+    """:meth:`PatternScores.lower` of every ordered pair of one pattern; 0 on the diagonal, and where it says nothing of one of the two."""
     scores = pattern_scores(p)
-    if p.design == "uniform" or p.groups is None:
-        return np.asarray(np.subtract.outer(scores, scores))
+    if p.design != "recorded" or p.groups is None:
+        found = np.asarray(np.subtract.outer(scores, scores))
+        return found if p.known is None else np.where(np.logical_and.outer(p.known, p.known), found, 0.0)
     group = np.array(p.groups)
     none = np.zeros(len(group))
     yes, no = (none if side is None else np.array(side) for side in (p.yes_scores, p.no_scores))
-    return np.asarray(np.where(group[:, None] == group, 0.0, yes[:, None] + no - (group >= 0)))
+    return np.asarray(np.where(group[:, None] == group, 0.0, yes[:, None] + no - _answered(p)))
 
 
-def least_difference(verdict: Verdict, n_classes: int, n_ruled_out: int = 1, *, recorded: bool = False) -> float:
-    """The least value that a difference of scores can take for a kind of label."""
-    law = ORDINARY if recorded else law_of(verdict, n_classes, n_ruled_out)
-    return -max(law.high - law.low, 1.0)
+def least_difference(verdict: Verdict, n_classes: int, n_ruled_out: int = 1, *, recorded: bool = False, most_answers: int = 1) -> float:
+    """The least value that a difference of scores can take for a kind of label; answers that both systems gave cancel."""
+    if recorded:
+        return -float(most_answers)
+    low, high = score_ends(verdict, n_classes, n_ruled_out, most_answers)
+    return -max(high - low, 1.0)
 
 
 def verification_scores(

@@ -113,13 +113,17 @@ def _outcomes(stratum: Stratum) -> tuple[int, int, int, int]:
     _refuse_repeats(stratum.tallies)
     for t in stratum.tallies:
         if t.answered and t.verdict != "unsure" and (t.design != "uniform" or (t.verdict == "no" and t.n_ruled_out != 1)):
-            raise ArgumentError("evidence must come from uniform questions, one per item, for a sensitivity check; got other labels.")
+            got = "grades" if t.design == "graded" else "other labels"
+            raise ArgumentError(f"evidence must come from uniform questions, one per item, for a sensitivity check; got {got}.")
     return tuple(stratum.n(verdict=v, hit=h) for v in ("yes", "no") for h in (True, False))  # type: ignore[return-value]
 
 
 def _refuse_repeats(tallies: Iterable[Tally]) -> None:
     if any(t.hit_share is not None for t in tallies):
-        raise ArgumentError("evidence must have one answer per item and system here; repeats of an item differ. Keep one of them.")
+        raise ArgumentError(
+            "evidence must have one answer per item and system here; repeats of an item differ. Keep one of them, or pass "
+            "Evidence.with_repeats('all')."
+        )
 
 
 _RATES = np.linspace(0.0, 1.0, 4001)
@@ -256,6 +260,11 @@ def _resolved(tallies: Mapping[Tally, int], about_answer: float, other: float) -
     for t, n in tallies.items():
         if t.verdict != "unsure":
             found[t] += n
+            continue
+        if t.design == "graded":  # the grade is about the answer itself
+            right = round(n * about_answer)
+            found[t._replace(verdict="yes", hit=True)] += right
+            found[t._replace(verdict="yes", hit=False)] += n - right
             continue
         yes = round(n * (about_answer if t.hit else other))
         found[t._replace(verdict="yes", n_ruled_out=0, ruled_hit=False)] += yes

@@ -14,7 +14,16 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import betainc, chdtrc
 
-from noracle.accuracy.score import REACH, check_error_rates, corrected_score, guessed_scores, law_of, sided_scores, succeeds
+from noracle.accuracy.score import (
+    REACH,
+    check_error_rates,
+    corrected_score,
+    guessed_scores,
+    law_of,
+    score_ends,
+    sided_scores,
+    succeeds,
+)
 from noracle.bounds.betting import Score
 from noracle.bounds.linear import Cell
 from noracle.counts.label import Tally
@@ -37,6 +46,8 @@ class Stratum:
     items: int
     answered: int
     tallies: Mapping[Tally, int]
+    most_answers: int = 1
+    """The most different answers to an item, where any right one will do."""
 
     @property
     def place(self) -> tuple[str, int, float]:
@@ -65,9 +76,28 @@ def strata_of(counts: AccuracyCounts) -> tuple[Stratum, ...]:
         if sum(n for t, n in tallies.items() if t.answered) > answered:
             raise EvidenceError(fault("counts", "must not hold more labelled than answered items in a stratum", f"{cell}"))
         rows.append(
-            Stratum(name=cell.stratum, n_classes=cell.n_classes, weight=cell.weight, items=items, answered=answered, tallies=tallies)
+            Stratum(
+                name=cell.stratum,
+                n_classes=cell.n_classes,
+                weight=cell.weight,
+                items=items,
+                answered=answered,
+                tallies=tallies,
+                most_answers=counts.most_answers.get(cell.system, 1),
+            )
         )
     return tuple(sorted(rows, key=lambda s: (-s.items, s.name, s.n_classes, s.weight)))
+
+
+def are_binary(tallies: Iterable[Tally]) -> bool:
+    """Whether every item is right or wrong and its label says which with a known chance: not so where repeats of an item differ.
+
+    Ordinary labels are an exception where any right answer will do: one of several answers is right, or none.
+    """
+    rows = [t for t in tallies if t.verdict != "unsure"]
+    if all(t.hit_share is None for t in rows):
+        return True
+    return all(t.verdict == "yes" and t.design == "uniform" and (t.answered_share is None or t.answered_share > 1) for t in rows)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -246,7 +276,7 @@ def binomial_cells(
     questions are thinned at random to the smallest one, so that all of the part's items are there with the same probability.
     """
     group = (strata,) if isinstance(strata, Stratum) else strata
-    if any(t.hit_share is not None for s in group for t in s.tallies):
+    if not are_binary(t for s in group for t in s.tallies):
         raise ArgumentError("method must be 'scores' with interval fixed-n, betting or wald where repeats of an item differ; got another.")
     cells: list[Cell] = []
     aimed = [s for s in group if s.n(design="recorded") - s.n(design="recorded", verdict="unsure")]
@@ -257,7 +287,7 @@ def binomial_cells(
         for s in group:
             if s not in aimed:
                 require_questions(s)
-            yes, no = s.n(verdict="yes", hit=True), s.n(verdict="no", hit=True)
+            yes, no = s.n(verdict="yes", hit=True), s.n(verdict="no", hit=True) + s.n(verdict="yes", hit=False, design="graded")
             cells.append(Cell(yes + no, yes, false_yes, 1 - false_no - false_yes))
         return tuple(cells)
     if aimed and kinds == "complementary":
@@ -267,7 +297,7 @@ def binomial_cells(
     cells += _aimed_cells(aimed, seed)
     for s in group:
         for t, n in s.tallies.items():
-            if not t.answered or t.design != "uniform":
+            if not t.answered or t.design == "recorded":
                 continue
             if (t.verdict == "yes" and kinds != "complementary") or (t.verdict == "no" and kinds != "ordinary"):
                 cells.append(Cell(n, n if succeeds(t) else 0, *law_of(t.verdict, t.n_classes, t.n_ruled_out)))
@@ -423,7 +453,8 @@ def score_rows(
                 rows[0 if t.verdict == "yes" else t.n_ruled_out, f, sided_scores(t)[0]] += n
     heaviest = max(factors.values(), default=1.0)
     ranges = {kind: _range(kind, strata, factors, inverse) for kind, _, _ in rows}
-    low, high = (-reach * heaviest, (1 + reach) * heaviest) if questions else (0.0, heaviest)
+    most_answers = max((s.most_answers for s in strata), default=1)
+    low, high = (-reach * heaviest, (most_answers + reach) * heaviest) if questions else (0.0, heaviest)
     shared = len({s.n_classes for s in strata}) > 1 or bool(questions) or len(set(factors.values())) > 1
     if shared and len(ranges) + bool(questions) > 1:
         low, high = min(low, *(r[0] for r in ranges.values())), max(high, *(r[1] for r in ranges.values()))
@@ -452,13 +483,14 @@ def _range(
 ) -> tuple[float, float]:
     """Smallest and largest possible score of a kind of label: 0 is ordinary, m > 0 has m ruled-out classes."""
     lows, highs = [0.0 if kind == 0 else 1.0], [0.0]
+    most_answers = max((s.most_answers for s in strata), default=1)
     for s in strata:
         f = factors[s.place]
         least, most = 0.0, 1.0
         if kind and inverse is not None:
             least, most = float(inverse.min()), float(inverse.max())
         elif kind:
-            least = law_of("no", s.n_classes, kind).low
+            least, most = score_ends("no", s.n_classes, kind, most_answers)
         lows.append(f * least)
         highs.append(f * most)
     return min(lows), max(highs)
@@ -473,9 +505,13 @@ def _corrected_rows(
     for stratum in strata:
         require_questions(stratum)
         f = factors[stratum.place]
+        asked = any(t.design != "graded" for t in stratum.tallies)
         for false_no, false_yes in rates.all():
             ends += [
-                f * corrected_score(asked_answer=True, yes=yes, propensity=1 / stratum.n_classes, false_no=false_no, false_yes=false_yes)
+                f
+                * corrected_score(
+                    asked_answer=True, yes=yes, propensity=1 / stratum.n_classes if asked else 1.0, false_no=false_no, false_yes=false_yes
+                )
                 for yes in (True, False)
             ]
         for t, n in stratum.tallies.items():
@@ -484,22 +520,27 @@ def _corrected_rows(
             value = 0.0
             if t.answered:
                 false_no, false_yes = rates.of(t.answer)
+                graded = t.design == "graded"
                 value = corrected_score(
-                    asked_answer=t.hit, yes=t.verdict == "yes", propensity=1 / t.n_classes, false_no=false_no, false_yes=false_yes
-                )
+                    asked_answer=t.hit or graded, yes=t.hit if graded else t.verdict == "yes",
+                    propensity=1.0 if graded else 1 / t.n_classes, false_no=false_no, false_yes=false_yes,
+                )  # fmt: skip
             rows[f * value] += n
     scores = tuple(Score(value, min(ends), max(ends), n) for value, n in rows.items())
     return ScoreRows(mean=((1.0, scores),), lower=scores, upper=scores)
 
 
 def require_questions(stratum: Stratum) -> None:
-    """Raise unless the labels come from uniform questions, one per item, answered yes or no."""
-    labels = [t for t in stratum.tallies if t.verdict != "unsure"]
+    """Raise unless the labels are grades, or come from uniform questions, one per item, answered yes or no."""
+    labels = [t for t in stratum.tallies if t.verdict != "unsure" and t.design != "graded"]
     if any(t.hit_share is not None for t in labels):
-        raise ArgumentError("false_no and false_yes need one answer per item and system; repeats of an item differ. Keep one of them.")
+        raise ArgumentError(
+            "false_no and false_yes need one answer per item and system; repeats of an item differ. Keep one of them, or pass "
+            "repeats='all'."
+        )
     if any(t.n_ruled_out != (t.verdict == "no") or t.design != "uniform" for t in labels):
         got = "other labels"
-    elif labels and all(t.verdict == "no" for t in labels):
+    elif labels and all(t.verdict == "no" for t in labels) and not stratum.n(design="graded"):
         got = "no yes at all, as if only the classes that are not it had been kept"
     else:
         return
@@ -515,7 +556,9 @@ def spread_at_half(low: float, high: float) -> float:
 
 def _transition_value(t: Tally, inverse: Matrix, classes: tuple[int | str, ...] | None) -> float:
     if t.hit_share is not None:
-        raise ArgumentError("transition needs one answer per item and system; repeats of an item differ. Keep one of them.")
+        raise ArgumentError(
+            "transition needs one answer per item and system; repeats of an item differ. Keep one of them, or pass repeats='all'."
+        )
     if t.n_ruled_out != 1:
         raise ArgumentError("transition needs one ruled-out class per item; several draws do not follow T. Drop all but one at random.")
     index = {c: i for i, c in enumerate(classes)} if classes is not None else None

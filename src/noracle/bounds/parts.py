@@ -18,6 +18,9 @@ This round set is much smaller than a box, in which all parts may be off at once
 
 a good one is searched for, and what is left to the inner maximum is bounded by tangents. The upper limit is the lower limit of failures.
 
+Two parts with one kind of label each need no Chernoff bound: P(T >= t) is summed over both counts. It rises with each rate, so that over a
+piece of the line Σ q_s·A_s = m it is at most what it is with both rates at their upper ends; pieces are halved until all are rejected.
+
 Assumes shares known; parts defined without verdicts; in each part a simple random sample, with replacement or, for one kind of label,
 without (a convex function of the count has at most its binomial expectation: Hoeffding 1963, Theorem 4); numbers of labels independent of
 verdicts; one count per item; no optional stopping.
@@ -36,22 +39,26 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
-from scipy.special import ndtri, xlogy
+from scipy.optimize import brentq
+from scipy.special import gammaln, ndtri, xlog1py, xlogy
 
 from noracle.bounds.binomial import clopper_pearson, hypergeometric_limits
 from noracle.bounds.linear import Cell, Limits, exact, information, maximum_likelihood, merge, ordered
 from noracle.bounds.tails import relative_entropy
 
-Method = Literal["exact", "hypergeometric", "exact for the largest part", "exact for each part", "profile"]
+Method = Literal["exact", "hypergeometric", "exact for two parts", "exact for the largest part", "exact for each part", "profile"]
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 CONFINED = 0.04  # of each tail goes to the set that confines the rates of the parts: 0.002 in all at 95 %
 REST = (0.0, 0.05, 0.1, 0.2, 0.4)  # of each tail may go to all parts but the largest
 SPLIT = -1.0  # instead of a share of the error: every part has its own limits, at an equal share of it
+PAIR = -2.0  # instead of a share of the error: the exact law of T, for two parts with one kind of label each
 MOST_SPLIT = 3  # with more parts the box is never narrower
 _EDGE = 1e-12
 _ROUNDING = 1e-9
 _LARGEST_EXPONENT = 500.0
+_MOST_COUNTS = 5_000  # of one part that are summed over; with more the profile is as good
+_MOST_PIECES = 8_192
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,10 +108,11 @@ class _Sums:
 def sum_limits(parts: Iterable[Part], below: float, above: float, *, blind: float = 0.0, guess: float = 0.7) -> SumLimits:
     """Finite-sample limits for Σ q_s·A_s + blind·A_blind.
 
-    One part: its exact limits times its share (hypergeometric where ``size`` is given and all labels are ordinary). Several: either the
-    Chernoff bound over all parts (see the module), or exact limits for the largest part plus those of the rest at a small share of the
-    error, or for two or three parts exact limits for each. The method with the smaller `predicted_width` is taken, which depends on
-    shares, numbers of labels and ``guess``, never on successes. Parts that are labelled completely are known and cost nothing.
+    One part: its exact limits times its share (hypergeometric where ``size`` is given and all labels are ordinary). Two with one kind of
+    label each: the exact law of the sum. Several: either the Chernoff bound over all parts (see the module), or exact limits for the
+    largest part plus those of the rest at a small share of the error, or for two or three parts exact limits for each. The method with
+    the smaller `predicted_width` is taken, which depends on shares, numbers of labels and ``guess``, never on successes. Parts that are
+    labelled completely are known and cost nothing.
 
     Of each tail, 4 % is spent on the set that confines the rates of the parts (Berger and Boos) and 96 % on T. Against normal limits of the
     same statistic the width is about 1.4 times (√(2·log(1/tail)) for the normal quantile), up to 1.55 where rates differ much.
@@ -126,7 +134,7 @@ def sum_limits(parts: Iterable[Part], below: float, above: float, *, blind: floa
     >>> first, second = Part(0.5, (Cell(500, 400),)), Part(0.5, (Cell(500, 250),))
     >>> limits = sum_limits([first, second], 0.025, 0.025)
     >>> round(limits.low, 3), round(limits.high, 3), limits.method
-    (0.609, 0.69, 'profile')
+    (0.62, 0.679, 'exact for two parts')
     """
     known, open_parts, unlabelled = _sorted(parts)
     blind += unlabelled
@@ -135,6 +143,8 @@ def sum_limits(parts: Iterable[Part], below: float, above: float, *, blind: floa
     rest = _choose(open_parts, below, above, guess)
     if rest is None:
         found, method = _profile(open_parts, below, above, guess), "profile"
+    elif rest == PAIR:
+        found, method = _pair(open_parts, below, above), "exact for two parts"
     elif rest == SPLIT:
         each = [_single(part, below / len(open_parts), above / len(open_parts)) for part in open_parts]
         found = Limits(sum(e.low for e in each), sum(e.high for e in each), any(e.empty for e in each))
@@ -157,7 +167,7 @@ def predicted_width(parts: Iterable[Part], below: float, above: float, *, guess:
     --------
     >>> halves = [Part(0.5, (Cell(500, 0),)), Part(0.5, (Cell(500, 0),))]
     >>> round(predicted_width(halves, 0.025, 0.025), 3)
-    0.079
+    0.058
     """
     _, open_parts, unlabelled = _sorted(parts)
     if not open_parts:
@@ -261,6 +271,8 @@ def _candidates(parts: Sequence[Part], below: float, above: float, guess: float)
     if not others:
         return [(main.share * _single_width(main, below, above, guess), 0.0)]
     found: list[tuple[float, float | None]] = [(_profile_width(parts, below, above, guess), None)]
+    if _countable(parts):
+        found.append((_pair_width(parts, below, above, guess), PAIR))
     if len(parts) <= MOST_SPLIT:
         shares = (below / len(parts), above / len(parts))
         found.append((sum(part.share * _single_width(part, *shares, guess) for part in parts), SPLIT))
@@ -298,6 +310,18 @@ def _profile_width(parts: Sequence[Part], below: float, above: float, guess: flo
     return total * (high - low)
 
 
+def _pair_width(parts: Sequence[Part], below: float, above: float, guess: float) -> float:
+    """Clopper–Pearson at as many ordinary labels as have the variance that T has, at the error left by the box."""
+    total = math.fsum(part.share for part in parts)
+    variance = 0.0
+    for part in parts:
+        left = (part.size - part.cells[0].n) / max(part.size - 1, 1) if part.size is not None and _finite(part) else 1.0
+        variance += left * part.share**2 / information(part.cells, guess)
+    n = guess * (1 - guess) * total**2 / variance
+    low, high = clopper_pearson(n * guess, n, below * (1 - CONFINED), above * (1 - CONFINED))
+    return total * (high - low)
+
+
 def _entropy_limit(mean: float, end: float, reach: float) -> float:
     """Where KL(mean, p) reaches ``reach`` on the way from the mean to ``end``."""
     inside, outside = mean, end
@@ -323,6 +347,130 @@ def _others(parts: Sequence[Part], below: float, above: float, guess: float) -> 
     if below <= 0 and above <= 0:
         return Limits(0.0, math.fsum(part.share for part in parts))
     return _single(parts[0], below, above) if len(parts) == 1 else _profile(parts, below, above, guess)
+
+
+# --- Two parts, exactly ------------------------------------------------------------------------------------------------------------------
+
+
+def _countable(parts: Sequence[Part]) -> bool:
+    """Whether the law of T can be summed: two parts, one kind of label in each, whole counts, and not too many of them."""
+    if len(parts) != 2 or any(len(part.cells) != 1 for part in parts):
+        return False
+    return all(float(c.n).is_integer() and 10 * math.sqrt(c.n) < _MOST_COUNTS for part in parts for c in part.cells)
+
+
+def _pair(parts: Sequence[Part], below: float, above: float) -> Limits:
+    total = math.fsum(part.share for part in parts)
+    low, high, empty = 0.0, total, False
+    if below > 0:
+        limit = _pair_limit(parts, below)
+        low, empty = (limit, False) if limit is not None else (total, True)
+    if above > 0:
+        limit = _pair_limit([_failures(part) for part in parts], above)
+        high, empty = (total - limit, empty) if limit is not None else (0.0, True)
+    found = ordered(low, high, 0.0, total)
+    return Limits(min(max(found.low, 0.0), total), min(max(found.high, 0.0), total), found.empty or empty)
+
+
+def _failures(part: Part) -> Part:
+    """The same part with failures for successes, whose rate is 1 - A."""
+    (c,) = part.cells
+    return Part(part.share, (Cell(c.n, c.n - c.successes, max(1 - c.a - c.b, 0.0), c.b),), part.size)
+
+
+def _pair_limit(parts: Sequence[Part], error: float) -> float | None:
+    """The largest sum found for which it and all smaller ones are proved to be too small; None if no rates fit the counts."""
+    each = [_single(part, CONFINED * error / 4, CONFINED * error / 4) for part in parts]
+    if any(limits.empty for limits in each):
+        return None
+    (q, r), tail = (part.share for part in parts), error * (1 - CONFINED)
+    (low, high), (other_low, other_high) = (
+        (limits.low / part.share, limits.high / part.share) for part, limits in zip(parts, each, strict=True)
+    )
+    law = _PairLaw(parts, [(low, high), (other_low, other_high)])
+    floor, ceiling = q * low + r * other_low, q * high + r * other_high
+
+    def ends(m: float) -> tuple[float, float]:
+        """The line Σ q_s·A_s = m inside the box, as the first rate at its ends."""
+        left = max(low, (m - r * other_high) / q)
+        return left, max(left, min(high, (m - r * other_low) / q))
+
+    def seen(m: float) -> float:
+        first = np.linspace(*ends(m), 17)
+        return float(law.tail(first, (m - q * first) / r).max())
+
+    def proved(m: float) -> bool:
+        edges = np.linspace(*ends(m), 17)
+        left, right = edges[:-1], edges[1:]
+        while len(left) <= _MOST_PIECES:
+            over = law.tail(right, (m - q * left) / r) > tail
+            if not over.any():
+                return True
+            left, right = left[over], right[over]
+            if right[0] - left[0] < 1e-7 or float(law.tail(left, (m - q * left) / r).max()) > tail:
+                return False
+            edges = np.linspace(left, right, 5)
+            left, right = edges[:-1].ravel(), edges[1:].ravel()
+        return False
+
+    if seen(ceiling) <= tail:
+        return None
+    if seen(floor) > tail:
+        return floor
+    near = float(brentq(lambda m: math.log(seen(m) / tail), floor, ceiling, xtol=1e-6, rtol=1e-4))
+    for step in (0.002, 0.006, 0.02, 0.06, 0.2):
+        m = near - step * (law.statistic - floor)
+        if m > floor and proved(m):
+            return m
+    return floor
+
+
+class _PairLaw:
+    """P(T >= what was seen) for two parts whose rates lie in a box, rounded upwards."""
+
+    def __init__(self, parts: Sequence[Part], box: Sequence[tuple[float, float]]) -> None:
+        self.parts, self.counts, self.logs = parts, [], []
+        for part, (low, high) in zip(parts, box, strict=True):
+            (c,) = part.cells
+            rates = np.clip(np.array([c.a + c.b * low, c.a + c.b * high]), 0.0, 1.0)
+            inside = np.clip(0.5, *rates)
+            reach = 8.5 * math.sqrt(c.n * max(inside * (1 - inside), 1 / c.n)) + 12
+            counts = np.arange(max(0, math.floor(c.n * rates[0] - reach)), min(c.n, math.ceil(c.n * rates[1] + reach)) + 1, dtype=float)
+            self.counts.append(counts)
+            self.logs.append(gammaln(c.n + 1.0) - gammaln(counts + 1.0) - gammaln(c.n - counts + 1.0))
+        (one,), (two,) = parts[0].cells, parts[1].cells
+        unit, other = (part.share / (part.cells[0].n * part.cells[0].b) for part in parts)
+        self.statistic = unit * (one.successes - one.n * one.a) + other * (two.successes - two.n * two.a)
+        needed = np.ceil(
+            two.successes + unit / other * (one.successes - self.counts[0]) - 1e-9
+        )  # of the second part, beside each of the first
+        self.first = np.clip(needed - self.counts[1][0], 0, len(self.counts[1])).astype(int)
+
+    def tail(self, first: Floats, second: Floats) -> Floats:
+        """For each pair of rates."""
+        mass, missing = self._mass(0, first)
+        other, other_missing = self._mass(1, second)
+        least = np.zeros((len(other), other.shape[1] + 1))
+        least[:, :-1] = np.cumsum(other[:, ::-1], axis=1)[:, ::-1]
+        return np.asarray(((mass * (least[:, self.first] + other_missing[:, None])).sum(axis=1) + missing) * (1 + 1e-9))
+
+    def _mass(self, which: int, rates: Floats) -> tuple[Floats, Floats]:
+        """The probability of every count kept, and of the others together."""
+        part, counts, logs = self.parts[which], self.counts[which], self.logs[which]
+        (c,) = part.cells
+        if part.size is not None and _finite(part):
+            right = np.floor(np.clip(rates, 0.0, 1.0)[:, None] * part.size + 1e-6)
+            possible = (counts <= right) & (c.n - counts <= part.size - right)
+            a, b = np.where(possible, right, c.n), np.where(possible, part.size - right, c.n)
+            mass = np.where(possible, np.exp(_log_choose(a, counts) + _log_choose(b, c.n - counts) - _log_choose(part.size, c.n)), 0.0)
+        else:
+            p = np.clip(c.a + c.b * rates, 0.0, 1.0)[:, None]
+            mass = np.exp(logs + xlogy(counts, p) + xlog1py(c.n - counts, -p))
+        return mass, np.maximum(1 - mass.sum(axis=1), 0.0) + 1e-12
+
+
+def _log_choose(n: Floats | float, k: Floats | float) -> Floats:
+    return np.asarray(gammaln(np.add(n, 1.0)) - gammaln(np.add(k, 1.0)) - gammaln(np.subtract(n, k) + 1.0))
 
 
 # --- The profile over parts --------------------------------------------------------------------------------------------------------------

@@ -127,15 +127,17 @@ def read_counts(path: str) -> AccuracyCounts:
 
 def _check_counts(counts: AccuracyCounts) -> None:
     for tally, n in counts.tallies.items():
-        check_n_classes(tally.n_classes)
+        if tally.n_classes or tally.design == "uniform":  # grades of free text know of no classes
+            check_n_classes(tally.n_classes)
         if tally.verdict not in ("yes", "no", "unsure"):
             raise EvidenceError(fault("--counts: verdict", "must be yes, no or unsure", repr(tally.verdict)))
-        if tally.verdict == "no" and not 1 <= tally.n_ruled_out < tally.n_classes:
+        if tally.verdict == "no" and tally.n_classes and not 1 <= tally.n_ruled_out < tally.n_classes:
             raise EvidenceError(fault("--counts: n_ruled_out", f"must be in [1, {tally.n_classes})", repr(tally.n_ruled_out)))
         if n < 0:
             raise EvidenceError(fault("--counts: n", "must not be negative", n))
     for cell, n in counts.items.items():
-        check_n_classes(cell.n_classes)
+        if cell.n_classes:
+            check_n_classes(cell.n_classes)
         if not 0 <= counts.answered[cell] <= n:
             raise EvidenceError(fault("--counts: answered", "must be between 0 and the number of items", counts.answered[cell]))
         if not cell.weight > 0:

@@ -20,6 +20,7 @@ from noracle.results import Check
 log = logging.getLogger("noracle.cli")
 
 Protocol = Literal["question", "sets"]
+Repeats = Literal["mean", "all", "any"]
 Conflicts = Literal["error", "drop"]
 
 _EVIDENCE, _ABOUT, _OUTPUT = "Evidence", "Reading the evidence", "Output"
@@ -35,6 +36,12 @@ AnswersFile = Annotated[
 ]
 JudgementsFile = Annotated[
     str | None, _evidence("--judgements", metavar="FILE", text="item, class, verdict (yes, no, unsure); rater, propensity, cost, at.")
+]
+GradesFile = Annotated[
+    str | None,
+    _evidence(
+        "--grades", metavar="FILE", text="item, system, verdict (is this answer right? right, wrong, unsure); rater, propensity, at."
+    ),
 ]
 ItemsFile = Annotated[str | None, _evidence("--items", metavar="FILE", text="item; n_classes, stratum, cluster, weight.")]
 WideFile = Annotated[str | None, _evidence("--wide", metavar="FILE", text="One row an item, one column a system; see --systems.")]
@@ -55,6 +62,14 @@ ProtocolChoice = Annotated[
         "--protocol",
         help="question: one random class was asked about an item, yes or no. sets: yes labels and no labels were collected separately, "
         "so that how often a class was asked tells nothing. Default: question where both verdicts or propensities are there.",
+        rich_help_panel=_ABOUT,
+    ),
+]
+RepeatsChoice = Annotated[
+    Repeats,
+    typer.Option(
+        "--repeats",
+        help="Items answered more than once (column repeat): the mean of the runs, right in all of them, or in any.",
         rich_help_panel=_ABOUT,
     ),
 ]
@@ -130,6 +145,7 @@ class Sources:
 
     answers: str | None = None
     judgements: str | None = None
+    grades: str | None = None
     items: str | None = None
     wide: str | None = None
     systems: Sequence[str] | None = None
@@ -139,16 +155,17 @@ class Sources:
     n_classes: int | None = None
     classes: str | None = None
     conflicts: Conflicts = "error"
+    repeats: Repeats = "mean"
 
     @property
     def given(self) -> bool:
         """Whether any table was named."""
-        return any(v is not None for v in (self.answers, self.judgements, self.items, self.wide))
+        return any(v is not None for v in (self.answers, self.judgements, self.grades, self.items, self.wide))
 
     def load(self) -> Evidence:
         """The evidence; raises where the options do not fit together."""
         started = time.perf_counter()
-        evidence = self._from_wide() if self.wide is not None else self._from_tables()
+        evidence = (self._from_wide() if self.wide is not None else self._from_tables()).with_repeats(self.repeats)
         log.info("evidence opened in %.2f s", time.perf_counter() - started)
         return evidence
 
@@ -156,16 +173,18 @@ class Sources:
         stray = [f"--{n}" for n, v in (("item", self.item), ("label", self.label), ("ruled-out", self.ruled_out)) if v is not None]
         if stray:
             raise ArgumentError(f"{', '.join(stray)} must go with --wide; got no --wide.")
-        if self.answers is None and self.judgements is None:
+        if self.answers is None and self.judgements is None and self.grades is None:
             raise ArgumentError(
-                "evidence must be given: --answers and --judgements, or --wide, or --counts where the verb takes it; got none."
+                "evidence must be given: --answers and --judgements, or --grades, or --wide, or --counts where the verb takes it; got none."
             )
         return Evidence.from_tables(
-            self.answers, self.judgements, self.items, n_classes=self.n_classes, classes=self._classes(), conflicts=self.conflicts
-        )
+            self.answers, self.judgements, self.items, grades=self.grades, n_classes=self.n_classes, classes=self._classes(),
+            conflicts=self.conflicts,
+        )  # fmt: skip
 
     def _from_wide(self) -> Evidence:
-        stray = [f"--{n}" for n, v in (("answers", self.answers), ("judgements", self.judgements), ("items", self.items)) if v is not None]
+        tables = {"answers": self.answers, "judgements": self.judgements, "grades": self.grades, "items": self.items}
+        stray = [f"--{name}" for name, value in tables.items() if value is not None]
         if stray:
             raise ArgumentError(f"--wide must come without {', '.join(stray)}; got both.")
         if not self.systems:

@@ -23,6 +23,8 @@ EXAMPLE = """Example:
 
 noracle check --answers answers.csv --judgements judgements.csv --n-classes 10 --at-least 0.7 --system agent-7
 
+noracle check --answers answers.csv --grades grades.csv
+
 Exit code 1 says that a check failed."""
 
 By = Literal["all", "rater", "time"]
@@ -31,6 +33,7 @@ By = Literal["all", "rater", "time"]
 def command(
     answers: opt.AnswersFile = None,
     judgements: opt.JudgementsFile = None,
+    grades: opt.GradesFile = None,
     items: opt.ItemsFile = None,
     wide: opt.WideFile = None,
     systems: opt.SystemNames = None,
@@ -61,6 +64,7 @@ def command(
     sources = Sources(
         answers=answers,
         judgements=judgements,
+        grades=grades,
         items=items,
         wide=wide,
         systems=named,
@@ -72,7 +76,8 @@ def command(
         conflicts=conflicts,
     )
     others = {
-        "answers": answers, "judgements": judgements, "items": items, "wide": wide, "counts": counts, "at-least": at_least,
+        "answers": answers, "judgements": judgements, "grades": grades, "items": items, "wide": wide,
+        "counts": counts, "at-least": at_least,
         "at-most": at_most,
     }  # fmt: skip
     view = look_alone(project, others)
@@ -92,7 +97,8 @@ def command(
         evidence, asked = None, None
         if sources.given or not parts:
             evidence = sources.load()
-            own = None if evidence.answers is None else count_accuracy(evidence, systems=None if parts else wanted)
+            bare = evidence.answers is None and evidence.grades is None
+            own = None if bare else count_accuracy(evidence, systems=None if parts else wanted)
             parts += [] if own is None else [own]
             if evidence.judgements is not None:
                 asked = count_judgements(evidence, by_rater=False, counts=own)

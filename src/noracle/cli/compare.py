@@ -16,12 +16,15 @@ from noracle.cli._output import Output, working
 
 EXAMPLE = """Example:
 
-noracle compare --answers answers.csv --judgements judgements.csv --n-classes 10 --systems agent-7,agent-8"""
+noracle compare --answers answers.csv --judgements judgements.csv --n-classes 10 --systems agent-7,agent-8
+
+noracle compare --grades grades.csv"""
 
 
 def command(
     answers: opt.AnswersFile = None,
     judgements: opt.JudgementsFile = None,
+    grades: opt.GradesFile = None,
     items: opt.ItemsFile = None,
     wide: opt.WideFile = None,
     systems: opt.SystemNames = None,
@@ -33,6 +36,7 @@ def command(
     conflicts: opt.ConflictChoice = "error",
     protocol: opt.ProtocolChoice = None,
     clusters: opt.ClusterChoice = "auto",
+    repeats: opt.RepeatsChoice = "mean",
     population: opt.PopulationChoice = "answers",
     interval: Annotated[
         Interval,
@@ -54,6 +58,7 @@ def command(
     sources = Sources(
         answers=answers,
         judgements=judgements,
+        grades=grades,
         items=items,
         wide=wide,
         systems=named,
@@ -63,6 +68,7 @@ def command(
         n_classes=n_classes,
         classes=classes,
         conflicts=conflicts,
+        repeats=repeats,
     )
     with working("comparing"):
         evidence = sources.load()

@@ -21,6 +21,8 @@ EXAMPLE = """Example:
 
 noracle estimate --answers answers.csv --judgements judgements.csv --n-classes 10 --html report.html
 
+noracle estimate --grades grades.csv
+
 noracle estimate --counts monday.json --counts tuesday.json --system agent-7 --json
 
 noracle estimate --project noracle.db#survey"""
@@ -29,6 +31,7 @@ noracle estimate --project noracle.db#survey"""
 def command(
     answers: opt.AnswersFile = None,
     judgements: opt.JudgementsFile = None,
+    grades: opt.GradesFile = None,
     items: opt.ItemsFile = None,
     wide: opt.WideFile = None,
     systems: opt.SystemNames = None,
@@ -44,6 +47,7 @@ def command(
     conflicts: opt.ConflictChoice = "error",
     protocol: opt.ProtocolChoice = None,
     clusters: opt.ClusterChoice = "auto",
+    repeats: opt.RepeatsChoice = "mean",
     method: Annotated[Method | None, typer.Option("--method", help="Default ml; scores where labels were not uniform.")] = None,
     interval: Annotated[Interval, typer.Option("--interval", help="auto: the narrowest with a promise that the design allows.")] = "auto",
     confidence: opt.Confidence = 0.95,
@@ -74,7 +78,8 @@ def command(
     output = Output(title="Accuracy without an answer key", as_json=as_json, html=html)
     check_target("save-counts", save_counts)
     others = {
-        "answers": answers, "judgements": judgements, "items": items, "wide": wide, "counts": counts, "save-counts": save_counts,
+        "answers": answers, "judgements": judgements, "grades": grades, "items": items, "wide": wide,
+        "counts": counts, "save-counts": save_counts,
         "method": method, "interval": None if interval == "auto" else interval, "transition": transition,
     }  # fmt: skip
     view = look_alone(project, others)
@@ -90,6 +95,7 @@ def command(
     sources = Sources(
         answers=answers,
         judgements=judgements,
+        grades=grades,
         items=items,
         wide=wide,
         systems=named,
@@ -99,6 +105,7 @@ def command(
         n_classes=n_classes,
         classes=classes,
         conflicts=conflicts,
+        repeats=repeats,
     )
     matrix = read_matrix(transition)
     # A wide table needs its columns named; else --systems chooses among the systems. Stored counts hold all systems.
@@ -138,6 +145,7 @@ def command(
         results = [
             estimate_accuracy(
                 total.of(name),
+                repeats=repeats if sources.given else None,
                 method=method,
                 interval=interval,
                 confidence=confidence,

@@ -24,6 +24,8 @@ EXAMPLE = """Example:
 
 noracle plan evidence --half-width 0.02 --out plan.json
 
+noracle plan --grades grades.csv --half-width 0.02
+
 Example without evidence:
 
 noracle plan --n-classes 10 --accuracy 0.8 --half-width 0.02 --cost ordinary=1 --cost complementary=0.2 --cap ordinary=500
@@ -34,7 +36,7 @@ noracle plan --pilot pilot.csv --target human --costs prices.toml --budget 500 -
 
 noracle plan --pilot pilot.csv --target human --costs prices.toml --cost minutes:human=3 --budget money=500 --budget minutes=300"""
 
-Kind = Literal["ordinary", "complementary", "question", "targeted", "cheapest"]
+Kind = Literal["ordinary", "complementary", "question", "targeted", "grades", "cheapest"]
 _GOAL, _PRICES, _PILOT = "Goal (one of them)", "Prices", "Budgets across raters"
 
 
@@ -80,6 +82,9 @@ def command(
     ] = None,
     systems: Annotated[
         list[str] | None, typer.Option("--systems", metavar="A,B", help="With a folder: whose intervals are wanted; default all.")
+    ] = None,
+    grades: Annotated[
+        str | None, typer.Option("--grades", metavar="FILE", help="Grades (item, system, verdict), beside a folder or without one.")
     ] = None,
     n_items: Annotated[
         int | None, typer.Option("--n-items", metavar="N", min=1, help="Without a folder: how many items there are, where these are all.")
@@ -204,15 +209,16 @@ def command(
     prices_of = opt.pairs("cost", cost) or {}
     budgets = budgets_of(budget)
     code, after = 0, list[str]()
-    if places:
+    if places or grades is not None:
         goal = {"budget": budget, "match": match, "difference": difference, "disagreement": disagreement, "accuracy": accuracy}
         _only("without a folder", pilot=pilot, **goal, **{"n-items": n_items}, strata=strata, share=share, have=have, assign=assign)
         _only("with --pilot", measurements=measurements)
         with working("planning"):
             result = _from_folder(
-                places, chosen={"n_classes": n_classes, "classes": class_names(classes)}, half_width=half_width, systems=opt.names(systems),
-                kind=kind, costs={**listed.labels, **prices_of}, caps={k: int(n) for k, n in caps.items()}, epsilon=epsilon,
-                confidence=confidence, seed=seed,
+                places or [str(grades)], chosen={"n_classes": n_classes, "classes": class_names(classes)}, half_width=half_width,
+                systems=opt.names(systems), grades=grades, kind=kind,
+                costs={**listed.labels, **prices_of}, caps={k: int(n) for k, n in caps.items()}, epsilon=epsilon, confidence=confidence,
+                seed=seed,
             )  # fmt: skip
         code = 3 if result.reason else 0
     elif pilot:
@@ -245,7 +251,7 @@ def command(
                 difference=difference,
                 disagreement=disagreement,
                 power=power,
-                kind=kind or "cheapest",
+                kind=_without_grades(kind),
                 costs={**listed.labels, **prices_of} or None,
                 caps={k: int(n) for k, n in caps.items()} or None,
                 epsilon=epsilon,
@@ -269,8 +275,8 @@ def command(
 
 
 def _from_folder(
-    places: list[str], *, chosen: Mapping[str, Any], half_width: float | None, systems: list[str] | None, kind: Kind | None,
-    costs: Mapping[str, float], caps: Mapping[str, int], epsilon: float, confidence: float, seed: int,
+    places: list[str], *, chosen: Mapping[str, Any], half_width: float | None, systems: list[str] | None, grades: str | None,
+    kind: Kind | None, costs: Mapping[str, float], caps: Mapping[str, int], epsilon: float, confidence: float, seed: int,
 ) -> Plan:  # fmt: skip
     """The plan for what a folder holds; prices and the half-width are those of its settings where no option says them."""
     from noracle.oversight.finding import find_evidence
@@ -279,11 +285,11 @@ def _from_folder(
     from noracle.ppi import plan_accuracy
     from noracle.ppi.labels import KINDS
 
-    inventory = find_evidence(places[0] if len(places) == 1 else places)
+    inventory = find_evidence(places[0] if len(places) == 1 else places, grades=grades)
     given = {name: value for name, value in chosen.items() if value is not None}
     loaded = Loaded(dataclasses.replace(inventory, settings=dataclasses.replace(inventory.settings, **given)))
     if loaded.accuracy is None:
-        remedy = "Add a table item, system, answer; or plan without a folder, by --n-classes and --accuracy."
+        remedy = "Add a table item, system, answer, or grades; or plan without a folder, by --n-classes and --accuracy."
         raise EvidenceError(fault(f"evidence in {inventory.place!r}", "must have answers to plan labels for", "none", remedy=remedy))
     if kind == "cheapest" and not (costs or loaded.prices.labels):
         raise ArgumentError("--kind cheapest must come with prices: --cost KIND=PRICE, or prices in the folder; got none.")
@@ -295,8 +301,15 @@ def _from_folder(
     }  # fmt: skip
     if kind != "cheapest":
         return plan_accuracy(loaded.accuracy, kind=kind, **options)
-    plans = [plan_accuracy(loaded.accuracy, kind=name, **options) for name in KINDS if name in prices]
+    plans = [plan_accuracy(loaded.accuracy, kind=name, **options) for name in (*KINDS, "grades") if name in prices]  # type: ignore[arg-type]
     return min(plans, key=lambda plan: (bool(plan.reason), plan.cost))
+
+
+def _without_grades(kind: Kind | None) -> Literal["ordinary", "complementary", "question", "targeted", "cheapest"]:
+    """The kind of a plan without evidence, which knows of no answers to grade."""
+    if kind == "grades":
+        raise ArgumentError("--kind grades must come with a folder or --grades; got neither. A grade counts as an ordinary label.")
+    return kind or "cheapest"
 
 
 def _only(when: str, **values: object) -> None:

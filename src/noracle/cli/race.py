@@ -15,6 +15,8 @@ EXAMPLE = """Example:
 
 noracle race --answers answers.csv --judgements judgements.csv --n-classes 10
 
+noracle race --grades grades.csv
+
 Exit code 3 says that the labels were used up before one system was left."""
 
 _UNDECIDED = 3
@@ -23,6 +25,7 @@ _UNDECIDED = 3
 def command(
     answers: opt.AnswersFile = None,
     judgements: opt.JudgementsFile = None,
+    grades: opt.GradesFile = None,
     items: opt.ItemsFile = None,
     wide: opt.WideFile = None,
     systems: opt.SystemNames = None,
@@ -34,6 +37,7 @@ def command(
     conflicts: opt.ConflictChoice = "error",
     protocol: opt.ProtocolChoice = None,
     clusters: opt.ClusterChoice = "auto",
+    repeats: opt.RepeatsChoice = "mean",
     population: opt.PopulationChoice = "answers",
     confidence: opt.Confidence = 0.95,
     check: opt.CheckRouting = True,
@@ -51,6 +55,7 @@ def command(
     sources = Sources(
         answers=answers,
         judgements=judgements,
+        grades=grades,
         items=items,
         wide=wide,
         systems=named,
@@ -60,6 +65,7 @@ def command(
         n_classes=n_classes,
         classes=classes,
         conflicts=conflicts,
+        repeats=repeats,
     )
     with working("racing"):
         evidence = sources.load()

@@ -55,6 +55,12 @@ def command(
         float | None, typer.Option("--confidence", metavar="P", help="Of everything that is said, together. Default 0.95.")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Makes everything random reproducible. Default 0.")] = None,
+    grades: Annotated[
+        str | None,
+        typer.Option(
+            "--grades", metavar="FILE", help="A file of grades (item, system, verdict), there or elsewhere.", rich_help_panel=_ABOUT
+        ),
+    ] = None,
     n_classes: opt.NClasses = None,
     classes: opt.Classes = None,
     conflicts: Annotated[
@@ -62,6 +68,10 @@ def command(
         typer.Option("--conflicts", help="Items whose labels contradict each other: refuse or leave out.", rich_help_panel=_ABOUT),
     ] = None,
     protocol: opt.ProtocolChoice = None,
+    repeats: Annotated[
+        opt.Repeats | None,
+        typer.Option("--repeats", help="Items answered more than once: mean of the runs, right in all, in any.", rich_help_panel=_ABOUT),
+    ] = None,
     claim: Annotated[
         str | None,
         typer.Option(
@@ -78,6 +88,16 @@ def command(
         Literal["yes", "no", "unknown"] | None,
         typer.Option("--trained-on-annotators", help="Whether systems learned from these annotators' labels.", rich_help_panel=_ABOUT),
     ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store",
+            metavar="DIR",
+            help="Keep counts there; next time only new partitions are counted.",
+            rich_help_panel=_ABOUT,
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Say everything that the evidence in a folder allows, on one page.
 
@@ -85,20 +105,22 @@ def command(
     that parts of the evidence contradict each other or that an alarm fired.
     """
     chosen = {
-        "n_classes": n_classes, "classes": class_names(classes), "conflicts": conflicts, "protocol": protocol, "claim": claim,
-        "target": target, "trained_on_annotators": trained_on_annotators,
+        "n_classes": n_classes, "classes": class_names(classes), "conflicts": conflicts, "protocol": protocol, "repeats": repeats,
+        "claim": claim, "target": target, "trained_on_annotators": trained_on_annotators,
     }  # fmt: skip
     page = out if out is not None or as_json else PAGE
     saved = save_json if save_json is not None or page is None else str(Path(page).with_suffix(".json"))
     report(
         places[0] if len(places) == 1 else places,
         settings_file=settings_file,
+        grades=grades,
         chosen=chosen,
         confidence=confidence,
         seed=seed,
         page=page,
         saved=saved,
         as_json=as_json,
+        store=store,
     )
 
 
@@ -106,17 +128,20 @@ def report(
     place: str | Sequence[str],
     *,
     settings_file: str | None = None,
+    grades: str | None = None,
     chosen: Mapping[str, Any] | None = None,
     confidence: float | None = None,
     seed: int | None = None,
     page: str | None,
     saved: str | None,
     as_json: bool,
+    store: str | None = None,
     after: Callable[[Oversight], Sequence[str]] = lambda _: (),
 ) -> None:
     """Find the evidence, ask everything that it allows, and write and print what came out; exit code 1 for a contradiction or an alarm.
 
-    ``chosen`` are settings that stand instead of those of ``settings_file``, which by default is the one in the folder.
+    ``chosen`` are settings that stand instead of those of ``settings_file``, which by default is the one in the folder. ``store`` keeps
+    what was counted of partitions.
     """
     from noracle.oversight.finding import find_evidence
     from noracle.oversight.oversight import oversee
@@ -126,16 +151,17 @@ def report(
     check_target("save-json", saved)
     if page is not None and saved is not None and Path(page) == Path(saved):
         raise ArgumentError(f"--save-json must be another file than the page; got {saved!r} for both.")
+    _check_store(store, place)
     with _progress() as progress:
         progress("looking for evidence")
         given = _given(chosen or {})
         read = None if settings_file is None else read_settings(settings_file)
-        inventory = find_evidence(place, settings=read)
+        inventory = find_evidence(place, settings=read, grades=grades)
         inventory = dataclasses.replace(inventory, settings=dataclasses.replace(inventory.settings, **given))
         if not as_json:
             for line in found_lines(inventory):
                 say(line)
-        oversight = oversee(inventory, confidence=confidence, seed=seed, progress=progress)
+        oversight = oversee(inventory, confidence=confidence, seed=seed, store=store, progress=progress)
         progress("writing the report")
         if page is not None:
             from noracle.oversight.page import write_oversight
@@ -149,6 +175,15 @@ def report(
         _say_report(oversight, after(oversight), page, saved)
     if speaks_against(oversight):
         raise typer.Exit(1)
+
+
+def _check_store(store: str | None, place: str | Sequence[str]) -> None:
+    """A store among the evidence would be taken for evidence, unless its name hides it."""
+    if store is None or "://" in store or not isinstance(place, str) or not Path(place).is_dir():
+        return
+    folder, kept = Path(place).resolve(), Path(store).resolve()
+    if kept.is_relative_to(folder) and not any(part.startswith((".", "_")) for part in kept.relative_to(folder).parts):
+        raise ArgumentError(f"--store must lie outside of the folder, or have a name that begins with a full stop; got {store!r}.")
 
 
 def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,7 +230,11 @@ def found_lines(inventory: Inventory) -> list[str]:
 
 def _say_report(oversight: Oversight, after: Sequence[str], page: str | None, saved: str | None) -> None:
     from noracle.oversight import page as words
+    from noracle.oversight.loading import STORE
 
+    for note in oversight.notes:
+        if note.startswith(STORE):
+            say(note)
     say("")
     say(oversight.title, style="bold")
     say(words.lead(oversight))

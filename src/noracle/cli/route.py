@@ -18,20 +18,27 @@ EXAMPLE = """Example:
 
 noracle route --answers answers.csv --n-classes 10 --design targeted --epsilon 0.05 --n 500 --seed 7 --out questions.csv
 
-noracle route --answers answers.csv --judgements judgements.csv --n-classes 10 --plan plan.json --seed 7 --out questions.csv"""
+noracle route --answers answers.csv --judgements judgements.csv --n-classes 10 --plan plan.json --seed 7 --out questions.csv
+
+noracle route --answers answers.csv --grades grades.csv --n 200 --seed 7 --out to-grade.csv"""
 
 
 def command(
     answers: opt.AnswersFile = None,
     judgements: opt.JudgementsFile = None,
+    grades: opt.GradesFile = None,
     items: opt.ItemsFile = None,
     plan: Annotated[
         str | None,
         typer.Option("--plan", metavar="FILE", help="Ask as many questions of each kind as a plan says (JSON of 'noracle plan')."),
     ] = None,
     design: Annotated[
-        Literal["uniform", "targeted"] | None,
-        typer.Option("--design", help="uniform (default) serves every system; targeted asks about the answers and needs fewer labels."),
+        Literal["uniform", "targeted", "grades"] | None,
+        typer.Option(
+            "--design",
+            help="uniform (default) serves every system; targeted asks about the answers and needs fewer labels; grades (default with "
+            "--grades) asks whether an answer is right.",
+        ),
     ] = None,
     epsilon: Annotated[
         float | None, typer.Option("--epsilon", metavar="E", help="Uniform share of targeted questions; default as planned, else 0.05.")
@@ -51,14 +58,16 @@ def command(
 
     The file has columns item, class and propensity: add the verdicts and pass it on as --judgements. With --plan items get the kinds of
     label that were planned; a row without a class is an open question: write the class beside it, with the verdict yes. Items that
-    --judgements names are not asked about again.
+    --judgements or --grades name are not asked about again. Answers to grade have columns item, system and propensity: add the verdicts
+    (right, wrong, unsure) and pass the file on as --grades.
     """
     output = Output(title="Questions to ask", as_json=as_json, html=html)
     check_target("out", out)
     check_format("out", out)
     planned = None if plan is None else _read_plan(plan)
     with working("drawing questions"):
-        evidence = Sources(answers=answers, judgements=judgements, items=items, n_classes=n_classes, classes=classes).load()
+        sources = Sources(answers=answers, judgements=judgements, grades=grades, items=items, n_classes=n_classes, classes=classes)
+        evidence = sources.load()
         result = route_items(evidence, plan=planned, design=design, systems=opt.names(systems), epsilon=epsilon, n=n, seed=seed)
         if out is not None:
             write_table(out, result.columns())

@@ -46,6 +46,10 @@ def command(
         int | None,
         typer.Option("--ratings-per-item", metavar="M", min=1, help="Ratings that an item must have. Default: the usual number at first."),
     ] = None,
+    grades: Annotated[
+        str | None,
+        typer.Option("--grades", metavar="FILE", help="A file of grades (item, system, verdict) to follow, if it lies elsewhere."),
+    ] = None,
     alarm_from: Annotated[
         int,
         typer.Option(
@@ -68,7 +72,8 @@ def command(
     if out is not None and not target.is_dir():
         raise ArgumentError(f"--out must be a folder that exists; got {out!r}. Make it first.")
     outputs = {(target / name).resolve() for name in (PAGE, "proof.json")}
-    with Watch(folder, confidence=confidence, ratings_per_item=ratings_per_item, alarm_from=alarm_from) as watch:
+    options = {"confidence": confidence, "ratings_per_item": ratings_per_item, "alarm_from": alarm_from, "grades": grades}
+    with Watch(folder, **options) as watch:  # type: ignore[arg-type]
         while True:
             watch.outputs = outputs
             watch.changed()

@@ -17,8 +17,9 @@ import narwhals as nw
 from noracle.counts.label import Cell, Tally, tally
 from noracle.counts.met import (
     WITHOUT_ANSWERS,
+    after_grades,
     aim_of,
-    answers_of,
+    asked_of,
     classes_expr,
     labels_of,
     met_labels,
@@ -28,7 +29,7 @@ from noracle.counts.met import (
     placed,
     unused_of,
 )
-from noracle.counts.repeats import count_repeats, count_states
+from noracle.counts.repeats import count_repeats, count_states, repeats_of
 from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
@@ -51,7 +52,11 @@ def count_accuracy(
     only ``unsure`` is unsure. The population is every row of the answers table. Where the table has a propensity other than 1/K, every
     question with a propensity is part of that design: the first question of an item (by ``at``, then by row) is its label, with
     1{class = answer}/propensity beside it; later ones are counted as unused. A judgement without a propensity is uniform.
-    Where a system answered an item more than once (column ``repeat``), the item counts once with the mean of its repeats.
+    Where a system answered an item more than once (column ``repeat``), the item counts once, as :meth:`Evidence.with_repeats` says.
+
+    A grade is an ordinary label of its own system, and goes before what judgements say of that answer. Where there are grades and no
+    answers, the population is every item of the items with every system that was graded; without items it is the graded answers, which
+    are a sample of more.
 
     Parameters
     ----------
@@ -91,8 +96,10 @@ def count_accuracy(
         raise EvidenceError(fault("items", "must have a column cluster to be counted by cluster", "none"))
     if evidence._connection is None:  # somebody else's tables, which may grow
         return _count(evidence, systems, by)
-    about = (evidence.answers, evidence.judgements, evidence.items, evidence.repeats, evidence.n_classes, evidence.conflicts)
-    key = f"accuracy {None if systems is None else [str(s) for s in systems]} {by}"
+    about = (
+        evidence.answers, evidence.judgements, evidence.items, evidence.repeats, evidence.n_classes, evidence.conflicts, evidence.grades,
+    )  # fmt: skip
+    key = f"accuracy {None if systems is None else [str(s) for s in systems]} {by} {evidence.repeats_as}"
     kept = evidence._kept.get(key)
     if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
         kept = evidence._kept[key] = about, _count(evidence, systems, by)
@@ -109,13 +116,14 @@ class _By(NamedTuple):
 
 
 def _count(evidence: Evidence, systems: Sequence[str] | None, by: _By) -> AccuracyCounts:
-    if evidence.repeats is not None:
+    if evidence.repeats is not None and evidence.repeats_as != "all":
         found = count_repeats(evidence, systems=systems, by_class=by.by_class, by_guess=by.by_guess, by_cluster=by.by_cluster)
         return _finished(evidence, found, evidence.repeats, systems)
-    answers = answers_of(evidence, systems)
+    answers = asked_of(evidence, systems)
     if by.by_guess and "guess" not in answers.columns:
         raise EvidenceError(fault("answers", "must have a column guess to be counted by guess", "none"))
-    if evidence.judgements is not None and not _several_judgements(evidence, evidence.judgements) and aim_of(evidence) is None:
+    plain = evidence.judgements is not None and evidence.grades is None
+    if plain and not _several_judgements(evidence, evidence.judgements) and aim_of(evidence) is None:  # type: ignore[arg-type]
         flat = _flat(evidence, answers, by)
         if flat is not None:
             return _finished(evidence, flat, answers, systems)
@@ -126,9 +134,13 @@ def _finished(evidence: Evidence, counts: AccuracyCounts, answers: Frame, system
     """The counts with how many answers are missing, and why; all systems that were asked for must be there."""
     missing = [s for s in systems or () if str(s) not in counts.systems]
     if missing:
-        raise EvidenceError(fault("systems", "must be in answers", f"{missing}, which have no answers"))
+        where = "grades" if evidence.answers is None else "answers"
+        raise EvidenceError(fault("systems", f"must be in {where}", f"{missing}, which have no {where}"))
     states = {key: n for key, n in count_states(answers).items() if key[0] in counts.systems}
-    return dataclasses.replace(counts, states=states or counts.states, propensities=propensities_of(evidence))
+    return dataclasses.replace(
+        counts, states=states or counts.states, propensities=propensities_of(evidence), whole=counts.whole and not evidence.open_ended,
+        **repeats_of(evidence, counts.systems),
+    ).ordered()  # fmt: skip
 
 
 class _Met(NamedTuple):
@@ -149,6 +161,7 @@ class _Met(NamedTuple):
     n: int
     clusters: Mapping[str, int] | None = None
     """How many of them are in each cluster."""
+    graded: bool = False
 
 
 def _apart(keys: Sequence[str], rows: Iterable[tuple[Any, ...]], *, by_cluster: bool) -> list[dict[str, Any]]:
@@ -184,7 +197,7 @@ def _tallied(evidence: Evidence, rows: Iterable[_Met], by: _By, unused: dict[str
             verdict: Any = VERDICTS[row.verdict]
             met = tally(
                 cell, verdict, hit=row.hit, answered=row.answered, n_ruled_out=row.n_ruled_out, ruled_hit=row.ruled_hit,
-                inverse=row.inverse, asked=row.asked, answer=row.answer, guess=row.guess, chance=row.chance,
+                inverse=row.inverse, asked=row.asked, answer=row.answer, guess=row.guess, chance=row.chance, graded=row.graded,
             )  # fmt: skip
             if row.clusters is None:
                 tallies[met] += row.n
@@ -297,14 +310,15 @@ def _flat_row(evidence: Evidence, row: dict[str, Any], by: _By) -> _Met:
 def _grouped(evidence: Evidence, answers: Frame, by: _By) -> AccuracyCounts:
     evidence.check()
     places = place_columns(evidence, by_cluster=by.by_cluster)
-    if evidence.judgements is None:
+    if evidence.judgements is None and evidence.grades is None:
         frame = placed(answers, evidence, by_cluster=by.by_cluster).with_columns(answered=~nw.col("answer").is_null())
         keys, unused = ["system", "answered", *places], dict[str, int]()
     else:
         labels = labels_of(evidence, by_class=by.by_class)
         frame = met_labels(evidence, answers, labels, **by._asdict()) if any(by) else met_once(evidence, answers, labels)
+        frame = frame if evidence.grades is None else after_grades(frame)
         keys = [name for name in frame.columns if name != "item" and (by.by_class or name != "given")]
-        unused = unused_of(labels, answers)
+        unused = unused_of(labels, answers, evidence)
     rows = _apart(keys, fetch(frame.group_by(*keys).agg(n=nw.len()).sort(*keys)), by_cluster=by.by_cluster)
     met = [
         _Met(
@@ -322,6 +336,7 @@ def _grouped(evidence: Evidence, answers: Frame, by: _By) -> AccuracyCounts:
             guess=row.get("guess"),
             n=int(row["n"]),
             clusters=row.get("clusters"),
+            graded=bool(row.get("graded")),
         )
         for row in rows
     ]

@@ -51,7 +51,7 @@ def key_of(item: str) -> int:
 def _item_frames(evidence: Evidence) -> list[Frame]:
     """The items of each table, each once."""
     frames = [] if evidence.judgements is None else [gather(evidence).items.select("item")]
-    tables = [frame for frame in (evidence.answers, evidence.items) if frame is not None]
+    tables = [frame for frame in (evidence.answers, evidence.grades, evidence.items) if frame is not None]
     return frames + [frame.group_by("item").agg(_n=nw.len()).select("item") for frame in tables]
 
 

@@ -1,11 +1,13 @@
 """What was counted of partitions, kept in a folder so that no partition is read twice.
 
-    index.json        the options of the count, and for each partition its state, its file and the range of its items
+    index.json        the options of the count, and for each partition its state, its file, its design and the range of its items
     <digest>.npz      one partition: its counts, and the keys of its items, by which an item in two partitions is found
     total.npz         the sum of the partitions that index.json names for it
 
-Every file is written under another name and then renamed, index.json last: a run that is stopped anywhere leaves the store as it was
-before the partition at hand, and the next run goes on from there. Nothing is unpickled.
+A folder is a plain one, or a place that fsspec knows (``s3://bucket/store``, ``memory://store``). In a plain folder every file is written
+under another name and then renamed; elsewhere it is put in one call, which an object store does whole or not at all. index.json comes last:
+a run that is stopped anywhere leaves the store as it was before the partition at hand, and the next run goes on from there. A partition
+whose file is gone is counted again. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -13,22 +15,27 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import importlib
+import io
 import json
 import os
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noracle.counts.counted import Counted
+from noracle.counts.met import Aims
 from noracle.counts.sketch import Sketch
-from noracle.errors import EvidenceError, fault
+from noracle.errors import EvidenceError, MissingExtra, fault
+from noracle.evidence.files import is_url
 
-SCHEMA = "partition-store/1"
+SCHEMA = "partition-store/2"
+_INDEX, _TOTAL = "index.json", "total.npz"
 _BLOCK = 1 << 16
 _SKETCHES = ("decisions", "answers_only")
 Keys = NDArray[Any]
@@ -36,11 +43,27 @@ Keys = NDArray[Any]
 
 
 class Kept(NamedTuple):
-    """One counted partition: its counts, the sorted keys of its items, and whether items are whole numbers or text."""
+    """One counted partition: its counts, the sorted keys of its items, and whether items are whole numbers or text.
+
+    ``aims`` is what its propensities say of the design, and ``aim`` the share that it was counted with.
+    """
 
     counted: Counted
     keys: Keys
     item_kind: str
+    aims: Aims | None = None
+    aim: float | None = None
+
+
+class About(NamedTuple):
+    """What is known of a partition without reading its file."""
+
+    low: Any
+    high: Any
+    item_kind: str
+    propensities: str
+    aims: Aims | None
+    aim: float | None
 
 
 def fingerprint(paths: Sequence[str]) -> str:
@@ -64,45 +87,45 @@ class PartitionStore:
     """A folder of counted partitions for one set of options; other options empty it."""
 
     def __init__(self, folder: str | os.PathLike[str], options: Mapping[str, Any]) -> None:
-        self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder = _Remote(os.fspath(folder)) if is_url(folder) else _Folder(folder)
         self._options = json.loads(json.dumps(options))
+        self._found = self.folder.names()
         self._index = self._read_index()
 
     def _read_index(self) -> dict[str, Any]:
         empty: dict[str, Any] = {"schema": SCHEMA, "options": self._options, "partitions": {}, "total": []}
-        path = self.folder / "index.json"
-        if not path.exists():
-            others = [entry.name for entry in self.folder.iterdir() if entry.suffix not in {".npz", ".part"}]
+        if _INDEX not in self._found:
+            others = [name for name in self._found if not name.endswith((".npz", ".part"))]
             if others:
                 came = f"a folder with {min(others)!r}"
                 raise EvidenceError(fault("store", "must be a new folder or one that this function made", came, remedy="Name another one."))
             return empty
+        path = f"{self.folder.path}/{_INDEX}"
         try:
-            index: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            schema = index["schema"]
+            index: dict[str, Any] = json.loads(self.folder.read(_INDEX).decode())
+            schema = str(index["schema"])
         except (ValueError, KeyError, TypeError):
-            raise EvidenceError(fault("store", "must hold a readable index.json", str(path), remedy="Delete the folder.")) from None
-        if schema != SCHEMA:
+            raise EvidenceError(fault("store", "must hold a readable index.json", path, remedy="Delete the folder.")) from None
+        if schema.partition("/")[0] != SCHEMA.partition("/")[0]:
             raise EvidenceError(fault("store", f"must have schema {SCHEMA!r}", repr(schema), remedy="Name another folder."))
-        return index if index["options"] == self._options else empty
+        return index if schema == SCHEMA and index["options"] == self._options else empty
 
     # ------------------------------------------------------------------------------------------------ what it knows
 
     @property
     def names(self) -> list[str]:
         """The partitions that it holds."""
-        return list(self._index["partitions"])
+        return [name for name, entry in self._index["partitions"].items() if entry["file"] in self._found]
 
     def state(self, name: str) -> str | None:
-        """The fingerprint that a partition had when it was counted."""
+        """The fingerprint that a partition had when it was counted; None where it is not known, or its file is gone."""
         entry = self._index["partitions"].get(name)
-        return None if entry is None else str(entry["fingerprint"])
+        return None if entry is None or entry["file"] not in self._found else str(entry["fingerprint"])
 
-    def span(self, name: str) -> tuple[Any, Any, str]:
-        """The least and the largest key of a partition's items, and their kind."""
-        entry = self._index["partitions"][name]
-        return entry["low"], entry["high"], str(entry["item_kind"])
+    def about(self, name: str) -> About:
+        """The least and the largest key of a partition's items, their kind, and the design of its questions."""
+        e = self._index["partitions"][name]
+        return About(e["low"], e["high"], e["item_kind"], e["propensities"], None if e["aims"] is None else Aims(*e["aims"]), e["aim"])
 
     def keys(self, name: str) -> Keys:
         """The sorted keys of a partition's items."""
@@ -118,25 +141,26 @@ class PartitionStore:
         entries = self._index["partitions"]
         mine = self._index["total"]
         members = {name for name, digest in mine if entries.get(name, {}).get("file") == digest}
-        if not mine or len(members) != len(mine) or not members <= set(names):
+        if not mine or len(members) != len(mine) or not members <= set(names) or _TOTAL not in self._found:
             return None, set()
-        return _unpacked(self._arrays("total.npz")), members
+        return _unpacked(self._arrays(_TOTAL)), members
 
     # ------------------------------------------------------------------------------------------------ what it learns
 
     def add(self, name: str, state: str, kept: Kept) -> None:
-        """Keep a partition that was counted."""
-        digest = hashlib.sha256(json.dumps([name, state, self._options], sort_keys=True).encode()).hexdigest()[:24]
-        file = f"{digest}.npz"
+        """Keep a partition that was counted. How it was counted is part of the name of its file, so that no sum takes it for another."""
+        counted = [name, state, self._options, kept.counted.propensities, kept.aim]
+        file = f"{hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()[:24]}.npz"
         self._write(file, {**_packed(kept.counted), "keys": kept.keys})
         old = self._index["partitions"].get(name)
         low, high = (int(kept.keys[0]), int(kept.keys[-1])) if len(kept.keys) else (None, None)
         self._index["partitions"][name] = {
             "fingerprint": state, "file": file, "low": low, "high": high, "item_kind": kept.item_kind, "n_items": len(kept.keys),
+            "propensities": kept.counted.propensities, "aims": kept.aims, "aim": kept.aim,
         }  # fmt: skip
         self._write_index()
         if old is not None and old["file"] != file:
-            (self.folder / old["file"]).unlink(missing_ok=True)
+            self._delete(old["file"])
 
     def forget(self, names: Sequence[str]) -> None:
         """Leave partitions out from now on."""
@@ -144,49 +168,113 @@ class PartitionStore:
         if files:
             self._write_index()
         for file in files:
-            (self.folder / file).unlink(missing_ok=True)
+            self._delete(file)
 
     def keep_total(self, names: Sequence[str], counted: Counted) -> None:
         """Keep the sum of partitions. A sum belongs to the index that names it, so the index forgets the old one first."""
         self._index["total"] = []
         self._write_index()
-        self._write("total.npz", _packed(counted))
+        self._write(_TOTAL, _packed(counted))
         self._index["total"] = [[name, self._index["partitions"][name]["file"]] for name in names]
         self._write_index()
-        used = {entry["file"] for entry in self._index["partitions"].values()} | {"total.npz"}
-        for path in self.folder.iterdir():  # what a run that was stopped has left
-            if path.suffix in {".npz", ".part"} and path.name not in used:
-                path.unlink(missing_ok=True)
+        used = {entry["file"] for entry in self._index["partitions"].values()} | {_TOTAL, _INDEX}
+        for name in sorted(self._found - used):  # what a run that was stopped has left; not what another run is writing now
+            self._delete(name)
 
     # ------------------------------------------------------------------------------------------------ files
 
     def _write_index(self) -> None:
-        text = json.dumps(self._index, ensure_ascii=False, indent=0)
-        self._replace("index.json", lambda handle: handle.write(text.encode()))
+        self.folder.write(_INDEX, json.dumps(self._index, ensure_ascii=False, indent=0).encode())
+        self._found.add(_INDEX)
 
     def _write(self, file: str, arrays: Mapping[str, Any]) -> None:
-        self._replace(file, lambda handle: np.savez(handle, **arrays))
+        data = io.BytesIO()
+        np.savez(data, **arrays)
+        self.folder.write(file, data.getvalue())
+        self._found.add(file)
 
-    def _replace(self, file: str, write: Any) -> None:
-        handle, name = tempfile.mkstemp(dir=self.folder, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as part:
-                write(part)
-                part.flush()
-                os.fsync(part.fileno())
-            Path(name).replace(self.folder / file)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
+    def _delete(self, file: str) -> None:
+        self.folder.delete(file)
+        self._found.discard(file)
 
     def _arrays(self, file: str, only: str | None = None) -> dict[str, Any]:
-        path = self.folder / file
         try:
-            with path.open("rb") as handle, np.load(handle, allow_pickle=False) as found:
+            with self.folder.open(file) as handle, np.load(handle, allow_pickle=False) as found:
                 return {name: found[name] for name in ([only] if only else found.files)}
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
-            raise EvidenceError(fault("store", "must hold whole files", f"a broken {path}", remedy="Delete the folder.")) from None
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            came = f"a broken {self.folder.path}/{file}"
+            raise EvidenceError(fault("store", "must hold whole files", came, remedy="Delete the folder.")) from None
+
+
+class _Folder:
+    """A folder on this machine: no library is needed, and a file is there whole or not at all."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.path = Path(folder)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise EvidenceError(fault("store", "must be a folder that can be made", f"{str(folder)!r} ({error.strerror})")) from None
+
+    def names(self) -> set[str]:
+        return {entry.name for entry in self.path.iterdir()}
+
+    def open(self, name: str) -> IO[bytes]:
+        return (self.path / name).open("rb")
+
+    def read(self, name: str) -> bytes:
+        return (self.path / name).read_bytes()
+
+    def write(self, name: str, data: bytes) -> None:
+        handle, part = tempfile.mkstemp(dir=self.path, suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(part).replace(self.path / name)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(part).unlink()
+            raise
+
+    def delete(self, name: str) -> None:
+        (self.path / name).unlink(missing_ok=True)
+
+
+class _Remote:
+    """A folder that fsspec reaches."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            fsspec = importlib.import_module("fsspec")
+        except ImportError:
+            raise MissingExtra(f"A store at {url.partition('://')[0]}://", "fsspec", "store") from None
+        self.path = url.rstrip("/")
+        try:
+            self._system, self._folder = fsspec.core.url_to_fs(self.path)
+            self._system.makedirs(self._folder, exist_ok=True)
+        except (ImportError, OSError, ValueError) as error:
+            came = f"{url!r} ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
+            raise EvidenceError(fault("store", "must be a place that fsspec opens", came, remedy="Check the address.")) from None
+
+    def names(self) -> set[str]:
+        self._system.invalidate_cache()
+        return {str(path).rstrip("/").rsplit("/", 1)[-1] for path in self._system.ls(self._folder, detail=False)}
+
+    def open(self, name: str) -> IO[bytes]:
+        return io.BytesIO(self.read(name))
+
+    def read(self, name: str) -> bytes:
+        data: bytes = self._system.cat_file(f"{self._folder}/{name}")
+        return data
+
+    def write(self, name: str, data: bytes) -> None:
+        self._system.pipe_file(f"{self._folder}/{name}", data)
+
+    def delete(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._system.rm_file(f"{self._folder}/{name}")
 
 
 def _packed(counted: Counted) -> dict[str, Any]:

@@ -14,14 +14,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+import narwhals as nw
 import numpy as np
 
+from noracle._version import __version__
 from noracle.counts.counted import Counted, Reading, count_evidence
 from noracle.counts.item_keys import item_keys, items_with
+from noracle.counts.met import Aims, aims_of
 from noracle.counts.partition_store import Kept, Keys, PartitionStore, fingerprint
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence.evidence import Conflicts, Evidence
 from noracle.evidence.files import is_url
+from noracle.evidence.labels import as_recorded, propensities_of
 from noracle.evidence.logs import files_of
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -100,8 +104,11 @@ def count_partitions(
     classes: Sequence[int | str] | None = None,
     conflicts: Conflicts = "error",
     sketch: bool = True,
+    by_cluster: bool = False,
     store: str | os.PathLike[str] | None = None,
     vanished: Literal["drop", "keep"] = "drop",
+    read: Callable[[Partition], Evidence] | None = None,
+    read_as: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Counted:
     """All counts of partitions whose items are disjoint; equal to one count of everything.
@@ -115,11 +122,16 @@ def count_partitions(
         one partition may not show all classes.
     sketch
         Also count the patterns of answers.
+    by_cluster
+        Keep the cluster of each item, where items name clusters.
     store
-        A folder for what was counted. A partition whose files have the size, the time of change and the first and last 64 KiB that
-        they had when it was counted is not read again.
+        A folder for what was counted, here or at a URL that fsspec opens (``s3://…``; extra ``store``). A partition whose files have the
+        size, the time of change and the first and last 64 KiB that they had when it was counted is not read again.
     vanished
         What becomes of partitions that the store holds and that are not given now: ``"drop"`` forgets them, ``"keep"`` counts them in.
+    read, read_as
+        How the files of a partition become evidence, instead of by ``n_classes``, ``classes`` and ``conflicts``; and what that depends
+        on, as values for JSON: a store is emptied where these differ.
     progress
         Called with one line a partition that is read.
 
@@ -148,33 +160,49 @@ Split by item, or count them as one.
     if vanished not in {"drop", "keep"}:
         raise ArgumentError(f"vanished must be 'drop' or 'keep'; got {vanished!r}.")
     named = _named(partitions)
-    options = {"n_classes": n_classes, "classes": None if classes is None else list(classes), "conflicts": conflicts, "sketch": sketch}
+    told = {"n_classes": n_classes, "classes": None if classes is None else list(classes), "conflicts": conflicts}
+    options = {**told, "sketch": sketch, "by_cluster": by_cluster, "read_as": dict(read_as or {}), "version": __version__}
 
     def opened(name: str) -> Evidence:
         part = named[name]
-        return part if isinstance(part, Evidence) else _open(part, n_classes=n_classes, classes=classes, conflicts=conflicts)
+        if isinstance(part, Evidence):
+            return part
+        return _open(part, n_classes=n_classes, classes=classes, conflicts=conflicts) if read is None else read(part)
 
-    def counted(name: str, *, recorded: bool = False) -> Kept:
+    def counted(name: str, *, recorded: bool = False, aim: float | None = None) -> Kept:
         if progress is not None:
             progress(f"partition {name}")
         try:
-            evidence = opened(name)
+            evidence = _with_clusters(opened(name)) if by_cluster else opened(name)
             if any(line.startswith("n_classes =") for line in evidence.inferred):
                 raise EvidenceError(fault("n_classes", "must be given to count partitions", "none", remedy="Pass n_classes or classes."))
-            found = count_evidence(evidence, sketch=sketch, recorded=recorded)
-            return Kept(found, *item_keys(evidence))
+            if recorded and propensities_of(evidence) == "uniform":
+                evidence = as_recorded(evidence)
+            found = count_evidence(evidence, sketch=sketch, by_cluster=by_cluster, aim=aim)
+            aims = aims_of(evidence)
+            return Kept(found, *item_keys(evidence), aims, aim if aim is not None or aims is None else aims.share)
         except EvidenceError as error:
             raise EvidenceError(*[f"partition {name!r}: {line}" for line in error.faults]) from None
 
-    if store is None:
-        kept = {name: counted(name) for name in named}
-        for name in _other_design({name: k.counted.propensities for name, k in kept.items()}):
-            kept[name] = counted(name, recorded=True)
-        spans = {name: (*_ends(k.keys), k.item_kind) for name, k in kept.items()}
-        _require_disjoint(spans, list(named), lambda name: kept[name].keys, opened)
-        total = Counted.total(k.counted for k in kept.values())
-        return dataclasses.replace(total, reading=Reading(read=tuple(named)))
-    return _with_store(PartitionStore(store, {**options, "counts": 1}), named, counted, opened, vanished)
+    if store is not None:
+        return _with_store(PartitionStore(store, options), named, counted, opened, vanished)
+    kept = {name: counted(name) for name in named}
+    for name in _other_design({name: k.counted.propensities for name, k in kept.items()}):
+        kept[name] = counted(name, recorded=True)
+    aim = _aim({name: k.aims for name, k in kept.items()})
+    for name in _other_aim({name: (k.aims, k.aim) for name, k in kept.items()}, aim):
+        kept[name] = counted(name, recorded=True, aim=aim)
+    spans = {name: (*_ends(k.keys), k.item_kind) for name, k in kept.items()}
+    _require_disjoint(spans, list(named), lambda name: kept[name].keys, opened)
+    total = Counted.total(k.counted for k in kept.values())
+    return dataclasses.replace(total if aim is not None else total.without_chances(), reading=Reading(read=tuple(named)))
+
+
+def _with_clusters(evidence: Evidence) -> Evidence:
+    """Items of a partition that name no cluster, where others do, are clusters of their own."""
+    if evidence.items is None or "cluster" in evidence.items.columns:
+        return evidence
+    return dataclasses.replace(evidence, items=evidence.items.with_columns(cluster=nw.lit(None, dtype=nw.String)), _kept={})
 
 
 def _with_store(
@@ -190,33 +218,48 @@ def _with_store(
             came = "open evidence" if isinstance(part, Evidence) else "a URL"
             raise EvidenceError(fault("partitions", "must be local files to be kept in a store", came, remedy="Leave store out."))
         states[name] = fingerprint(part.paths)
-    known = [name for name in named if store.state(name) == states[name]]
     changed = [name for name in named if store.state(name) not in {None, states[name]}]
     gone = [name for name in store.names if name not in named]
-    read = [name for name in named if name not in set(known)]
+    read = [name for name in named if store.state(name) != states[name]]
     for name in read:
         store.add(name, states[name], counted(name))
-    for name in _other_design({name: store.read(name).propensities for name in store.names}) if read else ():
-        if name in named:
-            store.add(name, states[name], counted(name, recorded=True))
-            read += [] if name in read else [name]
-    known = [name for name in known if name not in set(read)]
     if vanished == "drop":
         store.forget(gone)
     names = [*named, *(gone if vanished == "keep" else ())]
+    again = [name for name in _other_design({name: store.about(name).propensities for name in names}) if name in named]
+    for name in again:
+        store.add(name, states[name], counted(name, recorded=True))
+    aim = _aim({name: store.about(name).aims for name in names})
+    aimed = _other_aim({name: (store.about(name).aims, store.about(name).aim) for name in names}, aim)
+    if not set(aimed) <= named.keys():  # a partition that is gone cannot be counted again
+        aim, aimed = None, []
+    for name in aimed:
+        store.add(name, states[name], counted(name, recorded=True, aim=aim))
+    read = [name for name in named if name in {*read, *again, *aimed}]
     total, members = store.total(names)
     others = [name for name in names if name not in members]
-    _require_disjoint({name: store.span(name) for name in names}, others, store.keys, opened)
+    _require_disjoint({name: store.about(name)[:3] for name in names}, others, store.keys, opened)
     if others or total is None:
         total = Counted.total([*([] if total is None else [total]), *(store.read(name) for name in others)])
         store.keep_total(names, total)
-    reading = Reading(read=tuple(read), known=tuple(known), changed=tuple(changed), vanished=tuple(gone))
-    return dataclasses.replace(total, reading=reading)
+    known = tuple(name for name in named if name not in set(read))
+    reading = Reading(read=tuple(read), known=known, changed=tuple(changed), vanished=tuple(gone))
+    return dataclasses.replace(total if aim is not None else total.without_chances(), reading=reading)
 
 
 def _other_design(propensities: Mapping[str, str]) -> list[str]:
     """The partitions with propensities of 1/K only, if others have different ones: no question of the whole is then a uniform one."""
     return [name for name, kind in propensities.items() if kind == "uniform"] if "recorded" in propensities.values() else []
+
+
+def _aim(aims: Mapping[str, Aims | None]) -> float | None:
+    """The uniform share with which the questions of all partitions were aimed, if there is one."""
+    return Aims.total(part for part in aims.values() if part is not None).share
+
+
+def _other_aim(aims: Mapping[str, tuple[Aims | None, float | None]], aim: float | None) -> list[str]:
+    """The partitions that were counted with another share than that of the whole; without a share chances are left out of the sum."""
+    return [name for name, (told, mine) in aims.items() if told is not None and mine != aim] if aim is not None else []
 
 
 def _named(partitions: Iterable[Partition | Evidence]) -> dict[str, Partition | Evidence]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from typing import Any
 
@@ -13,7 +14,7 @@ from noracle.counts.tallies import AccuracyCounts, JudgementCounts, Question
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import Frame, fetch
-from noracle.evidence.labels import gather
+from noracle.evidence.labels import contradictions, gather, propensities_of
 from noracle.evidence.normal import VERDICTS
 from noracle.evidence.validate import count
 
@@ -62,7 +63,7 @@ def count_judgements(
         period = f"period {10 * seen // total + 1} of 10" if by_time else ""
         questions[Question(k, row["class"], verdict, row.get("rater") or "", rounded(row.get("propensity")), period)] += n
         seen += n
-    return JudgementCounts(questions=dict(questions), inferred=evidence.inferred)
+    return JudgementCounts(questions=dict(questions), inferred=evidence.inferred).ordered()
 
 
 def _questions(evidence: Evidence, judgements: Frame, *, single: bool) -> Frame:
@@ -70,7 +71,7 @@ def _questions(evidence: Evidence, judgements: Frame, *, single: bool) -> Frame:
     if single:
         return judgements
     evidence.check()
-    labels = gather(evidence)
+    labels = gather(evidence if evidence.grades is None else dataclasses.replace(evidence, grades=None, _kept={}))
     if evidence.conflicts == "drop":
         return labels.kept.join(labels.known.filter(nw.col("conflict")).select("item"), on="item", how="anti")
     return labels.kept
@@ -78,8 +79,36 @@ def _questions(evidence: Evidence, judgements: Frame, *, single: bool) -> Frame:
 
 def _one_judgement_an_item(evidence: Evidence, counts: AccuracyCounts) -> bool:
     """Every labelled item has a judgement; if there are no more judgements than labelled items, each has exactly one."""
+    if evidence.grades is not None:
+        return False
     labelled: Counter[str] = Counter()
     for tally, n in counts.tallies.items():
         labelled[tally.system] += n
     judgements = 0 if evidence.judgements is None else count(evidence.judgements)
     return judgements == max(labelled.values(), default=0) + counts.unused.get(WITHOUT_ANSWERS, 0)
+
+
+def count_first_verdicts(evidence: Evidence) -> dict[tuple[str, int], int]:
+    """Items with recorded propensities, by the first verdict and the number of questions; empty where none were recorded.
+
+    Examples
+    --------
+    >>> judgements = {"item": [1, 1, 2], "class": [0, 1, 0], "verdict": ["no", "yes", "yes"], "propensity": [0.5, 0.5, 0.5]}
+    >>> count_first_verdicts(Evidence.from_tables(judgements=judgements, n_classes=3))
+    {('no', 2): 1, ('yes', 1): 1}
+    """
+    if (evidence.judgements is None and evidence.grades is None) or propensities_of(evidence) != "recorded":
+        return {}
+    about = (evidence.judgements, evidence.items, evidence.n_classes, evidence.grades)
+    kept = evidence._kept.get("first verdicts")
+    if kept is not None and all(a is b for a, b in zip(kept[0], about, strict=True)):
+        known: dict[tuple[str, int], int] = dict(kept[1])
+        return known
+    evidence.check()
+    labels = gather(evidence)
+    told = labels.each.filter(~nw.col("propensity").is_null()).group_by("item").agg(asked=nw.len())
+    first = labels.kept.select("item", "said").join(told, on="item", how="inner")
+    if evidence.conflicts == "drop":
+        first = first.join(contradictions(evidence).select("item"), on="item", how="anti")
+    rows = fetch(first.group_by("said", "asked").agg(n=nw.len()).sort("said", "asked"))
+    return {(VERDICTS[int(said)], int(asked)): int(n) for said, asked, n in rows}

@@ -12,14 +12,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
-from noracle.counts.label import Cell, Pattern, Tally, Verdict, pattern, tally
+from noracle.counts.label import Cell, Pattern, Repeats, Tally, Verdict, pattern, tally
 from noracle.errors import EvidenceError, fault
 
 Propensities = Literal["none", "uniform", "recorded"]
 PROPENSITIES: tuple[Propensities, ...] = ("none", "uniform", "recorded")
+_SORT_UP_TO = 200_000
 _T = TypeVar("_T")
 
 
@@ -32,7 +33,8 @@ class AccuracyCounts:
     that are missing; ``runs`` counts, by system, all answers where items were answered more than once. ``whole`` says that ``items`` are
     all items there are to ask about; False where only a sample of them was published. ``propensities`` says whether probabilities were
     recorded and whether all of them are 1/K, which is a property of the whole table and never of one row; a tally of a recorded question
-    says that they were.
+    says that they were. ``repeats`` says when an item that was answered more than once is right (see :meth:`Evidence.with_repeats`), and
+    ``most_answers``, by system, how many different answers an item has at most where any right one will do.
     """
 
     tallies: Mapping[Tally, int]
@@ -44,6 +46,8 @@ class AccuracyCounts:
     runs: Mapping[str, int] = dataclasses.field(default_factory=dict)
     whole: bool = True
     propensities: Propensities = "none"
+    repeats: Repeats = "mean"
+    most_answers: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.propensities == "none" and _implied(self.tallies) == "recorded":
@@ -146,7 +150,15 @@ class AccuracyCounts:
             answered={c: n for c, n in self.answered.items() if c.system == system},
             states={key: n for key, n in self.states.items() if key[0] == system},
             runs={name: n for name, n in self.runs.items() if name == system},
+            most_answers={name: n for name, n in self.most_answers.items() if name == system},
         )
+
+    def sizes(self) -> Counter[str]:
+        """How many items each system was asked about."""
+        found: Counter[str] = Counter()
+        for cell, n in self.items.items():
+            found[cell.system] += n
+        return found
 
     def cells(self) -> dict[Cell, dict[Tally, int]]:
         """Tallies grouped by stratum, number of classes and weight; cells without labels are there and empty."""
@@ -172,7 +184,22 @@ class AccuracyCounts:
         for found, known in ((items, self.items), (answered, self.answered)):
             for c, n in known.items():
                 found[c._replace(cluster="")] += n
-        return dataclasses.replace(self, tallies=dict(tallies), items=dict(items), answered=dict(answered))
+        return dataclasses.replace(self, tallies=dict(tallies), items=dict(items), answered=dict(answered)).ordered()
+
+    def ordered(self) -> Self:
+        """The same counts in one order, that of :meth:`to_dict`, so that sums are the same to the last bit however they were counted."""
+        return dataclasses.replace(
+            self, tallies=_in_order(self.tallies), items=_in_order(self.items), answered=_in_order(self.answered), runs=_in_order(self.runs)
+        )
+
+    def without_chances(self) -> Self:
+        """The same counts as if the design did not tell with which probability an answer would have been asked about."""
+        if all(t.chance is None for t in self.tallies):
+            return self
+        tallies: Counter[Tally] = Counter()
+        for t, n in self.tallies.items():
+            tallies[t._replace(chance=None)] += n
+        return dataclasses.replace(self, tallies=dict(tallies)).ordered()
 
     def total(self, **match: object) -> int:
         """Number of labelled items whose tally has these values, for example ``total(verdict="yes", hit=True)``."""
@@ -187,8 +214,9 @@ class AccuracyCounts:
             "without_answer": n_items - n_answered,
             "labelled": judged,
             "labelled_without_answer": self.total(answered=False),
-            "ordinary": self.total(verdict="yes", answered=True),
-            "ordinary_right": self.total(verdict="yes", answered=True, hit=True),
+            "ordinary": self.total(verdict="yes", answered=True) - self.total(verdict="yes", answered=True, design="graded"),
+            "ordinary_right": self.total(verdict="yes", answered=True, hit=True)
+            - self.total(verdict="yes", answered=True, hit=True, design="graded"),
             "complementary": self.total(verdict="no", answered=True),
             "complementary_avoided": self.total(verdict="no", answered=True, hit=False),
             "unsure": self.total(verdict="unsure"),
@@ -196,18 +224,29 @@ class AccuracyCounts:
             **self._more(),
         }
         if any(t.hit_share is not None for t in self.tallies):  # an answer that differs between repeats is neither right nor wrong
-            del summary["ordinary_right"], summary["complementary_avoided"]
+            for name in ("ordinary_right", "complementary_avoided")[self.repeats == "any" :]:
+                del summary[name]
+        if self.runs and self.repeats == "all":
+            summary["not_the_same_every_time"] = summary.pop("without_answer")
         return summary
 
     def _more(self) -> dict[str, Any]:
-        """The figures that only some evidence has: why answers are missing, and repeats."""
+        """The figures that only some evidence has: grades, why answers are missing, and repeats."""
         more: dict[str, Any] = {}
+        if any(t.design == "graded" for t in self.tallies):
+            more["graded"] = self.total(verdict="yes", answered=True, design="graded")
+            more["graded_right"] = self.total(verdict="yes", answered=True, design="graded", hit=True)
         if self.states:
             more["states"] = _by_state(self.states)
         if self.runs:
             more["answers"] = sum(self.runs.values())
-            more["items_whose_repeats_differ"] = sum(n for t, n in self.tallies.items() if t.hit_share is not None)
+            if self.repeats != "all":
+                more["items_whose_repeats_differ"] = sum(n for t, n in self.tallies.items() if t.hit_share is not None)
         return more
+
+    def when_right(self) -> str:
+        """When an item counts as right that was answered more than once, in a few words; empty without repeats."""
+        return when_right(self.repeats, sum(self.runs.values()), sum(self.items.values())) if self.runs else ""
 
     def __add__(self, other: AccuracyCounts) -> AccuracyCounts:
         """Tallies of disjoint sets of items add.
@@ -226,9 +265,9 @@ class AccuracyCounts:
             unused=_added(self.unused, other.unused),
             inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
             states=_added(self.states, other.states),
-            runs=_added(self.runs, other.runs),
             whole=self.whole and other.whole,
             propensities=max(kinds, key=PROPENSITIES.index),
+            **repeats_together([self, other]),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -243,6 +282,8 @@ class AccuracyCounts:
             "inferred": list(self.inferred),
             **({"states": [{"system": s, "state": w, "n": n} for (s, w), n in sorted(self.states.items())]} if self.states else {}),
             **({"runs": dict(sorted(self.runs.items()))} if self.runs else {}),
+            **({} if self.repeats == "mean" else {"repeats": self.repeats}),
+            **({"most_answers": dict(sorted(self.most_answers.items()))} if self.most_answers else {}),
             **({} if self.whole else {"whole": False}),
             **({} if self.propensities == _implied(self.tallies) else {"propensities": self.propensities}),
         }
@@ -264,6 +305,8 @@ class AccuracyCounts:
             runs={str(name): int(n) for name, n in data.get("runs", {}).items()},
             whole=bool(data.get("whole", True)),
             propensities=data.get("propensities", _implied(tallies)),
+            repeats=data.get("repeats", "mean"),
+            most_answers={str(name): int(n) for name, n in data.get("most_answers", {}).items()},
         )
 
 
@@ -272,7 +315,9 @@ class PatternCounts:
     """How systems met the same labels together; only items that every system was asked about.
 
     ``items`` counts the population: all such items, labelled or not, by number of classes, stratum and weight; empty where it is not
-    known. ``states`` counts, by system and state, the answers that are missing.
+    known. ``states`` counts, by system and state, the answers that are missing. ``runs``, ``repeats`` and ``most_answers`` are as in
+    :class:`AccuracyCounts`. ``whole`` says that the items are all that were asked about; False where graded items are a sample of more.
+    ``silent`` counts, beside grades, the population by who gave no answer.
     """
 
     systems: tuple[str, ...]
@@ -281,6 +326,13 @@ class PatternCounts:
     inferred: tuple[str, ...] = ()
     states: Mapping[tuple[str, str], int] = dataclasses.field(default_factory=dict)
     items: Mapping[Cell, int] = dataclasses.field(default_factory=dict)
+    runs: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    repeats: Repeats = "mean"
+    most_answers: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    whole: bool = True
+    silent: Mapping[tuple[Cell, tuple[bool, ...]], int] = dataclasses.field(default_factory=dict)
+    still: float = 0.0
+    """The share of all items that is left out here because none of these systems answered them: all of them score 0."""
 
     @classmethod
     def from_counts(
@@ -313,9 +365,45 @@ class PatternCounts:
         return f"PatternCounts({_some(len(self.systems), 'system')}, {_some(n, 'labelled item')}, {_some(len(self.patterns), 'pattern')})"
 
     @property
+    def partial(self) -> bool:
+        """Whether some labels speak of some systems only, as grades do; or are not needed, where an answer is missing."""
+        return bool(self.silent) or any(p.known is not None for p in self.patterns)
+
+    def of(self, places: Sequence[int]) -> Self:
+        """The counts of some systems, by their places: the labels that speak of all of them.
+
+        Beside grades, items with a missing answer are a stratum of their own: an answer that is missing needs no grade. Items that none of
+        the systems answered need no label at all, and are left out; ``still`` is their share.
+        """
+        found: Counter[Pattern] = Counter()
+        for p, n in self.patterns.items():
+            own = p.of(places)
+            if own is not None:
+                silent = tuple(hit is None for hit in own.hits)
+                if not (self.silent and all(silent)):
+                    found[own._replace(stratum=_by_silence(own.stratum, silent)) if self.silent else own] += n
+        items, still = self.items, 0.0
+        if self.silent:
+            told: Counter[Cell] = Counter()
+            for (cell, flags), n in self.silent.items():
+                own_flags = tuple(flags[i] for i in places)
+                if not all(own_flags):
+                    told[cell._replace(stratum=_by_silence(cell.stratum, own_flags))] += n
+            items = dict(told)
+            total = sum(cell.weight * n for (cell, _), n in self.silent.items())
+            still = 1 - sum(cell.weight * n for cell, n in items.items()) / total
+        if not self.whole:  # these items are a sample, and those that were graded for the others are none of it
+            sampled: Counter[Cell] = Counter()
+            for p, n in found.items():
+                sampled[Cell("", p.n_classes, p.stratum, p.weight, p.cluster)] += n
+            items = dict(sampled)
+        named = tuple(self.systems[i] for i in places)
+        return dataclasses.replace(self, systems=named, patterns=dict(found), items=items, silent={}, still=still)
+
+    @property
     def clustered(self) -> bool:
         """Whether items were counted by cluster."""
-        return any(c.cluster for c in self.items)
+        return any(c.cluster for c in self.items) or (not self.whole and any(p.cluster for p in self.patterns))
 
     def without_clusters(self) -> Self:
         """The same counts as if items had not been counted by cluster."""
@@ -327,7 +415,20 @@ class PatternCounts:
             patterns[p._replace(cluster="")] += n
         for c, n in self.items.items():
             items[c._replace(cluster="")] += n
-        return dataclasses.replace(self, patterns=dict(patterns), items=dict(items))
+        silent: Counter[tuple[Cell, tuple[bool, ...]]] = Counter()
+        for (c, flags), n in self.silent.items():
+            silent[c._replace(cluster=""), flags] += n
+        return dataclasses.replace(self, patterns=dict(patterns), items=dict(items), silent=dict(silent)).ordered()
+
+    def _by_silence(self, other: PatternCounts) -> Mapping[tuple[Cell, tuple[bool, ...]], int]:
+        """The population by who gave no answer, where one side has missing answers."""
+        if self.silent or not other.silent:
+            return self.silent
+        return {(cell, (False,) * len(self.systems)): n for cell, n in self.items.items()}
+
+    def ordered(self) -> Self:
+        """The same counts in one order; see :meth:`AccuracyCounts.ordered`."""
+        return dataclasses.replace(self, patterns=_in_order(self.patterns), items=_in_order(self.items))
 
     def __add__(self, other: PatternCounts) -> PatternCounts:
         """Patterns of the same systems on disjoint sets of items add."""
@@ -340,7 +441,23 @@ class PatternCounts:
             inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
             states=_added(self.states, other.states),
             items=_added(self.items, other.items),
+            **repeats_together([self, other]),
+            whole=self.whole and other.whole,
+            silent=_added(self._by_silence(other), other._by_silence(self)),
         )
+
+    def sizes(self) -> Counter[str]:
+        """How many items each system was asked about."""
+        return Counter(dict.fromkeys(self.systems, sum(self.items.values())))
+
+    def when_right(self) -> str:
+        """When an item counts as right that was answered more than once, in a few words; empty without repeats."""
+        return when_right(self.repeats, sum(self.runs.values()), sum(self.sizes().values())) if self.runs else ""
+
+
+def _by_silence(stratum: str, silent: Sequence[bool]) -> str:
+    """A stratum apart by which answers are missing."""
+    return f"{stratum} without answers of {[i for i, none in enumerate(silent) if none]}" if any(silent) else stratum
 
 
 class Question(NamedTuple):
@@ -360,6 +477,17 @@ class JudgementCounts:
 
     questions: Mapping[Question, int]
     inferred: tuple[str, ...] = ()
+
+    def ordered(self) -> Self:
+        """The same counts in one order; see :meth:`AccuracyCounts.ordered`."""
+        return dataclasses.replace(self, questions=_in_order(self.questions))
+
+    def without_raters(self) -> Self:
+        """The same counts as if nobody had looked at who was asked."""
+        questions: Counter[Question] = Counter()
+        for q, n in self.questions.items():
+            questions[q._replace(rater="")] += n
+        return dataclasses.replace(self, questions=dict(questions)).ordered()
 
     def __add__(self, other: JudgementCounts) -> JudgementCounts:
         """Judgements of disjoint sets of items add."""
@@ -404,12 +532,45 @@ def _implied(tallies: Iterable[Tally]) -> Propensities:
     return "recorded" if any(t.design == "recorded" for t in tallies) else "none"
 
 
+_RIGHT = {"mean": "share of the runs that are right", "all": "right every time", "any": "right at least once"}
+
+
+def when_right(repeats: Repeats, runs: int, n_items: int) -> str:
+    """When an item counts as right that was answered several times, and how often it was.
+
+    Examples
+    --------
+    >>> when_right("all", 400, 100), when_right("any", 350, 100)
+    ('right every time (4 runs)', 'right at least once (3.5 runs on average)')
+    """
+    each = runs / n_items if n_items else 0.0
+    return f"{_RIGHT[repeats]} ({int(each)} runs)" if each == int(each) else f"{_RIGHT[repeats]} ({each:.1f} runs on average)"
+
+
+def repeats_together(parts: Sequence[AccuracyCounts] | Sequence[PatternCounts]) -> dict[str, Any]:
+    """``runs``, ``repeats`` and ``most_answers`` of a sum of counts; a part without repeats has no rule of its own."""
+    rules = {c.repeats for c in parts if c.runs}
+    if len(rules) > 1:
+        raise EvidenceError(fault("counts", "must take repeats in one way", " and ".join(sorted(rules)), remedy="Count the tables again."))
+    runs: Counter[str] = Counter()
+    most: dict[str, int] = {}
+    for c in parts if rules else ():
+        if not c.runs:  # one run of every item
+            runs.update(c.sizes())
+        runs.update(c.runs)
+        most |= {name: max(n, most.get(name, 1)) for name, n in c.most_answers.items()}
+    return {"runs": dict(runs), "repeats": rules.pop() if rules else "mean", "most_answers": most}
+
+
 def read_tally(row: Mapping[str, Any]) -> Tally:
-    """A tally from its JSON values, if its shares of repeats are possible."""
+    """A tally from its JSON values, if its shares of repeats, or its numbers of different answers, are possible."""
     found = Tally(**{k: v for k, v in row.items() if k != "n"})
     hit, answered = found.hit_share, found.answered_share
-    if (hit is None) != (answered is None) or (hit is not None and answered is not None and not 0 <= hit <= answered <= 1):
-        raise EvidenceError(fault("hit_share and answered_share", "must be 0 <= hit_share <= answered_share <= 1", (hit, answered)))
+    if hit is None and answered is None:
+        return found
+    if hit is None or answered is None or not 0 <= hit <= answered or (answered > 1 and (answered % 1 or hit % 1)):
+        rule = "must be 0 <= hit_share <= answered_share <= 1, or whole numbers"
+        raise EvidenceError(fault("hit_share and answered_share", rule, (hit, answered)))
     return found
 
 
@@ -428,6 +589,13 @@ def _added(a: Mapping[_T, int], b: Mapping[_T, int]) -> dict[_T, int]:
         for key, n in side.items():
             total[key] += n
     return dict(total)
+
+
+def _in_order(counts: Mapping[_T, int]) -> dict[_T, int]:
+    """Counts by the text of their keys; very many stay as they came."""
+    if len(counts) > _SORT_UP_TO:
+        return dict(counts)
+    return dict(sorted(counts.items(), key=lambda pair: tuple(map(str, pair[0])) if isinstance(pair[0], tuple) else (str(pair[0]),)))
 
 
 def _text_key(pair: tuple[Iterable[object], int]) -> tuple[str, ...]:

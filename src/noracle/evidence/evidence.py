@@ -13,11 +13,12 @@ import narwhals as nw
 from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
 from noracle.evidence.frames import Frame, fetch, open_frames
 from noracle.evidence.logs import log_format, read_logs
-from noracle.evidence.normal import agree, normalise
+from noracle.evidence.normal import agree, normalise, verdict_column
 from noracle.evidence.tables import MAX_CLASSES, TABLES
 from noracle.evidence.validate import faults_of_evidence, faults_of_table, repeats
 
 Conflicts = Literal["error", "drop"]
+Repeats = Literal["mean", "all", "any"]
 _MOST_INFERRED = 100_000
 
 
@@ -30,12 +31,14 @@ class Evidence:
 
     Attributes
     ----------
-    answers, judgements, items
+    answers, judgements, grades, items
         Lazy narwhals frames with canonical columns, or None.
     repeats
         All answers, where some item was answered more than once by a system; ``answers`` then has the first of each.
+    repeats_as
+        How often such an item is right: the share of its runs (``mean``), ``all`` of them or ``any``; see :meth:`with_repeats`.
     n_classes
-        Number of classes of every item; None where ``items`` has a column ``n_classes``.
+        Number of classes of every item; None where ``items`` has a column ``n_classes``, and beside grades where nobody says it.
     classes
         The classes themselves, where they were given.
     class_kind
@@ -52,13 +55,17 @@ class Evidence:
     answers: Frame | None
     judgements: Frame | None
     items: Frame | None = None
+    grades: Frame | None = None
     repeats: Frame | None = None
+    repeats_as: Repeats = "mean"
     n_classes: int | None = None
     classes: tuple[int | str, ...] | None = None
     class_kind: Literal["whole", "text"] = "whole"
     conflicts: Conflicts = "error"
     inferred: tuple[str, ...] = ()
     protocol: Literal["question", "sets"] | None = None
+    _listed: bool = dataclasses.field(default=True, repr=False)
+    """Whether the items, if there are some, were given; False where they are those that were graded."""
     _connection: object = dataclasses.field(default=None, repr=False)
     _checked: list[bool] = dataclasses.field(default_factory=list, repr=False)
     _kept: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
@@ -71,6 +78,7 @@ class Evidence:
         judgements: object = None,
         items: object = None,
         *,
+        grades: object = None,
         n_classes: int | None = None,
         classes: Sequence[int | str] | None = None,
         conflicts: Conflicts = "error",
@@ -81,16 +89,22 @@ class Evidence:
         ----------
         answers
             ``item``, ``system``, ``answer`` (null: no answer) and optionally ``guess``, ``state`` (answered, invalid, refused, errored)
-            and ``repeat``, where a system answered an item more than once. Or a log of Inspect (``.eval``, ``.json``) or of
+            and ``repeat``, the number of the run where a system answered an item more than once (or ``epoch``, ``run``, ``sample``,
+            ``attempt``, ``trial``: a note says so). Or a log of Inspect (``.eval``, ``.json``) or of
             lm-evaluation-harness (``samples_*.jsonl``): options then give the number of classes, and labels in the metadata of samples
             are judgements, unless ``items`` and ``judgements`` are given.
         judgements
             ``item``, ``class``, ``verdict`` (yes, no, unsure) and optionally ``rater``, ``propensity``, ``cost``, ``at``.
         items
             ``item`` and optionally ``n_classes``, ``stratum``, ``weight``, ``text``, ``options``, ``image``.
+        grades
+            ``item``, ``system``, ``verdict`` (is this system's answer to this item right? yes/no, true/false, 1/0, right/wrong,
+            correct/incorrect, pass/fail, unsure) and optionally ``rater``, ``propensity``, ``cost``, ``at``, ``cluster``. They need neither
+            answers nor classes, so that answers may be free text. A grade speaks of its own system; with a propensity (of a question
+            about that answer, given the item) of all systems, as a question about that class.
         n_classes
             Number of classes K where ``items`` does not say. Without it K is inferred, with a warning: one more than the largest
-            class seen, or the number of different classes seen where classes are text.
+            class seen, or the number of different classes seen where classes are text. Grades alone need none.
         classes
             The classes, where they are not 0 to K - 1.
         conflicts
@@ -125,12 +139,19 @@ class Evidence:
             judgements = log.judgements if judgements is None else judgements
             items = log.items if items is None else items
             letters = log.items is not None
-        given = {"answers": answers, "judgements": judgements, "items": items}
+        given = {"answers": answers, "judgements": judgements, "grades": grades, "items": items}
         tables = {name: table for name, table in given.items() if table is not None}
-        if not tables.keys() & {"answers", "judgements"}:
-            raise EvidenceError(fault("evidence", "must have answers, judgements or both", "neither"))
+        if not tables.keys() & {"answers", "judgements", "grades"}:
+            raise EvidenceError(fault("evidence", "must have answers, judgements or grades", "none of them"))
         known = _known_classes(n_classes, classes)
         frames, connection = open_frames(tables)
+        if "answers" in frames:
+            frames["answers"], told = _with_runs(frames["answers"])
+            notes += told
+        if "grades" in frames and "judgements" not in frames and n_classes is None and known is None:
+            frames = _free_text(frames)
+        other = verdict_column(frames["grades"].columns) if "grades" in frames else None
+        notes += () if other is None else (f"column {other} of grades is taken as verdict",)
         faults: list[str] = []
         for name in frames:
             frames[name], problems = normalise(frames[name], TABLES[name])
@@ -153,16 +174,22 @@ class Evidence:
         if "items" in frames and "n_classes" in frames["items"].columns and n_classes is not None:
             frames["items"] = frames["items"].with_columns(nw.col("n_classes").fill_null(n_classes))
         first, every = _first_of(frames.get("answers"))
+        listed = "items" in frames
+        if "grades" in frames:
+            frames, told = _clusters_of_grades(frames)
+            notes += told
         evidence = cls(
             answers=first,
             repeats=every,
             inferred=notes,
             judgements=frames.get("judgements"),
+            grades=frames.get("grades"),
             items=frames.get("items"),
             n_classes=n_classes if known is None else len(known),
             classes=known,
             class_kind="text" if kind == "text" else "whole",
             conflicts=conflicts,
+            _listed=listed,
             _connection=connection,
         )
         return evidence._with_n_classes()
@@ -233,7 +260,32 @@ class Evidence:
             self._checked.append(True)
         return self
 
-    def rows(self, table: Literal["answers", "judgements", "items"], *columns: str) -> list[tuple[Any, ...]]:
+    def with_repeats(self, how: Repeats) -> Self:
+        """The same evidence, with another answer to "when is an item right that was answered several times?".
+
+        Parameters
+        ----------
+        how
+            ``mean``: as often as its runs are, so that the accuracy is that of one run. ``all``: if every run is right. ``any``: if at
+            least one run is. A run without an answer is wrong. Estimates, comparisons and races count by it, checks look at the same
+            answers; everything else uses the first run.
+
+        Examples
+        --------
+        >>> answers = {"item": [1, 1], "system": ["a", "a"], "answer": [0, 1], "repeat": [1, 2]}
+        >>> evidence = Evidence.from_tables(answers, {"item": [1], "class": [0], "verdict": ["yes"]}, n_classes=2)
+        >>> from noracle import estimate_accuracy
+        >>> [estimate_accuracy(evidence.with_repeats(how)).value for how in ("mean", "all", "any")]
+        [0.5, 0.0, 1.0]
+        """
+        if how not in {"mean", "all", "any"}:
+            raise ArgumentError(f"repeats must be 'mean', 'all' or 'any'; got {how!r}.")
+        if how == self.repeats_as:
+            return self
+        kept = {name: value for name, value in self._kept.items() if name in {"labels", "propensities"}}
+        return dataclasses.replace(self, repeats_as=how, _kept=kept)
+
+    def rows(self, table: Literal["answers", "judgements", "grades", "items"], *columns: str) -> list[tuple[Any, ...]]:
         """The rows of a table as tuples of plain values; by default with all columns that it has of :data:`TABLES`."""
         frame: Frame | None = getattr(self, table)
         if frame is None:
@@ -257,10 +309,17 @@ class Evidence:
         """Whether the number of classes may differ by item."""
         return self.items is not None and "n_classes" in self.items.columns
 
+    @property
+    def open_ended(self) -> bool:
+        """Whether nothing lists the items asked about: there are grades alone, and graded items are a sample of more."""
+        return self.grades is not None and self.answers is None and (self.items is None or not self._listed)
+
     def _with_n_classes(self) -> Self:
         """Infer the number of classes where nobody gave it, and say so."""
         if self.has_own_n_classes or self.classes is not None:
             return self
+        if self.grades is not None and self.judgements is None and self.n_classes is None:
+            return self  # a grade is right or wrong whatever the number of classes
         if self.class_kind == "whole":
             return self if self.n_classes is not None else self._inferred(self._largest_class() + 1, "the largest class seen plus one")
         seen = self._seen_classes(_MOST_INFERRED + 1 if self.n_classes is None else self.n_classes + 6)
@@ -309,6 +368,24 @@ def _places(judgements: Frame) -> Frame:
     return judgements.with_columns(place.alias("class"))
 
 
+_RUNS = ("epoch", "run", "sample", "attempt", "trial")
+"""Columns that may number the runs of an item, where there is no column ``repeat``."""
+
+
+def _with_runs(answers: Frame) -> tuple[Frame, tuple[str, ...]]:
+    """The answers with a column ``repeat``, where rows of one item and system are told apart by a column of numbers of another name."""
+    schema = answers.collect_schema()
+    named = [name for name in _RUNS if name in schema and schema[name].is_numeric()]
+    if not named or "repeat" in schema or not {"item", "system", "answer"} <= set(schema):
+        return answers, ()
+    if not fetch(repeats(answers, ("item", "system")).head(1)):
+        return answers, ()
+    for name in named:
+        if not fetch(repeats(answers, ("item", "system", name)).head(1)):
+            return answers.rename({name: "repeat"}), (f"column {name!r} of the answers numbers the runs of an item",)
+    return answers, ()
+
+
 def _first_of(answers: Frame | None) -> tuple[Frame | None, Frame | None]:
     """The first answer of each system to each item, and all of them where there are more."""
     if answers is None or "repeat" not in answers.columns:
@@ -317,6 +394,39 @@ def _first_of(answers: Frame | None) -> tuple[Frame | None, Frame | None]:
         return answers.drop("repeat"), None
     first = answers.group_by("item", "system").agg(repeat=nw.col("repeat").min())
     return answers.join(first, on=["item", "system", "repeat"], how="inner").drop("repeat"), answers
+
+
+def _free_text(frames: dict[str, Frame]) -> dict[str, Frame]:
+    """Answers beside grades, without classes, may be any text: numbers with a fraction are text too."""
+    schema = frames["answers"].collect_schema() if "answers" in frames else {}
+    if "answer" in schema and schema["answer"].is_numeric() and not schema["answer"].is_integer():
+        number = nw.col("answer").cast(nw.Float64)
+        text = nw.when(~number.is_null() & ~number.is_nan()).then(number.cast(nw.String))
+        frames = {**frames, "answers": frames["answers"].with_columns(text.alias("answer"))}
+    return frames
+
+
+def _clusters_of_grades(frames: dict[str, Frame]) -> tuple[dict[str, Frame], tuple[str, ...]]:
+    """The clusters that grades name, as those of the items, where the items name none; and what must be said.
+
+    They are taken where every item asked about has a grade that names its cluster: sizes of clusters must be known.
+    """
+    grades, items = frames["grades"], frames.get("items")
+    if "cluster" not in grades.columns or (items is not None and "cluster" in items.columns):
+        return frames, ()
+    named = grades.filter(~nw.col("cluster").is_null() & ~nw.col("item").is_null())
+    own = named.group_by("item").agg(cluster=nw.col("cluster").max(), least=nw.col("cluster").min())
+    several = fetch(own.filter(nw.col("cluster") != nw.col("least")).select("item").sort("item").head(5))
+    if several:
+        where = [row[0] for row in several]
+        raise EvidenceError(
+            fault("grades.cluster", "must be the same in all rows of an item", "different ones", where=where, total=len(where))
+        )
+    asked = items if items is not None else frames.get("answers", grades)
+    if asked is not grades and fetch(asked.join(own, on="item", how="anti").select("item").head(1)):
+        return frames, ("clusters of grades are not used: items without a grade have none. Name them in the items",)
+    rows = asked.group_by("item").agg(_n=nw.len()).select("item") if items is None else items
+    return {**frames, "items": rows.join(own.select("item", "cluster"), on="item", how="left")}, ()
 
 
 _EMPTY = "must have rows; got an empty table. Write rows into it or leave it out."

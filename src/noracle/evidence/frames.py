@@ -1,6 +1,7 @@
 """Any data frame or file as a lazy narwhals frame, and lazy frames as plain rows.
 
-Polars stays Polars and PySpark stays PySpark; everything else (files, dicts, pandas, Arrow, DuckDB relations) runs in DuckDB.
+Polars, PySpark (also Spark Connect), Ibis and SQLFrame stay where they are; everything else (files, dicts, pandas, Arrow, DuckDB
+relations) runs in DuckDB.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ if TYPE_CHECKING:
 Frame = nw.LazyFrame[Any]
 """A lazy table of any backend."""
 
-_ACCEPTED = "a path, a dict of columns, or a pandas, Polars, Arrow, DuckDB or PySpark frame, or a list of paths"
+_ACCEPTED = "a path, a dict of columns, or a pandas, Polars, Arrow, DuckDB, PySpark, Ibis or SQLFrame frame, or a list of paths"
+_ENGINES = {"pyspark": "PySpark", "pyspark[connect]": "Spark Connect", "ibis": "Ibis", "sqlframe": "SQLFrame"}
+"""Engines that count where their tables are: nothing else is brought to them."""
 _SCORES = ("scores", "data", "pilot")  # what tables of numbers by raters are called
 _settled = itertools.count()
 
 
 def backend(table: object, name: str = "table") -> str:
-    """Which engine holds this table: path, dict, pandas, polars, pyarrow, duckdb or pyspark."""
+    """Which engine holds this table: path, dict, pandas, polars, pyarrow, duckdb, pyspark, pyspark[connect], ibis or sqlframe."""
     if isinstance(table, (str, os.PathLike)) or _is_paths(table):
         return "path"
     if isinstance(table, Mapping):
@@ -43,7 +46,7 @@ def backend(table: object, name: str = "table") -> str:
     except TypeError:
         raise EvidenceError(fault(name, f"must be {_ACCEPTED}", type(table).__name__)) from None
     kind = str(native.implementation)
-    if kind not in {"pandas", "polars", "pyarrow", "duckdb", "pyspark"}:
+    if kind not in {"pandas", "polars", "pyarrow", "duckdb", *_ENGINES}:
         raise EvidenceError(fault(name, f"must be {_ACCEPTED}", f"a {kind} frame", remedy="Convert it first."))
     return kind
 
@@ -57,9 +60,12 @@ def open_frames(tables: Mapping[str, object]) -> tuple[dict[str, Frame], object]
     kinds = {name: backend(table, name) for name, table in tables.items()}
     used = set(kinds.values())
     natives: dict[str, Any] = {name: nw.to_native(table, pass_through=True) for name, table in tables.items()}
-    if "pyspark" in used and len(used) > 1:
-        raise EvidenceError(fault("tables", "must all be PySpark frames or none", _listed(kinds), remedy="Read the others with Spark too."))
-    if used <= {"pyspark"} or used <= {"polars"}:
+    for kind, engine in _ENGINES.items():
+        if kind in used and len(used) > 1:
+            remedy = f"Read the others with {engine} too."
+            raise EvidenceError(fault("tables", f"must all be {engine} frames or none", _listed(kinds), remedy=remedy))
+    if len(used) == 1 and used <= {"polars", *_ENGINES}:
+        _require_one_session(natives, used)
         return {name: nw.from_native(native).lazy() for name, native in natives.items()}, None
     anchors = [natives[name] for name, kind in kinds.items() if kind == "duckdb"]
     connection = None if anchors else files.connect()
@@ -72,6 +78,20 @@ def open_frames(tables: Mapping[str, object]) -> tuple[dict[str, Frame], object]
     if len(anchors) > 1:
         _require_one_connection(anchors)
     return frames, connection
+
+
+def _require_one_session(natives: Mapping[str, Any], used: set[str]) -> None:
+    """Tables of two connections cannot be joined; Spark and Polars say so themselves."""
+    try:
+        if used == {"ibis"}:
+            homes = {id(native.get_backend()) for native in natives.values()}
+        else:
+            homes = {id(native.session) for native in natives.values()} if used == {"sqlframe"} else set()
+    except Exception as error:  # noqa: BLE001 (an Ibis table without a connection, or with several, is refused by an error of Ibis's own)
+        came = f"tables for which Ibis says {type(error).__name__}"
+        raise EvidenceError(fault("tables", "must belong to one connection", came, remedy="Connect them first.")) from None
+    if len(homes) > 1:
+        raise EvidenceError(fault("tables", "must belong to one connection", "two", remedy="Make them with the same connection."))
 
 
 def _require_one_connection(relations: Sequence[Any]) -> None:
@@ -201,14 +221,17 @@ def fetch(frame: Frame) -> list[tuple[Any, ...]]:
         except duckdb.Error as error:
             raise files.unreadable(error, "evidence") from None
         return rows
+    if frame.implementation.is_ibis():
+        table = native.to_pyarrow()
+        return list(zip(*(column.to_pylist() for column in table.columns), strict=True)) if table.num_columns else []
     return [tuple(row) for row in native.collect()]
 
 
 def settle(frame: Frame, *, ours: bool) -> Frame:
     """The frame worked out once, for several queries: a temporary table that spills to disk (DuckDB), or a frame in memory (Polars).
 
-    Without ``ours`` the connection is somebody else's, and no table is left on it. PySpark keeps its own plan: what is cached there
-    would stay after us.
+    Without ``ours`` the connection is somebody else's, and no table is left on it. PySpark, Ibis and SQLFrame keep their own plans: what is
+    cached there would stay after us.
     """
     native: Any = frame.to_native()
     if frame.implementation.is_polars():
@@ -227,6 +250,16 @@ def settle(frame: Frame, *, ours: bool) -> Frame:
     return settled
 
 
+def keeps_order(frame: Frame) -> bool:
+    """Whether the rows of a frame have an order of their own; on a cluster or in a warehouse they have none."""
+    return frame.implementation.is_polars() or frame.implementation.is_duckdb()
+
+
+def engine_of(frame: Frame) -> str:
+    """The engine of a frame as a message names it."""
+    return _ENGINES.get(str(frame.implementation), str(frame.implementation))
+
+
 def number_rows(frame: Frame, name: str) -> Frame:
     """The frame with its row numbers (from 0) in a new column, where the engine keeps the order of rows."""
     native: Any = frame.to_native()
@@ -234,8 +267,15 @@ def number_rows(frame: Frame, name: str) -> Frame:
         native = native.with_row_index(name).cast({name: importlib.import_module("polars").Int64})
     elif frame.implementation.is_duckdb():
         native = native.select(f"*, row_number() OVER () - 1 AS {_quoted(name)}")
+    elif frame.implementation.is_ibis():
+        native = native.mutate(**{name: importlib.import_module("ibis").row_number()})
+    elif frame.implementation.is_sqlframe():
+        dialect = type(native).__module__.rsplit(".", 1)[0]
+        functions, window = (importlib.import_module(f"{dialect}.{part}") for part in ("functions", "window"))
+        native = native.withColumn(name, functions.row_number().over(window.Window.orderBy(functions.lit(1))) - 1)
     else:
-        functions = importlib.import_module("pyspark.sql.functions")
+        connect = ".connect" if frame.implementation.is_pyspark_connect() else ""
+        functions = importlib.import_module(f"pyspark.sql{connect}.functions")
         native = native.withColumn(name, functions.monotonically_increasing_id())
     numbered: Frame = nw.from_native(native)
     return numbered

@@ -6,6 +6,12 @@
 - ``item_labels``: one row per item, how many classes were confirmed and ruled out, and whether that is possible;
 - ``gather``: all of them for one evidence, worked out once and kept with it, because every count asks for them.
 
+A grade says of one system's answer to an item that it is right or wrong:
+
+- ``questions_of``: the judgements, and with them the grades that have a propensity: a question about the class that the system answered;
+- ``grade_labels``: one row per item and system, what grades say of that system alone;
+- ``contradictions``: the items of which judgements and grades say what cannot be true together.
+
 Whether questions were uniform is a property of the whole table (``propensities_of``): a propensity that happens to be 1/K in a table with
 others belongs to a design that may depend on the answers.
 """
@@ -13,18 +19,20 @@ others belongs to a design that may depend on the answers.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import narwhals as nw
 
 from noracle.errors import EvidenceError, fault
-from noracle.evidence.frames import Frame, fetch, number_rows, settle
+from noracle.evidence.frames import Frame, engine_of, fetch, keeps_order, number_rows, settle
 from noracle.evidence.normal import NO, UNSURE, YES
 
 if TYPE_CHECKING:
     from noracle.evidence.evidence import Evidence
 
 _UNIFORM_WITHIN = 1e-9
+_NOTHING = -1
 
 
 class Gathered(NamedTuple):
@@ -44,21 +52,27 @@ class Gathered(NamedTuple):
 
 
 def gather(evidence: Evidence) -> Gathered:
-    """The judgements of an evidence gathered into labels; the work is done once, except on PySpark."""
-    if evidence.judgements is None:
-        raise EvidenceError(fault("evidence", "must have judgements", "none"))
-    about = (evidence.judgements, evidence.items, evidence.n_classes)
+    """The judgements of an evidence gathered into labels; the work is done once, except on a cluster or in a warehouse."""
+    about = (
+        evidence.judgements,
+        evidence.items,
+        evidence.n_classes,
+        evidence.grades,
+        None if evidence.grades is None else evidence.answers,
+    )
     kept = evidence._kept.get("labels")
     if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
+        questions = questions_of(evidence)
         ours = evidence._connection is not None
         aimed = propensities_of(evidence) == "recorded"
-        each = settle(once(number_rows(evidence.judgements, "row") if aimed else evidence.judgements), ours=ours)
+        each = settle(once(number_rows(questions, "row") if aimed else questions), ours=ours)
         # Without an unsure only a yes against a no is mixed, which the classes show: no need to look at each rater.
         plain = (ours or each.implementation.is_polars()) and not fetch(each.filter(nw.col("said") == UNSURE).head(1))
         said = settle(class_labels(evidence, each, by_rater=not plain, scored=aimed), ours=ours)
         known = settle(item_labels(said), ours=ours)
         found = Gathered(each, said, known, each, said, known)
         if aimed and fetch(known.filter(nw.col("n_judged") > 1).head(1)):
+            _require_order(each)
             label = settle(first_questions(each), ours=ours)
             classes = settle(class_labels(evidence, label, by_rater=not plain, scored=True), ours=ours)
             whole = known.select("item", "conflict", "n_judged")
@@ -69,9 +83,19 @@ def gather(evidence: Evidence) -> Gathered:
     return gathered
 
 
+def _require_order(each: Frame) -> None:
+    """The first question of an item is its label: where rows have no order, only ``at`` tells which one that is."""
+    if keeps_order(each) or ("at" in each.columns and not fetch(each.filter(nw.col("at").is_null()).head(1))):
+        return
+    rule = "must have a column at, filled, where propensities are recorded and items were asked about more than once"
+    raise EvidenceError(fault("judgements", rule, "no times", remedy=f"Rows of a {engine_of(each)} frame have no order."))
+
+
 def propensities_of(evidence: Evidence) -> Literal["none", "uniform", "recorded"]:
     """Whether probabilities of the questions were recorded, and whether every one of them is 1/K."""
     judgements = evidence.judgements
+    if recorded_grades(evidence):  # they are aimed at answers, whatever the number
+        return "recorded"
     if judgements is None or "propensity" not in judgements.columns:
         return "none"
     about = (judgements, evidence.items, evidence.n_classes)
@@ -106,6 +130,11 @@ def first_questions(each: Frame) -> Frame:
         mine = mine.filter((nw.col("at") == nw.col("start")) | nw.col("start").is_null())
     frame = each.join(mine.group_by("item").agg(first=nw.col("row").min()), on="item", how="left")
     return frame.filter((nw.col("row") == nw.col("first")) | nw.col("first").is_null()).drop("first")
+
+
+def knows_classes(evidence: Evidence) -> bool:
+    """Whether the number of classes is known; grades of free text need none."""
+    return evidence.n_classes is not None or evidence.has_own_n_classes
 
 
 def with_n_classes(frame: Frame, evidence: Evidence) -> Frame:
@@ -180,3 +209,127 @@ def item_labels(classes: Frame, *, by_class: bool = False) -> Frame:
         asked = asked.when((n_yes == 0) & (n_no == 0) & (nw.col("n_unsure") == 1)).then(nw.col("unsure_class"))
         frame = frame.with_columns(asked=asked)
     return frame
+
+
+# ------------------------------------------------------------------------------------------------------------------ grades
+
+
+def recorded_grades(evidence: Evidence) -> bool:
+    """Whether some grade has a propensity."""
+    grades = evidence.grades
+    if grades is None or "propensity" not in grades.columns:
+        return False
+    kept = evidence._kept.get("recorded grades")
+    if kept is None or kept[0] is not grades:
+        found = bool(fetch(grades.filter(~nw.col("propensity").is_null()).select("item").head(1)))
+        kept = evidence._kept["recorded grades"] = grades, found
+    return bool(kept[1])
+
+
+def questions_of(evidence: Evidence) -> Frame:
+    """What was said of classes: the judgements and, where the answers are there, the grades with a propensity.
+
+    Such a grade is a question about the class that its system answered, asked with that probability, and so it speaks of every system. A
+    grade without a propensity is none: which answers were graded may depend on whose they are.
+    """
+    if evidence.grades is None:
+        if evidence.judgements is None:
+            raise EvidenceError(fault("evidence", "must have judgements", "none"))
+        return evidence.judgements
+    recorded = recorded_grades(evidence)
+    if evidence.judgements is not None and not recorded:
+        return evidence.judgements
+    rows = _as_judgements(evidence)
+    told = ~nw.col("propensity").is_null() if recorded and evidence.answers is not None else nw.col("said") == _NOTHING
+    return _joined([*([] if evidence.judgements is None else [evidence.judgements]), rows.filter(told)])
+
+
+def _as_judgements(evidence: Evidence) -> Frame:
+    """Every grade of an answer as a judgement of the class that was answered; without answers the system stands for the class."""
+    if evidence.grades is None:
+        raise EvidenceError(fault("evidence", "must have grades", "none"))
+    names = [c for c in ("item", "system", "said", "rater", "propensity", "at") if c in evidence.grades.columns]
+    frame = evidence.grades.select(*names)
+    if evidence.answers is None:
+        return frame.rename({"system": "class"})
+    given = evidence.answers.filter(~nw.col("answer").is_null()).select("item", "system", nw.col("answer").alias("class"))
+    return frame.join(given, on=["item", "system"], how="inner").drop("system")
+
+
+def _joined(frames: Sequence[Frame]) -> Frame:
+    """Rows of several tables with all their columns; a column that a table lacks is null there."""
+    if len(frames) == 1:
+        return frames[0]
+    schemas = [frame.collect_schema() for frame in frames]
+    columns: dict[str, Any] = {}
+    for schema in schemas:
+        for name in ("item", "class", "said", "rater", "propensity", "at"):
+            if name in schema:
+                kind = columns.setdefault(name, schema[name])
+                if kind != schema[name]:
+                    remedy = "Write both in the same way."
+                    raise EvidenceError(
+                        fault(name, "must have one type in judgements and grades", f"{kind} and {schema[name]}", remedy=remedy)
+                    )
+    parts = [
+        frame.select(*[nw.col(c) if c in schema else nw.lit(None, dtype=kind).alias(c) for c, kind in columns.items()])
+        for frame, schema in zip(frames, schemas, strict=True)
+    ]
+    return nw.concat(parts)
+
+
+def grade_labels(evidence: Evidence) -> Frame:
+    """One row per item and system with what grades say of that system alone: ``grade`` is a code of a verdict.
+
+    ``inverse`` is 1/propensity of a grade with a propensity, where there are no answers that would tell whom else it speaks of; where they
+    are there such grades are among :func:`questions_of`.
+    """
+    if evidence.grades is None:
+        raise EvidenceError(fault("evidence", "must have grades", "none"))
+    frame, aimed = evidence.grades, recorded_grades(evidence)
+    if aimed and evidence.answers is not None:
+        frame = frame.filter(nw.col("propensity").is_null())
+    said = nw.col("said")
+    flags = {"right": (said == YES).cast(nw.Int64), "wrong": (said == NO).cast(nw.Int64)}
+    frame = frame.with_columns(**flags, told=nw.lit(1, dtype=nw.Int64))
+    wanted = {name: nw.col(name).max() for name in flags}
+    if aimed and evidence.answers is None:
+        frame = frame.with_columns(given=1.0 / nw.col("propensity"))
+        wanted["inverse"] = nw.col("given").max()
+        bare = nw.col("propensity").is_null().cast(nw.Int64)
+        frame = frame.with_columns(bare=bare)
+        wanted["bare"] = nw.col("bare").max()
+    frame = frame.group_by("item", "system").agg(**wanted)
+    grade = nw.when(nw.col("right") == 1).then(nw.lit(YES)).when(nw.col("wrong") == 1).then(nw.lit(NO)).otherwise(nw.lit(UNSURE))
+    columns: dict[str, nw.Expr] = {"item": nw.col("item"), "system": nw.col("system"), "grade": grade}
+    if "inverse" in wanted:  # a grade that was given without a look at the propensities is one of its own
+        columns["inverse"] = nw.when(nw.col("bare") == 0).then(nw.col("inverse"))
+    return frame.select(**columns)
+
+
+def contradictions(evidence: Evidence) -> Frame:
+    """The items of which no truth could explain what was said: ``item``, ``n_yes``, ``clash``, ``n_no`` and ``k``.
+
+    With grades an answer that is called right and wrong, by a grade or by a judgement of that class, is a contradiction; where classes
+    are known, so are two different right answers of one item. Free text may have several right answers.
+    """
+    names = ("item", "n_yes", "clash", "n_no", "k")
+    if evidence.grades is None:
+        return gather(evidence).items.filter(nw.col("conflict")).select(*names)
+    about = (evidence.grades, evidence.judgements, evidence.answers, evidence.items, evidence.n_classes)
+    kept = evidence._kept.get("contradictions")
+    if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
+        by_system = dataclasses.replace(evidence, answers=None)
+        found = item_labels(class_labels(evidence, once(_as_judgements(by_system)))).filter(nw.col("clash") > 0).select(*names)
+        more = []
+        if evidence.answers is not None:  # systems that share an answer, and judgements of it, must agree
+            tables = [*([] if evidence.judgements is None else [evidence.judgements]), _as_judgements(evidence)]
+            items = item_labels(class_labels(evidence, once(_joined(tables)), by_rater=False))
+            more.append(items.filter(nw.col("conflict") if knows_classes(evidence) else nw.col("clash") > 0))
+        if evidence.judgements is not None:
+            more.append(gather(dataclasses.replace(evidence, grades=None, _kept={})).items.filter(nw.col("conflict")))
+        for other in more:
+            found = nw.concat([found, other.select(*names).join(found.select("item"), on="item", how="anti")])
+        kept = evidence._kept["contradictions"] = about, settle(found, ours=evidence._connection is not None)
+    bad: Frame = kept[1]
+    return bad

@@ -11,7 +11,7 @@ import narwhals as nw
 
 from noracle.errors import fault
 from noracle.evidence.frames import Frame, fetch
-from noracle.evidence.tables import Column, Table
+from noracle.evidence.tables import GRADE_COLUMNS, GRADES, Column, Table
 
 YES, NO, UNSURE, UNKNOWN = 1, 0, 2, 9
 """Codes of the column ``said``: the verdict as a number."""
@@ -38,6 +38,10 @@ def kind_of(dtype: Any) -> str:
 def normalise(frame: Frame, table: Table) -> tuple[Frame, list[str]]:
     """The frame with its known columns in canonical types, and the faults of columns and types."""
     schema = frame.collect_schema()
+    other = verdict_column(schema) if table.name == "grades" else None
+    if other is not None:
+        frame = frame.rename({other: "verdict"})
+        schema = frame.collect_schema()
     faults = []
     missing = [c for c in table.names(required=True) if c not in schema]
     if missing:
@@ -57,7 +61,22 @@ def normalise(frame: Frame, table: Table) -> tuple[Frame, list[str]]:
     frame = frame.select(*columns)
     if table.name == "judgements":
         frame = frame.with_columns(said=_said())
+    if table.name == "grades":
+        frame = frame.with_columns(said=_graded())
     return frame, faults
+
+
+def verdict_column(columns: Iterable[str]) -> str | None:
+    """The column of a table of grades that stands for ``verdict``; None where that is there, or none or several could be it.
+
+    Examples
+    --------
+    >>> verdict_column(["item", "system", "is_correct"]), verdict_column(["item", "system", "verdict", "right"])
+    ('is_correct', None)
+    """
+    names = list(columns)
+    found = [name for name in names if name in GRADE_COLUMNS]
+    return found[0] if len(found) == 1 and "verdict" not in names else None
 
 
 def shown(columns: Iterable[str]) -> list[str]:
@@ -75,9 +94,13 @@ def _canonical(column: Column, dtype: Any, kind: str, table: str) -> tuple[list[
         if kind not in {"whole", "float"}:
             return [col], [fault(f"{table}.{name}", "must hold numbers", kind, remedy="Convert the column.")]
         return [col if dtype == nw.Float64 else col.cast(nw.Float64)], []
-    if column.kind == "verdict":
+    if column.kind in {"verdict", "grade"}:
         if dtype == nw.Boolean:
             return [nw.when(col).then(nw.lit("yes")).when(~col).then(nw.lit("no")).alias(name)], []
+        if column.kind == "grade" and kind in {"whole", "float"}:  # 1 and 0, also as 1.0 and 0.0; NaN is null
+            given = nw.when(col == 1).then(nw.lit("yes")).when(col == 0).then(nw.lit("no"))
+            missing = col.is_null() | col.is_nan() if dtype.is_float() else col.is_null()
+            return [given.when(~missing).then(col.cast(nw.String)).alias(name)], []
         return [col if dtype == nw.String else col.cast(nw.String)], []
     if kind not in {"whole", "float", "text", "null"}:
         return [col], [fault(f"{table}.{name}", "must hold whole numbers or text", kind, remedy="Convert the column.")]
@@ -109,6 +132,16 @@ def _said() -> nw.Expr:
     for words, code in ((("yes", "true"), YES), (("no", "false"), NO), (("unsure",), UNSURE)):
         chain = chain.when(plain.is_in(words)).then(nw.lit(code))
     return chain.otherwise(nw.lit(UNKNOWN))
+
+
+def _graded() -> nw.Expr:
+    plain = nw.col("verdict").str.strip_chars().str.to_lowercase()
+    codes = {"yes": YES, "no": NO, "unsure": UNSURE}
+    chain: Any = nw.when(plain.is_in(GRADES["yes"])).then(nw.lit(YES))
+    for word in ("no", "unsure"):
+        chain = chain.when(plain.is_in(GRADES[word])).then(nw.lit(codes[word]))
+    found: nw.Expr = chain.otherwise(nw.lit(UNKNOWN))
+    return found
 
 
 def agree(frames: dict[str, Frame], pairs: Iterable[tuple[str, str]], what: str) -> tuple[dict[str, Frame], str, list[str]]:

@@ -10,7 +10,7 @@ import narwhals as nw
 
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence import rating_rules as rules
-from noracle.evidence.frames import Frame, fetch, number_rows, open_frames
+from noracle.evidence.frames import Frame, engine_of, fetch, keeps_order, number_rows, open_frames
 from noracle.evidence.normal import agree, normalise, shown
 from noracle.evidence.tables import TABLES, Table
 
@@ -286,7 +286,7 @@ class Ratings:
 
 
 def _numbered(frame: Frame) -> Frame:
-    if frame.implementation.is_pyspark():
+    if not keeps_order(frame):
         raise EvidenceError(fault("ratings", "must have a column at where first is given", "none", remedy="Rows have no order there."))
     return number_rows(frame, rules.ROW)
 
@@ -300,8 +300,8 @@ def _from_wide(frames: dict[str, Frame], raters: Sequence[str], item: str | None
         found = f"no {', '.join(missing[:6])} in {shown(wide.columns)}"
         raise EvidenceError(fault("table", f"must have columns {', '.join(wanted[:12])}", found))
     if item is None:
-        if wide.implementation.is_pyspark():
-            raise EvidenceError(fault("item", "must name a column of a PySpark frame", None, remedy="Rows have no order there."))
+        if not keeps_order(wide):
+            raise EvidenceError(fault("item", f"must name a column of a {engine_of(wide)} frame", None, remedy="Rows have no order there."))
         wide, item = number_rows(wide, rules.ROW), rules.ROW
     wide = wide.select(nw.col(item).alias("item"), *(nw.col(c) for c in (*raters, *systems) if c != "item"))
     found_frames = {"ratings": wide.select("item", *raters)}

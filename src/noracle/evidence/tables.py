@@ -2,6 +2,7 @@
 
     answers      item, system, answer, [guess, state, repeat]
     judgements   item, class, verdict, [rater, propensity, cost, at]
+    grades       item, system, verdict, [rater, propensity, cost, at, cluster]
     items        item, [n_classes, stratum, cluster, weight, text, options, image]
     ratings      item, rater, label
     scores       item, rater, value
@@ -14,10 +15,20 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-Kind = Literal["id", "name", "class", "count", "number", "verdict", "state", "any"]
+Kind = Literal["id", "name", "class", "count", "number", "verdict", "grade", "state", "any"]
 
 STATES = ("answered", "invalid", "refused", "errored")
 """What became of an item: an answer; text without one; the system declined; the call failed."""
+
+GRADES: dict[str, tuple[str, ...]] = {
+    "yes": ("yes", "true", "1", "right", "correct", "pass", "passed"),
+    "no": ("no", "false", "0", "wrong", "incorrect", "fail", "failed"),
+    "unsure": ("unsure",),
+}
+"""The words of a grade, in any case: the answer is right, it is wrong, or nobody can tell."""
+
+GRADE_COLUMNS = ("correct", "is_correct", "grade", "right", "passed")
+"""Other names of the column ``verdict`` of grades, where there is none of that name and one of these."""
 
 MAX_CLASSES = 2**31 - 1
 """The largest number of classes that is taken for one."""
@@ -28,8 +39,8 @@ class Column:
     """What one column may hold.
 
     ``id`` and ``class`` are whole numbers or text, ``name`` is text, ``count`` a number of classes, ``number`` lies between ``low``
-    and ``high`` (without ``low`` itself where ``above``), ``verdict`` is yes, no or unsure, ``state`` is one of :data:`STATES`,
-    ``any`` is taken as it is.
+    and ``high`` (without ``low`` itself where ``above``), ``verdict`` is yes, no or unsure, ``grade`` is a word of :data:`GRADES`,
+    ``state`` is one of :data:`STATES`, ``any`` is taken as it is.
     """
 
     name: str
@@ -94,6 +105,19 @@ TABLES: dict[str, Table] = {
             ),
         ),
         Table(
+            name="grades",
+            columns=(
+                _ITEM,
+                Column(name="system", kind="name"),
+                Column(name="verdict", kind="grade"),
+                Column(name="rater", kind="name", required=False, nullable=True),
+                Column(name="propensity", kind="number", required=False, nullable=True, low=0, high=1, above=True),
+                Column(name="cost", kind="number", required=False, nullable=True, low=0),
+                Column(name="at", kind="any", required=False, nullable=True),
+                Column(name="cluster", kind="name", required=False, nullable=True),
+            ),
+        ),
+        Table(
             name="items",
             columns=(
                 _ITEM,
@@ -111,4 +135,4 @@ TABLES: dict[str, Table] = {
         Table(name="scores", columns=(_ITEM, _RATER, Column(name="value", kind="number", nullable=True)), key=("item", "rater")),
     )
 }
-"""The five tables by name."""
+"""The six tables by name."""

@@ -12,13 +12,14 @@ import narwhals as nw
 
 from noracle.errors import fault
 from noracle.evidence.frames import Frame, fetch
-from noracle.evidence.labels import gather, with_n_classes
-from noracle.evidence.normal import UNKNOWN, either, odd
-from noracle.evidence.tables import MAX_CLASSES, STATES, TABLES, Table
+from noracle.evidence.labels import contradictions, knows_classes, recorded_grades, with_n_classes
+from noracle.evidence.normal import UNKNOWN, YES, either, odd
+from noracle.evidence.tables import GRADES, MAX_CLASSES, STATES, TABLES, Table
 
 if TYPE_CHECKING:
     from noracle.evidence.evidence import Evidence
 
+_RUNS = "Keep one row of each, or number the runs in a column repeat."
 _DROP = "Correct the labels or pass conflicts='drop'."
 
 
@@ -49,6 +50,10 @@ def row_faults(table: Table, columns: list[str]) -> list[RowFault]:
         if column.kind == "verdict":
             unknown = (nw.col("said") == UNKNOWN) & ~col.is_null()
             rules.append(RowFault(name, "must be yes, no or unsure", unknown, name))
+        if column.kind == "grade":
+            unknown = (nw.col("said") == UNKNOWN) & ~col.is_null()
+            remedy = f"Write one of {', '.join(word for words in GRADES.values() for word in words)}."
+            rules.append(RowFault(name, "must say right, wrong or unsure", unknown, name, remedy))
         if column.kind == "state":
             rules += _state_faults(name)
         if column.kind == "count":
@@ -80,7 +85,7 @@ def outside(column: str, evidence: Evidence, k: nw.Expr) -> nw.Expr | None:
     col = nw.col(column)
     if evidence.classes is not None:
         return ~col.is_in(evidence.classes) & ~col.is_null()
-    if evidence.class_kind == "whole":
+    if evidence.class_kind == "whole" and knows_classes(evidence):
         return (col < 0) | (col >= k)
     return None
 
@@ -114,7 +119,8 @@ def _repeated(frame: Frame, table: Table) -> list[str]:
     found = fetch(repeated.select("item").sort("item").head(5))
     rule = f"must have one row for each {' and '.join(table.key)}"
     where = [row[0] for row in found]
-    return [fault(table.name, rule, "repeated rows", where=where, total=total, remedy="Keep one row of each.")]
+    remedy = _RUNS if table.name == "answers" and "repeat" not in table.key else "Keep one row of each."
+    return [fault(table.name, rule, "repeated rows", where=where, total=total, remedy=remedy)]
 
 
 def repeats(frame: Frame, key: tuple[str, ...]) -> Frame:
@@ -138,9 +144,13 @@ def faults_of_evidence(evidence: Evidence) -> list[str]:
             frame, table = evidence.repeats, dataclasses.replace(table, key=(*table.key, "repeat"))
         if frame is not None:
             lines += faults_of_table(with_n_classes(frame, evidence), table, _outside_fault(column, evidence))
+    if evidence.grades is not None:
+        lines += faults_of_table(evidence.grades, TABLES["grades"])
     if evidence.items is not None:
         lines += faults_of_table(evidence.items, TABLES["items"])
         lines += _strangers(evidence)
+    if evidence.grades is not None and not lines:
+        lines += _grade_faults(evidence)
     if evidence.conflicts == "error" and not lines:
         lines += _contradictions(evidence)
     return lines
@@ -160,35 +170,74 @@ def _outside_fault(column: str, evidence: Evidence) -> list[RowFault]:
 
 
 def _strangers(evidence: Evidence) -> list[str]:
-    """Answers of items that the table of items does not hold."""
-    if evidence.answers is None or evidence.items is None:
+    """Answers, or grades where there are no answers, of items that the table of items does not hold."""
+    name = "answers" if evidence.answers is not None else "grades"
+    frame: Frame | None = getattr(evidence, name)
+    if frame is None or evidence.items is None:
         return []
-    strange = evidence.answers.filter(~nw.col("item").is_null()).join(evidence.items.select("item"), on="item", how="anti")
+    strange = frame.filter(~nw.col("item").is_null()).join(evidence.items.select("item"), on="item", how="anti")
     strange = strange.group_by("item").agg(times=nw.len())
     total = count(strange)
     if not total:
         return []
     found = fetch(strange.select("item").sort("item").head(5))
-    remedy = "Add them to items or drop these answers."
-    return [fault("answers.item", "must be in items", "unknown items", where=[r[0] for r in found], total=total, remedy=remedy)]
+    remedy = f"Add them to items or drop these {name}."
+    return [fault(f"{name}.item", "must be in items", "unknown items", where=[r[0] for r in found], total=total, remedy=remedy)]
+
+
+def _grade_faults(evidence: Evidence) -> list[str]:
+    """What grades cannot be used with: repeats of answers; propensities of several systems of an item whose answers are not known."""
+    if evidence.grades is None:
+        return []
+    if evidence.repeats is not None:
+        remedy = "Keep one answer of each item, or name each run as a system of its own."
+        return [fault("answers", "must have one row for each item and system beside grades", "repeats", remedy=remedy)]
+    if evidence.answers is not None:
+        return _graded_silence(evidence.grades, evidence.answers)
+    if not recorded_grades(evidence):
+        return []
+    told = evidence.grades.filter(~nw.col("propensity").is_null()).group_by("item", "system").agg(times=nw.len())
+    several = told.group_by("item").agg(systems=nw.len()).filter(nw.col("systems") > 1)
+    total = count(several)
+    if not total:
+        return []
+    where = [row[0] for row in fetch(several.select("item").sort("item").head(5))]
+    rule = "must be of one system for each item where there are no answers, which would tell who shares an answer"
+    remedy = "Add the table of answers."
+    return [fault("grades with a propensity", rule, "several systems", where=where, total=total, remedy=remedy)]
+
+
+def _graded_silence(grades: Frame, answers: Frame) -> list[str]:
+    """Answers that are missing and yet called right: no answer counts as wrong."""
+    right = grades.filter(nw.col("said") == YES).group_by("item", "system").agg(times=nw.len())
+    silent = answers.filter(nw.col("answer").is_null()).select("item", "system")
+    bad = right.join(silent, on=["item", "system"], how="inner")
+    total = count(bad)
+    if not total:
+        return []
+    where = [row[0] for row in fetch(bad.select("item").sort("item").head(5))]
+    remedy = "Correct the grade, or write the answer."
+    return [fault("grades.verdict", "must not be right where the answer is missing", _rows(total), where=where, total=total, remedy=remedy)]
 
 
 def _contradictions(evidence: Evidence) -> list[str]:
-    if evidence.judgements is None:
+    if evidence.judgements is None and evidence.grades is None:
         return []
-    bad = gather(evidence).items.filter(nw.col("conflict"))
+    bad = contradictions(evidence)
     found: list[tuple[Any, ...]] = fetch(bad.select("item", "n_yes", "clash", "n_no", "k").sort("item").head(5))
     if not found:
         return []
     _, n_yes, clash, n_no, k = found[0]
-    if n_yes > 1:
-        came = "two different yes classes"
-    elif clash:
-        came = "different verdicts on one class"
+    graded = evidence.grades is not None
+    if clash:
+        came = "different verdicts on one answer" if graded else "different verdicts on one class"
+    elif n_yes > 1:
+        came = "two different right answers" if graded else "two different yes classes"
     else:
         came = f"{n_no} of {k} classes ruled out"
     where = [row[0] for row in found]
-    return [fault("judgements", "must not contradict each other", came, where=where, total=count(bad), remedy=_DROP)]
+    said = "grades" if evidence.judgements is None else "judgements and grades" if graded else "judgements"
+    return [fault(said, "must not contradict each other", came, where=where, total=count(bad), remedy=_DROP)]
 
 
 def _rows(total: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import narwhals as nw
 
 from noracle.errors import EvidenceError, fault
-from noracle.evidence.frames import Frame, fetch, number_rows, open_frames
+from noracle.evidence.frames import Frame, engine_of, fetch, keeps_order, number_rows, open_frames
 from noracle.evidence.normal import shown
 
 _ROW = "_noracle_row"
@@ -31,8 +31,8 @@ def lengthen(
     if missing:
         raise EvidenceError(fault("table", f"must have columns {', '.join(wanted)}", f"no {', '.join(missing)} in {shown(columns)}"))
     if item is None:
-        if wide.implementation.is_pyspark():
-            raise EvidenceError(fault("item", "must name a column of a PySpark frame", None, remedy="Rows have no order there."))
+        if not keeps_order(wide):
+            raise EvidenceError(fault("item", f"must name a column of a {engine_of(wide)} frame", None, remedy="Rows have no order there."))
         wide, item = number_rows(wide, _ROW), _ROW
     answers = _stacked(wide, [(item, nw.lit(s).alias("system"), s) for s in systems], "answer")
     said = [(item, nw.lit(v).alias("verdict"), c) for c, v in ((label, "yes"), (ruled_out, "no")) if c is not None]

@@ -59,6 +59,12 @@ class Asking:
         protocol = self.loaded.settings.protocol
         return [] if protocol is None else ["--protocol", protocol]
 
+    @property
+    def repeat_words(self) -> list[str]:
+        """How repeats count as options of the command line, where it was set."""
+        repeats = self.loaded.settings.repeats
+        return [] if repeats == "mean" else ["--repeats", repeats]
+
     @functools.cached_property
     def label_checks(self) -> tuple[Check, ...]:
         """The checks of the labels that apply, as the policy of :mod:`noracle.accuracy.policy` lists them."""

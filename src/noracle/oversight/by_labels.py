@@ -20,12 +20,16 @@ _MOST_SENSITIVE = 20
 def needs_labels(loaded: Loaded) -> str:
     """Answers, and labels that met some of them."""
     if loaded.accuracy is None:
-        return "There are no answers of systems. Add a table with columns item, system, answer."
-    if loaded.evidence is not None and loaded.evidence.judgements is None and loaded.stored is None:
-        return "There are no judgements. Add a table with columns item, class, verdict; 'noracle route' writes the questions to ask."
+        return "There are no answers of systems. Add a table with columns item, system, answer; or grades: item, system, verdict."
+    bare = loaded.evidence is not None and loaded.evidence.judgements is None and loaded.evidence.grades is None
+    if bare and loaded.stored is None:
+        return (
+            "There are no judgements. Add a table with columns item, class, verdict; 'noracle route' writes the questions to ask. "
+            "Or grades, with columns item, system, verdict."
+        )
     if not loaded.has_labels:
         unsure = any(t.verdict == "unsure" for t in loaded.accuracy.tallies)
-        why = "Every judgement of an answered item is unsure." if unsure else "No item has both an answer and a judgement."
+        why = "Every judgement of an answered item is unsure." if unsure else "No item has both an answer and a label."
         return f"{why} Judge items that the systems answered; 'noracle route' draws them."
     return ""
 
@@ -45,7 +49,7 @@ def accuracy(asking: Asking) -> Outcome:
     words = loaded.evidence_words(stored=True)
     return Outcome(
         results=results,
-        command=loaded.command("estimate", words, asking.protocol_words, asking.level_words, asking.seed_words),
+        command=loaded.command("estimate", words, asking.repeat_words, asking.protocol_words, asking.level_words, asking.seed_words),
     )
 
 
@@ -54,7 +58,7 @@ def needs_pairs(loaded: Loaded) -> str:
     missing = needs_labels(loaded)
     if missing:
         return missing
-    if loaded.evidence is None or loaded.evidence.answers is None:
+    if loaded.evidence is None or (loaded.evidence.answers is None and loaded.evidence.grades is None):
         return "Stored counts do not say which systems were right together. Add the tables of answers and judgements."
     if len(loaded.systems) < 2:
         return f"There is one system, {named(loaded.systems)}. Add the answers of another one to compare it with."
@@ -77,13 +81,14 @@ def comparison(asking: Asking) -> Outcome:
     words = loaded.evidence_words()
     return Outcome(
         results=(result,),
-        command=loaded.command("compare", words, asking.protocol_words, asking.level_words, asking.seed_words),
+        command=loaded.command("compare", words, asking.repeat_words, asking.protocol_words, asking.level_words, asking.seed_words),
     )
 
 
 def needs_judgements(loaded: Loaded) -> str:
     """Judgements, or stored counts of them."""
-    if loaded.stored is not None or (loaded.evidence is not None and loaded.evidence.judgements is not None):
+    evidence = loaded.evidence
+    if loaded.stored is not None or (evidence is not None and (evidence.judgements is not None or evidence.grades is not None)):
         return ""
     return "There are no judgements to check. Add a table with columns item, class, verdict."
 
@@ -111,6 +116,8 @@ def checks(asking: Asking) -> Outcome:
         results += [range_unsure(counts.of(name), confidence=asking.level) for name in unsure_systems(loaded)]
     if not results:
         both = asked is not None and is_question(asked, "question")
+        if loaded.evidence is not None and loaded.evidence.judgements is None:
+            return Outcome(reason="No check applies: grades of one system, or of every answer, say nothing about how they were chosen.")
         why = "set protocol = 'question' in noracle.toml if one random class was asked about each item" if both else "add judgements"
         return Outcome(reason=f"No check applies: labels of one kind only say nothing about how they were asked. To check them, {why}.")
     return Outcome(

@@ -21,6 +21,8 @@ _MOST_LABELS = 200
 
 def needs_answers(loaded: Loaded) -> str:
     """Answers of systems, or of raters in a wide table."""
+    if loaded.graders is not None and loaded.free_text:
+        return "Answers are graded and their classes are not known: free text is right or wrong by its grade alone."
     if loaded.graders is not None:
         return ""
     if loaded.rated is not None:

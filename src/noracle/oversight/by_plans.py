@@ -40,8 +40,8 @@ def mean(asking: Asking) -> Outcome:
 
 
 def needs_classes(loaded: Loaded) -> str:
-    """A number of classes."""
-    if loaded.n_classes is None:
+    """A number of classes, unless answers are graded."""
+    if loaded.n_classes is None and not loaded.free_text:
         return "The number of classes is not known. Add answers, or write n_classes = K into noracle.toml."
     return ""
 
@@ -58,6 +58,8 @@ def labels(asking: Asking) -> Outcome:
         words = [*loaded.place_words(), *loaded.class_words(), "--half-width", repr(float(s.half_width))]
         return Outcome(results=(plan,), command=loaded.command("plan", words, asking.level_words, asking.seed_words))
     k = loaded.n_classes or 0
+    costs = {name: price for name, price in (costs or {}).items() if name != "grades"} or None
+    caps = {name: n for name, n in (caps or {}).items() if name != "grades"} or None
     plan = plan_labels(
         n_classes=k, accuracy=GUESS, half_width=s.half_width, costs=costs, caps=caps, confidence=asking.level, seed=asking.seed
     )  # fmt: skip
@@ -107,15 +109,16 @@ def _labels(loaded: Loaded) -> tuple[Any, ...]:
 
 def needs_routable(loaded: Loaded) -> str:
     """A long table of answers that fits into memory."""
-    if loaded.answers is None or loaded.evidence is None:
+    grading = loaded.evidence is not None and loaded.evidence.grades is not None
+    if loaded.evidence is None or (loaded.answers is None and (not grading or loaded.items is None)):
         return "There are no answers to ask about. Add a table with columns item, system, answer."
-    if loaded.answers.form == "wide":
+    if loaded.answers is not None and loaded.answers.form == "wide":
         return "Questions are drawn from long tables. Write the answers as item, system, answer."
     counts = loaded.accuracy
     rows = 0 if counts is None else sum(counts.items.values())
     if rows > MOST_ROUTED:
         return f"There are {rows:,} answers, too many to draw from for a page. 'noracle route --out questions.csv' draws from them."
-    if loaded.evidence.class_kind == "text" and loaded.evidence.classes is None:
+    if loaded.evidence.class_kind == "text" and loaded.evidence.classes is None and not grading:
         return "Classes are text and not all of them are named. Write classes = ['A', 'B', …] into noracle.toml."
     return ""
 
@@ -123,6 +126,8 @@ def needs_routable(loaded: Loaded) -> str:
 def route(asking: Asking) -> Outcome:
     """The next questions, drawn with their probabilities."""
     loaded = asking.loaded
+    if loaded.evidence is not None and loaded.evidence.grades is not None:
+        return _grades(asking, loaded.evidence)
     counts = loaded.accuracy
     places = {c._replace(system="") for c in counts.items} if counts is not None else set()
     items = sum(max(counts.items.get(c._replace(system=s), 0) for s in loaded.systems) for c in places) if counts is not None else 0
@@ -138,9 +143,24 @@ def route(asking: Asking) -> Outcome:
     return Outcome(results=(result,), command=_route_words(loaded, n, design, targets, asking.seed))
 
 
+def _grades(asking: Asking, evidence: Evidence) -> Outcome:
+    """The next answers to grade, drawn with their probabilities."""
+    loaded = asking.loaded
+    labelled = {item for table in ("judgements", "grades") for (item,) in evidence.rows(table, "item")}
+    rows = evidence.rows("items", "item") if evidence.answers is None else evidence.rows("answers", "item", "answer")
+    left = len({row[0] for row in rows if row[-1] is not None} - labelled)
+    n = min(N_ROUTED, left)
+    if n < 1:
+        return Outcome(reason="All items have a grade or a judgement. Bring more items, or grade further systems on these.")
+    result = route_items(evidence, design="grades", n=n, seed=asking.seed)
+    words = [w for s in _tables(loaded) for w in (f"--{s.kind}", loaded.path(s))]
+    words += [*loaded.class_words(), "--design", "grades", "--n", str(n)]
+    return Outcome(results=(result,), command=loaded.command("route", words, ["--seed", str(asking.seed)]))
+
+
 def _tables(loaded: Loaded) -> list[Source]:
-    """What is drawn from: answers and items, without the items that have a judgement."""
-    return [s for s in (loaded.answers, loaded.judgements, loaded.items) if s is not None]
+    """What is drawn from: answers and items, without the items that have a judgement or a grade."""
+    return [s for s in (loaded.answers, loaded.judgements, loaded.grades, loaded.items) if s is not None]
 
 
 def _design(asking: Asking) -> tuple[Literal["uniform", "targeted"], list[str] | None]:

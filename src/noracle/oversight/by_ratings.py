@@ -72,9 +72,10 @@ def certificate(asking: Asking) -> Outcome:
     if loaded.votes is None:
         return Outcome(reason=needs_ratings(loaded))
     s = loaded.settings
+    together = loaded.ratings if loaded.ratings_name_clusters and loaded.stored_ratings is None else loaded.votes
     results = tuple(
         certify_superhuman(
-            loaded.votes, system=name, margin=s.margin, trained_on_annotators=s.trained_on_annotators, confidence=asking.level,
+            together, system=name, margin=s.margin, trained_on_annotators=s.trained_on_annotators, confidence=asking.level,
             seed=asking.seed,
         )
         for name in loaded.judged_systems

@@ -23,6 +23,7 @@ class CommandLines:
     settings: Settings
     answers: Source | None
     judgements: Source | None
+    grades: Source | None
     items: Source | None
     rated: Source | None
     evidence: Evidence | None
@@ -39,6 +40,13 @@ class CommandLines:
         if self.answers is None or self.rated is None or self.answers.form not in ("long", "log"):
             return False
         return self.rated.form != "wide" or (self.rated.options.get("item") is not None and not self.rated.options.get("systems"))
+
+    @property
+    def ratings_name_clusters(self) -> bool:
+        """Whether the table of items names clusters that the rated items can be joined with."""
+        if self.rated is None or self.items is None or "cluster" not in self.items.columns:
+            return False
+        return self.rated.form != "wide" or self.rated.options.get("item") is not None
 
     @property
     def grader_names(self) -> list[str]:
@@ -61,7 +69,7 @@ class CommandLines:
         return words + [w for path in self.stored_paths if stored for w in ("--counts", path)]
 
     def _long_words(self) -> list[str]:
-        sources = [s for s in (self.answers, self.judgements, self.items) if s is not None]
+        sources = [s for s in (self.answers, self.judgements, self.grades, self.items) if s is not None]
         return [word for s in sources for word in (f"--{s.kind}", self.path(s))]
 
     def _wide_words(self) -> list[str]:
@@ -110,6 +118,8 @@ class CommandLines:
                 words += ["--labels", csv_words(self.settings.classes)]
             if answers and self.answers is not None and self.answers_join_ratings:
                 words += ["--answers", self.path(self.answers)]
+            if answers and self.items is not None and self.ratings_name_clusters:
+                words += ["--items", self.path(self.items)]
         return words + [w for path in self.stored_rating_paths for w in ("--counts", path)]
 
 

@@ -33,6 +33,7 @@ class Feed:
     def __init__(self, memory: Memory, settings: Settings, ratings_per_item: int | None) -> None:
         self.memory, self.settings, self.ratings_per_item = memory, settings, ratings_per_item
         self._judged: list[tuple[str, list[dict[str, Any]], bool]] = []
+        self._graded: list[dict[str, Any]] = []
         self._answered: set[str] = set()
         self._classes: set[str] = set()
         self._ratings: Counter[str] = Counter()
@@ -46,18 +47,26 @@ class Feed:
                 self.memory.put("clustered", True)
             self.memory.add_items((row["item"], row.get("n_classes")) for row in rows)
         elif kind == "answers":
-            systems = self.memory.get("systems", [])
-            new = sorted({str(row["system"]) for row in rows} - set(systems))
-            self.memory.put("systems", [*systems, *new])
+            self._name_systems(rows)
             self._answered |= self.memory.add_answers((row["item"], str(row["system"]), row["answer"]) for row in rows)
             self._classes |= {row["answer"] for row in rows if row["answer"] is not None}
         elif kind == "judgements":
             self._judged.append((name, rows, closed))
             self._classes |= {row["class"] for row in rows}
+        elif kind == "grades":
+            self._name_systems(rows)
+            self._graded += rows
+            if any(row.get("cluster") is not None for row in rows):
+                self.memory.put("clustered", True)
         else:
             labelled = [(row["item"], str(row["rater"]), row["label"]) for row in rows if row["label"] is not None]
             self.memory.add_ratings(labelled)
             self._ratings.update(item for item, _, _ in labelled)
+
+    def _name_systems(self, rows: Sequence[dict[str, Any]]) -> None:
+        systems = self.memory.get("systems", [])
+        new = sorted({str(row["system"]) for row in rows} - set(systems))
+        self.memory.put("systems", [*systems, *new])
 
     def finish(self) -> list[str]:
         """Take the judgements, now that all answers of this look are there; returns what must be said."""
@@ -78,6 +87,8 @@ class Feed:
         self._check_classes()
         if self._judged:
             notes += self._take_judgements()
+        if self._graded:
+            notes += self._take_grades()
         return notes
 
     # ------------------------------------------------------------------------------------------------ what is fixed beforehand
@@ -153,6 +164,37 @@ class Feed:
         if plan.get("mixed") and own and own[-1] > plan["most_classes"]:
             rule = f"must be at most {plan['most_classes']}, the largest at the first look"
             raise EvidenceError(fault("items.n_classes", rule, own[-1], remedy=_BEGIN_AGAIN))
+
+    # ------------------------------------------------------------------------------------------------ grades
+
+    def _take_grades(self) -> list[str]:
+        """The first grade of each answer counts, at once; unsure ones are left out, and the answer waits for another."""
+        aimed = [row["item"] for row in self._graded if row.get("propensity") is not None]
+        if aimed:
+            rule = "must be left out while a folder is watched"
+            remedy = "Write these grades as judgements of the class that was answered, or use 'noracle estimate --grades'."
+            came = self._graded[0].get("propensity") or "probabilities"
+            raise EvidenceError(fault("grades.propensity", rule, came, where=aimed[:5], total=len(aimed), remedy=remedy))
+        self.memory.put("graded", True)
+        unsure = later = against = 0
+        for row in _by_time(self._graded):
+            verdict = VERDICTS[row["said"]]
+            if verdict == "unsure":
+                unsure += 1
+                continue
+            known = self.memory.add_grade(row["item"], str(row["system"]), verdict)
+            later += known is not None
+            against += known not in (None, verdict)
+        told = {"unsure_grades": unsure, "later_grades": later, "grades_against": against}
+        total = {name: self.memory.get(name, 0) + n for name, n in told.items()}
+        for name, n in total.items():
+            self.memory.put(name, n)
+        words = {
+            "unsure_grades": "unsure grades are left out, as missing at random",
+            "later_grades": "further grades of answers that were counted are not used",
+            "grades_against": "of them contradict the first one: some grades are wrong",
+        }
+        return [f"{n} {words[name]}" for name, n in total.items() if n]
 
     # ------------------------------------------------------------------------------------------------ judgements
 

@@ -15,11 +15,11 @@ from noracle.oversight.model import SOURCE_KINDS, Inventory, Settings, Source, S
 from noracle.oversight.recognise import Recogniser, Seen, kind_fault
 from noracle.oversight.settings import SETTINGS_FILE, WIDE, read_settings
 
-_SAYS: tuple[SourceKind, ...] = ("answers", "judgements", "ratings", "scores", "counts")
+_SAYS: tuple[SourceKind, ...] = ("answers", "judgements", "grades", "ratings", "scores", "counts")
 _SHOWN = 3
 
 
-def find_evidence(place: Place | Sequence[Place], *, settings: Settings | None = None) -> Inventory:
+def find_evidence(place: Place | Sequence[Place], *, settings: Settings | None = None, grades: str | None = None) -> Inventory:
     r"""Say what evidence there is, by what the files hold.
 
     Parameters
@@ -28,6 +28,8 @@ def find_evidence(place: Place | Sequence[Place], *, settings: Settings | None =
         A folder, which is searched with all folders in it; a file or glob; or a list of files.
     settings
         What is known beforehand; by default ``noracle.toml`` of the folder, if there is one. Files that it names are not guessed.
+    grades
+        A file of grades, in the place or elsewhere, which stands in place of those that the settings name.
 
     Returns
     -------
@@ -67,10 +69,15 @@ def find_evidence(place: Place | Sequence[Place], *, settings: Settings | None =
     """
     listing = list_files(place)
     settings = _settings(listing, settings)
+    if grades is not None:
+        settings = dataclasses.replace(settings, files={**settings.files, "grades": (os.path.abspath(grades),)})  # noqa: PTH100
     with Recogniser(settings) as recogniser:
         search = _Search(listing=listing, settings=settings, recogniser=recogniser)
         seen = search.look()
         sources = Gathering(listing=listing, recogniser=recogniser, faults=search.faults).gather(seen)
+    if grades is not None:
+        told = (dataclasses.replace(s, why=s.why.replace("named in noracle.toml", "named")) if s.kind == "grades" else s for s in sources)
+        sources = tuple(told)
     if not search.faults and not any(s.kind in _SAYS for s in sources):
         search.faults.append(_nothing(listing, sources))
     if search.faults:
@@ -202,7 +209,7 @@ class _Search:
     def _without_counts_of_tables(self, found: list[Seen], named: set[str]) -> list[Seen]:
         """Leave stored counts aside where tables lie beside them whose counts they may be."""
         kinds = {seen.kind for seen in found}
-        rivals = {"counts/1": {"answers", "judgements"} & kinds, "rating-counts/1": {"ratings"} & kinds}
+        rivals = {"counts/1": {"answers", "judgements", "grades"} & kinds, "rating-counts/1": {"ratings"} & kinds}
         kept = []
         for seen in found:
             if seen.kind == "counts" and rivals[seen.sort] and _whole(seen.path) not in named:

@@ -102,7 +102,8 @@ def _next(estimate: Estimate, broken: Sequence[Finding], next_steps: Sequence[Ne
     if not plan.buy:
         return f"Bring more items: the interval is ± {half:.3f}, and no item without a label is left."
     reached = settings.half_width if own["predicted"] <= settings.half_width * 1.001 else own["predicted"]
-    return f"Label more items: the interval is ± {half:.3f}; {own['n']:,} more {plan.inputs['kind']} labels give about ± {reached:.3g}."
+    more = "grades" if plan.inputs["kind"] == "grades" else f"{plan.inputs['kind']} labels"
+    return f"Label more items: the interval is ± {half:.3f}; {own['n']:,} more {more} give about ± {reached:.3g}."
 
 
 def _possible(name: str, of: Mapping[str, Step]) -> tuple[float, float, Guarantee] | None:

@@ -1,37 +1,60 @@
 """The evidence of an inventory, opened once and counted once.
 
-Every analysis sees these counts only, so that a large table is read as few times as possible.
+Every analysis sees these counts only, so that a large table is read as few times as possible. With a store, answers and judgements are
+counted by partition, and only those partitions are read that are new or were changed.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
+import json
+import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import narwhals as nw
+
 from noracle.counts import (
     AccuracyCounts,
+    Counted,
     JudgementCounts,
+    Partition,
     PatternCounts,
     RatingCounts,
     Sketch,
     count_accuracy,
     count_decisions,
     count_judgements,
+    count_partitions,
     count_patterns,
     count_ratings,
+    pair_partitions,
 )
+from noracle.counts.counted import remember
 from noracle.errors import EvidenceError, EvidenceWarning, fault
 from noracle.evidence import Evidence, Ratings
+from noracle.evidence.frames import fetch, open_frames
+from noracle.evidence.normal import kind_of
 from noracle.evidence.prices import read_prices
+from noracle.evidence.tables import TABLES
 from noracle.oversight.command_lines import CommandLines
 from noracle.oversight.model import Inventory, Settings, Source
 from noracle.oversight.opening import find_pattern, joined_prices, price_table, read_counts_file
+from noracle.results.base import encode
 
+STORE = "store: "
+"""Notes about the store begin so."""
 _MOST_COMPARED_ITEMS = 2_000_000
+_MOST_LABELS = 200
+_NOT_READING = frozenset({
+    "title", "confidence", "seed", "protocol", "files", "ignore", "claim", "trained_on_annotators", "margin", "target", "prices",
+    "half_width", "budget", "time_limit",
+})  # fmt: skip
+"""Settings that say nothing about how tables are read."""
 
 
 class Loaded(CommandLines):
@@ -42,7 +65,7 @@ class Loaded(CommandLines):
     inventory, settings
         What was found, and what was set.
     evidence
-        Answers and judgements, or None where there are neither.
+        Answers, judgements and grades, or None where there are none of them.
     ratings
         Ratings, with the answers beside them where both are long tables; or None.
     scores
@@ -65,12 +88,15 @@ class Loaded(CommandLines):
     ('a',)
     """
 
-    def __init__(self, inventory: Inventory) -> None:
+    def __init__(
+        self, inventory: Inventory, *, store: str | os.PathLike[str] | None = None, progress: Callable[[str], None] | None = None
+    ) -> None:
         self.inventory = inventory
         self.settings: Settings = inventory.settings
         self.notes: list[str] = []
         self.answers = self._one("answers")
         self.judgements = self._one("judgements")
+        self.grades = self._one("grades")
         self.items = self._one("items")
         self.rated = self._one("ratings")
         scored, priced = self._one("scores"), self._one("prices")
@@ -90,6 +116,7 @@ class Loaded(CommandLines):
             self.evidence = self._open_evidence()
             self.ratings = self._open_ratings()
         self.notes += [str(w.message) for w in heard if issubclass(w.category, EvidenceWarning)]
+        self.partitions: Counted | None = None if store is None else self._count_partitions(store, progress)
 
     # ------------------------------------------------------------------------------------------------------------- opening
 
@@ -113,22 +140,25 @@ class Loaded(CommandLines):
     def _open_evidence(self) -> Evidence | None:
         told: dict[str, Any] = {"n_classes": self.settings.n_classes, "classes": self.settings.classes}
         if self.answers is not None and self.answers.form == "wide":
-            if self.judgements is not None or self.items is not None:
-                left = [p for s in (self.judgements, self.items) if s is not None for p in s.paths]
+            others = [s for s in (self.judgements, self.grades, self.items) if s is not None]
+            if others:
+                left = [p for s in others for p in s.paths]
                 self.notes.append(f"not used: {', '.join(left)}, since answers are a wide table; write them as item, system, answer")
-                self.judgements = self.items = None
+                self.judgements = self.grades = self.items = None
             o = self.answers.options
             evidence = Evidence.from_wide(
                 self.table(self.answers), systems=list(o.get("systems", ())), item=o.get("item"), label=o.get("label"),
                 ruled_out=o.get("ruled_out"), **told,
             )  # fmt: skip
             return dataclasses.replace(evidence, conflicts=self.settings.conflicts)
-        if self.answers is None and self.judgements is None:
+        if self.answers is None and self.judgements is None and self.grades is None:
             return None
-        given = {s.kind: self.table(s) for s in (self.answers, self.judgements, self.items) if s is not None}
-        return Evidence.from_tables(
-            given.get("answers"), given.get("judgements"), given.get("items"), conflicts=self.settings.conflicts, **told
-        )
+        given = {s.kind: self.table(s) for s in (self.answers, self.judgements, self.grades, self.items) if s is not None}
+        evidence = Evidence.from_tables(
+            given.get("answers"), given.get("judgements"), given.get("items"), grades=given.get("grades"),
+            conflicts=self.settings.conflicts, **told,
+        )  # fmt: skip
+        return evidence.with_repeats(self.settings.repeats)
 
     def _open_ratings(self) -> Ratings | None:
         if self.rated is None:
@@ -138,11 +168,16 @@ class Loaded(CommandLines):
         if self.rated.form == "wide":
             o = self.rated.options
             return Ratings.from_wide(
-                path, answers, raters=list(o.get("raters", ())), item=o.get("item"), systems=tuple(o.get("systems", ())), labels=labels
-            )
+                path, answers, raters=list(o.get("raters", ())), item=o.get("item"), systems=tuple(o.get("systems", ())),
+                items=self._rated_items(), labels=labels,
+            )  # fmt: skip
         if self.rated.form == "votes":
-            return Ratings.from_votes(path, answers, labels=labels)
-        return Ratings.from_tables(path, answers, labels=labels)
+            return Ratings.from_votes(path, answers, items=self._rated_items(), labels=labels)
+        return Ratings.from_tables(path, answers, items=self._rated_items(), labels=labels)
+
+    def _rated_items(self) -> str | list[str] | None:
+        """The table of items, where it names clusters of the rated items."""
+        return None if self.items is None or not self.ratings_name_clusters else self.table(self.items)
 
     def _stored(self) -> tuple[AccuracyCounts | None, tuple[str, ...], RatingCounts | None, tuple[str, ...]]:
         """Stored counts, added; counts of answers and counts of ratings are told apart by their schema."""
@@ -162,28 +197,124 @@ class Loaded(CommandLines):
             paths[schema].append(path)
         return totals.get("counts/1"), tuple(paths["counts/1"]), totals.get("rating-counts/1"), tuple(paths["rating-counts/1"])
 
+    # ------------------------------------------------------------------------------------------------------------- partitions
+
+    def _count_partitions(self, store: str | os.PathLike[str], progress: Callable[[str], None] | None) -> Counted | None:
+        """The counts of all partitions; None, with a note that says why, where the tables must be counted as one."""
+        evidence, sources = self.evidence, (self.answers, self.judgements, self.items)
+        why = self._why_whole()
+        if evidence is None or why:
+            self.notes.append(f"{STORE}not used, since {why}")
+            return None
+        parts = pair_partitions(*[() if source is None else source.paths for source in sources])
+        # Patterns of answers add where the labels are the same in every partition; with very many no proof looks at them.
+        known = evidence.class_kind == "whole" or evidence.classes is not None
+        try:
+            counted = count_partitions(
+                parts, sketch=known and (evidence.n_classes or 0) <= _MOST_LABELS, by_cluster=self._names_clusters, store=store,
+                read=self._open_partition, read_as=self._read_as(), progress=progress,
+            )  # fmt: skip
+        except EvidenceError as error:
+            if any(line.startswith("store ") for line in error.faults):
+                raise
+            self.notes.append(f"{STORE}not used, since the tables cannot be counted by partition: {error.faults[0]}")
+            return None
+        remember(evidence, counted)
+        others = ["the questions to ask next", *(["ratings"] if self.rated is not None else []), *(["scores"] if self.scores else [])]
+        self.notes.append(f"{STORE}{counted.reading.line()} Read from the tables themselves: {', '.join(others)}.")
+        if len(parts) == 1 and any(len(source.paths) > 1 for source in sources if source is not None):
+            self.notes.append(f"{STORE}the files are one partition: give those that belong together one folder (day=1) or one name each")
+        return counted
+
+    def _why_whole(self) -> str:
+        """Why answers and judgements cannot be counted by partition, as far as that is known beforehand."""
+        if self.evidence is None:
+            return "there are no answers or judgements to count"
+        if self.answers is not None and self.answers.form in ("log", "json"):
+            return "answers are a log"
+        if self.answers is not None and "repeat" in self.answers.columns:
+            return "systems answered items more than once, which is counted over all rows"
+        other = [s.kind for s in self.inventory.sources if str(s.kind) == "grades"]
+        return f"{other[0]} are counted over all rows" if other else ""
+
+    def _read_as(self) -> dict[str, Any]:
+        """All that reading a partition depends on beside its files: what is kept was counted with the same settings and types."""
+        about: Any = {f.name: getattr(self.settings, f.name) for f in dataclasses.fields(self.settings) if f.name not in _NOT_READING}
+        tables = [(s.kind, s.form, s.options, self._kinds) for s in (self.answers, self.judgements, self.items) if s is not None]
+        told: dict[str, Any] = json.loads(json.dumps(encode({"settings": about, "tables": tables}), sort_keys=True, default=str))
+        return told
+
+    def _open_partition(self, part: Partition) -> Evidence:
+        """The evidence of a partition, opened as the whole is."""
+        mine = copy.copy(self)
+        mine.notes = []
+        for name in ("answers", "judgements", "items"):
+            source, paths = getattr(self, name), getattr(part, name)
+            setattr(mine, name, dataclasses.replace(source, paths=paths) if source is not None and paths else None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EvidenceWarning)  # the whole has said it already
+            evidence = mine._open_evidence()
+        if evidence is None or self.evidence is None:
+            raise EvidenceError(fault("partition", "must have answers or judgements", "neither"))
+        for source in (mine.answers, mine.judgements, mine.items):
+            self._require_same_kinds(source)
+        if evidence.class_kind != self.evidence.class_kind:
+            raise EvidenceError(fault("classes", "must have one type in all partitions", f"{evidence.class_kind} here"))
+        return evidence
+
+    @functools.cached_property
+    def _kinds(self) -> dict[str, dict[str, str]]:
+        """What the columns of each table hold, where the reader has to find out (CSV, JSON)."""
+        sources = [s for s in (self.answers, self.judgements, self.items) if s is not None and _is_guessed(s)]
+        return {source.kind: {name: kind for name, (kind, _) in self._held(source).items()} for source in sources}
+
+    def _held(self, source: Source) -> dict[str, tuple[str, Any]]:
+        """The kind of every known column of a table, with the frame and the connection it lives on."""
+        frames, connection = open_frames({source.kind: list(source.paths)})
+        frame = frames[source.kind]
+        named = (
+            {c.name for c in TABLES[source.kind].columns} | set(_texts(source.options)) | set(_texts(getattr(self.settings, "columns", ())))
+        )
+        return {n: (kind_of(t), (frame, connection)) for n, t in frame.collect_schema().items() if n in named}
+
+    def _require_same_kinds(self, source: Source | None) -> None:
+        """Refuse a file whose columns were taken for other types than those of the whole table: 01 is a number here and a text there."""
+        if source is None or not _is_guessed(source):
+            return
+        for name, (kind, (frame, _)) in self._held(source).items():
+            whole = self._kinds[source.kind].get(name, kind)
+            if kind != whole and fetch(frame.filter(~nw.col(name).is_null()).select(name).head(1)):
+                raise EvidenceError(fault(f"{source.kind}.{name}", f"must hold {whole} in every partition, as in the whole", kind))
+
     # ------------------------------------------------------------------------------------------------------------- counting
 
     @functools.cached_property
     def accuracy(self) -> AccuracyCounts | None:
-        """How answers met labels, stored counts included; None without answers."""
+        """How answers met labels, stored counts included; None without answers or grades."""
         parts = [] if self.stored is None else [self.stored]
-        if self.evidence is not None and self.evidence.answers is not None:
+        if self._has_systems:
             parts.append(self._counted)
         return None if not parts else parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+    @property
+    def _has_systems(self) -> bool:
+        """Whether the tables hold answers, or grades of them."""
+        return self.evidence is not None and (self.evidence.answers is not None or self.evidence.grades is not None)
 
     @functools.cached_property
     def _counted(self) -> AccuracyCounts:
         if self.evidence is None:
             raise EvidenceError(fault("evidence", "must have answers", "none"))
-        return count_accuracy(self.evidence)
+        known = None if self.partitions is None else self.partitions.accuracy
+        return count_accuracy(self.evidence) if known is None else known.without_clusters()
 
     @functools.cached_property
     def accuracy_by_cluster(self) -> AccuracyCounts | None:
         """The same by cluster, where the items name clusters."""
-        if self.evidence is None or self.evidence.answers is None or not self._names_clusters:
+        if self.evidence is None or not self._has_systems or not self._names_clusters:
             return self.accuracy
-        counted = count_accuracy(self.evidence, by_cluster=True)
+        known = None if self.partitions is None else self.partitions.accuracy
+        counted = count_accuracy(self.evidence, by_cluster=True) if known is None else known
         return counted if self.stored is None else self.stored + counted
 
     @property
@@ -195,7 +326,9 @@ class Loaded(CommandLines):
         """What was asked and what was said; None without judgements."""
         if self.evidence is None or self.evidence.judgements is None:
             return None
-        counted = self._counted if self.evidence.answers is not None else None
+        if self.partitions is not None and self.partitions.judgements is not None:
+            return self.partitions.judgements.without_raters()
+        counted = self._counted if self._has_systems else None
         return count_judgements(self.evidence, by_rater=False, counts=counted)
 
     @functools.cached_property
@@ -203,6 +336,8 @@ class Loaded(CommandLines):
         """How systems met the same labels together."""
         if self.evidence is None:
             raise EvidenceError(fault("evidence", "must have answers and judgements", "neither"))
+        if self.partitions is not None and self.partitions.patterns is not None:
+            return self.partitions.patterns
         return count_patterns(self.evidence, by_cluster=self._names_clusters)
 
     @functools.cached_property
@@ -211,6 +346,8 @@ class Loaded(CommandLines):
         evidence = self.graders
         if evidence is None:
             raise EvidenceError(fault("evidence", "must have answers", "none"))
+        if self.partitions is not None and self.partitions.decisions is not None:
+            return self.partitions.decisions
         return count_decisions(evidence, judgements="use")
 
     @functools.cached_property
@@ -262,10 +399,16 @@ class Loaded(CommandLines):
 
     @property
     def n_classes(self) -> int | None:
-        """The number of classes; the largest where items differ, None where nothing tells."""
+        """The number of classes; the largest where items differ, None where nothing tells, as of free text that was graded."""
         if self.accuracy is not None:
-            return max((c.n_classes for c in self.accuracy.items), default=None)
+            return max((c.n_classes for c in self.accuracy.items), default=0) or None
         return None if self.evidence is None else self.evidence.n_classes
+
+    @property
+    def free_text(self) -> bool:
+        """Whether answers may be any text: they are graded, and nothing names their classes."""
+        evidence = self.evidence
+        return evidence is not None and evidence.grades is not None and evidence.n_classes is None and not evidence.has_own_n_classes
 
     @property
     def weighted(self) -> bool:
@@ -283,7 +426,6 @@ class Loaded(CommandLines):
         """Whether the rated items are exactly the items with answers; False where that is not known."""
         if self.evidence is None or self.evidence.answers is None or self.ratings is None or self.stored is not None:
             return False
-        from noracle.evidence.frames import fetch
         from noracle.evidence.validate import count
 
         frames = [self.evidence.answers.select("item").unique(), self.ratings.used.select("item").unique()]
@@ -291,6 +433,20 @@ class Loaded(CommandLines):
             return False
         ours, theirs = ({str(row[0]) for row in fetch(frame)} for frame in frames)
         return ours == theirs
+
+
+def _is_guessed(source: Source) -> bool:
+    """Whether the types of a table's columns are guessed from its rows."""
+    return not str(source.paths[0]).lower().endswith((".parquet", ".pq"))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in nested settings."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (Mapping, list, tuple)):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(part)
 
 
 def _single(source: Source) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+from noracle.counts.label import Label, Tally
 from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import EvidenceError, fault
 from noracle.oversight.memory import Memory
@@ -15,7 +16,8 @@ _FIRST_SHARE = 0.9
 
 
 def meet(memory: Memory, settings: Settings) -> None:
-    """Count answers whose item has a label now."""
+    """Count answers that were graded, and answers whose item has a label now."""
+    _grade(memory)
     plan = memory.get("plan")
     rows = memory.query(
         "SELECT a.item, a.system, a.answer, l.rows, i.k FROM touched t JOIN answer a ON a.item = t.item "
@@ -50,6 +52,32 @@ def meet(memory: Memory, settings: Settings) -> None:
         memory.put("dropped", memory.get("dropped", 0) + len(met) - len(tallies))
 
 
+def _grade(memory: Memory) -> None:
+    """Count grades. They need no answer and no number of classes; an answer that met a judgement before is not counted again."""
+    plan = memory.get("plan")
+    rows = memory.query(
+        "SELECT g.item, g.system, g.verdict, a.item IS NOT NULL AND a.answer IS NULL, COALESCE(a.met, 0), i.k FROM touched t "
+        "JOIN grade g ON g.item = t.item LEFT JOIN answer a ON a.item = g.item AND a.system = g.system "
+        "LEFT JOIN item i ON i.item = g.item WHERE g.met = 0 ORDER BY g.item, g.system"
+    )
+    tallies: list[Tally] = []
+    for item, system, verdict, silent, met, own in rows:
+        if met:
+            continue
+        if silent and verdict == "yes":
+            remedy = "Correct the grade, or write the answer."
+            raise EvidenceError(
+                fault("grades.verdict", "must not be right where the answer is missing", "right", where=[item], total=1, remedy=remedy)
+            )
+        k = (own if plan.get("own_classes") else plan.get("n_classes")) or 0
+        tallies.append(Label.grade(verdict, n_classes=int(k)).meet(None if silent else "", system=system))
+    if rows:
+        memory.mark("met", [(row[0], row[1]) for row in rows])
+    if tallies:
+        known = AccuracyCounts.from_dict(memory.get("counts", counts_of(()).to_dict()))
+        memory.put("counts", (known + counts_of(tallies)).to_dict())
+
+
 def rate(memory: Memory) -> None:
     """Enter items whose last rating is in, each once for each system."""
     m = memory.get("plan").get("ratings_per_item")
@@ -75,7 +103,8 @@ def shares_of(memory: Memory) -> dict[str, float]:
     """What each statement has of the error rate."""
     shares: dict[str, float] = memory.get("shares", {})
     plan = memory.get("plan")
-    kinds = [kind for kind, on in (("accuracy", "protocol" in plan), ("certificate", "ratings_per_item" in plan)) if on]
+    labelled = "protocol" in plan or memory.get("graded", False)
+    kinds = [kind for kind, on in (("accuracy", labelled), ("certificate", "ratings_per_item" in plan)) if on]
     wanted = [f"{kind} {system}" for kind in kinds for system in memory.get("systems", [])]
     new = [name for name in wanted if name not in shares]
     if new and not shares:

@@ -24,6 +24,8 @@ CREATE TABLE IF NOT EXISTS file (path TEXT PRIMARY KEY, inode, mtime, size, used
 CREATE TABLE IF NOT EXISTS answer (item TEXT, system TEXT, answer TEXT, met INTEGER NOT NULL DEFAULT 0, rated INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (item, system)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS label (item TEXT PRIMARY KEY, rows TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS grade (item TEXT, system TEXT, verdict TEXT, met INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (item, system)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS open_label (path TEXT PRIMARY KEY, item TEXT, rows TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS item (item TEXT PRIMARY KEY, k INTEGER) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS rating (item TEXT, rater TEXT, label TEXT, place INTEGER, PRIMARY KEY (item, rater)) WITHOUT ROWID;
@@ -31,7 +33,7 @@ CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROW
 CREATE TABLE IF NOT EXISTS journal (n INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT, run INTEGER, event TEXT, detail TEXT);
 CREATE TEMP TABLE IF NOT EXISTS touched (item TEXT PRIMARY KEY) WITHOUT ROWID;
 """
-_FORGOTTEN = ("file", "answer", "label", "open_label", "item", "rating", "state")
+_FORGOTTEN = ("file", "answer", "label", "grade", "open_label", "item", "rating", "state")
 
 
 class Memory:
@@ -180,6 +182,14 @@ class Memory:
             self.touch([item])
         return bool(done.rowcount)
 
+    def add_grade(self, item: str, system: str, verdict: str) -> str | None:
+        """The first grade of an answer; returns the one that is there already, for an answer is counted once."""
+        done = self._db.execute("INSERT OR IGNORE INTO grade (item, system, verdict) VALUES (?, ?, ?)", (item, system, verdict))
+        if done.rowcount:
+            self.touch([item])
+            return None
+        return str(self._db.execute("SELECT verdict FROM grade WHERE item = ? AND system = ?", (item, system)).fetchone()[0])
+
     def open_label(self, path: str) -> tuple[str, list[list[Any]]] | None:
         """The judgements at the end of a file, whose item may get more in the next row."""
         row = self._db.execute("SELECT item, rows FROM open_label WHERE path = ?", (path,)).fetchone()
@@ -212,4 +222,7 @@ class Memory:
     def mark(self, column: str, pairs: Iterable[tuple[str, str]]) -> None:
         """Mark answers as counted: ``met`` a label, or ``rated``."""
         name = {"met": "met", "rated": "rated"}[column]
-        self._db.executemany(f"UPDATE answer SET {name} = 1 WHERE item = ? AND system = ?", pairs)  # noqa: S608 (fixed names)
+        rows = list(pairs)
+        if name == "met":
+            self._db.executemany("UPDATE grade SET met = 1 WHERE item = ? AND system = ?", rows)
+        self._db.executemany(f"UPDATE answer SET {name} = 1 WHERE item = ? AND system = ?", rows)  # noqa: S608 (fixed names)

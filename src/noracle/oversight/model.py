@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 from noracle.results import Guarantee, NaN, Result
 
-SourceKind = Literal["answers", "judgements", "items", "ratings", "scores", "prices", "counts"]
+SourceKind = Literal["answers", "judgements", "grades", "items", "ratings", "scores", "prices", "counts"]
 """What a table says. Logs of Inspect and lm-eval are answers; ``scores`` are pilot scores of raters; ``counts`` are stored counts."""
-SOURCE_KINDS: tuple[SourceKind, ...] = ("answers", "judgements", "items", "ratings", "scores", "prices", "counts")
+SOURCE_KINDS: tuple[SourceKind, ...] = ("answers", "judgements", "grades", "items", "ratings", "scores", "prices", "counts")
 
 Status = Literal["done", "not possible", "failed"]
 """``not possible``: the evidence does not allow it, and ``reason`` says what is missing. ``failed``: it stopped with an error."""
@@ -37,6 +37,8 @@ class Settings:
     n_classes: int | None = None
     classes: tuple[int | str, ...] | None = None
     conflicts: Literal["error", "drop"] = "error"
+    repeats: Literal["mean", "all", "any"] = "mean"
+    """When an item is right that was answered more than once: accuracy and comparison count by it, everything else uses the first run."""
     protocol: Literal["question", "sets"] | None = None
     files: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     """Kind of source to paths or globs, relative to the folder; these are not guessed."""

@@ -20,7 +20,7 @@ _MISSING = (
     ("budget", "Write down what a score of each rater costs"),
     ("alarm", "Add a second grader"),
 )
-_ABSENT = ("There are no scores", "There are no ratings", "There are no answers", "There is one system", NO_CLAIM)
+_ABSENT = ("There are no scores", "There are no ratings", "There are no answers", "There is one system", "Answers are graded", NO_CLAIM)
 
 
 def next_steps(inventory: Inventory, steps: Sequence[Step], findings: Sequence[Finding]) -> tuple[NextStep, ...]:
@@ -144,7 +144,7 @@ def _separate(inventory: Inventory, of: dict[str, Step]) -> Iterator[NextStep]:
     if k is None or best is None:
         return
     accuracy = round(min(max(best.value, gap), 1.0), 3)
-    words = ["plan", "--n-classes", str(_most_classes(k)), "--accuracy", repr(accuracy), "--difference", repr(round(gap, 4))]
+    words = ["plan", "--n-classes", str(max(2, _most_classes(k))), "--accuracy", repr(accuracy), "--difference", repr(round(gap, 4))]
     prices = {name: price for name, price in k.inputs.get("costs", {}).items() if name in ("ordinary", "complementary")}
     words += [w for name, price in prices.items() for w in ("--cost", f"{name}={price!r}")]
     yield NextStep(
@@ -174,7 +174,8 @@ def _narrow(inventory: Inventory, of: dict[str, Step]) -> Iterator[NextStep]:
         return
     buy = ", ".join(f"{n:,} {kind}" for kind, n in plan.buy.items() if n)
     there = sum(plan.inputs.get("have", {}).values())
-    told = f"It takes {buy} labels more than the {there:,} that are there" if there else f"It takes {buy} labels"
+    buy = buy if "grades" in plan.buy else f"{buy} labels"
+    told = f"It takes {buy} more than the {there:,} that are there" if there else f"It takes {buy}"
     out = f"; {plan.reason}" if plan.reason else ""
     yield NextStep(
         statement=f"Label until every interval is ± {wanted:g}",

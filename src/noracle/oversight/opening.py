@@ -16,7 +16,7 @@ from noracle.errors import EvidenceError, fault
 from noracle.evidence.prices import Prices
 from noracle.oversight.model import Source
 
-LABEL_KINDS = ("ordinary", "complementary", "question", "targeted")
+LABEL_KINDS = ("ordinary", "complementary", "question", "targeted", "grades")
 
 
 def find_pattern(paths: Sequence[str]) -> str | None:

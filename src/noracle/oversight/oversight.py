@@ -110,6 +110,7 @@ def oversee(
     settings: Settings | None = None,
     confidence: float | None = None,
     seed: int | None = None,
+    store: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Oversight:
     r"""Say everything that the evidence of a folder allows, and nothing more.
@@ -126,6 +127,10 @@ def oversee(
         What ``noracle.toml`` would say; by default that file, if the folder has one.
     confidence, seed
         Instead of those of the settings.
+    store
+        A folder, here or at a URL that fsspec opens, for what was counted of answers and judgements. Files that belong together (one folder
+        ``day=1``, or one name) are a partition, and a partition that is there from before and did not change is not counted again. What is
+        said is the same as without a store; a note tells how many partitions were read, or why the tables were counted as one.
     progress
         Called with each question before it is put.
 
@@ -177,7 +182,7 @@ def oversee(
         raise EvidenceError(fault("place", "must hold evidence", f"none in {inventory.place!r}", remedy=remedy))
     if progress is not None:
         progress("Reading the evidence")
-    loaded = Loaded(inventory)
+    loaded = Loaded(inventory, store=store, progress=progress)
     _ = loaded.accuracy, loaded.asked, loaded.votes  # evidence that breaks a rule stops here, with all its faults
     planned = count_statements(loaded)
     k = sum(planned.values())

@@ -2,6 +2,7 @@
 
     answers      item, system, answer; or a log of Inspect or lm-evaluation-harness
     judgements   item, class, verdict
+    grades       item, system, verdict; or correct, is_correct, grade, right or passed in place of verdict, and no answer
     items        item and n_classes, stratum, weight, text, options or image; and nothing that anybody said of it
     ratings      item, rater, label; or votes: item, label, n
     scores       item, rater, value; or a file called pilot… or scores… with a column of numbers for each rater
@@ -24,17 +25,16 @@ from noracle.errors import EvidenceError, fault
 from noracle.evidence.files import connect, scan, unreadable
 from noracle.evidence.grade_logs import TOOLS, grades_log_format
 from noracle.evidence.logs import log_format
-from noracle.evidence.normal import kind_of, shown
+from noracle.evidence.normal import kind_of, shown, verdict_column
 from noracle.evidence.rating_rules import VOTES
-from noracle.evidence.tables import TABLES
+from noracle.evidence.tables import GRADE_COLUMNS, TABLES
 from noracle.oversight.heads import SUFFIXES, header_of, schema_of, stem_of, table_suffix
-from noracle.oversight.model import SOURCE_KINDS, Settings, SourceKind
+from noracle.oversight.model import Settings, SourceKind
 
 COUNTS = ("counts/1", "rating-counts/1")
-GRADES: Any = "grades"
-_LONG: tuple[SourceKind, ...] = ("answers", "judgements", "ratings", "scores")
+_LONG: tuple[SourceKind, ...] = ("answers", "judgements", "grades", "ratings", "scores")
 _KEYS = ("label", "class", "key", "truth", "target", "gold", "correct", "correct_answer", "answer_key")
-_SAID = {"system", "answer", "class", "verdict", "rater", "value", *_KEYS}
+_SAID = {"system", "answer", "class", "verdict", "rater", "value", *GRADE_COLUMNS, *_KEYS}
 _PRICED, _PRICE = ("kind", "rater"), ("price", "cost")
 _OTHERS = {
     (".html", ".htm"): "a page, not a table",
@@ -100,7 +100,7 @@ class Recogniser:
         log = log_format(path)
         if log is not None:
             return Seen(path=path, kind="answers", why=f"a log of {TOOLS[log]}", form="log", sort=log)
-        results = told_by_tool(path) if GRADES in SOURCE_KINDS else None
+        results = told_by_tool(path)
         if results is not None:
             return results
         if name.suffix.lower() == ".json":
@@ -166,7 +166,7 @@ def told_by_tool(path: str) -> Seen | None:
     tool = grades_log_format(path)
     if tool is None or tool in ("inspect", "lm-eval"):
         return None
-    return Seen(path=path, kind=GRADES, why=f"results of {TOOLS[tool]}", form="log", sort=tool)
+    return Seen(path=path, kind="grades", why=f"results of {TOOLS[tool]}", form="log", sort=tool)
 
 
 def told_by_columns(path: str, types: Mapping[str, str], *, settings: Settings, named: SourceKind | None = None) -> Seen:
@@ -191,7 +191,10 @@ def told_by_columns(path: str, types: Mapping[str, str], *, settings: Settings, 
         candidates = [named]
     if len(candidates) == 1 and named in (None, candidates[0]):
         needed = VOTES if candidates[0] == "ratings" and "rater" not in columns else TABLES[candidates[0]]
-        return known(candidates[0], f"columns {', '.join(needed.names(required=True))}", "votes" if needed is VOTES else "long")
+        names = needed.names(required=True)
+        if candidates[0] == "grades":
+            names = [verdict_column(columns) or name if name == "verdict" else name for name in names]
+        return known(candidates[0], f"columns {', '.join(names)}", "votes" if needed is VOTES else "long")
     wide = [kind for kind in settings.wide if _named_columns(settings, kind) <= set(columns) and named in (None, kind)]
     if len(wide) == 1 and not candidates:
         kind: Any = wide[0]
@@ -215,6 +218,8 @@ def told_by_columns(path: str, types: Mapping[str, str], *, settings: Settings, 
 def _long_kinds(columns: Collection[str]) -> list[SourceKind]:
     """The kinds whose required columns are all there."""
     found = [kind for kind in _LONG if set(TABLES[kind].names(required=True)) <= set(columns)]
+    if "grades" not in found and {"item", "system"} <= set(columns) and "answer" not in columns and verdict_column(columns):
+        found.append("grades")
     votes = set(VOTES.names(required=True)) <= set(columns) and not set(columns) & {"rater", "system", "class"}
     return ["ratings"] if votes and not found else found
 

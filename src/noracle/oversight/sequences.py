@@ -80,11 +80,31 @@ def sequence_limits(tallies: Mapping[Tally, int], *, error: float, most_classes:
     return linear.ordered(low, high)
 
 
-def sequence_estimate(counts: AccuracyCounts, *, error: float, most_classes: int | None = None, clustered: bool = False) -> Estimate:
-    """The accuracy of one system now, with limits that hold at every look; where items come in clusters nothing is promised."""
-    limits = sequence_limits(counts.tallies, error=error, most_classes=most_classes)
+_SHARED = 0.1
+"""What the share of items with an answer has of the error rate, beside grades."""
+
+
+def sequence_estimate(
+    counts: AccuracyCounts, *, error: float, most_classes: int | None = None, clustered: bool = False, asked: tuple[int, int] | None = None
+) -> Estimate:
+    """The accuracy of one system now, with limits that hold at every look; where items come in clusters nothing is promised.
+
+    ``asked`` are the items so far and those of them with an answer, where answers are graded: an answer that is missing has no grade. The
+    limits are then those among answered items, times limits of the share that has an answer.
+    """
+    if asked is not None:
+        counts = dataclasses.replace(
+            counts, tallies={t: n for t, n in counts.tallies.items() if t.answered}, items=counts.answered, answered=counts.answered
+        )
+    limits = sequence_limits(counts.tallies, error=error * (1 - _SHARED) if asked else error, most_classes=most_classes)
     estimate = estimate_accuracy(counts, method="scores", interval="betting", confidence=1 - error)
+    if asked is not None:
+        share = linear.anytime([linear.Cell(*asked)], error * _SHARED)
+        limits = linear.Limits(limits.low * share.low, limits.high * share.high, limits.empty)
+        estimate = dataclasses.replace(estimate, value=estimate.value * asked[1] / asked[0])
     notes = [note for note in estimate.notes if note != VACUOUS]
+    if asked is not None and asked[1] < asked[0]:
+        notes.append(f"{asked[0] - asked[1]:,} of {asked[0]:,} items have no answer, which counts as wrong")
     if limits.low <= 0 and limits.high >= 1:
         notes.append(VACUOUS)
     guarantee = dataclasses.replace(estimate.guarantee, assumptions=(*estimate.guarantee.assumptions, RANDOM_ORDER))

@@ -5,6 +5,7 @@ confidence = 0.95                  # of everything that the report says together
 seed = 0
 n_classes = 4                      # or: classes = ["red", "green", "blue"]
 conflicts = "error"                # or "drop": labels that contradict each other are left out and counted
+repeats = "mean"                   # of items answered more than once; or "all", right every time; or "any", right at least once
 protocol = "question"              # or "sets": how classes were put to the raters
 claim = "accuracy > 1/2"           # what graders are held to; without it there is no alarm
 trained_on_annotators = "no"       # "yes", "no" or "unknown"
@@ -52,7 +53,12 @@ NO_CLAIM = (
 )
 """Why there is no alarm where the settings have no claim, and the way out."""
 
-_CHOICES = {"conflicts": ("error", "drop"), "protocol": ("question", "sets"), "trained_on_annotators": ("yes", "no", "unknown")}
+_CHOICES = {
+    "conflicts": ("error", "drop"),
+    "protocol": ("question", "sets"),
+    "repeats": ("mean", "all", "any"),
+    "trained_on_annotators": ("yes", "no", "unknown"),
+}
 _TEXTS = ("title", "claim", "target")
 _WHOLES = {"seed": (0, 2**63 - 1), "n_classes": (2, MAX_CLASSES)}
 WIDE = {

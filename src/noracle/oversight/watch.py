@@ -33,7 +33,7 @@ from noracle.results import Certificate, Estimate, Guarantee, Kind, Proof, check
 
 PLACE = ".noracle"
 """The folder, inside the one that is watched, where a watch keeps its memory."""
-_FOLLOWED = ("items", "answers", "judgements", "ratings")
+_FOLLOWED = ("items", "answers", "judgements", "grades", "ratings")
 
 
 class Watch:
@@ -53,6 +53,8 @@ class Watch:
         good systems. Without a claim in that file there is no alarm.
     memory
         Where the memory lies; default ``.noracle/watch.sqlite`` in the folder.
+    grades
+        A file of grades that is followed, too, where it does not lie in the folder.
 
     Notes
     -----
@@ -80,9 +82,10 @@ class Watch:
 
     def __init__(
         self, folder: str | os.PathLike[str], *, confidence: float | None = None, ratings_per_item: int | None = None,
-        alarm_from: int = 1, memory: str | os.PathLike[str] | None = None,
+        alarm_from: int = 1, memory: str | os.PathLike[str] | None = None, grades: str | os.PathLike[str] | None = None,
     ) -> None:  # fmt: skip
         self.folder = Path(folder)
+        self.grades = None if grades is None else os.fspath(grades)
         if not self.folder.is_dir():
             raise ArgumentError(f"folder must be a folder that exists; got {str(self.folder)!r}.")
         if ratings_per_item is not None and ratings_per_item < 1:
@@ -120,6 +123,9 @@ class Watch:
                 if path.resolve() not in self.outputs:
                     with contextlib.suppress(FileNotFoundError):  # it went while we looked
                         found[str(path)] = stamp_of(path)
+        if self.grades is not None:
+            with contextlib.suppress(FileNotFoundError):
+                found[self.grades] = stamp_of(self.grades)
         return found
 
     # ------------------------------------------------------------------------------------------------ a look
@@ -174,7 +180,7 @@ class Watch:
 
         known = self.memory.get("sources", [])
         try:
-            found = find_evidence(self.folder)
+            found = find_evidence(self.folder, grades=self.grades)
         except EvidenceError as error:
             if not known or not all((self.folder / path).is_file() for _, paths in known for path in paths):
                 raise
@@ -240,13 +246,19 @@ class Watch:
             share = shares.get(f"accuracy {system}")
             if share is None:
                 continue
-            k = plan["most_classes"] or plan["n_classes"]
+            k = plan.get("most_classes") or plan.get("n_classes")
             mine = counts.of(system) if system in counts.systems else _nothing(system, k)
             mine = dataclasses.replace(mine, inferred=tuple(plan.get("inferred", ())))
-            most = plan["most_classes"] if plan["mixed"] else None
+            most = plan["most_classes"] if plan.get("mixed") else None
             clustered = bool(self.memory.get("clustered", False))
-            found.append(sequence_estimate(mine, error=self._error() * share, most_classes=most, clustered=clustered))
+            asked = self._asked(system) if self.memory.get("graded", False) else None
+            found.append(sequence_estimate(mine, error=self._error() * share, most_classes=most, clustered=clustered, asked=asked))
         return tuple(found)
+
+    def _asked(self, system: str) -> tuple[int, int] | None:
+        """Items that a system was asked about and those with an answer; None where there are grades and no answers."""
+        n, answered = self.memory.query("SELECT COUNT(*), COUNT(answer) FROM answer WHERE system = ?", system)[0]
+        return (int(n), int(answered)) if n else None
 
     def _certificates(self, shares: Mapping[str, float], settings: Settings) -> tuple[Certificate, ...]:
         from noracle.superhuman.stream import CertificateStream

@@ -6,14 +6,14 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from noracle.counts.counting import count_accuracy
 from noracle.counts.label import Cell, Tally
 from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
-from noracle.ppi.expected import Expected, Place, aimed_votes, held_votes, model_votes
+from noracle.ppi.expected import GRADES, Expected, Place, Voted, aimed_votes, held_votes, model_votes
 from noracle.ppi.labels import KINDS, LabelKind, option, promise
 from noracle.results import Plan, check_confidence, choose
 
@@ -25,7 +25,7 @@ _NAMES: dict[str, str] = {"question": "uniform questions", "targeted": "targeted
 
 def plan_accuracy(
     evidence: Evidence | AccuracyCounts, *, half_width: float, systems: Sequence[str] | None = None,
-    kind: LabelKind | None = None, costs: Mapping[str, float] | None = None, caps: Mapping[str, int] | None = None,
+    kind: LabelKind | Literal["grades"] | None = None, costs: Mapping[str, float] | None = None, caps: Mapping[str, int] | None = None,
     epsilon: float = 0.05, confidence: float = 0.95, seed: int = 0,
 ) -> Plan:  # fmt: skip
     """Plan the labels that are missing for intervals of a wanted half-width.
@@ -37,13 +37,14 @@ def plan_accuracy(
     Parameters
     ----------
     evidence
-        Answers, with or without judgements; or counts of them.
+        Answers, with or without judgements; or grades; or counts of them.
     half_width
         Wanted half-width of every system's interval.
     systems
         Which systems; all by default.
     kind
-        Which labels to buy; by default those that are there, else the cheapest kind that has a price, else ordinary ones.
+        Which labels to buy; by default those that are there, else the cheapest kind that has a price, else ordinary ones. One label of an
+        item serves all systems; ``grades`` serve their own system only.
     costs, caps
         Price and largest number of labels of each kind; by default 1 and all items.
     epsilon
@@ -53,7 +54,8 @@ def plan_accuracy(
     -------
     Plan
         ``inputs["by_system"]`` has the guess, the labels needed and the predicted half-width of each system; what is bought is the
-        largest of these numbers. ``inputs["estimator"]`` is the estimate that needs it. Other kinds that have a price are alternatives.
+        largest of these numbers, and of grades their sum. ``inputs["estimator"]`` is the estimate that needs it. Other kinds that have a
+        price are alternatives.
         Where the goal is out of reach, all items that are left are bought and ``reason`` says so.
 
     Notes
@@ -82,14 +84,15 @@ def plan_accuracy(
     if not 0 < half_width < 0.5:
         raise ArgumentError(f"half_width must be in (0, 0.5); got {half_width}. For plus or minus 2 points pass 0.02.")
     if kind is not None:
-        choose("kind", kind, KINDS)
+        choose("kind", kind, (*KINDS, GRADES))
     for name, price in (costs or {}).items():
-        choose("costs", name, KINDS)
+        choose("costs", name, (*KINDS, GRADES))
         if not (price > 0 and math.isfinite(price)):
             raise ArgumentError(f"costs must be positive; got {price} for {name}. A free kind of label needs no plan.")
     counts = _counts(evidence, systems)
     held = held_kind(counts)
-    chosen: str = kind or held or (min(costs, key=lambda name: costs[name]) if costs else "ordinary")
+    plain = GRADES if not _known(counts) else "ordinary"
+    chosen: str = kind or held or (min(costs, key=lambda name: costs[name]) if costs else plain)
     prices = dict(costs or {})
     prices.setdefault(chosen, 1.0)
     worlds = _worlds(counts, epsilon, confidence, seed)
@@ -102,7 +105,7 @@ def plan_accuracy(
     need = needs[chosen]
     best = max(need.by_system, key=lambda s: (need.by_system[s]["n"], need.by_system[s]["predicted"], s))
     world = worlds[best]
-    buy = world.told({chosen: need.n}) if need.n else {}
+    buy = {} if not need.n else {GRADES: need.n} if chosen == GRADES else world.told({chosen: need.n})
     estimator = {"method": need.by_system[best]["method"], "interval": need.by_system[best]["interval"]}
     options = [n.option(name, prices[name]) for name, n in needs.items()]
     return Plan(
@@ -118,7 +121,12 @@ def plan_accuracy(
     )  # fmt: skip
 
 
-def held_kind(counts: AccuracyCounts) -> LabelKind | None:
+def _known(counts: AccuracyCounts) -> bool:
+    """Whether numbers of classes are known."""
+    return all(c.n_classes for c in counts.items)
+
+
+def held_kind(counts: AccuracyCounts) -> LabelKind | Literal["grades"] | None:
     """Which kind of label the evidence holds most of; None without labels.
 
     Examples
@@ -130,16 +138,18 @@ def held_kind(counts: AccuracyCounts) -> LabelKind | None:
     seen: Counter[str] = Counter()
     for t, n in counts.tallies.items():
         if t.verdict != "unsure":
-            seen["recorded" if t.design == "recorded" else t.verdict] += n
+            seen[t.verdict if t.design == "uniform" else t.design] += n
     if not seen:
         return None
+    if not _known(counts) or seen["graded"] > sum(seen.values()) / 2:
+        return "grades"
     if seen["recorded"]:
         return "targeted"
     if not seen["no"]:
         return "ordinary"
     if not seen["yes"]:
         return "complementary"
-    expected = sum(n / t.n_classes for t, n in counts.tallies.items() if t.verdict != "unsure")
+    expected = sum(n / t.n_classes for t, n in counts.tallies.items() if t.verdict != "unsure" and t.design == "uniform")
     if counts.propensities == "uniform" or abs(seen["yes"] - expected) <= 4 * math.sqrt(expected) + 1:
         return "question"
     return "ordinary" if seen["yes"] > seen["no"] else "complementary"
@@ -177,12 +187,18 @@ def _worlds(counts: AccuracyCounts, epsilon: float, confidence: float, seed: int
             asked[Cell(name, t.n_classes, t.stratum, t.weight)] += n
         places = tuple(Place(c, n, own.answered.get(c, 0), min(n, asked[c])) for c, n in sorted(own.items.items()))
         model = aimed_votes(epsilon) if len(counts.systems) == 1 else model_votes(len(counts.systems), epsilon)
+        model = model if _known(counts) else _its_own
         found[name] = Expected(
             places=places if counts.whole else tuple(p._replace(items=10**9 // len(places), answered=10**9 // len(places)) for p in places),
             accuracy=_guess(own, confidence, seed), confidence=confidence, votes=held_votes(own.tallies, model), held=own.tallies,
             whole=counts.whole, recorded=counts.propensities == "recorded", strata=_unequal(places), seed=seed,
         )  # fmt: skip
     return found
+
+
+def _its_own(_: int, accuracy: float) -> list[Voted]:
+    """Grades of a system are about its own answers."""
+    return [Voted(1.0, 1.0, accuracy)]
 
 
 def _guess(counts: AccuracyCounts, confidence: float, seed: int) -> float:
@@ -218,8 +234,10 @@ def _fits(kind: str, counts: AccuracyCounts, systems: int, held: str | None) -> 
 
     Beside questions whose probabilities follow the answers, a uniform question with its probability is one of them, and scored as such.
     """
-    if held == "targeted":
-        return kind in ("targeted", "ordinary")
+    if kind == GRADES or not _known(counts):
+        return kind == GRADES
+    if held in ("targeted", GRADES):
+        return kind in (held, "ordinary")
     return kind != "targeted" or (counts.propensities == "none" and (systems == 1 or held in (None, "ordinary")))
 
 
@@ -241,6 +259,8 @@ class _Need:
 
 
 def _needed(worlds: Mapping[str, Expected], kind: str, half_width: float, caps: Mapping[str, int]) -> _Need:
+    if kind == GRADES:
+        return _needed_grades(worlds, half_width, caps)
     most = min(caps.get(kind, 10**9), *(w.left for w in worlds.values()), 10**9)
     found: dict[str, int | None] = {}
     for name, world in worlds.items():
@@ -262,6 +282,31 @@ def _needed(worlds: Mapping[str, Expected], kind: str, half_width: float, caps: 
     return _Need(n=n, predicted=max(row["predicted"] for row in rows.values()), by_system=rows, why=why)
 
 
+def _needed_grades(worlds: Mapping[str, Expected], half_width: float, caps: Mapping[str, int]) -> _Need:
+    """Grades of every system, each of which serves that system alone; a cap is for each of them."""
+    rows: dict[str, dict[str, Any]] = {}
+    short = []
+    for name, world in worlds.items():
+        most = min(caps.get(GRADES, 10**9), world.ungraded)
+        found = world.fewest(GRADES, half_width, most) if most else (0 if world.of({}) <= half_width else None)
+        n = most if found is None else found
+        estimate, width = world.estimate({GRADES: n}), world.of({GRADES: n})
+        rows[name] = {
+            "accuracy": round(world.accuracy, 4), "n": n, "predicted": width, "method": estimate.method, "interval": estimate.interval,
+        }  # fmt: skip
+        short += [name] if found is None else []
+    why = ""
+    if short:
+        widest = max(short, key=lambda s: rows[s]["predicted"])
+        why = (
+            f"± {half_width:g} is out of reach: all {rows[widest]['n']:,} grades that can be had of {widest} give "
+            f"± {rows[widest]['predicted']:.3g}"
+        )
+    return _Need(
+        n=sum(row["n"] for row in rows.values()), predicted=max(row["predicted"] for row in rows.values()), by_system=rows, why=why
+    )
+
+
 def _have(counts: AccuracyCounts, worlds: Mapping[str, Expected]) -> dict[str, int]:
     """Items that were asked about, by what they got, of the system with the most of them."""
     name = max(worlds, key=lambda s: (sum(worlds[s].held.values()), s))
@@ -275,8 +320,8 @@ def _have(counts: AccuracyCounts, worlds: Mapping[str, Expected]) -> dict[str, i
 def _kind_of(t: Tally, *, question: bool) -> str:
     if t.verdict == "unsure":
         return "unsure"
-    if t.design == "recorded":
-        return "targeted"
+    if t.design != "uniform":
+        return "targeted" if t.design == "recorded" and t.n_classes else GRADES
     return "question" if question else "ordinary" if t.verdict == "yes" else "complementary"
 
 
@@ -291,6 +336,8 @@ def _epsilon(worlds: Mapping[str, Expected], epsilon: float) -> float:
     for world in worlds.values():
         if world.aims:
             k = max(p.cell.n_classes for p in world.places)
+            if k < 2:
+                return epsilon
             chance = world.votes(k, 0.5)[0].propensity
             share = (1 - chance) / (1 - 1 / k)
             return round(share, 6) if 0 < share <= 1 else epsilon
@@ -301,6 +348,10 @@ def _notes(
     chosen: str, options: Sequence[Mapping[str, Any]], prices: Mapping[str, float], worlds: Mapping[str, Expected], world: Expected
 ) -> list[str]:
     notes = ["the plan rests on the accuracies estimated so far; the intervals you get hold for a number of labels that is fixed now"]
+    if chosen == GRADES and len(worlds) > 1:
+        notes.append(
+            "a grade speaks of one system: the number is the sum over systems, and grades of one item for all of them compare best"
+        )
     have = sum(worlds[max(worlds)].held.values())
     if have:
         notes.append(f"{have:,} labels are there and count: the plan is what is missing")

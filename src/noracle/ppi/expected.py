@@ -22,6 +22,7 @@ from noracle.ppi.kinds import aimed
 from noracle.results import Estimate
 
 SYSTEM = "system"
+GRADES = "grades"
 UNKNOWN = 10**9
 """How many items there are supposed to be where that is not known."""
 _CLOSE, _NOISY = 0.002, 0.01
@@ -152,6 +153,11 @@ class Expected:
         """How many items can get a label."""
         return sum(p.left for p in self.places)
 
+    @property
+    def ungraded(self) -> int:
+        """How many answers can get a grade."""
+        return sum(max(0, p.answered - p.asked) for p in self.places)
+
     def of(self, buy: Mapping[str, int]) -> float:
         """The expected half-width: that of the expected labels; for few of them, the mean over labels that are more or less lucky."""
         n = sum(buy.values()) + sum(self.held.values())
@@ -256,6 +262,8 @@ class Expected:
     def _law(self, kind: str, place: Place) -> list[tuple[Tally, float]]:
         """What one label of a kind says in a place: tallies with their probabilities."""
         cell, a, k = place.cell, self.accuracy, place.cell.n_classes
+        if kind == GRADES:  # of an answer that is there
+            return [(tally(cell, "yes", hit=True, graded=True), a), (tally(cell, "yes", hit=False, graded=True), 1 - a)]
         there = place.answered / place.items if place.items else 1.0
         rows: list[tuple[Tally, float]]
         if kind == "ordinary":
@@ -274,14 +282,14 @@ class Expected:
 
 
 def _targeted(cell: Cell, votes: Sequence[Voted]) -> list[tuple[Tally, float]]:
+    """As a routing by votes records them: the chance of every answer is known, so that its estimate has a guess."""
     rows: list[tuple[Tally, float]] = []
-    missed = 0.0
     for v in votes:
-        inverse = 1 / v.propensity
-        rows.append((tally(cell, "yes", hit=True, inverse=inverse), v.share * v.propensity * v.right))
-        rows.append((tally(cell, "no", hit=True, inverse=inverse), v.share * v.propensity * (1 - v.right)))
-        missed += v.share * (1 - v.propensity)
-    return [*rows, (tally(cell, "no", hit=False, inverse=0.0), missed)]
+        p, inverse = v.propensity, 1 / v.propensity
+        rows.append((tally(cell, "yes", hit=True, inverse=inverse, chance=p), v.share * p * v.right))
+        rows.append((tally(cell, "no", hit=True, inverse=inverse, chance=p), v.share * p * (1 - v.right)))
+        rows.append((tally(cell, "no", hit=False, inverse=0.0, chance=p), v.share * (1 - p)))
+    return rows
 
 
 def _half(estimate: Estimate) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,8 @@ def verify_label_plan(plan: Plan) -> bool:
     inputs = plan.inputs
     bought = _by_kind(plan.buy)
     cost = sum(float(inputs["costs"].get(kind, 1.0)) * n for kind, n in bought.items())
-    if abs(cost - plan.cost) > 1e-6 * max(1.0, cost) or any(n > inputs["caps"].get(kind, n) for kind, n in bought.items()):
+    most = {kind: n * (len(inputs.get("by_system") or ()) if kind == "grades" else 1) for kind, n in inputs["caps"].items()}
+    if abs(cost - plan.cost) > 1e-6 * max(1.0, cost) or any(n > most.get(kind, n) for kind, n in bought.items()):
         return False
     if plan.goal in ("half-width", "budget") and _is_drawn(plan):
         return not (plan.goal == "budget" and cost > plan.wanted * (1 + 1e-9)) and _drawn_holds(plan)
@@ -143,30 +145,32 @@ def _drawn(plan: Plan, rng: np.random.Generator) -> AccuracyCounts:
         counts = AccuracyCounts.from_dict(inputs["evidence"])
         rows: Mapping[str, Any] = inputs["by_system"]
         name = max(rows, key=lambda s: (rows[s]["n"], rows[s]["predicted"], s))
-        items, held = _left_items(counts.of(name), float(rows[name]["accuracy"]), rng), Counter(counts.of(name).tallies)
-        sizes, answered, whole, have = counts.of(name).items, counts.of(name).answered, counts.whole, {}
+        own = counts.of(name)
+        if not own.whole:  # a sample of more items, as many as are wanted
+            more = {cell: n + int(rows[name]["n"]) for cell, n in own.answered.items()}
+            own = dataclasses.replace(own, items=more, answered=more)
+        items, held = _left_items(own, float(rows[name]["accuracy"]), rng), Counter(own.tallies)
+        sizes, answered, whole, have = own.items, own.answered, counts.whole, {}
     else:
         items, held = _new_items(plan, rng), Counter[Tally]()
         sizes = answered = Counter(item.cell for item in items)
         whole, have, name = inputs.get("n_items") is not None, dict(inputs.get("have") or {}), "system"
     pool = [items[i] for i in rng.permutation(len(items))]
     epsilon = float(inputs["epsilon"])
-    for wanted in (have, plan.buy):
+    buy = {"grades": int(inputs["by_system"][name]["n"])} if "grades" in plan.buy else plan.buy
+    for wanted in (have, buy):
         for name_of_kind, n in wanted.items():
             stratum, _, kind = name_of_kind.rpartition("/")
-            mine = [i for i, item in enumerate(pool) if not stratum or item.cell.stratum == stratum][: int(n)]
-            held.update(
-                label.meet(pool[i].answers[0], system=name)._replace(**_place(pool[i]))
-                for i, label in _labels(pool, mine, kind, epsilon, rng)
-            )
+            fit = [i for i, item in enumerate(pool) if not stratum or item.cell.stratum == stratum]
+            mine = [i for i in fit if kind != "grades" or pool[i].answers[0] is not None][: int(n)]
+            for i, label in _labels(pool, mine, kind, epsilon, rng):
+                item = pool[i]
+                met = label.meet(item.answers[0], system=name, chance=_chance(item, item.answers[0], epsilon))
+                held[met._replace(stratum=item.cell.stratum, weight=item.cell.weight)] += 1
             taken = set(mine)
             pool = [item for i, item in enumerate(pool) if i not in taken]
     recorded = any(t.design == "recorded" for t in held)
     return AccuracyCounts(tallies=dict(held), items=sizes, answered=answered, whole=whole, propensities="recorded" if recorded else "none")
-
-
-def _place(item: _Item) -> dict[str, Any]:
-    return {"stratum": item.cell.stratum, "weight": item.cell.weight}
 
 
 def _labels(
@@ -176,6 +180,9 @@ def _labels(
     for i in chosen:
         item = pool[i]
         k = item.cell.n_classes
+        if kind == "grades":
+            yield i, Label.grade("yes" if item.answers[0] == item.truth else "no", n_classes=k)
+            continue
         if kind == "ordinary":
             asked, propensity = item.truth, None
         elif kind == "targeted":
@@ -197,8 +204,15 @@ def _targeted_class(item: _Item, epsilon: float, rng: np.random.Generator) -> tu
             return item.answers[0], item.propensity
         return int((item.answers[0] + 1 + rng.integers(k - 1)) % k), (1 - item.propensity) / (k - 1)
     asked = int(rng.integers(k)) if rng.random() < epsilon or not given else given[int(rng.integers(len(given)))]
-    share = given.count(asked) / len(given) if given else 1 / k
-    return asked, (1 - epsilon) * share + epsilon / k
+    return asked, _chance(item, asked, epsilon)
+
+
+def _chance(item: _Item, asked: int | None, epsilon: float) -> float:
+    """How likely a question by votes is about this class."""
+    k, given = item.cell.n_classes, [a for a in item.answers if a is not None]
+    if item.propensity is not None and asked == item.answers[0]:
+        return item.propensity
+    return (1 - epsilon) * (sum(a == asked for a in given) / len(given) if given else 1 / k) + epsilon / k
 
 
 def _new_items(plan: Plan, rng: np.random.Generator) -> list[_Item]:
@@ -232,13 +246,14 @@ def _left_items(counts: AccuracyCounts, accuracy: float, rng: np.random.Generato
         met[Cell(t.system, t.n_classes, t.stratum, t.weight)] += n * t.answered
     items = []
     for cell, n in counts.items.items():
-        law = votes(cell.n_classes, accuracy)
+        k = max(cell.n_classes, 2)  # of answers that are graded only right and wrong are told apart
+        law = votes(k, accuracy)
         chances = np.array([v.share for v in law]) / sum(v.share for v in law)
         left = max(0, n - asked[cell])
         there = rng.permutation(np.arange(left) < counts.answered.get(cell, 0) - met[cell])
         for i, drawn in enumerate(rng.choice(len(law), size=left, p=chances)):
-            truth = int(rng.integers(cell.n_classes))
+            truth = int(rng.integers(k))
             good = rng.random() < law[drawn].right
-            answer = truth if good else int((truth + 1 + rng.integers(cell.n_classes - 1)) % cell.n_classes)
+            answer = truth if good else int((truth + 1 + rng.integers(k - 1)) % k)
             items.append(_Item(cell, (answer if there[i] else None,), truth, law[drawn].propensity))
     return items

@@ -94,7 +94,7 @@ def _(result: Estimate) -> Content:
         value = f"undefined ({result.reason})"
     unit = result.quantity == "accuracy"
     promised = words.bound(result.low, result.high, result.confidence, result.side, digits, unit=unit)
-    name = f"{result.quantity} of {result.subject!r}"
+    name = ", ".join([f"{result.quantity} of {result.subject!r}", *_repeats(result)])
     reason = "" if math.isnan(result.value) else result.reason
     limits = {
         "two-sided": ("low", "high", words.number(result.low, digits), words.number(result.high, digits)),
@@ -152,7 +152,7 @@ def _(result: Comparison) -> Content:
         ),
         numeric=(False, True, True, True, *((True,) if result.dropped else ())),
     )
-    measure = words.MEASURES.get(result.diagnostics.get("measure", ""), "accuracy")
+    measure = ", ".join([words.MEASURES.get(result.diagnostics.get("measure", ""), "accuracy"), *_repeats(result)])
     differences = Table(
         caption=f"Differences of {measure}, simultaneous at {words.percent(result.confidence)}",
         header=("first", "second", "first − second", "low", "high", "labels", "better"),
@@ -161,7 +161,11 @@ def _(result: Comparison) -> Content:
         shown=tuple(result.differences.index(d) for d in against_leader(result)),
     )
     return Content(
-        headline=(f"comparison of {len(result.systems)} systems", verdict, f"{words.percent(result.confidence)} simultaneous"),
+        headline=(
+            ", ".join([f"comparison of {len(result.systems)} systems", *_repeats(result)]),
+            verdict,
+            f"{words.percent(result.confidence)} simultaneous",
+        ),
         alerts=alerts(result.guarantee),
         lines=labelled(
             ("method", words.how(result.method, result.interval)),
@@ -172,6 +176,11 @@ def _(result: Comparison) -> Content:
         tables=(ranks, differences),
         notes=result.notes,
     )
+
+
+def _repeats(result: Estimate | Comparison) -> list[str]:
+    """When an item is right that was answered more than once, where it is not the mean of its runs."""
+    return [result.diagnostics["repeats"]] if result.diagnostics.get("repeats") else []
 
 
 def _dropped(result: Comparison, system: str) -> str:
@@ -357,16 +366,17 @@ def _(result: Ranges) -> Content:
 @content.register
 def _(result: Routing) -> Content:
     asked = Counter("open" if k is None else str(k) for _, k, _ in result.rows)
+    what = "system" if result.design == "grades" else "class"
     by_class = Table(
-        caption="Questions by class",
-        header=("class", "questions"),
+        caption=f"Questions by {what}",
+        header=(what, "questions"),
         rows=tuple((k, words.count(asked[k])) for k in sorted(asked, key=lambda k: (len(k), k))),
         numeric=(False, True),
         shown=(),
     )
     first = Table(
         caption="First questions",
-        header=("item", "class", "propensity"),
+        header=("item", what, "propensity"),
         rows=tuple((str(i), "open" if k is None else str(k), "" if p is None else f"{p:.4g}") for i, k, p in result.rows[:SHOWN]),
         numeric=(False, False, True),
         shown=tuple(range(min(3, len(result.rows)))),

@@ -63,6 +63,7 @@ STATUSES = {
 # What a counts summary calls things, in the order in which a card tells them.
 _EXCLUDED = {
     "without_answer": "{n} without an answer (counted as wrong)",
+    "not_the_same_every_time": "{n} not answered the same every time (counted as wrong)",
     "unsure": "{n} unsure",
 }
 
@@ -207,6 +208,9 @@ def evidence(counts: Mapping[str, Any]) -> str:
     if counts.get("ordinary"):
         right = f" ({count(counts['ordinary_right'])} right)" if "ordinary_right" in counts else ""
         parts.append(f"{count(counts['ordinary'])} with an ordinary label{right}")
+    if counts.get("graded"):
+        right = f" ({count(counts['graded_right'])} right)" if "graded_right" in counts else ""
+        parts.append(f"{count(counts['graded'])} graded{right}")
     if counts.get("complementary"):
         hits = counts["complementary"] - counts.get("complementary_avoided", counts["complementary"])
         tail = f" ({count(hits)} answer{'' if hits == 1 else 's'} ruled out)" if "complementary_avoided" in counts else ""
@@ -217,6 +221,8 @@ def evidence(counts: Mapping[str, Any]) -> str:
         "labelled_without_answer",
         "ordinary",
         "ordinary_right",
+        "graded",
+        "graded_right",
         "complementary",
         "complementary_avoided",
         "states",

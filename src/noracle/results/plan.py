@@ -73,7 +73,7 @@ class Routing(Result):
     """The questions to ask, in the order to ask them: is this item of this class?
 
     ``rows`` are (item, class, propensity); they are the ``judgements`` table without its verdicts. A row with neither class nor
-    propensity is an open question: say the class.
+    propensity is an open question: say the class. With design ``grades`` they are (item, system, propensity): is this answer right?
 
     Examples
     --------
@@ -97,9 +97,12 @@ class Routing(Result):
     version: str = __version__
 
     def columns(self) -> dict[str, list[Any]]:
-        """The rows as columns ``item``, ``class``, ``propensity``, for any data frame."""
+        """The rows as columns ``item``, ``class`` (or ``system``), ``propensity``, for any data frame."""
         items, classes, propensities = (list(c) for c in zip(*self.rows, strict=True)) if self.rows else ([], [], [])
-        return {"item": items, "class": classes, "propensity": propensities}
+        found = {"item": items, "system" if self.design == "grades" else "class": classes, "propensity": propensities}
+        if self.design == "grades" and all(p is None for p in propensities):
+            del found["propensity"]
+        return found
 
     def __len__(self) -> int:
         return len(self.rows)

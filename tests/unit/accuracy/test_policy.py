@@ -289,6 +289,9 @@ def test_every_check_speaks_of_the_assumption_in_the_table_and_only_some_prove()
     clustered = Evidence.from_tables(answers, known, items, n_classes=2)
     found += label_checks(clustered, clusters="ignore", population="beyond")
     assert "clusters" not in [c.name for c in label_checks(clustered)]  # there the cluster is the unit
+    both = {"item": [*range(40)] * 2, "system": ["a"] * 40 + ["b"] * 40, "answer": [i % 2 for i in range(40)] + [0] * 40}
+    graded = {"item": list(range(20)), "system": ["a"] * 20, "verdict": ["right", "wrong"] * 10}
+    found += label_checks(Evidence.from_tables(both, grades=graded))
     assert {c.name for c in found} == set(POLICY)
     for check in found:
         assert check.assumption in POLICY[check.name].assumptions

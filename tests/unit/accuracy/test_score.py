@@ -440,3 +440,20 @@ def test_score_with_a_guess_is_unbiased_and_within_its_reach(chance: float, gues
 
 def test_no_answer_scores_nothing_whatever_the_guess() -> None:
     assert guessed_scores(tally(Cell("s", 4), "no", hit=False, answered=False, inverse=0.0), 0.7) == (0.0, 0.0)
+
+
+def test_the_value_of_many_weights_is_weighted_like_its_limits() -> None:
+    """Ten weights are too many for parts of their own: the limits come from scores, and the value must weigh the items as they do."""
+    from noracle import Evidence, estimate_accuracy
+
+    items = list(range(40))
+    weights = [1.0 + (i % 10) for i in items]
+    answers = [1 if i % 10 >= 5 else 0 for i in items]
+    evidence = Evidence.from_tables(
+        {"item": items, "system": ["a"] * 40, "answer": answers},
+        {"item": items, "class": [1] * 40, "verdict": ["yes"] * 40},
+        {"item": items, "weight": weights},
+        n_classes=2,
+    )
+    heavy = sum(w for w, a in zip(weights, answers, strict=True) if a == 1) / sum(weights)
+    assert estimate_accuracy(evidence).value == pytest.approx(heavy)

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, hypergeom
 
 from noracle.bounds import linear, parts
 from noracle.bounds.binomial import clopper_pearson, hypergeometric_limits
@@ -66,6 +66,68 @@ def test_parts_labelled_completely_are_known() -> None:
     low, high = clopper_pearson(10, 20, TAIL, TAIL)
     assert (half.low, half.high) == pytest.approx((0.45 + 0.4 * low, 0.45 + 0.4 * high))
     assert sum_profile([full, rest], TAIL, TAIL) == linear.Limits(limits.low, limits.high)
+
+
+# --- Two parts, exactly ------------------------------------------------------------------------------------------------------------------
+
+PAIRS = {
+    "ordinary": ((0.6, 9, None, 0.0, 1.0), (0.4, 6, None, 0.0, 1.0)),
+    "one label": ((0.5, 8, None, 0.0, 1.0), (0.5, 1, None, 0.0, 1.0)),
+    "ruled out": ((0.5, 10, None, 0.5, 0.5), (0.5, 8, None, 0.75, 0.25)),
+    "a share of a third": ((0.33, 7, None, 0.0, 1.0), (0.33, 7, None, 0.0, 1.0)),
+    "without replacement": ((0.5, 6, 10, 0.0, 1.0), (0.5, 5, 12, 0.0, 1.0)),
+    "one finite": ((0.7, 8, 9, 0.0, 1.0), (0.3, 6, None, 0.8, 0.2)),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("tail", [0.025, 0.1])
+def test_two_parts_cover_whatever_their_rates(name: str, tail: float) -> None:
+    """By enumeration of all counts; the rates on a grid and, without replacement, all that there are."""
+    shapes = PAIRS[name]
+    limits = {}
+    for counts in itertools.product(*(range(n + 1) for _, n, *_ in shapes)):
+        rows = [Part(q, (Cell(n, s, a, b),), size) for (q, n, size, a, b), s in zip(shapes, counts, strict=True)]
+        found = parts._pair(parts._sorted(rows)[1], tail, tail)
+        limits[counts] = (0.0, 0.0) if found.empty else (found.low, found.high)
+    grids = [np.linspace(0, 1, 41) if size is None else np.arange(size + 1) / size for _, _, size, _, _ in shapes]
+    laws = [
+        [
+            binom.pmf(np.arange(n + 1), n, a + b * rate) if size is None else hypergeom.pmf(np.arange(n + 1), size, round(rate * size), n)
+            for rate in grid
+        ]
+        for (_, n, size, a, b), grid in zip(shapes, grids, strict=True)
+    ]
+    low = np.array([[limits[i, j][0] for j in range(shapes[1][1] + 1)] for i in range(shapes[0][1] + 1)])
+    high = np.array([[limits[i, j][1] for j in range(shapes[1][1] + 1)] for i in range(shapes[0][1] + 1)])
+    for (i, first), (j, second) in itertools.product(enumerate(grids[0]), enumerate(grids[1])):
+        theta, mass = shapes[0][0] * first + shapes[1][0] * second, np.outer(laws[0][i], laws[1][j])
+        assert mass[low > theta + 1e-9].sum() <= tail + 1e-9
+        assert mass[high < theta - 1e-9].sum() <= tail + 1e-9
+
+
+def test_the_tail_of_two_parts_is_the_sum_over_both_counts() -> None:
+    rows = [Part(0.6, (Cell(40, 31),)), Part(0.4, (Cell(25, 20, 0.75, 0.25),), None)]
+    law = parts._PairLaw(rows, [(0.0, 1.0), (0.0, 1.0)])
+    seen = 0.6 / 40 * 31 + 0.4 / (25 * 0.25) * 20
+    for first, second in ((0.7, 0.4), (0.2, 0.9), (1.0, 0.0)):
+        mass = np.outer(binom.pmf(np.arange(41), 40, first), binom.pmf(np.arange(26), 25, 0.75 + 0.25 * second))
+        value = 0.6 / 40 * np.arange(41)[:, None] + 0.4 / (25 * 0.25) * np.arange(26)
+        assert law.tail(np.array([first]), np.array([second]))[0] == pytest.approx(mass[value >= seen - 1e-9].sum(), rel=1e-6, abs=1e-9)
+
+
+def test_two_parts_are_near_the_normal_limits_and_narrower_than_chernoff() -> None:
+    for counts, size in (((500, 400, 500, 250), None), ((500, 400, 500, 250), 1000), ((195, 185, 105, 25), None)):
+        rows = [Part(0.65, (Cell(*counts[:2]),), size), Part(0.35, (Cell(*counts[2:]),), size)]
+        limits, normal = sum_limits(rows, TAIL, TAIL), 2 * 1.96 * math.sqrt(sum_estimate(rows)[1])
+        assert limits.method == "exact for two parts"
+        assert width(limits) <= 1.27 * normal
+        assert width(limits) <= 0.76 * width(parts._profile(rows, TAIL, TAIL, 0.7))
+
+
+def test_the_order_of_two_parts_does_not_matter() -> None:
+    one, two = Part(0.6, (Cell(40, 31),)), Part(0.4, (complementary(5, 100, 90),))
+    assert sum_limits([one, two], TAIL, TAIL) == sum_limits([two, one], TAIL, TAIL)
 
 
 # --- Several parts -----------------------------------------------------------------------------------------------------------------------
@@ -172,7 +234,7 @@ def test_one_item_of_another_kind_costs_nearly_nothing(n: int) -> None:
     alone = Part(1.0, (Cell(n, round(0.7 * n)),))
     main = dataclasses.replace(alone, share=n / (n + 1))
     limits = sum_limits([main, Part(1 / (n + 1), (complementary(10, 1, 1),))], TAIL, TAIL)
-    assert limits.method == "exact for the largest part"
+    assert limits.method in {"exact for the largest part", "exact for two parts"}
     assert width(limits) <= 1.05 * width(sum_limits([alone], TAIL, TAIL))
 
 

@@ -9,8 +9,9 @@ from typing import Any, Literal, get_args
 
 import pytest
 
+from noracle.accuracy.score import pattern_scores, score
 from noracle.counts import Cell, count_accuracy, count_patterns
-from noracle.counts.label import Label, Pattern, Tally, Verdict, pattern, rounded, tally
+from noracle.counts.label import Label, Pattern, Repeats, Verdict, pattern, rounded, tally
 from noracle.evidence import Evidence
 
 Said = tuple[Any, Verdict, float | None]
@@ -224,23 +225,6 @@ def _append(table: dict[str, list[Any]], *values: Any) -> None:
         column.append(value)
 
 
-def together(label: Label, answers: list[Any], system: str) -> Tally:
-    """The tally of an item whose repeats may differ."""
-    met = [label.meet(a, system=system) for a in answers]
-    hits, spoken, n = sum(t.hit for t in met), sum(t.answered for t in met), len(met)
-    apart = 0 < hits < n or 0 < spoken < n
-    return tally(
-        label.place._replace(system=system),
-        label.verdict,
-        hit=hits == n,
-        answered=spoken > 0,
-        n_ruled_out=met[0].n_ruled_out,
-        ruled_hit=all(t.ruled_hit for t in met),
-        inverse=None if label.propensity is None else hits / n / label.propensity,
-        shares=(hits / n, spoken / n) if apart else None,
-    )
-
-
 WORLDS = [(seed, design) for design in get_args(Design) for seed in range(6)]
 
 
@@ -261,11 +245,21 @@ def test_labels_met_one_by_one_are_the_counts_of_the_engine(seed: int, design: D
     assert dict(count_patterns(evidence).patterns) == dict(patterns)
 
 
+@pytest.mark.parametrize("how", ["mean", "all", "any"])
 @pytest.mark.parametrize(("seed", "design"), WORLDS[::6])
-def test_repeats_met_one_by_one_are_the_counts_of_the_engine(seed: int, design: Design) -> None:
+def test_repeats_met_one_by_one_are_the_counts_of_the_engine(seed: int, design: Design, how: Repeats) -> None:
     world = World(seed, design, repeats=3)
-    labels = world.labels()
-    wanted = Counter(together(labels[item], answers, system) for (item, system), answers in world.given().items() if item in labels)
-    found = count_accuracy(world.evidence())
-    assert dict(found.tallies) == dict(wanted)
-    assert any(t.hit_share is not None for t in wanted)
+    labels, given, evidence = world.labels(), world.given(), world.evidence().with_repeats(how)
+    met = {pair: labels[pair[0]].meet_runs(answers, system=pair[1], how=how) for pair, answers in given.items() if pair[0] in labels}
+    assert dict(count_accuracy(evidence).tallies) == dict(Counter(met.values()))
+    assert any(t.hit_share is not None for t in met.values()) == (how != "all")
+    together: Counter[tuple[float, ...]] = Counter()
+    for item, label in labels.items():
+        mine = [met.get((item, system)) for system in "abc"]
+        if label.verdict != "unsure" and None not in mine:
+            together[tuple(round(score(t), 9) for t in mine if t is not None)] += 1
+    found: Counter[tuple[float, ...]] = Counter()
+    for p, n in count_patterns(evidence).patterns.items():
+        if p.verdict != "unsure":
+            found[tuple(round(float(x), 9) for x in pattern_scores(p))] += n
+    assert found == together

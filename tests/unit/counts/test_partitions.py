@@ -30,7 +30,7 @@ from noracle.counts import (
 from noracle.counts.item_keys import item_keys, key_of
 from noracle.errors import ArgumentError, EvidenceError
 from noracle.evidence import Evidence, Ratings
-from tests.unit.counts.test_counting import world
+from tests.unit.counts.test_counting import timed, world
 from tests.unit.evidence.backends import Columns, as_csv, as_parquet
 from tests.unit.evidence.fixtures import Bring
 
@@ -162,7 +162,7 @@ def test_counted_survives_json() -> None:
 
 
 def test_every_engine_counts_the_same(bring_anywhere: Bring) -> None:
-    tables = world(7)
+    tables = timed(world(7))
     found = count_evidence(Evidence.from_tables(**bring_anywhere(tables)))
     assert found == count_evidence(Evidence.from_tables(**tables))
 

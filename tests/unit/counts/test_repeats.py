@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from noracle import AccuracyCounts, Evidence, compare_systems, estimate_accuracy, race_systems
 from noracle.accuracy import check_sensitivity, range_unsure
-from noracle.counts import count_accuracy
+from noracle.counts import Counted, count_accuracy, count_decisions, count_evidence
 from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning
 
 K = 4
@@ -139,11 +140,8 @@ def test_other_verbs_refuse_or_say_that_they_use_the_first() -> None:
         range_unsure(evidence)
     with pytest.raises(EvidenceError, match="must have one row for each item and system"):
         count_accuracy(evidence, by_class=True)
-    both = {name: column * 2 for name, column in answers.items()}
-    both["system"] = ["a"] * len(answers["item"]) + ["b"] * len(answers["item"])
     with pytest.warns(EvidenceWarning, match="only the first"):
-        comparison = compare_systems(Evidence.from_tables(both, judgements, n_classes=K))
-    assert comparison.differences[0].value == 0.0
+        count_decisions(evidence)
 
 
 def test_one_repeat_of_each_is_no_repeat() -> None:
@@ -211,3 +209,194 @@ def test_answers_without_states_count_as_before() -> None:
     assert "states" not in plain.counts
     stated = estimate_accuracy(Evidence.from_tables({**answers, "state": [None, None]}, judgements, n_classes=2))
     assert stated.counts == plain.counts
+
+
+# ------------------------------------------------------------------------------------- mean, all and any, from all sources
+
+ROWS = [
+    # item, run, a, b: truth is class 1 for all items
+    (1, 0, 1, 1),
+    (1, 1, 1, 2),
+    (2, 0, 1, 0),
+    (2, 1, 0, 0),
+    (3, 0, None, 1),
+    (3, 1, 1, None),
+    (4, 0, 2, 1),
+    (4, 1, 2, 1),
+]
+RIGHT = {"mean": (0.5, 0.5), "all": (0.25, 0.25), "any": (0.75, 0.75)}
+
+
+def rows_of(**more: Any) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {"item": [], "system": [], "answer": [], "repeat": []}
+    for item, run, *answers in ROWS:
+        for system, answer in zip("ab", answers, strict=True):
+            for column, value in zip(found.values(), (item, system, answer, run), strict=True):
+                column.append(value)
+    return {**found, **more}
+
+
+def written(kind: str, folder: Path) -> Any:
+    table = rows_of()
+    if kind == "dict":
+        return table
+    if kind == "text":
+        return {
+            **table,
+            "item": [f"ü {i}" for i in table["item"]],
+            "answer": [None if a is None else ["no", "yes", "maybe"][a] for a in table["answer"]],
+        }
+    if kind == "pandas":
+        import pandas as pd
+
+        return pd.DataFrame(table)
+    if kind == "polars":
+        import polars as pl
+
+        return pl.DataFrame(table)
+    from noracle.cli._files import write_table
+
+    path = folder / f"answers.{kind}"
+    write_table(path, table)
+    return str(path)
+
+
+@pytest.mark.parametrize("how", ["mean", "all", "any"])
+@pytest.mark.parametrize("kind", ["dict", "text", "pandas", "polars", "csv", "jsonl", "parquet"])
+def test_repeats_count_alike_on_every_engine(kind: str, how: Any, tmp_path: Path) -> None:
+    answers = written(kind, tmp_path)
+    judgements: Any = {"item": [1, 2, 3, 4], "class": [1] * 4, "verdict": ["yes"] * 4}
+    if kind == "text":
+        judgements = {"item": [f"ü {i}" for i in range(1, 5)], "class": ["yes"] * 4, "verdict": ["yes"] * 4}
+    if kind == "polars":
+        import polars as pl
+
+        judgements = pl.DataFrame(judgements)
+    evidence = Evidence.from_tables(answers, judgements, n_classes=3)
+    values = [estimate_accuracy(evidence, system=s, repeats=how).value for s in "ab"]
+    assert values == pytest.approx(RIGHT[how])
+    comparison = compare_systems(evidence, repeats=how, checks="none")
+    assert comparison.difference("a", "b").value == pytest.approx(0.0, abs=1e-12)
+    assert [r.value for r in comparison.ranks] == pytest.approx(RIGHT[how])
+    assert race_systems(evidence, repeats=how, checks="none").leaders
+
+
+def test_a_binary_item_has_an_exact_interval_and_a_mean_has_not() -> None:
+    judgements = {"item": [1, 2, 3, 4], "class": [1] * 4, "verdict": ["yes"] * 4}
+    evidence = Evidence.from_tables(rows_of(), judgements, n_classes=3)
+    found = {how: estimate_accuracy(evidence, system="a", repeats=how, population="beyond") for how in ("mean", "all", "any")}  # type: ignore[arg-type]
+    assert {how: e.interval for how, e in found.items()} == {"mean": "fixed-n", "all": "exact", "any": "exact"}
+    assert {how: e.diagnostics.get("repeats") for how, e in found.items()} == {
+        "mean": None, "all": "right every time (2 runs)", "any": "right at least once (2 runs)",
+    }  # fmt: skip
+    assert (found["any"].low, found["any"].high) == pytest.approx((0.1941, 0.9937), abs=1e-4)  # 3 of 4
+    assert {compare_systems(evidence, repeats=how).interval for how in ("all", "any")} == {"exact"}  # type: ignore[arg-type]
+    assert compare_systems(evidence).interval == "fixed-n"
+    assert "accuracy of 'a', right every time (2 runs)" in str(found["all"])
+
+
+def test_which_method_is_used_depends_on_answers_and_never_on_labels() -> None:
+    answers = {"item": [1, 1], "system": ["a", "a"], "answer": [0, 1], "repeat": [1, 2]}
+    methods = {
+        estimate_accuracy(Evidence.from_tables(answers, {"item": [1], "class": [c], "verdict": ["yes"]}, n_classes=3)).interval
+        for c in range(3)
+    }
+    assert methods == {"fixed-n"}
+
+
+def test_runs_that_differ_are_wrong_every_time_without_a_label() -> None:
+    answers, judgements = world(300, 3, seed=9, silent=0.0)
+    evidence = Evidence.from_tables(answers, judgements, n_classes=K).with_repeats("all")
+    estimate = estimate_accuracy(evidence)
+    runs = np.array(answers["answer"]).reshape(-1, 3)
+    same = (runs == runs[:, :1]).all(axis=1)
+    assert estimate.counts["not_the_same_every_time"] == int((~same).sum())
+    assert estimate.high <= same.mean() + 1e-12
+    assert estimate.interval == "exact"
+
+
+def test_all_takes_error_rates_and_any_names_what_would_do() -> None:
+    answers, judgements = world(60, 2, seed=3, silent=0.0)
+    rng = np.random.default_rng(1)
+    asked = [int(c) for c in rng.integers(K, size=60)]
+    truth = {i: int(c) for i, c, v in zip(*judgements.values(), strict=True) if v == "yes"}
+    questions = {"item": list(range(60)), "class": asked, "verdict": ["yes" if truth.get(i, 0) == c else "no" for i, c in enumerate(asked)]}
+    evidence = Evidence.from_tables(answers, questions, n_classes=K)
+    assert estimate_accuracy(evidence, repeats="all", false_no=0.1, checks="none").interval == "exact"
+    for how in ("mean", "any"):
+        with pytest.raises(ArgumentError, match="pass repeats='all'"):
+            estimate_accuracy(evidence, repeats=how, false_no=0.1, method="scores", interval="fixed-n")  # type: ignore[arg-type]
+
+
+def test_counts_are_of_one_rule() -> None:
+    judgements = {"item": [1, 2, 3, 4], "class": [1] * 4, "verdict": ["yes"] * 4}
+    evidence = Evidence.from_tables(rows_of(), judgements, n_classes=3)
+    counts = {how: count_accuracy(evidence.with_repeats(how)) for how in ("mean", "all", "any")}  # type: ignore[arg-type]
+    for how, own in counts.items():
+        assert AccuracyCounts.from_dict(own.to_dict()) == own
+        assert (own + own).repeats == how
+        assert estimate_accuracy(own, system="a").value == pytest.approx(RIGHT[how][0])
+    assert counts["any"].most_answers == {"a": 2, "b": 2}
+    once = count_accuracy(Evidence.from_tables({"item": [9], "system": ["a"], "answer": [0]}, n_classes=3))
+    assert (counts["all"] + once).when_right() == "right every time (1.9 runs on average)"
+    with pytest.raises(EvidenceError, match="must take repeats in one way; got all and mean"):
+        counts["mean"] + counts["all"]
+    with pytest.raises(ArgumentError, match="repeats must be 'any', as these counts were made; got 'mean'"):
+        estimate_accuracy(counts["any"], system="a", repeats="mean")
+    with pytest.raises(ArgumentError, match="repeats must be"):
+        estimate_accuracy(evidence, system="a", repeats="most")  # type: ignore[arg-type]
+    whole = count_evidence(evidence.with_repeats("any"), sketch=False)
+    assert Counted.from_dict(whole.to_dict()) == whole
+
+
+@pytest.mark.parametrize("name", ["epoch", "run", "sample", "attempt", "trial"])
+def test_columns_that_number_runs_by_another_name_are_taken_with_a_note(name: str) -> None:
+    table = rows_of()
+    table[name] = table.pop("repeat")
+    evidence = Evidence.from_tables(table, {"item": [1], "class": [1], "verdict": ["yes"]}, n_classes=3)
+    assert f"column {name!r} of the answers numbers the runs of an item" in evidence.inferred
+    assert estimate_accuracy(evidence, system="a").counts["answers"] == 8
+
+
+def test_a_column_that_does_not_tell_rows_apart_numbers_no_runs() -> None:
+    table = rows_of()
+    table["run"] = [7] * len(table.pop("repeat"))
+    judgements = {"item": [1], "class": [1], "verdict": ["yes"]}
+    with pytest.raises(EvidenceError, match="Keep one row of each, or number the runs in a column repeat"):
+        estimate_accuracy(Evidence.from_tables(table, judgements, n_classes=3), system="a")
+    once = {name: [v for v, r in zip(column, rows_of()["repeat"], strict=True) if r == 0] for name, column in table.items()}
+    assert Evidence.from_tables(once, judgements, n_classes=3).inferred == ()
+
+
+def test_epochs_of_a_log_are_used_by_estimate_and_compare() -> None:
+    log = Path(__file__).parents[2] / "reference" / "logs" / "inspect-new-epochs.eval"
+    judgements = {"item": [1, 2, 3, 4], "class": ["B", "A", "D", "A"], "verdict": ["yes"] * 4}
+    evidence = Evidence.from_tables(log, judgements)
+    found = {how: estimate_accuracy(evidence, repeats=how).value for how in ("mean", "all", "any")}  # type: ignore[arg-type]
+    assert found["all"] <= found["mean"] <= found["any"]
+    assert found["all"] < found["any"]
+
+
+def test_logic_uses_the_first_run_and_says_so() -> None:
+    evidence = Evidence.from_tables(rows_of(), n_classes=3)
+    with pytest.warns(EvidenceWarning, match="only the first of each system and item is used here"):
+        sketch = count_decisions(evidence.with_repeats("any"))
+    firsts = {(i, s): a for i, s, a, r in zip(*rows_of().values(), strict=True) if r == 0}
+    assert sketch.n_items == 4
+    assert evidence.rows("answers", "item", "system", "answer") == [(i, s, a) for (i, s), a in firsts.items()]
+
+
+@pytest.mark.parametrize("verb", ["estimate", "compare", "race"])
+def test_the_command_line_takes_repeats(verb: str, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from noracle.cli import app
+
+    answers = written("csv", tmp_path)
+    (tmp_path / "labels.csv").write_text("item,class,verdict\n" + "".join(f"{i},1,yes\n" for i in range(1, 5)))
+    words = [verb, "--answers", answers, "--judgements", str(tmp_path / "labels.csv"), "--n-classes", "3", "--repeats"]
+    for how, said in (("all", "right every time (2 runs)"), ("any", "right at least once (2 runs)")):
+        ended = CliRunner().invoke(app, [*words, how])
+        assert ended.exit_code in (0, 3), ended.output
+        assert said in ended.output
+    assert CliRunner().invoke(app, [*words, "most"]).exit_code == 2

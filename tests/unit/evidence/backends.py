@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -77,13 +78,15 @@ def as_relations(tables: Mapping[str, Columns], folder: Path) -> dict[str, Any]:
 def as_spark(tables: Mapping[str, Columns], session: Any) -> dict[str, Any]:
     frames = {}
     for name, columns in tables.items():
-        types = [f"`{c}` {SQL_TYPES.get(c, 'STRING') if not _is_text(values) else 'STRING'}" for c, values in columns.items()]
+        types = [f"`{c}` {_sql_type(c, values)}" for c, values in columns.items()]
         frames[name] = session.createDataFrame(list(zip(*columns.values(), strict=True)), schema=", ".join(types))
     return frames
 
 
-def _is_text(values: list[Any]) -> bool:
-    return any(isinstance(v, str) for v in values)
+def _sql_type(column: str, values: list[Any]) -> str:
+    kinds = {type(v) for v in values if v is not None}
+    found = {frozenset({str}): "STRING", frozenset({int}): "BIGINT", frozenset({float}): "DOUBLE"}.get(frozenset(kinds))
+    return found or SQL_TYPES.get(column, "STRING")
 
 
 SINGLE: dict[str, Callable[[Columns, str, Path], Any]] = {
@@ -96,3 +99,32 @@ SINGLE: dict[str, Callable[[Columns, str, Path], Any]] = {
     "jsonl": as_jsonl,
     "parquet": as_parquet,
 }
+
+
+def as_ibis(tables: Mapping[str, Columns], folder: Path) -> dict[str, Any]:
+    """Tables of one Ibis connection to DuckDB."""
+    import duckdb
+    import ibis
+
+    connection = duckdb.connect()
+    made = {name: _created(connection, columns, name, folder) for name, columns in tables.items()}
+    backend = ibis.duckdb.from_connection(connection)
+    return {name: backend.table(table) for name, table in made.items()}
+
+
+def as_sqlframe(tables: Mapping[str, Columns], folder: Path) -> dict[str, Any]:
+    """Frames of SQLFrame's session on DuckDB, of which there is one."""
+    from sqlframe.duckdb import DuckDBSession
+
+    session = DuckDBSession()
+    made = {name: _created(session._conn, columns, name, folder) for name, columns in tables.items()}
+    return {name: session.table(table) for name, table in made.items()}
+
+
+def _created(connection: Any, columns: Columns, name: str, folder: Path) -> str:
+    table = f"t{next(_tables)}_{name}"
+    connection.execute(f"CREATE TABLE {table} AS SELECT * FROM read_parquet('{as_parquet(columns, name, folder)}')")
+    return table
+
+
+_tables = itertools.count()

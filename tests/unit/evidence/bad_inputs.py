@@ -244,7 +244,7 @@ def one_row_one_class(folder: Path) -> Arguments:
     return files(folder, "item,system,answer\n1,a,0\n", "item,class,verdict\n1,0,yes\n", n_classes=None)
 
 
-@bad(r"answers must have one row for each item and system; got repeated rows at item 2\. Keep one row of each\.")
+@bad(r"answers must have one row for each .*; got repeated rows at item 2\. Keep one row of each, or number the runs in a column repeat\.")
 def repeated_answer(folder: Path) -> Arguments:
     return files(folder, answers="item,system,answer\n1,a,0\n2,a,1\n2,a,1\n")
 

@@ -110,7 +110,7 @@ def test_spark_and_local_frames_do_not_mix(spark_session: Any) -> None:
 def test_things_that_are_no_tables_are_refused() -> None:
     with pytest.raises(EvidenceError, match=r"answers must be a path, a dict of columns, or a pandas, .*; got int"):
         Evidence.from_tables(7, n_classes=3)
-    with pytest.raises(EvidenceError, match="evidence must have answers, judgements or both; got neither"):
+    with pytest.raises(EvidenceError, match="evidence must have answers, judgements or grades; got none of them"):
         Evidence.from_tables(n_classes=3)
     with pytest.raises(ArgumentError, match="conflicts must be 'error' or 'drop'"):
         Evidence.from_tables(ANSWERS, n_classes=3, conflicts="keep")  # type: ignore[arg-type]

@@ -208,6 +208,21 @@ def test_unstated_training_never_certifies_and_the_next_step_says_so() -> None:
     assert any("trained on labels of these annotators" in s.statement for s in report.next_steps)
 
 
+def test_a_certificate_takes_the_clusters_that_the_items_name() -> None:
+    FOLDERS["ratings_and_answers"](Path("folder"))
+    plain = [r for s in oversee("folder").steps if s.name == "certificate" for r in s.results if isinstance(r, Certificate)]
+    rated = sorted({line.split(",")[0] for line in Path("folder/ratings.csv").read_text(encoding="utf-8").splitlines()[1:]}, key=int)
+    write(Path("folder/items.csv"), {"item": [int(i) for i in rated], "cluster": [f"passage {int(i) // 10}" for i in rated]})
+    report = oversee("folder")
+    steps = [s for s in report.steps if s.name == "certificate"]
+    clustered = [r for s in steps for r in s.results if isinstance(r, Certificate)]
+    assert "--items" in steps[0].command
+    for one, other in zip(plain, clustered, strict=True):
+        assert any("clusters: the cluster is the unit" in note for note in other.notes)
+        assert not any("clusters" in note for note in one.notes)
+        assert other.value == pytest.approx(one.value)
+
+
 def test_answers_and_judgements_of_different_items_say_what_is_missing() -> None:
     world = simulate_world(n_items=40, n_classes=3, systems={"a": 0.8}, n_ordinary=40, seed=1)
     write(Path("folder/answers.csv"), world.answers)
