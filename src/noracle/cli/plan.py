@@ -14,6 +14,7 @@ from noracle.cli._files import check_format, write_json, write_table
 from noracle.cli._output import Output, check_target, working
 from noracle.cli.report import class_names
 from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.evidence.grade_logs import split_metric
 from noracle.evidence.prices import Prices, read_prices
 from noracle.ppi import plan_labels
 
@@ -215,8 +216,8 @@ def command(
         _only("with --pilot", measurements=measurements)
         with working("planning"):
             result = _from_folder(
-                places or [str(grades)], chosen={"n_classes": n_classes, "classes": class_names(classes)}, half_width=half_width,
-                systems=opt.names(systems), grades=grades, kind=kind,
+                places or [str(split_metric(str(grades))[0])], chosen={"n_classes": n_classes, "classes": class_names(classes)},
+                half_width=half_width, systems=opt.names(systems), grades=grades, kind=kind,
                 costs={**listed.labels, **prices_of}, caps={k: int(n) for k, n in caps.items()}, epsilon=epsilon, confidence=confidence,
                 seed=seed,
             )  # fmt: skip

@@ -12,6 +12,7 @@ import narwhals as nw
 
 from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
 from noracle.evidence.frames import Frame, fetch, open_frames
+from noracle.evidence.grade_logs import grades_log_format, read_grades
 from noracle.evidence.logs import log_format, read_logs
 from noracle.evidence.normal import agree, normalise, verdict_column
 from noracle.evidence.tables import MAX_CLASSES, TABLES
@@ -139,6 +140,8 @@ class Evidence:
             judgements = log.judgements if judgements is None else judgements
             items = log.items if items is None else items
             letters = log.items is not None
+        grades, results = _of_tool(grades)
+        notes += results
         given = {"answers": answers, "judgements": judgements, "grades": grades, "items": items}
         tables = {name: table for name, table in given.items() if table is not None}
         if not tables.keys() & {"answers", "judgements", "grades"}:
@@ -394,6 +397,14 @@ def _first_of(answers: Frame | None) -> tuple[Frame | None, Frame | None]:
         return answers.drop("repeat"), None
     first = answers.group_by("item", "system").agg(repeat=nw.col("repeat").min())
     return answers.join(first, on=["item", "system", "repeat"], how="inner").drop("repeat"), answers
+
+
+def _of_tool(grades: object) -> tuple[object, tuple[str, ...]]:
+    """Grades out of results of an evaluation tool, with what to say of them; other tables as they are."""
+    if grades_log_format(grades) is None:
+        return grades, ()
+    found = read_grades(grades)  # type: ignore[arg-type]
+    return found.columns, found.notes
 
 
 def _free_text(frames: dict[str, Frame]) -> dict[str, Frame]:
