@@ -47,7 +47,10 @@ JudgementsFile = Annotated[
 GradesFile = Annotated[
     str | None,
     _evidence(
-        "--grades", metavar="FILE", text="item, system, verdict (is this answer right? right, wrong, unsure); rater, propensity, at."
+        "--grades",
+        metavar="FILE",
+        text="item, system, verdict (is this answer right? right, wrong, unsure); rater, propensity, at. Or results of promptfoo, "
+        "DeepEval, Inspect, lm-eval, OpenTelemetry; FILE#METRIC chooses a metric.",
     ),
 ]
 ItemsFile = Annotated[str | None, _evidence("--items", metavar="FILE", text="item; n_classes, stratum, cluster, weight.")]

@@ -13,6 +13,7 @@ from noracle.cli._files import check_format, write_json, write_table
 from noracle.cli._output import Output, check_target, working
 from noracle.cli.report import class_names
 from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.evidence.grade_logs import split_metric
 from noracle.evidence.prices import Prices, read_prices
 from noracle.ppi import plan_labels
 
@@ -216,7 +217,7 @@ def command(
         _only("with --pilot", measurements=measurements)
         with working("planning"):
             result = _from_folder(
-                places or [str(grades)], chosen={
+                places or [str(split_metric(str(grades))[0])], chosen={
                     "n_classes": n_classes, "classes": class_names(classes), "columns": opt.column_names(columns) or None,
                     "no_answer": tuple(opt.names(no_answer) or ()) or None,
                 }, half_width=half_width, systems=opt.names(systems), grades=grades, kind=kind,

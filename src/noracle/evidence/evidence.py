@@ -405,10 +405,8 @@ def _from_logs(given: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         notes = log.notes
         told = {"judgements": log.judgements, "items": log.items}
         given = {**given, "answers": log.answers, **{name: t for name, t in told.items() if given.get(name) is None}}
-    if grades_log_format(given.get("grades")) is not None:
-        results = read_grades(given["grades"])
-        given, notes = {**given, "grades": results.columns}, (*notes, *results.notes)
-    return given, notes
+    grades, results = _of_tool(given.get("grades"))
+    return {**given, "grades": grades}, (*notes, *results)
 
 
 def _read_classes(reader: Classes, invalid: Invalid, *, part: bool) -> tuple[str, list[str]]:
@@ -450,6 +448,14 @@ def _first_of(answers: Frame | None) -> tuple[Frame | None, Frame | None]:
         return answers.drop("repeat"), None
     first = answers.group_by("item", "system").agg(repeat=nw.col("repeat").min())
     return answers.join(first, on=["item", "system", "repeat"], how="inner").drop("repeat"), answers
+
+
+def _of_tool(grades: object) -> tuple[object, tuple[str, ...]]:
+    """Grades out of results of an evaluation tool, with what to say of them; other tables as they are."""
+    if grades_log_format(grades) is None:
+        return grades, ()
+    found = read_grades(grades)  # type: ignore[arg-type]
+    return found.columns, found.notes
 
 
 def _free_text(frames: dict[str, Frame]) -> dict[str, Frame]:

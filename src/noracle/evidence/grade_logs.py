@@ -154,8 +154,8 @@ def split_metric(path: str | Path) -> tuple[str | Path, str | None]:
 # --------------------------------------------------------------------------------------------------------------- tables
 
 
-def read_grades(path: Paths, *, metric: str | None = None) -> GradeLog:
-    """The grades in results of an evaluation tool: item, system, verdict, rater; and repeat, where an item was graded more than once.
+def read_grades(path: Paths, *, metric: str | None = None, repeats: Literal["first", "all"] = "first") -> GradeLog:
+    """The grades in results of an evaluation tool: item, system, verdict, rater; and repeat, where all runs of an item are wanted.
 
     Parameters
     ----------
@@ -163,6 +163,9 @@ def read_grades(path: Paths, *, metric: str | None = None) -> GradeLog:
         A file, a glob or a list of files of one tool; ``FILE#METRIC`` chooses a metric.
     metric
         The metric that is the grade, as after ``#``: its name, ``name>=0.5`` for scores, ``name=label`` for labels, ``all`` for all.
+    repeats
+        ``first`` takes the first run of an item (epochs, repeated tests, several files of one system), with a note; ``all`` takes every
+        run and numbers them in a column ``repeat``.
 
     Raises
     ------
@@ -193,7 +196,11 @@ def read_grades(path: Paths, *, metric: str | None = None) -> GradeLog:
         seen[key] += 1
         for column, value in zip(columns.values(), (mark.item, mark.system, verdict, mark.rater, seen[key]), strict=True):
             column.append(value)
-    if max(columns["repeat"]) == 1:
+    later = [place for place, run in enumerate(columns["repeat"]) if run > 1]
+    if later and repeats == "first":
+        notes.append(f"{name}: {len(later)} grades of later runs of the same items are not used; the first run of an item counts")
+        columns = {key: [v for v, run in zip(values, columns["repeat"], strict=True) if run == 1] for key, values in columns.items()}
+    if repeats == "first" or not later:
         del columns["repeat"]
     one_type(columns["item"])
     return GradeLog(columns=columns, notes=tuple(notes))
@@ -414,14 +421,18 @@ def _promptfoo_ids(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Tests by an id among their variables where all have one, else by number; a test that was run again keeps its first number."""
     tests = [(row.get("testCase") or {}) for row in rows]
     given = [row.get("vars") or test.get("vars") or {} for row, test in zip(rows, tests, strict=True)]
+    keys = [
+        json.dumps([variables, test.get("assert"), test.get("description")], sort_keys=True, default=str)
+        for test, variables in zip(tests, given, strict=True)
+    ]
     for name in _ID:
-        if given and all(isinstance(v.get(name), (int, str)) and not isinstance(v.get(name), bool) for v in given):
-            return [v[name] for v in given]
+        named = given and all(isinstance(v.get(name), (int, str)) and not isinstance(v.get(name), bool) for v in given)
+        if named and len({(key, v[name]) for key, v in zip(keys, given, strict=True)}) == len({v[name] for v in given}):
+            return [v[name] for v in given]  # an id of the test, not of something that several tests share
     numbers: dict[str, Any] = {}
     found = []
-    for place, (row, test, variables) in enumerate(zip(rows, tests, given, strict=True)):
+    for place, (row, key, variables) in enumerate(zip(rows, keys, given, strict=True)):
         number = row.get("testIdx", place)
-        key = json.dumps([variables, test.get("assert"), test.get("description")], sort_keys=True, default=str)
         found.append(numbers.setdefault(key, number) if variables else number)
     return found
 

@@ -52,6 +52,12 @@ _SENTENCE = re.compile(
     r"|正解は(?P<jp>[^\n]{0,40})",
     re.IGNORECASE,
 )
+# Words without which the pattern beside them finds nothing: most of a long reply is not looked at twice.
+_HINTS = (
+    (_CLAIM, ("boxed", "answer", "choice", "答え", "回答", "解答", "正解", "antwort", "réponse", "respuesta")),
+    (_SENTENCE, ("answer", "choice", "option", "solution", "choose", "chose", "pick", "select", "say", "go with", "go for", "正解は")),
+)
+_BEFORE = 24  # characters of a pattern before its word: "I would ", "final "
 _REFUSAL = re.compile(
     r"\b(?:I|we)(?: am|'m| are|'re)?(?: really| very)?(?: sorry,? but I)?(?: do)? ?"
     r"(?:can ?not|can't|won't|will not|must decline|decline|refuse|am unable|'m unable|unable|not able|am not able|'m not able)(?: to)? "
@@ -203,8 +209,11 @@ def _first(reader: _Reader, said: str, *, cut: bool) -> int | None:
     if given:
         place = None if value is None else reader.claim(value)
         return _UNCLEAR if place is None else place
-    for pattern in (_CLAIM, _SENTENCE):
-        for found, end in reversed(_spans(pattern, said)):
+    small = said.lower()
+    for pattern, words in _HINTS:
+        places = [at for at in map(small.find, words) if at >= 0]
+        begin = max(0, min(places, default=0) - _BEFORE) if len(small) == len(said) else 0
+        for found, end in reversed(_spans(pattern, said, begin) if places else []):
             # Where the end is missing, an option may be the beginning of another one; a letter is whole.
             place = reader.lead(found) if cut and end == len(said) else reader.claim(found)
             if place is not None:
@@ -212,10 +221,10 @@ def _first(reader: _Reader, said: str, *, cut: bool) -> int | None:
     return None
 
 
-def _spans(pattern: re.Pattern[str], said: str) -> list[tuple[str, int]]:
+def _spans(pattern: re.Pattern[str], said: str, begin: int) -> list[tuple[str, int]]:
     """What each claim says, up to the next claim, and where that ends."""
     spans: list[tuple[str, int]] = []
-    match = pattern.search(said)
+    match = pattern.search(said, begin)
     while match is not None:
         begin, end = match.span(match.lastgroup or 0)
         match = pattern.search(said, begin)
@@ -277,6 +286,7 @@ class _Reader:
 
     def __init__(self, options: Sequence[str]) -> None:
         self.options = [_bare(option) for option in options]
+        self.longest = 2 * max(map(len, options), default=0) + 200  # longer texts are no option, whatever stands around it
         times = Counter(self.options)
         self.unique = {option: place for place, option in enumerate(self.options) if option and times[option] == 1}
         numbers = [_number(option) for option in self.options]
@@ -293,6 +303,8 @@ class _Reader:
 
     def option(self, text: str) -> int | None:
         """The text is an option, with or without marks around it."""
+        if len(text) > self.longest:
+            return None
         bare = _bare(text)
         if bare in self.unique:
             return self.unique[bare]
@@ -380,9 +392,11 @@ class _Reader:
 
     def short(self, said: str) -> int | None:
         """Rule 5: a few words around one letter or one option, and none that denies it."""
-        if len(said) > 2_000 or _DENIED.search(said):
+        if len(said) > 2_000:
             return None
         rest, quoted = self._without_options(said)
+        if len(rest.split()) > _SHORT or _DENIED.search(said):
+            return None
         letters = {
             self.place(m[1])
             for m in _ALONE.finditer(rest)
@@ -391,14 +405,16 @@ class _Reader:
         # "no idea" does not say no, and "2 doubts" does not say 2: only longer options count where they are quoted in passing.
         told = {place for place in quoted if len(self.options[place]) >= _LONG}
         found = told | {place for place in letters if place is not None}
-        if len(rest.split()) > _SHORT or not found:
+        if not found:
             return None
         return found.pop() if len(found) == 1 else _UNCLEAR
 
     def _without_options(self, said: str) -> tuple[str, set[int]]:
         """The reply without the options that it quotes, longest first, and which these are."""
         rest, quoted = said, set[int]()
-        for option, place in sorted(self.unique.items(), key=lambda pair: -len(pair[0])):
+        folded = " ".join(said.casefold().split())
+        there = [pair for pair in self.unique.items() if pair[0] in folded]
+        for option, place in sorted(there, key=lambda pair: -len(pair[0])):
             shape = r"\s+".join(re.escape(word) for word in option.split())
             rest, n = re.subn(rf"(?<!\w){shape}(?!\w)", " ", rest, flags=re.IGNORECASE)
             if n:

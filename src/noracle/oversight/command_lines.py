@@ -32,7 +32,8 @@ class CommandLines:
 
     def path(self, source: Source) -> str:
         """One path, or one pattern that matches the files of the source and no other."""
-        return find_pattern(source.paths) or _UNNAMED
+        found = find_pattern(source.paths)
+        return _UNNAMED if found is None else f"{found}#{source.options['metric']}" if "metric" in source.options else found
 
     @property
     def answers_join_ratings(self) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.evidence.grade_logs import split_metric
 from noracle.oversight.gathering import Gathering
 from noracle.oversight.heads import stem_of, table_suffix
 from noracle.oversight.listing import Listing, Place, is_ignored, list_files, mistaken_for
@@ -144,6 +145,7 @@ class _Search:
     settings: Settings
     recogniser: Recogniser
     faults: list[str] = dataclasses.field(default_factory=list)
+    metrics: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def leave(self, path: str, reason: str) -> None:
         """Leave a file aside."""
@@ -174,12 +176,15 @@ class _Search:
         inside = self.listing.root.resolve()
         for kind in SOURCE_KINDS:
             for pattern in self.settings.files.get(kind, ()):
-                paths = self.listing.matching(pattern)
+                place, metric = split_metric(pattern) if kind == "grades" else (pattern, None)
+                paths = self.listing.matching(str(place))
                 if not paths:
                     remedy = self.listing.nearest(pattern)
                     self.faults.append(fault(f"{SETTINGS_FILE}: files.{kind}", "must name a file", repr(pattern), remedy=remedy))
                 for path in paths:
                     found[kind, path] = None
+                    if metric is not None:
+                        self.metrics[path] = metric
                     if "://" not in path and not Path(path).resolve().is_relative_to(inside):
                         self.listing.notes.append(f"{path} lies outside of the folder; {SETTINGS_FILE} names it")
         return list(found)
@@ -198,7 +203,8 @@ class _Search:
                 came = f"one that also names {self.listing.relative(others[0])!r}"
                 self.faults.append(fault(f"file {path!r}", "must have a name without * ? [ ]", came, remedy="Rename it."))
                 return None
-            return self.recogniser.look(path, named=kind)
+            seen = self.recogniser.look(path, named=kind)
+            return seen if path not in self.metrics else dataclasses.replace(seen, options={"metric": self.metrics[path]})
         except EvidenceError as error:
             self.faults += [f if kind else f"{f} If it is no evidence, add it to ignore in {SETTINGS_FILE}." for f in error.faults]
         except OSError as error:

@@ -136,7 +136,9 @@ class Loaded(CommandLines):
         return Source(kind=first.kind, paths=paths, why=first.why, columns=first.columns, form=first.form, options=first.options)
 
     def table(self, source: Source) -> str | list[str]:
-        """What a reader of tables is given: one path or pattern, or all paths."""
+        """What a reader of tables is given: one path or pattern, or all paths; with the metric of results of a tool, where one is named."""
+        if "metric" in source.options:
+            return [f"{path}#{source.options['metric']}" for path in source.paths]
         return find_pattern(source.paths) or list(source.paths)
 
     def _open_evidence(self) -> Evidence | None:

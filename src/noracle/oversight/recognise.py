@@ -101,9 +101,9 @@ class Recogniser:
     def _look(self, path: str, named: SourceKind | None) -> Seen:
         name = PurePath(path)
         log = log_format(path)
-        if log is not None:
+        if log is not None and named != "grades":
             return Seen(path=path, kind="answers", why=f"a log of {TOOLS[log]}", form="log", sort=log)
-        results = told_by_tool(path)
+        results = told_by_tool(path, logs=named == "grades")
         if results is not None:
             return results
         if name.suffix.lower() == ".json":
@@ -158,8 +158,10 @@ class Recogniser:
             raise unreadable(error, f"file {paths[0]!r}") from None
 
 
-def told_by_tool(path: str) -> Seen | None:
-    """Results of promptfoo, DeepEval or OpenTelemetry, which are grades; None for other files. Inspect and lm-eval logs are answers.
+def told_by_tool(path: str, *, logs: bool = False) -> Seen | None:
+    """Results of promptfoo, DeepEval or OpenTelemetry, which are grades; None for other files.
+
+    Logs of Inspect and lm-eval are answers; with ``logs`` they are the grades in them, as where the settings name them so.
 
     Examples
     --------
@@ -167,7 +169,7 @@ def told_by_tool(path: str) -> Seen | None:
     True
     """
     tool = grades_log_format(path)
-    if tool is None or tool in ("inspect", "lm-eval"):
+    if tool is None or (tool in ("inspect", "lm-eval") and not logs):
         return None
     return Seen(path=path, kind="grades", why=f"results of {TOOLS[tool]}", form="log", sort=tool)
 

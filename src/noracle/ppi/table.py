@@ -33,9 +33,9 @@ class Scores:
 
 
 def one_table(tables: object, what: str = "data") -> Any:
-    """Several files as one wide table; anything else as it is.
+    """Several files or frames as one wide table; anything else as it is.
 
-    Each file has a column for each rater, or rows ``item, rater, value``; they need not be alike. Rows of one item are one row. A file
+    Each has a column for each rater, or rows ``item, rater, value``; they need not be alike. Rows of one item are one row. A file
     without a column ``item`` has items of its own.
 
     Examples
@@ -43,12 +43,12 @@ def one_table(tables: object, what: str = "data") -> Any:
     >>> one_table({"human": [1, 0]})
     {'human': [1, 0]}
     """
-    if not isinstance(tables, (list, tuple)) or not tables or not all(isinstance(t, (str, os.PathLike)) for t in tables):
+    if not isinstance(tables, (list, tuple)) or not tables or not all(_is_table(t) for t in tables):
         return tables
     if len(tables) == 1:
         return tables[0]
     parts = [_cells(table, what) for table in tables]
-    nameless = [os.fspath(table) for table, (_, has_items) in zip(tables, parts, strict=True) if not has_items]
+    nameless = [_called(table, n) for n, (table, (_, has_items)) in enumerate(zip(tables, parts, strict=True)) if not has_items]
     if nameless:
         note = f"{', '.join(nameless)}: no column item, so that its rows are taken as items of their own, in no other file"
         warnings.warn(note, EvidenceWarning, stacklevel=2)
@@ -56,7 +56,7 @@ def one_table(tables: object, what: str = "data") -> Any:
     twice: dict[str, dict[Any, None]] = {}
     for number, (rows, has_items) in enumerate(parts):
         for place, (item, cells) in enumerate(rows):
-            known = items.setdefault(f"item {item}" if has_items else f"row {place} of file {number}", {"item": item})
+            known = items.setdefault(_key(item) if has_items else f"row {place} of table {number}", {"item": item})
             for name, value in cells.items():
                 if known.get(name) is None:
                     known[name] = value
@@ -77,6 +77,19 @@ def one_table(tables: object, what: str = "data") -> Any:
     return columns
 
 
+def _is_table(table: object) -> bool:
+    return isinstance(table, (str, os.PathLike, Mapping)) or hasattr(table, "columns")
+
+
+def _called(table: object, number: int) -> str:
+    return os.fspath(table) if isinstance(table, (str, os.PathLike)) else f"table {number + 1}"
+
+
+def _key(item: Any) -> str:
+    """An item by its text, so that 7 in one file is 7 in another; a float that is whole is that number."""
+    return f"item {int(item)}" if isinstance(item, float) and item.is_integer() else f"item {item}"
+
+
 def _cells(table: object, what: str) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
     """The rows of one file as item and cells, raters of a long table side by side; and whether it names items."""
     frames, _connection = open_frames({what: table})
@@ -91,7 +104,8 @@ def _cells(table: object, what: str) -> tuple[list[tuple[Any, dict[str, Any]]], 
     names = [item for item, _ in rows]
     if has_items and len(set(names)) < len(names):
         again = [item for item, n in Counter(names).items() if n > 1]
-        raise EvidenceError(fault(what, "must have one row for each item", f"two in {table!r}", where=again, total=len(again)))
+        shown = repr(os.fspath(table)) if isinstance(table, (str, os.PathLike)) else "a table"
+        raise EvidenceError(fault(what, "must have one row for each item", f"two in {shown}", where=again, total=len(again)))
     return [(item, {k: v for k, v in cells.items() if k != "item"}) for item, cells in rows], has_items
 
 

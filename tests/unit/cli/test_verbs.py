@@ -397,3 +397,16 @@ def test_html_of_verbs_without_evidence(noracle: Run, tmp_path: Path) -> None:
     assert "<svg" in page.read_text(encoding="utf-8")
     assert noracle("simulate", "--n-items", 50, "--out", tmp_path / "w", "--html", page).code == 0
     assert "<svg" in page.read_text(encoding="utf-8")
+
+
+LOGS = Path(__file__).parents[2] / "reference" / "logs"
+
+
+def test_results_of_tools_are_grades_on_the_command_line(noracle: Run) -> None:
+    done = noracle("estimate", "--grades", f"{LOGS / 'promptfoo.json'}#Correctness", "--system", "openai:gpt-4o-mini")
+    assert done.code == 0, done
+    assert "accuracy of 'openai:gpt-4o-mini'    0.750" in done.out
+    assert "verdicts are those of a model (Correctness by openai:gpt-4.1), and as right as it is" in " ".join(done.out.split())
+    refused = noracle("estimate", "--grades", LOGS / "inspect-new-judged.eval")
+    assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+    assert "Choose one, as in 'inspect-new-judged.eval#model_graded_qa'" in refused.err

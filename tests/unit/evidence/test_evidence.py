@@ -241,7 +241,7 @@ def test_every_table_can_be_read_alone(bring: Bring) -> None:
 
 
 def test_unknown_tables_are_refused() -> None:
-    assert set(TABLES) == {"answers", "judgements", "items", "ratings", "scores"}
+    assert set(TABLES) == {"answers", "judgements", "grades", "items", "ratings", "scores"}
     with pytest.raises(ArgumentError, match="table must be one of"):
         read_table({}, "prices")
     with pytest.raises(EvidenceError, match="ratings must have rows"):

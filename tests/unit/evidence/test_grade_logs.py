@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+import noracle
+import noracle.oversight
 from noracle.errors import EvidenceError, EvidenceWarning
 from noracle.evidence.frames import fetch, open_frames
 from noracle.evidence.grade_logs import grades_log_format, read_grades, read_scores, split_metric
+from noracle.oversight.loading import Loaded
 
 LOGS = Path(__file__).parents[2] / "reference" / "logs"
 HARNESS = LOGS / "lm-eval" / "dummy"
@@ -112,9 +115,15 @@ def test_two_scorers_are_not_guessed() -> None:
 
 
 def test_inspect_epochs_are_repeats_and_failed_samples_are_left_out() -> None:
-    epochs = read_grades(LOGS / "inspect-new-epochs.eval").columns
+    epochs = read_grades(LOGS / "inspect-new-epochs.eval", repeats="all").columns
     assert sorted(set(epochs["repeat"])) == [1, 2, 3]
     assert epochs["item"].count(1) == 3
+    first = read_grades(LOGS / "inspect-new-epochs.eval")
+    assert first.columns["item"] == [1, 2, 3, 4]
+    assert "repeat" not in first.columns
+    assert (
+        first.notes[-1] == "inspect-new-epochs.eval: 8 grades of later runs of the same items are not used; the first run of an item counts"
+    )
     errored = read_grades(LOGS / "inspect-new-errored.eval")
     assert sorted(errored.columns["item"]) == [1, 2, 4, 5, 7, 8]
     assert errored.notes == ("2 results with an error or without a score left out: that is no wrong answer",)
@@ -222,7 +231,7 @@ def test_one_assertion_gives_its_name_to_the_rater(tmp_path: Path) -> None:
 
 def test_repeated_tests_of_promptfoo_are_repeats(tmp_path: Path) -> None:
     again = [result(0, True), result(1, False), {**result(2, False), "vars": {"q": "v0"}}, {**result(3, True), "vars": {"q": "v1"}}]
-    columns = read_grades(promptfoo(tmp_path / "p.json", again)).columns
+    columns = read_grades(promptfoo(tmp_path / "p.json", again), repeats="all").columns
     assert columns["item"] == [0, 1, 0, 1]
     assert columns["repeat"] == [1, 1, 2, 2]
 
@@ -233,6 +242,13 @@ def test_ids_and_prompts_of_promptfoo(tmp_path: Path) -> None:
     columns = read_grades(promptfoo(tmp_path / "p.json", named)).columns
     assert set(columns["item"]) == {"q0", "q1"}
     assert set(columns["system"]) == {"m [short]", "m [prompt 1]"}
+
+
+def test_an_id_that_several_tests_share_is_no_id_of_a_test(tmp_path: Path) -> None:
+    shared = [{**result(i, bool(i % 2)), "vars": {"id": "customer 7", "q": f"v{i}"}} for i in range(3)]
+    columns = read_grades(promptfoo(tmp_path / "p.json", shared)).columns
+    assert columns["item"] == [0, 1, 2]
+    assert "repeat" not in columns
 
 
 def test_older_summaries_and_texts_as_providers(tmp_path: Path) -> None:
@@ -281,7 +297,7 @@ def test_scores_of_deepeval_are_raters_with_values() -> None:
 
 def test_two_runs_of_deepeval_are_repeats_of_one_system(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"test_run_{i}.json", load("deepeval-test-run.json")) for i in range(2)]
-    columns = read_grades([str(p) for p in paths]).columns
+    columns = read_grades([str(p) for p in paths], repeats="all").columns
     assert columns["repeat"] == [1, 1, 1, 2, 2, 2]
     assert read_scores(str(tmp_path / "*.json")).notes[-1] == "test_run_0.json and 1 more: 3 scores are means over repeats"
 
@@ -440,6 +456,56 @@ def test_results_in_a_folder_are_recognised_as_grades(name: str, why: str | None
 
     seen = told_by_tool(str(LOGS / name))
     assert (None if seen is None else (seen.kind, seen.why)) == (None if why is None else ("grades", why))
+
+
+@pytest.mark.parametrize(
+    ("path", "system", "right", "graded", "note"),
+    [
+        (f"{LOGS / 'promptfoo.json'}#Correctness", "openai:gpt-4o-mini", 3, 4, "1 result with an error"),
+        (LOGS / "promptfoo.json", "openai:gpt-4o-mini", 2, 4, "the verdict is the tool's own"),
+        (LOGS / "deepeval-test-run.json", "gpt-4o-mini", 2, 3, "verdicts are those of a model"),
+        (LOGS / "otel-events.jsonl", "bot", 3, 4, "1 result with an error"),
+        (f"{LOGS / 'inspect-new-judged.eval'}#model_graded_qa", "mockllm/model", 2, 4, "verdicts are those of a model"),
+        (LOGS / "inspect-new-epochs.eval", "mockllm/model", 2, 4, "the first run of an item counts"),
+        (str(HARNESS / "samples_mini_gen_*.jsonl"), "dummy", 0, 8, None),
+    ],
+)
+def test_evidence_takes_results_as_grades_and_says_what_it_did(path: Any, system: str, right: int, graded: int, note: str | None) -> None:
+    evidence = noracle.Evidence.from_tables(grades=path)
+    estimate = noracle.estimate_accuracy(evidence, system=system)
+    assert (round(estimate.value * graded), estimate.counts["labelled"]) == (right, graded)
+    assert note is None or any(note in said for said in evidence.inferred)
+
+
+def test_a_folder_with_results_has_grades(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_bytes((LOGS / "promptfoo.json").read_bytes())
+    (tmp_path / "notes.json").write_text('{"results": "to come"}')
+    found = noracle.oversight.find_evidence(tmp_path)
+    assert [(source.kind, source.why) for source in found.sources] == [("grades", "results of promptfoo")]
+    assert [Path(other.path).name for other in found.unused] == ["notes.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "verdicts"),
+    [
+        ("deepeval-results.json", "Answer Relevancy", 4),
+        ("inspect-new-judged.eval", "includes", 5),
+        ("inspect-new-judged.eval", "model_graded_qa", 4),
+    ],
+)
+def test_settings_name_the_metric_of_a_file_also_of_a_log(name: str, metric: str, verdicts: int, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes((LOGS / name).read_bytes())
+    (tmp_path / "noracle.toml").write_text(f'[files]\ngrades = "{name}#{metric}"\n')
+    for found in (
+        noracle.oversight.find_evidence(tmp_path),
+        noracle.oversight.find_evidence(tmp_path, grades=f"{tmp_path / name}#{metric}"),
+    ):
+        (source,) = found.sources
+        assert (source.kind, source.options) == ("grades", {"metric": metric})
+        loaded = Loaded(found)
+        assert loaded.evidence is not None
+        assert len(loaded.evidence.rows("grades")) == verdicts
+        assert loaded.evidence_words()[:2] == ["--grades", f"{source.paths[0]}#{metric}"]
 
 
 def test_a_path_given_as_scores_is_read_by_its_tool() -> None:

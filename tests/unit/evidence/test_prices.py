@@ -30,7 +30,7 @@ def test_models_of_costs_are_read(tmp_path: Path) -> None:
     [
         ("", "must not be empty"),
         ("[labels\n", "must be TOML"),
-        ("[label]\nordinary = 1\n", "must have the tables labels, caps, raters, costs, lengths only; got 'label'"),
+        ("[label]\nordinary = 1\n", "must have the tables labels, caps, raters, costs, lengths, budgets only; got 'label'"),
         ("[labels]\nordinary = 0\n", r"prices\.labels\.ordinary must be a positive number; got 0"),
         ("[labels]\nordinary = nan\n", "positive number"),
         ("[labels]\nordinary = 'four'\n", "positive number"),

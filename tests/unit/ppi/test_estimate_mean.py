@@ -398,3 +398,60 @@ def test_tails_do_not_depend_on_units() -> None:
 def test_stream_assumes_light_tails_and_says_so() -> None:
     found = estimate_mean(None, world(labelled=200), target="human", interval="anytime")
     assert tails_in(found).status == "assumed"
+
+
+# -------------------------------------------------------------------------------------------------------------- several tables
+
+
+def _parts() -> tuple[dict[str, list[Any]], dict[str, list[Any]], dict[str, list[Any]]]:
+    """One table, and the same in two: wide with whole numbers as items, and long."""
+    rng = np.random.default_rng(4)
+    truth = (rng.random(300) < 0.6).astype(float)
+    judge = np.where(rng.random(300) < 0.85, truth, 1 - truth)
+    human = [float(t) if i < 120 else None for i, t in enumerate(truth)]
+    whole = {"item": list(range(300)), "human": human, "judge": judge.tolist()}
+    wide = {name: values[:120] for name, values in whole.items()}
+    long = {"item": list(range(120, 300)), "rater": ["judge"] * 180, "value": judge[120:].tolist()}
+    return whole, wide, long
+
+
+@pytest.mark.parametrize("kind", ["dict", "pandas", "polars", "csv", "jsonl", "parquet"])
+def test_several_tables_of_any_kind_are_one(kind: str, tmp_path: Path) -> None:
+    whole, wide, long = _parts()
+
+    def brought(table: dict[str, list[Any]], name: str) -> Any:
+        frame, path = pl.DataFrame(table), tmp_path / f"{name}.{kind}"
+        if kind in ("dict", "pandas", "polars"):
+            return {"dict": table, "pandas": pd.DataFrame(table), "polars": frame}[kind]
+        {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[kind](path)
+        return path
+
+    expected = estimate_mean(None, whole, target="human")
+    found = estimate_mean(None, [brought(wide, "wide"), brought(long, "long")], target="human")
+    assert (found.value, found.low, found.high, found.counts) == (expected.value, expected.low, expected.high, expected.counts)
+
+
+def test_items_are_the_same_whatever_their_type() -> None:
+    whole, _, _ = _parts()
+    human = {"item": [str(i) for i in range(120)], "human": whole["human"][:120]}
+    judge = {"item": [float(i) for i in range(300)], "judge": whole["judge"]}
+    expected = estimate_mean(None, whole, target="human")
+    found = estimate_mean(None, [human, judge], target="human")
+    assert (found.value, found.low, found.high) == (expected.value, expected.low, expected.high)
+
+
+def test_clusters_and_strata_of_several_tables_are_kept() -> None:
+    whole, wide, long = _parts()
+    pages = [f"page {i // 3}" for i in range(300)]
+    expected = estimate_mean(None, {**whole, "cluster": pages}, target="human")
+    found = estimate_mean(None, [{**wide, "cluster": pages[:120]}, {**long, "cluster": pages[120:]}], target="human")
+    assert (found.low, found.high, found.counts["clusters"]) == (expected.low, expected.high, expected.counts["clusters"])
+    shares, topics = {"a": 0.5, "b": 0.5}, ["a", "b"] * 150
+    by_topic = estimate_mean(None, {**whole, "topic": topics}, target="human", strata="topic", shares=shares)
+    parts = [{**wide, "topic": topics[:120]}, {**long, "topic": topics[120:]}]
+    assert estimate_mean(None, parts, target="human", strata="topic", shares=shares).value == by_topic.value
+
+
+def test_one_table_in_a_list_is_that_table() -> None:
+    whole, _, _ = _parts()
+    assert estimate_mean(None, [whole], target="human").value == estimate_mean(None, whole, target="human").value
