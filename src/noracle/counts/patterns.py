@@ -141,7 +141,7 @@ def _patterns(
         raise EvidenceError(fault("systems", f"must be in {where}", f"{missing}, which have no {where}"))
     names = tuple(sorted(found)) if systems is None else tuple(dict.fromkeys(str(s) for s in systems))
     labels = labels_of(evidence)
-    scored = "recorded" in labels.items.columns
+    scored = labels.scored
     met = met_labels(evidence, answers, labels, by_cluster=True, given=scored) if by_cluster else met_once(evidence, answers, labels)
     graded = evidence.grades is not None
     judged = ~nw.col("verdict").is_null()
