@@ -265,6 +265,7 @@ def _entries() -> list[Entry]:
         Entry(function="check_clusters", how="", confident=False, run=lambda e, c: noracle.check_clusters(e)),
         Entry(function="check_overlap", how="", confident=False, run=lambda e, c: noracle.check_overlap(e)),
         Entry(function="check_hits", how="", confident=False, run=lambda e, c: noracle.check_hits(e)),
+        Entry(function="check_grading", how="", confident=False, random=True, run=lambda e, c: noracle.check_grading(e, seed=2)),
         Entry(function="check_label_rates", how="", confident=False, random=True, run=lambda e, c: noracle.check_label_rates(e, seed=2)),
         Entry(function="check_missing", how="", confident=False, random=True, run=lambda e, c: noracle.check_missing(e, seed=2)),
         Entry(function="check_questions", how="", confident=False, random=True, run=lambda e, c: noracle.check_questions(e, seed=2)),

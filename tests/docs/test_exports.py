@@ -35,6 +35,7 @@ PUBLIC = (
     "certify_superhuman",
     "check_assumptions",
     "check_clusters",
+    "check_grading",
     "check_hits",
     "check_label_rates",
     "check_missing",

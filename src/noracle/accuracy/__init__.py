@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noracle.accuracy.check import (
+    check_grading,
     check_hits,
     check_label_rates,
     check_missing,
@@ -23,6 +24,7 @@ __all__ = [
     "AccuracyStream",
     "Race",
     "check_clusters",
+    "check_grading",
     "check_hits",
     "check_label_rates",
     "check_missing",

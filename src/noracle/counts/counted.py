@@ -240,7 +240,7 @@ def remember(evidence: Evidence, counted: Counted) -> None:
 def _unanswered(evidence: Evidence) -> AccuracyCounts:
     """Judgements without any answers: nothing is labelled, and what was said is named as unused."""
     labels = labels_of(evidence)
-    n = int(fetch(labels.items.select(n=nw.col("n_judged").sum()))[0][0] or 0)
+    n = 0 if labels.items is None else int(fetch(labels.items.select(n=nw.col("n_judged").sum()))[0][0] or 0)
     unused = {name: m for name, m in {**labels.unused, WITHOUT_ANSWERS: n}.items() if m}
     return AccuracyCounts(
         tallies={}, items={}, answered={}, unused=unused, inferred=evidence.inferred, propensities=propensities_of(evidence)

@@ -141,15 +141,25 @@ def place_of(evidence: Evidence, row: dict[str, Any], system: str = "") -> Cell:
 
 
 class Labels(NamedTuple):
-    """Judgements gathered: by item and class, by item (without contradictory items), and what is not used."""
+    """Judgements gathered: by item and class, by item (without contradictory items), and what is not used.
 
-    classes: Frame
-    items: Frame
+    Where grades of single systems are all that was said there are no labels of items.
+    """
+
+    classes: Frame | None
+    items: Frame | None
     unused: dict[str, int]
+
+    @property
+    def scored(self) -> bool:
+        """Whether propensities were recorded."""
+        return self.items is not None and "recorded" in self.items.columns
 
 
 def labels_of(evidence: Evidence, *, by_class: bool = False) -> Labels:
     """The judgements as one label an item; what is repeated or contradictory is counted as unused."""
+    if evidence.grades is not None and evidence.judgements is None and not recorded_grades(evidence):
+        return Labels(None, None, {CONTRADICTORY: count(contradictions(evidence))} if evidence.conflicts == "drop" else {})
     found = gather(evidence)
     items = found.items
     if by_class:
@@ -273,8 +283,10 @@ def _votes(answers: Frame) -> tuple[Frame, Frame]:
 
 def unused_of(labels: Labels, answers: Frame, evidence: Evidence | None = None) -> dict[str, int]:
     """What is not used of the labels, with the judgements and grades of items that these answers leave out."""
-    without = labels.items.join(answers.select("item"), on="item", how="anti")
-    found = {**labels.unused, WITHOUT_ANSWERS: int(fetch(without.select(n=nw.col("n_judged").sum()))[0][0] or 0)}
+    found = dict(labels.unused)
+    if labels.items is not None:
+        without = labels.items.join(answers.select("item"), on="item", how="anti")
+        found[WITHOUT_ANSWERS] = int(fetch(without.select(n=nw.col("n_judged").sum()))[0][0] or 0)
     if evidence is not None and evidence.grades is not None and evidence.answers is not None:
         mine = evidence.grades.join(evidence.answers.select("item", "system"), on=["item", "system"], how="anti")
         found[UNASKED] = count(mine)
@@ -286,7 +298,7 @@ def met_once(evidence: Evidence, answers: Frame, labels: Labels) -> Frame:
     about = (evidence.judgements, evidence.items, answers, evidence.n_classes, evidence.conflicts, evidence.grades)
     kept = evidence._kept.get("met")
     if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
-        met = met_labels(evidence, answers, labels, given="recorded" in labels.items.columns)
+        met = met_labels(evidence, answers, labels, given=labels.scored)
         kept = evidence._kept["met"] = about, settle(met, ours=evidence._connection is not None)
     found: Frame = kept[1]
     return found
@@ -301,7 +313,9 @@ def met_labels(
     ``by_class`` keeps the class that was asked about and the answer, ``given`` only the answer. ``inverse`` is 1{asked = answer}/propensity
     for questions with a recorded propensity, null for others.
     """
-    scored = "recorded" in labels.items.columns
+    if labels.items is None or labels.classes is None:
+        return with_grades(evidence, _unjudged(evidence, answers, by_cluster=by_cluster))
+    scored = labels.scored
     about = ["item", "verdict", "n_no", *(["recorded"] if scored else []), *(["asked"] if by_class else [])]
     of_class = labels.classes.select("item", "class", "yes", "no", "unsure", *(["inverse"] if scored else []))
     frame = placed(answers, evidence, by_cluster=by_cluster).join(labels.items.select(*about), on="item", how="left")
@@ -336,6 +350,21 @@ def met_labels(
         columns["given"] = nw.when(labelled).then(nw.col("answer"))
     found = frame.select(**columns)
     return found if evidence.grades is None else with_grades(evidence, _drawn(evidence, found))
+
+
+def _unjudged(evidence: Evidence, answers: Frame, *, by_cluster: bool) -> Frame:
+    """Answers of items of which no judgement says anything."""
+    frame = placed(answers, evidence, by_cluster=by_cluster)
+    return frame.select(
+        "item",
+        "system",
+        *place_columns(evidence, by_cluster=by_cluster),
+        answered=~nw.col("answer").is_null(),
+        verdict=nw.lit(None, dtype=nw.Int64),
+        hit=nw.lit(value=False),
+        n_no=nw.lit(0, dtype=nw.Int64),
+        ruled_hit=nw.lit(value=False),
+    )
 
 
 def _drawn(evidence: Evidence, met: Frame) -> Frame:

@@ -31,7 +31,7 @@ from noracle.evidence.shapes import Shape
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 _HIVE = re.compile(r"[^=]+=[^=]*")
-_TABLE = re.compile(r"(answers?|judge?ments?|items?)", flags=re.IGNORECASE)
+_TABLE = re.compile(r"(answers?|judge?ments?|grades?|items?)", flags=re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,22 +42,23 @@ class Partition:
     answers: tuple[str, ...] = ()
     judgements: tuple[str, ...] = ()
     items: tuple[str, ...] = ()
+    grades: tuple[str, ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:
         """All files."""
-        return (*self.answers, *self.judgements, *self.items)
+        return (*self.answers, *self.judgements, *self.grades, *self.items)
 
 
-def pair_partitions(answers: Paths = (), judgements: Paths = (), items: Paths = ()) -> tuple[Partition, ...]:
+def pair_partitions(answers: Paths = (), judgements: Paths = (), items: Paths = (), *, grades: Paths = ()) -> tuple[Partition, ...]:
     """Partitions out of the files of each table.
 
-    Files belong together that share their Hive keys (``day=2026-03-01``), else their name without the words answers, judgements and
-    items, else the name of their folder. Where that does not pair the files, there is one partition with all of them.
+    Files belong together that share their Hive keys (``day=2026-03-01``), else their name without the words answers, judgements, grades
+    and items, else the name of their folder. Where that does not pair the files, there is one partition with all of them.
 
     Parameters
     ----------
-    answers, judgements, items
+    answers, judgements, items, grades
         Paths or globs.
 
     Examples
@@ -66,13 +67,14 @@ def pair_partitions(answers: Paths = (), judgements: Paths = (), items: Paths = 
     >>> [(p.name, len(p.judgements)) for p in pairs]
     [('day=1', 1), ('day=2', 0)]
     """
-    tables = {"answers": _listed(answers), "judgements": _listed(judgements), "items": _listed(items)}
+    tables = {"answers": _listed(answers), "judgements": _listed(judgements), "items": _listed(items), "grades": _listed(grades)}
     keyed: dict[str, dict[str, list[str]]] = {name: {} for name in tables}
     for name, paths in tables.items():
         for path in paths:
             keyed[name].setdefault(_key(path), []).append(path)
-    keys = keyed["answers"].keys() or keyed["judgements"].keys()
-    paired = keyed["judgements"].keys() <= keys and (not keyed["items"] or keyed["items"].keys() == keys)
+    keys = keyed["answers"].keys() or keyed["judgements"].keys() or keyed["grades"].keys()
+    said = keyed["judgements"].keys() | keyed["grades"].keys()
+    paired = said <= keys and (not keyed["items"] or keyed["items"].keys() == keys)
     if not paired:
         return (Partition(name="all", **{name: tuple(paths) for name, paths in tables.items()}),)
     return tuple(
@@ -276,11 +278,10 @@ def _named(partitions: Iterable[Partition | Evidence]) -> dict[str, Partition | 
 
 
 def _open(part: Partition, *, n_classes: int | None, classes: Sequence[int | str] | None, conflicts: Conflicts) -> Evidence:
-    if n_classes is None and classes is None and not part.items:
+    if n_classes is None and classes is None and not part.items and not (part.grades and not part.judgements):
         raise EvidenceError(fault("n_classes", "must be given to count partitions", "none", remedy="Pass n_classes or classes."))
-    tables = {
-        name: list(paths) or None for name, paths in (("answers", part.answers), ("judgements", part.judgements), ("items", part.items))
-    }
+    given = {"answers": part.answers, "judgements": part.judgements, "grades": part.grades, "items": part.items}
+    tables = {name: list(paths) or None for name, paths in given.items()}
     return Evidence._made(tables, Shape(), n_classes=n_classes, classes=classes, conflicts=conflicts, invalid="wrong", part=True)
 
 

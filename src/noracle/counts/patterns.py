@@ -144,7 +144,7 @@ def _patterns(
         raise unknown_systems(missing, evidence)
     names = tuple(sorted(found)) if systems is None else tuple(dict.fromkeys(str(s) for s in systems))
     labels = labels_of(evidence)
-    scored = "recorded" in labels.items.columns
+    scored = labels.scored
     repeated = evidence.repeats is not None and evidence.repeats_as != "all"
     answered, hit = nw.col("answered"), nw.col("hit")
     if repeated:

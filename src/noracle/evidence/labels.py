@@ -307,6 +307,25 @@ def grade_labels(evidence: Evidence) -> Frame:
     return frame.select(**columns)
 
 
+_CLASH = {"n_yes": 0, "clash": 1, "n_no": 0, "k": 0}
+
+
+def _grade_clashes(evidence: Evidence, grades: Frame) -> Frame:
+    """Items with an answer that is called right and wrong, or of which one rater says different things."""
+    rater = nw.col("rater").fill_null("") if "rater" in grades.columns else nw.lit("")
+    by_rater = grades.select("item", "system", "said", rater=rater).group_by("item", "system", "rater")
+    own = by_rater.agg(low=nw.col("said").min(), high=nw.col("said").max()).filter(nw.col("low") != nw.col("high")).select("item")
+    flags = {"right": (nw.col("said") == YES).cast(nw.Int64), "wrong": (nw.col("said") == NO).cast(nw.Int64)}
+    told = (
+        _as_judgements(evidence)
+        .with_columns(**flags)
+        .group_by("item", "class")
+        .agg(right=nw.col("right").max(), wrong=nw.col("wrong").max())
+    )
+    both = told.filter((nw.col("right") == 1) & (nw.col("wrong") == 1)).select("item")
+    return nw.concat([own, both]).group_by("item").agg(_n=nw.len())
+
+
 def contradictions(evidence: Evidence) -> Frame:
     """The items of which no truth could explain what was said: ``item``, ``n_yes``, ``clash``, ``n_no`` and ``k``.
 
@@ -319,17 +338,17 @@ def contradictions(evidence: Evidence) -> Frame:
     about = (evidence.grades, evidence.judgements, evidence.answers, evidence.items, evidence.n_classes)
     kept = evidence._kept.get("contradictions")
     if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
-        by_system = dataclasses.replace(evidence, answers=None)
-        found = item_labels(class_labels(evidence, once(_as_judgements(by_system)))).filter(nw.col("clash") > 0).select(*names)
+        found = _grade_clashes(evidence, evidence.grades).select("item", **{name: nw.lit(n, dtype=nw.Int64) for name, n in _CLASH.items()})
         more = []
-        if evidence.answers is not None:  # systems that share an answer, and judgements of it, must agree
+        if evidence.answers is not None and (knows_classes(evidence) or evidence.judgements is not None):
             tables = [*([] if evidence.judgements is None else [evidence.judgements]), _as_judgements(evidence)]
             items = item_labels(class_labels(evidence, once(_joined(tables)), by_rater=False))
             more.append(items.filter(nw.col("conflict") if knows_classes(evidence) else nw.col("clash") > 0))
         if evidence.judgements is not None:
             more.append(gather(dataclasses.replace(evidence, grades=None, _kept={})).items.filter(nw.col("conflict")))
         for other in more:
-            found = nw.concat([found, other.select(*names).join(found.select("item"), on="item", how="anti")])
+            rest = other.select(*[nw.col(name) if name == "item" else nw.col(name).cast(nw.Int64) for name in names])
+            found = nw.concat([found.select(*names), rest.join(found.select("item"), on="item", how="anti")])
         kept = evidence._kept["contradictions"] = about, settle(found, ours=evidence._connection is not None)
     bad: Frame = kept[1]
     return bad

@@ -29,7 +29,7 @@ def needs_labels(loaded: Loaded) -> str:
         )
     if not loaded.has_labels:
         unsure = any(t.verdict == "unsure" for t in loaded.accuracy.tallies)
-        why = "Every judgement of an answered item is unsure." if unsure else "No item has both an answer and a label."
+        why = "Every judgement of an answered item is unsure." if unsure else "No item has both an answer and a judgement or grade."
         return f"{why} Judge items that the systems answered; 'noracle route' draws them."
     return ""
 

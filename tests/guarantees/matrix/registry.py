@@ -46,6 +46,7 @@ PARTS: dict[str, tuple[str, ...]] = {
         DESIGNS,
     ),
     "clusters": (*LABELS, HERE + "matrix/samples.py", HERE + "matrix/clustered.py"),
+    "grades": (*LABELS, HERE + "matrix/grades.py"),
     "wrong verdicts": VERDICTS,
     "unsure verdicts": VERDICTS,
     "plans": (*VERDICTS, *PEOPLE, "src/noracle/ppi"),
@@ -62,7 +63,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "collection": (*LABELS[:1], "src/noracle/collect", HERE + "test_collect.py", HERE + "matrix/trained.py"),
     "watch": (*LABELS[:1], "src/noracle/oversight/sequences.py", HERE + "matrix/watch.py"),
 }
-MODULES = ("accuracy", "designs", "clustered", "comparisons", "pairs", "verdicts", "people", "means", "logic", "trained", "watch")
+MODULES = ("accuracy", "designs", "clustered", "grades", "comparisons", "pairs", "verdicts", "people", "means", "logic", "trained", "watch")
 
 
 @functools.cache
