@@ -11,7 +11,7 @@ import pytest
 
 from noracle import AccuracyCounts, Evidence, compare_systems, estimate_accuracy, race_systems
 from noracle.accuracy import check_sensitivity, range_unsure
-from noracle.counts import Counted, count_accuracy, count_decisions, count_evidence
+from noracle.counts import Counted, count_accuracy, count_decisions, count_evidence, count_patterns
 from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning
 
 K = 4
@@ -400,3 +400,37 @@ def test_the_command_line_takes_repeats(verb: str, tmp_path: Path) -> None:
         assert ended.exit_code in (0, 3), ended.output
         assert said in ended.output
     assert CliRunner().invoke(app, [*words, "most"]).exit_code == 2
+
+
+@pytest.mark.parametrize("how", ["mean", "all", "any"])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_polars_counts_repeats_as_duckdb_does(how: Any, recorded: bool) -> None:
+    import polars as pl
+
+    answers, judgements = world(120, 3, seed=8, silent=0.2)
+    both = {name: column * 2 for name, column in answers.items()}
+    both["system"] = ["a"] * 360 + ["b"] * 360
+    both["answer"] = answers["answer"] + answers["answer"][::-1]
+    both["state"] = answers["state"] + answers["state"][::-1]
+    if recorded:
+        judgements["propensity"] = [0.4 if i % 3 else 0.2 for i in judgements["item"]]
+    ours = Evidence.from_tables(both, judgements, n_classes=K).with_repeats(how)
+    theirs = Evidence.from_tables(pl.DataFrame(both), pl.DataFrame(judgements), n_classes=K).with_repeats(how)
+    assert count_accuracy(ours) == count_accuracy(theirs)
+    assert count_patterns(ours) == count_patterns(theirs)
+    assert any(t.hit_share is not None for t in count_accuracy(ours).tallies) == (how != "all")
+
+
+@pytest.mark.parametrize("how", ["mean", "all", "any"])
+def test_a_report_says_how_repeats_count_and_with_which_command(how: Any, tmp_path: Path) -> None:
+    from noracle.oversight import find_evidence, oversee
+
+    written("csv", tmp_path)
+    (tmp_path / "judgements.csv").write_text("item,class,verdict\n" + "".join(f"{i},1,yes\n" for i in range(1, 5)))
+    (tmp_path / "noracle.toml").write_text(f'n_classes = 3\nrepeats = "{how}"\n')
+    report = oversee(find_evidence(tmp_path))
+    text = str(report.to_dict())
+    assert ("--repeats" in text) == (how != "mean")
+    assert ("right every time (2 runs)" in text) == (how == "all")
+    assert ("right at least once (2 runs)" in text) == (how == "any")
+    assert "only the first of each system and item is used here" in text  # by what is proved from answers alone
