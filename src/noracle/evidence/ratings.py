@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import narwhals as nw
 
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
 from noracle.evidence import rating_rules as rules
+from noracle.evidence.evidence import FIRST_ONLY, first_runs, numbered_runs
 from noracle.evidence.frames import Frame, fetch, number_rows, open_frames
 from noracle.evidence.normal import agree, normalise, shown
 from noracle.evidence.tables import TABLES, Table
@@ -199,6 +201,8 @@ class Ratings:
             frames = _from_wide(frames, raters or (), item, systems)
         elif first is not None and "at" not in frames["ratings"].columns:
             frames["ratings"] = _numbered(frames["ratings"])
+        if "answers" in frames:
+            frames["answers"], _ = numbered_runs(frames["answers"])
         tables = {"ratings": table, "answers": TABLES["answers"], "items": TABLES["items"]}
         faults: list[str] = []
         for name in frames:
@@ -221,8 +225,11 @@ class Ratings:
             faults.append(fault("labels", "must have the type of the ratings and answers", f"{known[0]!r} and {has}"))
         if faults:
             raise EvidenceError(*faults)
+        answers, repeats = first_runs(frames.get("answers"))
+        if repeats is not None:
+            warnings.warn(FIRST_ONLY, EvidenceWarning, stacklevel=3)
         return cls(
-            frame=frames["ratings"], form=form, answers=frames.get("answers"), labels=known,
+            frame=frames["ratings"], form=form, answers=answers, labels=known,
             label_kind="text" if kind == "text" else "whole", raters=raters, first=first, items=frames.get("items"), table=table,
             _connection=connection,
         )  # fmt: skip

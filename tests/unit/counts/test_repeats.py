@@ -434,3 +434,18 @@ def test_a_report_says_how_repeats_count_and_with_which_command(how: Any, tmp_pa
     assert ("right every time (2 runs)" in text) == (how == "all")
     assert ("right at least once (2 runs)" in text) == (how == "any")
     assert "only the first of each system and item is used here" in text  # by what is proved from answers alone
+
+
+@pytest.mark.parametrize("name", ["repeat", "epoch"])
+def test_certificates_use_the_first_run_and_say_so(name: str) -> None:
+    from noracle.counts import count_ratings
+    from noracle.evidence import Ratings
+
+    ratings = {"item": [1, 1, 2, 2, 3, 3, 4, 4], "rater": ["x", "y"] * 4, "label": [1, 1, 0, 1, 1, 1, 2, 1]}
+    table = rows_of()
+    table[name] = table.pop("repeat")
+    with pytest.warns(EvidenceWarning, match="only the first of each system and item is used here"):
+        found = count_ratings(Ratings.from_tables(ratings, table))
+    once = {column: [v for v, r in zip(table[column], table[name], strict=True) if r == 0] for column in ("item", "system", "answer")}
+    wanted = count_ratings(Ratings.from_tables(ratings, once))
+    assert {s: a.tolist() for s, a in found.answers.items()} == {s: a.tolist() for s, a in wanted.answers.items()}
