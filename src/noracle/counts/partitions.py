@@ -20,7 +20,7 @@ from noracle.counts.counted import Counted, Reading, count_evidence
 from noracle.counts.item_keys import item_keys, items_with
 from noracle.counts.partition_store import Kept, Keys, PartitionStore, fingerprint
 from noracle.errors import ArgumentError, EvidenceError, fault
-from noracle.evidence.evidence import Conflicts, Evidence
+from noracle.evidence.evidence import Conflicts, Evidence, Repeats
 from noracle.evidence.files import is_url
 from noracle.evidence.logs import files_of
 
@@ -99,6 +99,7 @@ def count_partitions(
     n_classes: int | None = None,
     classes: Sequence[int | str] | None = None,
     conflicts: Conflicts = "error",
+    repeats: Repeats = "mean",
     sketch: bool = True,
     store: str | os.PathLike[str] | None = None,
     vanished: Literal["drop", "keep"] = "drop",
@@ -113,6 +114,8 @@ def count_partitions(
     n_classes, classes, conflicts
         As in :meth:`Evidence.from_tables`, for partitions that are files. The number of classes must be given, here or in the items:
         one partition may not show all classes.
+    repeats
+        When an item is right that was answered more than once, as in :meth:`Evidence.with_repeats`, for partitions that are files.
     sketch
         Also count the patterns of answers.
     store
@@ -148,11 +151,19 @@ Split by item, or count them as one.
     if vanished not in {"drop", "keep"}:
         raise ArgumentError(f"vanished must be 'drop' or 'keep'; got {vanished!r}.")
     named = _named(partitions)
-    options = {"n_classes": n_classes, "classes": None if classes is None else list(classes), "conflicts": conflicts, "sketch": sketch}
+    options: dict[str, Any] = {
+        "n_classes": n_classes,
+        "classes": None if classes is None else list(classes),
+        "conflicts": conflicts,
+        "sketch": sketch,
+    }
+    options |= {} if repeats == "mean" else {"repeats": repeats}
 
     def opened(name: str) -> Evidence:
         part = named[name]
-        return part if isinstance(part, Evidence) else _open(part, n_classes=n_classes, classes=classes, conflicts=conflicts)
+        if isinstance(part, Evidence):
+            return part
+        return _open(part, n_classes=n_classes, classes=classes, conflicts=conflicts).with_repeats(repeats)
 
     def counted(name: str, *, recorded: bool = False) -> Kept:
         if progress is not None:

@@ -449,3 +449,21 @@ def test_certificates_use_the_first_run_and_say_so(name: str) -> None:
     once = {column: [v for v, r in zip(table[column], table[name], strict=True) if r == 0] for column in ("item", "system", "answer")}
     wanted = count_ratings(Ratings.from_tables(ratings, once))
     assert {s: a.tolist() for s, a in found.answers.items()} == {s: a.tolist() for s, a in wanted.answers.items()}
+
+
+@pytest.mark.parametrize("how", ["mean", "all", "any"])
+def test_partitions_with_repeats_add_up_also_from_a_store(how: Any, tmp_path: Path) -> None:
+    from noracle.cli._files import write_table
+    from noracle.counts import count_partitions, pair_partitions
+
+    answers, judgements = world(60, 3, seed=6)
+    for day, wanted in (("one", range(25)), ("two", range(25, 60))):
+        for name, table in (("answers", answers), ("judgements", judgements)):
+            rows = [i for i, item in enumerate(table["item"]) if item in wanted]
+            write_table(tmp_path / f"{name}-{day}.csv", {c: [column[i] for i in rows] for c, column in table.items()})
+    parts = pair_partitions(str(tmp_path / "answers-*.csv"), str(tmp_path / "judgements-*.csv"))
+    whole = count_evidence(Evidence.from_tables(answers, judgements, n_classes=K).with_repeats(how), sketch=False)
+    options: dict[str, Any] = {"n_classes": K, "repeats": how, "sketch": False, "store": tmp_path / "store"}
+    first, again = count_partitions(parts, **options), count_partitions(parts, **options)
+    assert first == again == whole
+    assert (len(first.reading.read), len(again.reading.known)) == (2, 2)
