@@ -296,7 +296,7 @@ def test_a_binary_item_has_an_exact_interval_and_a_mean_has_not() -> None:
 
 
 def test_which_method_is_used_depends_on_answers_and_never_on_labels() -> None:
-    answers = {"item": [1, 1], "system": ["a", "a"], "answer": [0, 1], "repeat": [1, 2]}
+    answers = {"item": [1, 1, 2, 2], "system": ["a"] * 4, "answer": [0, 1, 0, 0], "repeat": [1, 2, 1, 2]}
     methods = {
         estimate_accuracy(Evidence.from_tables(answers, {"item": [1], "class": [c], "verdict": ["yes"]}, n_classes=3)).interval
         for c in range(3)
@@ -467,3 +467,16 @@ def test_partitions_with_repeats_add_up_also_from_a_store(how: Any, tmp_path: Pa
     first, again = count_partitions(parts, **options), count_partitions(parts, **options)
     assert first == again == whole
     assert (len(first.reading.read), len(again.reading.known)) == (2, 2)
+
+
+def test_the_mean_over_items_that_all_have_their_true_class_is_known() -> None:
+    judgements: Any = {"item": [1, 2, 3, 4], "class": [1] * 4, "verdict": ["yes"] * 4}
+    evidence = Evidence.from_tables(rows_of(), judgements, n_classes=3)
+    found = estimate_accuracy(evidence, system="a")
+    assert (found.low, found.value, found.high) == pytest.approx((0.5, 0.5, 0.5))
+    assert any("every item has a label" in note for note in found.notes)
+    assert estimate_accuracy(evidence, system="a", population="beyond").width > 0.5
+    fewer = {name: column[:3] for name, column in judgements.items()}
+    assert estimate_accuracy(Evidence.from_tables(rows_of(), fewer, n_classes=3), system="a").width > 0.5
+    unsure = {**judgements, "verdict": ["yes"] * 3 + ["unsure"]}
+    assert estimate_accuracy(Evidence.from_tables(rows_of(), unsure, n_classes=3), system="a").width > 0.5
