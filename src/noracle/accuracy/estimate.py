@@ -165,14 +165,15 @@ def estimate_accuracy(
     rates = ErrorRates(false_no, false_yes) if false_no or false_yes else None
     by_class = transition is not None or (rates is not None and rates.by_class)
     found = counts_of(evidence, system, by_class=by_class, by_guess=guess == "column", by_cluster=clusters == "auto")
-    counts = found.without_clusters()
-    strata = strata_of(counts)
-    sampled = not counts.whole and any(t.design != "uniform" for t in counts.tallies)
+    sampled = not found.whole and any(t.design != "uniform" for t in found.tallies)
     if sampled:  # grades alone
         population = "beyond"
     beyond = population == "beyond"
-    if beyond:  # items beyond these may have more different answers
-        strata = tuple(dataclasses.replace(s, most_answers=s.n_classes) if s.most_answers > 1 else s for s in strata)
+    if beyond and found.most_answers:  # items beyond these may have more different answers
+        most = max(c.n_classes for c in found.items)
+        found = dataclasses.replace(found, most_answers=dict.fromkeys(found.most_answers, most))
+    counts = found.without_clusters()
+    strata = strata_of(counts)
     settings = _settings(strata, method, interval, weight, transition, classes, rates, guess, beyond=beyond, seed=seed)
     grouped = found if clusters == "auto" and found.clustered and clusters_matter(found, beyond=beyond) else None
     whole = _whole(counts, strata, settings, *tails(confidence, side), beyond=beyond, grouped=grouped)

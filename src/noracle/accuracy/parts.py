@@ -190,9 +190,18 @@ def from_scores(sample: Sample, settings: Settings, below: float, above: float) 
         mean = _value(cells, settings) if cells else mean
     limits = Limits(scale * limits.low, scale * limits.high + blind, limits.empty)
     value = mean * scale / (1 - blind) if rows.n else math.nan
+    if rows.n and interval == "fixed-n" and settings.rates is None and _all_known(sample):
+        limits, interval = Limits(value, value), "hypergeometric"
     return Whole(
         value=value, limits=_inside(limits), variance=spread * scale**2, n=rows.n, interval=interval, blind=blind, fixed=sample.unequal
     )
+
+
+def _all_known(sample: Sample) -> bool:
+    """Whether these items are all there are, and every one with an answer has an ordinary label."""
+    strata = [s for g in sample.groups for s in g]
+    plain = all(t.verdict == "yes" and t.design == "uniform" for s in strata for t in s.tallies if t.answered)
+    return sample.finite and plain and all(s.usable() == s.answered for s in strata)
 
 
 def _pair(cells: tuple[Cell, ...]) -> tuple[Cell, Cell | None]:

@@ -11,7 +11,7 @@ import narwhals as nw
 
 from noracle.counts.label import Cell, rounded
 from noracle.errors import EvidenceError, EvidenceWarning, fault, known_names
-from noracle.evidence.evidence import Evidence
+from noracle.evidence.evidence import FIRST_ONLY, Evidence
 from noracle.evidence.frames import Frame, fetch, settle
 from noracle.evidence.labels import (
     contradictions,
@@ -45,7 +45,7 @@ def answers_of(evidence: Evidence, systems: Sequence[str] | None, *, every: bool
         raise EvidenceError(fault("systems", "must be a list of names", repr(systems)))
     answers = evidence.answers
     if evidence.repeats is not None and not every:
-        warnings.warn("answers have repeats: only the first of each system and item is used here.", EvidenceWarning, stacklevel=3)
+        warnings.warn(FIRST_ONLY, EvidenceWarning, stacklevel=3)
     elif evidence.repeats is not None:
         answers = _agreed(evidence, evidence.repeats) if evidence.repeats_as == "all" else evidence.repeats
     return answers if systems is None else answers.filter(nw.col("system").is_in([str(s) for s in systems]))

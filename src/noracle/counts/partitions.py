@@ -23,7 +23,7 @@ from noracle.counts.item_keys import item_keys, items_with
 from noracle.counts.met import Aims, aims_of
 from noracle.counts.partition_store import Kept, Keys, PartitionStore, fingerprint
 from noracle.errors import ArgumentError, EvidenceError, fault
-from noracle.evidence.evidence import Conflicts, Evidence
+from noracle.evidence.evidence import Conflicts, Evidence, Repeats
 from noracle.evidence.files import is_url
 from noracle.evidence.labels import as_recorded, propensities_of
 from noracle.evidence.logs import files_of
@@ -106,6 +106,7 @@ def count_partitions(
     n_classes: int | None = None,
     classes: Sequence[int | str] | None = None,
     conflicts: Conflicts = "error",
+    repeats: Repeats = "mean",
     sketch: bool = True,
     by_cluster: bool = False,
     store: str | os.PathLike[str] | None = None,
@@ -123,6 +124,8 @@ def count_partitions(
     n_classes, classes, conflicts
         As in :meth:`Evidence.from_tables`, for partitions that are files. The number of classes must be given, here or in the items:
         one partition may not show all classes.
+    repeats
+        When an item is right that was answered more than once, as in :meth:`Evidence.with_repeats`, for partitions that are files.
     sketch
         Also count the patterns of answers.
     by_cluster
@@ -163,14 +166,16 @@ Split by item, or count them as one.
     if vanished not in {"drop", "keep"}:
         raise ArgumentError(f"vanished must be 'drop' or 'keep'; got {vanished!r}.")
     named = _named(partitions)
-    told = {"n_classes": n_classes, "classes": None if classes is None else list(classes), "conflicts": conflicts}
+    told = {"n_classes": n_classes, "classes": None if classes is None else list(classes), "conflicts": conflicts, "repeats": repeats}
     options = {**told, "sketch": sketch, "by_cluster": by_cluster, "read_as": dict(read_as or {}), "version": __version__}
 
     def opened(name: str) -> Evidence:
         part = named[name]
         if isinstance(part, Evidence):
             return part
-        return _open(part, n_classes=n_classes, classes=classes, conflicts=conflicts) if read is None else read(part)
+        if read is not None:
+            return read(part)
+        return _open(part, n_classes=n_classes, classes=classes, conflicts=conflicts).with_repeats(repeats)
 
     def counted(name: str, *, recorded: bool = False, aim: float | None = None) -> Kept:
         if progress is not None:

@@ -23,6 +23,8 @@ from noracle.evidence.validate import faults_of_evidence, faults_of_table, repea
 Conflicts = Literal["error", "drop"]
 Repeats = Literal["mean", "all", "any"]
 _MOST_INFERRED = 100_000
+FIRST_ONLY = "answers have repeats: only the first of each system and item is used here."
+"""What is said where repeats cannot be used."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -181,7 +183,7 @@ class Evidence:
         made = shaped(frames, shape)
         frames = made.frames
         if "answers" in frames:
-            frames["answers"], runs = _with_runs(frames["answers"])
+            frames["answers"], runs = numbered_runs(frames["answers"])
             notes += runs
         free = "grades" in frames and "judgements" not in frames and n_classes is None and known is None
         if free:
@@ -212,7 +214,7 @@ class Evidence:
         known = reader.classes
         if "items" in frames and "n_classes" in frames["items"].columns and n_classes is not None:
             frames["items"] = frames["items"].with_columns(nw.col("n_classes").fill_null(n_classes))
-        first, every = _first_of(frames.get("answers"))
+        first, every = first_runs(frames.get("answers"))
         listed = "items" in frames
         if "grades" in frames:
             frames, clustered = _clusters_of_grades(frames)
@@ -426,7 +428,7 @@ _RUNS = ("epoch", "run", "sample", "attempt", "trial")
 """Columns that may number the runs of an item, where there is no column ``repeat``."""
 
 
-def _with_runs(answers: Frame) -> tuple[Frame, tuple[str, ...]]:
+def numbered_runs(answers: Frame) -> tuple[Frame, tuple[str, ...]]:
     """The answers with a column ``repeat``, where rows of one item and system are told apart by a column of numbers of another name."""
     schema = answers.collect_schema()
     named = [name for name in _RUNS if name in schema and schema[name].is_numeric()]
@@ -440,7 +442,7 @@ def _with_runs(answers: Frame) -> tuple[Frame, tuple[str, ...]]:
     return answers, ()
 
 
-def _first_of(answers: Frame | None) -> tuple[Frame | None, Frame | None]:
+def first_runs(answers: Frame | None) -> tuple[Frame | None, Frame | None]:
     """The first answer of each system to each item, and all of them where there are more."""
     if answers is None or "repeat" not in answers.columns:
         return answers, None

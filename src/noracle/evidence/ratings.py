@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import narwhals as nw
 
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
 from noracle.evidence import rating_rules as rules
 from noracle.evidence.classes import Classes, apart, meet_ids, no_answers
+from noracle.evidence.evidence import FIRST_ONLY, first_runs, numbered_runs
 from noracle.evidence.frames import Frame, engine_of, fetch, keeps_order, number_rows, open_frames
 from noracle.evidence.normal import normalise, shown
 from noracle.evidence.shapes import Shape, is_long, long_fault, rename, resolve, shape_of, shaped, unpivot, wide_columns, wide_note
@@ -225,11 +227,7 @@ class Ratings:
             frames["ratings"] = rename(frames["ratings"], rules.VOTES, shape.columns, notes)
         if form == "wide":
             frames = _from_wide(frames, raters or (), item, systems)
-        others = {name: frame for name, frame in frames.items() if name != "ratings"}
-        if others:
-            made = shaped(others, dataclasses.replace(shape, wide=None, systems=() if systems else shape.systems))
-            notes += made.notes
-            frames = {"ratings": frames["ratings"], **{name: made.frames[name] for name in others}}
+        frames = _beside(frames, dataclasses.replace(shape, wide=None, systems=() if systems else shape.systems), notes)
         if form == "long" and first is not None and "at" not in frames["ratings"].columns:
             frames["ratings"] = _numbered(frames["ratings"])
         tables = {"ratings": table, "answers": TABLES["answers"], "items": TABLES["items"]}
@@ -256,8 +254,11 @@ class Ratings:
         faults = faults or apart(frames, "ratings", "rated", notes)
         if faults:
             raise EvidenceError(*faults)
+        answers, repeats = first_runs(frames.get("answers"))
+        if repeats is not None:
+            warnings.warn(FIRST_ONLY, EvidenceWarning, stacklevel=3)
         return cls(
-            frame=frames["ratings"], form=form, answers=frames.get("answers"), labels=known,
+            frame=frames["ratings"], form=form, answers=answers, labels=known,
             label_kind="text" if kind == "text" else "whole", raters=raters, first=first, items=frames.get("items"), table=table,
             inferred=tuple(notes), _connection=connection,
         )  # fmt: skip
@@ -345,6 +346,19 @@ def _recognised(
 
 def _row_of(frames: dict[str, Frame]) -> str:
     raise EvidenceError(fault("ratings.item", "must be a column", str(shown(frames["ratings"].columns)), remedy="Name it in columns."))
+
+
+def _beside(frames: dict[str, Frame], shape: Shape, notes: list[str]) -> dict[str, Frame]:
+    """The tables with answers and items, if there are some, in their canonical form."""
+    others = {name: frame for name, frame in frames.items() if name != "ratings"}
+    if not others:
+        return frames
+    made = shaped(others, shape)
+    notes += made.notes
+    if "answers" in others:
+        made.frames["answers"], told = numbered_runs(made.frames["answers"])
+        notes += told
+    return {"ratings": frames["ratings"], **{name: made.frames[name] for name in others}}
 
 
 def _numbered(frame: Frame) -> Frame:

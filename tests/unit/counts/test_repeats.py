@@ -11,7 +11,7 @@ import pytest
 
 from noracle import AccuracyCounts, Evidence, compare_systems, estimate_accuracy, race_systems
 from noracle.accuracy import check_sensitivity, range_unsure
-from noracle.counts import Counted, count_accuracy, count_decisions, count_evidence
+from noracle.counts import Counted, count_accuracy, count_decisions, count_evidence, count_patterns
 from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning
 
 K = 4
@@ -296,7 +296,7 @@ def test_a_binary_item_has_an_exact_interval_and_a_mean_has_not() -> None:
 
 
 def test_which_method_is_used_depends_on_answers_and_never_on_labels() -> None:
-    answers = {"item": [1, 1], "system": ["a", "a"], "answer": [0, 1], "repeat": [1, 2]}
+    answers = {"item": [1, 1, 2, 2], "system": ["a"] * 4, "answer": [0, 1, 0, 0], "repeat": [1, 2, 1, 2]}
     methods = {
         estimate_accuracy(Evidence.from_tables(answers, {"item": [1], "class": [c], "verdict": ["yes"]}, n_classes=3)).interval
         for c in range(3)
@@ -400,3 +400,83 @@ def test_the_command_line_takes_repeats(verb: str, tmp_path: Path) -> None:
         assert ended.exit_code in (0, 3), ended.output
         assert said in ended.output
     assert CliRunner().invoke(app, [*words, "most"]).exit_code == 2
+
+
+@pytest.mark.parametrize("how", ["mean", "all", "any"])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_polars_counts_repeats_as_duckdb_does(how: Any, recorded: bool) -> None:
+    import polars as pl
+
+    answers, judgements = world(120, 3, seed=8, silent=0.2)
+    both = {name: column * 2 for name, column in answers.items()}
+    both["system"] = ["a"] * 360 + ["b"] * 360
+    both["answer"] = answers["answer"] + answers["answer"][::-1]
+    both["state"] = answers["state"] + answers["state"][::-1]
+    if recorded:
+        judgements["propensity"] = [0.4 if i % 3 else 0.2 for i in judgements["item"]]
+    ours = Evidence.from_tables(both, judgements, n_classes=K).with_repeats(how)
+    theirs = Evidence.from_tables(pl.DataFrame(both), pl.DataFrame(judgements), n_classes=K).with_repeats(how)
+    assert count_accuracy(ours) == count_accuracy(theirs)
+    assert count_patterns(ours) == count_patterns(theirs)
+    assert any(t.hit_share is not None for t in count_accuracy(ours).tallies) == (how != "all")
+
+
+@pytest.mark.parametrize("how", ["mean", "all", "any"])
+def test_a_report_says_how_repeats_count_and_with_which_command(how: Any, tmp_path: Path) -> None:
+    from noracle.oversight import find_evidence, oversee
+
+    written("csv", tmp_path)
+    (tmp_path / "judgements.csv").write_text("item,class,verdict\n" + "".join(f"{i},1,yes\n" for i in range(1, 5)))
+    (tmp_path / "noracle.toml").write_text(f'n_classes = 3\nrepeats = "{how}"\n')
+    report = oversee(find_evidence(tmp_path))
+    text = str(report.to_dict())
+    assert ("--repeats" in text) == (how != "mean")
+    assert ("right every time (2 runs)" in text) == (how == "all")
+    assert ("right at least once (2 runs)" in text) == (how == "any")
+    assert "only the first of each system and item is used here" in text  # by what is proved from answers alone
+
+
+@pytest.mark.parametrize("name", ["repeat", "epoch"])
+def test_certificates_use_the_first_run_and_say_so(name: str) -> None:
+    from noracle.counts import count_ratings
+    from noracle.evidence import Ratings
+
+    ratings = {"item": [1, 1, 2, 2, 3, 3, 4, 4], "rater": ["x", "y"] * 4, "label": [1, 1, 0, 1, 1, 1, 2, 1]}
+    table = rows_of()
+    table[name] = table.pop("repeat")
+    with pytest.warns(EvidenceWarning, match="only the first of each system and item is used here"):
+        found = count_ratings(Ratings.from_tables(ratings, table))
+    once = {column: [v for v, r in zip(table[column], table[name], strict=True) if r == 0] for column in ("item", "system", "answer")}
+    wanted = count_ratings(Ratings.from_tables(ratings, once))
+    assert {s: a.tolist() for s, a in found.answers.items()} == {s: a.tolist() for s, a in wanted.answers.items()}
+
+
+@pytest.mark.parametrize("how", ["mean", "all", "any"])
+def test_partitions_with_repeats_add_up_also_from_a_store(how: Any, tmp_path: Path) -> None:
+    from noracle.cli._files import write_table
+    from noracle.counts import count_partitions, pair_partitions
+
+    answers, judgements = world(60, 3, seed=6)
+    for day, wanted in (("one", range(25)), ("two", range(25, 60))):
+        for name, table in (("answers", answers), ("judgements", judgements)):
+            rows = [i for i, item in enumerate(table["item"]) if item in wanted]
+            write_table(tmp_path / f"{name}-{day}.csv", {c: [column[i] for i in rows] for c, column in table.items()})
+    parts = pair_partitions(str(tmp_path / "answers-*.csv"), str(tmp_path / "judgements-*.csv"))
+    whole = count_evidence(Evidence.from_tables(answers, judgements, n_classes=K).with_repeats(how), sketch=False)
+    options: dict[str, Any] = {"n_classes": K, "repeats": how, "sketch": False, "store": tmp_path / "store"}
+    first, again = count_partitions(parts, **options), count_partitions(parts, **options)
+    assert first == again == whole
+    assert (len(first.reading.read), len(again.reading.known)) == (2, 2)
+
+
+def test_the_mean_over_items_that_all_have_their_true_class_is_known() -> None:
+    judgements: Any = {"item": [1, 2, 3, 4], "class": [1] * 4, "verdict": ["yes"] * 4}
+    evidence = Evidence.from_tables(rows_of(), judgements, n_classes=3)
+    found = estimate_accuracy(evidence, system="a")
+    assert (found.low, found.value, found.high) == pytest.approx((0.5, 0.5, 0.5))
+    assert any("every item has a label" in note for note in found.notes)
+    assert estimate_accuracy(evidence, system="a", population="beyond").width > 0.5
+    fewer = {name: column[:3] for name, column in judgements.items()}
+    assert estimate_accuracy(Evidence.from_tables(rows_of(), fewer, n_classes=3), system="a").width > 0.5
+    unsure = {**judgements, "verdict": ["yes"] * 3 + ["unsure"]}
+    assert estimate_accuracy(Evidence.from_tables(rows_of(), unsure, n_classes=3), system="a").width > 0.5

@@ -21,6 +21,7 @@ seed = 7
 n_classes = 3
 classes = ["red", "green", "blue"]
 conflicts = "drop"
+repeats = "all"
 protocol = "sets"
 claim = "accuracy > 3/5"
 trained_on_annotators = "no"
@@ -68,8 +69,8 @@ def test_every_setting_can_be_read(tmp_path: Path) -> None:
     settings = read(tmp_path, EVERYTHING)
     expected = Settings(
         title="Spring review", confidence=0.9, seed=7, n_classes=3, classes=("red", "green", "blue"), conflicts="drop", protocol="sets",
-        claim="accuracy > 3/5", trained_on_annotators="no", margin=0.02, target="expert", half_width=0.05, budget=500.0, time_limit=10.0,
-        ignore=("drafts/*",), files={"answers": ("run/*.parquet",), "judgements": ("monday.csv", "tuesday.csv")},
+        repeats="all", claim="accuracy > 3/5", trained_on_annotators="no", margin=0.02, target="expert", half_width=0.05, budget=500.0,
+        time_limit=10.0, ignore=("drafts/*",), files={"answers": ("run/*.parquet",), "judgements": ("monday.csv", "tuesday.csv")},
         wide={"ratings": {"item": "q", "raters": ("ann", "bob")}}, prices={"ordinary": 4.0, "expert": 2.5},
         columns={"item": "question_id", "answers.system": "model"}, no_answer=("-1", "N/A"), invalid="refuse",
     )  # fmt: skip
@@ -144,6 +145,7 @@ def test_all_faults_come_at_once(tmp_path: Path) -> None:
         "classes = [true, false]",
         'classes = "ab"',
         'conflicts = "ignore"',
+        'repeats = "most"',
         'protocol = ["question"]',
         "trained_on_annotators = true",
         "margin = -0.1",
