@@ -97,7 +97,7 @@ class Evidence:
             ``"error"`` refuses items whose labels contradict each other; ``"drop"`` leaves these labels unused and counts the items.
 
         Each table is a path, a glob or a URL (CSV, JSONL, Parquet), a list of these, a dict of columns, or a pandas, Polars, Arrow,
-        DuckDB or PySpark frame.
+        DuckDB, PySpark, Ibis or SQLFrame frame.
         Further columns are allowed and ignored. Frames of pandas mark a missing answer with NaN.
 
         Raises

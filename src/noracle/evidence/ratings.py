@@ -79,7 +79,7 @@ class Ratings:
             Use only the first so many ratings of every item, by ``at`` (by rater where times are equal) or, without that column, in
             the order of the rows. Where raters were added because the first ones disagreed, this is the part that was fixed beforehand.
 
-        Each table is a path or glob (CSV, JSONL, Parquet), a dict of columns, or a pandas, Polars, Arrow, DuckDB or PySpark frame.
+        Each table is a path or glob (CSV, JSONL, Parquet), a dict of columns, or a frame that :meth:`Evidence.from_tables` takes.
 
         Raises
         ------
