@@ -103,7 +103,7 @@ def count_partitions(
     n_classes: int | None = None,
     classes: Sequence[int | str] | None = None,
     conflicts: Conflicts = "error",
-    sketch: bool = True,
+    sketch: bool | Literal["decisions"] = True,
     by_cluster: bool = False,
     store: str | os.PathLike[str] | None = None,
     vanished: Literal["drop", "keep"] = "drop",
@@ -121,7 +121,7 @@ def count_partitions(
         As in :meth:`Evidence.from_tables`, for partitions that are files. The number of classes must be given, here or in the items:
         one partition may not show all classes.
     sketch
-        Also count the patterns of answers.
+        Also count the patterns of answers; ``"decisions"`` only those with what judgements say of the items.
     by_cluster
         Keep the cluster of each item, where items name clusters.
     store

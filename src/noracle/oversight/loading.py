@@ -200,9 +200,10 @@ class Loaded(CommandLines):
         parts = pair_partitions(*[() if source is None else source.paths for source in sources])
         # Patterns of answers add where the labels are the same in every partition; with very many no proof looks at them.
         known = evidence.class_kind == "whole" or evidence.classes is not None
+        sketch: Literal["decisions", False] = "decisions" if known and (evidence.n_classes or 0) <= _MOST_LABELS else False
         try:
             counted = count_partitions(
-                parts, sketch=known and (evidence.n_classes or 0) <= _MOST_LABELS, by_cluster=self._names_clusters, store=store,
+                parts, sketch=sketch, by_cluster=self._names_clusters, store=store,
                 read=self._open_partition, read_as=self._read_as(), progress=progress,
             )  # fmt: skip
         except EvidenceError as error:
