@@ -212,7 +212,8 @@ class Loaded(CommandLines):
             self.notes.append(f"{STORE}not used, since the tables cannot be counted by partition: {error.faults[0]}")
             return None
         remember(evidence, counted)
-        others = ["the questions to ask next", *(["ratings"] if self.rated is not None else []), *(["scores"] if self.scores else [])]
+        beside = {"patterns of answers": not sketch, "ratings": self.rated is not None, "scores": self.scores is not None}
+        others = ["the questions to ask next", *(name for name, there in beside.items() if there)]
         self.notes.append(f"{STORE}{counted.reading.line()} Read from the tables themselves: {', '.join(others)}.")
         if len(parts) == 1 and any(len(source.paths) > 1 for source in sources if source is not None):
             self.notes.append(f"{STORE}the files are one partition: give those that belong together one folder (day=1) or one name each")
