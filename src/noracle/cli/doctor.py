@@ -38,6 +38,9 @@ EXTRAS = {
     "inspect": "scorers, metrics and solvers for Inspect",
     "crowd": "aggregates of crowd-kit beside ours",
     "spark": "counts on a Spark cluster",
+    "ibis": "tables of Ibis, in the warehouse where they are",
+    "sqlframe": "frames of SQLFrame",
+    "store": "noracle report --store at a URL",
 }
 _LEAST_FREE = 1_000_000_000
 # Accuracy of the self-test: 100 items, 30 ordinary labels (24 right), 70 ruled-out classes (66 not the answer), K = 10.

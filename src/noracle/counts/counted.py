@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import narwhals as nw
 import numpy as np
@@ -180,7 +180,12 @@ class Counted:
 
 
 def count_evidence(
-    evidence: Evidence, *, sketch: bool = True, by_cluster: bool = False, recorded: bool = False, aim: float | None = None
+    evidence: Evidence,
+    *,
+    sketch: bool | Literal["decisions"] = True,
+    by_cluster: bool = False,
+    recorded: bool = False,
+    aim: float | None = None,
 ) -> Counted:
     """All counts of one evidence; judgements are gathered into labels once for all of them.
 
@@ -189,7 +194,7 @@ def count_evidence(
     evidence
         Answers, judgements, grades.
     sketch
-        Also count the patterns of answers, for proofs from answers alone.
+        Also count the patterns of answers, for proofs from answers alone; ``"decisions"`` only those with what judgements say.
     by_cluster
         Keep the cluster of each item.
     recorded
@@ -224,7 +229,7 @@ def count_evidence(
         judgements=judgements,
         patterns=unlabelled_patterns(evidence, by_cluster=by_cluster) if bare else count_patterns(evidence, by_cluster=by_cluster),
         decisions=count_decisions(evidence) if sketch else None,
-        answers_only=count_decisions(evidence, judgements="ignore") if sketch else None,
+        answers_only=count_decisions(evidence, judgements="ignore") if sketch is True else None,
         first_verdicts=count_first_verdicts(evidence),
     )
 

@@ -107,7 +107,7 @@ def count_partitions(
     classes: Sequence[int | str] | None = None,
     conflicts: Conflicts = "error",
     repeats: Repeats = "mean",
-    sketch: bool = True,
+    sketch: bool | Literal["decisions"] = True,
     by_cluster: bool = False,
     store: str | os.PathLike[str] | None = None,
     vanished: Literal["drop", "keep"] = "drop",
@@ -127,7 +127,7 @@ def count_partitions(
     repeats
         When an item is right that was answered more than once, as in :meth:`Evidence.with_repeats`, for partitions that are files.
     sketch
-        Also count the patterns of answers.
+        Also count the patterns of answers; ``"decisions"`` only those with what judgements say of the items.
     by_cluster
         Keep the cluster of each item, where items name clusters.
     store

@@ -122,7 +122,7 @@ def label_rows(
     """The systems, and the labelled items one by one in the order in which their labels were complete.
 
     The order is that of column ``at`` of the judgements where there is one (the last judgement of an item completes its label), else
-    that of the rows, where the engine keeps it (files, dicts, pandas, Polars, Arrow; not PySpark).
+    that of the rows, where the engine keeps it (files, dicts, pandas, Polars, Arrow; not PySpark, Ibis or SQLFrame).
     """
     names, frame, keys, _ = _patterns(evidence, systems, ordered=True, by_cluster=by_cluster)
     rows = fetch(frame.select(*keys, "at", "item").sort("at", "item"))

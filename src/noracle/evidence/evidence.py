@@ -141,7 +141,7 @@ class Evidence:
         :mod:`noracle.evidence.classes` says. Each choice is a line of ``inferred``.
 
         Each table is a path, a glob or a URL (CSV, JSONL, Parquet), a list of these, a dict of columns, or a pandas, Polars, Arrow,
-        DuckDB or PySpark frame.
+        DuckDB, PySpark, Ibis or SQLFrame frame.
         Further columns are allowed and ignored. Frames of pandas mark a missing answer with NaN.
 
         Raises

@@ -98,7 +98,7 @@ class Ratings:
             Columns of wide tables; by default all that are not the item, about the item, or a key. Systems may be columns of the
             ratings, where no answers are given.
 
-        Each table is a path or glob (CSV, JSONL, Parquet), a dict of columns, or a pandas, Polars, Arrow, DuckDB or PySpark frame.
+        Each table is a path or glob (CSV, JSONL, Parquet), a dict of columns, or a frame that :meth:`Evidence.from_tables` takes.
 
         Raises
         ------

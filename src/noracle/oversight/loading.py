@@ -210,9 +210,10 @@ class Loaded(CommandLines):
         parts = pair_partitions(*[() if source is None else source.paths for source in sources])
         # Patterns of answers add where the labels are the same in every partition; with very many no proof looks at them.
         known = evidence.class_kind == "whole" or evidence.classes is not None
+        sketch: Literal["decisions", False] = "decisions" if known and (evidence.n_classes or 0) <= _MOST_LABELS else False
         try:
             counted = count_partitions(
-                parts, sketch=known and (evidence.n_classes or 0) <= _MOST_LABELS, by_cluster=self._names_clusters, store=store,
+                parts, sketch=sketch, by_cluster=self._names_clusters, store=store,
                 read=self._open_partition, read_as=self._read_as(), progress=progress,
             )  # fmt: skip
         except EvidenceError as error:
@@ -221,7 +222,8 @@ class Loaded(CommandLines):
             self.notes.append(f"{STORE}not used, since the tables cannot be counted by partition: {error.faults[0]}")
             return None
         remember(evidence, counted)
-        others = ["the questions to ask next", *(["ratings"] if self.rated is not None else []), *(["scores"] if self.scores else [])]
+        beside = {"patterns of answers": not sketch, "ratings": self.rated is not None, "scores": self.scores is not None}
+        others = ["the questions to ask next", *(name for name, there in beside.items() if there)]
         self.notes.append(f"{STORE}{counted.reading.line()} Read from the tables themselves: {', '.join(others)}.")
         if len(parts) == 1 and any(len(source.paths) > 1 for source in sources if source is not None):
             self.notes.append(f"{STORE}the files are one partition: give those that belong together one folder (day=1) or one name each")

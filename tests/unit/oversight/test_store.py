@@ -17,6 +17,9 @@ from noracle.errors import EvidenceError, MissingExtra
 from noracle.oversight import find_evidence, oversee
 from noracle.oversight.loading import Loaded
 from noracle.oversight.model import Settings
+from tests.unit.cli.conftest import Run, noracle
+
+__all__ = ["noracle"]
 
 Row = dict[str, Any]
 Parts = dict[str, dict[str, list[Row]]]
@@ -163,6 +166,7 @@ def test_report_with_a_store_says_what_it_says_without_one(name: str, suffix: st
     assert notes[0].startswith(f"store: {len(parts)} partitions: 0 read, {len(parts)} known from before.")
 
 
+@pytest.mark.slow
 def test_tables_that_cannot_be_counted_by_partition_are_counted_as_one(tmp_path: Path) -> None:
     """Verdicts of a later day about items of an earlier one: the report is the same, and says why the store did not help."""
     parts = aimed(5, sizes=(30, 30, 24))
@@ -274,7 +278,7 @@ for point in points:
 """
 
 
-@pytest.mark.parametrize("points", [[3, 11, 16], pytest.param(list(range(1, 30)), marks=pytest.mark.slow)], ids=["some", "all"])
+@pytest.mark.parametrize("points", [[3, 13], pytest.param(list(range(1, 30)), marks=pytest.mark.slow)], ids=["some", "all"])
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
 def test_a_run_that_is_killed_leaves_a_store_that_is_right(points: list[int], tmp_path: Path) -> None:
     """Killed by the system at its n-th touch of a file in the store: what is there then counts right, and the rest is counted again."""
@@ -287,10 +291,11 @@ def test_a_run_that_is_killed_leaves_a_store_that_is_right(points: list[int], tm
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines()
     assert done.returncode == 0, done.stderr
-    assert lines[: len(points)].count("killed") >= 3
+    assert lines[: len(points)].count("killed") >= 2
     assert [line.split()[0] for line in lines[len(points) :]] == ["right"] * len(points)
 
 
+@pytest.mark.slow
 def test_a_total_that_belongs_to_another_design_is_not_taken(tmp_path: Path) -> None:
     """First days ask with 1/K only; a later one shows that the design was another one: the known days are counted again."""
     parts = aimed(6, sizes=(40, 30))
@@ -303,3 +308,21 @@ def test_a_total_that_belongs_to_another_design_is_not_taken(tmp_path: Path) -> 
     assert notes[0].startswith("store: 2 partitions: 2 read, 0 known from before.")
     assert found == counted(folder, n_classes=4)[0]
     assert json.loads((store / "index.json").read_text(encoding="utf-8"))["schema"] == "partition-store/2"
+
+
+def test_the_command_line_tells_what_was_read_and_refuses_a_store_among_the_evidence(
+    noracle: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write({day: {"answers": tables["answers"]} for day, tables in aimed(2, sizes=(6, 4)).items()}, tmp_path / "evidence")
+    ended = noracle("report", "evidence", "--n-classes", "4", "--store", "evidence/counts")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.strip().endswith(
+        "--store must lie outside of the folder, or have a name that begins with a full stop; got 'evidence/counts'."
+    )
+    for store in ("evidence/.counts", "evidence/.counts"):
+        ended = noracle("report", "evidence", "--n-classes", "4", "--store", store)
+        assert ended.code in {0, 1}, ended.err
+    assert "store: 2 partitions: 0 read, 2 known from before." in ended.out
+    page = (tmp_path / "noracle-report.html").read_text(encoding="utf-8")
+    assert "2 partitions: 0 read, 2 known from before" in page
