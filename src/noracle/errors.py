@@ -16,7 +16,7 @@ Every message has one shape: argument, rule, what came, where, what to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 class NoracleError(Exception):
@@ -63,6 +63,34 @@ class EvidenceWarning(NoracleWarning):
 
 class GuaranteeWarning(NoracleWarning):
     """A guarantee is weaker than its name suggests."""
+
+
+def by_nearness(wanted: object, known: Iterable[object]) -> list[str]:
+    """The names that exist, those nearest to the wanted one first, then by name.
+
+    Examples
+    --------
+    >>> by_nearness("agent1", ["baseline", "agent-2", "agent-1"])
+    ['agent-1', 'agent-2', 'baseline']
+    """
+    import difflib
+
+    names = sorted({str(name) for name in known})
+    near = difflib.get_close_matches(str(wanted).lower(), [name.lower() for name in names], n=max(1, len(names)), cutoff=0.5)
+    return sorted(names, key=lambda name: (near.index(name.lower()) if name.lower() in near else len(names), name))
+
+
+def known_names(wanted: object, known: Iterable[object], *, most: int = 8) -> str:
+    """A sentence with the names that exist, nearest first; for the end of a message.
+
+    Examples
+    --------
+    >>> known_names("agent1", ["baseline", "agent-2", "agent-1"])
+    'Known are agent-1, agent-2, baseline.'
+    """
+    listed = by_nearness(wanted, known)
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return f"Known are {', '.join(name[:60] for name in listed[:most])}{more}." if listed else "There are none."
 
 
 def fault(argument: str, rule: str, came: object, *, where: Sequence[object] = (), total: int = 0, remedy: str = "") -> str:

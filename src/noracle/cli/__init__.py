@@ -20,12 +20,16 @@ from typing import Annotated, Any
 import typer
 
 from noracle._version import __version__
-from noracle.cli._output import complain, settings
+from noracle.cli._output import complain, in_flags, settings
 from noracle.cli._verbs import program, wanted
 from noracle.errors import AssumptionError, NoracleError, NoracleWarning
 
 FINE, NO, BAD_INPUT, UNDECIDED, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 70, 130
 
+_WITH_FILES = frozenset(
+    ("estimate", "compare", "race", "check", "route", "certify", "ceiling", "agreement", "alarm", "ranges", "conflict", "mean")
+)
+"""The verbs that take tables as options, in whose words their errors are said."""
 _GLOBAL = ("--debug", "-v", "-vv", "--verbose", "-q", "--quiet")
 # The parent of typer's own parameter error is the error of every wrong use, in each version of typer.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -81,8 +85,12 @@ def run(arguments: Sequence[str]) -> int:
     if line:
         complain(line)
     elif not settings.quiet:
-        for text in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, NoracleWarning)):
-            complain(f"warning: {text}")
+        heard = list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, NoracleWarning)))
+        for text in dict.fromkeys(settings.notes):
+            if not any(warning.startswith(text) for warning in heard):
+                complain(f"note: {text}")
+        for text in heard:
+            complain(f"warning: {in_flags(text) if wanted(arguments) in _WITH_FILES else text}")
     return code
 
 
@@ -98,6 +106,9 @@ def _outcome(arguments: Sequence[str]) -> tuple[int, str]:
     except SystemExit:
         return FINE, ""  # a completion was printed, or the reader of stdout closed it while help was printed
     except _UsageError as error:
+        moved = _moved(arguments)
+        if moved:
+            return BAD_INPUT, f"error: {moved}"
         where = error.ctx.command_path if error.ctx is not None else "noracle"
         return BAD_INPUT, f"error: {error.format_message()} Try '{where} --help'."
     except AssumptionError as error:
@@ -114,7 +125,19 @@ def _outcome(arguments: Sequence[str]) -> tuple[int, str]:
 def _line(kind: str, error: object) -> str:
     if settings.debug:
         traceback.print_exc()
-    return f"{kind}: {error}"
+    text = str(error)
+    return f"{kind}: {in_flags(text) if isinstance(error, NoracleError) and wanted(settings.arguments) in _WITH_FILES else text}"
+
+
+def _moved(arguments: Sequence[str]) -> str:
+    """What to write instead of ``--wide FILE``, as version 0.1 had it; empty where that is not the mistake."""
+    for word, after in zip(arguments, [*arguments[1:], "-"], strict=True):
+        value = word.removeprefix("--wide=") if word.startswith("--wide=") else after if word == "--wide" else "-"
+        if value and not value.startswith("-"):
+            return (
+                f"--wide must stand alone, it says that the answers have one row per item; got {value!r}. Write --answers {value} --wide."
+            )
+    return ""
 
 
 def _globals_first(arguments: Sequence[str]) -> list[str]:

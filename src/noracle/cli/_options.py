@@ -12,9 +12,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from noracle.cli._output import settings
 from noracle.counts import AccuracyCounts, JudgementCounts
 from noracle.errors import ArgumentError, GuaranteeWarning
 from noracle.evidence import Evidence
+from noracle.evidence.classes import Invalid
 from noracle.results import Check
 
 log = logging.getLogger("noracle.cli")
@@ -32,7 +34,12 @@ def _evidence(*names: str, metavar: str, text: str, panel: str = _EVIDENCE) -> A
 
 AnswersFile = Annotated[
     str | None,
-    _evidence("--answers", metavar="FILE", text="item, system, answer (CSV, JSONL, Parquet; globs); or logs of Inspect, lm-eval."),
+    _evidence(
+        "--answers",
+        metavar="FILE",
+        text="item, system, answer (CSV, JSONL, Parquet; globs); or one row per item with a column for each system; or logs of Inspect, "
+        "lm-eval.",
+    ),
 ]
 JudgementsFile = Annotated[
     str | None, _evidence("--judgements", metavar="FILE", text="item, class, verdict (yes, no, unsure); rater, propensity, cost, at.")
@@ -47,13 +54,36 @@ GradesFile = Annotated[
     ),
 ]
 ItemsFile = Annotated[str | None, _evidence("--items", metavar="FILE", text="item; n_classes, stratum, cluster, weight.")]
-WideFile = Annotated[str | None, _evidence("--wide", metavar="FILE", text="One row an item, one column a system; see --systems.")]
-SystemNames = Annotated[
-    list[str] | None, _evidence("--systems", metavar="A,B", text="The systems, separated by commas; with --wide their columns.")
+IsWide = Annotated[
+    bool,
+    typer.Option(
+        "--wide", help="The answers have one row per item; needed only where their columns do not tell.", rich_help_panel=_EVIDENCE
+    ),
 ]
-ItemColumn = Annotated[str | None, _evidence("--item", metavar="COL", text="With --wide: the column that names items.")]
-LabelColumn = Annotated[str | None, _evidence("--label", metavar="COL", text="With --wide: the column with the true class.")]
-RuledOutColumn = Annotated[str | None, _evidence("--ruled-out", metavar="COL", text="With --wide: the column with a class ruled out.")]
+SystemNames = Annotated[
+    list[str] | None, _evidence("--systems", metavar="A,B", text="The systems, separated by commas; of a wide file their columns.")
+]
+ItemColumn = Annotated[str | None, _evidence("--item", metavar="COL", text="Of a wide file: the column that names items.")]
+LabelColumn = Annotated[str | None, _evidence("--label", metavar="COL", text="Of a wide file: the column with the true class.")]
+RuledOutColumn = Annotated[str | None, _evidence("--ruled-out", metavar="COL", text="Of a wide file: the column with a class ruled out.")]
+ColumnNames = Annotated[
+    list[str] | None,
+    _evidence(
+        "--columns", metavar="NAME=COL", panel=_ABOUT,
+        text="Your names of columns: item=question_id,system=model; for one file answers.item=id. Common names are found without it.",
+    ),
+]  # fmt: skip
+NoAnswer = Annotated[
+    list[str] | None, _evidence("--no-answer", metavar="A,B", text="What stands for no answer, as -1,N/A; empty always does.", panel=_ABOUT)
+]
+InvalidChoice = Annotated[
+    Invalid,
+    typer.Option(
+        "--invalid",
+        help="An answer that is no class of its item: count it as wrong, and say whose it is, or refuse.",
+        rich_help_panel=_ABOUT,
+    ),
+]
 NClasses = Annotated[int | None, _evidence("--n-classes", metavar="K", text="Number of classes, where the items do not say.", panel=_ABOUT)]
 Classes = Annotated[str | None, _evidence("--classes", metavar="A,B,C", text="All classes, where they are not 0 to K - 1.", panel=_ABOUT)]
 ConflictChoice = Annotated[
@@ -119,6 +149,22 @@ def names(values: str | Sequence[str] | None) -> list[str] | None:
     return [name for name in found if name] or None
 
 
+def column_names(values: Sequence[str] | None) -> dict[str, str]:
+    """``name=column``, by commas or given several times."""
+    found: dict[str, str] = {}
+    for value in names(values) or ():
+        name, mark, column = (part.strip() for part in value.partition("="))
+        if not (name and mark and column):
+            raise ArgumentError(f"--columns must be name=column, as in item=question_id; got {value!r}.")
+        found[name] = column
+    return found
+
+
+def say_notes(notes: Sequence[str]) -> None:
+    """Print the choices that were made while reading, one line each, when the work is done."""
+    settings.notes += notes
+
+
 def pairs(option: str, values: Sequence[str] | None) -> dict[str, float] | None:
     """``name=number``, given several times."""
     if not values:
@@ -150,7 +196,7 @@ class Sources:
     judgements: str | None = None
     grades: str | None = None
     items: str | None = None
-    wide: str | None = None
+    wide: bool = False
     systems: Sequence[str] | None = None
     item: str | None = None
     label: str | None = None
@@ -159,49 +205,51 @@ class Sources:
     classes: str | None = None
     conflicts: Conflicts = "error"
     repeats: Repeats = "mean"
+    columns: Sequence[str] | None = None
+    no_answer: Sequence[str] | None = None
+    invalid: Invalid = "wrong"
 
     @property
     def given(self) -> bool:
         """Whether any table was named."""
-        return any(v is not None for v in (self.answers, self.judgements, self.grades, self.items, self.wide))
+        return any(v is not None for v in (self.answers, self.judgements, self.grades, self.items))
 
-    def load(self) -> Evidence:
-        """The evidence; raises where the options do not fit together."""
+    def load(self, *, labels: bool = False) -> Evidence:
+        """The evidence; raises where the options do not fit together, and with ``labels`` where nobody said anything of the truth."""
         started = time.perf_counter()
-        evidence = (self._from_wide() if self.wide is not None else self._from_tables()).with_repeats(self.repeats)
-        log.info("evidence opened in %.2f s", time.perf_counter() - started)
-        return evidence
-
-    def _from_tables(self) -> Evidence:
         stray = [f"--{n}" for n, v in (("item", self.item), ("label", self.label), ("ruled-out", self.ruled_out)) if v is not None]
-        if stray:
-            raise ArgumentError(f"{', '.join(stray)} must go with --wide; got no --wide.")
+        if self.answers is None and (stray or (self.wide and self.grades is None)):
+            raise ArgumentError(f"{', '.join(stray or ['--wide'])} must go with --answers, a file with one row per item; got no --answers.")
         if self.answers is None and self.judgements is None and self.grades is None:
             raise ArgumentError(
-                "evidence must be given: --answers and --judgements, or --grades, or --wide, or --counts where the verb takes it; got none."
+                "evidence must be given: --answers and --judgements, or --grades, or --counts where the verb takes it; got none."
             )
-        return Evidence.from_tables(
-            self.answers, self.judgements, self.items, grades=self.grades, n_classes=self.n_classes, classes=self._classes(),
-            conflicts=self.conflicts,
-        )  # fmt: skip
-
-    def _from_wide(self) -> Evidence:
-        tables = {"answers": self.answers, "judgements": self.judgements, "grades": self.grades, "items": self.items}
-        stray = [f"--{name}" for name, value in tables.items() if value is not None]
-        if stray:
-            raise ArgumentError(f"--wide must come without {', '.join(stray)}; got both.")
-        if not self.systems:
-            raise ArgumentError("--wide must come with --systems, the columns with answers; got none.")
-        evidence = Evidence.from_wide(
-            self.wide,
-            systems=list(self.systems),
-            item=self.item,
-            label=self.label,
-            ruled_out=self.ruled_out,
+        columns = column_names(self.columns)
+        columns |= {} if self.item is None else {"answers.item": self.item}
+        evidence = Evidence.from_tables(
+            self.answers,
+            self.judgements,
+            self.items,
+            grades=self.grades,
             n_classes=self.n_classes,
             classes=self._classes(),
-        )
-        return dataclasses.replace(evidence, conflicts=self.conflicts)
+            conflicts=self.conflicts,
+            columns=columns,
+            wide=self.wide or None,
+            systems=self.systems,
+            label=self.label,
+            ruled_out=self.ruled_out,
+            no_answer=names(self.no_answer) or (),
+            invalid=self.invalid,
+        ).with_repeats(self.repeats)
+        say_notes(evidence.inferred)
+        if labels and evidence.judgements is None and evidence.grades is None:
+            raise ArgumentError(
+                "--judgements (item, class, verdict) or --grades (item, system, verdict) must be given, or --label or --ruled-out with a "
+                "column of a wide --answers file, or --counts; got answers alone, which say nothing of the truth."
+            )
+        log.info("evidence opened in %.2f s", time.perf_counter() - started)
+        return evidence
 
     def _classes(self) -> list[int | str] | None:
         found = names(self.classes)
@@ -210,8 +258,8 @@ class Sources:
         return [int(c) for c in found] if all(c.lstrip("-").isdecimal() for c in found) else list(found)
 
     def protocol(self, asked: Protocol | None) -> Protocol | None:
-        """The protocol that was asked for; a wide table has columns that were filled separately."""
-        return asked or ("sets" if self.wide is not None else None)
+        """The protocol that was asked for; columns of a wide table were filled separately."""
+        return asked or ("sets" if self.label is not None or self.ruled_out is not None else None)
 
 
 def policy_checks(

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -26,9 +27,12 @@ class Settings:
     debug: bool = False
     verbose: int = 0
     quiet: bool = False
+    notes: list[str] = dataclasses.field(default_factory=list)
+    """Choices that were made while reading; printed at the end, where no error is."""
 
     def begin(self, arguments: Sequence[str]) -> None:
         """Forget the run before."""
+        self.notes = []
         self.arguments, self.debug, self.verbose, self.quiet = tuple(arguments), False, 0, False
 
     @property
@@ -86,6 +90,44 @@ class Output:
             say(f"seed {seed}")
         if self.html is not None:
             say(f"report {self.html}")
+
+
+_TABLE = "answers|judgements|items|ratings|grades|scores"
+_IN_FLAGS = tuple(
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (rf"(^|\| )({_TABLE})(\.\w+)(?= must)", r"\1--\2\3"),
+        (rf"(^|\| )({_TABLE})(?= must| file ')", r"\1--\2"),
+        (rf"(^|\| )({_TABLE}) and ({_TABLE})(?= must)", r"\1--\2 and --\3"),
+        (r"(^|\| )(system|systems|classes|raters|labels|columns|item|invalid)(?= must (?:be|name|map|have the type))", r"\1--\2"),
+        (r"(^|\| )wide(?= must)", r"\1--wide"),
+        (r"(^|\| )n_classes(?= must)", r"\1--n-classes"),
+        (r"(^|\| )no_answer(?= must)", r"\1--no-answer"),
+        (r"columns=\{'([^']+)': '([^']+)'\}", r"--columns \1=\2"),
+        (r"\bwide=True\b", "--wide"),
+        (r"\bconflicts='drop'", "--conflicts drop"),
+        (r"\bn_classes=(\d+)", r"--n-classes \1"),
+        (r"([Pp]ass|Correct) n_classes\b", r"\1 --n-classes"),
+        (r"([Pp]ass|or|,) classes\b(?! 1 to)", r"\1 --classes"),
+        (r"pass classes 1 to", "pass --classes 1 to"),
+        (rf"Pass this table as ({_TABLE})", r"Pass this file as --\1"),
+        (r"Use from_votes", "Pass --votes"),
+    )
+)
+_LISTED = re.compile(r"(?:--)?\b(systems|raters|classes)=\[([^\]]*)\]")
+
+
+def in_flags(text: str) -> str:
+    """A message of the library in the words of the command line.
+
+    Examples
+    --------
+    >>> in_flags("answers.item must be one column; got 'a' and 'b'. Say which: columns={'answers.item': 'a'}.")
+    "--answers.item must be one column; got 'a' and 'b'. Say which: --columns answers.item=a."
+    """
+    for pattern, words in _IN_FLAGS:
+        text = pattern.sub(words, text)
+    return _LISTED.sub(lambda m: f"--{m[1]} " + ",".join(part.strip().strip("'") for part in m[2].split(",")), text)
 
 
 def check_target(option: str, path: str | None) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from noracle.cli._files import read_json
-from noracle.cli._options import log, names
+from noracle.cli._options import column_names, log, names, say_notes
 from noracle.counts.ratings import RatingCounts, count_ratings
 from noracle.errors import ArgumentError, EvidenceError, NoracleError, fault
 from noracle.evidence.ratings import Ratings
@@ -25,20 +25,26 @@ def _option(*flags: str, metavar: str, text: str) -> Any:
 
 RatingsFile = Annotated[
     str | None,
-    _option("--ratings", metavar="FILE", text="item, rater, label (CSV, JSONL or Parquet; globs too); or see --wide, --votes, --cuts."),
+    _option("--ratings", metavar="FILE", text="item, rater, label, or one row per item (CSV, JSONL, Parquet; globs); see --votes, --cuts."),
 ]
 AnswersFile = Annotated[str | None, _option("--answers", metavar="FILE", text="item, system, answer: what systems said of these items.")]
 ItemsFile = Annotated[str | None, _option("--items", metavar="FILE", text="item, cluster: items of one cluster may depend on each other.")]
 IsWide = Annotated[
-    bool, typer.Option("--wide", help="The ratings have one row an item and one column a rater; see --raters.", rich_help_panel=_RATINGS)
+    bool,
+    typer.Option("--wide", help="Ratings have one row per item; needed only where columns do not tell.", rich_help_panel=_RATINGS),
 ]
+ColumnNames = Annotated[
+    list[str] | None,
+    _option("--columns", metavar="NAME=COL", text="Your names of columns: item=question_id,rater=worker; for one file ratings.item=id."),
+]
+NoAnswer = Annotated[list[str] | None, _option("--no-answer", metavar="A,B", text="What stands for no label or answer, as -1,N/A.")]
 IsVotes = Annotated[bool, typer.Option("--votes", help="The ratings are counts: item, label, n; raters unknown.", rich_help_panel=_RATINGS)]
 RaterNames = Annotated[
-    list[str] | None, _option("--raters", metavar="A,B", text="With --wide: the columns of the raters, separated by commas.")
+    list[str] | None, _option("--raters", metavar="A,B", text="Of a wide file: the columns of the raters, separated by commas.")
 ]
-ItemColumn = Annotated[str | None, _option("--item", metavar="COL", text="With --wide: the column with items; default the row number.")]
+ItemColumn = Annotated[str | None, _option("--item", metavar="COL", text="Of a wide file: the column with items; else the row number.")]
 SystemColumns = Annotated[
-    list[str] | None, _option("--systems", metavar="A,B", text="With --wide: columns of the same file with the answers of systems.")
+    list[str] | None, _option("--systems", metavar="A,B", text="Columns of the wide file with the answers of systems.")
 ]
 Labels = Annotated[
     str | None,
@@ -73,22 +79,25 @@ class RatingSources:
     cuts: str | None = None
     first: int | None = None
     counts: Sequence[str] | None = None
+    columns: Sequence[str] | None = None
+    no_answer: Sequence[str] | None = None
 
     def load(self) -> Ratings:
         """The ratings; raises where the options do not fit together."""
         started = time.perf_counter()
         self._fit()
-        if self.wide:
-            ratings = Ratings.from_wide(
-                self.ratings, self.answers, raters=names(self.raters) or [], item=self.item, systems=names(self.systems) or (),
-                items=self.items, labels=self._labels(), first=self.first,
-            )  # fmt: skip
-        elif self.votes:
+        if self.votes:
             ratings = Ratings.from_votes(self.ratings, self.answers, items=self.items, labels=self._labels())
         elif self.cuts is not None:
             ratings = Ratings.from_scores(self.ratings, self.answers, cuts=self._cuts(), labels=self._bands(), first=self.first)
         else:
-            ratings = Ratings.from_tables(self.ratings, self.answers, items=self.items, labels=self._labels(), first=self.first)
+            columns = column_names(self.columns)
+            columns |= {} if self.item is None else {"ratings.item": self.item}
+            ratings = Ratings.from_tables(
+                self.ratings, self.answers, items=self.items, labels=self._labels(), first=self.first, columns=columns,
+                wide=self.wide or None, raters=names(self.raters), systems=names(self.systems), no_answer=names(self.no_answer) or (),
+            )  # fmt: skip
+        say_notes(ratings.inferred)
         log.info("ratings opened in %.2f s", time.perf_counter() - started)
         return ratings
 
@@ -111,10 +120,8 @@ class RatingSources:
         if len(forms) > 1:
             raise ArgumentError(f"{' and '.join(forms)} must not come together; got both.")
         stray = [f"--{n}" for n, v in (("raters", self.raters), ("item", self.item), ("systems", self.systems)) if v]
-        if stray and not self.wide:
-            raise ArgumentError(f"{', '.join(stray)} must go with --wide; got no --wide.")
-        if self.wide and not self.raters:
-            raise ArgumentError("--wide must come with --raters, the columns of the raters; got none.")
+        if stray and (self.votes or self.cuts is not None):
+            raise ArgumentError(f"{', '.join(stray)} must go with one row per item and a column for each rater; got {forms[0]}.")
         if self.items is not None and self.cuts is not None:
             raise ArgumentError("--items must not come with --cuts; cut the scores first.")
         if self.first is not None and self.votes:

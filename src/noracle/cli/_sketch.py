@@ -58,7 +58,7 @@ def gather(sources: Sources, *, sketches: Sequence[str] | None, known: str | Non
         parts.append(count_decisions(sources.load(), systems=wanted, known=told, judgements="use" if use_judgements else "ignore"))
         log.info("patterns counted in %.2f s", time.perf_counter() - started)
     elif known is not None:
-        raise ArgumentError("--known must go with --answers or --wide; a stored sketch has no items any more.")
+        raise ArgumentError("--known must go with --answers; a stored sketch has no items any more.")
     total = parts[0]
     for other in parts[1:]:
         total = total + other

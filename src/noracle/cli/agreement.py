@@ -33,6 +33,8 @@ def command(
     cuts: rat.Cuts = None,
     first: rat.First = None,
     counts: rat.StoredRatings = None,
+    columns: rat.ColumnNames = None,
+    no_answer: rat.NoAnswer = None,
     statistic: Annotated[
         list[str] | None,
         typer.Option(
@@ -65,7 +67,8 @@ def command(
         raise ArgumentError(f"--metric must go with --statistic krippendorff; got {metric!r} without it.")
     two = _two(pair, chosen)
     sources = RatingSources(
-        ratings=ratings, wide=wide, votes=votes, raters=raters, item=item, labels=labels, cuts=cuts, first=first, counts=counts
+        ratings=ratings, wide=wide, votes=votes, raters=raters, item=item, labels=labels, cuts=cuts, first=first, counts=counts,
+        columns=columns, no_answer=no_answer,
     )  # fmt: skip
     by_item = ratings is not None and not counts
     with working("counting"):

@@ -30,6 +30,8 @@ def command(
     cuts: rated.Cuts = None,
     first: rated.First = None,
     counts: rated.StoredRatings = None,
+    columns: rated.ColumnNames = None,
+    no_answer: rated.NoAnswer = None,
     method: Annotated[
         Choice, typer.Option("--method", help="Which bound; plurality assumes nothing of annotators. all shows every one that applies.")
     ] = "plurality",
@@ -49,7 +51,8 @@ def command(
     """
     output = Output(title="How accurate can annotators be?", as_json=as_json, html=html)
     sources = rated.RatingSources(
-        ratings=ratings, wide=wide, votes=votes, raters=raters, item=item, labels=labels, cuts=cuts, first=first, counts=counts
+        ratings=ratings, wide=wide, votes=votes, raters=raters, item=item, labels=labels, cuts=cuts, first=first, counts=counts,
+        columns=columns, no_answer=no_answer,
     )  # fmt: skip
     with working("counting"):
         counted = sources.count(pairs=method == "pairwise" or (method == "all" and not votes))

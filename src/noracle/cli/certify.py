@@ -39,6 +39,8 @@ def command(
     cuts: rate.Cuts = None,
     first: rate.First = None,
     counts: rate.StoredRatings = None,
+    columns: rate.ColumnNames = None,
+    no_answer: rate.NoAnswer = None,
     system: Annotated[str | None, typer.Option("--system", metavar="S", help="One system only; default all, each at --confidence.")] = None,
     margin: Annotated[float, typer.Option("--margin", metavar="M", help="How much better it must be, as 0.02 for 2 points.")] = 0.0,
     trained_on_annotators: Annotated[
@@ -63,7 +65,7 @@ def command(
     output = Output(title="Better than the annotators?", as_json=as_json, html=html)
     sources = RatingSources(
         ratings=ratings, answers=answers, items=items, wide=wide, votes=votes, raters=raters, item=item, systems=systems, labels=labels,
-        cuts=cuts, first=first, counts=counts,
+        cuts=cuts, first=first, counts=counts, columns=columns, no_answer=no_answer,
     )  # fmt: skip
     chosen: Ties | None = ties
     checks: list[Check] = []
@@ -75,7 +77,7 @@ def command(
         counted = sources.count() if loaded is None else count_ratings(loaded)
         names = sorted(counted.answers) if system is None else [system]
         if not names:
-            raise ArgumentError("--answers must be given (or --systems with --wide); got no system to judge.")
+            raise ArgumentError("--answers must be given (or --systems, columns of the ratings); got no system to judge.")
         evidence = counted if loaded is None or (items is None and aggregate in ("plurality", "majority")) else loaded
         results: list[Certificate] = []
         for name in names:

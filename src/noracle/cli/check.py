@@ -35,11 +35,14 @@ def command(
     judgements: opt.JudgementsFile = None,
     grades: opt.GradesFile = None,
     items: opt.ItemsFile = None,
-    wide: opt.WideFile = None,
+    wide: opt.IsWide = False,
     systems: opt.SystemNames = None,
     item: opt.ItemColumn = None,
     label: opt.LabelColumn = None,
     ruled_out: opt.RuledOutColumn = None,
+    columns: opt.ColumnNames = None,
+    no_answer: opt.NoAnswer = None,
+    invalid: opt.InvalidChoice = "wrong",
     counts: opt.StoredCounts = None,
     project: opt.ProjectAddress = None,
     system: Annotated[str | None, typer.Option("--system", metavar="S", help="One system only; default all.")] = None,
@@ -74,10 +77,12 @@ def command(
         n_classes=n_classes,
         classes=classes,
         conflicts=conflicts,
+        columns=columns,
+        no_answer=no_answer,
+        invalid=invalid,
     )
     others = {
-        "answers": answers, "judgements": judgements, "grades": grades, "items": items, "wide": wide,
-        "counts": counts, "at-least": at_least,
+        "answers": answers, "judgements": judgements, "grades": grades, "items": items, "counts": counts, "at-least": at_least,
         "at-most": at_most,
     }  # fmt: skip
     view = look_alone(project, others)
@@ -91,7 +96,7 @@ def command(
     if at_least is not None and at_most is not None:
         raise ArgumentError("--at-least or --at-most must be given, not both; got both.")
     results: list[Check | Ranges] = []
-    wanted = [system] if system is not None else None if wide is not None else named
+    wanted = [system] if system is not None else named
     parts = [read_counts(path) for path in counts or ()]
     with working("checking"):
         evidence, asked = None, None

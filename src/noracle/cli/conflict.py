@@ -26,11 +26,14 @@ def command(
     answers: opt.AnswersFile = None,
     judgements: opt.JudgementsFile = None,
     items: opt.ItemsFile = None,
-    wide: opt.WideFile = None,
+    wide: opt.IsWide = False,
     systems: opt.SystemNames = None,
     item: opt.ItemColumn = None,
     label: opt.LabelColumn = None,
     ruled_out: opt.RuledOutColumn = None,
+    columns: opt.ColumnNames = None,
+    no_answer: opt.NoAnswer = None,
+    invalid: opt.InvalidChoice = "wrong",
     sketch: sk.StoredSketches = None,
     save_sketch: sk.SaveSketch = None,
     known: sk.KnownFile = None,
@@ -59,6 +62,9 @@ def command(
         n_classes=n_classes,
         classes=classes,
         conflicts=conflicts,
+        columns=columns,
+        no_answer=no_answer,
+        invalid=invalid,
     )
     bounds = sk.prevalences(prevalence)
     with working("counting"):

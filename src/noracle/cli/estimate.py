@@ -33,11 +33,14 @@ def command(
     judgements: opt.JudgementsFile = None,
     grades: opt.GradesFile = None,
     items: opt.ItemsFile = None,
-    wide: opt.WideFile = None,
+    wide: opt.IsWide = False,
     systems: opt.SystemNames = None,
     item: opt.ItemColumn = None,
     label: opt.LabelColumn = None,
     ruled_out: opt.RuledOutColumn = None,
+    columns: opt.ColumnNames = None,
+    no_answer: opt.NoAnswer = None,
+    invalid: opt.InvalidChoice = "wrong",
     counts: opt.StoredCounts = None,
     project: opt.ProjectAddress = None,
     save_counts: Annotated[str | None, typer.Option("--save-counts", metavar="FILE", help="Write the counts, to be added later.")] = None,
@@ -78,8 +81,7 @@ def command(
     output = Output(title="Accuracy without an answer key", as_json=as_json, html=html)
     check_target("save-counts", save_counts)
     others = {
-        "answers": answers, "judgements": judgements, "grades": grades, "items": items, "wide": wide,
-        "counts": counts, "save-counts": save_counts,
+        "answers": answers, "judgements": judgements, "grades": grades, "items": items, "counts": counts, "save-counts": save_counts,
         "method": method, "interval": None if interval == "auto" else interval, "transition": transition,
     }  # fmt: skip
     view = look_alone(project, others)
@@ -106,17 +108,20 @@ def command(
         classes=classes,
         conflicts=conflicts,
         repeats=repeats,
+        columns=columns,
+        no_answer=no_answer,
+        invalid=invalid,
     )
     matrix = read_matrix(transition)
     # A wide table needs its columns named; else --systems chooses among the systems. Stored counts hold all systems.
-    wanted = [system] if system is not None else None if wide is not None else named
+    wanted = [system] if system is not None else named
     checks: list[Check] = []
     parts = [read_counts(path) for path in counts or ()]
     order: list[int | str] | None = None
     evidence, asked = None, None
     if sources.given or not parts:
         with working("counting"):
-            evidence = sources.load()
+            evidence = sources.load(labels=True)
             order = None if evidence.classes is None else list(evidence.classes)
             started = time.perf_counter()
             chosen = None if save_counts or parts else wanted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -91,6 +90,8 @@ def command(
         int | None, typer.Option("--n-items", metavar="N", min=1, help="Without a folder: how many items there are, where these are all.")
     ] = None,
     classes: opt.Classes = None,
+    columns: opt.ColumnNames = None,
+    no_answer: opt.NoAnswer = None,
     pilot: Annotated[
         list[str] | None,
         typer.Option(
@@ -216,8 +217,10 @@ def command(
         _only("with --pilot", measurements=measurements)
         with working("planning"):
             result = _from_folder(
-                places or [str(split_metric(str(grades))[0])], chosen={"n_classes": n_classes, "classes": class_names(classes)},
-                half_width=half_width, systems=opt.names(systems), grades=grades, kind=kind,
+                places or [str(split_metric(str(grades))[0])], chosen={
+                    "n_classes": n_classes, "classes": class_names(classes), "columns": opt.column_names(columns) or None,
+                    "no_answer": tuple(opt.names(no_answer) or ()) or None,
+                }, half_width=half_width, systems=opt.names(systems), grades=grades, kind=kind,
                 costs={**listed.labels, **prices_of}, caps={k: int(n) for k, n in caps.items()}, epsilon=epsilon, confidence=confidence,
                 seed=seed,
             )  # fmt: skip
@@ -235,7 +238,7 @@ def command(
         result, code = found.plan, 3 if found.missed else 0
     else:
         _only("with --pilot", target=target, have=have, strata=strata, share=share, assign=assign, measurements=measurements)
-        _only("with a folder", systems=systems, classes=classes)
+        _only("with a folder", systems=systems, classes=classes, columns=columns, **{"no-answer": no_answer})
         if n_classes is None or accuracy is None:
             missing = [n for n, v in (("--n-classes", n_classes), ("--accuracy", accuracy)) if v is None]
             raise ArgumentError(
@@ -286,9 +289,9 @@ def _from_folder(
     from noracle.ppi import plan_accuracy
     from noracle.ppi.labels import KINDS
 
-    inventory = find_evidence(places[0] if len(places) == 1 else places, grades=grades)
     given = {name: value for name, value in chosen.items() if value is not None}
-    loaded = Loaded(dataclasses.replace(inventory, settings=dataclasses.replace(inventory.settings, **given)))
+    inventory = find_evidence(places[0] if len(places) == 1 else places, chosen=given, grades=grades)
+    loaded = Loaded(inventory)
     if loaded.accuracy is None:
         remedy = "Add a table item, system, answer, or grades; or plan without a folder, by --n-classes and --accuracy."
         raise EvidenceError(fault(f"evidence in {inventory.place!r}", "must have answers to plan labels for", "none", remedy=remedy))

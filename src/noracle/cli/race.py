@@ -27,11 +27,14 @@ def command(
     judgements: opt.JudgementsFile = None,
     grades: opt.GradesFile = None,
     items: opt.ItemsFile = None,
-    wide: opt.WideFile = None,
+    wide: opt.IsWide = False,
     systems: opt.SystemNames = None,
     item: opt.ItemColumn = None,
     label: opt.LabelColumn = None,
     ruled_out: opt.RuledOutColumn = None,
+    columns: opt.ColumnNames = None,
+    no_answer: opt.NoAnswer = None,
+    invalid: opt.InvalidChoice = "wrong",
     n_classes: opt.NClasses = None,
     classes: opt.Classes = None,
     conflicts: opt.ConflictChoice = "error",
@@ -66,9 +69,12 @@ def command(
         classes=classes,
         conflicts=conflicts,
         repeats=repeats,
+        columns=columns,
+        no_answer=no_answer,
+        invalid=invalid,
     )
     with working("racing"):
-        evidence = sources.load()
+        evidence = sources.load(labels=True)
         about = {"protocol": sources.protocol(protocol), "clusters": clusters, "population": population, "seed": seed}
         checks = policy_checks(evidence, systems=named, **about) if check else []  # type: ignore[arg-type]
         used: Checks = for_comparison(checks) if check else "none"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from noracle.cli import _options as opt
 from noracle.cli._files import write_json
 from noracle.cli._output import check_target, say, say_json, settings
 from noracle.errors import ArgumentError
+from noracle.evidence.classes import Invalid
 
 if TYPE_CHECKING:
     from noracle.oversight.model import Inventory
@@ -72,6 +72,12 @@ def command(
         opt.Repeats | None,
         typer.Option("--repeats", help="Items answered more than once: mean of the runs, right in all, in any.", rich_help_panel=_ABOUT),
     ] = None,
+    columns: opt.ColumnNames = None,
+    no_answer: opt.NoAnswer = None,
+    invalid: Annotated[
+        Invalid | None,
+        typer.Option("--invalid", help="An answer that is no class of its item: count it as wrong, or refuse.", rich_help_panel=_ABOUT),
+    ] = None,
     claim: Annotated[
         str | None,
         typer.Option(
@@ -106,7 +112,8 @@ def command(
     """
     chosen = {
         "n_classes": n_classes, "classes": class_names(classes), "conflicts": conflicts, "protocol": protocol, "repeats": repeats,
-        "claim": claim, "target": target, "trained_on_annotators": trained_on_annotators,
+        "claim": claim, "target": target, "trained_on_annotators": trained_on_annotators, "invalid": invalid,
+        "columns": opt.column_names(columns) or None, "no_answer": tuple(opt.names(no_answer) or ()) or None,
     }  # fmt: skip
     page = out if out is not None or as_json else PAGE
     saved = save_json if save_json is not None or page is None else str(Path(page).with_suffix(".json"))
@@ -156,8 +163,7 @@ def report(
         progress("looking for evidence")
         given = _given(chosen or {})
         read = None if settings_file is None else read_settings(settings_file)
-        inventory = find_evidence(place, settings=read, grades=grades)
-        inventory = dataclasses.replace(inventory, settings=dataclasses.replace(inventory.settings, **given))
+        inventory = find_evidence(place, settings=read, chosen=given, grades=grades)
         if not as_json:
             for line in found_lines(inventory):
                 say(line)

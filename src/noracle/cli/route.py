@@ -45,6 +45,10 @@ def command(
     ] = None,
     systems: Annotated[list[str] | None, typer.Option("--systems", metavar="A,B", help="Whose answers are targeted; default all.")] = None,
     n: Annotated[int | None, typer.Option("--n", metavar="N", min=1, help="How many items; default all, or as planned.")] = None,
+    wide: opt.IsWide = False,
+    columns: opt.ColumnNames = None,
+    no_answer: opt.NoAnswer = None,
+    invalid: opt.InvalidChoice = "wrong",
     n_classes: opt.NClasses = None,
     classes: opt.Classes = None,
     seed: Annotated[
@@ -66,8 +70,10 @@ def command(
     check_format("out", out)
     planned = None if plan is None else _read_plan(plan)
     with working("drawing questions"):
-        sources = Sources(answers=answers, judgements=judgements, grades=grades, items=items, n_classes=n_classes, classes=classes)
-        evidence = sources.load()
+        evidence = Sources(
+            answers=answers, judgements=judgements, grades=grades, items=items, n_classes=n_classes, classes=classes, wide=wide,
+            systems=opt.names(systems), columns=columns, no_answer=no_answer, invalid=invalid,
+        ).load()  # fmt: skip
         result = route_items(evidence, plan=planned, design=design, systems=opt.names(systems), epsilon=epsilon, n=n, seed=seed)
         if out is not None:
             write_table(out, result.columns())

@@ -9,7 +9,7 @@ from typing import Any
 
 import narwhals as nw
 
-from noracle.errors import EvidenceError, fault
+from noracle.errors import EvidenceError, fault, known_names
 from noracle.evidence import Evidence
 from noracle.evidence.frames import fetch
 
@@ -46,7 +46,8 @@ def answer_table(evidence: Evidence, *, systems: Sequence[str] | None = None) ->
     found = sorted({str(r[1]) for r in rows})
     missing = [s for s in systems or () if s not in found]
     if missing:
-        raise EvidenceError(fault("systems", "must be in answers", f"{missing}, which have no answers"))
+        came = f"{missing}, which have no answers"
+        raise EvidenceError(fault("systems", "must be in answers", came, remedy=known_names(missing[0], found)))
     chosen = set(found if systems is None else systems)
     votes: dict[Any, Counter[Any]] = {}
     for item, system, answer in rows:

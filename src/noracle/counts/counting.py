@@ -27,6 +27,7 @@ from noracle.counts.met import (
     place_columns,
     place_of,
     placed,
+    unknown_systems,
     unused_of,
 )
 from noracle.counts.repeats import count_repeats, count_states, repeats_of
@@ -134,8 +135,7 @@ def _finished(evidence: Evidence, counts: AccuracyCounts, answers: Frame, system
     """The counts with how many answers are missing, and why; all systems that were asked for must be there."""
     missing = [s for s in systems or () if str(s) not in counts.systems]
     if missing:
-        where = "grades" if evidence.answers is None else "answers"
-        raise EvidenceError(fault("systems", f"must be in {where}", f"{missing}, which have no {where}"))
+        raise unknown_systems(missing, evidence)
     states = {key: n for key, n in count_states(answers).items() if key[0] in counts.systems}
     return dataclasses.replace(
         counts, states=states or counts.states, propensities=propensities_of(evidence), whole=counts.whole and not evidence.open_ended,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import narwhals as nw
 import numpy as np
 
-from noracle.counts.met import answers_of
+from noracle.counts.met import answers_of, unknown_systems
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence.evidence import Evidence
@@ -66,7 +66,7 @@ def count_decisions(
         raise ArgumentError(f"judgements must be 'use' or 'ignore'; got {judgements!r}.")
     answers = answers_of(evidence, systems)
     evidence.check()
-    names = _systems(answers, systems)
+    names = _systems(answers, systems, evidence)
     labels = _labels(evidence)
     frame, packs = _packed(evidence, answers, names, labels)
     masks: list[str] = []
@@ -96,11 +96,11 @@ def count_decisions(
     return Sketch.from_arrays(codes, labels=[str(v) for v in labels], classifiers=names, allowed=allowed, n=n)
 
 
-def _systems(answers: Frame, systems: Sequence[str] | None) -> list[str]:
+def _systems(answers: Frame, systems: Sequence[str] | None, evidence: Evidence) -> list[str]:
     found = sorted(str(row[0]) for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system")))
     missing = [s for s in systems or () if str(s) not in found]
     if missing:
-        raise EvidenceError(fault("systems", "must be in answers", f"{missing}, which have no answers"))
+        raise unknown_systems(missing, evidence)
     return found if systems is None else list(dict.fromkeys(str(s) for s in systems))
 
 

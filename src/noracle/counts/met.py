@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 
 from noracle.counts.label import Cell, rounded
-from noracle.errors import EvidenceError, EvidenceWarning, fault
+from noracle.errors import EvidenceError, EvidenceWarning, fault, known_names
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import Frame, fetch, settle
 from noracle.evidence.labels import (
@@ -96,6 +96,15 @@ def asked_of(evidence: Evidence, systems: Sequence[str] | None) -> Frame:
         kept = evidence._kept["asked"] = about, settle(frame, ours=evidence._connection is not None)
     found: Frame = kept[1]
     return found
+
+
+def unknown_systems(missing: Sequence[str], evidence: Evidence) -> EvidenceError:
+    """The error about systems that have no answers (or grades, where there are no answers), with those that have."""
+    where, table = ("grades", evidence.grades) if evidence.answers is None else ("answers", evidence.answers)
+    rows = [] if table is None else fetch(table.group_by("system").agg(n=nw.len()).select("system"))
+    known = [row[0] for row in rows if row[0] is not None]
+    came = f"{list(missing)}, which have no {where}"
+    return EvidenceError(fault("systems", f"must be in {where}", came, remedy=known_names(missing[0], known)))
 
 
 def place_columns(evidence: Evidence, *, by_cluster: bool = False) -> list[str]:

@@ -27,6 +27,7 @@ from noracle.evidence.evidence import Conflicts, Evidence
 from noracle.evidence.files import is_url
 from noracle.evidence.labels import as_recorded, propensities_of
 from noracle.evidence.logs import files_of
+from noracle.evidence.shapes import Shape
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 _HIVE = re.compile(r"[^=]+=[^=]*")
@@ -277,8 +278,10 @@ def _named(partitions: Iterable[Partition | Evidence]) -> dict[str, Partition | 
 def _open(part: Partition, *, n_classes: int | None, classes: Sequence[int | str] | None, conflicts: Conflicts) -> Evidence:
     if n_classes is None and classes is None and not part.items:
         raise EvidenceError(fault("n_classes", "must be given to count partitions", "none", remedy="Pass n_classes or classes."))
-    tables: list[Any] = [list(paths) or None for paths in (part.answers, part.judgements, part.items)]
-    return Evidence.from_tables(*tables, n_classes=n_classes, classes=classes, conflicts=conflicts)
+    tables = {
+        name: list(paths) or None for name, paths in (("answers", part.answers), ("judgements", part.judgements), ("items", part.items))
+    }
+    return Evidence._made(tables, Shape(), n_classes=n_classes, classes=classes, conflicts=conflicts, invalid="wrong", part=True)
 
 
 # ---------------------------------------------------------------- no item in two partitions

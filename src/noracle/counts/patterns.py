@@ -19,6 +19,7 @@ from noracle.counts.met import (
     place_columns,
     place_of,
     placed,
+    unknown_systems,
     unused_of,
 )
 from noracle.counts.repeats import count_states, met_runs, repeats_of, shares_of
@@ -140,8 +141,7 @@ def _patterns(
     found = {str(row[0]) for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system"))}
     missing = [s for s in systems or () if str(s) not in found]
     if missing:
-        where = "grades" if evidence.answers is None else "answers"
-        raise EvidenceError(fault("systems", f"must be in {where}", f"{missing}, which have no {where}"))
+        raise unknown_systems(missing, evidence)
     names = tuple(sorted(found)) if systems is None else tuple(dict.fromkeys(str(s) for s in systems))
     labels = labels_of(evidence)
     scored = "recorded" in labels.items.columns

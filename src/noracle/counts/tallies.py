@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from noracle.counts.label import Cell, Pattern, Repeats, Tally, Verdict, pattern, tally
-from noracle.errors import EvidenceError, fault
+from noracle.errors import EvidenceError, fault, known_names
 
 Propensities = Literal["none", "uniform", "recorded"]
 PROPENSITIES: tuple[Propensities, ...] = ("none", "uniform", "recorded")
@@ -142,7 +142,7 @@ class AccuracyCounts:
                 raise EvidenceError(fault("system", f"must be named, one of {list(self.systems)}", None))
             return self
         if system not in self.systems:
-            raise EvidenceError(fault("system", f"must be one of {list(self.systems)}", repr(system)))
+            raise EvidenceError(fault("system", "must be one of those counted", repr(system), remedy=known_names(system, self.systems)))
         return dataclasses.replace(
             self,
             tallies={t: n for t, n in self.tallies.items() if t.system == system},

@@ -12,7 +12,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.errors import EvidenceError, fault
+from noracle.errors import EvidenceError, fault, known_names
 from noracle.evidence.frames import Frame, fetch
 from noracle.evidence.ratings import Ratings
 
@@ -190,7 +190,8 @@ def systems_of(ratings: Ratings, systems: Sequence[str] | None) -> list[str]:
     found = sorted(str(row[0]) for row in groups)
     missing = [s for s in systems or () if s not in found]
     if missing:
-        raise EvidenceError(fault("systems", "must be in answers", f"{missing}, which have no answers"))
+        came = f"{missing}, which have no answers"
+        raise EvidenceError(fault("systems", "must be in answers", came, remedy=known_names(missing[0], found)))
     return found if systems is None else list(dict.fromkeys(systems))
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import narwhals as nw
 
 from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
+from noracle.evidence.classes import Classes, Invalid, apart, check_invalid, meet_ids, no_answers
 from noracle.evidence.frames import Frame, fetch, open_frames
 from noracle.evidence.grade_logs import grades_log_format, read_grades
 from noracle.evidence.logs import log_format, read_logs
-from noracle.evidence.normal import agree, normalise, verdict_column
+from noracle.evidence.normal import normalise
+from noracle.evidence.shapes import WIDE, Shape, shape_of, shaped
 from noracle.evidence.tables import MAX_CLASSES, TABLES
 from noracle.evidence.validate import faults_of_evidence, faults_of_table, repeats
 
@@ -83,15 +85,24 @@ class Evidence:
         n_classes: int | None = None,
         classes: Sequence[int | str] | None = None,
         conflicts: Conflicts = "error",
+        columns: Mapping[str, Any] | None = None,
+        wide: bool | None = None,
+        systems: Sequence[str] | None = None,
+        label: str | None = None,
+        ruled_out: str | None = None,
+        no_answer: Sequence[object] = (),
+        invalid: Invalid = "wrong",
     ) -> Self:
-        """Evidence from long tables.
+        """Evidence from tables.
 
         Parameters
         ----------
         answers
             ``item``, ``system``, ``answer`` (null: no answer) and optionally ``guess``, ``state`` (answered, invalid, refused, errored)
             and ``repeat``, the number of the run where a system answered an item more than once (or ``epoch``, ``run``, ``sample``,
-            ``attempt``, ``trial``: a note says so). Or a log of Inspect (``.eval``, ``.json``) or of
+            ``attempt``, ``trial``: a note says so). Or one row per item with a column for each system; its
+            columns ``n_classes``, ``stratum``, ``cluster``, ``weight`` and ``options`` are the items, where none are given. Or a log of
+            Inspect (``.eval``, ``.json``) or of
             lm-evaluation-harness (``samples_*.jsonl``): options then give the number of classes, and labels in the metadata of samples
             are judgements, unless ``items`` and ``judgements`` are given.
         judgements
@@ -110,6 +121,22 @@ class Evidence:
             The classes, where they are not 0 to K - 1.
         conflicts
             ``"error"`` refuses items whose labels contradict each other; ``"drop"`` leaves these labels unused and counts the items.
+        columns
+            Your names of the columns: ``{"item": "question_id"}`` for every table, ``{"answers.item": "id"}`` for one. Without it
+            common names (``question_id``, ``model``, ``prediction``, …) are taken where the column itself is missing.
+        wide
+            Whether answers have one row per item; by default their columns tell.
+        systems
+            The columns of wide answers; by default all that are not the item, about the item, or a key.
+        label, ruled_out
+            Columns of wide answers with the true class, and with a class that is ruled out: these are the judgements then.
+        no_answer
+            What stands for no answer, such as ``[-1, "N/A"]``; null and empty text always do.
+        invalid
+            An answer that is no class of its item counts as ``"wrong"`` and is named in ``inferred``; ``"refuse"`` makes it an error.
+
+        White space around classes, their case, letters (``A)``), texts of options and classes that count from 1 are read as
+        :mod:`noracle.evidence.classes` says. Each choice is a line of ``inferred``.
 
         Each table is a path, a glob or a URL (CSV, JSONL, Parquet), a list of these, a dict of columns, or a pandas, Polars, Arrow,
         DuckDB or PySpark frame.
@@ -130,61 +157,70 @@ class Evidence:
         >>> evidence.n_classes
         3
         """
+        shape = shape_of(columns, wide=wide, systems=systems, label=label, ruled_out=ruled_out, no_answer=no_answers(no_answer))
+        return cls._made(
+            {"answers": answers, "judgements": judgements, "grades": grades, "items": items}, shape, n_classes=n_classes, classes=classes,
+            conflicts=conflicts, invalid=invalid,
+        )  # fmt: skip
+
+    @classmethod
+    def _made(
+        cls, given: dict[str, Any], shape: Shape, *, n_classes: int | None, classes: Sequence[int | str] | None, conflicts: Conflicts,
+        invalid: Invalid, part: bool = False,
+    ) -> Self:  # fmt: skip
+        """Evidence from the tables that are given; ``part`` where they are a part of the evidence, so that others hold the rest."""
         if conflicts not in {"error", "drop"}:
             raise ArgumentError(f"conflicts must be 'error' or 'drop'; got {conflicts!r}.")
-        notes: tuple[str, ...] = ()
-        letters = False
-        if log_format(answers) is not None:
-            log = read_logs(answers, labels=judgements is None)  # type: ignore[arg-type]
-            answers, notes = log.answers, log.notes
-            judgements = log.judgements if judgements is None else judgements
-            items = log.items if items is None else items
-            letters = log.items is not None
-        grades, results = _of_tool(grades)
-        notes += results
-        given = {"answers": answers, "judgements": judgements, "grades": grades, "items": items}
+        given, notes = _from_logs(given)
+        check_invalid(invalid)
         tables = {name: table for name, table in given.items() if table is not None}
         if not tables.keys() & {"answers", "judgements", "grades"}:
             raise EvidenceError(fault("evidence", "must have answers, judgements or grades", "none of them"))
         known = _known_classes(n_classes, classes)
         frames, connection = open_frames(tables)
+        made = shaped(frames, shape)
+        frames = made.frames
         if "answers" in frames:
-            frames["answers"], told = _with_runs(frames["answers"])
-            notes += told
-        if "grades" in frames and "judgements" not in frames and n_classes is None and known is None:
+            frames["answers"], runs = _with_runs(frames["answers"])
+            notes += runs
+        free = "grades" in frames and "judgements" not in frames and n_classes is None and known is None
+        if free:
             frames = _free_text(frames)
-        other = verdict_column(frames["grades"].columns) if "grades" in frames else None
-        notes += () if other is None else (f"column {other} of grades is taken as verdict",)
         faults: list[str] = []
         for name in frames:
             frames[name], problems = normalise(frames[name], TABLES[name])
             faults += problems
         if faults:
             raise EvidenceError(*faults)
-        if letters and "judgements" in frames:
-            frames["judgements"] = _places(frames["judgements"])
-        faults += [f"{name} {_EMPTY}" for name in frames if not fetch(frames[name].select("item").head(1))]
+        faults += [f"{name} {_EMPTY}" for name in frames if _is_empty(frames[name])]
         if faults:
             raise EvidenceError(*faults)
-        frames, _, faults = agree(frames, [(name, "item") for name in frames], "item")
-        frames, kind, more = agree(frames, [("answers", "answer"), ("judgements", "class")], "answer and class")
-        faults += more
-        if known is not None and (kind == "text") != isinstance(known[0], str) and not more:
-            has = "text" if kind == "text" else "whole numbers"
-            faults.append(fault("classes", "must have the type of answer and class", f"{known[0]!r} and {has}"))
+        faults = meet_ids(frames, made.notes, [(name, "item") for name in frames])
+        reader = Classes(
+            frames=frames, pairs=[("answers", "answer"), ("judgements", "class")], n_classes=n_classes, classes=known,
+            no_answer=shape.no_answer, notes=made.notes, ours=connection is not None,
+        )  # fmt: skip
+        kind = "text"
+        if not faults and free:
+            kind = reader.silence()
+        elif not faults:
+            kind, faults = _read_classes(reader, invalid, part=part)
+        if not part:
+            faults = faults or apart(frames, "judgements", "judged", made.notes) + apart(frames, "grades", "graded", made.notes)
         if faults:
             raise EvidenceError(*faults)
+        known = reader.classes
         if "items" in frames and "n_classes" in frames["items"].columns and n_classes is not None:
             frames["items"] = frames["items"].with_columns(nw.col("n_classes").fill_null(n_classes))
         first, every = _first_of(frames.get("answers"))
         listed = "items" in frames
         if "grades" in frames:
-            frames, told = _clusters_of_grades(frames)
-            notes += told
+            frames, clustered = _clusters_of_grades(frames)
+            notes += clustered
         evidence = cls(
             answers=first,
             repeats=every,
-            inferred=notes,
+            inferred=(*notes, *made.notes),
             judgements=frames.get("judgements"),
             grades=frames.get("grades"),
             items=frames.get("items"),
@@ -193,6 +229,7 @@ class Evidence:
             class_kind="text" if kind == "text" else "whole",
             conflicts=conflicts,
             _listed=listed,
+            protocol="sets" if made.sets else None,
             _connection=connection,
         )
         return evidence._with_n_classes()
@@ -209,7 +246,7 @@ class Evidence:
         n_classes: int | None = None,
         classes: Sequence[int | str] | None = None,
     ) -> Self:
-        """Evidence from a table with one row an item and one column a system.
+        """Evidence from a table with one row per item and one column per system, as :meth:`from_tables` takes it too.
 
         Parameters
         ----------
@@ -218,7 +255,7 @@ class Evidence:
         systems
             The columns with answers, one a system.
         item
-            The column that names items; by default the row number, from 0.
+            The column that names items; by default one called so, else the row number, from 0.
         label, ruled_out
             The columns with the true class and with a class that is ruled out; null where nobody said.
 
@@ -228,11 +265,11 @@ class Evidence:
         >>> Evidence.from_wide(wide, systems=["agent"], item="q", label="key", ruled_out="not", n_classes=3).judgements.columns
         ['item', 'class', 'verdict', 'said']
         """
-        from noracle.evidence.wide import lengthen
-
-        answers, judgements, connection = lengthen(table, systems=systems, item=item, label=label, ruled_out=ruled_out)
-        evidence = cls.from_tables(answers, judgements, n_classes=n_classes, classes=classes)
-        return dataclasses.replace(evidence, protocol="sets", _connection=(connection, evidence._connection))
+        named = None if item is None else {"answers.item": item}
+        evidence = cls.from_tables(
+            table, n_classes=n_classes, classes=classes, wide=True, systems=systems, label=label, ruled_out=ruled_out, columns=named
+        )
+        return dataclasses.replace(evidence, protocol="sets")
 
     @classmethod
     def from_paper_csv(cls, path: str | Path, *, answers: object = None) -> Self:
@@ -242,7 +279,7 @@ class Evidence:
         that are filled. ``Answer`` is an ordinary label, ``Comp_label`` a ruled-out class. ``answers`` is a long table with these
         item numbers, whose answers are letters or classes. Texts are kept only in ``items``.
         """
-        from noracle.evidence.wide import answers_as_classes, read_paper_csv
+        from noracle.evidence.shapes import answers_as_classes, read_paper_csv
 
         judgements, items = read_paper_csv(path)
         evidence = cls.from_tables(None if answers is None else answers_as_classes(answers), judgements, items)
@@ -360,15 +397,31 @@ class Evidence:
         return sorted(seen)
 
 
-def _places(judgements: Frame) -> Frame:
-    """Letters of options as places, for judgements of a log with options; other text becomes null, which is a fault."""
-    if judgements.collect_schema()["class"] != nw.String:
-        return judgements
-    plain = nw.col("class").str.strip_chars().str.to_uppercase()
-    place: Any = nw.when(plain == "A").then(nw.lit(0, dtype=nw.Int64))
-    for number, letter in enumerate("BCDEFGHIJKLMNOPQRSTUVWXYZ", start=1):
-        place = place.when(plain == letter).then(nw.lit(number, dtype=nw.Int64))
-    return judgements.with_columns(place.alias("class"))
+def _from_logs(given: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The tables with logs and results of evaluation tools read, and what must be said of them."""
+    notes: tuple[str, ...] = ()
+    if log_format(given.get("answers")) is not None:
+        log = read_logs(given["answers"], labels=given.get("judgements") is None)
+        notes = log.notes
+        told = {"judgements": log.judgements, "items": log.items}
+        given = {**given, "answers": log.answers, **{name: t for name, t in told.items() if given.get(name) is None}}
+    if grades_log_format(given.get("grades")) is not None:
+        results = read_grades(given["grades"])
+        given, notes = {**given, "grades": results.columns}, (*notes, *results.notes)
+    return given, notes
+
+
+def _read_classes(reader: Classes, invalid: Invalid, *, part: bool) -> tuple[str, list[str]]:
+    kind, faults = reader.read()
+    if not faults and kind == "whole":
+        faults = reader.count_from_zero(shift=not part)
+    if not faults and invalid == "wrong":
+        faults = reader.set_aside()
+    return kind, faults
+
+
+def _is_empty(frame: Frame) -> bool:
+    return not fetch(frame.select("item").head(1))
 
 
 _RUNS = ("epoch", "run", "sample", "attempt", "trial")
@@ -397,14 +450,6 @@ def _first_of(answers: Frame | None) -> tuple[Frame | None, Frame | None]:
         return answers.drop("repeat"), None
     first = answers.group_by("item", "system").agg(repeat=nw.col("repeat").min())
     return answers.join(first, on=["item", "system", "repeat"], how="inner").drop("repeat"), answers
-
-
-def _of_tool(grades: object) -> tuple[object, tuple[str, ...]]:
-    """Grades out of results of an evaluation tool, with what to say of them; other tables as they are."""
-    if grades_log_format(grades) is None:
-        return grades, ()
-    found = read_grades(grades)  # type: ignore[arg-type]
-    return found.columns, found.notes
 
 
 def _free_text(frames: dict[str, Frame]) -> dict[str, Frame]:
@@ -443,8 +488,10 @@ def _clusters_of_grades(frames: dict[str, Frame]) -> tuple[dict[str, Frame], tup
 _EMPTY = "must have rows; got an empty table. Write rows into it or leave it out."
 
 
-def read_table(source: object, table: str) -> Frame:
+def read_table(source: object, table: str, *, shape: Shape | None = None) -> Frame:
     """Read and check one table of :data:`TABLES`; returns a lazy narwhals frame with its known columns.
+
+    ``shape`` says how its columns are called, and whether it has one row per item; by default the columns tell.
 
     Examples
     --------
@@ -454,11 +501,16 @@ def read_table(source: object, table: str) -> Frame:
     if table not in TABLES:
         raise ArgumentError(f"table must be one of {sorted(TABLES)}; got {table!r}.")
     frames, _ = open_frames({table: source})
-    frame, faults = normalise(frames[table], TABLES[table])
+    frame, faults = normalise(shaped(frames, shape or Shape()).frames[table], TABLES[table])
     if faults:
         raise EvidenceError(*faults)
     if not fetch(frame.select("item").head(1)):
         raise EvidenceError(f"{table} {_EMPTY}")
+    spoken = WIDE.get(table, ("", ""))[1]
+    if spoken in ("answer", "label"):
+        reader = Classes(frames={table: frame}, pairs=[(table, spoken)], no_answer=shape.no_answer if shape else (), ours=False)
+        reader.silence()
+        frame = reader.frames[table]
     faults = faults_of_table(frame, TABLES[table])
     if faults:
         raise EvidenceError(*faults)

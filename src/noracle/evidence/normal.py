@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from noracle.evidence.tables import GRADE_COLUMNS, GRADES, Column, Table
 
 YES, NO, UNSURE, UNKNOWN = 1, 0, 2, 9
 """Codes of the column ``said``: the verdict as a number."""
+
+_NAME = re.compile(r"(?=.*[^\W\d_])[\w.:/@+-]{1,40}")
 
 VERDICTS: dict[int, str] = {YES: "yes", NO: "no", UNSURE: "unsure"}
 
@@ -81,7 +84,7 @@ def verdict_column(columns: Iterable[str]) -> str | None:
 
 def shown(columns: Iterable[str]) -> list[str]:
     """The columns as a message shows them; what looks like text of a file without a header stays hidden."""
-    return [name if name.isidentifier() and len(name) <= 30 else "…" for name in list(columns)[:12]]
+    return [name if _NAME.fullmatch(name) else "…" for name in list(columns)[:12]]
 
 
 def _canonical(column: Column, dtype: Any, kind: str, table: str) -> tuple[list[nw.Expr], list[str]]:

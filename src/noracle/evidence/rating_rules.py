@@ -100,21 +100,6 @@ def check_raters(n: int) -> None:
         raise EvidenceError(fault("raters", "must be at least 2", n, remedy="One rater agrees with nobody; ask a second one."))
 
 
-def of_one_type(parts: list[Frame], names: Sequence[str]) -> list[Frame]:
-    """Answers of several columns with one type: whole numbers stay whole, others meet as numbers or as text."""
-    types = [part.collect_schema()["answer"] for part in parts]
-    if len({str(t) for t in types}) == 1:
-        return parts
-    empty = [t == nw.Unknown for t in types]
-    if all(t.is_numeric() or e for t, e in zip(types, empty, strict=True)):
-        whole = all(t.is_integer() or e for t, e in zip(types, empty, strict=True))
-        return [part.with_columns(nw.col("answer").cast(nw.Int64 if whole else nw.Float64)) for part in parts]
-    if any(t.is_numeric() for t in types):
-        found = ", ".join(f"{name} {t}" for name, t in zip(names, types, strict=True))
-        raise EvidenceError(fault("systems", "must have one type", found, remedy="Write all as text or all as whole numbers."))
-    return [part.with_columns(nw.col("answer").cast(nw.String)) for part in parts]
-
-
 def first_columns(raters: Sequence[str], first: int) -> list[nw.Expr]:
     """The columns of a wide table, null where ``first`` raters before them have spoken."""
     kept: list[nw.Expr] = []

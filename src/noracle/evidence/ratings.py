@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import narwhals as nw
 
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence import rating_rules as rules
+from noracle.evidence.classes import Classes, apart, meet_ids, no_answers
 from noracle.evidence.frames import Frame, engine_of, fetch, keeps_order, number_rows, open_frames
-from noracle.evidence.normal import agree, normalise, shown
+from noracle.evidence.normal import normalise, shown
+from noracle.evidence.shapes import Shape, is_long, long_fault, rename, resolve, shape_of, shaped, unpivot, wide_columns, wide_note
 from noracle.evidence.tables import TABLES, Table
 
 Form = Literal["long", "wide", "votes"]
 Label = int | str
+_PLAIN = Shape()
 _EMPTY = "must have rows; got an empty table. Write rows into it or leave it out."
 
 
@@ -68,16 +71,18 @@ class Ratings:
     @classmethod
     def from_tables(
         cls, ratings: object, answers: object = None, *, items: object = None, labels: Sequence[Label] | None = None,
-        first: int | None = None,
+        first: int | None = None, columns: Mapping[str, Any] | None = None, wide: bool | None = None, raters: Sequence[str] | None = None,
+        systems: Sequence[str] | None = None, no_answer: Sequence[object] = (),
     ) -> Self:  # fmt: skip
-        """Ratings from a long table.
+        """Ratings from tables.
 
         Parameters
         ----------
         ratings
-            ``item``, ``rater``, ``label`` (null: the rater did not say) and optionally ``at``, the time of the rating.
+            ``item``, ``rater``, ``label`` (null: the rater did not say) and optionally ``at``, the time of the rating. Or one row per
+            item with a column for each rater.
         answers
-            ``item``, ``system``, ``answer`` (null: no answer); any number of systems.
+            ``item``, ``system``, ``answer`` (null: no answer); any number of systems. Or one row per item with a column for each system.
         items
             ``item`` and ``cluster``: items of one cluster may depend on each other. An item without a cluster is one of its own.
         labels
@@ -85,6 +90,11 @@ class Ratings:
         first
             Use only the first so many ratings of every item, by ``at`` (by rater where times are equal) or, without that column, in
             the order of the rows. Where raters were added because the first ones disagreed, this is the part that was fixed beforehand.
+        columns, wide, no_answer
+            As in :meth:`noracle.Evidence.from_tables`.
+        raters, systems
+            Columns of wide tables; by default all that are not the item, about the item, or a key. Systems may be columns of the
+            ratings, where no answers are given.
 
         Each table is a path or glob (CSV, JSONL, Parquet), a dict of columns, or a pandas, Polars, Arrow, DuckDB or PySpark frame.
 
@@ -103,7 +113,8 @@ class Ratings:
         ('long', 'text')
         """
         given = {"ratings": ratings, "answers": answers, "items": items}
-        return cls._made(given, rules.LONG, form="long", labels=labels, first=first)
+        shape = shape_of(columns, wide=wide, raters=raters, systems=systems, no_answer=no_answers(no_answer))
+        return cls._made(given, rules.LONG, form="long", labels=labels, first=first, shape=shape)
 
     @classmethod
     def from_wide(
@@ -198,13 +209,28 @@ class Ratings:
     def _made(
         cls, given: dict[str, object], table: Table, *, form: Form, labels: Sequence[Label] | None, first: int | None = None,
         item: str | None = None, systems: tuple[str, ...] = (), raters: tuple[str, ...] | None = None, bands: rules.Bands | None = None,
+        shape: Shape = _PLAIN,
     ) -> Self:  # fmt: skip
         known = rules.known_labels(labels)
         rules.check_first(first)
         frames, connection = open_frames({name: frame for name, frame in given.items() if frame is not None})
+        notes: list[str] = []
+        if form == "long":
+            found = _recognised(frames, table, shape, notes)
+            if found is not None:
+                item, raters, systems = found
+                rules.check_raters(len(raters))
+                form, table = "wide", rules.wide_table(raters)
+        elif form == "votes":
+            frames["ratings"] = rename(frames["ratings"], rules.VOTES, shape.columns, notes)
         if form == "wide":
             frames = _from_wide(frames, raters or (), item, systems)
-        elif first is not None and "at" not in frames["ratings"].columns:
+        others = {name: frame for name, frame in frames.items() if name != "ratings"}
+        if others:
+            made = shaped(others, dataclasses.replace(shape, wide=None, systems=() if systems else shape.systems))
+            notes += made.notes
+            frames = {"ratings": frames["ratings"], **{name: made.frames[name] for name in others}}
+        if form == "long" and first is not None and "at" not in frames["ratings"].columns:
             frames["ratings"] = _numbered(frames["ratings"])
         tables = {"ratings": table, "answers": TABLES["answers"], "items": TABLES["items"]}
         faults: list[str] = []
@@ -219,19 +245,21 @@ class Ratings:
             raise EvidenceError(*faults)
         if bands is not None:
             frames["ratings"] = frames["ratings"].with_columns(label=bands.expr())
-        frames, _, faults = agree(frames, [(name, "item") for name in frames], "item")
+        faults = meet_ids(frames, notes, [(name, "item") for name in frames])
         columns = [("ratings", column) for column in raters or ("label",)]
-        frames, kind, more = agree(frames, [*columns, ("answers", "answer")], "label and answer")
+        reader = Classes(
+            frames=frames, pairs=[*columns, ("answers", "answer")], what="label and answer", named="labels", classes=known,
+            no_answer=shape.no_answer, notes=notes, ours=connection is not None,
+        )  # fmt: skip
+        kind, more = reader.read()
         faults += more
-        if known is not None and (kind == "text") != isinstance(known[0], str) and not more:
-            has = "text" if kind == "text" else "whole numbers"
-            faults.append(fault("labels", "must have the type of the ratings and answers", f"{known[0]!r} and {has}"))
+        faults = faults or apart(frames, "ratings", "rated", notes)
         if faults:
             raise EvidenceError(*faults)
         return cls(
             frame=frames["ratings"], form=form, answers=frames.get("answers"), labels=known,
             label_kind="text" if kind == "text" else "whole", raters=raters, first=first, items=frames.get("items"), table=table,
-            _connection=connection,
+            inferred=tuple(notes), _connection=connection,
         )  # fmt: skip
 
     def check(self) -> Self:
@@ -285,6 +313,40 @@ class Ratings:
         return found
 
 
+def _recognised(
+    frames: dict[str, Frame], table: Table, shape: Shape, notes: list[str]
+) -> tuple[str | None, tuple[str, ...], tuple[str, ...]] | None:
+    """The item, raters and systems of a wide table; None for a long one, whose columns get their canonical names."""
+    frame, name = frames["ratings"], "scores" if table is rules.SCORES else "ratings"
+    if {"item", "label", "n"} <= set(frame.columns) and "rater" not in frame.columns:
+        raise EvidenceError(fault("ratings", "must have columns item, rater, label", "votes (item, label, n)", remedy="Use from_votes."))
+    if is_long(frame, name, shape):
+        faults = [long_fault(name)] if shape.wide else []
+        strange = [c for c in (*shape.raters, *(() if "answers" in frames else shape.systems)) if c not in frame.columns]
+        if strange:
+            faults.append(fault("raters", "must be columns of ratings", f"no {', '.join(strange[:6])} in {shown(frame.columns)}"))
+        if faults:
+            raise EvidenceError(*faults)
+        frames["ratings"] = rename(frame, table, shape.columns, notes)
+        return None
+    names, lines, faults = resolve(frame.columns, Table(name=name, columns=table.columns[:1]), shape.columns)
+    if faults:
+        raise EvidenceError(*faults)
+    item = names.get("item")
+    columns, others = wide_columns(frame, name, shape, item)
+    systems = tuple(s for s in shape.systems if s in frame.columns) if "answers" not in frames else ()
+    told = [] if shape.raters else [wide_note("ratings", "rater", columns, [c for c in others if c not in systems])]
+    notes += [*lines, *told]
+    if table is rules.SCORES:
+        frames["ratings"] = unpivot(frame, item or _row_of(frames), columns, ("rater", "value"))
+        return None
+    return item, tuple(columns), systems
+
+
+def _row_of(frames: dict[str, Frame]) -> str:
+    raise EvidenceError(fault("ratings.item", "must be a column", str(shown(frames["ratings"].columns)), remedy="Name it in columns."))
+
+
 def _numbered(frame: Frame) -> Frame:
     if not keeps_order(frame):
         raise EvidenceError(fault("ratings", "must have a column at where first is given", "none", remedy="Rows have no order there."))
@@ -306,7 +368,6 @@ def _from_wide(frames: dict[str, Frame], raters: Sequence[str], item: str | None
     wide = wide.select(nw.col(item).alias("item"), *(nw.col(c) for c in (*raters, *systems) if c != "item"))
     found_frames = {"ratings": wide.select("item", *raters)}
     if systems:
-        parts = [wide.select("item", nw.lit(s).alias("system"), nw.col(s).alias("answer")) for s in systems]
-        found_frames["answers"] = nw.concat(rules.of_one_type(parts, systems), how="vertical")
+        found_frames["answers"] = unpivot(wide, "item", systems, ("system", "answer"))
     found_frames |= {name: frames[name] for name in ("answers", "items") if name in frames}
     return found_frames

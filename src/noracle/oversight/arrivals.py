@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 
 from noracle.evidence.evidence import read_table
 from noracle.evidence.frames import fetch
+from noracle.evidence.shapes import Shape
 
 GROWS = (".csv", ".tsv", ".jsonl", ".ndjson")
 _BLOCK = 1 << 20
@@ -128,21 +129,21 @@ def _whole_records(data: bytes, suffix: str) -> int:
         return end
 
 
-def rows_in(path: str | Path, data: bytes | None, table: str) -> list[dict[str, Any]]:
+def rows_in(path: str | Path, data: bytes | None, table: str, shape: Shape | None = None) -> list[dict[str, Any]]:
     """The rows of a table in ``data``, or in the whole file where that is None, checked; items and classes are text.
 
     Texts of items are never read.
     """
     if data is None:
-        return _rows(str(path), table)
+        return _rows(str(path), table, shape)
     with tempfile.TemporaryDirectory(prefix="noracle-") as folder:
         part = Path(folder) / f"{Path(path).stem}-new{Path(path).suffix.lower()}"
         part.write_bytes(data)
-        return _rows(str(part), table)
+        return _rows(str(part), table, shape)
 
 
-def _rows(path: str, table: str) -> list[dict[str, Any]]:
-    frame = read_table(path, table)
+def _rows(path: str, table: str, shape: Shape | None) -> list[dict[str, Any]]:
+    frame = read_table(path, table, shape=shape)
     names = [name for name in frame.columns if name not in _PRIVATE and not name.startswith("_odd_")]
     rows = [dict(zip(names, row, strict=True)) for row in fetch(frame.select(*names))]
     for row in rows:

@@ -9,7 +9,6 @@ from noracle.evidence import Evidence
 from noracle.oversight.asking import Asking, Outcome
 from noracle.oversight.command_lines import csv_words
 from noracle.oversight.loading import Loaded
-from noracle.oversight.model import Source
 from noracle.oversight.opening import LABEL_KINDS
 from noracle.ppi import Additive, Cascade, Maximum, estimate_mean, plan_accuracy, plan_budget, plan_labels
 from noracle.results import Plan
@@ -112,8 +111,8 @@ def needs_routable(loaded: Loaded) -> str:
     grading = loaded.evidence is not None and loaded.evidence.grades is not None
     if loaded.evidence is None or (loaded.answers is None and (not grading or loaded.items is None)):
         return "There are no answers to ask about. Add a table with columns item, system, answer."
-    if loaded.answers is not None and loaded.answers.form == "wide":
-        return "Questions are drawn from long tables. Write the answers as item, system, answer."
+    if loaded.answers is not None and {"label", "ruled_out"} & set(loaded.answers.options):
+        return "Questions are drawn for labels in a table of their own. Write them as item, class, verdict."
     counts = loaded.accuracy
     rows = 0 if counts is None else sum(counts.items.values())
     if rows > MOST_ROUTED:
@@ -132,8 +131,7 @@ def route(asking: Asking) -> Outcome:
     places = {c._replace(system="") for c in counts.items} if counts is not None else set()
     items = sum(max(counts.items.get(c._replace(system=s), 0) for s in loaded.systems) for c in places) if counts is not None else 0
     k, classes = _classes(loaded)
-    given = {s.kind: loaded.table(s) for s in _tables(loaded)}
-    evidence = Evidence.from_tables(given["answers"], given.get("judgements"), given.get("items"), n_classes=k, classes=classes)
+    evidence = loaded.evidence_with(n_classes=k, classes=classes)
     labelled = len({item for (item,) in evidence.rows("judgements", "item")})
     n = min(N_ROUTED, items - labelled)
     if n < 1:
@@ -153,14 +151,8 @@ def _grades(asking: Asking, evidence: Evidence) -> Outcome:
     if n < 1:
         return Outcome(reason="All items have a grade or a judgement. Bring more items, or grade further systems on these.")
     result = route_items(evidence, design="grades", n=n, seed=asking.seed)
-    words = [w for s in _tables(loaded) for w in (f"--{s.kind}", loaded.path(s))]
-    words += [*loaded.class_words(), "--design", "grades", "--n", str(n)]
+    words = [*loaded.table_words(systems=False), *loaded.class_words(), "--design", "grades", "--n", str(n)]
     return Outcome(results=(result,), command=loaded.command("route", words, ["--seed", str(asking.seed)]))
-
-
-def _tables(loaded: Loaded) -> list[Source]:
-    """What is drawn from: answers and items, without the items that have a judgement or a grade."""
-    return [s for s in (loaded.answers, loaded.judgements, loaded.grades, loaded.items) if s is not None]
 
 
 def _design(asking: Asking) -> tuple[Literal["uniform", "targeted"], list[str] | None]:
@@ -185,7 +177,7 @@ def _classes(loaded: Loaded) -> tuple[int | None, Any]:
 
 def _route_words(loaded: Loaded, n: int, design: str, targets: list[str] | None, seed: int) -> str:
     k, classes = _classes(loaded)
-    words = [w for s in _tables(loaded) for w in (f"--{s.kind}", loaded.path(s))]
+    words = loaded.table_words(systems=False)
     words += ["--n-classes", str(k)] if k is not None else []
     words += ["--classes", csv_words(classes)] if classes is not None else []
     words += ["--design", design, *(["--systems", csv_words(targets)] if targets else []), "--n", str(n)]

@@ -37,8 +37,8 @@ class CommandLines:
 
     @property
     def answers_join_ratings(self) -> bool:
-        """Whether the answers can be read beside the ratings: a long table and, for wide ratings, a named item column."""
-        if self.answers is None or self.rated is None or self.answers.form not in ("long", "log"):
+        """Whether the answers can be read beside the ratings: for wide tables with a named item column."""
+        if self.answers is None or self.rated is None or (self.answers.form == "wide" and self.answers.options.get("item") is None):
             return False
         return self.rated.form != "wide" or (self.rated.options.get("item") is not None and not self.rated.options.get("systems"))
 
@@ -64,23 +64,32 @@ class CommandLines:
         """The options that open the same evidence; with ``stored`` also the stored counts."""
         words: list[str] = []
         if self.evidence is not None:
-            words = self._wide_words() if self.answers is not None and self.answers.form == "wide" else self._long_words()
+            words = self.table_words()
             words += self.class_words()
             words += ["--conflicts", self.settings.conflicts] if self.settings.conflicts != "error" else []
         return words + [w for path in self.stored_paths if stored for w in ("--counts", path)]
 
-    def _long_words(self) -> list[str]:
+    def table_words(self, *, systems: bool = True) -> list[str]:
+        """The tables of the evidence, and how they are read; without ``systems`` their columns must tell themselves."""
         sources = [s for s in (self.answers, self.judgements, self.grades, self.items) if s is not None]
-        return [word for s in sources for word in (f"--{s.kind}", self.path(s))]
+        words = [word for s in sources for word in (f"--{s.kind}", self.path(s))]
+        o: Mapping[str, Any] = self.answers.options if self.answers is not None and self.answers.form == "wide" else {}
+        columns = {}
+        if o and systems:
+            words += ["--wide", "--systems", csv_words(o.get("systems", ()))]
+            for flag, key in (("--item", "item"), ("--label", "label"), ("--ruled-out", "ruled_out")):
+                words += [flag, str(o[key])] if o.get(key) is not None else []
+        elif o.get("item") not in (None, "item"):
+            columns = {"answers.item": str(o["item"])}
+        return words + self.reading_words(columns)
 
-    def _wide_words(self) -> list[str]:
-        if self.answers is None:
-            return []
-        o = self.answers.options
-        words = ["--wide", self.path(self.answers), "--systems", csv_words(o.get("systems", ()))]
-        for flag, key in (("--item", "item"), ("--label", "label"), ("--ruled-out", "ruled_out")):
-            words += [flag, str(o[key])] if o.get(key) is not None else []
-        return words
+    def reading_words(self, columns: Mapping[str, str] | None = None, *, invalid: bool = True) -> list[str]:
+        """The options that say how tables are read: names of columns, no answer, answers that cannot be."""
+        s = self.settings
+        named = {**s.columns, **(columns or {})}
+        words = ["--columns", csv_words([f"{name}={column}" for name, column in named.items()])] if named else []
+        words += ["--no-answer", csv_words(s.no_answer)] if s.no_answer else []
+        return words + (["--invalid", s.invalid] if invalid and s.invalid != "wrong" else [])
 
     def place_words(self) -> list[str]:
         """The folder, or the files that were found."""
@@ -100,7 +109,7 @@ class CommandLines:
         if self.rated is None:
             return []
         item = self.rated.options.get("item")
-        words = ["--wide", self.path(self.rated), "--systems", csv_words(self.grader_names)]
+        words = ["--answers", self.path(self.rated), "--wide", "--systems", csv_words(self.grader_names)]
         return [*words, *(["--item", str(item)] if item is not None else []), *self.class_words()]
 
     def rating_words(self, *, answers: bool = False) -> list[str]:
@@ -117,10 +126,15 @@ class CommandLines:
                 words += ["--votes"]
             if self.settings.classes is not None:
                 words += ["--labels", csv_words(self.settings.classes)]
+            columns = {}
             if answers and self.answers is not None and self.answers_join_ratings:
                 words += ["--answers", self.path(self.answers)]
+                if self.answers.form == "wide":
+                    words += ["--systems", csv_words(self.answers.options.get("systems", ()))]
+                    columns = {"answers.item": str(self.answers.options["item"])}
             if answers and self.items is not None and self.ratings_name_clusters:
                 words += ["--items", self.path(self.items)]
+            words += self.reading_words(columns, invalid=False)
         return words + [w for path in self.stored_rating_paths for w in ("--counts", path)]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
+from typing import Any
 
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence.grade_logs import split_metric
@@ -20,7 +21,10 @@ _SAYS: tuple[SourceKind, ...] = ("answers", "judgements", "grades", "ratings", "
 _SHOWN = 3
 
 
-def find_evidence(place: Place | Sequence[Place], *, settings: Settings | None = None, grades: str | None = None) -> Inventory:
+def find_evidence(
+    place: Place | Sequence[Place], *, settings: Settings | None = None, chosen: Mapping[str, Any] | None = None,
+    grades: str | None = None,
+) -> Inventory:  # fmt: skip
     r"""Say what evidence there is, by what the files hold.
 
     Parameters
@@ -29,6 +33,8 @@ def find_evidence(place: Place | Sequence[Place], *, settings: Settings | None =
         A folder, which is searched with all folders in it; a file or glob; or a list of files.
     settings
         What is known beforehand; by default ``noracle.toml`` of the folder, if there is one. Files that it names are not guessed.
+    chosen
+        Settings that stand instead of those, by name; ``columns`` are added to them.
     grades
         A file of grades, in the place or elsewhere, which stands in place of those that the settings name.
 
@@ -72,6 +78,9 @@ def find_evidence(place: Place | Sequence[Place], *, settings: Settings | None =
     settings = _settings(listing, settings)
     if grades is not None:
         settings = dataclasses.replace(settings, files={**settings.files, "grades": (os.path.abspath(grades),)})  # noqa: PTH100
+    if chosen:
+        columns = {**settings.columns, **chosen.get("columns", {})}
+        settings = dataclasses.replace(settings, **{**chosen, "columns": columns})
     with Recogniser(settings) as recogniser:
         search = _Search(listing=listing, settings=settings, recogniser=recogniser)
         seen = search.look()

@@ -12,7 +12,7 @@ import functools
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -115,7 +115,9 @@ class Loaded(CommandLines):
             warnings.simplefilter("always", EvidenceWarning)
             self.evidence = self._open_evidence()
             self.ratings = self._open_ratings()
-        self.notes += [str(w.message) for w in heard if issubclass(w.category, EvidenceWarning)]
+        said = [str(w.message) for w in heard if issubclass(w.category, EvidenceWarning)]
+        read = [*(self.evidence.inferred if self.evidence else ()), *(self.ratings.inferred if self.ratings else ())]
+        self.notes += [line for line in dict.fromkeys(read) if not any(text.startswith(line) for text in said)] + said
         self.partitions: Counted | None = None if store is None else self._count_partitions(store, progress)
 
     # ------------------------------------------------------------------------------------------------------------- opening
@@ -140,42 +142,39 @@ class Loaded(CommandLines):
         return find_pattern(source.paths) or list(source.paths)
 
     def _open_evidence(self) -> Evidence | None:
-        told: dict[str, Any] = {"n_classes": self.settings.n_classes, "classes": self.settings.classes}
-        if self.answers is not None and self.answers.form == "wide":
-            others = [s for s in (self.judgements, self.grades, self.items) if s is not None]
-            if others:
-                left = [p for s in others for p in s.paths]
-                self.notes.append(f"not used: {', '.join(left)}, since answers are a wide table; write them as item, system, answer")
-                self.judgements = self.grades = self.items = None
-            o = self.answers.options
-            evidence = Evidence.from_wide(
-                self.table(self.answers), systems=list(o.get("systems", ())), item=o.get("item"), label=o.get("label"),
-                ruled_out=o.get("ruled_out"), **told,
-            )  # fmt: skip
-            return dataclasses.replace(evidence, conflicts=self.settings.conflicts)
         if self.answers is None and self.judgements is None and self.grades is None:
             return None
+        return self.evidence_with(n_classes=self.settings.n_classes, classes=self.settings.classes)
+
+    def evidence_with(self, *, n_classes: int | None, classes: Sequence[int | str] | None) -> Evidence:
+        """The evidence as it was found, with these classes."""
         given = {s.kind: self.table(s) for s in (self.answers, self.judgements, self.grades, self.items) if s is not None}
+        s = self.settings
+        wide = self.answers.options if self.answers is not None and self.answers.form == "wide" else {}
+        columns = {**s.columns, **({"answers.item": wide["item"]} if wide.get("item") is not None else {})}
         evidence = Evidence.from_tables(
-            given.get("answers"), given.get("judgements"), given.get("items"), grades=given.get("grades"),
-            conflicts=self.settings.conflicts, **told,
+            given.get("answers"), given.get("judgements"), given.get("items"), grades=given.get("grades"), n_classes=n_classes,
+            classes=classes, conflicts=s.conflicts, columns=columns, wide=True if wide else None, systems=wide.get("systems"),
+            label=wide.get("label"), ruled_out=wide.get("ruled_out"), no_answer=s.no_answer, invalid=s.invalid,
         )  # fmt: skip
-        return evidence.with_repeats(self.settings.repeats)
+        return evidence.with_repeats(s.repeats)
 
     def _open_ratings(self) -> Ratings | None:
         if self.rated is None:
             return None
-        path, labels = self.table(self.rated), self.settings.classes
+        path, s = self.table(self.rated), self.settings
         answers = self.table(self.answers) if self.answers is not None and self.answers_join_ratings else None
-        if self.rated.form == "wide":
-            o = self.rated.options
-            return Ratings.from_wide(
-                path, answers, raters=list(o.get("raters", ())), item=o.get("item"), systems=tuple(o.get("systems", ())),
-                items=self._rated_items(), labels=labels,
-            )  # fmt: skip
         if self.rated.form == "votes":
-            return Ratings.from_votes(path, answers, items=self._rated_items(), labels=labels)
-        return Ratings.from_tables(path, answers, items=self._rated_items(), labels=labels)
+            return Ratings.from_votes(path, answers, items=self._rated_items(), labels=s.classes)
+        columns, systems = dict(s.columns), tuple(self.rated.options.get("systems", ()))
+        columns |= {"ratings.item": self.rated.options["item"]} if self.rated.options.get("item") is not None else {}
+        if answers is not None and self.answers is not None and self.answers.form == "wide":
+            systems = tuple(self.answers.options.get("systems", ()))
+            columns |= {"answers.item": self.answers.options["item"]} if self.answers.options.get("item") is not None else {}
+        return Ratings.from_tables(
+            path, answers, items=self._rated_items(), labels=s.classes, columns=columns, raters=self.rated.options.get("raters"),
+            systems=systems or None, no_answer=s.no_answer,
+        )  # fmt: skip
 
     def _rated_items(self) -> str | list[str] | None:
         """The table of items, where it names clusters of the rated items."""
@@ -419,9 +418,8 @@ class Loaded(CommandLines):
 
     @property
     def protocol(self) -> Literal["question", "sets"] | None:
-        """The protocol of the settings; the columns of a wide table were filled separately."""
-        wide = self.answers is not None and self.answers.form == "wide"
-        return self.settings.protocol or ("sets" if wide else None)
+        """The protocol of the settings; labels that are columns of a wide table were filled separately."""
+        return self.settings.protocol or (None if self.evidence is None else self.evidence.protocol)
 
     @functools.cached_property
     def same_items(self) -> bool:

@@ -59,6 +59,12 @@ class Settings:
     """Seconds for each proof from answers alone."""
     wide: Mapping[str, Mapping[str, str | tuple[str, ...]]] = dataclasses.field(default_factory=dict)
     """Columns of wide tables, by kind: item, systems, raters, label, ruled_out; becomes ``Source.options``."""
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The names of columns in the tables: ``item`` for every table, ``answers.item`` for one."""
+    no_answer: tuple[str, ...] = ()
+    """What stands for no answer, beside nothing at all."""
+    invalid: Literal["wrong", "refuse"] = "wrong"
+    """What becomes of an answer that is no class of its item."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

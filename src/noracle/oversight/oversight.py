@@ -281,6 +281,7 @@ def _line(row: Mapping[str, Any]) -> SystemLine:
 def _inventory(row: Mapping[str, Any]) -> Inventory:
     told = _known(Settings, row["settings"])
     told |= {"classes": None if told.get("classes") is None else tuple(told["classes"]), "ignore": tuple(told.get("ignore", ()))}
+    told["no_answer"] = tuple(told.get("no_answer", ()))
     told["files"] = {k: tuple(v) for k, v in told.get("files", {}).items()}
     told["wide"] = {kind: _frozen(columns) for kind, columns in told.get("wide", {}).items()}
     sources = []

@@ -9,8 +9,9 @@
     prices       kind or rater, and price or cost; or TOML with tables labels or raters
     counts       JSON with schema counts/1 or rating-counts/1
 
-A file that fits two kinds is not guessed, and neither is a wide table, in which a system, a rater and a key look the same: their columns
-must be named in ``noracle.toml``. A table of items and their labels alone is a key, which is not used.
+Columns may have common names (``question_id``, ``model``, ``prediction``) or those that ``[columns]`` of ``noracle.toml`` says. A file that
+fits two kinds is not guessed. In a wide table a system, a rater and a key look the same: it is recognised by its name (``answers.csv``,
+``ratings.csv``), or its columns are named in ``noracle.toml``. A table of items and their labels alone is a key, which is not used.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from noracle.evidence.grade_logs import TOOLS, grades_log_format
 from noracle.evidence.logs import log_format
 from noracle.evidence.normal import kind_of, shown, verdict_column
 from noracle.evidence.rating_rules import VOTES
-from noracle.evidence.tables import GRADE_COLUMNS, TABLES
+from noracle.evidence.shapes import ALIASES, Shape, resolve, wide_among
+from noracle.evidence.shapes import WIDE as WIDE_TABLES
+from noracle.evidence.tables import GRADE_COLUMNS, TABLES, Table
 from noracle.oversight.heads import SUFFIXES, header_of, schema_of, stem_of, table_suffix
 from noracle.oversight.model import Settings, SourceKind
 
@@ -192,23 +195,33 @@ def told_by_columns(path: str, types: Mapping[str, str], *, settings: Settings, 
     if named in candidates:
         candidates = [named]
     if len(candidates) == 1 and named in (None, candidates[0]):
-        needed = VOTES if candidates[0] == "ratings" and "rater" not in columns else TABLES[candidates[0]]
-        names = needed.names(required=True)
-        if candidates[0] == "grades":
-            names = [verdict_column(columns) or name if name == "verdict" else name for name in names]
-        return known(candidates[0], f"columns {', '.join(names)}", "votes" if needed is VOTES else "long")
+        names, form = _long_columns(candidates[0], columns)
+        return known(candidates[0], f"columns {', '.join(names)}", form)
     wide = [kind for kind in settings.wide if _named_columns(settings, kind) <= set(columns) and named in (None, kind)]
+    if not candidates and not wide:
+        other = _by_other_names(columns, settings, named)
+        if len(other) == 1:
+            meant, found = next(iter(other.items()))
+            seen = known(meant, f"columns {', '.join(found.values())}, read as {', '.join(found)}")
+            plain = {name: column.strip().lower() for name, column in found.items()}
+            return seen if all(name == column for name, column in plain.items()) else dataclasses.replace(seen, sort=f"{plain}")
+        candidates = list(other)
     if len(wide) == 1 and not candidates:
         kind: Any = wide[0]
         return known(kind, f"columns named in [wide.{kind}] of noracle.toml", "wide", settings.wide[kind])
     if len(candidates) + len(wide) > 1:
         return Seen(path=path, kind=None, why=_ambiguous(path, [*candidates, *wide]), columns=columns)
+    told: Any = named or next((kind for kind in WIDE_TABLES if kind in TABLES and stem_of(path).startswith(kind[:-1])), None)
+    if not candidates and not wide and told in ("answers", "ratings", "grades"):
+        broad = _wide(types, told, settings, known)
+        if broad is not None:
+            return broad
     if named is not None:
         return _as_named(path, types, named, known)
     priced, price = [[c for c in group if c in columns] for group in (_PRICED, _PRICE)]
     if len(priced) == len(price) == 1 and "item" not in columns:
         return known("prices", f"columns {priced[0]}, {price[0]}", options={"name": priced[0], "price": price[0]})
-    if _is_items(path, columns):
+    if _is_items(path, columns, settings):
         about = [c for c in TABLES["items"].names(required=False) if c in columns]
         return known("items", f"columns {', '.join(['item', *about])}")
     raters = _score_columns(types)
@@ -224,6 +237,43 @@ def _long_kinds(columns: Collection[str]) -> list[SourceKind]:
         found.append("grades")
     votes = set(VOTES.names(required=True)) <= set(columns) and not set(columns) & {"rater", "system", "class"}
     return ["ratings"] if votes and not found else found
+
+
+def _long_columns(kind: SourceKind, columns: Collection[str]) -> tuple[list[str], str]:
+    """The columns that make a table one of this kind, as they are called in it, and its form."""
+    if kind == "ratings" and "rater" not in columns:
+        return VOTES.names(required=True), "votes"
+    names = TABLES[kind].names(required=True)
+    if kind == "grades":
+        names = [verdict_column(columns) or name if name == "verdict" else name for name in names]
+    return names, "long"
+
+
+def _by_other_names(columns: Sequence[str], settings: Settings, named: SourceKind | None) -> dict[SourceKind, dict[str, str]]:
+    """The kinds whose required columns are there under other names, with those columns."""
+    found: dict[SourceKind, dict[str, str]] = {}
+    for kind in _LONG if named is None else [k for k in _LONG if k == named]:
+        names, _, faults = resolve(columns, TABLES[kind], settings.columns)
+        needed = TABLES[kind].names(required=True)
+        if not faults and all(name in names for name in needed):
+            found[kind] = {name: names[name] for name in needed}
+    return found
+
+
+def _wide(types: Mapping[str, str], kind: SourceKind, settings: Settings, known: Callable[..., Seen]) -> Seen | None:
+    """A wide table of a kind that its name or the settings tell; None where it is none."""
+    names, _, faults = resolve(list(types), Table(name=kind, columns=TABLES[kind].columns[:1]), settings.columns)
+    if faults or "item" not in names:
+        return None
+    try:
+        columns, _ = wide_among(types, kind, Shape(columns=settings.columns), names["item"], lambda _: True)
+    except EvidenceError:
+        return None
+    who = f"{WIDE_TABLES[kind][0]}s"
+    if len(columns) < 2:
+        return None
+    why = f"one row per item, with a column for each of {len(columns)} {who}"
+    return known(kind, why, "wide", {"item": names["item"], who: tuple(columns)})
 
 
 def _named_columns(settings: Settings, kind: str) -> set[str]:
@@ -246,9 +296,12 @@ def _as_named(path: str, types: Mapping[str, str], named: SourceKind, known: Cal
     return Seen(path=path, kind=None, why=f"columns {', '.join(shown(columns))}", columns=columns)
 
 
-def _is_items(path: str, columns: Collection[str]) -> bool:
+def _is_items(path: str, given: Sequence[str], settings: Settings) -> bool:
+    names, _, faults = resolve(given, TABLES["items"], settings.columns)
+    columns = {*given, *names} if not faults else set(given)
     about = set(TABLES["items"].names(required=False)) & set(columns)
-    return "item" in columns and not set(columns) & _SAID and bool(about or (stem_of(path) == "items" and len(columns) == 1))
+    said = set(columns) & (_SAID | {*ALIASES["answers.answer"], *ALIASES["grades.verdict"]})
+    return "item" in columns and not said and bool(about or (stem_of(path) == "items" and len(given) == 1))
 
 
 def _score_columns(types: Mapping[str, str]) -> tuple[str, ...]:

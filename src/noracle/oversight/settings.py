@@ -15,6 +15,8 @@ half_width = 0.02
 budget = 500.0
 time_limit = 30.0                  # seconds for each proof
 ignore = ["drafts/*"]              # files that are no evidence; * also stands for folders
+no_answer = ["-1", "N/A"]          # what stands for no answer; an empty field always does
+invalid = "wrong"                  # or "refuse": an answer that is no class of its item
 
 [files]                            # what is not to be guessed: paths or globs, relative to the folder
 answers = "run-7/*.parquet"
@@ -23,6 +25,10 @@ judgements = ["monday.csv", "tuesday.csv"]
 [wide.ratings]                     # columns of a table with one row an item
 item = "question"
 raters = ["ann", "bob"]
+
+[columns]                          # your names of columns, in every table or in one
+item = "question_id"
+answers.system = "model"
 
 [prices]                           # of one label of a kind, or of one score of a rater
 ordinary = 4.0
@@ -42,6 +48,7 @@ from pathlib import Path
 from typing import Any
 
 from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.evidence.shapes import shape_of
 from noracle.evidence.tables import MAX_CLASSES
 from noracle.oversight.model import SOURCE_KINDS, Settings
 
@@ -55,6 +62,7 @@ NO_CLAIM = (
 
 _CHOICES = {
     "conflicts": ("error", "drop"),
+    "invalid": ("wrong", "refuse"),
     "protocol": ("question", "sets"),
     "repeats": ("mean", "all", "any"),
     "trained_on_annotators": ("yes", "no", "unknown"),
@@ -274,6 +282,20 @@ def _wide_faults(kind: str, columns: Mapping[str, Any]) -> list[str]:
     return faults
 
 
+def _columns(value: Any) -> tuple[Any, list[str]]:
+    table, faults = _table("columns", value)
+    try:
+        return ({}, faults) if faults else (shape_of(table).columns, [])
+    except EvidenceError as error:
+        return {}, [f"{SETTINGS_FILE}: {line}" for line in error.faults]
+
+
+def _no_answer(value: Any) -> tuple[Any, list[str]]:
+    words = value if isinstance(value, list) else [value]
+    sound = all(isinstance(w, (str, int, float)) and not isinstance(w, bool) for w in words)
+    return (tuple(str(w) for w in words), []) if sound else ((), [_fault("no_answer", "must be texts or numbers", value)])
+
+
 def _prices(value: Any) -> tuple[Any, list[str]]:
     table, faults = _table("prices", value)
     faults += [_fault(f"prices.{k}", "must be a number above 0", v) for k, v in table.items() if not (_is_number(v) and v > 0)]
@@ -282,6 +304,8 @@ def _prices(value: Any) -> tuple[Any, list[str]]:
 
 _STRUCTURES: dict[str, Callable[[Any], tuple[Any, list[str]]]] = {
     "classes": _classes,
+    "columns": _columns,
+    "no_answer": _no_answer,
     "files": _files,
     "ignore": _ignore,
     "prices": _prices,

@@ -21,6 +21,8 @@ from typing import Any, Self
 from noracle.counts.label import Cell
 from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import ArgumentError, EvidenceError
+from noracle.evidence.classes import no_answers
+from noracle.evidence.shapes import Shape, shape_of
 from noracle.oversight.arrivals import Arrival, look_at, rows_in, stamp_of
 from noracle.oversight.feeding import Feed
 from noracle.oversight.looks import Look, joined
@@ -144,7 +146,7 @@ class Watch:
             n_rows = 0
             for kind, path, arrival in arrivals:
                 if arrival.data is not None or arrival.whole:
-                    rows = rows_in(path, arrival.data, kind)
+                    rows = rows_in(path, arrival.data, kind, _shape(inventory, kind))
                     feed.take(kind, self._name(path), rows, closed=arrival.whole)
                     n_rows += len(rows)
                 if arrival.waits:
@@ -191,7 +193,7 @@ class Watch:
                 for kind, paths in known
             ]
             return Inventory(place=str(self.folder), sources=tuple(sources), settings=settings), [f"new files wait: {error}"]
-        followed = [s for s in found.sources if s.kind in _FOLLOWED and s.form == "long"]
+        followed = [s for s in found.sources if _is_followed(s)]
         self.memory.put("sources", [[s.kind, [self._name(path) for path in s.paths]] for s in followed])
         return found, []
 
@@ -213,9 +215,9 @@ class Watch:
     def _arrivals(self, inventory: Inventory, notes: list[str]) -> list[tuple[str, str, Arrival]]:
         """Every file with its kind; where counted bytes were changed, the memory starts over and all files are new."""
         wanted: list[tuple[str, str]] = [
-            (s.kind, p) for kind in _FOLLOWED for s in inventory.sources if s.kind == kind and s.form == "long" for p in s.paths
+            (s.kind, p) for kind in _FOLLOWED for s in inventory.sources if s.kind == kind and _is_followed(s) for p in s.paths
         ]
-        others = [s for s in inventory.sources if s.kind not in _FOLLOWED or s.form != "long"]
+        others = [s for s in inventory.sources if not _is_followed(s)]
         notes += [f"not followed: {s.kind} in {', '.join(map(self._name, s.paths))} (the report reads it)" for s in others]
         known = self.memory.files()
         arrivals = [(kind, path, look_at(path, known.get(self._name(path)))) for kind, path in wanted]
@@ -355,3 +357,17 @@ class Watch:
 def _nothing(system: str, n_classes: int | None) -> AccuracyCounts:
     cell = Cell(system, n_classes or 2)
     return AccuracyCounts(tallies={}, items={cell: 0}, answered={cell: 0})
+
+
+def _is_followed(source: Source) -> bool:
+    """Whether a watch reads a table: long ones, and wide ones that hold no labels of their own."""
+    wide = source.form == "wide" and source.options.get("item") is not None and not {"label", "ruled_out"} & set(source.options)
+    return source.kind in _FOLLOWED and (source.form == "long" or wide)
+
+
+def _shape(inventory: Inventory, kind: str) -> Shape:
+    """How the tables of a kind are read."""
+    s = inventory.settings
+    options = next((source.options for source in inventory.sources if source.kind == kind and source.form == "wide"), {})
+    named = {f"{kind}.item": options["item"]} if options.get("item") is not None else {}
+    return shape_of({**s.columns, **named}, systems=options.get("systems"), raters=options.get("raters"), no_answer=no_answers(s.no_answer))

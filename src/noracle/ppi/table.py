@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 
 from noracle.errors import EvidenceError, EvidenceWarning, fault
 from noracle.evidence.frames import fetch, open_frames
+from noracle.evidence.shapes import ALIASES, renamed, resolve
+from noracle.evidence.tables import TABLES
 
 Array = NDArray[np.float64]
 _LONG = ("item", "rater", "value")
+_NO_RATERS = ("item", "cluster", *ALIASES["item"])
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -160,7 +163,8 @@ def read_scores(table: object, *, names: Sequence[str] | None = None, strata: st
         A 2-D array (then ``names`` says what its columns are); or a wide table with a column for each rater; or a long table with the
         columns ``item``, ``rater`` and ``value``; or a list of files of both forms. Null and NaN mean: not observed.
     names
-        The wanted raters, in this order. By default all columns that hold numbers, but ``item`` and ``cluster``.
+        The wanted raters, in this order. By default all columns that hold numbers, but ``item`` (also called ``id``, ``question_id``, …)
+        and ``cluster``.
     strata
         The column that names the stratum of an item.
 
@@ -176,12 +180,13 @@ def read_scores(table: object, *, names: Sequence[str] | None = None, strata: st
     if isinstance(table, (np.ndarray, list, tuple)):
         return _from_array(table, names, what)
     frames, _connection = open_frames({what: table})
-    frame = frames[what]
+    names_of, _, _ = resolve(frames[what].columns, TABLES["scores"], {})
+    frame = renamed(frames[what], names_of) if set(_LONG) <= set(names_of) else frames[what]
     columns = list(frame.columns)
     if set(_LONG) <= set(columns):
         return _from_long(fetch(frame.select(*_LONG, *((strata,) if strata else ()))), names, what)
     schema = frame.collect_schema()
-    chosen = list(names) if names is not None else [c for c in columns if c not in ("item", "cluster", strata) and schema[c].is_numeric()]
+    chosen = list(names) if names is not None else [c for c in columns if c not in _NO_RATERS and c != strata and schema[c].is_numeric()]
     missing = [c for c in [*chosen, *((strata,) if strata else ())] if c not in columns]
     if missing or not chosen:
         raise EvidenceError(

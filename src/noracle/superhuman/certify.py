@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from noracle.counts.ratings import RatingCounts, count_ratings
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import ArgumentError, EvidenceError, by_nearness, fault
 from noracle.results import Assumption, Certificate, Check, Kind, check_confidence, choose
 from noracle.superhuman.difference import (
     Outcome,
@@ -421,5 +421,6 @@ def the_system(counts: RatingCounts, system: str | None) -> str:
     if not known:
         raise EvidenceError(fault("ratings", "must come with the answers of a system", "none", remedy="Pass answers beside the ratings."))
     if system is None or system not in known:
-        raise ArgumentError(f"system must be one of {', '.join(map(repr, known[:5]))}; got {system!r}.")
+        nearest = by_nearness(system or "", known)[:5]
+        raise ArgumentError(f"system must be one of {', '.join(map(repr, nearest))}; got {system!r}.")
     return system

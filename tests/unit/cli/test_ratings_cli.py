@@ -92,9 +92,9 @@ def test_a_band_may_be_left_out(noracle: Run, folder: Path) -> None:
     ("options", "message"),
     [
         ([], "ratings must be given: --ratings FILE"),
-        (["--ratings", "long.csv", "--wide"], "--wide must come with --raters"),
+        (["--ratings", "long.csv", "--wide"], "--wide must go with ratings that have one row per item"),
         (["--ratings", "long.csv", "--wide", "--votes", "--raters", "a,b"], "--wide and --votes must not come together"),
-        (["--ratings", "long.csv", "--raters", "a,b"], "--raters must go with --wide"),
+        (["--ratings", "long.csv", "--raters", "a,b"], "--raters must be columns of ratings; got no a, b"),
         (["--ratings", "votes.csv", "--votes", "--first", "2"], "--first must not come with --votes"),
         (["--ratings", "scores.csv", "--cuts", "a"], "--cuts must be numbers separated by commas"),
         (["--ratings", "scores.csv", "--cuts", "0.5", "--labels", "x"], "labels must be 2 for 1 cuts"),

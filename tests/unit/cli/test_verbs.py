@@ -140,7 +140,20 @@ def test_counts_of_two_halves_add_to_the_whole(noracle: Run, world: Path, tmp_pa
 def test_wide_table(noracle: Run, tmp_path: Path) -> None:
     rows = [f"{i},{i % 3},{(i + (i % 5 == 0)) % 3},{i % 3 if i % 2 else ''},{'' if i % 2 else (i + 1) % 3}" for i in range(200)]
     (tmp_path / "wide.csv").write_text("q,a,b,key,not\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    wide = [f"--wide={tmp_path}/wide.csv", "--systems", "a,b", "--item", "q", "--label", "key", "--ruled-out", "not", "--n-classes", "3"]
+    wide = [
+        f"--answers={tmp_path}/wide.csv",
+        "--wide",
+        "--systems",
+        "a,b",
+        "--item",
+        "q",
+        "--label",
+        "key",
+        "--ruled-out",
+        "not",
+        "--n-classes",
+        "3",
+    ]
     ended = noracle("estimate", *wide, "--json")
     assert_valid(ended.json)
     a, b = ended.json["results"]

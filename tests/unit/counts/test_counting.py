@@ -218,6 +218,7 @@ def test_two_raters_may_differ_in_being_sure() -> None:
     assert (tally.verdict, tally.n_ruled_out) == ("no", 1)
 
 
+@pytest.mark.filterwarnings("ignore:only 1 of 3 judged items:noracle.errors.EvidenceWarning")
 def test_judgements_without_answers_are_counted_as_unused(bring: Bring) -> None:
     tables = bring(
         {

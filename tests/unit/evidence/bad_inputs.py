@@ -38,10 +38,11 @@ def bad(message: str) -> Callable[[Callable[[Path], Arguments]], Callable[[Path]
 
 
 def files(
-    folder: Path, answers: str | bytes = ANSWERS, judgements: str | bytes = JUDGEMENTS, *, items: str = "", n_classes: Any = 3
-) -> Arguments:
+    folder: Path, answers: str | bytes = ANSWERS, judgements: str | bytes = JUDGEMENTS, *, items: str = "", n_classes: Any = 3,
+    **more: Any,
+) -> Arguments:  # fmt: skip
     """Write the tables as CSV files."""
-    arguments: Arguments = {} if n_classes is None else {"n_classes": n_classes}
+    arguments: Arguments = {**more} if n_classes is None else {"n_classes": n_classes, **more}
     for name, text in (("answers", answers), ("judgements", judgements), ("items", items)):
         if text or name != "items":
             arguments[name] = folder / f"{name}.csv"
@@ -122,14 +123,14 @@ def type_changes_late_in_the_file(folder: Path) -> Arguments:
     return files(folder, answers=f"item,system,answer\n{rows}{SECRET},a,0\n")
 
 
-@bad(r"item must have one type in all tables; got whole numbers in answers\.item, text in judgements\.item")
+@bad(r"item must have one type in all tables; got whole numbers in answers\.item \(1, 2, 3\), text in judgements\.item \(q1\)")
 def mixed_id_types(folder: Path) -> Arguments:
     return files(folder, judgements="item,class,verdict\nq1,0,yes\n")
 
 
 @bad(r"answer and class must have one type in all tables; got text in answers\.answer, whole numbers in judgements\.class")
 def mixed_class_types(folder: Path) -> Arguments:
-    return files(folder, answers="item,system,answer\n1,a,A\n2,a,B\n")
+    return files(folder, answers="item,system,answer\n1,a,cat\n2,a,dog\n")
 
 
 @bad(r"answers\.item must not be null; got 1 such row\.")
@@ -159,7 +160,7 @@ def unknown_verdict(folder: Path) -> Arguments:
 
 @bad(r"answers\.answer must be in \[0, 3\); got 7 at item 2\. Pass a larger n_classes or drop those items\.")
 def answer_outside(folder: Path) -> Arguments:
-    return files(folder, answers="item,system,answer\n1,a,0\n2,a,7\n")
+    return files(folder, answers="item,system,answer\n1,a,0\n2,a,7\n", invalid="refuse")
 
 
 @bad(r"judgements\.class must be in \[0, 3\); got 3 at item 2\.")
@@ -169,7 +170,7 @@ def class_outside(folder: Path) -> Arguments:
 
 @bad(r"answers\.answer must be in \[0, 3\); got -1 at item 2\.")
 def negative_answer(folder: Path) -> Arguments:
-    return files(folder, answers="item,system,answer\n1,a,0\n2,a,-1\n")
+    return files(folder, answers="item,system,answer\n1,a,0\n2,a,-1\n", invalid="refuse")
 
 
 @bad(r"answers\.answer must be whole numbers or text; got 1 such row at item 2\.")
@@ -180,8 +181,9 @@ def fractional_answer(folder: Path) -> Arguments:
 @bad(r"answers\.answer must be in \[0, n_classes\) of its item; got 2 at item 2\. Correct it or the item's n_classes\.")
 def answer_outside_its_item(folder: Path) -> Arguments:
     return files(
-        folder, "item,system,answer\n1,a,0\n2,a,2\n", "item,class,verdict\n1,0,yes\n", items="item,n_classes\n1,5\n2,2\n", n_classes=None
-    )
+        folder, "item,system,answer\n1,a,0\n2,a,2\n", "item,class,verdict\n1,0,yes\n", items="item,n_classes\n1,5\n2,2\n", n_classes=None,
+        invalid="refuse",
+    )  # fmt: skip
 
 
 @bad(r"answer and class must have at most 2 different classes; got more: 'ant', 'bee', 'cow', ….*Pass classes\.")
@@ -282,10 +284,10 @@ def every_class_ruled_out(folder: Path) -> Arguments:
 @bad(r"answers\.answer must be in \[0, 3\).* \| answers must have one row .* \| judgements\.verdict must be .* \| judgements\.propensity")
 def many_faults_at_once(folder: Path) -> Arguments:
     answers = "item,system,answer\n1,a,9\n2,a,1\n2,a,1\n"
-    return files(folder, answers, "item,class,verdict,propensity\n1,0,perhaps,0.5\n2,1,no,7\n")
+    return files(folder, answers, "item,class,verdict,propensity\n1,0,perhaps,0.5\n2,1,no,7\n", invalid="refuse")
 
 
-@bad(r"items must have columns item; got no item in \['…', '…'\]\. Rename the columns\.")
+@bad(r"items must have columns item; got no item in \['…', '…'\]\. Rename the columns, or say which is meant: columns=")
 def no_header(folder: Path) -> Arguments:
     return files(folder, items=f"1,{SECRET}\n2,{SECRET}\n")
 
@@ -308,4 +310,5 @@ def text_stays_out_of_the_message(folder: Path) -> Arguments:
         "item,system,answer\n1,a,0\n2,a,8\n",
         "item,class,verdict\n1,0,yes\n",
         items=items.replace("n_classes,", "").replace(",3,", ","),
+        invalid="refuse",
     )

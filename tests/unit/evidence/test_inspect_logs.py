@@ -127,9 +127,8 @@ def test_own_judgements_replace_those_of_the_metadata_and_may_be_letters() -> No
     judgements = {"item": [1, 2], "class": ["b", "D"], "verdict": ["yes", "no"]}
     evidence = Evidence.from_tables(LOGS / "inspect-new.eval", judgements)
     assert evidence.rows("judgements", "item", "class") == [(1, 1), (2, 3)]
-    wrong = Evidence.from_tables(LOGS / "inspect-new.eval", {**judgements, "class": ["b", "nine"]})
-    with pytest.raises(EvidenceError, match=r"judgements.class must not be null"):
-        wrong.check()
+    with pytest.raises(EvidenceError, match=r"whole numbers in answers.answer, text in judgements.class"):
+        Evidence.from_tables(LOGS / "inspect-new.eval", {**judgements, "class": ["b", "nine"]})
 
 
 def test_several_logs_keep_runs_apart_and_leave_out_copies(tmp_path: Path) -> None:

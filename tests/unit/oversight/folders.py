@@ -440,7 +440,7 @@ def bad_verdict(place: Path) -> Expect:
 
 def missing_column(place: Path) -> Expect:
     """A file that is called answers and does not say whose answers they are."""
-    write(place / "answers.csv", {"item": [1, 2, 3], "answer": [0, 1, 1], "model_name": ["a"] * 3})
+    write(place / "answers.csv", {"item": [1, 2, 3], "answer": [0, 1, 1], "from": ["a"] * 3})
     write(place / "judgements.csv", {"item": [1, 2, 3], "class": [0, 1, 1], "verdict": ["yes", "no", "no"]})
     return Expect(error="system", stage="find")
 

@@ -185,10 +185,24 @@ def test_key_is_never_used_and_cannot_be_named(columns: tuple[str, ...], tmp_pat
     assert "must have columns item, class, verdict" in fault_of(tmp_path)
 
 
-def test_header_of_other_case_is_named_with_its_remedy(tmp_path: Path) -> None:
-    write(tmp_path / "said.csv", ANSWERS)
+def test_header_of_other_case_or_with_common_names_is_recognised(tmp_path: Path) -> None:
     write(tmp_path / "more.csv", {"Item": [1], "System": ["b"], "Answer": [3]})
-    assert "rename them" in reasons(find_evidence(tmp_path), tmp_path)["more.csv"]
+    (source,) = find_evidence(tmp_path).sources
+    assert (source.kind, source.why) == ("answers", "columns Item, System, Answer, read as item, system, answer")
+    write(tmp_path / "said.csv", {"question_id": [1], "model": ["b"], "prediction": [3]})
+    assert "answers must be one table" in fault_of(tmp_path)  # two names of one column are not put together
+
+
+def test_wide_answers_are_recognised_by_their_name_and_others_by_the_settings(tmp_path: Path) -> None:
+    wide = {"qid": [1, 2], "category": ["x", "y"], "gpt-4": [0, 1], "llama": [1, 1], "answer": [0, 0]}
+    write(tmp_path / "answers_run1.csv", wide)
+    (source,) = find_evidence(tmp_path).sources
+    assert (source.form, source.options) == ("wide", {"item": "qid", "systems": ("gpt-4", "llama")})
+    (tmp_path / "answers_run1.csv").rename(tmp_path / "run1.csv")
+    assert "evidence" in fault_of(tmp_path)
+    (tmp_path / "noracle.toml").write_text('[files]\nanswers = "run1.csv"\n', encoding="utf-8")
+    (source,) = find_evidence(tmp_path).sources
+    assert source.options["systems"] == ("gpt-4", "llama")
 
 
 def test_wide_scores_need_a_name_or_a_setting(tmp_path: Path) -> None:

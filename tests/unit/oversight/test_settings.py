@@ -31,6 +31,9 @@ budget = 500
 time_limit = 10
 ignore = "drafts/*"
 
+no_answer = [-1, "N/A"]
+invalid = "refuse"
+
 [files]
 answers = "run/*.parquet"
 judgements = ["monday.csv", "tuesday.csv"]
@@ -38,6 +41,10 @@ judgements = ["monday.csv", "tuesday.csv"]
 [wide.ratings]
 item = "q"
 raters = ["ann", "bob"]
+
+[columns]
+item = "question_id"
+answers.system = "model"
 
 [prices]
 ordinary = 4
@@ -64,6 +71,7 @@ def test_every_setting_can_be_read(tmp_path: Path) -> None:
         claim="accuracy > 3/5", trained_on_annotators="no", margin=0.02, target="expert", half_width=0.05, budget=500.0, time_limit=10.0,
         ignore=("drafts/*",), files={"answers": ("run/*.parquet",), "judgements": ("monday.csv", "tuesday.csv")},
         wide={"ratings": {"item": "q", "raters": ("ann", "bob")}}, prices={"ordinary": 4.0, "expert": 2.5},
+        columns={"item": "question_id", "answers.system": "model"}, no_answer=("-1", "N/A"), invalid="refuse",
     )  # fmt: skip
     assert settings == expected
     default = Settings()
