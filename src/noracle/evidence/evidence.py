@@ -452,14 +452,6 @@ def first_runs(answers: Frame | None) -> tuple[Frame | None, Frame | None]:
     return answers.join(first, on=["item", "system", "repeat"], how="inner").drop("repeat"), answers
 
 
-def _of_tool(grades: object) -> tuple[object, tuple[str, ...]]:
-    """Grades out of results of an evaluation tool, with what to say of them; other tables as they are."""
-    if grades_log_format(grades) is None:
-        return grades, ()
-    found = read_grades(grades)  # type: ignore[arg-type]
-    return found.columns, found.notes
-
-
 def _free_text(frames: dict[str, Frame]) -> dict[str, Frame]:
     """Answers beside grades, without classes, may be any text: numbers with a fraction are text too."""
     schema = frames["answers"].collect_schema() if "answers" in frames else {}
