@@ -888,8 +888,8 @@ def check_grading(evidence: Evidence, *, system: str | None = None, seed: int = 
 
     Notes
     -----
-    As in :func:`check_label_rates`, within each stratum, with answers by the number of systems that gave them in place of strata; the
-    strata, and the two looks, are joined by Bonferroni.
+    As in :func:`check_label_rates`, X² = Σ_c (o_c - n·N_c/N)²/(n·N_c/N·(1 - n/N)) over the cells c of a stratum, which are the answers
+    that 1, 2, … systems gave; then over what judgements say. The strata, and the two looks, are joined by Bonferroni.
 
     Assumes independent items. It can only refute: answers may have been chosen by something that goes with their being right and with
     nothing that is looked at here.
