@@ -65,6 +65,8 @@ class Evidence:
     _checked: list[bool] = dataclasses.field(default_factory=list, repr=False)
     _kept: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """What is asked for again: labels by item, how answers met them, and counts."""
+    _rows: Frame | None = dataclasses.field(default=None, repr=False)
+    """The items of answers that had one row per item: if each is there once, no answer is repeated, which is quick to see."""
 
     @classmethod
     def from_tables(
@@ -209,6 +211,7 @@ class Evidence:
             conflicts=conflicts,
             protocol="sets" if made.sets else None,
             _connection=connection,
+            _rows=made.items.get("answers"),
         )
         return evidence._with_n_classes()
 
@@ -285,6 +288,14 @@ class Evidence:
             return []
         known = [column.name for column in TABLES[table].columns if column.name in frame.columns]
         return fetch(frame.select(*(columns or known)))
+
+    def repeated_answers(self) -> Frame:
+        """The items, or items and systems, that were answered more than once."""
+        if self._rows is not None:
+            return repeats(self._rows, ("item",))
+        if self.answers is None:
+            raise EvidenceError(fault("evidence", "must have answers", "none"))
+        return repeats(self.answers, ("item", "system"))
 
     @property
     def has_own_n_classes(self) -> bool:
