@@ -126,6 +126,8 @@ def _line(kind: str, error: object) -> str:
     if settings.debug:
         traceback.print_exc()
     text = str(error)
+    if "--system" in settings.arguments and text.startswith("systems must"):
+        text = text.replace("systems", "system", 1)
     return f"{kind}: {in_flags(text) if isinstance(error, NoracleError) and wanted(settings.arguments) in _WITH_FILES else text}"
 
 

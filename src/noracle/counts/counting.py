@@ -231,7 +231,8 @@ def _flat(evidence: Evidence, answers: Frame, by: _By) -> AccuracyCounts | None:
     one_answer = both + alone == n_judgements
     one_judgement = both + unlabelled == n_answers
     if len(names) > 1 or (one_answer and one_judgement and unlabelled):
-        one_answer = not fetch(repeats(answers, ("item", "system")).head(1))
+        again = repeats(answers, ("item", "system")) if evidence._rows is None else evidence.repeated_answers()
+        one_answer = not fetch(again.head(1))
     if (len(names) > 1 and one_judgement) or (one_answer and one_judgement and alone):
         one_judgement = not fetch(repeats(judgements, ("item",)).head(1))
     if not (one_answer and one_judgement):

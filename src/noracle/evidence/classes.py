@@ -572,10 +572,9 @@ def shared_ids(frames: Mapping[str, Frame], first: str, second: str) -> tuple[in
     if not sample:
         return None
     ours = frames[first].select("item")
-    if len(sample) >= 20 and len(some) == _SAMPLE:
-        met = len(fetch(ours.filter(nw.col("item").is_in(sample)).group_by("item").agg(_n=nw.len()).select("item")))
-        if 2 * met >= len(sample):
-            return met, len(sample)
+    met = len(fetch(ours.filter(nw.col("item").is_in(sample)).group_by("item").agg(_n=nw.len()).select("item")))
+    if len(some) < _SAMPLE or (2 * met >= len(sample) and len(sample) >= 20):
+        return met, len(sample)
     theirs = frames[second].filter(~nw.col("item").is_null()).group_by("item").agg(_n=nw.len()).select("item")
     both = theirs.join(ours.group_by("item").agg(_m=nw.len()).select("item"), on="item", how="inner")
     return int(fetch(both.select(n=nw.len()))[0][0]), int(fetch(theirs.select(n=nw.len()))[0][0])

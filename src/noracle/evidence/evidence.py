@@ -75,6 +75,8 @@ class Evidence:
     _checked: list[bool] = dataclasses.field(default_factory=list, repr=False)
     _kept: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """What is asked for again: labels by item, how answers met them, and counts."""
+    _rows: Frame | None = dataclasses.field(default=None, repr=False)
+    """The items of answers that had one row per item: if each is there once, no answer is repeated, which is quick to see."""
 
     @classmethod
     def from_tables(
@@ -233,6 +235,7 @@ class Evidence:
             _listed=listed,
             protocol="sets" if made.sets else None,
             _connection=connection,
+            _rows=made.items.get("answers"),
         )
         return evidence._with_n_classes()
 
@@ -345,6 +348,14 @@ class Evidence:
             parts.append(f"{self.n_classes} classes")
         parts += [found.brief for _, found in self._kept.values() if hasattr(found, "brief")][:1]
         return f"Evidence({engine}: {'; '.join(part for part in parts if part)})"
+
+    def repeated_answers(self) -> Frame:
+        """The items, or items and systems, that were answered more than once."""
+        if self._rows is not None:
+            return repeats(self._rows, ("item",))
+        if self.answers is None:
+            raise EvidenceError(fault("evidence", "must have answers", "none"))
+        return repeats(self.answers, ("item", "system"))
 
     @property
     def has_own_n_classes(self) -> bool:

@@ -32,7 +32,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "item": (
         "question_id", "id", "qid", "doc_id", "example_id", "sample_id", "item_id", "task_id", "instance_id", "prompt_id", "uid", "idx",
     ),
-    "system": ("model", "model_name", "model_id", "system_name", "agent"),
+    "system": ("model", "model_name", "model_id", "system_name"),
     "rater": ("annotator", "worker", "judge", "grader", "annotator_id", "worker_id", "rater_id"),
     "answers.answer": (
         "prediction", "pred", "predicted", "response", "output", "choice", "model_answer", "predicted_answer", "predicted_label",
@@ -126,11 +126,15 @@ def shape_of(
 
 @dataclasses.dataclass(slots=True)
 class Shaped:
-    """Long tables with canonical names. ``sets``: judgements are columns of a wide table, which were filled separately."""
+    """Long tables with canonical names, and the items of those that were wide, one row each.
+
+    ``sets``: judgements are columns of a wide table, which were filled separately.
+    """
 
     frames: dict[str, Frame]
     notes: list[str]
     sets: bool = False
+    items: dict[str, Frame] = dataclasses.field(default_factory=dict)
 
 
 def shaped(frames: Mapping[str, Frame], shape: Shape) -> Shaped:
@@ -307,7 +311,7 @@ def _graded(given: Sequence[str]) -> bool:
 def is_long(frame: Frame, name: str, shape: Shape) -> bool:
     """Whether the columns are those of the long form; without a sign of either form it is taken for long, and lacks a column."""
     table = TABLES[name]
-    found = resolve(frame.columns, table, shape.columns)[0]
+    found, _, faults = resolve(frame.columns, table, shape.columns)
     needed = set(table.names(required=True))
     if needed <= set(found) and (not shape.wide or needed <= set(frame.columns)):
         return True
@@ -315,7 +319,7 @@ def is_long(frame: Frame, name: str, shape: Shape) -> bool:
     if shape.wide or (named and set(named) <= set(frame.columns)):
         return False
     who, what = WIDE[name]
-    if "item" not in found or who in found or (what in found and found[what] not in KEYS):
+    if faults or "item" not in found or who in found or (what in found and found[what] not in KEYS):
         return True  # part of the long form is there: what lacks is named
     return len(wide_columns(frame, name, shape, found["item"])[0]) < 2  # one column alone can be anything
 
@@ -401,6 +405,7 @@ def _unfold(found: Shaped, name: str, shape: Shape) -> None:
         lines = [*lines, f"{name}: rows are items, numbered from 0"]
     found.notes += lines
     found.frames[name] = unpivot(frame, item, columns, (who, what))
+    found.items[name] = frame.select(nw.col(item).alias("item"))
     if not (shape.raters if name in ("ratings", "scores") else shape.systems):
         found.notes.append(wide_note(name, who, columns, [c for c in others if c != item]))
     said = [(item, v, c) for c, v in ((shape.label, "yes"), (shape.ruled_out, "no")) if c is not None]

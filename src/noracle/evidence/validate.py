@@ -142,8 +142,13 @@ def faults_of_evidence(evidence: Evidence) -> list[str]:
         table = TABLES[name]
         if name == "answers" and evidence.repeats is not None:
             frame, table = evidence.repeats, dataclasses.replace(table, key=(*table.key, "repeat"))
+        alone = evidence._rows if name == "answers" else None
+        if alone is not None:  # one row per item: whether an item is repeated is seen without looking at every system
+            table = dataclasses.replace(table, key=())
         if frame is not None:
             lines += faults_of_table(with_n_classes(frame, evidence), table, _outside_fault(column, evidence))
+        if alone is not None:
+            lines += _repeated(alone, dataclasses.replace(table, key=("item",)))
     if evidence.grades is not None:
         lines += faults_of_table(evidence.grades, TABLES["grades"])
     if evidence.items is not None:

@@ -36,6 +36,7 @@ class Feed:
         self._graded: list[dict[str, Any]] = []
         self._answered: set[str] = set()
         self._classes: set[str] = set()
+        self._given: set[str] = set()
         self._ratings: Counter[str] = Counter()
         self._strata = False
 
@@ -49,7 +50,7 @@ class Feed:
         elif kind == "answers":
             self._name_systems(rows)
             self._answered |= self.memory.add_answers((row["item"], str(row["system"]), row["answer"]) for row in rows)
-            self._classes |= {row["answer"] for row in rows if row["answer"] is not None}
+            self._given |= {row["answer"] for row in rows if row["answer"] is not None}
         elif kind == "judgements":
             self._judged.append((name, rows, closed))
             self._classes |= {row["class"] for row in rows}
@@ -84,6 +85,7 @@ class Feed:
             self.memory.note("fixed", f"an item is held against its annotators when it has {m} ratings")
         if self._judged and "protocol" not in self.memory.get("plan"):
             self._fix_design()
+        notes += self._set_aside()
         self._check_classes()
         if self._judged:
             notes += self._take_judgements()
@@ -115,8 +117,8 @@ class Feed:
         self.memory.note("fixed", f"protocol {plan['protocol']}, {told}, {n_classes or 'own numbers of'} classes")
 
     def _inferred_classes(self, inferred: list[str]) -> int:
-        seen = sorted(self._classes | set(self.memory.get("classes", [])))
-        whole = all(c.isdecimal() for c in seen)
+        seen = sorted(self._classes | self._given | set(self.memory.get("classes", [])) | set(self.memory.get("given", [])))
+        whole = all(_is_whole(c) for c in seen)
         k = max(map(int, seen)) + 1 if whole and seen else len(seen)
         how = "the largest class seen plus one" if whole else "the number of different classes seen"
         if k < 2:
@@ -136,6 +138,41 @@ class Feed:
             return int(plan["n_classes"])
         found = self.memory.query("SELECT k FROM item WHERE item = ?", item)
         return found[0][0] if found else None
+
+    def _set_aside(self) -> list[str]:
+        """Answers that are no class of their item become no answer, which counts as wrong; returns whose they were.
+
+        Letters beside numbers are refused: what is read row by row cannot be told to mean the same.
+        """
+        said, given = self._classes | set(self.memory.get("said", [])), self._given | set(self.memory.get("given", []))
+        self.memory.put("said", sorted(said))
+        plan, s = self.memory.get("plan"), self.settings
+        k = plan.get("n_classes") or plan.get("most_classes")
+        whole = all(_is_whole(c) for c in said)
+        if said and given and whole != all(_is_whole(c) for c in given) and not said & given:
+            came = f"{min(given)!r} in answers and {min(said)!r} in judgements"
+            raise EvidenceError(fault("answer and class", "must be written in one way", came, remedy="Write both as places, from 0."))
+        if s.invalid == "wrong" and not plan.get("inferred") and (s.classes is not None or (k is not None and whole)):
+            allowed = None if s.classes is None else [plain(c) for c in s.classes]
+            most = "coalesce((SELECT k FROM item WHERE item.item = answer.item), ?)"
+            broken = f"(CAST(answer AS INTEGER) < 0 OR CAST(answer AS INTEGER) >= {most})"
+            values: list[Any] = [k]
+            if allowed is not None:
+                broken, values = f"answer NOT IN ({', '.join('?' * len(allowed))})", allowed
+            where = f"answer IS NOT NULL AND met = 0 AND {broken}"
+            rows = self.memory.query(f"SELECT system, answer, count(*) FROM answer WHERE {where} GROUP BY system, answer", *values)  # noqa: S608
+            self.memory.query(f"UPDATE answer SET answer = NULL WHERE {where}", *values)  # noqa: S608 (no name of a user is in it)
+            bad = Counter(self.memory.get("invalid", {}))
+            for system, answer, n in rows:
+                bad[system] += n
+                if allowed is not None or int(answer) >= (k or 0) or int(answer) < 0:
+                    given.discard(answer)
+            self.memory.put("invalid", dict(bad))
+        self._classes |= self._given & given
+        self.memory.put("given", sorted(given))
+        bad = self.memory.get("invalid", {})
+        some = ", ".join(f"{system} {n:,}" for system, n in sorted(bad.items())[:5])
+        return [f"answers that are no class of their item count as wrong: {some}"] if bad else []
 
     def _check_classes(self) -> None:
         """Classes must be among those that were declared or fixed."""
@@ -302,3 +339,8 @@ def _by_time(rows: list[Any]) -> list[Any]:
         return sorted(rows, key=at)
     except TypeError:
         return rows
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a class is a whole number; below 0 it is one that cannot be."""
+    return text.removeprefix("-").isdecimal()
