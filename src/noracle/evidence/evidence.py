@@ -418,8 +418,10 @@ def _from_logs(given: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         notes = log.notes
         told = {"judgements": log.judgements, "items": log.items}
         given = {**given, "answers": log.answers, **{name: t for name, t in told.items() if given.get(name) is None}}
-    grades, results = _of_tool(given.get("grades"))
-    return {**given, "grades": grades}, (*notes, *results)
+    if grades_log_format(given.get("grades")) is not None:
+        results = read_grades(given["grades"])
+        given, notes = {**given, "grades": results.columns}, (*notes, *results.notes)
+    return given, notes
 
 
 def _read_classes(reader: Classes, invalid: Invalid, *, part: bool) -> tuple[str, list[str]]:
