@@ -370,7 +370,8 @@ def _told(counts: AccuracyCounts, strata: tuple[Stratum, ...], whole: Whole, set
     diagnostics: dict[str, Any] = {"n_labels_used": whole.n, "answered_share": answered / total if total else 0.0}
     if not whole.n and n_items and not answered:
         value, variance, limits = 0.0, math.nan, whole.limits if whole.value == 0.0 else Limits(0.0, 0.0)
-        notes.append("the system answered nothing: every item counts as wrong")
+        said = "gave no item the same answer every time" if counts.runs and counts.repeats == "all" else "answered nothing"
+        notes.append(f"the system {said}: every item counts as wrong")
     elif not whole.n:
         value, limits = math.nan, Limits(0.0, answered / total if total else 1.0)
         reason = "no usable label of an answered item" if n_items else "no items"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import narwhals as nw
@@ -225,15 +225,16 @@ class _Stage:
             self.notes.append("answers have repeats: the first run of each item is used")
         self.items = sorted(given & key.keys())
         if not self.items:
-            shown = [", ".join(repr(i)[:20] for i in sorted(found, key=str)[:3]) for found in (given, key)]
+            shown = [", ".join(repr(i)[:20] for i in sorted(found, key=str)[:3]) or "nothing" for found in (given, key)]
             raise EvidenceError(fault("key", "must have items of the answers", f"none: answers have {shown[0]}, the key has {shown[1]}"))
         self.counts = {"items": len(self.items), "without_key": len(given - key.keys()), "key_without_answers": len(key.keys() - given)}
         if self.counts["without_key"]:
             self.notes.append(f"{self.counts['without_key']} items of the answers have no key and are left out")
         answers = [row[2] for row in rows if row[2] is not None]
-        truths, note = _same_classes([key[i] for i in self.items], answers, text=evidence.class_kind == "text")
+        text = evidence.class_kind == "text" if answers else isinstance(key[self.items[0]], str)
+        truths, note = _same_classes([key[i] for i in self.items], answers, text=text)
         self.notes += [note] if note else []
-        self._names = _class_names(evidence, answers, truths)
+        self._names = _class_names(evidence, {*answers, *truths}, text=text)
         place = {name: k for k, name in enumerate(self._names)}
         where = {item: i for i, item in enumerate(self.items)}
         cells = _cells(evidence, self.items, len(self._names))
@@ -368,12 +369,11 @@ def _cells(evidence: Evidence, items: Sequence[Any], n_classes: int) -> list[Cel
     return [Cell("", int(a.get("n_classes") or n_classes), a.get("stratum") or "", float(a.get("weight") or 1.0)) for a in about]
 
 
-def _class_names(evidence: Evidence, answers: Iterable[Any], truths: Iterable[Any]) -> Sequence[Any]:
+def _class_names(evidence: Evidence, seen: set[Any], *, text: bool) -> Sequence[Any]:
     """All classes, in their order."""
-    seen = {*answers, *truths}
     if evidence.classes is not None:
         names: Sequence[Any] = evidence.classes
-    elif evidence.class_kind == "whole":
+    elif not text:
         told = 0 if any("n_classes" in line for line in evidence.inferred) else int(evidence.n_classes or 0)
         if evidence.has_own_n_classes and evidence.items is not None:
             told = int(fetch(evidence.items.select(nw.col("n_classes").max()))[0][0])

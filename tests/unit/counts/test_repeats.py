@@ -313,6 +313,10 @@ def test_runs_that_differ_are_wrong_every_time_without_a_label() -> None:
     assert estimate.counts["not_the_same_every_time"] == int((~same).sum())
     assert estimate.high <= same.mean() + 1e-12
     assert estimate.interval == "exact"
+    differ = {"item": [1, 1], "system": ["a", "a"], "answer": [0, 1], "repeat": [1, 2]}
+    none = estimate_accuracy(Evidence.from_tables(differ, {"item": [1], "class": [0], "verdict": ["yes"]}, n_classes=3), repeats="all")
+    assert (none.value, none.high) == (0.0, 0.0)
+    assert "the system gave no item the same answer every time: every item counts as wrong" in none.notes
 
 
 def test_all_takes_error_rates_and_any_names_what_would_do() -> None:

@@ -147,6 +147,8 @@ def plain_answers(answers: list[Any], items: list[Any] | None = None) -> dict[st
         (["A", "B", "C"], [0, 1, 1], {"classes": ["A", "B", "C", "D"]}, 2 / 3, "places of the key are taken as letters"),
         (["chat", "chien", "été"], ["chat", "chat", "été"], {}, 2 / 3, ""),
         ([0, None, 2], [0, 1, 2], {"n_classes": 3}, 2 / 3, ""),
+        ([None, None, None], [0, 1, 2], {"n_classes": 3}, 0.0, ""),
+        ([None, None, None], ["x", "y", "z"], {"classes": ["x", "y", "z"]}, 0.0, ""),
         ([True, False, True], [True, True, True], {}, 2 / 3, ""),
         ([1, 0, 1], [1, 3, 1], {}, 2 / 3, ""),  # the key shows a class that nobody answered
     ],
@@ -191,6 +193,7 @@ def test_one_item_and_repeats() -> None:
         ({"item": [0, 1], "label": [0, 9]}, {}, r"key must be one of the 3 classes; got \[9\]"),
         ({"item": [0, 1], "label": ["x y", "z"]}, {}, "key must be written as the answers are"),
         ({"item": [5, 6], "label": [0, 1]}, {}, "must have items of the answers; got none: answers have 0, 1, 2, the key has 5, 6"),
+        ({"item": [0, 1], "label": [None, None]}, {}, "the key has nothing"),
         ({"item": [0, 0], "label": [0, 1]}, {}, "key must name each item once"),
         ({"item": [0, 1], "label": [0, 1], "gold": [0, 1]}, {}, r"got label, gold in .*key-column"),
         ({"item": [0, 1], "right": [0, 1]}, {}, "must have a column item and one of label, answer"),
