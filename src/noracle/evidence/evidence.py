@@ -210,7 +210,7 @@ class Evidence:
         elif not faults:
             kind, faults = _read_classes(reader, invalid, part=part)
         if not part:
-            faults = faults or apart(frames, "judgements", "judged", made.notes) + apart(frames, "grades", "graded", made.notes)
+            faults = faults or apart(frames, "judgements", "judged") + apart(frames, "grades", "graded")
         if faults:
             raise EvidenceError(*faults)
         known = reader.classes

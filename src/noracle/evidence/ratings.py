@@ -251,7 +251,7 @@ class Ratings:
         )  # fmt: skip
         kind, more = reader.read()
         faults += more
-        faults = faults or apart(frames, "ratings", "rated", notes)
+        faults = faults or apart(frames, "ratings", "rated")
         if faults:
             raise EvidenceError(*faults)
         answers, repeats = first_runs(frames.get("answers"))

@@ -82,12 +82,12 @@ def test_a_missing_verdict_is_a_fault_as_in_judgements() -> None:
 def test_other_names_of_the_verdict_are_taken_and_said(name: str) -> None:
     table = {"item": [1, 2], "system": ["a", "a"], name: [1, 0]}
     evidence = opened(grades=table)
-    assert evidence.inferred == (f"column {name} of grades is taken as verdict",)
+    assert evidence.inferred == (f"grades: column {name!r} is read as verdict",)
     assert said(table) == (1, 1, 0)
 
 
 def test_two_columns_that_could_be_the_verdict_are_not_guessed() -> None:
-    with pytest.raises(EvidenceError, match=r"grades must have columns item, system, verdict; got no verdict"):
+    with pytest.raises(EvidenceError, match=r"grades.verdict must be one column; got .correct. and .grade.\. Say which"):
         Evidence.from_tables(grades={"item": [1], "system": ["a"], "correct": [1], "grade": [1]})
 
 
