@@ -29,6 +29,7 @@ from noracle.evidence.validate import count
 WITHOUT_ANSWERS = "judgements of items without answers"
 REPEATED = "repeated judgements"
 UNASKED = "grades of answers that are not there"
+BESIDE = "grades without a propensity beside a drawn one of the item"
 CONTRADICTORY = "contradictory items"
 LATER = "later questions about items that were asked about before"
 NOT_ALL_SYSTEMS = "labelled items that some system was not asked about"
@@ -220,6 +221,10 @@ def unused_of(labels: Labels, answers: Frame, evidence: Evidence | None = None) 
     if evidence is not None and evidence.grades is not None and evidence.answers is not None:
         mine = evidence.grades.join(evidence.answers.select("item", "system"), on=["item", "system"], how="anti")
         found[UNASKED] = count(mine)
+    if evidence is not None and evidence.grades is not None and recorded_grades(evidence):
+        told = ~nw.col("propensity").is_null()
+        drawn = evidence.grades.filter(told).group_by("item").agg(_n=nw.len()).select("item")
+        found[BESIDE] = count(evidence.grades.filter(~told).join(drawn, on="item", how="inner"))
     return found
 
 

@@ -278,23 +278,20 @@ def grade_labels(evidence: Evidence) -> Frame:
     if evidence.grades is None:
         raise EvidenceError(fault("evidence", "must have grades", "none"))
     frame, aimed = evidence.grades, recorded_grades(evidence)
-    if aimed and evidence.answers is not None:
-        frame = frame.filter(nw.col("propensity").is_null())
+    if aimed:  # of an item with a drawn question that question is the label: whether there is a grade beside it may depend on the draw
+        told = ~nw.col("propensity").is_null()
+        drawn = frame.filter(told).group_by("item").agg(_n=nw.len()).select("item")
+        others = frame.filter(~told).join(drawn, on="item", how="anti")
+        frame = others if evidence.answers is not None else nw.concat([others, frame.filter(told)])
     said = nw.col("said")
     flags = {"right": (said == YES).cast(nw.Int64), "wrong": (said == NO).cast(nw.Int64)}
-    frame = frame.with_columns(**flags, told=nw.lit(1, dtype=nw.Int64))
-    wanted = {name: nw.col(name).max() for name in flags}
     if aimed and evidence.answers is None:
-        frame = frame.with_columns(given=1.0 / nw.col("propensity"))
-        wanted["inverse"] = nw.col("given").max()
-        bare = nw.col("propensity").is_null().cast(nw.Int64)
-        frame = frame.with_columns(bare=bare)
-        wanted["bare"] = nw.col("bare").max()
-    frame = frame.group_by("item", "system").agg(**wanted)
+        flags["inverse"] = 1.0 / nw.col("propensity")
+    frame = frame.with_columns(**flags).group_by("item", "system").agg(**{name: nw.col(name).max() for name in flags})
     grade = nw.when(nw.col("right") == 1).then(nw.lit(YES)).when(nw.col("wrong") == 1).then(nw.lit(NO)).otherwise(nw.lit(UNSURE))
     columns: dict[str, nw.Expr] = {"item": nw.col("item"), "system": nw.col("system"), "grade": grade}
-    if "inverse" in wanted:  # a grade that was given without a look at the propensities is one of its own
-        columns["inverse"] = nw.when(nw.col("bare") == 0).then(nw.col("inverse"))
+    if "inverse" in flags:
+        columns["inverse"] = nw.col("inverse")
     return frame.select(**columns)
 
 
