@@ -16,6 +16,7 @@ from noracle.evidence.labels import (
     contradictions,
     gather,
     grade_labels,
+    graded_pairs,
     item_labels,
     knows_classes,
     once,
@@ -70,7 +71,8 @@ def asked_of(evidence: Evidence, systems: Sequence[str] | None) -> Frame:
         if evidence.items is not None and not evidence.open_ended:
             pairs = evidence.items.select("item").join(graded, how="cross")
         else:
-            pairs = grades.group_by("item", "system").agg(_n=nw.len()).select("item", "system")
+            pairs = graded_pairs(evidence).select("item", "system")
+            pairs = pairs if systems is None else pairs.filter(nw.col("system").is_in([str(s) for s in systems]))
             if recorded_grades(evidence):  # a question was drawn for these items, and did not fall on the other systems
                 drawn = evidence.grades.filter(~nw.col("propensity").is_null()).group_by("item").agg(_n=nw.len()).select("item")
                 every = nw.concat([pairs, drawn.join(graded, how="cross").select("item", "system")])
