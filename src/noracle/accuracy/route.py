@@ -155,6 +155,8 @@ def _to_grade(evidence: Evidence, systems: Sequence[str] | None, plan: Plan | No
         draws = rng.random(len(groups))
         left = [(item, draw) for item, draw in zip(order, draws.tolist(), strict=True) if item not in judged]
         size = len(left) if n is None else n
+        if not left:
+            raise ArgumentError("evidence must have items with an answer and without a label; got none. Bring more items.")
         if not 0 < size <= len(left):
             where = " without a label" if before else ""
             raise ArgumentError(f"n must be in [1, {len(left)}], the number of items with an answer{where}; got {n}.")

@@ -17,6 +17,7 @@ from noracle.evidence.labels import (
     contradictions,
     gather,
     grade_labels,
+    graded_pairs,
     item_labels,
     knows_classes,
     once,
@@ -30,6 +31,7 @@ from noracle.evidence.validate import count
 WITHOUT_ANSWERS = "judgements of items without answers"
 REPEATED = "repeated judgements"
 UNASKED = "grades of answers that are not there"
+BESIDE = "grades without a propensity beside a drawn one of the item"
 CONTRADICTORY = "contradictory items"
 LATER = "later questions about items that were asked about before"
 NOT_ALL_SYSTEMS = "labelled items that some system was not asked about"
@@ -87,7 +89,8 @@ def asked_of(evidence: Evidence, systems: Sequence[str] | None) -> Frame:
         if evidence.items is not None and not evidence.open_ended:
             pairs = evidence.items.select("item").join(graded, how="cross")
         else:
-            pairs = grades.group_by("item", "system").agg(_n=nw.len()).select("item", "system")
+            pairs = graded_pairs(evidence).select("item", "system")
+            pairs = pairs if systems is None else pairs.filter(nw.col("system").is_in([str(s) for s in systems]))
             if recorded_grades(evidence):  # a question was drawn for these items, and did not fall on the other systems
                 drawn = evidence.grades.filter(~nw.col("propensity").is_null()).group_by("item").agg(_n=nw.len()).select("item")
                 every = nw.concat([pairs, drawn.join(graded, how="cross").select("item", "system")])
@@ -290,6 +293,10 @@ def unused_of(labels: Labels, answers: Frame, evidence: Evidence | None = None) 
     if evidence is not None and evidence.grades is not None and evidence.answers is not None:
         mine = evidence.grades.join(evidence.answers.select("item", "system"), on=["item", "system"], how="anti")
         found[UNASKED] = count(mine)
+    if evidence is not None and evidence.grades is not None and recorded_grades(evidence):
+        told = ~nw.col("propensity").is_null()
+        drawn = evidence.grades.filter(told).group_by("item").agg(_n=nw.len()).select("item")
+        found[BESIDE] = count(evidence.grades.filter(~told).join(drawn, on="item", how="inner"))
     return found
 
 

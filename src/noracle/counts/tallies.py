@@ -214,11 +214,10 @@ class AccuracyCounts:
             "without_answer": n_items - n_answered,
             "labelled": judged,
             "labelled_without_answer": self.total(answered=False),
-            "ordinary": self.total(verdict="yes", answered=True) - self.total(verdict="yes", answered=True, design="graded"),
-            "ordinary_right": self.total(verdict="yes", answered=True, hit=True)
-            - self.total(verdict="yes", answered=True, hit=True, design="graded"),
-            "complementary": self.total(verdict="no", answered=True),
-            "complementary_avoided": self.total(verdict="no", answered=True, hit=False),
+            "ordinary": self._spoken("yes"),
+            "ordinary_right": self._spoken("yes", hit=True),
+            "complementary": self._spoken("no"),
+            "complementary_avoided": self._spoken("no", hit=False),
             "unsure": self.total(verdict="unsure"),
             "unused": dict(self.unused),
             **self._more(),
@@ -230,12 +229,20 @@ class AccuracyCounts:
             summary["not_the_same_every_time"] = summary.pop("without_answer")
         return summary
 
+    def _spoken(self, verdict: str, **match: bool) -> int:
+        """Labelled and answered items with this label of a class."""
+        wanted = {"verdict": verdict, "answered": True, **match}
+        return sum(n for t, n in self.tallies.items() if not _is_grade(t) and all(getattr(t, k) == v for k, v in wanted.items()))
+
     def _more(self) -> dict[str, Any]:
         """The figures that only some evidence has: grades, why answers are missing, and repeats."""
         more: dict[str, Any] = {}
-        if any(t.design == "graded" for t in self.tallies):
-            more["graded"] = self.total(verdict="yes", answered=True, design="graded")
-            more["graded_right"] = self.total(verdict="yes", answered=True, design="graded", hit=True)
+        if any(map(_is_grade, self.tallies)):
+            own = {t: n for t, n in self.tallies.items() if _is_grade(t) and t.answered and t.verdict != "unsure"}
+            more["graded"] = sum(n for t, n in own.items() if t.hit or t.design == "graded")
+            more["graded_right"] = sum(n for t, n in own.items() if t.hit and t.verdict == "yes")
+            others = sum(n for t, n in own.items() if not t.hit and t.design == "recorded")
+            more |= {"questions_about_other_answers": others} if others else {}
         if self.states:
             more["states"] = _by_state(self.states)
         if self.runs:
@@ -525,6 +532,11 @@ def _by_state(states: Mapping[tuple[str, str], int]) -> dict[str, int]:
     for (_, state), n in sorted(states.items()):
         total[state] = total.get(state, 0) + n
     return total
+
+
+def _is_grade(t: Tally) -> bool:
+    """Whether a label is a grade: of the answer itself, or drawn among answers whose classes are not known."""
+    return t.design == "graded" or (t.design == "recorded" and not t.n_classes)
 
 
 def _implied(tallies: Iterable[Tally]) -> Propensities:

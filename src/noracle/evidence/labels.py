@@ -278,6 +278,21 @@ def _joined(frames: Sequence[Frame]) -> Frame:
     return nw.concat(parts)
 
 
+def graded_pairs(evidence: Evidence) -> Frame:
+    """One row per graded item and system: ``times`` it was graded, and whether as ``right`` or ``wrong``; worked out once."""
+    if evidence.grades is None:
+        raise EvidenceError(fault("evidence", "must have grades", "none"))
+    kept = evidence._kept.get("graded pairs")
+    if kept is None or kept[0] is not evidence.grades:
+        said = nw.col("said")
+        flags = {"right": (said == YES).cast(nw.Int64), "wrong": (said == NO).cast(nw.Int64)}
+        found = evidence.grades.select("item", "system", **flags).group_by("item", "system")
+        pairs = found.agg(times=nw.len(), right=nw.col("right").max(), wrong=nw.col("wrong").max())
+        kept = evidence._kept["graded pairs"] = evidence.grades, settle(pairs, ours=evidence._connection is not None)
+    pairs_found: Frame = kept[1]
+    return pairs_found
+
+
 def grade_labels(evidence: Evidence) -> Frame:
     """One row per item and system with what grades say of that system alone: ``grade`` is a code of a verdict.
 
@@ -286,24 +301,23 @@ def grade_labels(evidence: Evidence) -> Frame:
     """
     if evidence.grades is None:
         raise EvidenceError(fault("evidence", "must have grades", "none"))
+    grade = nw.when(nw.col("right") == 1).then(nw.lit(YES)).when(nw.col("wrong") == 1).then(nw.lit(NO)).otherwise(nw.lit(UNSURE))
     frame, aimed = evidence.grades, recorded_grades(evidence)
-    if aimed and evidence.answers is not None:
-        frame = frame.filter(nw.col("propensity").is_null())
+    if not aimed:
+        return graded_pairs(evidence).select("item", "system", grade=grade)
+    # Of an item with a drawn question that question is the label: whether there is a grade beside it may depend on the draw.
+    told = ~nw.col("propensity").is_null()
+    drawn = frame.filter(told).group_by("item").agg(_n=nw.len()).select("item")
+    others = frame.filter(~told).join(drawn, on="item", how="anti")
+    frame = others if evidence.answers is not None else nw.concat([others, frame.filter(told)])
     said = nw.col("said")
     flags = {"right": (said == YES).cast(nw.Int64), "wrong": (said == NO).cast(nw.Int64)}
-    frame = frame.with_columns(**flags, told=nw.lit(1, dtype=nw.Int64))
-    wanted = {name: nw.col(name).max() for name in flags}
-    if aimed and evidence.answers is None:
-        frame = frame.with_columns(given=1.0 / nw.col("propensity"))
-        wanted["inverse"] = nw.col("given").max()
-        bare = nw.col("propensity").is_null().cast(nw.Int64)
-        frame = frame.with_columns(bare=bare)
-        wanted["bare"] = nw.col("bare").max()
-    frame = frame.group_by("item", "system").agg(**wanted)
-    grade = nw.when(nw.col("right") == 1).then(nw.lit(YES)).when(nw.col("wrong") == 1).then(nw.lit(NO)).otherwise(nw.lit(UNSURE))
+    if evidence.answers is None:
+        flags["inverse"] = 1.0 / nw.col("propensity")
+    frame = frame.with_columns(**flags).group_by("item", "system").agg(**{name: nw.col(name).max() for name in flags})
     columns: dict[str, nw.Expr] = {"item": nw.col("item"), "system": nw.col("system"), "grade": grade}
-    if "inverse" in wanted:  # a grade that was given without a look at the propensities is one of its own
-        columns["inverse"] = nw.when(nw.col("bare") == 0).then(nw.col("inverse"))
+    if "inverse" in flags:
+        columns["inverse"] = nw.col("inverse")
     return frame.select(**columns)
 
 
@@ -312,18 +326,21 @@ _CLASH = {"n_yes": 0, "clash": 1, "n_no": 0, "k": 0}
 
 def _grade_clashes(evidence: Evidence, grades: Frame) -> Frame:
     """Items with an answer that is called right and wrong, or of which one rater says different things."""
-    rater = nw.col("rater").fill_null("") if "rater" in grades.columns else nw.lit("")
-    by_rater = grades.select("item", "system", "said", rater=rater).group_by("item", "system", "rater")
-    own = by_rater.agg(low=nw.col("said").min(), high=nw.col("said").max()).filter(nw.col("low") != nw.col("high")).select("item")
-    flags = {"right": (nw.col("said") == YES).cast(nw.Int64), "wrong": (nw.col("said") == NO).cast(nw.Int64)}
-    told = (
-        _as_judgements(evidence)
-        .with_columns(**flags)
-        .group_by("item", "class")
-        .agg(right=nw.col("right").max(), wrong=nw.col("wrong").max())
-    )
-    both = told.filter((nw.col("right") == 1) & (nw.col("wrong") == 1)).select("item")
-    return nw.concat([own, both]).group_by("item").agg(_n=nw.len())
+    pairs = graded_pairs(evidence)
+    flags = {"right": nw.col("right").max(), "wrong": nw.col("wrong").max()}
+    told = pairs
+    if evidence.answers is not None:  # systems that share an answer must have the same grade
+        given = evidence.answers.filter(~nw.col("answer").is_null()).select("item", "system", "answer")
+        told = pairs.join(given, on=["item", "system"], how="inner").group_by("item", "answer").agg(**flags)
+    found = [told.filter((nw.col("right") == 1) & (nw.col("wrong") == 1)).select("item")]
+    if fetch(pairs.filter(nw.col("times") > 1).head(1)):
+        if evidence.answers is not None:
+            found.append(pairs.filter((nw.col("right") == 1) & (nw.col("wrong") == 1)).select("item"))
+        rater = nw.col("rater").fill_null("") if "rater" in grades.columns else nw.lit("")
+        by_rater = grades.select("item", "system", "said", rater=rater).group_by("item", "system", "rater")
+        mixed = by_rater.agg(low=nw.col("said").min(), high=nw.col("said").max()).filter(nw.col("low") != nw.col("high"))
+        found.append(mixed.select("item"))
+    return (found[0] if len(found) == 1 else nw.concat(found)).group_by("item").agg(_n=nw.len())
 
 
 def contradictions(evidence: Evidence) -> Frame:

@@ -98,13 +98,7 @@ def _canonical(column: Column, dtype: Any, kind: str, table: str) -> tuple[list[
             return [col], [fault(f"{table}.{name}", "must hold numbers", kind, remedy="Convert the column.")]
         return [col if dtype == nw.Float64 else col.cast(nw.Float64)], []
     if column.kind in {"verdict", "grade"}:
-        if dtype == nw.Boolean:
-            return [nw.when(col).then(nw.lit("yes")).when(~col).then(nw.lit("no")).alias(name)], []
-        if column.kind == "grade" and kind in {"whole", "float"}:  # 1 and 0, also as 1.0 and 0.0; NaN is null
-            given = nw.when(col == 1).then(nw.lit("yes")).when(col == 0).then(nw.lit("no"))
-            missing = col.is_null() | col.is_nan() if dtype.is_float() else col.is_null()
-            return [given.when(~missing).then(col.cast(nw.String)).alias(name)], []
-        return [col if dtype == nw.String else col.cast(nw.String)], []
+        return _verdict(column, dtype, kind, table)
     if kind not in {"whole", "float", "text", "null"}:
         return [col], [fault(f"{table}.{name}", "must hold whole numbers or text", kind, remedy="Convert the column.")]
     if column.kind in {"name", "state"}:
@@ -117,6 +111,19 @@ def _canonical(column: Column, dtype: Any, kind: str, table: str) -> tuple[list[
         return _whole(col if dtype == nw.Float64 else col.cast(nw.Float64), name), []
     if kind == "null":
         return [nw.lit(None, dtype=nw.Int64 if column.kind == "count" else nw.String).alias(name)], []
+    return [col if dtype == nw.String else col.cast(nw.String)], []
+
+
+def _verdict(column: Column, dtype: Any, kind: str, table: str) -> tuple[list[nw.Expr], list[str]]:
+    name, col = column.name, nw.col(column.name)
+    if dtype == nw.Boolean:
+        return [nw.when(col).then(nw.lit("yes")).when(~col).then(nw.lit("no")).alias(name)], []
+    if kind not in {"whole", "float", "text", "null"}:
+        return [col], [fault(f"{table}.{name}", "must hold words or numbers", kind, remedy="Convert the column.")]
+    if column.kind == "grade" and kind in {"whole", "float"}:  # 1 and 0, also as 1.0 and 0.0; NaN is null
+        given = nw.when(col == 1).then(nw.lit("yes")).when(col == 0).then(nw.lit("no"))
+        missing = col.is_null() | col.is_nan() if dtype.is_float() else col.is_null()
+        return [given.when(~missing).then(col.cast(nw.String)).alias(name)], []
     return [col if dtype == nw.String else col.cast(nw.String)], []
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from noracle import Evidence, compare_systems, estimate_accuracy, race_systems
+from noracle.oversight.model import Settings
+from noracle.oversight.recognise import told_by_columns
 from tests.unit.cli.conftest import Run
 
 RATES = {"agent": 0.85, "other": 0.6}
@@ -166,6 +168,15 @@ def test_watch_follows_grades(noracle: Run, folder: Path, tmp_path: Path) -> Non
     (tmp_path / "more").mkdir()
     other = noracle("watch", tmp_path / "more", "--grades", grades, "--once", "--no-page", "--json")
     assert (other.code, len(other.json["results"])) == (0, 2)
+
+
+@pytest.mark.parametrize("name", ["verdict", "correct", "is_correct", "grade", "right", "passed"])
+def test_tables_of_grades_are_told_by_their_columns(name: str) -> None:
+    seen = told_by_columns("any.csv", {"item": "whole", "system": "text", name: "whole", "note": "text"}, settings=Settings())
+    assert (seen.kind, seen.why) == ("grades", f"columns item, system, {name}")
+    both = told_by_columns("any.csv", {"item": "whole", "system": "text", "answer": "text", name: "whole"}, settings=Settings())
+    assert both.kind == ("answers" if name != "verdict" else None)  # that one fits both, and is not guessed
+    assert told_by_columns("any.csv", {"item": "whole", name: "whole"}, settings=Settings()).kind != "grades"
 
 
 @pytest.mark.parametrize("verb", ["estimate", "compare", "race", "check", "route"])

@@ -252,3 +252,18 @@ def test_grades_chosen_by_judgements_fail() -> None:
     evidence = Evidence.from_tables(pl.DataFrame(answers), pl.DataFrame(table), grades=pl.DataFrame(graded), n_classes=k)
     assert not check_grading(evidence).passed
     assert estimate_accuracy(evidence).guarantee.kind.label == "heuristic"
+
+
+def test_a_grade_beside_a_drawn_one_of_the_item_is_not_used() -> None:
+    """Whether somebody grades an answer that was not drawn may depend on the draw."""
+    rng = np.random.default_rng(12)
+    world = World(rng, n=30, silent=0.0)
+    drawn = route_items(Evidence.from_tables(world.answers, n_classes=2**20), design="grades", seed=1).columns()
+    pairs: list[tuple[int, str]] = list(zip(drawn["item"], drawn["system"], strict=True))
+    rest = [(i, s) for i in range(30) for s in SYSTEMS if (i, s) not in pairs]
+    both = world.grades([*pairs, *rest], [*drawn["propensity"], *[None] * len(rest)])
+    found = count_accuracy(Evidence.from_tables(world.answers, grades=both))
+    alone = count_accuracy(Evidence.from_tables(world.answers, grades=world.grades(pairs, drawn["propensity"])))
+    assert found.tallies == alone.tallies
+    assert found.unused == {"grades without a propensity beside a drawn one of the item": len(rest)}
+    assert found.of("a").summary()["graded"] == sum(s == "a" for _, s in pairs)
