@@ -322,7 +322,7 @@ def test_missing_tables_are_named() -> None:
     answers_only = Evidence.from_tables({"item": [1], "system": ["a"], "answer": [0]}, n_classes=3)
     with pytest.raises(EvidenceError, match="evidence must have judgements; got none"):
         count_judgements(answers_only)
-    with pytest.raises(EvidenceError, match="evidence must have judgements; got none"):
+    with pytest.raises(EvidenceError, match="evidence must have judgements or grades; got neither"):
         count_patterns(answers_only)
     judgements_only = Evidence.from_tables(judgements={"item": [1], "class": [0], "verdict": ["yes"]}, n_classes=3)
     with pytest.raises(EvidenceError, match="evidence must have answers; got none"):
