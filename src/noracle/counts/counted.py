@@ -248,7 +248,7 @@ def _unanswered(evidence: Evidence) -> AccuracyCounts:
     n = 0 if labels.items is None else int(fetch(labels.items.select(n=nw.col("n_judged").sum()))[0][0] or 0)
     unused = {name: m for name, m in {**labels.unused, WITHOUT_ANSWERS: n}.items() if m}
     return AccuracyCounts(
-        tallies={}, items={}, answered={}, unused=unused, inferred=evidence.inferred, propensities=propensities_of(evidence)
+        tallies={}, items={}, answered={}, unused=unused, inferred=evidence.assumed, propensities=propensities_of(evidence)
     )
 
 

@@ -205,7 +205,7 @@ def _tallied(evidence: Evidence, rows: Iterable[_Met], by: _By, unused: dict[str
                 for cluster, n in row.clusters.items():
                     tallies[met._replace(cluster=cluster)] += n
     used = {name: n for name, n in unused.items() if n}
-    return AccuracyCounts(tallies=dict(tallies), items=dict(items), answered=dict(answered), unused=used, inferred=evidence.inferred)
+    return AccuracyCounts(tallies=dict(tallies), items=dict(items), answered=dict(answered), unused=used, inferred=evidence.assumed)
 
 
 # ---------------------------------------------------------------- the flat way

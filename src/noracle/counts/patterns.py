@@ -66,7 +66,7 @@ def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None, 
     states = {key: n for key, n in given.items() if key[0] in names}
     items = _population(evidence, systems, len(names), by_cluster=by_cluster)
     return PatternCounts(
-        systems=names, patterns=dict(patterns), unused=unused, inferred=evidence.inferred, states=states, items=items,
+        systems=names, patterns=dict(patterns), unused=unused, inferred=evidence.assumed, states=states, items=items,
         whole=not evidence.open_ended, silent=_silent(evidence, names, by_cluster=by_cluster), **repeats_of(evidence, names),
     ).ordered()  # fmt: skip
 
@@ -76,7 +76,7 @@ def unlabelled_patterns(evidence: Evidence, *, by_cluster: bool = False) -> Patt
     answers = answers_of(evidence, None, every=True)
     names = tuple(sorted(str(row[0]) for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system"))))
     items = _population(evidence, None, len(names), by_cluster=by_cluster)
-    found = PatternCounts(systems=names, patterns={}, inferred=evidence.inferred, states=count_states(answers), items=items)
+    found = PatternCounts(systems=names, patterns={}, inferred=evidence.assumed, states=count_states(answers), items=items)
     return found.ordered()
 
 

@@ -63,7 +63,7 @@ def count_judgements(
         period = f"period {10 * seen // total + 1} of 10" if by_time else ""
         questions[Question(k, row["class"], verdict, row.get("rater") or "", rounded(row.get("propensity")), period)] += n
         seen += n
-    return JudgementCounts(questions=dict(questions), inferred=evidence.inferred).ordered()
+    return JudgementCounts(questions=dict(questions), inferred=evidence.assumed).ordered()
 
 
 def _questions(evidence: Evidence, judgements: Frame, *, single: bool) -> Frame:

@@ -121,7 +121,7 @@ def _tallied(evidence: Evidence, rows: Sequence[dict[str, Any]], unused: dict[st
         answered[cell] += n if row["answered"] else 0
         if row.get("verdict") is not None:
             tallies[_tally(evidence.repeats_as, row, cell)] += n
-    return AccuracyCounts(tallies=dict(tallies), items=dict(items), answered=dict(answered), unused=unused, inferred=evidence.inferred)
+    return AccuracyCounts(tallies=dict(tallies), items=dict(items), answered=dict(answered), unused=unused, inferred=evidence.assumed)
 
 
 def _tally(how: Repeats, row: dict[str, Any], cell: Cell) -> Tally:

@@ -71,6 +71,8 @@ class Evidence:
     protocol: Literal["question", "sets"] | None = None
     _listed: bool = dataclasses.field(default=True, repr=False)
     """Whether the items, if there are some, were given; False where they are those that were graded."""
+    _read: frozenset[str] = dataclasses.field(default=frozenset(), repr=False)
+    """The lines of ``inferred`` that say how the tables were read: names of columns, the wide form, spellings of classes."""
     _connection: object = dataclasses.field(default=None, repr=False)
     _checked: list[bool] = dataclasses.field(default_factory=list, repr=False)
     _kept: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
@@ -225,6 +227,7 @@ class Evidence:
             answers=first,
             repeats=every,
             inferred=(*notes, *made.notes),
+            _read=frozenset(made.notes),
             judgements=frames.get("judgements"),
             grades=frames.get("grades"),
             items=frames.get("items"),
@@ -356,6 +359,11 @@ class Evidence:
         if self.answers is None:
             raise EvidenceError(fault("evidence", "must have answers", "none"))
         return repeats(self.answers, ("item", "system"))
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """The choices that results rest on; how columns and spellings were read is told when the tables are opened."""
+        return tuple(line for line in self.inferred if line not in self._read)
 
     @property
     def has_own_n_classes(self) -> bool:
