@@ -347,7 +347,7 @@ def wide_among(
     if named:
         missing = [c for c in named if c not in given]
         if missing:
-            near = known_names(missing[0], [c for c in shown(given) if c != "…"])
+            near = known_names(missing[0], [c for c in given if shown([c]) == [c]])
             raise EvidenceError(fault(what, f"must be columns of {name}", f"no {', '.join(missing[:6])}", remedy=near))
         return list(named), [c for c in given if c not in named and c not in said]
     about = {*_ABOUT, *KEYS, *(c.name for c in TABLES["items"].columns), *ALIASES["item"]}
