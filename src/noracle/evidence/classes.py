@@ -539,7 +539,7 @@ def meet_ids(frames: dict[str, Frame], notes: list[str], pairs: Sequence[Pair]) 
     return [fault("item", "must have one type in all tables", ", ".join(kinds), remedy=remedy)]
 
 
-def apart(frames: Mapping[str, Frame], second: str, about: str, notes: list[str]) -> list[str]:
+def apart(frames: Mapping[str, Frame], second: str, about: str) -> list[str]:
     """A fault where the answers share no item with a second table; less than half of its items is warned about."""
     met = shared_ids(frames, "answers", second)
     if met is None or 2 * met[0] >= met[1]:
@@ -548,8 +548,7 @@ def apart(frames: Mapping[str, Frame], second: str, about: str, notes: list[str]
     if not met[0]:
         return [fault("item", f"must be shared by answers and {second}", f"none in common: {shown}", remedy="Use the same ids in both.")]
     line = f"only {met[0]:,} of {met[1]:,} {about} items have answers ({shown})"
-    warnings.warn(f"{line}. Labels of the others are not used.", EvidenceWarning, stacklevel=4)
-    notes.append(line)
+    warnings.warn(f"{line}. Check that both name items alike.", EvidenceWarning, stacklevel=4)
     return []
 
 

@@ -192,7 +192,7 @@ class Evidence:
             faults = reader.count_from_zero(shift=not part)
         if not faults and invalid == "wrong":
             faults = reader.set_aside()
-        faults = faults or ([] if part else apart(frames, "judgements", "judged", made.notes))
+        faults = faults or ([] if part else apart(frames, "judgements", "judged"))
         if faults:
             raise EvidenceError(*faults)
         known = reader.classes

@@ -246,7 +246,7 @@ class Ratings:
         )  # fmt: skip
         kind, more = reader.read()
         faults += more
-        faults = faults or apart(frames, "ratings", "rated", notes)
+        faults = faults or apart(frames, "ratings", "rated")
         if faults:
             raise EvidenceError(*faults)
         return cls(
