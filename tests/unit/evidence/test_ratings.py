@@ -29,6 +29,8 @@ WIDE: dict[str, list[Any]] = {
 VOTES: dict[str, list[Any]] = {"item": [1, 1, 2, 3, 3, 3], "label": ["cat", "dog", "dog", "cat", "owl", "dog"], "n": [2, 1, 3, 1, 1, 0]}
 EXPECTED = ([[0, 3, 0], [1, 0, 1], [2, 1, 0]], [1, 1, 1], [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]])
 
+pytestmark = pytest.mark.filterwarnings("ignore:only [0-9]+ of [0-9]+ rated items:noracle.errors.EvidenceWarning")
+
 
 def seen(counts: RatingCounts) -> tuple[Any, Any, Any]:
     return counts.votes.tolist(), counts.n_items.tolist(), counts.answers["a"].tolist()
@@ -178,16 +180,16 @@ BAD = [
     bad(lambda p: Ratings.from_votes({"item": [1], "label": ["x"], "n": [0]}), r"^ratings must hold at least one label; got none"),
     bad(
         lambda p: Ratings.from_tables(LONG, {**ANSWERS, "item": ["x", "y", "z"]}),
-        r"^item must have one type in all tables; got whole numbers in ratings\.item, text in answers\.item\.",
+        r"^item must have one type in all tables; got whole numbers in ratings\.item \(1, 2, 3\), text in answers\.item \(x, y, z\)\.",
     ),
     bad(
         lambda p: Ratings.from_tables(LONG, {**ANSWERS, "answer": [1, 2, 3]}),
         r"^label and answer must have one type in all tables; got text in ratings\.label, whole numbers in answers\.answer\.",
     ),
-    bad(lambda p: Ratings.from_tables(LONG, labels=[1, 2]), r"^labels must have the type of the ratings and answers; got 1 and text\."),
+    bad(lambda p: Ratings.from_tables(LONG, labels=[1, 2]), r"^labels must have the type of label and answer; got 1 and text\."),
     bad(
         lambda p: Ratings.from_tables(LONG, {**ANSWERS, "item": [7, 8, 9]}),
-        r"^answers\.item must name items that were rated; got none of the items of 'a'\.",
+        r"^item must be shared by answers and ratings; got none in common: 7, 8, 9, … in answers and 1, 2, 3, … in ratings\.",
     ),
     bad(
         lambda p: Ratings.from_tables(LONG, {"item": [1, 1], "system": ["a", "a"], "answer": ["cat", "dog"]}),
