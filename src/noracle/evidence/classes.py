@@ -549,7 +549,7 @@ def apart(frames: Mapping[str, Frame], second: str, about: str) -> list[str]:
     if not met[0]:
         return [fault("item", f"must be shared by answers and {second}", f"none in common: {shown}", remedy="Use the same ids in both.")]
     line = f"only {met[0]:,} of {met[1]:,} {about} items have answers ({shown})"
-    warnings.warn(f"{line}. Labels of the others are not used.", EvidenceWarning, stacklevel=4)
+    warnings.warn(f"{line}. Check that both name items alike.", EvidenceWarning, stacklevel=4)
     return []
 
 
