@@ -506,8 +506,11 @@ def beside(frame: Frame, columns: Mapping[str, list[Any]]) -> Frame:
             return native.query("noracle_anchor", query)
 
         made = nw.from_native(engines._from_columns(columns, "options", run))
+    elif frame.implementation.is_ibis():
+        made = nw.from_native(importlib.import_module("ibis").memtable(dict(columns)))
     else:
-        session = frame.to_native().sparkSession
+        table: Any = frame.to_native()
+        session = table.session if frame.implementation.is_sqlframe() else table.sparkSession
         made = nw.from_native(session.createDataFrame(list(zip(*columns.values(), strict=True)), list(columns)))
     return made
 

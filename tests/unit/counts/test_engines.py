@@ -394,7 +394,7 @@ def test_faults_of_rows_and_empty_tables_read_the_same_as_on_duckdb(engine: str,
     said = []
     for make in (as_relations, ENGINES[engine]):
         with pytest.raises(EvidenceError) as raised:
-            Evidence.from_tables(**make(bad, tmp_path), n_classes=4).check()
+            Evidence.from_tables(**make(bad, tmp_path), n_classes=4, invalid="refuse").check()
         said.append(raised.value.faults)
     assert said[0] == said[1]
     assert len(said[0]) == 4
@@ -436,3 +436,21 @@ def test_every_query_compiles_for_every_warehouse(_what: str, name: str, tmp_pat
         for query in issued:
             sql = compile_.to_sqlglot(query).sql(dialect=dialect, unsupported_level=sqlglot.ErrorLevel.RAISE)
             assert sqlglot.parse_one(sql, read=dialect).find(sqlglot.exp.Select)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_texts_and_letters_of_options_are_read_on_every_engine(engine: str, tmp_path: Path) -> None:
+    """Spellings are brought to the engine as a small table; so are grades."""
+    pytest.importorskip(engine, reason=f"{engine} is not installed")
+    items = ["q1", "q2", "q3", "q4"]
+    tables: Tables = {
+        "answers": {"item": items, "system": ["m"] * 4, "answer": ["Paris", "rome", "Berlin", "Oslo"]},
+        "judgements": {"item": items[:3], "class": ["A", "b)", "(c)"], "verdict": ["yes", "no", "yes"]},
+        "items": {"item": items, "options": ["Paris|Rome|Berlin"] * 4},
+    }
+    graded: Tables = {"grades": {"item": items, "system": ["m", "m", "n", "n"], "verdict": ["right", "wrong", "right", "unsure"]}}
+    for given in (tables, graded):
+        here = Evidence.from_tables(**as_relations(given, tmp_path))
+        there = Evidence.from_tables(**ENGINES[engine](given, tmp_path))
+        assert there.inferred == here.inferred
+        assert count_accuracy(there) == count_accuracy(here)

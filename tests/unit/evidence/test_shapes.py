@@ -289,9 +289,9 @@ def test_every_mistake_is_one_line_with_the_remedy(case: Bad, tmp_path: Path, ca
 
 
 LINES = [
-    ("a forgotten table of labels", "estimate --answers {long}", "--judgements must be given (item, class, verdict), or --label"),
-    ("a forgotten table of labels in a comparison", "compare --answers {wide}", "--judgements must be given"),
-    ("a forgotten table of labels in a race", "race --answers {wide}", "--judgements must be given"),
+    ("a forgotten table of labels", "estimate --answers {long}", "--judgements (item, class, verdict) or --grades (item, system, verdict) must be given, or --label"),
+    ("a forgotten table of labels in a comparison", "compare --answers {wide}", "--grades (item, system, verdict) must be given"),
+    ("a forgotten table of labels in a race", "race --answers {wide}", "--grades (item, system, verdict) must be given"),
     ("nothing at all", "compare", "evidence must be given: --answers and --judgements"),
     ("the wide file of version 0.1", "estimate --wide {wide} --systems a,b", "Write --answers {wide} --wide."),
     ("the same with an equals sign", "alarm --spec grade>0 --wide={wide}", "Write --answers {wide} --wide."),
