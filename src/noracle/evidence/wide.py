@@ -32,7 +32,7 @@ def lengthen(
         raise EvidenceError(fault("table", f"must have columns {', '.join(wanted)}", f"no {', '.join(missing)} in {shown(columns)}"))
     if item is None:
         if not keeps_order(wide):
-            raise EvidenceError(fault("item", f"must name a column of a {engine_of(wide)} frame", None, remedy="Rows have no order there."))
+            raise EvidenceError(fault("item", f"must name a column of {engine_of(wide)} frames", None, remedy="Rows have no order there."))
         wide, item = number_rows(wide, _ROW), _ROW
     answers = _stacked(wide, [(item, nw.lit(s).alias("system"), s) for s in systems], "answer")
     said = [(item, nw.lit(v).alias("verdict"), c) for c, v in ((label, "yes"), (ruled_out, "no")) if c is not None]
