@@ -23,7 +23,7 @@ _LABEL = re.compile(r"ordinary|targeted|(complementary|question)(-[1-9][0-9]*)?"
 class Asked:
     """What the options say."""
 
-    pilot: Sequence[str]
+    pilot: Sequence[object]
     target: str | Mapping[str, float] | None
     prices: Prices
     costs: Mapping[str, float]
@@ -198,7 +198,7 @@ def _have(values: Sequence[str]) -> str | dict[str, int] | None:
     return {name: int(n) for name, n in counts.items()}
 
 
-def assign_items(plan: Plan, items: str, *, pilot: Sequence[str], strata: str | None, seed: int) -> dict[str, list[Any]]:
+def assign_items(plan: Plan, items: str, *, pilot: Sequence[object], strata: str | None, seed: int) -> dict[str, list[Any]]:
     """Draw the items of each set at random among those that the pilot does not hold; the values are to be filled in."""
     import random
 

@@ -68,6 +68,15 @@ def command(
         list[str] | None,
         typer.Option("--share", metavar="STRATUM=P", help="Share of a stratum in the population; repeat.", rich_help_panel=_DATA),
     ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--columns",
+            metavar="NAME=COL",
+            help="Your names of columns, as item=question_id,rater=judge,value=score.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
     interval: Annotated[
         Literal["crossfit-t", "jackknife-t", "paper", "anytime", "classical"],
         typer.Option(
@@ -114,6 +123,7 @@ def command(
             measurements=None if sets is None else [one.split("+") for one in sets],
             strata=strata,
             shares=opt.pairs("share", share),
+            columns=opt.column_names(columns) or None,
             seed=seed,
         )
     output.emit([result], single=True, seed=seed)

@@ -16,6 +16,7 @@ from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence.grade_logs import split_metric
 from noracle.evidence.prices import Prices, read_prices
 from noracle.ppi import plan_labels
+from noracle.ppi.table import with_names
 
 if TYPE_CHECKING:
     from noracle.results import Plan
@@ -210,6 +211,7 @@ def command(
         raise ArgumentError(f"--epsilon must be in (0, 1]; got {epsilon:g}.")
     prices_of = opt.pairs("cost", cost) or {}
     budgets = budgets_of(budget)
+    pilots: list[Any] = with_names(pilot, opt.column_names(columns), "pilot") if pilot and columns else list(pilot or ())
     code, after = 0, list[str]()
     if places or grades is not None:
         goal = {"budget": budget, "match": match, "difference": difference, "disagreement": disagreement, "accuracy": accuracy}
@@ -230,7 +232,7 @@ def command(
         with working("planning"):
             found = plan_with_pilot(
                 Asked(
-                    pilot=pilot, target=opt.combination("target", target), prices=listed, costs=prices_of, caps=caps, budgets=budgets,
+                    pilot=pilots, target=opt.combination("target", target), prices=listed, costs=prices_of, caps=caps, budgets=budgets,
                     half_width=half_width, have=have or (), measurements=opt.names(measurements), strata=strata,
                     shares=opt.pairs("share", share), n_classes=n_classes, accuracy=accuracy, confidence=confidence, epsilon=epsilon,
                 )
@@ -271,7 +273,7 @@ def command(
         write_json(out, result.to_dict())
         after.append(f"plan {out}")
     if pilot and items is not None and assign is not None:
-        write_table(assign, assign_items(result, items, pilot=pilot, strata=strata, seed=seed))
+        write_table(assign, assign_items(result, items, pilot=pilots, strata=strata, seed=seed))
         after += [f"who looks at what {assign}", f"seed {seed}"]
     output.emit([result], single=True, seed=None if pilot else seed, after=after)
     if code:

@@ -88,7 +88,7 @@ def _require_order(each: Frame) -> None:
     if keeps_order(each) or ("at" in each.columns and not fetch(each.filter(nw.col("at").is_null()).head(1))):
         return
     rule = "must have a column at, filled, where propensities are recorded and items were asked about more than once"
-    raise EvidenceError(fault("judgements", rule, "no times", remedy=f"Rows of a {engine_of(each)} frame have no order."))
+    raise EvidenceError(fault("judgements", rule, "no times", remedy=f"Rows of {engine_of(each)} frames have no order."))
 
 
 def propensities_of(evidence: Evidence) -> Literal["none", "uniform", "recorded"]:

@@ -377,7 +377,7 @@ def _from_wide(frames: dict[str, Frame], raters: Sequence[str], item: str | None
         raise EvidenceError(fault("table", f"must have columns {', '.join(wanted[:12])}", found))
     if item is None:
         if not keeps_order(wide):
-            raise EvidenceError(fault("item", f"must name a column of a {engine_of(wide)} frame", None, remedy="Rows have no order there."))
+            raise EvidenceError(fault("item", f"must name a column of {engine_of(wide)} frames", None, remedy="Rows have no order there."))
         wide, item = number_rows(wide, rules.ROW), rules.ROW
     wide = wide.select(nw.col(item).alias("item"), *(nw.col(c) for c in (*raters, *systems) if c != "item"))
     found_frames = {"ratings": wide.select("item", *raters)}

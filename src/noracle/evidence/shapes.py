@@ -399,7 +399,7 @@ def _unfold(found: Shaped, name: str, shape: Shape) -> None:
                 fault(f"{name}.item", "must be a column, to meet the other tables", f"{shown(frame.columns)}", remedy=remedy)
             )
         if not keeps_order(frame):
-            rule = f"must name a column of a {engine_of(frame)} frame"
+            rule = f"must name a column of {engine_of(frame)} frames"
             raise EvidenceError(fault("item", rule, None, remedy="Rows have no order there."))
         frame, item = number_rows(frame, _ROW), _ROW
         lines = [*lines, f"{name}: rows are items, numbered from 0"]

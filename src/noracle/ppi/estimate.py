@@ -96,7 +96,7 @@ def estimate_mean(
     confidence: float = 0.95, side: Side = "two-sided", raters: Sequence[str] | None = None, same_mean: Mapping[str, str] | None = None,
     measurements: Sequence[Sequence[str]] | None = None, strata: str | None = None, shares: Mapping[str, float] | None = None,
     clusters: str | None = "cluster", cov: ArrayLike | None = None, shrink: bool = True, drop_useless: bool = True, folds: int = 5,
-    batches: int = BATCHES, seed: int = 0,
+    batches: int = BATCHES, columns: Mapping[str, str] | None = None, seed: int = 0,
 ) -> Estimate:  # fmt: skip
     """Estimate the mean of a gold rater, or any combination of means, from rows that observe different raters.
 
@@ -135,6 +135,8 @@ def estimate_mean(
         The covariance of the columns in the order of ``raters``, if it is known from elsewhere.
     shrink, drop_useless
         Shrink correlations (Ledoit and Wolf); leave out raters that save less than 1/(N-p-1) of the variance.
+    columns
+        Your names of the columns ``item``, ``rater``, ``value`` and ``cluster``, where they have others: ``{"item": "question_id"}``.
     folds, batches, seed
         Number of folds of ``crossfit-t``, of batches of ``anytime``, and the seed that deals rows into folds; their order in the file does
         not matter.
@@ -176,7 +178,7 @@ def estimate_mean(
     choose("interval", interval, INTERVALS)
     check_confidence(confidence)
     hints = _hints(plan)
-    data = one_table(data)
+    data = one_table(data, columns=columns)
     if strata is None:
         task, rows = _read(data, target if target is not None else hints.get("target"), raters, same_mean, hints)
     else:

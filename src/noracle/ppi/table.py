@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.errors import EvidenceError, EvidenceWarning, fault
+from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
 from noracle.evidence.frames import fetch, open_frames
 from noracle.evidence.shapes import ALIASES, renamed, resolve
 from noracle.evidence.tables import TABLES
@@ -32,17 +32,20 @@ class Scores:
     strata: tuple[str, ...] = ()
 
 
-def one_table(tables: object, what: str = "data") -> Any:
+def one_table(tables: object, what: str = "data", columns: Mapping[str, str] | None = None) -> Any:
     """Several files or frames as one wide table; anything else as it is.
 
     Each has a column for each rater, or rows ``item, rater, value``; they need not be alike. Rows of one item are one row. A file
-    without a column ``item`` has items of its own.
+    without a column ``item`` has items of its own. ``columns`` are the caller's names of ``item``, ``rater`` and ``value``, where they
+    have others: ``{"item": "question_id"}``.
 
     Examples
     --------
     >>> one_table({"human": [1, 0]})
     {'human': [1, 0]}
     """
+    if columns:
+        tables = with_names(tables if isinstance(tables, (list, tuple)) else [tables], columns, what)
     if not isinstance(tables, (list, tuple)) or not tables or not all(_is_table(t) for t in tables):
         return tables
     if len(tables) == 1:
@@ -68,13 +71,38 @@ def one_table(tables: object, what: str = "data") -> Any:
             *(fault(f"{what}.{name}", rule, "two", where=list(where), total=len(where), remedy=remedy) for name, where in twice.items())
         )
     names = dict.fromkeys(name for row in items.values() for name in row)
-    columns = {name: [row.get(name) for row in items.values()] for name in names}
-    for name, values in columns.items():
+    found = {name: [row.get(name) for row in items.values()] for name in names}
+    for name, values in found.items():
         if any(isinstance(v, str) for v in values):
-            columns[name] = [None if v is None else str(v) for v in values]
+            found[name] = [None if v is None else str(v) for v in values]
     if nameless:
-        del columns["item"]
-    return columns
+        del found["item"]
+    return found
+
+
+def with_names(tables: Sequence[object], columns: Mapping[str, str], what: str = "data") -> list[dict[str, list[Any]]]:
+    """The tables with the caller's columns under their canonical names; every name must be in one of them.
+
+    Examples
+    --------
+    >>> with_names([{"qid": [1], "human": [0.5]}], {"item": "qid"})
+    [{'item': [1], 'human': [0.5]}]
+    """
+    names = {column: name.removeprefix("scores.") for name, column in columns.items()}
+    strange = [name for name in names.values() if name not in (*_LONG, "cluster")]
+    if strange:
+        raise ArgumentError(f"columns must name item, rater, value or cluster of scores; got {', '.join(strange)}.")
+    found, seen = [], set[str]()
+    for table in tables:
+        frames, _connection = open_frames({what: table})
+        given = list(frames[what].columns)
+        seen |= {column for column in given if column in names}
+        rows = fetch(frames[what])
+        found.append({names.get(column, column): [row[i] for row in rows] for i, column in enumerate(given)})
+    missing = [column for column in names if column not in seen]
+    if missing:
+        raise EvidenceError(fault("columns", f"must be columns of {what}", f"no {', '.join(missing)} there"))
+    return found
 
 
 def _is_table(table: object) -> bool:

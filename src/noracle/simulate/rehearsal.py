@@ -344,6 +344,7 @@ class _Stage:
                 met = tally(
                     self._kinds[k]._replace(system=name), _WORDS[verdict], hit=is_hit, answered=answered, inverse=weight,
                     n_ruled_out=draw.asked.shape[1] if verdict == _NO else 0, ruled_hit=is_hit and verdict == _NO, chance=own_chance,
+                    graded=draw.protocol == "grades" and answered,
                 )  # fmt: skip
                 tallies[met] += n
         asked: Counter[Cell] = Counter()

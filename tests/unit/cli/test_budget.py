@@ -491,3 +491,23 @@ def test_named_budgets_and_sets_need_a_pilot(noracle: Run, folder: Path) -> None
 
 def plan_line(line: list[str], budget: str) -> list[str]:
     return [*line, "--budget", budget]
+
+
+def test_columns_have_the_users_names_in_means_and_pilots(noracle: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same figures from a file whose columns are called otherwise; a name that no file has is an error."""
+    monkeypatch.chdir(folder)
+    lines = (folder / "long.csv").read_text(encoding="utf-8").splitlines()
+    (folder / "mine.csv").write_text("\n".join(["question,who,points", *lines[1:]]) + "\n", encoding="utf-8")
+    names = ["--columns", "item=question,rater=who,value=points"]
+    for words in (
+        ["mean", "--target", "human", "--data"],
+        ["plan", "--prices", "prices.toml", "--target", "human", "--budget", "300", "--pilot"],
+    ):
+        plain = noracle(*words, "long.csv", "--json")
+        mine = noracle(*words, "mine.csv", *names, "--json")
+        assert plain.code == mine.code == 0, mine.err
+        assert json.loads(mine.out).get("value") == json.loads(plain.out).get("value")
+        assert json.loads(mine.out).get("buy") == json.loads(plain.out).get("buy")
+    wrong = noracle("mean", "--target", "human", "--data", "mine.csv", "--columns", "item=qid")
+    assert wrong.code == 2
+    assert "no qid there" in wrong.err

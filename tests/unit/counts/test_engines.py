@@ -378,9 +378,9 @@ def test_the_order_of_rows_is_not_guessed_where_there_is_none(engine: str, tmp_p
     with pytest.raises(EvidenceError, match=r"judgements must have a column at, filled, where propensities are recorded"):
         count_judgements(evidence)
     frames = ENGINES[engine](wide(1), tmp_path)
-    with pytest.raises(EvidenceError, match=r"item must name a column of a (Ibis|SQLFrame) frame"):
+    with pytest.raises(EvidenceError, match=r"item must name a column of (Ibis|SQLFrame) frames"):
         Evidence.from_wide(frames["table"], systems=["a"], n_classes=3)
-    with pytest.raises(EvidenceError, match=r"item must name a column of a (Ibis|SQLFrame) frame"):
+    with pytest.raises(EvidenceError, match=r"item must name a column of (Ibis|SQLFrame) frames"):
         Ratings.from_wide(frames["table"], raters=["a", "b"])
 
 
