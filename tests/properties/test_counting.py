@@ -27,7 +27,7 @@ def small_worlds(draw: st.DrawFn) -> World:
         "system": [s for _, s in pairs],
         "answer": [draw(st.one_of(st.none(), st.integers(0, ks[i] - 1))) for i, _ in pairs],
     }
-    judged = draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=8))
+    judged = [pairs[0][0], *draw(st.lists(st.integers(0, n - 1), max_size=7))]  # tables without an item in common are refused
     judgements: Columns = {
         "item": judged,
         "class": [draw(st.integers(0, ks[i] - 1)) for i in judged],
@@ -38,6 +38,7 @@ def small_worlds(draw: st.DrawFn) -> World:
     return {"answers": answers, "judgements": judgements, "items": items}
 
 
+@pytest.mark.filterwarnings("ignore:only [0-9]+ of [0-9]+ judged items:noracle.errors.EvidenceWarning")
 # Planning a query costs DuckDB five times as much as Polars, so that most small tables go to Polars; all engines agree elsewhere.
 @hypothesis.given(tables=small_worlds(), engine=st.sampled_from(["duckdb", *["polars"] * 19]))
 def test_random_small_tables_match_counting_by_hand(tables: World, engine: str) -> None:

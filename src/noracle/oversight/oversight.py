@@ -283,7 +283,7 @@ def _line(row: Mapping[str, Any]) -> SystemLine:
     return SystemLine(**values)
 
 
-_LATER: dict[str, Any] = {"columns": {}, "no_answer": [], "invalid": "wrong"}
+_LATER: dict[str, Any] = {"columns": {}, "no_answer": [], "invalid": "wrong", "repeats": "mean"}
 
 
 def _inventory(row: Mapping[str, Any]) -> Inventory:

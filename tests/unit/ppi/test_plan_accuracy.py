@@ -92,8 +92,11 @@ def test_a_cheaper_kind_is_named_with_its_price() -> None:
 def test_strata_that_were_labelled_at_different_rates_are_brought_to_one() -> None:
     counts = ordinary(200, 0.9, stratum="a", n_items=1000) + ordinary(20, 0.5, stratum="b", n_items=1000)
     assert estimate_accuracy(counts).interval == "parts"
-    plan = plan_accuracy(counts, half_width=0.045)
-    assert 20 + plan.buy["b/ordinary"] == 200 + plan.buy.get("a/ordinary", 0)
+    coarse = plan_accuracy(counts, half_width=0.045)
+    assert list(coarse.buy) == ["b/ordinary"]
+    assert (coarse.interval, coarse.verify()) == ("parts", True)
+    plan = plan_accuracy(counts, half_width=0.035)
+    assert 20 + plan.buy["b/ordinary"] == pytest.approx(200 + plan.buy["a/ordinary"], abs=1)
     assert plan.interval == "hypergeometric"
     assert plan.verify()
 
