@@ -60,7 +60,7 @@ class Classes:
     notes: list[str] = dataclasses.field(default_factory=list)
     ours: bool = True
     """Whether tables may be kept on the engine."""
-    _extents: dict[Pair, tuple[int | None, int | None, int]] = dataclasses.field(default_factory=dict)
+    _extents: dict[Pair, tuple[int | None, int | None]] = dataclasses.field(default_factory=dict)
 
     # ------------------------------------------------------------------------------------------------------------ what is there
 
@@ -74,14 +74,12 @@ class Classes:
     def _items_have(self, column: str) -> bool:
         return "items" in self.frames and column in self.frames["items"].columns
 
-    def _extent(self, pair: Pair) -> tuple[int | None, int | None, int]:
-        """The least and the largest class of a column, and how often 0 occurs."""
+    def _extent(self, pair: Pair) -> tuple[int | None, int | None]:
+        """The least and the largest class of a column."""
         if pair not in self._extents:
             col = nw.col(pair[1])
-            zeros = (col == 0).cast(nw.Int64).sum()
-            found = self.frames[pair[0]].select(col.min().alias("low"), col.max().alias("high"), zeros.alias("zeros"))
-            low, high, n = fetch(found)[0]
-            self._extents[pair] = low, high, int(n or 0)
+            low, high = fetch(self.frames[pair[0]].select(col.min().alias("low"), col.max().alias("high")))[0]
+            self._extents[pair] = low, high
         return self._extents[pair]
 
     def _put(self, pair: Pair, expr: nw.Expr) -> None:
@@ -349,11 +347,11 @@ class Classes:
         table, column = pair
         col = nw.col(column)
         frame = self.frames[table]
-        _, most, zeros = self._extent(pair)
+        if fetch(frame.filter(col == 0).select(column).head(1)):  # seldom far from the first row
+            return "zero"
+        _, most = self._extent(pair)
         if most is None:
             return ""
-        if zeros:
-            return "zero"
         if not own:
             k = self.n_classes or 0
             return "unclear" if most < k else "one" if most == k else self._odd(frame, col == k)
@@ -380,9 +378,9 @@ class Classes:
         if self.classes is not None:
             broken = ~col.is_in(list(self.classes))
         elif whole:
-            low, high, _ = self._extent(("answers", "answer"))
+            low, high = self._extent(("answers", "answer"))
             k: Any = fetch(self.frames["items"].select(nw.col("n_classes").min()))[0][0] if own else self.n_classes
-            if low is None or (low >= 0 and (k is None or high < k)):
+            if low is None or high is None or (low >= 0 and (k is None or high < k)):
                 return []
             broken = (col < 0) | (col >= nw.col("_k")) if own else (col < 0) | (col >= k) if k is not None else col < 0
         else:

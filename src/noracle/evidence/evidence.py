@@ -13,7 +13,6 @@ import narwhals as nw
 from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
 from noracle.evidence.classes import Classes, Invalid, apart, check_invalid, meet_ids, no_answers
 from noracle.evidence.frames import Frame, fetch, open_frames
-from noracle.evidence.grade_logs import grades_log_format, read_grades
 from noracle.evidence.logs import log_format, read_logs
 from noracle.evidence.normal import normalise
 from noracle.evidence.shapes import WIDE, Shape, shape_of, shaped
@@ -426,9 +425,12 @@ def _from_logs(given: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         notes = log.notes
         told = {"judgements": log.judgements, "items": log.items}
         given = {**given, "answers": log.answers, **{name: t for name, t in told.items() if given.get(name) is None}}
-    if grades_log_format(given.get("grades")) is not None:
-        results = read_grades(given["grades"])
-        given, notes = {**given, "grades": results.columns}, (*notes, *results.notes)
+    if given.get("grades") is not None:
+        from noracle.evidence.grade_logs import grades_log_format, read_grades
+
+        if grades_log_format(given["grades"]) is not None:
+            results = read_grades(given["grades"])
+            given, notes = {**given, "grades": results.columns}, (*notes, *results.notes)
     return given, notes
 
 

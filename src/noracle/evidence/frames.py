@@ -19,7 +19,6 @@ import numpy as np
 
 from noracle.errors import EvidenceError, EvidenceWarning, MissingExtra, fault
 from noracle.evidence import files
-from noracle.evidence.grade_logs import grades_log_format, read_grades, read_scores
 from noracle.evidence.logs import log_format, read_logs
 
 if TYPE_CHECKING:
@@ -109,13 +108,10 @@ def _require_one_connection(relations: Sequence[Any]) -> None:
 def _relation(table: Any, kind: str, name: str, run: Callable[..., duckdb.DuckDBPyRelation]) -> duckdb.DuckDBPyRelation:
     if kind == "path" and name == "answers" and log_format(table) is not None:
         return _from_columns(read_logs(table, labels=False).answers, name, run)
-    if kind == "path" and name == "grades" and grades_log_format(table) is not None:
-        return _from_columns(read_grades(table).columns, name, run)
-    if kind == "path" and name in _SCORES and grades_log_format(table) is not None:
-        found = read_scores(table)
-        for note in found.notes:
-            warnings.warn(note, EvidenceWarning, stacklevel=2)
-        return _from_columns(found.columns, name, run)
+    if kind == "path" and name in ("grades", *_SCORES):
+        found = _results(table, name)
+        if found is not None:
+            return _from_columns(found, name, run)
     if kind == "path":
         return files.scan(table, name, run)
     if kind == "dict":
@@ -129,6 +125,18 @@ def _relation(table: Any, kind: str, name: str, run: Callable[..., duckdb.DuckDB
     if kind == "pandas":
         _refuse_mixed(table, name)
     return table if kind == "duckdb" else run("SELECT * FROM frame", table)
+
+
+def _results(path: Any, name: str) -> Mapping[str, Any] | None:
+    """Results of an evaluation tool as grades or scores; None for other files."""
+    from noracle.evidence.grade_logs import grades_log_format, read_grades, read_scores
+
+    if grades_log_format(path) is None:
+        return None
+    found = read_grades(path) if name == "grades" else read_scores(path)
+    for note in found.notes if name != "grades" else ():
+        warnings.warn(note, EvidenceWarning, stacklevel=3)
+    return found.columns
 
 
 def _refuse_mixed(table: Any, name: str) -> None:
