@@ -313,9 +313,10 @@ def is_long(frame: Frame, name: str, shape: Shape) -> bool:
     table = TABLES[name]
     found, _, faults = resolve(frame.columns, table, shape.columns)
     needed = set(table.names(required=True))
-    if needed <= set(found) and (not shape.wide or needed <= set(frame.columns)):
-        return True
     named = shape.raters if name in ("ratings", "scores") else shape.systems
+    elsewhere = bool(named) and not set(named) & set(frame.columns)  # another table is the wide one
+    if needed <= set(found) and (not shape.wide or elsewhere or needed <= set(frame.columns)):
+        return True
     if shape.wide or (named and set(named) <= set(frame.columns)):
         return False
     who, what = WIDE[name]

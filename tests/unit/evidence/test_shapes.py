@@ -464,3 +464,12 @@ def test_ratings_take_names_spellings_and_wide_answers() -> None:
     from noracle.counts import count_ratings
 
     assert sorted(count_ratings(ratings).answers) == ["m", "n"]
+
+
+def test_wide_answers_go_with_long_grades_of_other_names() -> None:
+    answers = {"item": [1, 2], "a": ["x", "y"], "b": ["x", "z"]}
+    grades = {"item": [1, 2, 1], "model": ["a", "a", "b"], "grade": ["right", "wrong", "right"]}
+    for told in ({}, {"wide": True, "systems": ["a", "b"]}):
+        evidence = Evidence.from_tables(answers, grades=grades, **told)  # type: ignore[arg-type]
+        counts = count_accuracy(evidence)
+        assert (counts.of("a").total(hit=True), counts.of("a").total(hit=False), counts.of("b").total(hit=True)) == (1, 1, 1)
