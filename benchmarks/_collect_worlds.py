@@ -1,4 +1,6 @@
-"""What the benchmarks of the collection service share: databases, projects, a server process, and annotators that measure."""
+"""What the benchmarks of the collection service share: databases, projects, a server process, and
+annotators that measure.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +28,24 @@ from noracle.collect.server_settings import make_key
 SOURCES = Path(__file__).parents[1] / "src"
 PASSWORD = "correct horse battery"
 SLUG = "bench"
-LOOPS_PER_MINUTE = 1_000_000  # of each annotator: the limit is on, and far above what a server can serve
+LOOPS_PER_MINUTE = (
+    1_000_000  # of each annotator: the limit is on, and far above what a server can serve
+)
 TICK = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
-# ---------------------------------------------------------------------------------------------------------------- databases
+# ----------------------------------------------------------------------------------------------------------------
+# databases
 
 
 @contextlib.contextmanager
 def postgres(folder: Path) -> Iterator[str]:
-    """A PostgreSQL server of our own with its safe defaults; raises LookupError with a reason if there is none."""
-    found = shutil.which("initdb") or next(map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))), None)
+    """A PostgreSQL server of our own with its safe defaults; raises LookupError with a reason if
+    there is none.
+    """
+    found = shutil.which("initdb") or next(
+        map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))), None
+    )
     if found is None:
         raise LookupError("PostgreSQL (initdb) is not installed")
     programs = Path(found).parent
@@ -46,15 +55,36 @@ def postgres(folder: Path) -> Iterator[str]:
     if os.geteuid() == 0:  # the server refuses to run as root
         os.chown(cluster, 65534, 65534)
         folder.chmod(0o711)
-        user = {"user": 65534, "group": 65534, "extra_groups": [], "env": {**os.environ, "HOME": str(cluster)}}
+        user = {
+            "user": 65534,
+            "group": 65534,
+            "extra_groups": [],
+            "env": {**os.environ, "HOME": str(cluster)},
+        }
     data = cluster / "data"
 
     def call(*command: object) -> None:
         subprocess.run(
-            [str(part) for part in command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=cluster, **user
+            [str(part) for part in command],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
+            cwd=cluster,
+            **user,
         )
 
-    call(programs / "initdb", "-D", data, "-A", "trust", "-U", "noracle", "--encoding", "UTF8", "--no-locale")
+    call(
+        programs / "initdb",
+        "-D",
+        data,
+        "-A",
+        "trust",
+        "-U",
+        "noracle",
+        "--encoding",
+        "UTF8",
+        "--no-locale",
+    )
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -66,7 +96,8 @@ def postgres(folder: Path) -> Iterator[str]:
         call(programs / "pg_ctl", "-D", data, "-m", "fast", "stop")
 
 
-# ----------------------------------------------------------------------------------------------------------------- projects
+# -----------------------------------------------------------------------------------------------------------------
+# projects
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +113,19 @@ class World:
     import_and_seal_cpu: float
 
 
-def make_world(url: str, folder: Path, *, n_items: int, n_classes: int, annotators: int, systems: int = 0, seed: int = 0) -> World:
-    """A partitioned project with text items, sealed and open, and an invitation for every annotator."""
+def make_world(
+    url: str,
+    folder: Path,
+    *,
+    n_items: int,
+    n_classes: int,
+    annotators: int,
+    systems: int = 0,
+    seed: int = 0,
+) -> World:
+    """A partitioned project with text items, sealed and open, and an invitation for every
+    annotator.
+    """
     import random
 
     from noracle.collect.service import people, projects
@@ -93,31 +135,51 @@ def make_world(url: str, folder: Path, *, n_items: int, n_classes: int, annotato
     key_file = folder / "bench.key"
     make_key(key_file)
     hashed = people.hash_password(PASSWORD)
-    spec = ProjectSpec(protocol="partitioned", classes=tuple(ClassSpec(name=f"class {k}") for k in range(n_classes)))
+    spec = ProjectSpec(
+        protocol="partitioned",
+        classes=tuple(ClassSpec(name=f"class {k}") for k in range(n_classes)),
+    )
     rng = random.Random(seed)
     store = open_store(url)
     try:
 
         def begin(work: Any) -> Any:
-            owner = people.add_person(work, email="owner@example.org", name="Owner", password_hash=hashed, now=time.time())
-            project = projects.create_project(work, slug=SLUG, name="Benchmark", spec=spec, owner=owner, now=time.time())
+            owner = people.add_person(
+                work, email="owner@example.org", name="Owner", password_hash=hashed, now=time.time()
+            )
+            project = projects.create_project(
+                work, slug=SLUG, name="Benchmark", spec=spec, owner=owner, now=time.time()
+            )
             return member_of(work, owner, project)
 
         member = store.write_now(begin)
         project = member.project
         began, cpu = time.perf_counter(), time.process_time()
-        items = (Item(name=f"item-{i:06d}", content={"text": f"Text number {i}. " + "It says something. " * 10}) for i in range(n_items))
+        items = (
+            Item(
+                name=f"item-{i:06d}",
+                content={"text": f"Text number {i}. " + "It says something. " * 10},
+            )
+            for i in range(n_items)
+        )
         store.write_now(lambda work: projects.import_items(work, project, items, now=time.time()))
         imported = time.perf_counter()
-        store.write_now(lambda work: projects.seal_project(work, project, actor=member.alias, now=time.time()))
+        store.write_now(
+            lambda work: projects.seal_project(work, project, actor=member.alias, now=time.time())
+        )
         sealed, used = time.perf_counter(), time.process_time() - cpu
 
         def finish(work: Any) -> list[str]:
             for s in range(systems):
                 answers = {f"item-{i:06d}": rng.randrange(n_classes) for i in range(n_items)}
-                projects.add_system(work, project, f"system-{s}", answers, actor=member.alias, now=time.time())
+                projects.add_system(
+                    work, project, f"system-{s}", answers, actor=member.alias, now=time.time()
+                )
             projects.open_project(work, project, actor=member.alias, now=time.time())
-            return [people.invite(work, member, role="annotator", pool=a % n_classes, now=time.time()) for a in range(annotators)]
+            return [
+                people.invite(work, member, role="annotator", pool=a % n_classes, now=time.time())
+                for a in range(annotators)
+            ]
 
         tokens = store.write_now(finish)
     finally:
@@ -133,7 +195,8 @@ def make_world(url: str, folder: Path, *, n_items: int, n_classes: int, annotato
     )
 
 
-# ------------------------------------------------------------------------------------------------------------------- server
+# -------------------------------------------------------------------------------------------------------------------
+# server
 
 
 class Server:
@@ -144,10 +207,29 @@ class Server:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         began = time.perf_counter()
-        command = [sys.executable, "-m", "noracle", "collect", "serve", "--db", world.url, "--key-file", str(world.key_file)]
-        command += ["--port", str(port), "--workers", str(workers), "--answers-per-minute", str(LOOPS_PER_MINUTE)]
+        command = [
+            sys.executable,
+            "-m",
+            "noracle",
+            "collect",
+            "serve",
+            "--db",
+            world.url,
+            "--key-file",
+            str(world.key_file),
+        ]
+        command += [
+            "--port",
+            str(port),
+            "--workers",
+            str(workers),
+            "--answers-per-minute",
+            str(LOOPS_PER_MINUTE),
+        ]
         paths = os.pathsep.join([str(SOURCES), os.environ.get("PYTHONPATH", "")])
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths})
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
+        )
         line = self.process.stdout.readline() if self.process.stdout else ""
         found = re.search(r"https?://\S+", line)
         if found is None:
@@ -216,7 +298,8 @@ def all_cpu() -> tuple[float, float]:
     return (sum(fields[:8]) - fields[3] - fields[4]) / TICK, time.perf_counter()
 
 
-# --------------------------------------------------------------------------------------------------------------- annotators
+# ---------------------------------------------------------------------------------------------------------------
+# annotators
 
 
 async def join_all(url: str, tokens: tuple[str, ...]) -> list[Client]:
@@ -224,7 +307,12 @@ async def join_all(url: str, tokens: tuple[str, ...]) -> list[Client]:
     clients = [Client(url, timeout=120) for _ in tokens]
 
     async def one(place: int, client: Client, token: str) -> None:
-        await client.join(token, name=f"Annotator {place}", email=f"a{place}-{secrets.token_hex(3)}@example.org", password=PASSWORD)
+        await client.join(
+            token,
+            name=f"Annotator {place}",
+            email=f"a{place}-{secrets.token_hex(3)}@example.org",
+            password=PASSWORD,
+        )
 
     for start in range(0, len(clients), 4):
         part = range(start, min(start + 4, len(clients)))
@@ -232,8 +320,12 @@ async def join_all(url: str, tokens: tuple[str, ...]) -> list[Client]:
     return clients
 
 
-async def loops(clients: list[Client], *, seconds: float, stop: asyncio.Event | None = None) -> tuple[list[float], int, float]:
-    """Answer and take the next question for so long (or until ``stop``): milliseconds of each loop, errors, seconds."""
+async def loops(
+    clients: list[Client], *, seconds: float, stop: asyncio.Event | None = None
+) -> tuple[list[float], int, float]:
+    """Answer and take the next question for so long (or until ``stop``): milliseconds of each loop,
+    errors, seconds.
+    """
     times: list[float] = []
     errors = 0
     began = time.perf_counter()

@@ -13,7 +13,11 @@ RESULTS = Path(__file__).parent / "results.jsonl"
 
 def emit(bench: str, claim: str, figures: dict[str, Any], *, command: str, record: bool) -> None:
     """Print one JSON line; ``record`` also appends it to ``results.jsonl``."""
-    line = json.dumps({"bench": bench, "claim": claim, **figures, "command": command}, allow_nan=False, ensure_ascii=False)
+    line = json.dumps(
+        {"bench": bench, "claim": claim, **figures, "command": command},
+        allow_nan=False,
+        ensure_ascii=False,
+    )
     print(line)
     if record:
         with RESULTS.open("a", encoding="utf-8") as file:
@@ -22,7 +26,9 @@ def emit(bench: str, claim: str, figures: dict[str, Any], *, command: str, recor
 
 def in_child(script: str, *arguments: str) -> dict[str, Any]:
     """Run ``script`` (a file) in a fresh interpreter; its last line of output is JSON."""
-    done = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, script, *arguments], capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         raise SystemExit(f"{script} {' '.join(arguments)} failed:\n{done.stderr[-2000:]}")
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])

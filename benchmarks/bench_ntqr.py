@@ -2,8 +2,9 @@
 
     python benchmarks/bench_ntqr.py [--record]
 
-ntqr 0.9 (the authors' package) enumerates evaluations; ``axiom_alarm`` decides the same question in closed form, writes a proof and checks
-it. Cases: uses of 2 labels over at most 12 items, and of 3 labels over at most 5, by 2 or 3 classifiers. Both run in this process.
+ntqr 0.9 (the authors' package) enumerates evaluations; ``axiom_alarm`` decides the same question in
+closed form, writes a proof and checks it. Cases: uses of 2 labels over at most 12 items, and of 3
+labels over at most 5, by 2 or 3 classifiers. Both run in this process.
 """
 
 from __future__ import annotations
@@ -37,8 +38,12 @@ def compare(found: list[Case]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--record", action="store_true", help="append the results to benchmarks/results.jsonl")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--record", action="store_true", help="append the results to benchmarks/results.jsonl"
+    )
     args = parser.parse_args()
     figures = {n_labels: compare(cases(n_labels, most, n)) for n_labels, most, n in SIZES}
     peer, own = (sum(f[key] for f in figures.values()) for key in ("ntqr_cpu_s", "noracle_cpu_s"))

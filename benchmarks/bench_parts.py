@@ -1,11 +1,13 @@
-"""Claim: limits for a sum of rates over 8 parts take at most 8 ms, over 107 parts at most 150 ms, and share no error between parts.
+"""Claim: limits for a sum of rates over 8 parts take at most 8 ms, over 107 parts at most 150 ms,
+and share no error between parts.
 
     python benchmarks/bench_parts.py [--only 8,107,2] [--record]
 
-One uniform question per item, K from 3 to 10, 250 labels in each of 8 parts (50 in each of 107): ordinary labels where the question hits
-the answer, complementary ones elsewhere. ``ms`` is the best of five runs. ``ratio_to_normal`` compares the width with the normal limits of
-the same statistic (the Chernoff constant alone is 1.39), ``box_ratio_to_normal`` the width of one exact interval for each part at its share
-of the error.
+One uniform question per item, K from 3 to 10, 250 labels in each of 8 parts (50 in each of 107):
+ordinary labels where the question hits the answer, complementary ones elsewhere. ``ms`` is the best
+of five runs. ``ratio_to_normal`` compares the width with the normal limits of the same statistic
+(the Chernoff constant alone is 1.39), ``box_ratio_to_normal`` the width of one exact interval for
+each part at its share of the error.
 """
 
 from __future__ import annotations
@@ -40,7 +42,10 @@ def population(parts: int, seed: int) -> list[Part]:
         k, n, rate = 3 + i % 8, LABELS[parts], 0.8 - 0.25 * (i % 8) / 7
         hits = int(rng.binomial(n, 1 / k))
         escaped = int(rng.binomial(n - hits, 1 - (1 - rate) / (k - 1)))
-        cells = (Cell(hits, int(rng.binomial(hits, rate))), Cell(n - hits, escaped, (k - 2) / (k - 1), 1 / (k - 1)))
+        cells = (
+            Cell(hits, int(rng.binomial(hits, rate))),
+            Cell(n - hits, escaped, (k - 2) / (k - 1), 1 / (k - 1)),
+        )
         rows.append(Part(1 / parts, cells))
     return rows
 
@@ -67,21 +72,33 @@ def measure(parts: int) -> dict[str, Any]:
         "ms": ms,
         "profile_likelihood_ms": best_ms(lambda: sum_profile(rows, TAIL, TAIL)),
         "ratio_to_normal": round((limits.high - limits.low) / normal, 3),
-        "box_ratio_to_normal": round(sum(share * (e.high - e.low) for share, e in ends) / normal, 3),
+        "box_ratio_to_normal": round(
+            sum(share * (e.high - e.low) for share, e in ends) / normal, 3
+        ),
         "profile_likelihood_ratio_to_normal": round((likelihood.high - likelihood.low) / normal, 3),
-        "predicted_over_width": round(predicted_width(rows, TAIL, TAIL, guess=0.68) / (limits.high - limits.low), 3),
+        "predicted_over_width": round(
+            predicted_width(rows, TAIL, TAIL, guess=0.68) / (limits.high - limits.low), 3
+        ),
         "met": ms <= MOST_MS.get(parts, math.inf),
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="8,107,2")
     parser.add_argument("--record", action="store_true")
     args = parser.parse_args()
     for parts in (int(name) for name in args.only.split(",")):
         claim = f"finite-sample limits for a sum over {parts} parts, without sharing the error between them"
-        emit(f"parts-{parts}", claim, measure(parts), command=f"python benchmarks/bench_parts.py --only {parts}", record=args.record)
+        emit(
+            f"parts-{parts}",
+            claim,
+            measure(parts),
+            command=f"python benchmarks/bench_parts.py --only {parts}",
+            record=args.record,
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
-"""Claims: allocations are found many times faster than by a conic package, proved, and for as many raters as people have.
+"""Claims: allocations are found many times faster than by a conic package, proved, and for as many
+raters as people have.
 
     python benchmarks/bench_ppi.py [--record]
 
-The peer is cvxpy with CLARABEL on the semidefinite program, scaled so that the variance is near 1 (unscaled it loses digits). Peer and ours
-solve the same problems in the same process, in turn, three times each, and the shortest time counts; shown is the median over problems.
-A batch is timed as a whole. All sets of raters are allowed, prices are additive, and 250 labelled rows are in hand in every second problem.
+The peer is cvxpy with CLARABEL on the semidefinite program, scaled so that the variance is near 1
+(unscaled it loses digits). Peer and ours solve the same problems in the same process, in turn,
+three times each, and the shortest time counts; shown is the median over problems. A batch is timed
+as a whole. All sets of raters are allowed, prices are additive, and 250 labelled rows are in hand
+in every second problem.
 """
 
 from __future__ import annotations
@@ -52,11 +55,15 @@ def problems(k: int, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     S = [covariance(rng, k, FAMILIES[i % 3]) for i in range(n)]
     prices = np.r_[10.0, rng.uniform(0.1, 2, k - 1)]
     G = np.array([information_of(measured, s) for s in S])
-    prior = np.array([250 * np.linalg.inv(s) if i % 2 else np.zeros((k, k)) for i, s in enumerate(S)])
+    prior = np.array(
+        [250 * np.linalg.inv(s) if i % 2 else np.zeros((k, k)) for i, s in enumerate(S)]
+    )
     return G, np.array([[prices[list(s)].sum()] for s in sets]), prior
 
 
-def peer(G: np.ndarray, costs: np.ndarray, budget: float, prior: np.ndarray, target: np.ndarray) -> float:
+def peer(
+    G: np.ndarray, costs: np.ndarray, budget: float, prior: np.ndarray, target: np.ndarray
+) -> float:
     """The least variance by cvxpy and CLARABEL on the scaled semidefinite program."""
     import cvxpy as cp
 
@@ -75,7 +82,9 @@ def peer(G: np.ndarray, costs: np.ndarray, budget: float, prior: np.ndarray, tar
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """What comes out, and the shortest of three times: what else the machine does only ever adds to a time."""
+    """What comes out, and the shortest of three times: what else the machine does only ever adds to
+    a time.
+    """
     seconds = []
     for _ in range(3):
         start = time.perf_counter()
@@ -84,7 +93,9 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return found, min(seconds)
 
 
-def against_peer(k: int, batch: int, shown: int, wanted_batch: float, wanted_single: float) -> dict[str, Any]:
+def against_peer(
+    k: int, batch: int, shown: int, wanted_batch: float, wanted_single: float
+) -> dict[str, Any]:
     """Seconds a problem: the peer, ours alone, ours in a batch."""
     target, budget = np.eye(k)[0], 500.0
     size = min(batch, 200 if k <= 6 else 60)
@@ -96,7 +107,9 @@ def against_peer(k: int, batch: int, shown: int, wanted_batch: float, wanted_sin
     for i in range(shown):
         value, seconds = timed(lambda i=i: peer(G[i], costs, budget, prior[i], target))
         theirs.append(seconds)
-        answer, seconds = timed(lambda i=i: solve(make_program(G[i], costs, budget, prior[i], target)))
+        answer, seconds = timed(
+            lambda i=i: solve(make_program(G[i], costs, budget, prior[i], target))
+        )
         alone.append(seconds)
         differences.append(abs(answer.variance / value - 1))
     start = time.perf_counter()
@@ -106,12 +119,24 @@ def against_peer(k: int, batch: int, shown: int, wanted_batch: float, wanted_sin
     together = (time.perf_counter() - start) / (repeat * size)
     slow, single = statistics.median(theirs), statistics.median(alone)
     return {
-        "k": k, "sets": len(costs), "batch": repeat * size, "peer_ms": round(1e3 * slow, 2), "single_ms": round(1e3 * single, 2),
-        "batch_ms": round(1e3 * together, 4), "ratio_single": round(slow / single, 1), "ratio_batch": round(slow / together, 1),
-        "allocations_per_s": round(1 / together), "largest_gap": float(f"{gap:.2g}"),
-        "largest_difference": float(f"{max(differences):.2g}"), "target_ratio_batch": wanted_batch, "target_ratio_single": wanted_single,
-        "met": slow / together >= wanted_batch and slow / single >= wanted_single and gap <= 1e-7 and max(differences) <= 1e-6,
-    }  # fmt: skip
+        "k": k,
+        "sets": len(costs),
+        "batch": repeat * size,
+        "peer_ms": round(1e3 * slow, 2),
+        "single_ms": round(1e3 * single, 2),
+        "batch_ms": round(1e3 * together, 4),
+        "ratio_single": round(slow / single, 1),
+        "ratio_batch": round(slow / together, 1),
+        "allocations_per_s": round(1 / together),
+        "largest_gap": float(f"{gap:.2g}"),
+        "largest_difference": float(f"{max(differences):.2g}"),
+        "target_ratio_batch": wanted_batch,
+        "target_ratio_single": wanted_single,
+        "met": slow / together >= wanted_batch
+        and slow / single >= wanted_single
+        and gap <= 1e-7
+        and max(differences) <= 1e-6,
+    }
 
 
 def rate(batch: int) -> dict[str, Any]:
@@ -123,31 +148,53 @@ def rate(batch: int) -> dict[str, Any]:
     found = solve_batch(G, costs, 500.0, prior, target)
     seconds = time.perf_counter() - start
     return {
-        "k": 3, "batch": batch, "allocations_per_s": round(batch / seconds), "largest_gap": float(f"{found.gap.max():.2g}"),
-        "target_per_s": 10_000, "met": batch / seconds >= 10_000 and float(found.gap.max()) <= 1e-7,
-    }  # fmt: skip
+        "k": 3,
+        "batch": batch,
+        "allocations_per_s": round(batch / seconds),
+        "largest_gap": float(f"{found.gap.max():.2g}"),
+        "target_per_s": 10_000,
+        "met": batch / seconds >= 10_000 and float(found.gap.max()) <= 1e-7,
+    }
 
 
 def columns(k: int, tolerance: float, most: float) -> dict[str, Any]:
-    """Seconds and proved gap with all 2^k − 1 sets, for each family of covariances, with 250 rows in hand."""
+    """Seconds and proved gap with all 2^k − 1 sets, for each family of covariances, with 250 rows
+    in hand.
+    """
     seconds, gaps = {}, {}
     for family in FAMILIES:
         rng = np.random.default_rng(k)
         S = covariance(rng, k, family)
-        prices = SetPrices(per_item=0.05, sums=(10.0, *rng.uniform(0.05, 1, k - 1)), largest=(0.0,) * k)
+        prices = SetPrices(
+            per_item=0.05, sums=(10.0, *rng.uniform(0.05, 1, k - 1)), largest=(0.0,) * k
+        )
         start = time.perf_counter()
-        found = solve_columns(S, [prices], np.array([500.0]), 250 * np.linalg.inv(S), np.eye(k)[0], tolerance=tolerance)
+        found = solve_columns(
+            S,
+            [prices],
+            np.array([500.0]),
+            250 * np.linalg.inv(S),
+            np.eye(k)[0],
+            tolerance=tolerance,
+        )
         seconds[family] = round(time.perf_counter() - start, 3)
         gaps[family] = float(f"{found.allocation.gap:.2g}")
     slowest, gap = max(seconds.values()), max(gaps.values())
     return {
-        "k": k, "sets": 2**k - 1, "seconds": seconds, "gaps": gaps, "target_s": most, "target_gap": tolerance,
+        "k": k,
+        "sets": 2**k - 1,
+        "seconds": seconds,
+        "gaps": gaps,
+        "target_s": most,
+        "target_gap": tolerance,
         "met": slowest <= most and gap <= tolerance,
-    }  # fmt: skip
+    }
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--batch", type=int, default=1000, help="problems in a batch")
     parser.add_argument("--shown", type=int, default=20, help="problems given to the peer")
     parser.add_argument("--record", action="store_true", help="append the lines to results.jsonl")
@@ -164,9 +211,21 @@ def main() -> int:
             "an allocation over all sets of 10 takes at most 1/5 of the peer's time in a batch, and 1/3 alone",
             lambda: against_peer(10, options.batch, options.shown, 5.0, 3.0),
         ),
-        ("ppi-rate", "at least 10,000 allocations a second over three variables", lambda: rate(5 * options.batch)),
-        ("ppi-columns-20", "all sets of 20 within 5 s, proved to 1e-4", lambda: columns(20, 1e-4, 5.0)),
-        ("ppi-columns-30", "all sets of 30 within 10 s, proved to 1e-3", lambda: columns(30, 1e-3, 10.0)),
+        (
+            "ppi-rate",
+            "at least 10,000 allocations a second over three variables",
+            lambda: rate(5 * options.batch),
+        ),
+        (
+            "ppi-columns-20",
+            "all sets of 20 within 5 s, proved to 1e-4",
+            lambda: columns(20, 1e-4, 5.0),
+        ),
+        (
+            "ppi-columns-30",
+            "all sets of 30 within 10 s, proved to 1e-3",
+            lambda: columns(30, 1e-3, 10.0),
+        ),
     ]
     fine = True
     with warnings.catch_warnings():

@@ -1,13 +1,14 @@
-"""Claim: a report on 10^8 judgements and 10^7 items answered by 3 systems takes at most 3 minutes and 6 GiB on 2 cores, and one more
-partition of 1 % costs at most 5 % of counting everything.
+"""Claim: a report on 10^8 judgements and 10^7 items answered by 3 systems takes at most 3 minutes
+and 6 GiB on 2 cores, and one more partition of 1 % costs at most 5 % of counting everything.
 
-Partitioned Parquet (ten judgements an item by twenty raters, disjoint items) is written by DuckDB. In fresh processes, one after the
-other: ``noracle report`` on the folder; ``count_partitions`` of all partitions with an empty store; the same with one partition more,
-which is all that is read; and, where it is asked for, each counter alone and PySpark on a smaller folder, which must count the same.
-Memory is the peak of the process itself.
+Partitioned Parquet (ten judgements an item by twenty raters, disjoint items) is written by DuckDB.
+In fresh processes, one after the other: ``noracle report`` on the folder; ``count_partitions`` of
+all partitions with an empty store; the same with one partition more, which is all that is read;
+and, where it is asked for, each counter alone and PySpark on a smaller folder, which must count the
+same. Memory is the peak of the process itself.
 
-    python benchmarks/bench_report_scale.py --judgements 10000000
-    python benchmarks/bench_report_scale.py --judgements 100000000 --dir /path/with/space --no-counters
+    python benchmarks/bench_report_scale.py --judgements 10000000 python
+    benchmarks/bench_report_scale.py --judgements 100000000 --dir /path/with/space --no-counters
 """
 
 from __future__ import annotations
@@ -33,22 +34,33 @@ SPARK_PARTS = 2
 
 
 def generate(folder: Path, judgements: int, parts: int) -> None:
-    """``parts`` partitions and one more of the same size, kept if already there; 2 % of the answers are missing."""
+    """``parts`` partitions and one more of the same size, kept if already there; 2 % of the answers
+    are missing.
+    """
     import duckdb
 
     if (folder / "done").exists():
         return
     shutil.rmtree(folder, ignore_errors=True)
     per = judgements // PER_ITEM // parts
-    systems = ", ".join(f"('{name}', {i}, {right})" for i, (name, right) in enumerate(SYSTEMS.items(), start=1))
-    config = {"memory_limit": "3GB", "temp_directory": str(folder / "spill"), "preserve_insertion_order": "false"}
+    systems = ", ".join(
+        f"('{name}', {i}, {right})" for i, (name, right) in enumerate(SYSTEMS.items(), start=1)
+    )
+    config = {
+        "memory_limit": "3GB",
+        "temp_directory": str(folder / "spill"),
+        "preserve_insertion_order": "false",
+    }
     with duckdb.connect(config=config) as con:
         for p in range(parts + 1):
             first = p * per
             place = folder / ("more" if p == parts else "evidence")
             for name in ("answers", "judgements"):
                 (place / name).mkdir(parents=True, exist_ok=True)
-            item, truth = f"({first} + (i * 7919) % {per})", f"(hash({first} + (i * 7919) % {per}) % {N_CLASSES})"
+            item, truth = (
+                f"({first} + (i * 7919) % {per})",
+                f"(hash({first} + (i * 7919) % {per}) % {N_CLASSES})",
+            )
             con.sql(
                 f"SELECT {item}::BIGINT AS item, name AS system, CASE WHEN hash(i * 31 + k + {first}) % 50 = 0 THEN NULL "
                 f"WHEN hash(i * 17 + k + {first}) % 100 < rate THEN {truth}::INT "
@@ -60,14 +72,19 @@ def generate(folder: Path, judgements: int, parts: int) -> None:
                 f"(SELECT ({first} + j // {PER_ITEM})::BIGINT AS item, (hash(j * 5 + 2 + {first}) % {N_CLASSES})::INT AS class, "
                 f"'r' || (hash(j * 7 + 1 + {first}) % {N_RATERS}) AS rater FROM range({per * PER_ITEM}) t(j))"
             ).write_parquet(str(place / "judgements" / f"part-{p:04d}.parquet"))
-    (folder / "evidence" / "noracle.toml").write_text(f'n_classes = {N_CLASSES}\nclaim = "accuracy > 1/2"\n', encoding="utf-8")
+    (folder / "evidence" / "noracle.toml").write_text(
+        f'n_classes = {N_CLASSES}\nclaim = "accuracy > 1/2"\n', encoding="utf-8"
+    )
     (folder / "done").touch()
 
 
 def paths(folder: Path, *, more: bool = False) -> dict[str, list[str]]:
     places = ["evidence", *(["more"] if more else [])]
     return {
-        name: [str(p) for place in places for p in sorted((folder / place / name).glob("*.parquet"))] for name in ("answers", "judgements")
+        name: [
+            str(p) for place in places for p in sorted((folder / place / name).glob("*.parquet"))
+        ]
+        for name in ("answers", "judgements")
     }
 
 
@@ -80,14 +97,23 @@ def report(folder: Path) -> dict[str, Any]:
     if code not in {0, 1}:
         raise SystemExit(f"noracle report ended with {code}")
     found = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
-    return {"steps": {step["name"]: step["status"] for step in found["steps"]}, "bytes": page.stat().st_size}
+    return {
+        "steps": {step["name"]: step["status"] for step in found["steps"]},
+        "bytes": page.stat().st_size,
+    }
 
 
 def counting(folder: Path, *, more: bool) -> dict[str, Any]:
     from noracle.counts import count_partitions, pair_partitions
 
-    counted = count_partitions(pair_partitions(**paths(folder, more=more)), n_classes=N_CLASSES, store=folder / "store")
-    return {"read": len(counted.reading.read), "known": len(counted.reading.known), "groups": counted.decisions.n_groups}
+    counted = count_partitions(
+        pair_partitions(**paths(folder, more=more)), n_classes=N_CLASSES, store=folder / "store"
+    )
+    return {
+        "read": len(counted.reading.read),
+        "known": len(counted.reading.known),
+        "groups": counted.decisions.n_groups,
+    }
 
 
 def counter(folder: Path, name: str) -> dict[str, Any]:
@@ -104,7 +130,11 @@ def together(folder: Path) -> dict[str, Any]:
     from noracle.counts import count_evidence
     from noracle.evidence import Evidence
 
-    return {"groups": count_evidence(Evidence.from_tables(**paths(folder), n_classes=N_CLASSES)).decisions.n_groups}
+    return {
+        "groups": count_evidence(
+            Evidence.from_tables(**paths(folder), n_classes=N_CLASSES)
+        ).decisions.n_groups
+    }
 
 
 def spark(folder: Path) -> dict[str, Any]:
@@ -115,8 +145,16 @@ def spark(folder: Path) -> dict[str, Any]:
     from noracle.evidence import Evidence
 
     some = {name: found[:SPARK_PARTS] for name, found in paths(folder).items()}
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "4")
-    session = builder.config("spark.driver.memory", "2g").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "4")
+    )
+    session = (
+        builder.config("spark.driver.memory", "2g")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
     session.sparkContext.setLogLevel("OFF")
     frames = {name: session.read.parquet(*found) for name, found in some.items()}
     found = count_evidence(Evidence.from_tables(**frames, n_classes=N_CLASSES))
@@ -138,17 +176,40 @@ def child(way: str, folder: Path) -> None:
     start = time.perf_counter()
     found = WAYS[way](folder)
     seconds = time.perf_counter() - start
-    print(json.dumps({"seconds": round(seconds, 2), "cpu": round(cpu_seconds(), 2), "gib": peak_gib(), **found}))
+    print(
+        json.dumps(
+            {
+                "seconds": round(seconds, 2),
+                "cpu": round(cpu_seconds(), 2),
+                "gib": peak_gib(),
+                **found,
+            }
+        )
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--judgements", type=int, default=10_000_000)
     parser.add_argument("--partitions", type=int, default=100)
-    parser.add_argument("--dir", type=Path, help="where the files are kept; by default a temporary folder")
+    parser.add_argument(
+        "--dir", type=Path, help="where the files are kept; by default a temporary folder"
+    )
     parser.add_argument("--report", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--counters", action=argparse.BooleanOptionalAction, default=True, help="also each counter alone")
-    parser.add_argument("--spark", action=argparse.BooleanOptionalAction, default=False, help=f"also PySpark on {SPARK_PARTS} partitions")
+    parser.add_argument(
+        "--counters",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="also each counter alone",
+    )
+    parser.add_argument(
+        "--spark",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help=f"also PySpark on {SPARK_PARTS} partitions",
+    )
     parser.add_argument("--record", action="store_true", help="append the line to results.jsonl")
     parser.add_argument("--child", choices=sorted(WAYS), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -160,15 +221,28 @@ def main() -> None:
         generate(folder, options.judgements, options.partitions)
         shutil.rmtree(folder / "store", ignore_errors=True)
         ways = [*(["report"] if options.report else []), "full", "added"]
-        ways += [*(["together", *COUNTERS] if options.counters else []), *(["spark"] if options.spark else [])]
-        figures: dict[str, Any] = {"judgements": options.judgements, "items": options.judgements // PER_ITEM, "systems": len(SYSTEMS)}
+        ways += [
+            *(["together", *COUNTERS] if options.counters else []),
+            *(["spark"] if options.spark else []),
+        ]
+        figures: dict[str, Any] = {
+            "judgements": options.judgements,
+            "items": options.judgements // PER_ITEM,
+            "systems": len(SYSTEMS),
+        }
         figures["partitions"] = options.partitions
         for way in ways:
             found = in_child(__file__, "--child", way, "--dir", str(folder))
-            figures[f"{way}_s"], figures[f"{way}_cpu_s"], figures[f"{way}_gib"] = found["seconds"], found["cpu"], found["gib"]
+            figures[f"{way}_s"], figures[f"{way}_cpu_s"], figures[f"{way}_gib"] = (
+                found["seconds"],
+                found["cpu"],
+                found["gib"],
+            )
             if way == "report":
                 figures["steps_done"] = sum(status == "done" for status in found["steps"].values())
-                figures["steps_failed"] = sorted(name for name, status in found["steps"].items() if status == "failed")
+                figures["steps_failed"] = sorted(
+                    name for name, status in found["steps"].items() if status == "failed"
+                )
             if way == "added":
                 figures["partitions_read_again"] = found["read"] - 1
                 figures["added_share"] = round(found["seconds"] / figures["full_s"], 4)
@@ -177,10 +251,16 @@ def main() -> None:
         figures["cpu_us_per_judgement"] = round(figures["full_cpu_s"] / options.judgements * 1e6, 3)
     claim = "10^8 judgements of 10^7 items and 3 systems: report within 180 s and 6 GiB; one partition more within 5 % of a full count"
     given = f"--judgements {options.judgements} --partitions {options.partitions}"
-    given += "".join(f" --no-{name}" for name in ("report", "counters") if not getattr(options, name)) + (
-        " --spark" if options.spark else ""
+    given += "".join(
+        f" --no-{name}" for name in ("report", "counters") if not getattr(options, name)
+    ) + (" --spark" if options.spark else "")
+    emit(
+        "report-scale",
+        claim,
+        figures,
+        command=f"python benchmarks/bench_report_scale.py {given}",
+        record=options.record,
     )
-    emit("report-scale", claim, figures, command=f"python benchmarks/bench_report_scale.py {given}", record=options.record)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """Claim: counting is bounded by the join that anyone would have to write.
 
-Two Parquet files (answers of one system and as many judgements) are joined and counted by ``count_accuracy`` and by a hand-written
-DuckDB query for the same counts; both in fresh processes, turn by turn, best of N. The query counts, by system, how every answer met
-its label and how many answers there are; it checks nothing. Ours also proves that every row keeps the rules. Beside them: the same in
-pandas, and in PySpark on a smaller file, where only equality of the counts is asked for.
+Two Parquet files (answers of one system and as many judgements) are joined and counted by
+``count_accuracy`` and by a hand-written DuckDB query for the same counts; both in fresh processes,
+turn by turn, best of N. The query counts, by system, how every answer met its label and how many
+answers there are; it checks nothing. Ours also proves that every row keeps the rules. Beside them:
+the same in pandas, and in PySpark on a smaller file, where only equality of the counts is asked
+for.
 
-    python benchmarks/bench_scale.py --rows 10000000
-    python benchmarks/bench_scale.py --rows 100000000 --dir /path/with/space --no-pandas --spark-rows 0
+    python benchmarks/bench_scale.py --rows 10000000 python benchmarks/bench_scale.py --rows
+    100000000 --dir /path/with/space --no-pandas --spark-rows 0
 """
 
 from __future__ import annotations
@@ -36,7 +38,11 @@ def generate(folder: Path, rows: int) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     with duckdb.connect(
-        config={"memory_limit": "3GB", "temp_directory": str(folder / "spill"), "preserve_insertion_order": "false"}
+        config={
+            "memory_limit": "3GB",
+            "temp_directory": str(folder / "spill"),
+            "preserve_insertion_order": "false",
+        }
     ) as con:
         con.sql(
             f"SELECT (i * 7919 + 13) % {rows} AS item, 'agent' AS system, "
@@ -60,7 +66,9 @@ def peer(folder: Path) -> Met:
             FROM '{folder}/judgements.parquet' JOIN '{folder}/answers.parquet' USING (item) GROUP BY ALL
             """
         ).fetchall()
-        population = con.sql(f"SELECT system, count(*), count(answer) FROM '{folder}/answers.parquet' GROUP BY ALL").fetchall()
+        population = con.sql(
+            f"SELECT system, count(*), count(answer) FROM '{folder}/answers.parquet' GROUP BY ALL"
+        ).fetchall()
     met: Met = Counter()
     for system, verdict, hit, answered, n in rows:
         met[system, verdict, bool(hit), answered] += n
@@ -85,7 +93,13 @@ def ours(folder: Path) -> Met:
     from noracle.counts import count_accuracy
     from noracle.evidence import Evidence
 
-    return _met(count_accuracy(Evidence.from_tables(folder / "answers.parquet", folder / "judgements.parquet", n_classes=N_CLASSES)))
+    return _met(
+        count_accuracy(
+            Evidence.from_tables(
+                folder / "answers.parquet", folder / "judgements.parquet", n_classes=N_CLASSES
+            )
+        )
+    )
 
 
 def pandas(folder: Path) -> Met:
@@ -97,7 +111,10 @@ def pandas(folder: Path) -> Met:
     joined["hit"] = joined["answer"] == joined["class"]
     joined["answered"] = joined["answer"].notna()
     met: Met = Counter(
-        {(k[0], k[1], bool(k[2]), bool(k[3])): int(n) for k, n in joined.groupby(["system", "verdict", "hit", "answered"]).size().items()}
+        {
+            (k[0], k[1], bool(k[2]), bool(k[3])): int(n)
+            for k, n in joined.groupby(["system", "verdict", "hit", "answered"]).size().items()
+        }
     )
     for system, column in answers.groupby("system")["answer"]:
         met[system, "items"] += len(column)
@@ -111,9 +128,19 @@ def spark(folder: Path) -> Met:
     from noracle.counts import count_accuracy
     from noracle.evidence import Evidence
 
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "4")
-    session = builder.config("spark.driver.memory", "2g").config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    frames = [session.read.parquet(str(folder / f"{name}.parquet")) for name in ("answers", "judgements")]
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "4")
+    )
+    session = (
+        builder.config("spark.driver.memory", "2g")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
+    frames = [
+        session.read.parquet(str(folder / f"{name}.parquet")) for name in ("answers", "judgements")
+    ]
     met = _met(count_accuracy(Evidence.from_tables(*frames, n_classes=N_CLASSES)))
     session.stop()
     return met
@@ -128,7 +155,14 @@ def child(way: str, folder: Path) -> None:
     met = WAYS[way](folder)
     seconds = time.perf_counter() - start
     print(
-        json.dumps({"seconds": seconds, "cpu": cpu_seconds(), "gib": peak_gib(), "met": sorted((str(k), n) for k, n in met.items() if n)})
+        json.dumps(
+            {
+                "seconds": seconds,
+                "cpu": cpu_seconds(),
+                "gib": peak_gib(),
+                "met": sorted((str(k), n) for k, n in met.items() if n),
+            }
+        )
     )
 
 
@@ -149,9 +183,13 @@ def timed(ways: list[str], folder: Path, repeat: int) -> dict[str, dict[str, Any
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--dir", type=Path, help="where the files are kept; by default a temporary folder")
+    parser.add_argument(
+        "--dir", type=Path, help="where the files are kept; by default a temporary folder"
+    )
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--pandas", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--spark-rows", type=int, default=200_000)
@@ -164,20 +202,39 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.dir or Path(temporary)
         generate(folder / str(options.rows), options.rows)
-        found = timed(["peer", "ours", *(["pandas"] if options.pandas else [])], folder / str(options.rows), options.repeat)
+        found = timed(
+            ["peer", "ours", *(["pandas"] if options.pandas else [])],
+            folder / str(options.rows),
+            options.repeat,
+        )
         figures: dict[str, Any] = {"rows": options.rows, "repeat": options.repeat}
         for way, result in found.items():
-            figures[f"{way}_s"], figures[f"{way}_cpu_s"], figures[f"{way}_gib"] = round(result["seconds"], 2), result["cpu"], result["gib"]
+            figures[f"{way}_s"], figures[f"{way}_cpu_s"], figures[f"{way}_gib"] = (
+                round(result["seconds"], 2),
+                result["cpu"],
+                result["gib"],
+            )
         figures["ratio"] = round(found["ours"]["seconds"] / found["peer"]["seconds"], 3)
-        figures["same_counts"] = all(result["met"] == found["peer"]["met"] for result in found.values())
+        figures["same_counts"] = all(
+            result["met"] == found["peer"]["met"] for result in found.values()
+        )
         if options.spark_rows:
             generate(folder / str(options.spark_rows), options.spark_rows)
             small = timed(["ours", "spark"], folder / str(options.spark_rows), 1)
-            figures |= {"spark_rows": options.spark_rows, "spark_s": round(small["spark"]["seconds"], 2)}
+            figures |= {
+                "spark_rows": options.spark_rows,
+                "spark_s": round(small["spark"]["seconds"], 2),
+            }
             figures["spark_same_counts"] = small["spark"]["met"] == small["ours"]["met"]
     claim = "count_accuracy takes at most 1.3 times a hand-written DuckDB query for the same counts, below 5 GiB"
     command = f"python benchmarks/bench_scale.py --rows {options.rows} --repeat {options.repeat} --spark-rows {options.spark_rows}"
-    emit("scale", claim, figures, command=command + ("" if options.pandas else " --no-pandas"), record=options.record)
+    emit(
+        "scale",
+        claim,
+        figures,
+        command=command + ("" if options.pandas else " --no-pandas"),
+        record=options.record,
+    )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,16 @@
-"""Claim: 1,000 calls/s and more go through workflows, queue, caps and two caches at concurrency 32, end to end.
+"""Claim: 1,000 calls/s and more go through workflows, queue, caps and two caches at concurrency 32,
+end to end.
 
     python benchmarks/bench_search.py [--only scripted,http] [--items 400] [--record]
 
-``scripted``: each of four baselines (``direct``, ``cot-sc``, ``debate``, ``self-refine``) answers every item through ``run_workflow`` and a
-``Caller`` with concurrency 32, caps, prices and retries, on a scripted model that replies at once: what is measured is what noracle adds.
-Three passes: without a cache; with the store of a run and the cache of the user, both empty (every reply is committed twice before it is
-given); again with both full (nothing is paid).
+``scripted``: each of four baselines (``direct``, ``cot-sc``, ``debate``, ``self-refine``) answers
+every item through ``run_workflow`` and a ``Caller`` with concurrency 32, caps, prices and retries,
+on a scripted model that replies at once: what is measured is what noracle adds. Three passes:
+without a cache; with the store of a run and the cache of the user, both empty (every reply is
+committed twice before it is given); again with both full (nothing is paid).
 
-``http``: the same calls over a real server on 127.0.0.1 in a process of its own, one call an item: client and server share the machine.
+``http``: the same calls over a real server on 127.0.0.1 in a process of its own, one call an item:
+client and server share the machine.
 """
 
 from __future__ import annotations
@@ -45,21 +48,29 @@ def questions(n: int) -> list[Question]:
     """Items of the length of Medical Abstracts: about 1,200 characters."""
     text = "A prospective study of patients who were followed for two years after treatment. " * 15
     options = ("neoplasms", "digestive", "nervous system", "cardiovascular", "general")
-    return [pose(TaskItem(id=i, text=f"{text} ({i})", options=options), shuffle=0) for i in range(n)]
+    return [
+        pose(TaskItem(id=i, text=f"{text} ({i})", options=options), shuffle=0) for i in range(n)
+    ]
 
 
 def script(request: Request) -> str:
     return f"reasoning: the text speaks of the heart.\nanswer: {'ABCDE'[request.replicate % 5]}\nANSWER: {'ABCDE'[request.replicate % 5]}"
 
 
-async def once(model: Model, workflows: tuple[str, ...], items: list[Question], stores: tuple[Cache, ...]) -> Figures:
+async def once(
+    model: Model, workflows: tuple[str, ...], items: list[Question], stores: tuple[Cache, ...]
+) -> Figures:
     """One pass over all items with all workflows."""
     budget = Budget(calls=10_000_000, cost=1e9, seconds=1e6)
-    caller = Caller(model, stores=stores, budget=budget, prices=Prices(0.1, 0.4), concurrency=CONCURRENCY)
+    caller = Caller(
+        model, stores=stores, budget=budget, prices=Prices(0.1, 0.4), concurrency=CONCURRENCY
+    )
     jobs = [(load_workflow(name), item) for name in workflows for item in items]
     begun, cpu = time.perf_counter(), cpu_seconds()
     async with caller:
-        outcomes = await asyncio.gather(*(run_workflow(workflow, item, caller) for workflow, item in jobs))
+        outcomes = await asyncio.gather(
+            *(run_workflow(workflow, item, caller) for workflow, item in jobs)
+        )
     took, used = time.perf_counter() - begun, cpu_seconds() - cpu
     calls = sum(outcome.calls for outcome in outcomes)
     answered = sum(outcome.state == "answered" for outcome in outcomes)
@@ -80,12 +91,19 @@ def scripted(args: argparse.Namespace, folder: Path) -> Figures:
     with Cache.open(folder / "run.sqlite") as run, Cache.open(folder / "user.sqlite") as user:
         found["two caches, empty"] = asyncio.run(once(model, BASELINES, items, (run, user)))
         found["two caches, full"] = asyncio.run(once(model, BASELINES, items, (run, user)))
-    met = all(part["calls_per_s"] >= 1000 for part in found.values()) and found["two caches, full"]["paid"] == 0
+    met = (
+        all(part["calls_per_s"] >= 1000 for part in found.values())
+        and found["two caches, full"]["paid"] == 0
+    )
     return {"concurrency": CONCURRENCY, **found, "met": met}
 
 
 def http(args: argparse.Namespace, folder: Path) -> Figures:
-    server = subprocess.Popen([sys.executable, str(ROOT / "tests" / "service" / "openai_server.py")], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [sys.executable, str(ROOT / "tests" / "service" / "openai_server.py")],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         if server.stdout is None:
             raise SystemExit("the server has no output")
@@ -99,7 +117,9 @@ def http(args: argparse.Namespace, folder: Path) -> Figures:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="scripted,http")
     parser.add_argument("--items", type=int, default=400)
     parser.add_argument("--record", action="store_true")

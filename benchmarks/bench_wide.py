@@ -1,8 +1,9 @@
 """Claim: a wide file is read and counted about as fast as the long one.
 
-The same answers of 20 systems to one million items, as one row per item with a column for each system and as one row per item and system
-(Parquet), with judgements of every tenth item. Both are read and counted by ``count_accuracy`` in fresh processes, turn by turn, best of
-N. The counts must be equal.
+The same answers of 20 systems to one million items, as one row per item with a column for each
+system and as one row per item and system (Parquet), with judgements of every tenth item. Both are
+read and counted by ``count_accuracy`` in fresh processes, turn by turn, best of N. The counts must
+be equal.
 
     python benchmarks/bench_wide.py --items 1000000
 """
@@ -31,12 +32,16 @@ def generate(folder: Path, items: int, systems: int) -> None:
     if (folder / "done").exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    with duckdb.connect(config={"memory_limit": "3GB", "temp_directory": str(folder / "spill")}) as con:
+    with duckdb.connect(
+        config={"memory_limit": "3GB", "temp_directory": str(folder / "spill")}
+    ) as con:
         columns = ", ".join(
             f'CASE WHEN hash(i * {s + 3}) % 50 = 0 THEN NULL ELSE (hash(i * 7 + {s}) % {N_CLASSES})::TINYINT END AS "model-{s:02}"'
             for s in range(systems)
         )
-        con.sql(f"SELECT (i * 7919 + 13) % {items} AS item, {columns} FROM range({items}) t(i)").write_parquet(str(folder / "wide.parquet"))
+        con.sql(
+            f"SELECT (i * 7919 + 13) % {items} AS item, {columns} FROM range({items}) t(i)"
+        ).write_parquet(str(folder / "wide.parquet"))
         con.sql(
             f"SELECT item, system, answer FROM '{folder}/wide.parquet' "
             "UNPIVOT INCLUDE NULLS (answer FOR system IN (COLUMNS(* EXCLUDE item)))"
@@ -54,17 +59,27 @@ def child(form: str, folder: Path) -> None:
     from noracle.counts import count_accuracy
     from noracle.evidence import Evidence
 
-    counts = count_accuracy(Evidence.from_tables(folder / f"{form}.parquet", folder / "judgements.parquet", n_classes=N_CLASSES))
+    counts = count_accuracy(
+        Evidence.from_tables(
+            folder / f"{form}.parquet", folder / "judgements.parquet", n_classes=N_CLASSES
+        )
+    )
     seconds = time.perf_counter() - start
-    met = sorted((str(tuple(t)), n) for t, n in counts.tallies.items()) + sorted((str(tuple(c)), n) for c, n in counts.answered.items())
+    met = sorted((str(tuple(t)), n) for t, n in counts.tallies.items()) + sorted(
+        (str(tuple(c)), n) for c, n in counts.answered.items()
+    )
     print(json.dumps({"seconds": seconds, "cpu": cpu_seconds(), "gib": peak_gib(), "met": met}))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--items", type=int, default=1_000_000)
     parser.add_argument("--systems", type=int, default=20)
-    parser.add_argument("--dir", type=Path, help="where the files are kept; by default a temporary folder")
+    parser.add_argument(
+        "--dir", type=Path, help="where the files are kept; by default a temporary folder"
+    )
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--record", action="store_true", help="append the line to results.jsonl")
     parser.add_argument("--child", choices=("long", "wide"), help=argparse.SUPPRESS)
@@ -80,7 +95,11 @@ def main() -> None:
             for form, found in runs.items():
                 found.append(in_child(__file__, "--child", form, "--dir", str(folder)))
     best = {form: min(found, key=lambda run: run["seconds"]) for form, found in runs.items()}
-    figures: dict[str, Any] = {"items": options.items, "systems": options.systems, "repeat": options.repeat}
+    figures: dict[str, Any] = {
+        "items": options.items,
+        "systems": options.systems,
+        "repeat": options.repeat,
+    }
     for form, found in runs.items():
         figures[f"{form}_s"] = round(best[form]["seconds"], 2)
         figures[f"{form}_cpu_s"] = round(min(run["cpu"] for run in found), 2)
@@ -88,7 +107,9 @@ def main() -> None:
     figures["ratio"] = round(best["wide"]["seconds"] / best["long"]["seconds"], 3)
     figures["ratio_cpu"] = round(figures["wide_cpu_s"] / figures["long_cpu_s"], 3)
     figures["same_counts"] = best["wide"]["met"] == best["long"]["met"]
-    claim = "reading and counting a wide file takes at most 1.3 times the long form, with equal counts"
+    claim = (
+        "reading and counting a wide file takes at most 1.3 times the long form, with equal counts"
+    )
     command = f"python benchmarks/bench_wide.py --items {options.items} --systems {options.systems} --repeat {options.repeat}"
     emit("wide", claim, figures, command=command, record=options.record)
 

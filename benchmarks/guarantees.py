@@ -1,10 +1,12 @@
-"""Measure how often every promise of the package holds, in every setting of every part, and write guarantees.json for the docs.
+"""Measure how often every promise of the package holds, in every setting of every part, and write
+guarantees.json for the docs.
 
     python benchmarks/guarantees.py [--jobs 2] [--part ceilings …] [--worlds 1000] [--out benchmarks/guarantees.json]
     python benchmarks/guarantees.py --quick          a few settings of each part, in about a minute; nothing is written without --out
 
-Worlds with a known truth are those of tests/guarantees; the matrix itself is tests/guarantees/matrix. Rows that were measured with the
-same sources and as many worlds are kept. A run that was stopped goes on where it was: finished cases lie in a journal beside the output.
+Worlds with a known truth are those of tests/guarantees; the matrix itself is
+tests/guarantees/matrix. Rows that were measured with the same sources and as many worlds are kept.
+A run that was stopped goes on where it was: finished cases lie in a journal beside the output.
 Prints one JSON line; the exit status is 1 if a finite-sample or logical promise is broken.
 """
 
@@ -58,7 +60,8 @@ def measured(keys: Sequence[Key], worlds: int, jobs: int) -> Iterator[tuple[Key,
             raise
 
 
-# ------------------------------------------------------------------------------------------------- what was measured before
+# -------------------------------------------------------------------------------------------------
+# what was measured before
 
 
 def journal_of(out: Path) -> Path:
@@ -94,7 +97,9 @@ def leave(path: Path, lines: Sequence[dict[str, Any]]) -> None:
         path.unlink(missing_ok=True)
         return
     temporary = path.with_suffix(".tmp")
-    temporary.write_text("".join(json.dumps(line, allow_nan=False) + "\n" for line in lines), encoding="utf-8")
+    temporary.write_text(
+        "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines), encoding="utf-8"
+    )
     temporary.replace(path)
 
 
@@ -102,15 +107,22 @@ def write_whole(out: Path, parts: dict[str, dict[str, Any]]) -> Rows:
     """All parts in their order, with the verdict over all rows together."""
     order = [part for part in PARTS if part in parts]
     rows = judged(row for part in order for row in parts[part]["rows"])
-    about = {part: {name: value for name, value in parts[part].items() if name != "rows"} for part in order}
+    about = {
+        part: {name: value for name, value in parts[part].items() if name != "rows"}
+        for part in order
+    }
     lines = ",\n".join(json.dumps(row, allow_nan=False) for row in rows)
     temporary = out.with_suffix(".tmp")
-    temporary.write_text('{"parts": %s,\n"rows": [\n%s\n]}\n' % (json.dumps(about), lines), encoding="utf-8")  # noqa: UP031
+    temporary.write_text(
+        '{"parts": %s,\n"rows": [\n%s\n]}\n' % (json.dumps(about), lines),  # noqa: UP031
+        encoding="utf-8",
+    )
     temporary.replace(out)
     return rows
 
 
-# --------------------------------------------------------------------------------------------------------------------- runs
+# ---------------------------------------------------------------------------------------------------------------------
+# runs
 
 
 def run(names: Sequence[str], *, worlds: int, jobs: int, out: Path, again: bool) -> Rows:
@@ -122,26 +134,54 @@ def run(names: Sequence[str], *, worlds: int, jobs: int, out: Path, again: bool)
         if key[0] in wanted:
             wanted[key[0]].append(key)
     current = {part: {"digest": digest(part), "worlds": worlds} for part in names}
-    fresh = {part for part in names if not again and part in parts and all(parts[part].get(k) == v for k, v in current[part].items())}
+    fresh = {
+        part
+        for part in names
+        if not again
+        and part in parts
+        and all(parts[part].get(k) == v for k, v in current[part].items())
+    }
     known: dict[Key, Rows] = {}
     seconds: dict[Key, float] = {}
     for line in [] if again else read_journal(journal):
         key = line["part"], line["case"]
-        if key[0] in current and line["digest"] == current[key[0]]["digest"] and line["worlds"] == worlds and key in all_cases():
+        if (
+            key[0] in current
+            and line["digest"] == current[key[0]]["digest"]
+            and line["worlds"] == worlds
+            and key in all_cases()
+        ):
             known[key], seconds[key] = line["rows"], line["seconds"]
     todo = [key for part in names if part not in fresh for key in wanted[part] if key not in known]
-    print(f"{len(todo)} cases to measure; {len(known)} of a stopped run and {len(fresh)} parts are known", file=sys.stderr, flush=True)
+    print(
+        f"{len(todo)} cases to measure; {len(known)} of a stopped run and {len(fresh)} parts are known",
+        file=sys.stderr,
+        flush=True,
+    )
     with journal.open("a", encoding="utf-8") as file:
         for done, (key, rows, took) in enumerate(measured(todo, worlds, jobs), 1):
-            line = {"part": key[0], "case": key[1], "worlds": worlds, "digest": current[key[0]]["digest"], "seconds": took, "rows": rows}
+            line = {
+                "part": key[0],
+                "case": key[1],
+                "worlds": worlds,
+                "digest": current[key[0]]["digest"],
+                "seconds": took,
+                "rows": rows,
+            }
             file.write(json.dumps(line, allow_nan=False) + "\n")
             file.flush()
             known[key], seconds[key] = rows, took
-            print(f"{done}/{len(todo)} {took:6.1f} s  {key[0]}: {key[1]}", file=sys.stderr, flush=True)
+            print(
+                f"{done}/{len(todo)} {took:6.1f} s  {key[0]}: {key[1]}", file=sys.stderr, flush=True
+            )
     for part in names:
         if part not in fresh:
             rows = [row for key in wanted[part] for row in known[key]]
-            parts[part] = {**current[part], "seconds": round(sum(seconds[key] for key in wanted[part]), 1), "rows": rows}
+            parts[part] = {
+                **current[part],
+                "seconds": round(sum(seconds[key] for key in wanted[part]), 1),
+                "rows": rows,
+            }
     whole = write_whole(out, parts)
     leave(journal, [line for line in read_journal(journal) if line["part"] not in names])
     return whole
@@ -163,34 +203,69 @@ def summary(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
         "settings": len({(r["part"], r["setting"]) for r in rows}),
         "rows": len(rows),
         "promised_failures": sum(r["significant"] for r in promised),
-        "lowest_promised": min((round(r["coverage"] - r["nominal"], 4) for r in promised), default=None),
+        "lowest_promised": min(
+            (round(r["coverage"] - r["nominal"], 4) for r in promised), default=None
+        ),
         "asymptotic_failures": sum(r["significant"] for r in others),
-        "lowest_asymptotic": min((round(r["coverage"] - r["nominal"], 4) for r in others), default=None),
+        "lowest_asymptotic": min(
+            (round(r["coverage"] - r["nominal"], 4) for r in others), default=None
+        ),
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="only a few settings of each part")
-    parser.add_argument("--part", nargs="+", choices=list(PARTS), default=list(PARTS), metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--worlds", type=int, default=None, help=f"worlds a setting; cases that cost much draw fewer (default {WORLDS})")
+    parser.add_argument(
+        "--part",
+        nargs="+",
+        choices=list(PARTS),
+        default=list(PARTS),
+        metavar="PART",
+        help=", ".join(PARTS),
+    )
+    parser.add_argument(
+        "--worlds",
+        type=int,
+        default=None,
+        help=f"worlds a setting; cases that cost much draw fewer (default {WORLDS})",
+    )
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes")
     parser.add_argument("--again", action="store_true", help="measure also what is known")
-    parser.add_argument("--out", type=Path, default=None, help=f"default {OUT.relative_to(ROOT)}; with --quick none")
+    parser.add_argument(
+        "--out", type=Path, default=None, help=f"default {OUT.relative_to(ROOT)}; with --quick none"
+    )
     options = parser.parse_args()
     start = time.perf_counter()
     if options.quick and options.out is None:
         rows = run_quick(options.part, worlds=options.worlds or 200, jobs=options.jobs)
     elif options.quick:
         rows = run_quick(options.part, worlds=options.worlds or 200, jobs=options.jobs)
-        options.out.write_text(json.dumps({"parts": {}, "rows": rows}, allow_nan=False), encoding="utf-8")
+        options.out.write_text(
+            json.dumps({"parts": {}, "rows": rows}, allow_nan=False), encoding="utf-8"
+        )
     else:
         out = options.out or OUT
-        rows = run(options.part, worlds=options.worlds or WORLDS, jobs=options.jobs, out=out, again=options.again)
-    line = {"bench": "guarantees", **summary(rows), "seconds": round(time.perf_counter() - start, 1)}
+        rows = run(
+            options.part,
+            worlds=options.worlds or WORLDS,
+            jobs=options.jobs,
+            out=out,
+            again=options.again,
+        )
+    line = {
+        "bench": "guarantees",
+        **summary(rows),
+        "seconds": round(time.perf_counter() - start, 1),
+    }
     for r in rows:
         if r["significant"] and r["guarantee"] in PROMISED:
-            print(f"BROKEN  {r['part']}: {r['method']}, {r['interval']}, {r['setting']}: {r['coverage']} < {r['nominal']}", file=sys.stderr)
+            print(
+                f"BROKEN  {r['part']}: {r['method']}, {r['interval']}, {r['setting']}: {r['coverage']} < {r['nominal']}",
+                file=sys.stderr,
+            )
     print(json.dumps(line))
     sys.exit(1 if line["promised_failures"] else 0)
 

@@ -1,4 +1,5 @@
-"""Write RESULTS.md from results.jsonl: for every claim the latest figures and the command that gives them.
+"""Write RESULTS.md from results.jsonl: for every claim the latest figures and the command that
+gives them.
 
     python benchmarks/make_results.py
 
@@ -21,7 +22,9 @@ HEADER = (
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The results; single trials of a study, which its table sums up, are left out, and so is a line that a crash cut short."""
+    """The results; single trials of a study, which its table sums up, are left out, and so is a
+    line that a crash cut short.
+    """
     lines = []
     for text in path.read_text(encoding="utf-8").split("\n"):
         try:
@@ -59,14 +62,22 @@ def page(lines: list[dict[str, Any]]) -> str:
     parts = [HEADER]
     for line in latest(lines):
         figures = {k: v for k, v in line.items() if k not in ("bench", "claim", "command")}
-        table = "\n".join(f"| {name.replace('_', ' ')} | {shown(value)} |" for name, value in figures.items())
-        parts.append(f"## {line['bench']}\n\nClaim: {line['claim']}.\n\n`{line['command']}`\n\n| figure | value |\n|---|---|\n{table}")
+        table = "\n".join(
+            f"| {name.replace('_', ' ')} | {shown(value)} |" for name, value in figures.items()
+        )
+        parts.append(
+            f"## {line['bench']}\n\nClaim: {line['claim']}.\n\n`{line['command']}`\n\n| figure | value |\n|---|---|\n{table}"
+        )
     return "\n\n".join(parts) + "\n"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; 1 if the page is out of date")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; 1 if the page is out of date"
+    )
     parser.add_argument("--lines", type=Path, default=FOLDER / "results.jsonl")
     parser.add_argument("--page", type=Path, default=FOLDER / "RESULTS.md")
     options = parser.parse_args()

@@ -1,4 +1,6 @@
-"""The documentation site: Markdown pages, a reference made from the public names, a table of guarantees made from measurements."""
+"""The documentation site: Markdown pages, a reference made from the public names, a table of
+guarantees made from measurements.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,15 @@ copyright = "The noracle contributors"
 version = release = __version__
 
 extensions = [
-    "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc", "folder_pages", "public_names", "guarantees_table", "link_check",
-]  # fmt: skip
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "folder_pages",
+    "public_names",
+    "guarantees_table",
+    "link_check",
+]
 exclude_patterns = ["_build", "_ext"]
 source_suffix = {".md": "markdown"}
 
@@ -31,6 +40,10 @@ numpydoc_class_members_toctree = False
 
 html_theme = "alabaster"
 html_title = f"noracle {version}"
-html_theme_options = {"description": "Accuracy without an answer key", "fixed_sidebar": True, "page_width": "1080px"}
+html_theme_options = {
+    "description": "Accuracy without an answer key",
+    "fixed_sidebar": True,
+    "page_width": "1080px",
+}
 html_sidebars = {"**": ["about.html", "searchfield.html", "navigation.html"]}
 html_show_sourcelink = False

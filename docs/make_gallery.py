@@ -1,7 +1,9 @@
-"""Draws the pictures of the gallery and of the architecture page: ``python docs/make_gallery.py [FOLDER]``.
+"""Draws the pictures of the gallery and of the architecture page: ``python docs/make_gallery.py
+[FOLDER]``.
 
-Every picture is drawn from a result that the library returns here, on published counts or on a simulated world with a fixed seed. The texts
-stay texts, so that the files are small and can be searched; the numbers are in the page beside them.
+Every picture is drawn from a result that the library returns here, on published counts or on a
+simulated world with a fixed seed. The texts stay texts, so that the files are small and can be
+searched; the numbers are in the page beside them.
 """
 
 from __future__ import annotations
@@ -29,14 +31,23 @@ MOST_BYTES = 40_000
 
 def accuracy() -> Axes:
     """Three systems, one question an item."""
-    evidence = simulate_world(n_items=1500, n_classes=5, systems={"agent": 0.88, "baseline": 0.74, "small": 0.7}, seed=7).evidence()
-    return interval_plot([noracle.estimate_accuracy(evidence, system=s) for s in ("agent", "baseline", "small")])
+    evidence = simulate_world(
+        n_items=1500, n_classes=5, systems={"agent": 0.88, "baseline": 0.74, "small": 0.7}, seed=7
+    ).evidence()
+    return interval_plot(
+        [noracle.estimate_accuracy(evidence, system=s) for s in ("agent", "baseline", "small")]
+    )
 
 
 def intervals() -> Axes:
     """One set of published counts, four promises."""
-    counts = noracle.AccuracyCounts.from_counts(n_classes=10, ordinary=(300, 235), complementary=(2700, 2634), system="published")
-    found = [noracle.estimate_accuracy(counts, interval=i) for i in ("exact", "anytime", "betting", "profile")]
+    counts = noracle.AccuracyCounts.from_counts(
+        n_classes=10, ordinary=(300, 235), complementary=(2700, 2634), system="published"
+    )
+    found = [
+        noracle.estimate_accuracy(counts, interval=i)
+        for i in ("exact", "anytime", "betting", "profile")
+    ]
     axes = interval_plot(found)
     axes.set_yticks(axes.get_yticks(), [f"{e.interval}, {e.guarantee.kind.label}" for e in found])
     return axes
@@ -44,7 +55,9 @@ def intervals() -> Axes:
 
 def comparison() -> Axes:
     """Differences that hold together."""
-    evidence = simulate_world(n_items=3000, n_classes=4, systems={"a": 0.9, "b": 0.75, "c": 0.73}, seed=3).evidence()
+    evidence = simulate_world(
+        n_items=3000, n_classes=4, systems={"a": 0.9, "b": 0.75, "c": 0.73}, seed=3
+    ).evidence()
     return noracle.compare_systems(evidence).plot()
 
 
@@ -57,7 +70,9 @@ def ranks() -> Axes:
 
 def certificate() -> Axes:
     """A published benchmark: 97.1 % match on SST with three annotators whose U_e is 0.939."""
-    return noracle.certify_published(0.971, 0.939**2, 1821, 3, n_classes=2, trained_on_annotators="no", system="published").plot()
+    return noracle.certify_published(
+        0.971, 0.939**2, 1821, 3, n_classes=2, trained_on_annotators="no", system="published"
+    ).plot()
 
 
 def alarm() -> Axes:
@@ -87,9 +102,13 @@ PICTURES: dict[str, Callable[[], Axes]] = {
 def svg_of(axes: Axes) -> str:
     """The picture as text, the same at every run: no date, no random marks."""
     file = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "noracle", "svg.fonttype": "none", "font.family": "sans-serif"}):
+    with mpl.rc_context(
+        {"svg.hashsalt": "noracle", "svg.fonttype": "none", "font.family": "sans-serif"}
+    ):
         figure = axes.get_figure()
-        FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": None}, bbox_inches_restore=None)
+        FigureCanvasSVG(figure).print_svg(
+            file, metadata={"Date": None, "Creator": None}, bbox_inches_restore=None
+        )
     text = re.sub(r"[ \t]+$", "", file.getvalue(), flags=re.MULTILINE)
     return re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
 
@@ -98,14 +117,24 @@ BOXES = (
     ("evidence", "tables of what was said", ("answers", "judgements", "ratings", "scores, prices")),
     ("counts", "all that an estimator sees", ("tallies", "patterns", "rating counts", "sketches")),
     ("bounds", "pure functions of numbers", ("exact", "anytime", "betting", "linear programs")),
-    ("estimators", "the verbs", ("estimate, compare", "certify, prove", "check, range", "plan, route")),
-    ("results", "frozen, with a guarantee", ("value, low, high", "assumptions", "verify()", "JSON, schema")),
+    (
+        "estimators",
+        "the verbs",
+        ("estimate, compare", "certify, prove", "check, range", "plan, route"),
+    ),
+    (
+        "results",
+        "frozen, with a guarantee",
+        ("value, low, high", "assumptions", "verify()", "JSON, schema"),
+    ),
     ("report", "the only place that formats", ("cards", "plots", "one HTML page", "next step")),
 )
 
 
 def data_flow() -> str:
-    """The flow as a drawing: boxes from evidence to report, and the way back from the next step to new labels."""
+    """The flow as a drawing: boxes from evidence to report, and the way back from the next step to
+    new labels.
+    """
     width, height, step, box = 1010, 250, 168, 150
     style = "text{font-family:sans-serif;font-size:13px;fill:#222}.t{font-weight:bold;font-size:15px}.s{font-size:11px;fill:#555}"
     dark = "@media (prefers-color-scheme: dark){text{fill:#eee}.s{fill:#bbb}rect{fill:#223;stroke:#9bd}path{stroke:#9bd}polygon{fill:#9bd}}"
@@ -120,25 +149,37 @@ def data_flow() -> str:
     for i, (name, what, rows) in enumerate(BOXES):
         x = 6 + i * step
         parts.append(f'<rect x="{x}" y="20" width="{box}" height="150" rx="8"/>')
-        parts.append(f'<text class="t" x="{x + 12}" y="44">{name}</text><text class="s" x="{x + 12}" y="62">{what}</text>')
-        parts += [f'<text x="{x + 12}" y="{88 + 20 * j}">{row}</text>' for j, row in enumerate(rows)]
+        parts.append(
+            f'<text class="t" x="{x + 12}" y="44">{name}</text><text class="s" x="{x + 12}" y="62">{what}</text>'
+        )
+        parts += [
+            f'<text x="{x + 12}" y="{88 + 20 * j}">{row}</text>' for j, row in enumerate(rows)
+        ]
         if i:
-            parts.append(f'<path d="M{x - step + box} 95H{x - 6}"/><polygon points="{x - 7},90 {x},95 {x - 7},100"/>')
+            parts.append(
+                f'<path d="M{x - step + box} 95H{x - 6}"/><polygon points="{x - 7},90 {x},95 {x - 7},100"/>'
+            )
     end, start = 6 + 5 * step + box // 2, 6 + box // 2
     parts.append(
         f'<path d="M{end} 170V210H{start}V178" stroke-dasharray="5 4"/><polygon points="{start - 5},178 {start},171 {start + 5},178"/>'
     )
-    parts.append(f'<text x="{(start + end) // 2}" y="230" text-anchor="middle">next step: which label to buy, which question to ask</text>')
+    parts.append(
+        f'<text x="{(start + end) // 2}" y="230" text-anchor="middle">next step: which label to buy, which question to ask</text>'
+    )
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
 def main(folder: Path) -> None:
     """Write the pictures."""
     (folder / "gallery").mkdir(parents=True, exist_ok=True)
-    drawn = {f"gallery/{name}.svg": svg_of(draw()) for name, draw in PICTURES.items()} | {"data-flow.svg": data_flow()}
+    drawn = {f"gallery/{name}.svg": svg_of(draw()) for name, draw in PICTURES.items()} | {
+        "data-flow.svg": data_flow()
+    }
     for name, text in drawn.items():
         if len(text.encode()) > MOST_BYTES:
-            raise SystemExit(f"{name} has {len(text.encode())} bytes; at most {MOST_BYTES} are wanted.")
+            raise SystemExit(
+                f"{name} has {len(text.encode())} bytes; at most {MOST_BYTES} are wanted."
+            )
         (folder / name).write_text(text, encoding="utf-8")
         sys.stdout.write(f"{folder / name}: {len(text.encode()):,} bytes\n")
 

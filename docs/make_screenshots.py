@@ -1,9 +1,11 @@
-"""Makes the pictures in ``docs/images``: ``python docs/make_screenshots.py [FOLDER] [report|collect]``; by default all of them.
+"""Makes the pictures in ``docs/images``: ``python docs/make_screenshots.py [FOLDER]
+[report|collect]``; by default all of them.
 
-``report`` is the first screen of the report of ``noracle demo``. ``collect`` are pages of the collection service: the project is the one
-of ``noracle collect demo``, part of the way through, on a real server; it needs the extra ``collect``. Both need Playwright and a Chromium
-on the path. Seeds, the clock and the simulated people are fixed, so that the numbers in the pictures stay the same until the code changes
-them.
+``report`` is the first screen of the report of ``noracle demo``. ``collect`` are pages of the
+collection service: the project is the one of ``noracle collect demo``, part of the way through, on
+a real server; it needs the extra ``collect``. Both need Playwright and a Chromium on the path.
+Seeds, the clock and the simulated people are fixed, so that the numbers in the pictures stay the
+same until the code changes them.
 """
 
 from __future__ import annotations
@@ -42,7 +44,11 @@ PARTS = ("report", "collect")
 
 def main(folder: Path, parts: tuple[str, ...] = PARTS) -> None:
     """Take the pictures of these parts."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    chromium = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if chromium is None:
         sys.exit("make_screenshots.py needs Chromium on the path; got none.")
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,13 +60,19 @@ def main(folder: Path, parts: tuple[str, ...] = PARTS) -> None:
 
 def report_pictures(folder: Path, chromium: str) -> None:
     """The first screen of the report on the evidence of ``noracle demo``."""
-    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name), contextlib.redirect_stdout(io.StringIO()):
+    with (
+        tempfile.TemporaryDirectory() as name,
+        contextlib.chdir(name),
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
         if run(["-q", "demo", "--seed", "7"]) != 0:
             sys.exit("noracle demo must end well; it did not.")
         page = Path("noracle-demo", "report.html").resolve().as_uri()
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-            context = browser.new_context(viewport={"width": 1200, "height": 900}, color_scheme="light", locale="en-GB")
+            context = browser.new_context(
+                viewport={"width": 1200, "height": 900}, color_scheme="light", locale="en-GB"
+            )
             shown = context.new_page()
             shown.goto(page)
             take(shown, folder / "oversight-report.png", 1200, until="#glance")
@@ -81,11 +93,31 @@ def collect_pictures(folder: Path, chromium: str) -> None:
         try:
             asyncio.run(fill(running))
             with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+                browser = playwright.chromium.launch(
+                    executable_path=chromium, args=["--no-sandbox"]
+                )
                 url, person = running.server.url, running.people[0]
                 work, board = f"/p/{demo.SLUG}/work", f"/p/{demo.SLUG}"
-                shoot(browser, url, person.email, person.password, work, folder / "collect-work.png", 760, until="section#question")
-                shoot(browser, url, demo.EMAIL, running.password, board, folder / "collect-dashboard.png", 900, until="#live")
+                shoot(
+                    browser,
+                    url,
+                    person.email,
+                    person.password,
+                    work,
+                    folder / "collect-work.png",
+                    760,
+                    until="section#question",
+                )
+                shoot(
+                    browser,
+                    url,
+                    demo.EMAIL,
+                    running.password,
+                    board,
+                    folder / "collect-dashboard.png",
+                    900,
+                    until="#live",
+                )
                 browser.close()
         finally:
             demo.stop(running)
@@ -97,12 +129,37 @@ async def fill(running: demo.Demo) -> None:
     from noracle.collect.simulate import crowd
 
     for place, (person, most) in enumerate(zip(running.people, DONE, strict=True)):
-        await crowd(running.server.url, demo.SLUG, [person], running.key, protocol="partitioned", seed=place, most=most)
+        await crowd(
+            running.server.url,
+            demo.SLUG,
+            [person],
+            running.key,
+            protocol="partitioned",
+            seed=place,
+            most=most,
+        )
 
 
-def shoot(browser: Browser, url: str, email: str, password: str, path: str, file: Path, width: int, *, until: str) -> None:
-    """Sign in and take a picture of one page in light mode, from its top to the end of the element ``until``."""
-    context = browser.new_context(viewport={"width": width, "height": 700}, color_scheme="light", locale="en-GB", timezone_id="UTC")
+def shoot(
+    browser: Browser,
+    url: str,
+    email: str,
+    password: str,
+    path: str,
+    file: Path,
+    width: int,
+    *,
+    until: str,
+) -> None:
+    """Sign in and take a picture of one page in light mode, from its top to the end of the element
+    ``until``.
+    """
+    context = browser.new_context(
+        viewport={"width": width, "height": 700},
+        color_scheme="light",
+        locale="en-GB",
+        timezone_id="UTC",
+    )
     page = context.new_page()
     page.goto(f"{url}/sign-in")
     page.fill("input[name=email]", email)
@@ -121,7 +178,9 @@ def take(page: Page, file: Path, width: int, *, until: str) -> None:
         sys.exit(f"{page.url} must show {until!r}; it does not.")
     clip = {"x": 0, "y": 0, "width": width, "height": end["y"] + end["height"] + 16}
     page.screenshot(path=file, full_page=True, clip=clip, animations="disabled", caret="hide")  # type: ignore[arg-type]
-    with Image.open(file) as picture:  # 128 colours are enough for text and charts, and the file is a third as large
+    with Image.open(
+        file
+    ) as picture:  # 128 colours are enough for text and charts, and the file is a third as large
         few = picture.convert("RGB").quantize(128, dither=Image.Dither.NONE)
     few.save(file, optimize=True)
     size = file.stat().st_size

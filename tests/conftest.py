@@ -12,10 +12,16 @@ import hypothesis
 import pytest
 
 hypothesis.settings.register_profile("default", max_examples=100, deadline=None, derandomize=True)
-hypothesis.settings.register_profile("slow", max_examples=10_000, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile(
+    "slow",
+    max_examples=10_000,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.load_profile("default")
 
-# Two workers share two cores: libraries that start a thread for every core would wait for each other.
+# Two workers share two cores: libraries that start a thread for every core would wait for each
+# other.
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")
 
@@ -23,7 +29,14 @@ for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 os.environ["MPLBACKEND"] = "Agg"
 
 
-CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+CHROMIUM = next(
+    (
+        path
+        for name in ("chromium", "chromium-browser", "google-chrome")
+        if (path := shutil.which(name))
+    ),
+    None,
+)
 
 
 @pytest.fixture(scope="module")

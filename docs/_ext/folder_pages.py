@@ -1,4 +1,6 @@
-"""The directive ``folder-pages``: a table of contents of the other pages in the same folder, by file name; nothing if there are none."""
+"""The directive ``folder-pages``: a table of contents of the other pages in the same folder, by
+file name; nothing if there are none.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,20 @@ from pathlib import Path
 from typing import Any
 
 Row = dict[str, Any]
-COLUMNS = ("interval", "method", "setting", "coverage", "nominal", "mean width", "n", "worlds", "z", "seconds", "promise", "verdict")
+COLUMNS = (
+    "interval",
+    "method",
+    "setting",
+    "coverage",
+    "nominal",
+    "mean width",
+    "n",
+    "worlds",
+    "z",
+    "seconds",
+    "promise",
+    "verdict",
+)
 PARTS = (
     "part",
     "settings",
@@ -24,7 +37,9 @@ PROMISED = ("finite-sample", "logical")
 
 
 def verdict(row: Row) -> str:
-    """Whether the measured coverage can be the promised one: exact where it was enumerated, else a binomial test."""
+    """Whether the measured coverage can be the promised one: exact where it was enumerated, else a
+    binomial test.
+    """
     return "FAILS" if row["significant"] else "holds"
 
 
@@ -53,7 +68,15 @@ def read_rows(path: Path) -> list[Row]:
     data = json.loads(path.read_text(encoding="utf-8"))
     rows = data["rows"] if isinstance(data, dict) else data
     order = {part: i for i, part in enumerate(dict.fromkeys(r.get("part", "") for r in rows))}
-    return sorted(rows, key=lambda r: (order[r.get("part", "")], str(r["interval"]), str(r["method"]), str(r["setting"])))
+    return sorted(
+        rows,
+        key=lambda r: (
+            order[r.get("part", "")],
+            str(r["interval"]),
+            str(r["method"]),
+            str(r["setting"]),
+        ),
+    )
 
 
 def by_part(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -79,7 +102,9 @@ def part_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
                 str(len({(r.get("part"), r["setting"]) for r in mine})),
                 str(len(mine)),
                 _least(promised),
-                f"{sum(r['significant'] for r in promised)} of {len(promised)}" if promised else "none",
+                f"{sum(r['significant'] for r in promised)} of {len(promised)}"
+                if promised
+                else "none",
                 f"{sum(r['significant'] for r in others)} of {len(others)}" if others else "none",
                 f"{min(r['coverage'] for r in others):.3f}" if others else "none",
             )
@@ -92,24 +117,40 @@ def weak_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         if row["guarantee"] not in PROMISED:
-            groups.setdefault((row.get("part", ""), str(row["interval"]), str(row["method"])), []).append(row)
+            groups.setdefault(
+                (row.get("part", ""), str(row["interval"]), str(row["method"])), []
+            ).append(row)
     lines = []
     for key, mine in groups.items():
         failed = [r for r in mine if r["significant"]]
         if failed:
             worst = min(failed, key=lambda r: r["coverage"] - r["nominal"])
-            lines.append((*key, str(len(mine)), str(len(failed)), f"{worst['coverage']:.3f}", str(worst["setting"])))
+            lines.append(
+                (
+                    *key,
+                    str(len(mine)),
+                    str(len(failed)),
+                    f"{worst['coverage']:.3f}",
+                    str(worst["setting"]),
+                )
+            )
     return lines
 
 
 def details(rows: Sequence[Row]) -> str:
-    """All rows as HTML, one part folded under the other; written at once, since a thousand rows of nodes would make the site slow."""
+    """All rows as HTML, one part folded under the other; written at once, since a thousand rows of
+    nodes would make the site slow.
+    """
     head = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
     parts = []
     for part, mine in by_part(rows).items():
-        body = "\n".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in cells(row))}</tr>" for row in mine)
+        body = "\n".join(
+            f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in cells(row))}</tr>" for row in mine
+        )
         failed = sum(r["significant"] for r in mine)
-        said = f"{len({r['setting'] for r in mine})} settings, {len(mine)} rows" + (f", {failed} fail" if failed else "")
+        said = f"{len({r['setting'] for r in mine})} settings, {len(mine)} rows" + (
+            f", {failed} fail" if failed else ""
+        )
         parts.append(
             f'<details class="guarantees"><summary>{html.escape(part or "all")}: {said}</summary>\n'
             f'<div style="overflow-x: auto" tabindex="0" role="region" aria-label="{html.escape(part or "all", quote=True)}">'

@@ -1,6 +1,8 @@
-"""Directives: the kinds of guarantee in the words of the code, and what was measured: by part, where approximations fail, and every row.
+"""Directives: the kinds of guarantee in the words of the code, and what was measured: by part,
+where approximations fail, and every row.
 
-The measurements are the rows of ``benchmarks/guarantees.json``; ``tests/guarantees/matrix/record.py`` says what they mean.
+The measurements are the rows of ``benchmarks/guarantees.json``;
+``tests/guarantees/matrix/record.py`` says what they mean.
 """
 
 from __future__ import annotations
@@ -32,7 +34,12 @@ class KindsTable(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         from noracle.report.words import KINDS
 
-        return [table(("guarantee", "meaning"), [(kind.label, words) for kind, words in sorted(KINDS.items(), reverse=True)])]
+        return [
+            table(
+                ("guarantee", "meaning"),
+                [(kind.label, words) for kind, words in sorted(KINDS.items(), reverse=True)],
+            )
+        ]
 
 
 class Measured(SphinxDirective):

@@ -1,7 +1,9 @@
-"""After the site is written: every link inside it must lead to a page, and every anchor to a place on that page; else the build fails.
+"""After the site is written: every link inside it must lead to a page, and every anchor to a place
+on that page; else the build fails.
 
-Sphinx checks references that it knows. This reads what came out, as a browser would: links in raw HTML, in docstrings, in included pages
-and in pictures, too. Links to other sites are not followed; only their form is looked at.
+Sphinx checks references that it knows. This reads what came out, as a browser would: links in raw
+HTML, in docstrings, in included pages and in pictures, too. Links to other sites are not followed;
+only their form is looked at.
 """
 
 from __future__ import annotations
@@ -38,7 +40,11 @@ def read_page(path: Path) -> Page:
 def misshapen(link: str) -> bool:
     """Whether a link to another site cannot be right."""
     parts = urlsplit(link)
-    return parts.scheme not in ("https", "http") or "." not in parts.netloc or any(c.isspace() for c in link)
+    return (
+        parts.scheme not in ("https", "http")
+        or "." not in parts.netloc
+        or any(c.isspace() for c in link)
+    )
 
 
 def broken_links(site: Path) -> list[str]:
@@ -57,7 +63,11 @@ def broken_links(site: Path) -> list[str]:
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             if not target.exists():
                 found.append(f"{where} (no such file)")
-            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].places:
+            elif (
+                parts.fragment
+                and target in pages
+                and unquote(parts.fragment) not in pages[target].places
+            ):
                 found.append(f"{where} (no such place on the page)")
     return found
 

@@ -1,4 +1,6 @@
-"""Writes one page for every name in ``__all__`` of noracle and its extras before Sphinx reads the pages: none can be missed."""
+"""Writes one page for every name in ``__all__`` of noracle and its extras before Sphinx reads the
+pages: none can be missed.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,32 @@ GROUPS = {
 OTHER = "Everything else"
 # What these classes bring is Python's own and is not listed again.
 FOREIGN = (
-    "BaseException", "Exception", "ImportError", "ValueError", "Warning", "Enum", "IntEnum", "ReprEnum", "int", "tuple", "ClassifierMixin",
-    "BaseEstimator", "Module",
-)  # fmt: skip
+    "BaseException",
+    "Exception",
+    "ImportError",
+    "ValueError",
+    "Warning",
+    "Enum",
+    "IntEnum",
+    "ReprEnum",
+    "int",
+    "tuple",
+    "ClassifierMixin",
+    "BaseEstimator",
+    "Module",
+)
 WRITTEN_BY_SKLEARN = ("get_metadata_routing", "set_fit_request", "set_score_request")
 
 
 def group_of(module: str) -> str:
-    return next((title for prefix, title in GROUPS.items() if module == prefix or module.startswith(prefix + ".")), OTHER)
+    return next(
+        (
+            title
+            for prefix, title in GROUPS.items()
+            if module == prefix or module.startswith(prefix + ".")
+        ),
+        OTHER,
+    )
 
 
 def describe(name: str, value: object) -> str:
@@ -61,8 +81,12 @@ def write_pages(folder: Path, names: dict[str, object]) -> None:
     pages = {f"{name}.md": describe(name, value) for name, value in names.items()}
     grouped: dict[str, list[str]] = {}
     for name, value in names.items():
-        module = value.__name__ if inspect.ismodule(value) else str(getattr(value, "__module__", ""))
-        grouped.setdefault(group_of(f"noracle.{name.split('.')[0]}" if "." in name else module), []).append(name)
+        module = (
+            value.__name__ if inspect.ismodule(value) else str(getattr(value, "__module__", ""))
+        )
+        grouped.setdefault(
+            group_of(f"noracle.{name.split('.')[0]}" if "." in name else module), []
+        ).append(name)
     lines = ["# Public names", ""]
     for title in (*GROUPS.values(), OTHER):
         if title in grouped:
@@ -78,7 +102,9 @@ def write_pages(folder: Path, names: dict[str, object]) -> None:
 
 
 def public_names() -> dict[str, object]:
-    """The names of the package, and those of the extras as ``learn.NAME``, ``search.NAME`` and ``oversight.NAME``."""
+    """The names of the package, and those of the extras as ``learn.NAME``, ``search.NAME`` and
+    ``oversight.NAME``.
+    """
     import noracle
     import noracle.learn
     import noracle.oversight
@@ -87,7 +113,9 @@ def public_names() -> dict[str, object]:
     names = {name: getattr(noracle, name) for name in noracle.__all__ if not name.startswith("__")}
     names |= {f"learn.{name}": getattr(noracle.learn, name) for name in noracle.learn.__all__}
     names |= {f"search.{name}": getattr(noracle.search, name) for name in noracle.search.__all__}
-    return names | {f"oversight.{name}": getattr(noracle.oversight, name) for name in noracle.oversight.__all__}
+    return names | {
+        f"oversight.{name}": getattr(noracle.oversight, name) for name in noracle.oversight.__all__
+    }
 
 
 def on_start(app: Any) -> None:

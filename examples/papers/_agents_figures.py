@@ -32,9 +32,14 @@ def figure3(rows: Mapping[str, Mapping[str, tuple[float, float]]], path: Path) -
         for place, (name, found) in enumerate(rows.items()):
             ax = figure.add_subplot(1, len(rows), place + 1)
             at = np.arange(len(found))
-            colours = [ORANGE if who in ("adas", "aflow") else GREEN if who == "mutate" else BLUE for who in found]
+            colours = [
+                ORANGE if who in ("adas", "aflow") else GREEN if who == "mutate" else BLUE
+                for who in found
+            ]
             ax.bar(at, [100 * test for _, test in found.values()], color=colours)
-            ax.plot(at, [100 * value for value, _ in found.values()], "kx", label="on validation labels")
+            ax.plot(
+                at, [100 * value for value, _ in found.values()], "kx", label="on validation labels"
+            )
             ax.set_xticks(at, list(found), rotation=60, ha="right")
             ax.set(title=name, ylabel="true accuracy on test items" if place == 0 else "")
             ax.legend(frameon=False, fontsize=7)
@@ -42,7 +47,9 @@ def figure3(rows: Mapping[str, Mapping[str, tuple[float, float]]], path: Path) -
 
 
 def figure4(runs: Mapping[tuple[str, str], Mapping[str, Sequence[Run]]], path: Path) -> None:
-    """q against the transform: the paper's pair of numbers, and every seed of ours, where the two are one point."""
+    """q against the transform: the paper's pair of numbers, and every seed of ours, where the two
+    are one point.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -52,8 +59,20 @@ def figure4(runs: Mapping[tuple[str, str], Mapping[str, Sequence[Run]]], path: P
         for i, ((bench, name), by_scale) in enumerate(runs.items()):
             q, a = ([100 * r.test for r in by_scale[s]] for s in ("q", "A"))
             colour = (BLUE, ORANGE, GREEN)[i // 2 % 3]
-            ax.plot(q, a, "o" if name == "adas" else "s", color=colour, label=f"{name}, {bench}: ours", fillstyle="none")
-            ax.plot(*PUBLISHED[bench, name], "x" if name == "adas" else "+", color=colour, label="    the paper's")
+            ax.plot(
+                q,
+                a,
+                "o" if name == "adas" else "s",
+                color=colour,
+                label=f"{name}, {bench}: ours",
+                fillstyle="none",
+            )
+            ax.plot(
+                *PUBLISHED[bench, name],
+                "x" if name == "adas" else "+",
+                color=colour,
+                label="    the paper's",
+            )
         ends = [30, 95]
         ax.plot(ends, ends, color=GREY, linewidth=0.8)
         ax.set(xlabel="test accuracy, search on q", ylabel="test accuracy, search on the transform")
@@ -71,9 +90,15 @@ def figure_noise(found: Mapping[str, Noise], path: Path) -> None:
         ax = figure.add_subplot()
         at = np.arange(len(found))
         for k, (label, colour) in enumerate(
-            (("complementary labels", ORANGE), ("ordinary labels", BLUE), ("complementary labels, fresh", GREEN))
+            (
+                ("complementary labels", ORANGE),
+                ("ordinary labels", BLUE),
+                ("complementary labels, fresh", GREEN),
+            )
         ):
-            ax.bar(at + 0.27 * (k - 1), [n[k] for n in found.values()], 0.25, color=colour, label=label)
+            ax.bar(
+                at + 0.27 * (k - 1), [n[k] for n in found.values()], 0.25, color=colour, label=label
+            )
         ax.set_xticks(at, list(found))
         ax.axhline(0, color="black", linewidth=0.6)
         ax.set(ylabel="winner's value - its accuracy, points")

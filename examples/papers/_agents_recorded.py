@@ -1,6 +1,8 @@
-"""A real small model on Medical Abstracts: three workflows, recorded once and replayed without the model.
+"""A real small model on Medical Abstracts: three workflows, recorded once and replayed without the
+model.
 
-``python -m tests.llm.record`` makes the recording. It holds addresses of calls and replies, never prompts or abstracts.
+``python -m tests.llm.record`` makes the recording. It holds addresses of calls and replies, never
+prompts or abstracts.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class Brief:
     most_tokens: int = MOST_TOKENS
 
     async def call(self, request: Request) -> Completion:
-        return await self.calls.call(dataclasses.replace(request, max_tokens=min(request.max_tokens, self.most_tokens)))
+        return await self.calls.call(
+            dataclasses.replace(request, max_tokens=min(request.max_tokens, self.most_tokens))
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,31 +64,41 @@ def ruled_out(key: Mapping[Any, int], n_classes: int, seed: int) -> dict[str, li
 def abstracts(path: Path) -> Task:
     """The first medical abstracts, cut so that they fit a small machine."""
     task = read_task(path, preset="medical-abstracts", limit=N_ABSTRACTS)
-    return dataclasses.replace(task, items=tuple(dataclasses.replace(i, text=i.text[:MOST_CHARACTERS]) for i in task.items))
+    return dataclasses.replace(
+        task, items=tuple(dataclasses.replace(i, text=i.text[:MOST_CHARACTERS]) for i in task.items)
+    )
 
 
 def true_classes(path: Path, task: Task) -> dict[Any, int]:
     """The key, which no call sees."""
-    labels = duckdb.execute("SELECT condition_label FROM read_parquet(?) LIMIT ?", [str(path), len(task.items)]).fetchall()
+    labels = duckdb.execute(
+        "SELECT condition_label FROM read_parquet(?) LIMIT ?", [str(path), len(task.items)]
+    ).fetchall()
     return {item.id: int(label) - 1 for item, (label,) in zip(task.items, labels, strict=True)}
 
 
 async def ask(calls: Calls, path: Path, workflow: str = "direct") -> Asked:
     """Each abstract, answered by one workflow."""
-    return await ask_items(abstracts(path), load_workflow(workflow), Brief(calls), seed=0, shuffle=True, concurrency=2)
+    return await ask_items(
+        abstracts(path), load_workflow(workflow), Brief(calls), seed=0, shuffle=True, concurrency=2
+    )
 
 
 async def row(calls: Caller, path: Path, workflow: str = "direct") -> Row:
     """One workflow over all abstracts, held against the key at the end."""
     table = answers_table(await ask(calls, path, workflow), workflow)
     key = true_classes(path, abstracts(path))
-    right = [key[item] == answer for item, answer in zip(table["item"], table["answer"], strict=True)]
+    right = [
+        key[item] == answer for item, answer in zip(table["item"], table["answer"], strict=True)
+    ]
     return Row(
         workflow=workflow,
         calls=calls.ledger.calls,
         tokens=calls.ledger.usage.input_tokens + calls.ledger.usage.output_tokens,
         answered=sum(state == "answered" for state in table["state"]),
-        estimate=estimate_accuracy(Evidence.from_tables(table, ruled_out(key, N_CLASSES, seed=3), n_classes=N_CLASSES)),
+        estimate=estimate_accuracy(
+            Evidence.from_tables(table, ruled_out(key, N_CLASSES, seed=3), n_classes=N_CLASSES)
+        ),
         truth=sum(right) / len(right),
     )
 

@@ -17,9 +17,11 @@ _COLOURS = (BLUE, ORANGE, GREEN)
 
 
 def allowed(n_items: int, uses_a: int, prevalence: int) -> list[tuple[int, int]]:
-    """All (right on a, right on b) of a classifier that said a in ``uses_a`` of ``n_items`` items, ``prevalence`` of which are a.
+    """All (right on a, right on b) of a classifier that said a in ``uses_a`` of ``n_items`` items,
+    ``prevalence`` of which are a.
 
-    The axiom in its right form: right on b is what is left of the b's after the a's that were called b.
+    The axiom in its right form: right on b is what is left of the b's after the a's that were
+    called b.
     """
     low, high = max(0, uses_a - (n_items - prevalence)), min(prevalence, uses_a)
     return [(r, n_items - prevalence - (uses_a - r)) for r in range(low, high + 1)]
@@ -31,11 +33,22 @@ def n_single(n_items: int) -> int:
 
 
 def figure1(uses: Mapping[str, int], n_items: int) -> Any:
-    """The plane of evaluations that each classifier's answers leave, in (right on a, right on b, prevalence) space."""
+    """The plane of evaluations that each classifier's answers leave, in (right on a, right on b,
+    prevalence) space.
+    """
     figure, ax = _space()
     for (name, a), colour in zip(uses.items(), _COLOURS, strict=False):
-        points = np.array([(*p, q) for q in range(0, n_items + 1, 4) for p in allowed(n_items, a, q)[::4]])
-        ax.scatter(points[:, 0], points[:, 1], points[:, 2], s=1.5, color=colour, label=f"{name}, {a} times a")
+        points = np.array(
+            [(*p, q) for q in range(0, n_items + 1, 4) for p in allowed(n_items, a, q)[::4]]
+        )
+        ax.scatter(
+            points[:, 0],
+            points[:, 1],
+            points[:, 2],
+            s=1.5,
+            color=colour,
+            label=f"{name}, {a} times a",
+        )
     ax.set(xlabel="right on a", ylabel="right on b", zlabel="items of a")
     ax.legend(fontsize=7, loc="upper left")
     return figure
@@ -54,8 +67,19 @@ def figure2(n_items: int = 100, prevalence: int = 60, uses: Sequence[int] = (60,
         ax.plot(*grid[safe].T, "o", color=GREEN, markersize=1.5, label="both above 1/2")
         ax.plot(*grid[~safe].T, "x", color=ORANGE, markersize=1.5, label="one is not")
         found = np.array(list(itertools.product(*(sorted({p[place] for p in s}) for s in sides))))
-        ax.plot(*found.T, "s", color=BLUE, markersize=2.5, fillstyle="none", label="allowed by the answers")
-        ax.set(xlabel=f"first right on {label}", ylabel=f"second right on {label}", title=f"{most} items of {label}")
+        ax.plot(
+            *found.T,
+            "s",
+            color=BLUE,
+            markersize=2.5,
+            fillstyle="none",
+            label="allowed by the answers",
+        )
+        ax.set(
+            xlabel=f"first right on {label}",
+            ylabel=f"second right on {label}",
+            title=f"{most} items of {label}",
+        )
         ax.legend(fontsize=6)
     return figure
 
@@ -65,13 +89,26 @@ def figure3(n_items: int = 20) -> Any:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.5, 3.6), layout="constrained")
-    points = np.array([(a, b, q) for q in range(n_items + 1) for a in range(q + 1) for b in range(n_items - q + 1)])
+    points = np.array(
+        [
+            (a, b, q)
+            for q in range(n_items + 1)
+            for a in range(q + 1)
+            for b in range(n_items - q + 1)
+        ]
+    )
     left: Any = figure.add_subplot(1, 2, 1, projection="3d")
     left.scatter(*points.T, s=1, color=BLUE)
     left.set(xlabel="right on a", ylabel="right on b", zlabel="items of a")
     inner = points[(points[:, 2] > 0) & (points[:, 2] < n_items)]
     right: Any = figure.add_subplot(1, 2, 2, projection="3d")
-    right.scatter(inner[:, 0] / inner[:, 2], inner[:, 1] / (n_items - inner[:, 2]), inner[:, 2] / n_items, s=1, color=BLUE)
+    right.scatter(
+        inner[:, 0] / inner[:, 2],
+        inner[:, 1] / (n_items - inner[:, 2]),
+        inner[:, 2] / n_items,
+        s=1,
+        color=BLUE,
+    )
     right.set(xlabel="accuracy on a", ylabel="accuracy on b", zlabel="share of a")
     return figure
 

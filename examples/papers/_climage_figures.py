@@ -16,7 +16,9 @@ def draw_shares(shares: Sequence[Any], path: Path) -> None:
     figure = _figure(6.4, 3.0)
     ax = figure.add_subplot()
     at, values = np.arange(len(shares)), np.array([100 * r.value for r in shares])
-    limits = np.array([[100 * (r.value - r.low) for r in shares], [100 * (r.high - r.value) for r in shares]])
+    limits = np.array(
+        [[100 * (r.value - r.low) for r in shares], [100 * (r.high - r.value) for r in shares]]
+    )
     ax.bar(at, values, color=BLUE, yerr=limits, capsize=2)
     ax.axhline(100 / len(shares), color=ORANGE, linestyle="--", label="even")
     ax.set_xticks(at, [r.name for r in shares], rotation=45, ha="right")
@@ -31,7 +33,15 @@ def draw_matrix(matrix: np.ndarray[Any, Any], names: Sequence[str], path: Path) 
     ax = figure.add_subplot()
     shown = ax.imshow(100 * matrix, cmap="cividis", vmin=0)
     for (i, j), value in np.ndenumerate(matrix):
-        ax.text(j, i, f"{100 * value:.1f}", ha="center", va="center", fontsize=6, color="black" if value > 0.5 * matrix.max() else "white")
+        ax.text(
+            j,
+            i,
+            f"{100 * value:.1f}",
+            ha="center",
+            va="center",
+            fontsize=6,
+            color="black" if value > 0.5 * matrix.max() else "white",
+        )
     ax.set_xticks(np.arange(len(names)), names, rotation=45, ha="right")
     ax.set_yticks(np.arange(len(names)), names)
     ax.set(xlabel="ruled out", ylabel="true class")
@@ -47,8 +57,16 @@ def draw_noise(panels: Mapping[str, Mapping[str, Sequence[Any]]], path: Path) ->
     for place, (title, lines) in enumerate(panels.items()):
         ax = figure.add_subplot(1, len(panels), place + 1)
         for name, points in lines.items():
-            ax.plot([p.noise for p in points], [p.test for p in points], marker="o", color=colours[name], label=name)
-        ax.set(title=title, xlabel="wrong labels, %", ylabel="test accuracy, %" if place == 0 else "")
+            ax.plot(
+                [p.noise for p in points],
+                [p.test for p in points],
+                marker="o",
+                color=colours[name],
+                label=name,
+            )
+        ax.set(
+            title=title, xlabel="wrong labels, %", ylabel="test accuracy, %" if place == 0 else ""
+        )
         ax.grid(alpha=0.3)
         if lines:
             ax.legend(frameon=False)

@@ -11,23 +11,52 @@ from _multippi_runs import CLASSICAL, KNOWN, MULTIPPI, VECTOR, Found, Runs
 if TYPE_CHECKING:
     from _multippi_worlds import World
 
-_INK = {CLASSICAL: ("#666666", ":"), VECTOR: ("#009E73", "-"), MULTIPPI: ("#D55E00", "-"), KNOWN: ("#D55E00", ":")}
-_OTHERS = ("#0072B2", "#56B4E9", "#CC79A7", "#E69F00", "#999933", "#332288", "#882255", "#44AA99", "#AA4499", "#88CCEE")
+_INK = {
+    CLASSICAL: ("#666666", ":"),
+    VECTOR: ("#009E73", "-"),
+    MULTIPPI: ("#D55E00", "-"),
+    KNOWN: ("#D55E00", ":"),
+}
+_OTHERS = (
+    "#0072B2",
+    "#56B4E9",
+    "#CC79A7",
+    "#E69F00",
+    "#999933",
+    "#332288",
+    "#882255",
+    "#44AA99",
+    "#AA4499",
+    "#88CCEE",
+)
 
 
 def results_figure(rows: Sequence[tuple[World, Runs]], title: str, path: Path) -> None:
-    """Coverage, width and squared error against the budget, a row for each experiment (the paper's Figures 1, 6 and 7)."""
+    """Coverage, width and squared error against the budget, a row for each experiment (the paper's
+    Figures 1, 6 and 7).
+    """
     plt = _pyplot()
     with plt.rc_context({"svg.hashsalt": "noracle", "font.size": 8}):
-        figure, grid = plt.subplots(len(rows), 3, figsize=(13, 3.2 * len(rows)), layout="constrained", squeeze=False)
+        figure, grid = plt.subplots(
+            len(rows), 3, figsize=(13, 3.2 * len(rows)), layout="constrained", squeeze=False
+        )
         for axes, (world, runs) in zip(grid, rows, strict=True):
             for place, name in enumerate(dict.fromkeys(n for n, _ in runs)):
                 budgets = [b for n, b in runs if n == name]
                 colour, style = _ink(name, place)
-                look = {"color": colour, "linestyle": style, "marker": ".", "linewidth": 1.8 if MULTIPPI in name else 1}
+                look = {
+                    "color": colour,
+                    "linestyle": style,
+                    "marker": ".",
+                    "linewidth": 1.8 if MULTIPPI in name else 1,
+                }
                 for panel, values in zip(axes, _series(runs, name, budgets), strict=True):
                     panel.plot(budgets, values, label=name, **look)
-            for panel, what in zip(axes, ("coverage of the 95 % interval", "width / classical", "MSE / classical"), strict=True):
+            for panel, what in zip(
+                axes,
+                ("coverage of the 95 % interval", "width / classical", "MSE / classical"),
+                strict=True,
+            ):
                 panel.set(xlabel="budget", ylabel=what, title=world.name)
                 panel.grid(alpha=0.3)
             axes[0].axhline(0.95, color="black", linewidth=0.6)
@@ -36,14 +65,24 @@ def results_figure(rows: Sequence[tuple[World, Runs]], title: str, path: Path) -
         _save(figure, path)
 
 
-def lines_figure(panels: Mapping[str, Mapping[str, Mapping[float, float]]], ylabel: str, title: str, path: Path) -> None:
+def lines_figure(
+    panels: Mapping[str, Mapping[str, Mapping[float, float]]], ylabel: str, title: str, path: Path
+) -> None:
     """One panel for each experiment, one line for each series, against the budget."""
     plt = _pyplot()
     with plt.rc_context({"svg.hashsalt": "noracle", "font.size": 9}):
-        figure, axes = plt.subplots(1, len(panels), figsize=(4 * len(panels), 3.3), layout="constrained", squeeze=False)
+        figure, axes = plt.subplots(
+            1, len(panels), figsize=(4 * len(panels), 3.3), layout="constrained", squeeze=False
+        )
         for panel, (name, series) in zip(axes[0], panels.items(), strict=True):
             for place, (label, points) in enumerate(series.items()):
-                panel.plot(list(points), list(points.values()), color=_OTHERS[place % len(_OTHERS)], marker=".", label=label)
+                panel.plot(
+                    list(points),
+                    list(points.values()),
+                    color=_OTHERS[place % len(_OTHERS)],
+                    marker=".",
+                    label=label,
+                )
             panel.set(xlabel="budget", ylabel=ylabel, title=name)
             panel.grid(alpha=0.3)
             panel.legend(frameon=False, fontsize=7)
@@ -59,14 +98,28 @@ def bias_figure(found: Mapping[str, Mapping[str, Found]], title: str, path: Path
         rows = [(group, name, f) for group, members in found.items() for name, f in members.items()]
         figure, axes = plt.subplots(figsize=(7, 0.35 * len(rows) + 1.2), layout="constrained")
         for place, (group, _, f) in enumerate(rows):
-            axes.errorbar(f.value.mean(), place, xerr=1.96 * f.value.std(), color=colours[group], fmt="o", capsize=3)
+            axes.errorbar(
+                f.value.mean(),
+                place,
+                xerr=1.96 * f.value.std(),
+                color=colours[group],
+                fmt="o",
+                capsize=3,
+            )
         axes.axvline(rows[0][2].truth, color="black", linewidth=0.8)
-        axes.set(yticks=range(len(rows)), yticklabels=[name for _, name, _ in rows], xlabel="estimate", title=title)
+        axes.set(
+            yticks=range(len(rows)),
+            yticklabels=[name for _, name, _ in rows],
+            xlabel="estimate",
+            title=title,
+        )
         axes.invert_yaxis()
         _save(figure, path)
 
 
-def _series(runs: Runs, name: str, budgets: Sequence[float]) -> tuple[list[float], list[float], list[float]]:
+def _series(
+    runs: Runs, name: str, budgets: Sequence[float]
+) -> tuple[list[float], list[float], list[float]]:
     usual = [runs[CLASSICAL, b] for b in budgets]
     own = [runs[name, b] for b in budgets]
     return (

@@ -91,7 +91,9 @@ class Summary:
 
     @property
     def se(self) -> float:
-        """Mean of the standard errors that the runs report; runs without one (all right, all wrong) are left out."""
+        """Mean of the standard errors that the runs report; runs without one (all right, all wrong)
+        are left out.
+        """
         known = self.ses[~np.isnan(self.ses)]
         return float(known.mean()) if known.size else math.nan
 
@@ -112,7 +114,9 @@ class Summary:
 
 
 def variance_match(n_classes: int, accuracy: float, n_ordinary: int) -> int:
-    """Complementary labels with the variance of ``n_ordinary`` ordinary ones: (1 + (K−2)/A)·n_o, equation (5)."""
+    """Complementary labels with the variance of ``n_ordinary`` ordinary ones: (1 + (K−2)/A)·n_o,
+    equation (5).
+    """
     return round((1 + (n_classes - 2) / accuracy) * n_ordinary)
 
 
@@ -123,7 +127,9 @@ def _estimate(labels: Labels, method: str, interval: str) -> Estimate:
 
 
 def run(labels: Labels, method: str, *, exact_too: bool = True) -> Run:
-    """Estimate once; the exact interval depends on the labels only, so that IVW-0.5, IVW and ML share it."""
+    """Estimate once; the exact interval depends on the labels only, so that IVW-0.5, IVW and ML
+    share it.
+    """
     wald = _estimate(labels, method, "wald")
     if not exact_too:
         return Run(wald.value, wald.se, (wald.low, wald.high), (math.nan, math.nan))
@@ -131,7 +137,9 @@ def run(labels: Labels, method: str, *, exact_too: bool = True) -> Run:
     return Run(wald.value, wald.se, (wald.low, wald.high), (exact.low, exact.high))
 
 
-def draw_labels(rng: np.random.Generator, population: Population, n_ordinary: int) -> dict[str, Labels]:
+def draw_labels(
+    rng: np.random.Generator, population: Population, n_ordinary: int
+) -> dict[str, Labels]:
     """Label a random part of the items, without replacement, and count what each estimator may see."""
     k, key, given = population
     n_items = len(key)
@@ -161,11 +169,17 @@ def draw_labels(rng: np.random.Generator, population: Population, n_ordinary: in
         "IVW-0.5": mixed,
         "IVW": mixed,
         "ML": mixed,
-        PRINTED: Labels(n_classes=k, complementary=(n_rest, n_rest - int((given[rest] == ruled_out[rest]).sum())), n_items=n_items),
+        PRINTED: Labels(
+            n_classes=k,
+            complementary=(n_rest, n_rest - int((given[rest] == ruled_out[rest]).sum())),
+            n_items=n_items,
+        ),
     }
 
 
-def draw_binomial(rng: np.random.Generator, n_classes: int, accuracy: float, n_ordinary: int) -> dict[str, Labels]:
+def draw_binomial(
+    rng: np.random.Generator, n_classes: int, accuracy: float, n_ordinary: int
+) -> dict[str, Labels]:
     """The same labels where only the accuracy is known: independent binomial counts."""
     k = n_classes
     q = (accuracy + k - 2) / (k - 1)
@@ -188,20 +202,36 @@ def draw_binomial(rng: np.random.Generator, n_classes: int, accuracy: float, n_o
     }
 
 
-def repeat(draw: Callable[[], Mapping[str, Labels]], truth: float, repetitions: int, *, exact_too: bool = True) -> dict[str, Summary]:
+def repeat(
+    draw: Callable[[], Mapping[str, Labels]],
+    truth: float,
+    repetitions: int,
+    *,
+    exact_too: bool = True,
+) -> dict[str, Summary]:
     """Draw labels again and again and gather what every estimator said."""
     runs: dict[str, list[Run]] = {}
     with warnings.catch_warnings():
         # Showing where the normal interval fails is the purpose here.
         warnings.simplefilter("ignore", GuaranteeWarning)
         for row, labels in _rows(draw, repetitions):
-            runs.setdefault(row, []).append(run(labels, _METHODS.get(row, "complementary"), exact_too=exact_too))
+            runs.setdefault(row, []).append(
+                run(labels, _METHODS.get(row, "complementary"), exact_too=exact_too)
+            )
     return {
-        row: Summary(truth, *(np.array([getattr(r, field) for r in found]) for field in ("value", "se", "wald", "exact")))
+        row: Summary(
+            truth,
+            *(
+                np.array([getattr(r, field) for r in found])
+                for field in ("value", "se", "wald", "exact")
+            ),
+        )
         for row, found in runs.items()
     }
 
 
-def _rows(draw: Callable[[], Mapping[str, Labels]], repetitions: int) -> Iterator[tuple[str, Labels]]:
+def _rows(
+    draw: Callable[[], Mapping[str, Labels]], repetitions: int
+) -> Iterator[tuple[str, Labels]]:
     for _ in range(repetitions):
         yield from draw().items()

@@ -1,7 +1,8 @@
 """Figures printed in the paper, in per cent.
 
-Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision": Tables 1, 2 and 3 and appendix I. A cell of
-Tables 1 and 2 is (mean of three seeds, standard deviation across seeds, mean of the standard deviations within runs).
+Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision": Tables 1,
+2 and 3 and appendix I. A cell of Tables 1 and 2 is (mean of three seeds, standard deviation across
+seeds, mean of the standard deviations within runs).
 """
 
 from __future__ import annotations
@@ -29,12 +30,48 @@ BENCHMARKS = (
 )
 
 TABLE_1: dict[str, tuple[Triple, ...]] = {
-    "Ord": ((78.33, 1.73, 2.38), (92.89, 1.35, 1.48), (64.17, 1.67, 4.39), (47.56, 3.91, 2.88), (84.89, 0.77, 2.07)),
-    "Comp-n_o": ((77.00, 12.49, 7.95), (92.67, 1.53, 2.67), (59.17, 3.82, 9.42), (48.44, 10.78, 7.72), (80.44, 2.78, 4.98)),
-    "Comp-Var": ((75.67, 2.15, 2.51), (90.61, 1.43, 1.69), (63.67, 5.01, 4.28), (41.10, 3.17, 2.93), (81.35, 0.29, 2.28)),
-    "IVW-0.5": ((77.89, 1.58, 1.80), (91.61, 1.11, 1.15), (65.28, 1.34, 3.33), (43.44, 3.95, 2.52), (83.56, 1.17, 1.58)),
-    "IVW": ((77.97, 1.58, 1.79), (91.86, 1.11, 1.13), (65.14, 1.38, 3.30), (44.87, 3.82, 2.37), (83.86, 0.83, 1.56)),
-    "ML": ((77.94, 1.58, 1.79), (91.65, 1.08, 1.18), (65.11, 1.38, 3.28), (44.75, 3.79, 2.36), (83.65, 1.04, 1.59)),
+    "Ord": (
+        (78.33, 1.73, 2.38),
+        (92.89, 1.35, 1.48),
+        (64.17, 1.67, 4.39),
+        (47.56, 3.91, 2.88),
+        (84.89, 0.77, 2.07),
+    ),
+    "Comp-n_o": (
+        (77.00, 12.49, 7.95),
+        (92.67, 1.53, 2.67),
+        (59.17, 3.82, 9.42),
+        (48.44, 10.78, 7.72),
+        (80.44, 2.78, 4.98),
+    ),
+    "Comp-Var": (
+        (75.67, 2.15, 2.51),
+        (90.61, 1.43, 1.69),
+        (63.67, 5.01, 4.28),
+        (41.10, 3.17, 2.93),
+        (81.35, 0.29, 2.28),
+    ),
+    "IVW-0.5": (
+        (77.89, 1.58, 1.80),
+        (91.61, 1.11, 1.15),
+        (65.28, 1.34, 3.33),
+        (43.44, 3.95, 2.52),
+        (83.56, 1.17, 1.58),
+    ),
+    "IVW": (
+        (77.97, 1.58, 1.79),
+        (91.86, 1.11, 1.13),
+        (65.14, 1.38, 3.30),
+        (44.87, 3.82, 2.37),
+        (83.86, 0.83, 1.56),
+    ),
+    "ML": (
+        (77.94, 1.58, 1.79),
+        (91.65, 1.08, 1.18),
+        (65.11, 1.38, 3.28),
+        (44.75, 3.79, 2.36),
+        (83.65, 1.04, 1.59),
+    ),
 }
 
 TABLE_2_COLUMNS = ("EDINET", "EDINET (Extended)", "Medical Abstract")

@@ -57,13 +57,30 @@ def figure_1(size: Size, out: Path) -> Made:
     for place, name in enumerate(script.GRADERS):
         uses = int(sketch.uses[place, 0])
         left = sum(len(figures.allowed(sketch.n_items, uses, q)) for q in range(sketch.n_items + 1))
-        right = tuple(sum(n[k] for p, n in script.TABLE_2.items() if p[place] == "AB"[k]) for k in (0, 1))
-        rows.append([name, str(uses), f"{left:,}", "yes" if right in figures.allowed(sketch.n_items, uses, 237) else "no"])
+        right = tuple(
+            sum(n[k] for p, n in script.TABLE_2.items() if p[place] == "AB"[k]) for k in (0, 1)
+        )
+        rows.append(
+            [
+                name,
+                str(uses),
+                f"{left:,}",
+                "yes" if right in figures.allowed(sketch.n_items, uses, 237) else "no",
+            ]
+        )
     if any(row[-1] == "no" for row in rows):
         raise RuntimeError("the true evaluation of a grader is not on its plane")
     return Made(
-        body=(markdown(["grader", "said a", "evaluations on its plane", "truth is one of them"], rows),),
-        figures=_draw(1, out, "Planes of possible evaluations of three graders in the space of right answers and prevalence"),
+        body=(
+            markdown(
+                ["grader", "said a", "evaluations on its plane", "truth is one of them"], rows
+            ),
+        ),
+        figures=_draw(
+            1,
+            out,
+            "Planes of possible evaluations of three graders in the space of right answers and prevalence",
+        ),
         published="for 281 items the answers of a grader leave a plane of all possible evaluations",
         difference=f"none: of {figures.n_single(281):,} evaluations the planes keep {', '.join(row[2] for row in rows)}",
         reason="it follows from the printed counts; drawn with every fourth point",
@@ -79,7 +96,11 @@ def figure_2(size: Size, out: Path) -> Made:
         raise RuntimeError("Figure 2 has an evaluation that is safe for a")
     return Made(
         body=(markdown(["classifier", "said a", "right on a, at most", "of"], rows),),
-        figures=_draw(2, out, "Pairs of evaluations for labels a and b: wanted, unwanted, allowed by the answers"),
+        figures=_draw(
+            2,
+            out,
+            "Pairs of evaluations for labels a and b: wanted, unwanted, allowed by the answers",
+        ),
         published="with 60 and 20 uses of a, of 100 items with 60 a's, no pair of evaluations is above one half for both on a",
         difference="none",
         reason="it follows from the axiom",
@@ -90,8 +111,12 @@ def figure_3(size: Size, out: Path) -> Made:
     """All evaluations of one classifier."""
     del size
     return Made(
-        body=(f"{figures.n_single(20):,} evaluations of one classifier on 20 items: (Q + 1)(Q + 2)(Q + 3)/6.",),
-        figures=_draw(3, out, "All evaluations of one classifier on 20 items, as counts and as rates"),
+        body=(
+            f"{figures.n_single(20):,} evaluations of one classifier on 20 items: (Q + 1)(Q + 2)(Q + 3)/6.",
+        ),
+        figures=_draw(
+            3, out, "All evaluations of one classifier on 20 items, as counts and as rates"
+        ),
         published="all test summaries of one classifier on 20 items, as counts and as rates",
         difference="none",
         reason="an enumeration; rates are drawn where both labels occur, because they are not defined elsewhere",
@@ -105,7 +130,9 @@ def figure_4(size: Size, out: Path) -> Made:
     rows = []
     for group in script.GROUPS[:3]:
         fires = prove_malfunction(sketch.of(group), script.CLAIM).status == "alarm"
-        rows.append([" and ".join(group), script.windows(sketch.of(group)), "yes" if fires else "no"])
+        rows.append(
+            [" and ".join(group), script.windows(sketch.of(group)), "yes" if fires else "no"]
+        )
         if fires != script.PUBLISHED[group]:
             raise RuntimeError(f"the verdict on {group} is not the paper's")
     return Made(
@@ -124,7 +151,9 @@ def figure_5(size: Size, out: Path) -> Made:
     if window != "184..281":
         raise RuntimeError(f"the window of the flipped table must be 184..281; got {window}")
     return Made(
-        body=(f"With Mistral's answers on true a and GPT4's on true b turned round, the claim can hold for {window} items of a.",),
+        body=(
+            f"With Mistral's answers on true a and GPT4's on true b turned round, the claim can hold for {window} items of a.",
+        ),
         figures=_draw(5, out, "Trace of the flipped table"),
         published="with all three made to keep the claim, there are numbers of a's at which the alarm is silent",
         difference=f"none: silent at {window}",
@@ -149,5 +178,10 @@ PAPER = Paper(
             ("Figure 5", "trace of the flipped table", figure_5, 10),
         )
     ),
-    sources=("examples/papers/*alarm*.py", "src/noracle/logic", "src/noracle/counts", "src/noracle/report/proofs.py"),
+    sources=(
+        "examples/papers/*alarm*.py",
+        "src/noracle/logic",
+        "src/noracle/counts",
+        "src/noracle/report/proofs.py",
+    ),
 )

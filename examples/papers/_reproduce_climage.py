@@ -1,4 +1,6 @@
-"""Tables 1 to 3 and Figures 1 to 3 of "CLImage: human-annotated datasets for complementary-label learning"."""
+"""Tables 1 to 3 and Figures 1 to 3 of "CLImage: human-annotated datasets for complementary-label
+learning".
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,17 @@ def table_1(size: Size, out: Path) -> Made:
     found = script.table_1(page)
     if not found:
         return Made(
-            body=page.body, published="test accuracy of ten algorithms on eight sets of labels", difference="–",
-            reason="no GPU row is recorded", status="input missing", missing=("rows learn-trial of benchmarks/results.jsonl",),
-        )  # fmt: skip
+            body=page.body,
+            published="test accuracy of ten algorithms on eight sets of labels",
+            difference="–",
+            reason="no GPU row is recorded",
+            status="input missing",
+            missing=("rows learn-trial of benchmarks/results.jsonl",),
+        )
     off = {name: ours - theirs for name, (ours, theirs) in found.items()}
-    below, above = (sorted((n for n in off if sign * off[n] > 2), key=lambda n: off[n]) for sign in (-1, 1))
+    below, above = (
+        sorted((n for n in off if sign * off[n] > 2), key=lambda n: off[n]) for sign in (-1, 1)
+    )
     named = [", ".join(f"{n} {off[n]:+.1f}" for n in names) or "none" for names in (below, above)]
     return Made(
         body=page.body,
@@ -38,7 +46,7 @@ def table_1(size: Size, out: Path) -> Made:
         "complementary learning)",
         status="re-made in shape",
         missing=(script.LABELS_ABSENT, script.PICTURES_ABSENT),
-    )  # fmt: skip
+    )
 
 
 def table_2(size: Size, out: Path) -> Made:
@@ -66,9 +74,13 @@ def table_3(size: Size, out: Path) -> Made:
     gaps = [one.gap for found in every.values() for one in found.values()]
     if not gaps:
         return Made(
-            body=page.body, published="gap of up to 5 points", difference="–", reason="no GPU row is recorded", status="input missing",
+            body=page.body,
+            published="gap of up to 5 points",
+            difference="–",
+            reason="no GPU row is recorded",
+            status="input missing",
             missing=("rows learn-trial of benchmarks/results.jsonl",),
-        )  # fmt: skip
+        )
     return Made(
         body=page.body,
         published="choosing the learning rate without true labels costs up to about 5 points of test accuracy",
@@ -87,7 +99,11 @@ def figure_1(size: Size, out: Path) -> Made:
     order = sorted(found.shares, key=lambda r: -r.value)
     return Made(
         body=page.body,
-        figures=(Figure(out / "figure-1.png", "Share of the labels that rule out each class, with limits"),),
+        figures=(
+            Figure(
+                out / "figure-1.png", "Share of the labels that rule out each class, with limits"
+            ),
+        ),
         published=f"people prefer to rule out airplane and automobile in CLCIFAR10, against cat and bird; {NOISE['CLCIFAR10']:.2f} % of "
         f"the labels "
         "are wrong",
@@ -108,7 +124,9 @@ def figure_2(size: Size, out: Path) -> Made:
     wrong = matrix[~np.eye(len(matrix), dtype=bool)]
     return Made(
         body=page.body,
-        figures=(Figure(out / "figure-2.png", "Map of the matrix T: true class by ruled-out class"),),
+        figures=(
+            Figure(out / "figure-2.png", "Map of the matrix T: true class by ruled-out class"),
+        ),
         published="the matrix of CLCIFAR10 is biased by true class: vehicles are told apart by animals, and the other way round (a map "
         "without numbers)",
         difference=f"ours: wrong classes from {100 * wrong.min():.1f} to {100 * wrong.max():.1f} % (even: 11.1), diagonal from "
@@ -131,7 +149,12 @@ def figure_3(size: Size, out: Path) -> Made:
     ]
     return Made(
         body=page.body,
-        figures=(Figure(out / "figure-3.png", "Test accuracy against the share of wrong labels, three settings"),),
+        figures=(
+            Figure(
+                out / "figure-3.png",
+                "Test accuracy against the share of wrong labels, three settings",
+            ),
+        ),
         published="accuracy rises as wrong labels of CLCIFAR10 are removed, and falls alike with uniform noise on uniform labels (curves "
         "without numbers)",
         difference="; ".join(gains),
@@ -160,5 +183,10 @@ PAPER = Paper(
             ("Figure 3", "accuracy by the share of wrong labels", figure_3, 200),
         )
     ),
-    sources=("examples/papers/*climage*.py", "benchmarks/results.jsonl", "src/noracle/learn", "src/noracle/bounds"),
+    sources=(
+        "examples/papers/*climage*.py",
+        "benchmarks/results.jsonl",
+        "src/noracle/learn",
+        "src/noracle/bounds",
+    ),
 )

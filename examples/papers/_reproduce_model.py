@@ -1,4 +1,6 @@
-"""What is re-made: an item is a table or a figure of a paper, ``Made`` is what came out, ``Record`` is what is kept of it."""
+"""What is re-made: an item is a table or a figure of a paper, ``Made`` is what came out, ``Record``
+is what is kept of it.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ class Made:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One table or figure: how it is made, and how many seconds that may take on two cores in a whole run, where items share work."""
+    """One table or figure: how it is made, and how many seconds that may take on two cores in a
+    whole run, where items share work.
+    """
 
     paper: str
     name: str
@@ -70,7 +74,9 @@ class Paper:
     authors: str
     intro: str
     items: tuple[Item, ...]
-    sources: tuple[str, ...]  # files and folders, from the root of the project; patterns are allowed
+    sources: tuple[
+        str, ...
+    ]  # files and folders, from the root of the project; patterns are allowed
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +100,9 @@ class Record:
     @classmethod
     def read(cls, found: dict[str, Any]) -> Record:
         """From JSON."""
-        return cls(**{**found, "missing": tuple(found["missing"]), "figures": tuple(found["figures"])})
+        return cls(
+            **{**found, "missing": tuple(found["missing"]), "figures": tuple(found["figures"])}
+        )
 
 
 class Sections(Page):

@@ -32,7 +32,9 @@ def _world(name: str) -> World:
 
 @functools.cache
 def _runs(name: str, labelled: int, size: Size) -> Runs:
-    return script.experiment(_world(name), _scale(size), labelled=labelled, part=1 if labelled == script.LABELLED else 4)
+    return script.experiment(
+        _world(name), _scale(size), labelled=labelled, part=1 if labelled == script.LABELLED else 4
+    )
 
 
 @functools.cache
@@ -46,13 +48,20 @@ def _rows(labelled: int, size: Size) -> list[tuple[World, Runs]]:
 
 def _made(page: Sections, figure: Figure, published: str, difference: str, reason: str) -> Made:
     return Made(
-        body=page.body, figures=(figure,), published=published, difference=difference, reason=reason, status="re-made in shape",
+        body=page.body,
+        figures=(figure,),
+        published=published,
+        difference=difference,
+        reason=reason,
+        status="re-made in shape",
         missing=(_RATINGS,),
-    )  # fmt: skip
+    )
 
 
 def _excess(rows: Sequence[tuple[World, Runs]]) -> str:
-    """The worst excess of MultiPPI over the paper's baselines, in per cent of the classical squared error."""
+    """The worst excess of MultiPPI over the paper's baselines, in per cent of the classical squared
+    error.
+    """
     found = []
     for world, runs in rows:
         _, worst, se = max(script.margins(runs, cascade=False).values(), key=lambda m: m[1])
@@ -72,31 +81,45 @@ def figure_1(size: Size, out: Path) -> Made:
             script.paper_beside(world, runs),
         )
     page.add(
-        "MultiPPI against the best baseline", "Shares of the classical MSE, ± one Monte-Carlo standard error.", script.margins_table(rows)
+        "MultiPPI against the best baseline",
+        "Shares of the classical MSE, ± one Monte-Carlo standard error.",
+        script.margins_table(rows),
     )
     results_figure(rows, f"N = {script.LABELLED} labelled rows", out / "figure-1.svg")
     return _made(
         page,
-        Figure(out / "figure-1.png", "Coverage, width and squared error by budget, three experiments"),
+        Figure(
+            out / "figure-1.png", "Coverage, width and squared error by budget, three experiments"
+        ),
         "coverage near 95 %; MultiPPI has the least width and squared error at every budget in all three experiments",
         f"worst excess of MultiPPI over the best of the paper's baselines, per cent of the classical squared error: {_excess(rows)}",
         f"{_SHAPE}; where one rater is nearly best, choosing among more sets costs a little",
     )
 
 
-# ------------------------------------------------------------------------------------------------------------------- Figures 2 to 5
+# -------------------------------------------------------------------------------------------------------------------
+# Figures 2 to 5
 
 
 def _joint(world: World, budgets: Sequence[float]) -> list[float]:
     """Share of the budget spent on joint samples, by budget."""
-    return [sum(v for name, v in spending(world, script.LABELLED, b)[0].items() if "+" in name) for b in budgets]
+    return [
+        sum(v for name, v in spending(world, script.LABELLED, b)[0].items() if "+" in name)
+        for b in budgets
+    ]
 
 
 def _bought(name: str, number: int, size: Size, out: Path) -> Made:
     page, world, budgets = Sections(), _world(name), _scale(size).budgets
     shares = script.budget_shares(world, budgets)
-    page.add(f"Share of the budget, {name}", "With the true covariance.", script.mse_table(shares, "bought together", digits=3))
-    lines_figure({name: shares}, "share of the budget", "What is bought", out / f"figure-{number}.svg")
+    page.add(
+        f"Share of the budget, {name}",
+        "With the true covariance.",
+        script.mse_table(shares, "bought together", digits=3),
+    )
+    lines_figure(
+        {name: shares}, "share of the budget", "What is bought", out / f"figure-{number}.svg"
+    )
     first = max(shares, key=lambda s: shares[s][budgets[0]])
     joint = _joint(world, budgets)
     grows = all(b >= a - 1e-9 for a, b in itertools.pairwise(joint))
@@ -110,7 +133,10 @@ def _bought(name: str, number: int, size: Size, out: Path) -> Made:
     }
     return _made(
         page,
-        Figure(out / f"figure-{number}.png", f"Share of the budget by set of raters against the budget, {name}"),
+        Figure(
+            out / f"figure-{number}.png",
+            f"Share of the budget by set of raters against the budget, {name}",
+        ),
         "the cheapest model takes most of a small budget; the share of the joint set grows with the budget",
         f"most of the smallest budget goes to {first}; {said}",
         f"{_SHAPE}; {reasons[name]}",
@@ -132,20 +158,28 @@ def _weights(name: str, number: int, size: Size, out: Path) -> Made:
         "opposite sign of the sum of its others.",
         script.mse_table(lines, "sample: rater", digits=3),
     )
-    lines_figure({name: lines}, "weight", "Weights of the sample means", out / f"figure-{number}.svg")
+    lines_figure(
+        {name: lines}, "weight", "Weights of the sample means", out / f"figure-{number}.svg"
+    )
     opposite = []
     for b, samples in found.items():
         joint = [w for sample, w in samples.items() if "+" in sample and sample != "labelled"]
         if any(min(w.values()) < -1e-6 < 1e-6 < max(w.values()) for w in joint):
             opposite.append(f"{b:g}")
-    said = f"opposite signs in joint samples at budgets {', '.join(opposite)}" if opposite else "no joint sample with opposite signs"
+    said = (
+        f"opposite signs in joint samples at budgets {', '.join(opposite)}"
+        if opposite
+        else "no joint sample with opposite signs"
+    )
     reasons = {
         "arena": "here joint samples do not pay: prices add, and both weights are positive",
         "thinking": "the short stop costs little beside the long one, whose answer holds what it says: a cascade",
     }
     return _made(
         page,
-        Figure(out / f"figure-{number}.png", f"Weights of raters by sample against the budget, {name}"),
+        Figure(
+            out / f"figure-{number}.png", f"Weights of raters by sample against the budget, {name}"
+        ),
         "one rater has a weight at small budgets; at large ones the cheaper rater has the opposite sign in the joint term",
         said,
         f"{_SHAPE}; {reasons[name]}",
@@ -172,7 +206,8 @@ def figure_5(size: Size, out: Path) -> Made:
     return _weights("arena", 5, size, out)
 
 
-# ------------------------------------------------------------------------------------------------------------------- Figures 6 to 10
+# -------------------------------------------------------------------------------------------------------------------
+# Figures 6 to 10
 
 
 def _labelled(number: int, labelled: int, published: str, size: Size, out: Path) -> Made:
@@ -180,12 +215,22 @@ def _labelled(number: int, labelled: int, published: str, size: Size, out: Path)
     for world, runs in rows:
         page.add(f"{world.name}, N = {labelled}", script.results_table(runs))
     said, found, why = script.about_labelled(labelled, rows)
-    page.add("MultiPPI against the best baseline", script.margins_table(rows), script.sentences([(said, found, why)]))
+    page.add(
+        "MultiPPI against the best baseline",
+        script.margins_table(rows),
+        script.sentences([(said, found, why)]),
+    )
     results_figure(rows, f"N = {labelled} labelled rows", out / f"figure-{number}.svg")
-    covered = ", ".join(f"{w.name} {min(f.coverage for (name, _), f in r.items() if name == MULTIPPI):.3f}" for w, r in rows)
+    covered = ", ".join(
+        f"{w.name} {min(f.coverage for (name, _), f in r.items() if name == MULTIPPI):.3f}"
+        for w, r in rows
+    )
     return _made(
         page,
-        Figure(out / f"figure-{number}.png", f"Coverage, width and squared error by budget with {labelled} labelled rows"),
+        Figure(
+            out / f"figure-{number}.png",
+            f"Coverage, width and squared error by budget with {labelled} labelled rows",
+        ),
         published,
         f"worst excess over the best baseline, per cent of the classical squared error: {_excess(rows)}; lowest coverage of MultiPPI: "
         f"{covered}",
@@ -196,13 +241,23 @@ def _labelled(number: int, labelled: int, published: str, size: Size, out: Path)
 def figure_6(size: Size, out: Path) -> Made:
     """Ten labels."""
     return _labelled(
-        6, 10, "with 10 labels coverage is far below 95 % for all methods; MultiPPI still has the least squared error", size, out
+        6,
+        10,
+        "with 10 labels coverage is far below 95 % for all methods; MultiPPI still has the least squared error",
+        size,
+        out,
     )
 
 
 def figure_7(size: Size, out: Path) -> Made:
     """A thousand labels."""
-    return _labelled(7, 1000, "with 1,000 labels coverage does not fall at large budgets, and MultiPPI is best", size, out)
+    return _labelled(
+        7,
+        1000,
+        "with 1,000 labels coverage does not fall at large budgets, and MultiPPI is best",
+        size,
+        out,
+    )
 
 
 def figure_8(size: Size, out: Path) -> Made:
@@ -214,11 +269,21 @@ def figure_8(size: Size, out: Path) -> Made:
         usual = _world(name).cov[0, 0] / script.LABELLED
         full = (min(scale.labelled), script.LABELLED, max(scale.labelled))
         runs = {n: _runs(name, n, size) if n in full else _few(name, n, size) for n in numbers}
-        series[name] = {f"N = {n}": {b: r[MULTIPPI, b].mse / usual for b in scale.budgets} for n, r in runs.items()}
+        series[name] = {
+            f"N = {n}": {b: r[MULTIPPI, b].mse / usual for b in scale.budgets}
+            for n, r in runs.items()
+        }
         page.add(
-            f"{name}: MSE of MultiPPI", "In units of the classical MSE with 250 labels.", script.mse_table(series[name], "labelled rows")
+            f"{name}: MSE of MultiPPI",
+            "In units of the classical MSE with 250 labels.",
+            script.mse_table(series[name], "labelled rows"),
         )
-    lines_figure(series, "MSE / classical with 250 labels", "MultiPPI by number of labelled rows", out / "figure-8.svg")
+    lines_figure(
+        series,
+        "MSE / classical with 250 labels",
+        "MultiPPI by number of labelled rows",
+        out / "figure-8.svg",
+    )
     ordered = all(
         found[f"N = {a}"][b] >= found[f"N = {c}"][b]
         for found in series.values()
@@ -227,7 +292,10 @@ def figure_8(size: Size, out: Path) -> Made:
     )
     return _made(
         page,
-        Figure(out / "figure-8.png", "Squared error of MultiPPI against the budget for several numbers of labelled rows"),
+        Figure(
+            out / "figure-8.png",
+            "Squared error of MultiPPI against the budget for several numbers of labelled rows",
+        ),
         "more labelled rows give a smaller error at every budget",
         f"{'the same' if ordered else 'the same but for Monte-Carlo error'}, for N = {', '.join(map(str, numbers))}",
         _SHAPE,
@@ -239,11 +307,19 @@ def figure_9(size: Size, out: Path) -> Made:
     page, scale = Sections(), _scale(size)
     panels = {}
     for name in _MAKERS:
-        shrunk, plain = _few(name, 50, size), script.few_methods(_world(name), scale, 50, shrink=False)
+        shrunk, plain = (
+            _few(name, 50, size),
+            script.few_methods(_world(name), scale, 50, shrink=False),
+        )
         panels[name] = {"shrunk": script.ratio(shrunk), "empirical": script.ratio(plain)}
         page.add(f"{name}, N = 50: MSE / classical", script.mse_table(panels[name], "covariance"))
-    lines_figure(panels, "MSE / classical", "Covariance shrunk or not, N = 50", out / "figure-9.svg")
-    better = [f"{name} {sum(p['shrunk'][b] <= p['empirical'][b] for b in scale.budgets)}" for name, p in panels.items()]
+    lines_figure(
+        panels, "MSE / classical", "Covariance shrunk or not, N = 50", out / "figure-9.svg"
+    )
+    better = [
+        f"{name} {sum(p['shrunk'][b] <= p['empirical'][b] for b in scale.budgets)}"
+        for name, p in panels.items()
+    ]
     return _made(
         page,
         Figure(out / "figure-9.png", "Squared error with shrunk and with empirical covariance"),
@@ -261,8 +337,12 @@ def figure_10(size: Size, out: Path) -> Made:
         runs = script.few_methods(_world(name), scale, script.LABELLED, restricted=True)
         panels[name] = {MULTIPPI: script.ratio(runs), RESTRICTED: script.ratio(runs, RESTRICTED)}
         page.add(f"{name}: MSE / classical", script.mse_table(panels[name], "sets"))
-    lines_figure(panels, "MSE / classical", "All sets or the restricted ones", out / "figure-10.svg")
-    worst = max(p[RESTRICTED][b] / p[MULTIPPI][b] - 1 for p in panels.values() for b in scale.budgets)
+    lines_figure(
+        panels, "MSE / classical", "All sets or the restricted ones", out / "figure-10.svg"
+    )
+    worst = max(
+        p[RESTRICTED][b] / p[MULTIPPI][b] - 1 for p in panels.values() for b in scale.budgets
+    )
     return _made(
         page,
         Figure(out / "figure-10.png", "Squared error with all sets and with the restricted ones"),
@@ -283,7 +363,9 @@ def figure_15(size: Size, out: Path) -> Made:
     raw = ", ".join(f"{f.bias:+.3f}" for f in groups["raw"].values())
     return _made(
         page,
-        Figure(out / "figure-15.png", "Mean and spread of estimates: classical, raw raters, debiased"),
+        Figure(
+            out / "figure-15.png", "Mean and spread of estimates: classical, raw raters, debiased"
+        ),
         "raw autoraters are biased, more so with longer thinking; debiased schemes are not, and MultiPPI is the narrowest",
         f"raw bias {raw}; debiased at most {max(abs(f.bias) for f in groups['debiased'].values()):.4f}",
         f"{_SHAPE}; the population was made so that it shows this",
@@ -312,5 +394,10 @@ PAPER = Paper(
             ("Figure 15", "raw and debiased raters", figure_15, 10),
         )
     ),
-    sources=("examples/papers/*multippi*.py", "src/noracle/ppi", "src/noracle/bounds", "src/noracle/counts"),
+    sources=(
+        "examples/papers/*multippi*.py",
+        "src/noracle/ppi",
+        "src/noracle/bounds",
+        "src/noracle/counts",
+    ),
 )

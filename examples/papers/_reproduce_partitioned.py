@@ -1,4 +1,6 @@
-"""Tables 1 to 3 and Figures 2 to 4 of "Towards scalable oversight via partitioned human supervision"."""
+"""Tables 1 to 3 and Figures 2 to 4 of "Towards scalable oversight via partitioned human
+supervision".
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def _answers() -> Answers:
 
 @functools.cache
 def _real(size: Size) -> Columns:
-    return script.real_columns(_answers(), _repetitions(size), size.seed, script.systems_shown(_answers()))
+    return script.real_columns(
+        _answers(), _repetitions(size), size.seed, script.systems_shown(_answers())
+    )
 
 
 @functools.cache
@@ -73,7 +77,11 @@ def table_2(size: Size, out: Path) -> Made:
     script.add_table_2(page, columns, source)
     worst = []
     for place, (name, column) in enumerate(columns.items()):
-        off = {row: 100 * column["Comp-Indep" if row == "Comp-(K−1)" else row].se - TABLE_2[row][place][2] for row in TABLE_2}
+        off = {
+            row: 100 * column["Comp-Indep" if row == "Comp-(K−1)" else row].se
+            - TABLE_2[row][place][2]
+            for row in TABLE_2
+        }
         row = max(off, key=lambda r: abs(off[r]))
         worst.append(f"{name} {off[row]:+.2f} ({row})")
     return Made(
@@ -123,7 +131,12 @@ def figure_2(size: Size, out: Path) -> Made:
     crossing = (ACCURACY + N_CLASSES - 2) / ACCURACY
     return Made(
         body=page.body,
-        figures=(Figure(out / "figure-2.png", "Left: best weight against the number of complementary labels; right: variances"),),
+        figures=(
+            Figure(
+                out / "figure-2.png",
+                "Left: best weight against the number of complementary labels; right: variances",
+            ),
+        ),
         published="the best weight passes 0.5 near three complementary labels for one ordinary label; its variance is the smaller one",
         difference=f"the curves are the same formulae; they cross 0.5 at {crossing:.2f}; measured variances of ivw are within "
         f"{100 * off:.0f} % of the formula",
@@ -131,7 +144,8 @@ def figure_2(size: Size, out: Path) -> Made:
     )
 
 
-# -------------------------------------------------------------------------------------------------------------------- Figures 3 and 4
+# --------------------------------------------------------------------------------------------------------------------
+# Figures 3 and 4
 
 
 @functools.cache
@@ -163,14 +177,25 @@ def figure_3(size: Size, out: Path) -> Made:
     gains = []
     for title, text in found.items():
         if title.startswith("Figure 3"):
-            tests = {row["system"]: float(row["true, test"]) for row in table_rows(text) if "true, test" in row}
+            tests = {
+                row["system"]: float(row["true, test"])
+                for row in table_rows(text)
+                if "true, test" in row
+            }
             searched = [tests.pop(name) for name in ("adas", "aflow") if name in tests]
             tests.pop("mutate", None)
             if searched and tests:
-                gains.append(f"{title.partition(', ')[2]} {max(searched) - max(tests.values()):+.1f}")
+                gains.append(
+                    f"{title.partition(', ')[2]} {max(searched) - max(tests.values()):+.1f}"
+                )
     return Made(
         body=(found.get("What this is", ""), *body),
-        figures=(Figure(out / "agents" / "figure3.png", "True test accuracy of baselines and searches, with what validation said"),),
+        figures=(
+            Figure(
+                out / "agents" / "figure3.png",
+                "True test accuracy of baselines and searches, with what validation said",
+            ),
+        ),
         published="both searches are above the seven hand-made baselines on all three benchmarks (bars, without numbers)",
         difference=f"best search less best baseline, true accuracy in points: {'; '.join(gains) or 'see the table'}",
         reason="models are simulated and the designer of edits is a script; the best of seven baselines is chosen with the key here",
@@ -187,7 +212,12 @@ def figure_4(size: Size, out: Path) -> Made:
     ours, theirs = ([abs(float(row[f"{who} A - q"])) for row in rows] for who in ("ours", "paper"))
     return Made(
         body=body,
-        figures=(Figure(out / "agents" / "figure4.png", "Test accuracy of searches on q against searches on its transform"),),
+        figures=(
+            Figure(
+                out / "agents" / "figure4.png",
+                "Test accuracy of searches on q against searches on its transform",
+            ),
+        ),
         published="searches on q and on its transform differ by up to 6.2 points (ADAS on Medical Abstract: 61.6 and 67.8)",
         difference=f"largest difference: ours {max(ours, default=0):.1f}, theirs {max(theirs, default=0):.1f} points"
         + ("" if len(rows) == 6 else f" ({len(rows)} of 6 pairs are made here)"),
@@ -216,7 +246,14 @@ PAPER = Paper(
         )
     ),
     sources=(
-        "examples/papers/*partitioned.py", "examples/papers/_protocol.py", "examples/papers/_published.py", "examples/papers/_figure.py",
-        "examples/papers/*agents*.py", "src/noracle/accuracy", "src/noracle/bounds", "src/noracle/counts", "src/noracle/search",
+        "examples/papers/*partitioned.py",
+        "examples/papers/_protocol.py",
+        "examples/papers/_published.py",
+        "examples/papers/_figure.py",
+        "examples/papers/*agents*.py",
+        "src/noracle/accuracy",
+        "src/noracle/bounds",
+        "src/noracle/counts",
+        "src/noracle/search",
     ),
-)  # fmt: skip
+)

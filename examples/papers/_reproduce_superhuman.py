@@ -24,7 +24,10 @@ def _scale(size: Size) -> script.Size:
 @functools.cache
 def _large(size: Size) -> tuple[Rated, ...]:
     scale = _scale(size)
-    return tuple(generated(kind, n_items=scale.n_items, seed=size.seed, pictures=scale.pictures) for kind in TASKS)
+    return tuple(
+        generated(kind, n_items=scale.n_items, seed=size.seed, pictures=scale.pictures)
+        for kind in TASKS
+    )
 
 
 @functools.cache
@@ -33,7 +36,10 @@ def _small(size: Size) -> tuple[Rated, ...]:
 
 
 def _absent() -> list[tuple[str, str]]:
-    named = ((snli(), "SNLI", "snli_dev_annotators.parquet"), (cifar10n(), "CIFAR-10N", "cifar10_train.npz"))
+    named = (
+        (snli(), "SNLI", "snli_dev_annotators.parquet"),
+        (cifar10n(), "CIFAR-10N", "cifar10_train.npz"),
+    )
     return [(name, file) for data, name, file in named if data is None]
 
 
@@ -44,7 +50,8 @@ def table_1(size: Size, out: Path) -> Made:
     table1(page, [*_small(size), *_large(size)], cifar10n())
     off = {
         f"{task_of(rated)}, {len(rated.ratings):,} items": max(
-            abs(together(rated).right - TASKS[task_of(rated)].right), abs(together(rated).given_right - TASKS[task_of(rated)].given_right)
+            abs(together(rated).right - TASKS[task_of(rated)].right),
+            abs(together(rated).given_right - TASKS[task_of(rated)].given_right),
         )
         for rated in (*_small(size), *_large(size))
     }
@@ -52,7 +59,9 @@ def table_1(size: Size, out: Path) -> Made:
         body=page.body,
         published="accuracy of a rater overall and where another is right (colour 0.836, 0.850; shape 0.542, 0.586); how often a system is "
         "right where the vote is wrong",
-        difference="Table 1a, largest: " + "; ".join(f"{name} {d:.3f}" for name, d in off.items()) + "; Table 1b has other systems",
+        difference="Table 1a, largest: "
+        + "; ".join(f"{name} {d:.3f}" for name, d in off.items())
+        + "; Table 1b has other systems",
         reason="raters are simulated to these figures, so that only chance is left in 1a; the systems of 1b were trained here, on other "
         "pictures",
         status="re-made in shape",
@@ -65,10 +74,15 @@ def table_2(size: Size, out: Path) -> Made:
     del out
     page = Sections()
     script.table2(page, [*(r for r in (snli(), cifar10n()) if r), *_large(size)], _absent())
-    off = {name: script.bounds_from(b.empirical**2, b.n_raters)["paper"] - b.paper for name, b in TABLE2.items()}
+    off = {
+        name: script.bounds_from(b.empirical**2, b.n_raters)["paper"] - b.paper
+        for name, b in TABLE2.items()
+    }
     return Made(
         body=page.body,
-        published="; ".join(f"{name}: U_t {b.paper:.3f}, U_e {b.empirical:.3f}" for name, b in TABLE2.items()),
+        published="; ".join(
+            f"{name}: U_t {b.paper:.3f}, U_e {b.empirical:.3f}" for name, b in TABLE2.items()
+        ),
         difference="U_t: " + "; ".join(f"{name} {d:+.4f}" for name, d in off.items()),
         reason="U_e is printed with three digits, and U_t follows from it; U_e itself is no bound, and tighter ceilings stand beside both",
         missing=tuple(f"{file} in NORACLE_DATA" for _, file in _absent()),
@@ -118,8 +132,12 @@ def table_6(size: Size, out: Path) -> Made:
     script.table6(page, [*_small(size), *_large(size)], _scale(size))
     off = {}
     for rated in (*_small(size), *_large(size)):
-        kappa = estimate_agreement(rated.counts(pairs=True), statistic="fleiss", n_boot=100, seed=0).value
-        off[f"{task_of(rated)}, {len(rated.ratings):,} items"] = kappa - TASKS[task_of(rated)].fleiss
+        kappa = estimate_agreement(
+            rated.counts(pairs=True), statistic="fleiss", n_boot=100, seed=0
+        ).value
+        off[f"{task_of(rated)}, {len(rated.ratings):,} items"] = (
+            kappa - TASKS[task_of(rated)].fleiss
+        )
     return Made(
         body=page.body,
         published="Cohen's and Fleiss' kappa and Krippendorff's alpha: colour 0.6040, 0.6036, 0.5819; shape 0.2386, 0.2372, 0.2330",
@@ -134,7 +152,10 @@ def figure_3(size: Size, out: Path) -> Made:
     """Bounds by the number of raters."""
     page, scale = Sections(), _scale(size)
     panels = [
-        script.Panel(many, *(figure_points(rated, subsets=scale.subsets, seed=size.seed) for rated in (many, few)))
+        script.Panel(
+            many,
+            *(figure_points(rated, subsets=scale.subsets, seed=size.seed) for rated in (many, few)),
+        )
         for many, few in zip(_large(size), _small(size), strict=True)
     ]
     script.figure3(page, panels, out)
@@ -146,7 +167,12 @@ def figure_3(size: Size, out: Path) -> Made:
         needed.append(f"{kind}: ours {words}, theirs with more than {script.THEIR_RATERS[kind]}")
     return Made(
         body=page.body,
-        figures=(Figure(out / "figure3.png", "Ceilings and match rates against the number of raters, colours and shapes"),),
+        figures=(
+            Figure(
+                out / "figure3.png",
+                "Ceilings and match rates against the number of raters, colours and shapes",
+            ),
+        ),
         published="the strong model's match rate is above U_t with more than 4 annotators (colour) and more than 6 (shape)",
         difference="strong system above U_t: " + "; ".join(needed),
         reason="other pictures, simulated raters and other systems",
@@ -174,6 +200,10 @@ PAPER = Paper(
         )
     ),
     sources=(
-        "examples/papers/*superhuman*.py", "src/noracle/superhuman", "src/noracle/simulate", "src/noracle/bounds", "src/noracle/counts",
+        "examples/papers/*superhuman*.py",
+        "src/noracle/superhuman",
+        "src/noracle/simulate",
+        "src/noracle/bounds",
+        "src/noracle/counts",
     ),
-)  # fmt: skip
+)

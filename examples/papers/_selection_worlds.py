@@ -9,7 +9,14 @@ import numpy as np
 
 from noracle.results import Estimate
 from noracle.search.candidates import Outcome
-from noracle.search.fitness import ItemLabel, ItemLabels, ItemScores, estimate_fitness, paired, score_outcomes
+from noracle.search.fitness import (
+    ItemLabel,
+    ItemLabels,
+    ItemScores,
+    estimate_fitness,
+    paired,
+    score_outcomes,
+)
 from noracle.search.gate import SHARES, Gate
 
 Array = np.ndarray[Any, Any]
@@ -20,8 +27,9 @@ Labels = Literal["ruled out", "question", "ordinary"]
 class World:
     """``agents`` candidates of one accuracy, the last of them ``better`` by so much.
 
-    ``alike`` is the share of items on which an agent does as one common agent does: 0 is independent agents; agents built on one model
-    share most of their answers. ``silent`` is the share of items without a valid answer.
+    ``alike`` is the share of items on which an agent does as one common agent does: 0 is
+    independent agents; agents built on one model share most of their answers. ``silent`` is the
+    share of items without a valid answer.
     """
 
     agents: int = 37
@@ -45,7 +53,10 @@ class World:
         key = rng.integers(k, size=n)
         luck, slip = rng.random(shape), rng.integers(1, k, size=shape)
         common = rng.random(shape) < self.alike
-        luck, slip = np.where(common, rng.random(n), luck), np.where(common, rng.integers(1, k, size=n), slip)
+        luck, slip = (
+            np.where(common, rng.random(n), luck),
+            np.where(common, rng.integers(1, k, size=n), slip),
+        )
         right = luck < (self.truth / (1 - self.silent))[:, None]
         answers = np.where(right, key, (key + slip) % k)
         answers[rng.random(shape) < self.silent] = -1
@@ -53,17 +64,31 @@ class World:
 
     def _label(self, key: Array, rng: np.random.Generator) -> ItemLabels:
         k = self.n_classes
-        asked = rng.integers(k, size=len(key)) if self.labels == "question" else (key + rng.integers(1, k, size=len(key))) % k
-        known = asked == key if self.labels == "question" else np.full(len(key), self.labels == "ordinary")
-        return ItemLabels({
-            i: ItemLabel(n_classes=k, truth=int(y)) if yes else ItemLabel(n_classes=k, ruled_out=frozenset({int(no)}))
-            for i, (y, no, yes) in enumerate(zip(key, asked, known, strict=True))
-        })  # fmt: skip
+        asked = (
+            rng.integers(k, size=len(key))
+            if self.labels == "question"
+            else (key + rng.integers(1, k, size=len(key))) % k
+        )
+        known = (
+            asked == key
+            if self.labels == "question"
+            else np.full(len(key), self.labels == "ordinary")
+        )
+        return ItemLabels(
+            {
+                i: ItemLabel(n_classes=k, truth=int(y))
+                if yes
+                else ItemLabel(n_classes=k, ruled_out=frozenset({int(no)}))
+                for i, (y, no, yes) in enumerate(zip(key, asked, known, strict=True))
+            }
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What one search reported. ``accepted`` counts the acceptances of the gate, ``false`` those of a candidate that is not better."""
+    """What one search reported. ``accepted`` counts the acceptances of the gate, ``false`` those of
+    a candidate that is not better.
+    """
 
     returned: int
     truth: float
@@ -76,16 +101,25 @@ class Search:
 
 def sizes_of(validation: int, shares: tuple[float, float, float] = SHARES) -> tuple[int, int, int]:
     """Numbers of validation, confirm and final labels, at the shares of the library."""
-    return validation, round(validation * shares[1] / shares[0]), round(validation * shares[2] / shares[0])
+    return (
+        validation,
+        round(validation * shares[1] / shares[0]),
+        round(validation * shares[2] / shares[0]),
+    )
 
 
 def outcomes_of(answers: Array) -> list[Outcome]:
     """The answers of one agent."""
-    return [Outcome(item=i, answer=None if a < 0 else a, state="invalid" if a < 0 else "answered") for i, a in enumerate(answers.tolist())]
+    return [
+        Outcome(item=i, answer=None if a < 0 else a, state="invalid" if a < 0 else "answered")
+        for i, a in enumerate(answers.tolist())
+    ]
 
 
 def search_once(world: World, sizes: tuple[int, int, int], rng: np.random.Generator) -> Search:
-    """One search: candidates in random order, a challenge for each that leads, and the leader on fresh labels at the end."""
+    """One search: candidates in random order, a challenge for each that leads, and the leader on
+    fresh labels at the end.
+    """
     order = rng.permutation(world.agents)
     truth = world.truth
     (seen, validation), (met, confirm), (last, final) = (world.draw(n, rng) for n in sizes)
@@ -110,5 +144,11 @@ def search_once(world: World, sizes: tuple[int, int, int], rng: np.random.Genera
     low, high = (min(max(scores.mean + z * scores.se, 0.0), 1.0) for z in (-1.96, 1.96))
     wald = dataclasses.replace(held_out, low=low, high=high, interval="wald")
     return Search(
-        returned=leader, truth=float(truth[leader]), validation=best, held_out=held_out, wald=wald, accepted=accepted, false=false
-    )  # fmt: skip
+        returned=leader,
+        truth=float(truth[leader]),
+        validation=best,
+        held_out=held_out,
+        wald=wald,
+        accepted=accepted,
+        false=false,
+    )

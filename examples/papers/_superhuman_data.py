@@ -1,4 +1,6 @@
-"""What the paper prints, and the ratings that the example judges: generated, and real where NORACLE_DATA has them."""
+"""What the paper prints, and the ratings that the example judges: generated, and real where
+NORACLE_DATA has them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Published(NamedTuple):
 
     given_right: float
     right: float
-    right_where_wrong: dict[str, float]  # P(M = y | G != y); the table's other column is one minus it
+    right_where_wrong: dict[
+        str, float
+    ]  # P(M = y | G != y); the table's other column is one minus it
     cohen: float
     fleiss: float
     krippendorff: float
@@ -48,16 +52,40 @@ class Benchmark(NamedTuple):
 
 TABLE2 = {
     "SST-5": Benchmark(
-        2210, 5, 3, 0.790, 0.660,
-        {"CNN-LSTM": 0.492, "Constituency Tree-LSTM": 0.510, "BERT-large": 0.555, "RoBERTa+Self-Explaining": 0.591},
+        2210,
+        5,
+        3,
+        0.790,
+        0.660,
+        {
+            "CNN-LSTM": 0.492,
+            "Constituency Tree-LSTM": 0.510,
+            "BERT-large": 0.555,
+            "RoBERTa+Self-Explaining": 0.591,
+        },
     ),
     "SST-2": Benchmark(
-        1821, 2, 3, 0.960, 0.939, {"CNN-LSTM": 0.878, "Constituency Tree-LSTM": 0.880, "BERT-large": 0.949, "StructBERT": 0.971}
+        1821,
+        2,
+        3,
+        0.960,
+        0.939,
+        {
+            "CNN-LSTM": 0.878,
+            "Constituency Tree-LSTM": 0.880,
+            "BERT-large": 0.949,
+            "StructBERT": 0.971,
+        },
     ),
     "SNLI": Benchmark(
-        10_000, 3, 5, 0.904, 0.879, {"BiLSTM": 0.855, "Tree-CNN": 0.821, "LM-Pretrained Transformer": 0.899, "SemBERT": 0.919}
+        10_000,
+        3,
+        5,
+        0.904,
+        0.879,
+        {"BiLSTM": 0.855, "Tree-CNN": 0.821, "LM-Pretrained Transformer": 0.899, "SemBERT": 0.919},
     ),
-}  # fmt: skip
+}
 TABLE3 = {
     # who: benchmark, match rate, S by HMS and by OMS as printed; None is "< 0"
     "Devlin et al. (2019)": ("SST-2", 0.949, None, None),
@@ -70,7 +98,9 @@ TABLE4 = {"b right, a right": 0.8, "b right, a wrong": 0.6, "a right": 0.7}
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rated:
-    """Ratings of some items by raters in columns (-1: none), with the key where there is one and the answers of systems."""
+    """Ratings of some items by raters in columns (-1: none), with the key where there is one and
+    the answers of systems.
+    """
 
     name: str
     labels: tuple[str, ...]
@@ -81,9 +111,12 @@ class Rated:
     def counts(self, *, pairs: bool = False) -> RatingCounts:
         """As the package takes them."""
         return RatingCounts.from_arrays(
-            self.ratings, labels=self.labels, raters=[f"rater-{j + 1}" for j in range(self.ratings.shape[1])], answers=self.answers,
+            self.ratings,
+            labels=self.labels,
+            raters=[f"rater-{j + 1}" for j in range(self.ratings.shape[1])],
+            answers=self.answers,
             pairs=pairs,
-        )  # fmt: skip
+        )
 
     @property
     def votes(self) -> Array:
@@ -93,27 +126,54 @@ class Rated:
     @property
     def mean_accuracy(self) -> float:
         """Share of right ratings, each item counting equally; NaN without a key."""
-        return float("nan") if self.key is None else float((self.ratings == self.key[:, None]).mean())
+        return (
+            float("nan") if self.key is None else float((self.ratings == self.key[:, None]).mean())
+        )
 
     def accuracy(self, system: str) -> float:
         """Share of right answers; NaN without a key."""
-        return float("nan") if self.key is None else float((self.answers[system] == self.key).mean())
+        return (
+            float("nan") if self.key is None else float((self.answers[system] == self.key).mean())
+        )
 
 
 def rater_model(kind: str) -> RaterModel:
-    """Raters with the accuracy, the conditional accuracy and the kappa that the paper reports for this task."""
+    """Raters with the accuracy, the conditional accuracy and the kappa that the paper reports for
+    this task.
+    """
     row = TASKS[kind]
-    return fit_raters(n_classes=3 if kind == "colour" else 5, accuracy=row.right, given_right=row.given_right, kappa=row.fleiss)
+    return fit_raters(
+        n_classes=3 if kind == "colour" else 5,
+        accuracy=row.right,
+        given_right=row.given_right,
+        kappa=row.fleiss,
+    )
 
 
-def generated(kind: str, *, n_items: int, seed: int, pictures: dict[str, int] | None = None) -> Rated:
-    """Pictures, ten simulated raters, and the answers of a strong and a weak system that were really trained on other pictures."""
+def generated(
+    kind: str, *, n_items: int, seed: int, pictures: dict[str, int] | None = None
+) -> Rated:
+    """Pictures, ten simulated raters, and the answers of a strong and a weak system that were
+    really trained on other pictures.
+    """
     task = simulate_task(kind, n_items=n_items, seed=seed)  # type: ignore[arg-type]
     model = rater_model(kind)
-    ratings = draw_ratings(task, raters=model.raters(N_RATERS), correlation=model.correlation, shared=model.shared, seed=seed)
+    ratings = draw_ratings(
+        task,
+        raters=model.raters(N_RATERS),
+        correlation=model.correlation,
+        shared=model.shared,
+        seed=seed,
+    )
     systems = trained_systems(kind, seed=seed, pictures=pictures or PICTURES)
     answers = {name: system.answers(task) for name, system in systems.items()}
-    return Rated(name=f"{kind}s, generated", labels=task.options, ratings=ratings, key=task.codes, answers=answers)
+    return Rated(
+        name=f"{kind}s, generated",
+        labels=task.options,
+        ratings=ratings,
+        key=task.codes,
+        answers=answers,
+    )
 
 
 def snli() -> Rated | None:
@@ -125,7 +185,8 @@ def snli() -> Rated | None:
 
     labels = ("contradiction", "entailment", "neutral")
     rows = duckdb.execute(
-        "SELECT annotator1, annotator2, annotator3, annotator4, annotator5 FROM read_parquet(?) ORDER BY item", [str(path)]
+        "SELECT annotator1, annotator2, annotator3, annotator4, annotator5 FROM read_parquet(?) ORDER BY item",
+        [str(path)],
     )
     place = {label: code for code, label in enumerate(labels)}
     ratings = np.array([[place.get(said, -1) for said in row] for row in rows.fetchall()])
@@ -139,7 +200,9 @@ def cifar10n() -> Rated | None:
         return None
     with np.load(path) as file:
         ratings, key = file["annotators"].astype(np.int64), file["label"].astype(np.int64)
-    return Rated(name="CIFAR-10N", labels=tuple(map(str, range(10))), ratings=ratings, key=key, answers={})
+    return Rated(
+        name="CIFAR-10N", labels=tuple(map(str, range(10))), ratings=ratings, key=key, answers={}
+    )
 
 
 def third_person(rated: Rated) -> Rated:

@@ -7,15 +7,22 @@ from pathlib import Path
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table, padded so that it reads well as plain text; the first column is text, the others numbers."""
+    """A Markdown table, padded so that it reads well as plain text; the first column is text, the
+    others numbers.
+    """
     body = [list(map(str, row)) for row in rows]
     widths = [max(len(str(line[i])) for line in [list(header), *body]) for i in range(len(header))]
 
     def line(cells: Sequence[str]) -> str:
-        padded = [cells[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(cells[1:], widths[1:], strict=True))]
+        padded = [
+            cells[0].ljust(widths[0]),
+            *(c.rjust(w) for c, w in zip(cells[1:], widths[1:], strict=True)),
+        ]
         return "| " + " | ".join(padded) + " |"
 
-    rule = "|" + "-" * (widths[0] + 2) + "|" + "|".join("-" * (w + 1) + ":" for w in widths[1:]) + "|"
+    rule = (
+        "|" + "-" * (widths[0] + 2) + "|" + "|".join("-" * (w + 1) + ":" for w in widths[1:]) + "|"
+    )
     return "\n".join([line(list(header)), rule, *(line(row) for row in body)])
 
 

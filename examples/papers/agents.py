@@ -1,12 +1,14 @@
-"""Agents found with weak labels: Figures 3 and 4 of "Scalable oversight via partitioned human supervision" in shape, and selection noise.
+"""Agents found with weak labels: Figures 3 and 4 of "Scalable oversight via partitioned human
+supervision" in shape, and selection noise.
 
     python examples/papers/agents.py --out agents-out           (--quick: seconds)
 
-First the best of 37 identical agents at the sizes of the paper's benchmarks: how much better it looks than it is. Then searches on
-simulated stand-ins with a known key: seven baselines, ADAS, AFlow, and random edits as a control, each scored with q and with its
-transform A = (K - 1)q - (K - 2). The designer of ADAS and AFlow is a script that makes random typed edits, not a model; so this shows what
-labels, scales and selection do to a search, not what a clever designer can do. Last, a real small model on Medical Abstracts, recorded and
-replayed, where that file is in NORACLE_DATA.
+First the best of 37 identical agents at the sizes of the paper's benchmarks: how much better it
+looks than it is. Then searches on simulated stand-ins with a known key: seven baselines, ADAS,
+AFlow, and random edits as a control, each scored with q and with its transform A = (K - 1)q - (K -
+2). The designer of ADAS and AFlow is a script that makes random typed edits, not a model; so this
+shows what labels, scales and selection do to a search, not what a clever designer can do. Last, a
+real small model on Medical Abstracts, recorded and replayed, where that file is in NORACLE_DATA.
 """
 
 from __future__ import annotations
@@ -29,21 +31,33 @@ SCALES: tuple[Scale, ...] = ("q", "A")
 
 def noise(page: Page, *, replications: int) -> dict[str, Noise]:
     """The table of selection noise."""
-    found = {size.name: selection_noise(size, replications=replications, seed=i) for i, size in enumerate(SIZES)}
+    found = {
+        size.name: selection_noise(size, replications=replications, seed=i)
+        for i, size in enumerate(SIZES)
+    }
     rows = []
     for size in SIZES:
         n = found[size.name]
         ours = [f"{n.complementary:+.1f}", f"{n.ordinary:+.1f}", f"{n.held_out:+.1f}"]
         earlier = [f"+{size.earlier_complementary:.0f}", f"+{size.earlier_ordinary:.0f}"]
         rows.append(
-            [f"{size.name} (K = {size.n_classes}, n = {size.n}, A = {size.accuracy})", ours[0], earlier[0], ours[1], earlier[1], ours[2]]
+            [
+                f"{size.name} (K = {size.n_classes}, n = {size.n}, A = {size.accuracy})",
+                ours[0],
+                earlier[0],
+                ours[1],
+                earlier[1],
+                ours[2],
+            ]
         )
     page.add(
         f"The best of {N_AGENTS} identical agents",
         f"Points by which the winner looks better than it is, mean of {replications} replications. Nothing can be found here: all agents "
         "have the same accuracy. 'Earlier' is another simulation of ours, with the same assumptions. The last column gives the winner as "
         "many fresh labels.",
-        markdown(["benchmark", "complementary", "earlier", "ordinary", "earlier", "fresh labels"], rows),
+        markdown(
+            ["benchmark", "complementary", "earlier", "ordinary", "earlier", "fresh labels"], rows
+        ),
     )
     page.add(
         "Which of two agents is better by five points?",
@@ -51,7 +65,14 @@ def noise(page: Page, *, replications: int) -> dict[str, Noise]:
         "GPQA.",
         markdown(
             ["benchmark", "complementary", "ordinary"],
-            [[size.name, f"{found[size.name].picks_complementary:.2f}", f"{found[size.name].picks_ordinary:.2f}"] for size in SIZES],
+            [
+                [
+                    size.name,
+                    f"{found[size.name].picks_complementary:.2f}",
+                    f"{found[size.name].picks_ordinary:.2f}",
+                ]
+                for size in SIZES
+            ],
         ),
     )
     return found
@@ -65,10 +86,20 @@ def searches(
     runs: dict[str, dict[Scale, list[Run]]] = {}
     for name in NAMES:
         runs[name] = {
-            scale: [search(bench, name, scale=scale, seed=seed, generations=generations) for seed in range(seeds)] for scale in SCALES
+            scale: [
+                search(bench, name, scale=scale, seed=seed, generations=generations)
+                for seed in range(seeds)
+            ]
+            for scale in SCALES
         }
-        rows[name] = float(np.mean([r.validation for r in runs[name]["A"]])), float(np.mean([r.test for r in runs[name]["A"]]))
-    table = [[name, percent(value, 1), percent(test, 1), f"{100 * (value - test):+.1f}"] for name, (value, test) in rows.items()]
+        rows[name] = (
+            float(np.mean([r.validation for r in runs[name]["A"]])),
+            float(np.mean([r.test for r in runs[name]["A"]])),
+        )
+    table = [
+        [name, percent(value, 1), percent(test, 1), f"{100 * (value - test):+.1f}"]
+        for name, (value, test) in rows.items()
+    ]
     page.add(
         f"Figure 3, {bench.size.name}",
         f"K = {bench.size.n_classes}; {bench.size.n} complementary labels for validation; truth on {bench.n_test} test items; "
@@ -83,7 +114,10 @@ def scales(page: Page, runs: dict[tuple[str, str], dict[Scale, list[Run]]]) -> b
     """Figure 4: q against the transform; False if they ever differ."""
     rows, same_all = [], True
     for (bench, name), by_scale in runs.items():
-        same = sum(a.choices == b.choices and a.winner == b.winner for a, b in zip(by_scale["q"], by_scale["A"], strict=True))
+        same = sum(
+            a.choices == b.choices and a.winner == b.winner
+            for a, b in zip(by_scale["q"], by_scale["A"], strict=True)
+        )
         same_all &= same == len(by_scale["q"])
         q, a = (100 * np.mean([r.test for r in by_scale[s]]) for s in SCALES)
         tests = 100 * np.array([r.test for r in by_scale["A"]])
@@ -91,13 +125,30 @@ def scales(page: Page, runs: dict[tuple[str, str], dict[Scale, list[Run]]]) -> b
         paper = PUBLISHED[bench, name]
         ours = [f"{q:.1f}", f"{a:.1f}", f"{a - q:+.1f}", f"{same} of {len(tests)}"]
         spread = [f"{apart.mean():.1f}", f"{apart.max():.1f}"] if apart.size else ["–", "–"]
-        rows.append([f"{bench}, {name}", f"{paper[0]:.1f}", f"{paper[1]:.1f}", f"{paper[1] - paper[0]:+.1f}", *ours, *spread])
+        rows.append(
+            [
+                f"{bench}, {name}",
+                f"{paper[0]:.1f}",
+                f"{paper[1]:.1f}",
+                f"{paper[1] - paper[0]:+.1f}",
+                *ours,
+                *spread,
+            ]
+        )
     page.add(
         "Figure 4: q or its transform?",
         "The two are one affine map, and a search on standardised scores makes the same choices with either, down to the prompts of the "
         "designer. So their difference here is 0. The last two columns say how far two seeds of the same search lie apart (items, labels, "
         "answers and edits drawn anew): hold them against the paper's differences.",
-        markdown(["search", *(f"{who} {what}" for who in ("paper", "ours") for what in ("q", "A", "A - q")), "same choices", *APART], rows),
+        markdown(
+            [
+                "search",
+                *(f"{who} {what}" for who in ("paper", "ours") for what in ("q", "A", "A - q")),
+                "same choices",
+                *APART,
+            ],
+            rows,
+        ),
     )
     return same_all
 
@@ -110,8 +161,12 @@ def published_rule(page: Page) -> None:
         weights = np.exp(sharpness * (s - s.max()))
         return 0.3 / len(s) + 0.7 * weights / weights.sum()
 
-    scales = {"scores A in per cent": values} | {f"the same as q, K = {k}": (values + k - 2) / (k - 1) for k in (4, 5, 10)}
-    rows = [[name, *(f"{p:.2f}" for p in chances(100 * scores, 0.2))] for name, scores in scales.items()]
+    scales = {"scores A in per cent": values} | {
+        f"the same as q, K = {k}": (values + k - 2) / (k - 1) for k in (4, 5, 10)
+    }
+    rows = [
+        [name, *(f"{p:.2f}" for p in chances(100 * scores, 0.2))] for name, scores in scales.items()
+    ]
     page.add(
         "Where a scale can matter: a temperature on raw scores",
         "Chance to be worked on next under the published rule (0.2 per point) for four workflows with A = 0.47, 0.42, 0.40, 0.38. With "
@@ -121,17 +176,26 @@ def published_rule(page: Page) -> None:
 
 
 def real_model(page: Page, path: Path) -> None:
-    """What a real model answered to each abstract with three workflows, and what ruled-out labels say of them."""
+    """What a real model answered to each abstract with three workflows, and what ruled-out labels
+    say of them.
+    """
     title = "A real model on Medical Abstracts"
     if not path.is_file():
         page.add(title, "Left out: medical_abstracts.parquet is not in NORACLE_DATA.")
         return
     found = recorded.rows(path)
     table = [
-        [row.workflow, str(row.calls), f"{row.tokens:,}", f"{row.answered} of {recorded.N_ABSTRACTS}",
-         percent(row.estimate.value, 1), f"{percent(row.estimate.low, 1)} to {percent(row.estimate.high, 1)}", percent(row.truth, 1)]
+        [
+            row.workflow,
+            str(row.calls),
+            f"{row.tokens:,}",
+            f"{row.answered} of {recorded.N_ABSTRACTS}",
+            percent(row.estimate.value, 1),
+            f"{percent(row.estimate.low, 1)} to {percent(row.estimate.high, 1)}",
+            percent(row.truth, 1),
+        ]
         for row in found
-    ]  # fmt: skip
+    ]
     held = sum(row.estimate.low <= row.truth <= row.estimate.high for row in found)
     page.add(
         title,
@@ -139,16 +203,26 @@ def real_model(page: Page, path: Path) -> None:
         f"{recorded.MOST_CHARACTERS} characters, replies cut at {recorded.MOST_TOKENS} tokens, so that a chain of thought may end before "
         "its answer; no answer counts as wrong. One ruled-out class an abstract is all that the estimate knows. The 95 % intervals hold "
         f"the truth in {held} of {len(found)} rows; {recorded.N_ABSTRACTS} such labels cannot order the workflows.",
-        markdown(["workflow", "calls", "tokens", "answered", "estimate", "interval", "true"], table),
+        markdown(
+            ["workflow", "calls", "tokens", "answered", "estimate", "interval", "true"], table
+        ),
     )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the page; 1 if q and its transform ever lead to different choices or fresh labels do not remove the noise."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one benchmark, two seeds and few generations")
+    """Print the page; 1 if q and its transform ever lead to different choices or fresh labels do
+    not remove the noise.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="one benchmark, two seeds and few generations"
+    )
     parser.add_argument("--seeds", type=int, default=3, help="searches of each kind")
-    parser.add_argument("--generations", type=int, default=10, help="workflows that each search tries")
+    parser.add_argument(
+        "--generations", type=int, default=10, help="workflows that each search tries"
+    )
     parser.add_argument("--out", type=Path, help="folder for agents.md and the figures")
     options = parser.parse_args(argv)
     seeds, generations = (2, 5) if options.quick else (options.seeds, options.generations)
@@ -156,7 +230,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     page.add("What this is", " ".join((__doc__ or "").split("\n\n")[-1].split()))
     found = noise(page, replications=200 if options.quick else 400)
     bars, runs = {}, {}
-    for bench in benches(120 if options.quick else 250, seeds=seeds, only=1 if options.quick else 3):
+    for bench in benches(
+        120 if options.quick else 250, seeds=seeds, only=1 if options.quick else 3
+    ):
         bars[bench.size.name], by_name = searches(page, bench, seeds=seeds, generations=generations)
         runs |= {(bench.size.name, name): by_name[name] for name in ("adas", "aflow")}
     same = scales(page, runs)

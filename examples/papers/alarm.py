@@ -1,10 +1,13 @@
-"""A fire alarm for graders: Tables 2 and 3 and Figures 1 to 5 of "A logical alarm for misaligned binary classifiers", and 20 models.
+"""A fire alarm for graders: Tables 2 and 3 and Figures 1 to 5 of "A logical alarm for misaligned
+binary classifiers", and 20 models.
 
     python examples/papers/alarm.py --out alarm-out           (--quick: seconds)
 
-First the three graders of the paper's Table 2 (281 items, two labels): verdicts, windows of prevalence, largest claims, ranges and the
-smallest conflict, ours beside theirs. Then the answers of 20 language models to MMLU-Pro (NORACLE_DATA, else a simulated stand-in) as
-20 graders of the same items, with the option letters as labels: what their answers prove without the key, and what the key says.
+First the three graders of the paper's Table 2 (281 items, two labels): verdicts, windows of
+prevalence, largest claims, ranges and the smallest conflict, ours beside theirs. Then the answers
+of 20 language models to MMLU-Pro (NORACLE_DATA, else a simulated stand-in) as 20 graders of the
+same items, with the option letters as labels: what their answers prove without the key, and what
+the key says.
 """
 
 from __future__ import annotations
@@ -32,9 +35,15 @@ from noracle.logic.tracing import threshold, trace
 GRADERS = ("Claude", "Mistral", "GPT4")
 # Table 2: answers of the three graders, and how many of these items are truly A and B.
 TABLE_2 = {
-    ("A", "A", "A"): (12, 0), ("A", "A", "B"): (0, 0), ("A", "B", "A"): (113, 8), ("B", "A", "A"): (14, 0),
-    ("B", "B", "A"): (72, 15), ("B", "A", "B"): (0, 1), ("A", "B", "B"): (11, 2), ("B", "B", "B"): (15, 18),
-}  # fmt: skip
+    ("A", "A", "A"): (12, 0),
+    ("A", "A", "B"): (0, 0),
+    ("A", "B", "A"): (113, 8),
+    ("B", "A", "A"): (14, 0),
+    ("B", "B", "A"): (72, 15),
+    ("B", "A", "B"): (0, 1),
+    ("A", "B", "B"): (11, 2),
+    ("B", "B", "B"): (15, 18),
+}
 GROUPS = (GRADERS[:2], GRADERS[::2], GRADERS[1:], GRADERS)
 CLAIM = "accuracy > 1/2"
 # What the paper's alarm says of each group: does it fire at 1/2?
@@ -43,16 +52,24 @@ PUBLISHED = {GRADERS[:2]: False, GRADERS[::2]: False, GRADERS[1:]: True, GRADERS
 
 def table_2() -> Sketch:
     """The sketch of Table 2: what a user without the key has."""
-    return Sketch.from_counts({p: a + b for p, (a, b) in TABLE_2.items()}, classifiers=GRADERS, labels=["A", "B"])
+    return Sketch.from_counts(
+        {p: a + b for p, (a, b) in TABLE_2.items()}, classifiers=GRADERS, labels=["A", "B"]
+    )
 
 
 def flipped() -> Sketch:
-    """The table of Figure 5: Mistral's answers on true A and GPT4's on true B turned round, so that all three keep the claim."""
+    """The table of Figure 5: Mistral's answers on true A and GPT4's on true B turned round, so that
+    all three keep the claim.
+    """
     other = {"A": "B", "B": "A"}
     counts: dict[tuple[object, ...], int] = {}
     for (claude, mistral, gpt4), by_truth in TABLE_2.items():
         for truth, n in zip("AB", by_truth, strict=True):
-            pattern = (claude, other[mistral] if truth == "A" else mistral, other[gpt4] if truth == "B" else gpt4)
+            pattern = (
+                claude,
+                other[mistral] if truth == "A" else mistral,
+                other[gpt4] if truth == "B" else gpt4,
+            )
             counts[pattern] = counts.get(pattern, 0) + n
     return Sketch.from_counts(counts, classifiers=GRADERS, labels=["A", "B"])
 
@@ -69,13 +86,35 @@ def graders(page: Page, out: Path | None) -> bool:
         part = sketch.of(group)
         proof = prove_malfunction(part, CLAIM)
         fine &= proof.verify() and (proof.status == "alarm") == PUBLISHED[group]
-        largest = [f"{r.ranges[0].low:.3f}" for r in (threshold(part, axioms=True), threshold(part), threshold(part, kind="grade"))]
-        rows.append([" ".join(group), "yes" if PUBLISHED[group] else "no", proof.status, windows(part), *largest])
+        largest = [
+            f"{r.ranges[0].low:.3f}"
+            for r in (threshold(part, axioms=True), threshold(part), threshold(part, kind="grade"))
+        ]
+        rows.append(
+            [
+                " ".join(group),
+                "yes" if PUBLISHED[group] else "no",
+                proof.status,
+                windows(part),
+                *largest,
+            ]
+        )
     page.add(
         "Table 2: can the graders all be right more than half of the time on each label?",
         "The alarm of the paper sees one grader at a time; ours sees whole patterns. The largest claim without an alarm is smaller for it, "
         "so that it fires earlier. The prevalence of A is 237 in truth.",
-        markdown(["graders", "paper fires", "ours", "possible items of A", "largest, paper's", "largest, ours", "grade, ours"], rows),
+        markdown(
+            [
+                "graders",
+                "paper fires",
+                "ours",
+                "possible items of A",
+                "largest, paper's",
+                "largest, ours",
+                "grade, ours",
+            ],
+            rows,
+        ),
     )
     core = minimal_conflict(sketch, CLAIM)
     fine &= core.verify() and core.diagnostics["conflict"] == ["Mistral", "GPT4"]
@@ -91,7 +130,13 @@ def graders(page: Page, out: Path | None) -> bool:
     for r in found.ranges:
         low, high = exact_ends(found, r.name)
         rows.append(
-            [r.name, f"{r.low:.3f}", f"{r.high:.3f}", f"{float(truth[r.name]):.3f}", "yes" if low <= truth[r.name] <= high else "no"]
+            [
+                r.name,
+                f"{r.low:.3f}",
+                f"{r.high:.3f}",
+                f"{float(truth[r.name]):.3f}",
+                "yes" if low <= truth[r.name] <= high else "no",
+            ]
         )
     page.add(
         "What Mistral can still be if Claude and GPT4 are trusted",
@@ -114,20 +159,36 @@ def drawn(number: int) -> Any:
     """Figure 1, 2, 3, 4 or 5."""
     sketch = table_2()
     if number == 1:
-        return figures.figure1(dict(zip(GRADERS, sketch.uses[:, 0].tolist(), strict=True)), sketch.n_items)
+        return figures.figure1(
+            dict(zip(GRADERS, sketch.uses[:, 0].tolist(), strict=True)), sketch.n_items
+        )
     if number in (2, 3):
         return figures.figure2() if number == 2 else figures.figure3()
     if number == 4:
-        return figures.traces({" and ".join(g): trace(sketch.of(g), CLAIM, label="A") for g in GROUPS[:3]})
+        return figures.traces(
+            {" and ".join(g): trace(sketch.of(g), CLAIM, label="A") for g in GROUPS[:3]}
+        )
     return figures.traces({"all three, flipped": trace(flipped(), CLAIM, label="A")})
 
 
-# Three classifiers that err independently of each other, in whole numbers: 2,500 items, 500 of them a.
-INDEPENDENT = {"aaa": 262, "aab": 198, "aba": 93, "abb": 297, "baa": 68, "bab": 372, "bba": 127, "bbb": 1083}
+# Three classifiers that err independently of each other, in whole numbers: 2,500 items, 500 of them
+# a.
+INDEPENDENT = {
+    "aaa": 262,
+    "aab": 198,
+    "aba": 93,
+    "abb": 297,
+    "baa": 68,
+    "bab": 372,
+    "bba": 127,
+    "bbb": 1083,
+}
 
 
 class Prevalences(NamedTuple):
-    """The share of label a by the two evaluators of Table 3; None where the formula has no real value."""
+    """The share of label a by the two evaluators of Table 3; None where the formula has no real
+    value.
+    """
 
     truth: Fraction
     majority: Fraction
@@ -136,23 +197,31 @@ class Prevalences(NamedTuple):
 
 
 def prevalences(counts: Mapping[tuple[str, str, str], int], truth: Fraction) -> Prevalences:
-    """Both evaluators of Table 3 on one table of answers; the formula as printed, and both solutions of the equations behind it."""
+    """Both evaluators of Table 3 on one table of answers; the formula as printed, and both
+    solutions of the equations behind it.
+    """
     a, b = sorted({label for pattern in counts for label in pattern})
     found = solve_trio(counts, labels=[a, b])
     majority = evaluate_majority(counts, labels=[a, b]).prevalence_rate
     printed = None
     if found.discriminant > 0:
         printed = 0.5 * (1 - float(found.third_moment) / math.sqrt(found.discriminant))
-    solved = tuple(float(x.prevalence_rate) for x in found.branches if x.prevalence_rate is not None)
+    solved = tuple(
+        float(x.prevalence_rate) for x in found.branches if x.prevalence_rate is not None
+    )
     return Prevalences(truth, Fraction(majority or 0), printed, solved)
 
 
 def table_3(page: Page) -> dict[str, Prevalences]:
-    """Table 3: how often label a occurs, by majority voting and by the solution for independent errors."""
+    """Table 3: how often label a occurs, by majority voting and by the solution for independent
+    errors.
+    """
     graded = {p: a + b for p, (a, b) in TABLE_2.items()}
     found = {
         "the three graders of Table 2": prevalences(graded, Fraction(237, 281)),
-        "three independent classifiers": prevalences({(p[0], p[1], p[2]): n for p, n in INDEPENDENT.items()}, Fraction(1, 5)),
+        "three independent classifiers": prevalences(
+            {(p[0], p[1], p[2]): n for p, n in INDEPENDENT.items()}, Fraction(1, 5)
+        ),
     }
     rows = [
         [
@@ -170,7 +239,9 @@ def table_3(page: Page) -> dict[str, Prevalences]:
         "independently. Where errors are independent it is exact, but it has two solutions, which no answer can tell apart; the printed "
         "sign takes the one in which the classifiers are worse than a coin. Majority voting has neither fault and is exact in neither "
         "case.",
-        markdown(["answers", "truth", "majority voting", "formula as printed", "both solutions"], rows),
+        markdown(
+            ["answers", "truth", "majority voting", "formula as printed", "both solutions"], rows
+        ),
     )
     return found
 
@@ -187,7 +258,9 @@ def _truth() -> dict[str, Fraction]:
 
 
 def models(page: Page, answers: Answers, *, claims: Sequence[str], seconds: float) -> bool:
-    """The answers of language models as graders; False if an alarm contradicts the key or the truth leaves a range."""
+    """The answers of language models as graders; False if an alarm contradicts the key or the truth
+    leaves a range.
+    """
     labels = list("ABCDEFGHIJ")[: int(answers.n_classes.max())]
     sketch = Sketch.from_arrays(answers.given.T, labels=labels, classifiers=answers.systems)
     worst = {"accuracy": _lowest(answers), "grade": float(answers.among_answered.min())}
@@ -198,8 +271,12 @@ def models(page: Page, answers: Answers, *, claims: Sequence[str], seconds: floa
         spent = time.process_time() - start
         kind, _, number = claim.partition(" > ")
         really = worst[kind] > float(Fraction(number))
-        fine &= not (really and proof.status == "alarm") and (proof.status == "undecided" or proof.verify())
-        rows.append([claim, proof.status, "kept" if really else "broken", proof.method, f"{spent:.2f}"])
+        fine &= not (really and proof.status == "alarm") and (
+            proof.status == "undecided" or proof.verify()
+        )
+        rows.append(
+            [claim, proof.status, "kept" if really else "broken", proof.method, f"{spent:.2f}"]
+        )
     page.add(
         f"{len(answers.systems)} systems as graders of {sketch.n_items:,} items",
         f"{answers.source}; options as labels, {sketch.n_groups:,} different patterns of answers. No answer is left out, not wrong. An "
@@ -215,7 +292,10 @@ def models(page: Page, answers: Answers, *, claims: Sequence[str], seconds: floa
     )
     order = np.argsort(-answers.among_answered)
     trusted = [answers.systems[int(i)] for i in order[:2]]
-    given = {name: f"grade > {int(100 * answers.among_answered[answers.systems.index(name)]) - 2}/100" for name in trusted}
+    given = {
+        name: f"grade > {int(100 * answers.among_answered[answers.systems.index(name)]) - 2}/100"
+        for name in trusted
+    }
     rows = []
     for i in order[2 : 2 + 4]:
         name = f"grade of {answers.systems[int(i)]}"
@@ -224,7 +304,15 @@ def models(page: Page, answers: Answers, *, claims: Sequence[str], seconds: floa
         mine = answers.given[int(i)]
         truth = Fraction(int(((mine == answers.key) & (mine >= 0)).sum()), int((mine >= 0).sum()))
         fine &= low <= truth <= high
-        rows.append([name, f"{float(low):.3f}", f"{float(high):.3f}", f"{float(truth):.3f}", found.diagnostics["ends"][name]["high is"]])
+        rows.append(
+            [
+                name,
+                f"{float(low):.3f}",
+                f"{float(high):.3f}",
+                f"{float(truth):.3f}",
+                found.diagnostics["ends"][name]["high is"],
+            ]
+        )
     page.add(
         "What the others can be if two are trusted",
         f"Trusted: {'; '.join(f'{k}: {v}' for k, v in given.items())}. These claims are true.",
@@ -245,9 +333,15 @@ def _lowest(answers: Answers) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the page; 1 if a verdict differs from the paper's, a proof fails, or the truth contradicts what was proved."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="six systems and 1,500 items instead of all")
+    """Print the page; 1 if a verdict differs from the paper's, a proof fails, or the truth
+    contradicts what was proved.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="six systems and 1,500 items instead of all"
+    )
     parser.add_argument("--seconds", type=float, default=20.0, help="time limit of each proof")
     parser.add_argument("--out", type=Path, help="folder for alarm.md and the figures")
     options = parser.parse_args(argv)
@@ -258,8 +352,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.quick:
         few = answers.keep(np.arange(min(1500, len(answers.key))))
         systems = few.systems[:6]
-        answers = Answers(systems=systems, n_classes=few.n_classes, key=few.key, given=few.given[: len(systems)], source=few.source)
-    fine &= models(page, answers, claims=("accuracy > 1/5", "accuracy > 1/2", "grade > 1/2", "grade > 3/5"), seconds=options.seconds)
+        answers = Answers(
+            systems=systems,
+            n_classes=few.n_classes,
+            key=few.key,
+            given=few.given[: len(systems)],
+            source=few.source,
+        )
+    fine &= models(
+        page,
+        answers,
+        claims=("accuracy > 1/5", "accuracy > 1/2", "grade > 1/2", "grade > 3/5"),
+        seconds=options.seconds,
+    )
     if options.out:
         page.write(options.out / "alarm.md")
         print(f"\nwritten: {options.out / 'alarm.md'}")

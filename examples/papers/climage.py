@@ -1,11 +1,14 @@
-"""Re-create Tables 1 to 3 and Figures 1 to 3 of "CLImage: human-annotated datasets for complementary-label learning", ours beside theirs.
+"""Re-create Tables 1 to 3 and Figures 1 to 3 of "CLImage: human-annotated datasets for
+complementary-label learning", ours beside theirs.
 
     python examples/papers/climage.py --out climage-out           (--quick: seconds)
 
-The paper's labels (CLCIFAR10, CLCIFAR20, CLMicroImageNet10 and 20) are not in NORACLE_DATA. In their place annotators of CIFAR-10N, who
-named one class an image, are taken through the paper's protocol: four classes are shown, and one is ruled out that is not the one they
-named. Accuracies of ResNet-18 are those recorded in benchmarks/results.jsonl, trained on a GPU by benchmarks/bench_learn_gpu.py. What has
-no such row is tried with a small network on 8 × 8 pictures, on the processor.
+The paper's labels (CLCIFAR10, CLCIFAR20, CLMicroImageNet10 and 20) are not in NORACLE_DATA. In
+their place annotators of CIFAR-10N, who named one class an image, are taken through the paper's
+protocol: four classes are shown, and one is ruled out that is not the one they named. Accuracies of
+ResNet-18 are those recorded in benchmarks/results.jsonl, trained on a GPU by
+benchmarks/bench_learn_gpu.py. What has no such row is tried with a small network on 8 × 8 pictures,
+on the processor.
 """
 
 from __future__ import annotations
@@ -20,7 +23,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from _climage_figures import draw_matrix, draw_noise, draw_shares
 from _climage_labels import CLASSES, named, ruled_out, small_data
-from _climage_published import ALGORITHMS, NOISE, SPREAD_CIFAR10, SPREAD_SUPERVISED, SUPERVISED, TABLE_1, TABLE_2, TABLE_3
+from _climage_published import (
+    ALGORITHMS,
+    NOISE,
+    SPREAD_CIFAR10,
+    SPREAD_SUPERVISED,
+    SUPERVISED,
+    TABLE_1,
+    TABLE_2,
+    TABLE_3,
+)
 from _tables import Page, markdown
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results.jsonl"
@@ -28,7 +40,8 @@ LABELS_ABSENT = "the paper's human labels (CLCIFAR10, CLCIFAR20, CLMicroImageNet
 PICTURES_ABSENT = "pictures of CIFAR-100 and TinyImageNet: not in NORACLE_DATA"
 
 
-# ---------------------------------------------------------------------------------------------------------------------------- GPU rows
+# ----------------------------------------------------------------------------------------------------------------------------
+# GPU rows
 
 
 class Trained(NamedTuple):
@@ -45,34 +58,57 @@ class Trained(NamedTuple):
 
     @property
     def test(self) -> float:
-        """Test accuracy at the point with the best accuracy on held-out items, as the paper takes it."""
+        """Test accuracy at the point with the best accuracy on held-out items, as the paper takes
+        it.
+        """
         return float(max(self.points, key=lambda p: p["accuracy"])["test"])
 
 
 @functools.cache
 def trials(path: Path = RESULTS) -> tuple[Trained, ...]:
-    """Every recorded first trial (seed 0) with the paper's network and the images as they came; the latest of equal ones."""
+    """Every recorded first trial (seed 0) with the paper's network and the images as they came; the
+    latest of equal ones.
+    """
     found: dict[tuple[Any, ...], Trained] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
-        if row.get("bench") != "learn-trial" or row["training"]["stem"] != "imagenet" or not row.get("points"):
+        if (
+            row.get("bench") != "learn-trial"
+            or row["training"]["stem"] != "imagenet"
+            or not row.get("points")
+        ):
             continue
         t, training = row["trial"], row["training"]
         if "lossless" in row["items"] or t["seed"] != 0:
             continue
         one = Trained(
-            t["algorithm"], t["labels"], t["lr"], t["epochs"], training["average"], training["precision"], tuple(row["points"]),
+            t["algorithm"],
+            t["labels"],
+            t["lr"],
+            t["epochs"],
+            training["average"],
+            training["precision"],
+            tuple(row["points"]),
             row["noise"],
-        )  # fmt: skip
+        )
         found[one[:6]] = one
     return tuple(found.values())
 
 
 def best_of(algorithm: str, labels: str, *, average: float) -> Trained | None:
-    """The run of 300 epochs whose learning rate had the best held-out accuracy: within 30 epochs where those were run, else in all."""
-    mine = [t for t in trials() if (t.algorithm, t.labels, t.average, t.precision) == (algorithm, labels, average, "bf16")]
+    """The run of 300 epochs whose learning rate had the best held-out accuracy: within 30 epochs
+    where those were run, else in all.
+    """
+    mine = [
+        t
+        for t in trials()
+        if (t.algorithm, t.labels, t.average, t.precision) == (algorithm, labels, average, "bf16")
+    ]
     long = [t for t in mine if t.epochs == 300]
-    after = {t.lr: max(p["accuracy"] for p in t.points) for t in [t for t in mine if t.epochs == 30] or long}
+    after = {
+        t.lr: max(p["accuracy"] for p in t.points)
+        for t in [t for t in mine if t.epochs == 30] or long
+    }
     return max(long, key=lambda t: after.get(t.lr, -1.0), default=None)
 
 
@@ -88,21 +124,48 @@ def table_1(page: Page) -> dict[str, tuple[float, float]]:
         cells = ["–" if t is None else f"{t.test:.2f}" for t in (averaged, plain, people)]
         off = "–" if averaged is None else f"{averaged.test - theirs:+.2f}"
         rows.append(
-            [name, cells[0], cells[1], f"{theirs:.2f} ± {SPREAD_CIFAR10[place]:.2f}", off, cells[2], f"{TABLE_1['CLCIFAR10'][place]:.2f}"]
+            [
+                name,
+                cells[0],
+                cells[1],
+                f"{theirs:.2f} ± {SPREAD_CIFAR10[place]:.2f}",
+                off,
+                cells[2],
+                f"{TABLE_1['CLCIFAR10'][place]:.2f}",
+            ]
         )
     supervised = best_of("supervised", "uniform", average=0.0)
     if supervised is not None:
-        rows.append(["standard supervision", "–", f"{supervised.test:.2f}", f"{SUPERVISED:.2f} ± {SPREAD_SUPERVISED:.2f}", "–", "–", "–"])
+        rows.append(
+            [
+                "standard supervision",
+                "–",
+                f"{supervised.test:.2f}",
+                f"{SUPERVISED:.2f} ± {SPREAD_SUPERVISED:.2f}",
+                "–",
+                "–",
+                "–",
+            ]
+        )
     page.add(
         "Table 1: test accuracy, per cent",
         "ResNet-18, 300 epochs, one run a cell, recorded on an H200 (the paper: four runs on a V100). 'averaged' keeps an average of the "
         "weights, which the paper does not; 'as theirs' is its own protocol, where it was run. 'people' are labels made from CIFAR-10N; "
         "they stand beside CLCIFAR10, but are not those labels: fewer are wrong, and their wrong classes are even.",
         markdown(
-            ["algorithm", "uniform-CIFAR10, averaged", "as theirs", "theirs", "averaged less theirs", "people", "CLCIFAR10, theirs"], rows
+            [
+                "algorithm",
+                "uniform-CIFAR10, averaged",
+                "as theirs",
+                "theirs",
+                "averaged less theirs",
+                "people",
+                "CLCIFAR10, theirs",
+            ],
+            rows,
         ),
         "Not made: uniform-CIFAR20, uniform-MIN10, uniform-MIN20, CLCIFAR10, CLCIFAR20, CLMIN10, CLMIN20.",
-    )  # fmt: skip
+    )
     return found
 
 
@@ -116,16 +179,25 @@ class Chosen(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """What choosing without true labels costs, with the better of both objectives, as in the paper."""
+        """What choosing without true labels costs, with the better of both objectives, as in the
+        paper.
+        """
         return self.accuracy - max(self.zero_one, self.scel)
 
 
 def chosen(algorithm: str, labels: str) -> Chosen | None:
     """Table 3 for one algorithm, from the runs of 30 epochs."""
-    mine = [t for t in trials() if (t.algorithm, t.labels, t.average, t.epochs) == (algorithm, labels, 0.999, 30)]
+    mine = [
+        t
+        for t in trials()
+        if (t.algorithm, t.labels, t.average, t.epochs) == (algorithm, labels, 0.999, 30)
+    ]
     if len(mine) < 2:
         return None
-    tests = (max(mine, key=lambda t: t.points[-1][by]).points[-1]["test"] for by in ("zero_one", "scel", "accuracy"))
+    tests = (
+        max(mine, key=lambda t: t.points[-1][by]).points[-1]["test"]
+        for by in ("zero_one", "scel", "accuracy")
+    )
     return Chosen(*tests, rates=len(mine))
 
 
@@ -136,26 +208,47 @@ def table_3(page: Page) -> dict[str, dict[str, Chosen]]:
         ("uniform", "Labels are uniform (the paper's Table 4, in its appendix)"),
         ("people-0%", "Labels are made from CIFAR-10N; beside them the paper's CLCIFAR10"),
     ):
-        every[labels] = {name: one for name in ALGORITHMS if (one := chosen(name, labels)) is not None}
+        every[labels] = {
+            name: one for name in ALGORITHMS if (one := chosen(name, labels)) is not None
+        }
         if not every[labels]:
             continue
         rows = []
         for name, one in every[labels].items():
-            ours = [f"{one.zero_one:.2f}", f"{one.scel:.2f}", f"{one.accuracy:.2f}", f"{one.gap:+.2f}"]
+            ours = [
+                f"{one.zero_one:.2f}",
+                f"{one.scel:.2f}",
+                f"{one.accuracy:.2f}",
+                f"{one.gap:+.2f}",
+            ]
             ure, scel, accuracy = TABLE_3[name]
-            theirs = [f"{ure:.2f} / {scel:.2f} / {accuracy:.2f}", f"{accuracy - max(ure, scel):+.2f}"]
+            theirs = [
+                f"{ure:.2f} / {scel:.2f} / {accuracy:.2f}",
+                f"{accuracy - max(ure, scel):+.2f}",
+            ]
             rows.append([name, str(one.rates), *ours, *([] if labels == "uniform" else theirs)])
         header = ["algorithm", "rates", "by zero-one", "by SCEL", "by true labels", "gap"]
         page.add(
             f"Table 3: learning rates chosen without true labels, {labels}",
             f"{about}. Test accuracy after 30 epochs, in per cent, with the rate that each objective prefers on 5,000 held-out images. The "
             "zero-one objective is the mean of T⁻¹ scores, an estimate of accuracy; the paper's code has cross-entropy there.",
-            markdown([*header, *([] if labels == "uniform" else ["CLCIFAR10: URE / SCEL / true", "gap, theirs"])], rows),
+            markdown(
+                [
+                    *header,
+                    *(
+                        []
+                        if labels == "uniform"
+                        else ["CLCIFAR10: URE / SCEL / true", "gap, theirs"]
+                    ),
+                ],
+                rows,
+            ),
         )
     return every
 
 
-# ----------------------------------------------------------------------------------------------------------------------- small network
+# -----------------------------------------------------------------------------------------------------------------------
+# small network
 
 
 class Small(NamedTuple):
@@ -179,7 +272,9 @@ def _small_data(n_items: int, n_test: int) -> Any:
 
 
 def train_small(algorithm: str, setting: Any, small: Small, seed: int) -> Any:
-    """Test accuracies and noise of one small network with one thread, so that the same numbers come out again."""
+    """Test accuracies and noise of one small network with one thread, so that the same numbers come
+    out again.
+    """
     import torch
 
     from noracle.learn.trial import ALGORITHMS as KNOWN
@@ -190,10 +285,20 @@ def train_small(algorithm: str, setting: Any, small: Small, seed: int) -> Any:
     try:
         return run_trial(
             _small_data(small.n_items, small.n_test),
-            Trial(algorithm=algorithm, labels=setting.name, lr=1e-3, seed=seed, epochs=small.epochs),
+            Trial(
+                algorithm=algorithm, labels=setting.name, lr=1e-3, seed=seed, epochs=small.epochs
+            ),
             KNOWN[algorithm],
             setting,
-            Training(model="mlp", hidden=(200,), precision="fp32", augment=False, flip=False, every=small.epochs, batch_size=256),
+            Training(
+                model="mlp",
+                hidden=(200,),
+                precision="fp32",
+                augment=False,
+                flip=False,
+                every=small.epochs,
+                batch_size=256,
+            ),
             device=torch.device("cpu"),
         )
     finally:
@@ -201,13 +306,23 @@ def train_small(algorithm: str, setting: Any, small: Small, seed: int) -> Any:
 
 
 def table_2(page: Page, small: Small) -> dict[str, tuple[float, float]]:
-    """Table 2: labels drawn anew from the counted matrix, less the people's labels; mean and standard deviation by algorithm."""
+    """Table 2: labels drawn anew from the counted matrix, less the people's labels; mean and
+    standard deviation by algorithm.
+    """
     from noracle.learn.trial import LabelSetting
 
-    people, iid = LabelSetting(name="people", way="people"), LabelSetting(name="people-iid", way="people", ablation="iid")
+    people, iid = (
+        LabelSetting(name="people", way="people"),
+        LabelSetting(name="people-iid", way="people", ablation="iid"),
+    )
     rows, found = [], {}
     for name in small.algorithms:
-        tests = np.array([[train_small(name, s, small, seed)["points"][-1]["test"] for s in (people, iid)] for seed in range(small.seeds)])
+        tests = np.array(
+            [
+                [train_small(name, s, small, seed)["points"][-1]["test"] for s in (people, iid)]
+                for seed in range(small.seeds)
+            ]
+        )
         off = tests[:, 1] - tests[:, 0]
         sd = float(off.std(ddof=1)) if len(off) > 1 else float("nan")
         found[name] = float(off.mean()), sd
@@ -229,11 +344,12 @@ def table_2(page: Page, small: Small) -> dict[str, tuple[float, float]]:
         f"{small.epochs} epochs, {small.seeds} seeds; test accuracy in per cent. 'iid' labels are drawn anew from the counted matrix, so "
         "that they depend on the true class alone. The paper has ResNet-18 and the labels of CLCIFAR10; its CLCIFAR20-iid cannot be made.",
         markdown(["algorithm", "people", "iid", "iid less people", "theirs, CLCIFAR10-iid"], rows),
-    )  # fmt: skip
+    )
     return found
 
 
-# ---------------------------------------------------------------------------------------------------------------------- labels, figures
+# ----------------------------------------------------------------------------------------------------------------------
+# labels, figures
 
 
 @functools.cache
@@ -248,7 +364,15 @@ def analysed(seed: int) -> Any:
 def figure_1(page: Page, seed: int, out: Path | None) -> Any:
     """Figure 1: how often each class is ruled out, and the noise."""
     found = analysed(seed)
-    rows = [[r.name, f"{100 * r.value:.2f}", f"[{100 * r.low:.2f}, {100 * r.high:.2f}]", r.verdict or "even"] for r in found.shares]
+    rows = [
+        [
+            r.name,
+            f"{100 * r.value:.2f}",
+            f"[{100 * r.low:.2f}, {100 * r.high:.2f}]",
+            r.verdict or "even",
+        ]
+        for r in found.shares
+    ]
     page.add(
         "Figure 1: how often each class is ruled out, per cent",
         f"{named().source}. {found.counts['labels']:,} labels, of which {100 * found.noise.value:.2f} % rule out the true class "
@@ -266,7 +390,9 @@ def figure_2(page: Page, seed: int, out: Path | None) -> Any:
     """Figure 2: the counted matrix."""
     found = analysed(seed)
     matrix = np.array(found.transitions[0].matrix)
-    rows = [[name, *(f"{100 * x:.1f}" for x in row)] for name, row in zip(CLASSES, matrix, strict=True)]
+    rows = [
+        [name, *(f"{100 * x:.1f}" for x in row)] for name, row in zip(CLASSES, matrix, strict=True)
+    ]
     page.add(
         "Figure 2: the matrix T, per cent",
         "Rows are true classes, columns are ruled-out ones; counted with the true labels of all images, so that it is an oracle. "
@@ -286,10 +412,16 @@ class Level(NamedTuple):
 
 
 def levels(small: Small) -> dict[str, dict[str, list[Level]]]:
-    """Figure 3: panels, and lines by algorithm. Left: wrong labels of people removed; right: uniform labels with as much uniform noise."""
+    """Figure 3: panels, and lines by algorithm. Left: wrong labels of people removed; right:
+    uniform labels with as much uniform noise.
+    """
     from noracle.learn.trial import LabelSetting
 
-    panels: dict[str, dict[str, list[Level]]] = {"recorded": {}, "people, small network": {}, "uniform noise, small network": {}}
+    panels: dict[str, dict[str, list[Level]]] = {
+        "recorded": {},
+        "people, small network": {},
+        "uniform noise, small network": {},
+    }
     for name in ("FWD-R", "SCL-NL", "URE-GA-R"):
         runs = [best_of(name, f"people-{share}%", average=0.999) for share in (0, 50, 100)]
         line = [Level(100 * run.noise, run.test) for run in runs if run is not None]
@@ -298,14 +430,28 @@ def levels(small: Small) -> dict[str, dict[str, list[Level]]]:
     for name in ("FWD-U", "FWD-R"):
         for removed in small.removed:
             points = [
-                train_small(name, LabelSetting(name=f"people-{removed:g}", way="people", removed=removed), small, seed)
+                train_small(
+                    name,
+                    LabelSetting(name=f"people-{removed:g}", way="people", removed=removed),
+                    small,
+                    seed,
+                )
                 for seed in range(small.seeds)
             ]
             noise = float(np.mean([p["noise"] for p in points]))
-            panels["people, small network"].setdefault(name, []).append(Level(100 * noise, _mean_test(points)))
-            even = LabelSetting(name=f"noisy-{noise:.4f}", way="noisy" if noise else "uniform", noise=noise)
+            panels["people, small network"].setdefault(name, []).append(
+                Level(100 * noise, _mean_test(points))
+            )
+            even = LabelSetting(
+                name=f"noisy-{noise:.4f}", way="noisy" if noise else "uniform", noise=noise
+            )
             panels["uniform noise, small network"].setdefault(name, []).append(
-                Level(100 * noise, _mean_test([train_small(name, even, small, seed) for seed in range(small.seeds)]))
+                Level(
+                    100 * noise,
+                    _mean_test(
+                        [train_small(name, even, small, seed) for seed in range(small.seeds)]
+                    ),
+                )
             )
     return panels
 
@@ -327,8 +473,11 @@ def figure_3(page: Page, small: Small, out: Path | None) -> dict[str, dict[str, 
         "Figure 3: test accuracy by the share of wrong labels, per cent",
         "'recorded' is ResNet-18 from benchmarks/results.jsonl (learning rate 5e-4 throughout) with 0, 50 and 100 % of the wrong labels "
         "removed. The small network fills in the rest, with the same share of uniform noise on the right-hand side.",
-        markdown(["panel and algorithm", *(f"point {i}" for i in range(1, width))], [r + ["–"] * (width - len(r)) for r in rows]),
-    )  # fmt: skip
+        markdown(
+            ["panel and algorithm", *(f"point {i}" for i in range(1, width))],
+            [r + ["–"] * (width - len(r)) for r in rows],
+        ),
+    )
     if out is not None:
         draw_noise(panels, out / "figure-3")
     return panels
@@ -336,7 +485,9 @@ def figure_3(page: Page, small: Small, out: Path | None) -> dict[str, dict[str, 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the page; write it and the figures where asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="two algorithms, one epoch")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="folder for climage.md and the figures")

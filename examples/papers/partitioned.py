@@ -1,10 +1,12 @@
-"""Re-create the tables and Figure 2 of "Towards scalable oversight via partitioned human supervision" (Yin, Ishida and Sugiyama).
+"""Re-create the tables and Figure 2 of "Towards scalable oversight via partitioned human
+supervision" (Yin, Ishida and Sugiyama).
 
     python examples/papers/partitioned.py --out partitioned-out
 
-Every estimate comes from ``noracle.estimate_accuracy`` on counts. The paper asked gpt-5-nano, whose answers are not public; so Tables 1
-and 3 are made twice: from real answers of other language models (NORACLE_DATA, else a simulated stand-in), and from counts drawn at the
-paper's own reference accuracies, which must give the paper's standard errors.
+Every estimate comes from ``noracle.estimate_accuracy`` on counts. The paper asked gpt-5-nano, whose
+answers are not public; so Tables 1 and 3 are made twice: from real answers of other language models
+(NORACLE_DATA, else a simulated stand-in), and from counts drawn at the paper's own reference
+accuracies, which must give the paper's standard errors.
 """
 
 from __future__ import annotations
@@ -21,18 +23,28 @@ from _protocol import PRINTED, ROWS, Population, Summary, draw_binomial, draw_la
 from _published import BENCHMARKS, TABLE_1, TABLE_2, TABLE_2_COLUMNS, TABLE_3
 from _tables import Page, markdown, percent
 
-SHOWN = ("gemini-1.5-flash-002", "Meta-Llama-3_1-70B-Instruct", "Qwen1.5-110B", "Mixtral-8x7B-Instruct-v0.1", "Qwen1.5-7B-Chat")
+SHOWN = (
+    "gemini-1.5-flash-002",
+    "Meta-Llama-3_1-70B-Instruct",
+    "Qwen1.5-110B",
+    "Mixtral-8x7B-Instruct-v0.1",
+    "Qwen1.5-7B-Chat",
+)
 EDINET_SHARES = tuple(1 / (k + 1) for k in range(16))
 Columns = Mapping[str, Mapping[str, Summary]]
 
 
-def real_columns(answers: Answers, repetitions: int, seed: int, systems: Sequence[str]) -> dict[str, dict[str, Summary]]:
+def real_columns(
+    answers: Answers, repetitions: int, seed: int, systems: Sequence[str]
+) -> dict[str, dict[str, Summary]]:
     """Table 1 on real answers: a column per system, 300 ordinary labels."""
     columns = {}
     for number, system in enumerate(systems):
         rng = np.random.default_rng([seed, number])
         population = Population(int(answers.n_classes[0]), answers.key, answers.of(system))
-        columns[system] = repeat(lambda p=population, r=rng: draw_labels(r, p, 300), population.accuracy, repetitions)  # type: ignore[misc]
+        columns[system] = repeat(
+            lambda p=population, r=rng: draw_labels(r, p, 300), population.accuracy, repetitions
+        )  # type: ignore[misc]
     return columns
 
 
@@ -47,7 +59,9 @@ def paper_columns(repetitions: int, seed: int) -> dict[str, dict[str, Summary]]:
 
 
 def table_2_columns(repetitions: int, seed: int) -> tuple[dict[str, dict[str, Summary]], str]:
-    """Table 2: N/K ordinary labels and one complementary label on each of the other items; EDINET simulated with 16 unequal classes."""
+    """Table 2: N/K ordinary labels and one complementary label on each of the other items; EDINET
+    simulated with 16 unequal classes.
+    """
     columns = {}
     for number, (name, n_items) in enumerate(zip(TABLE_2_COLUMNS[:2], (496, 3269), strict=True)):
         rng = np.random.default_rng([seed, 200 + number])
@@ -60,14 +74,31 @@ def table_2_columns(repetitions: int, seed: int) -> tuple[dict[str, dict[str, Su
     medical = medical_abstracts()
     rng = np.random.default_rng([seed, 202])
     population = Population(5, medical.key, medical.given[0])
-    columns[TABLE_2_COLUMNS[2]] = repeat(lambda: draw_labels(rng, population, len(medical.key) // 5), population.accuracy, repetitions)
+    columns[TABLE_2_COLUMNS[2]] = repeat(
+        lambda: draw_labels(rng, population, len(medical.key) // 5),
+        population.accuracy,
+        repetitions,
+    )
     return columns, f"{medical.source}, {medical.systems[0]}"
 
 
 def estimates_table(columns: Columns, rows: Sequence[str]) -> str:
-    """Mean ± standard deviation across runs (mean standard error within a run), as the paper prints it."""
-    body = [[row, *(f"{percent(c[row].mean)} ± {percent(c[row].sd)} (± {percent(c[row].se)})" for c in columns.values())] for row in rows]
-    body.append(["true accuracy", *(percent(next(iter(c.values())).truth) for c in columns.values())])
+    """Mean ± standard deviation across runs (mean standard error within a run), as the paper prints
+    it.
+    """
+    body = [
+        [
+            row,
+            *(
+                f"{percent(c[row].mean)} ± {percent(c[row].sd)} (± {percent(c[row].se)})"
+                for c in columns.values()
+            ),
+        ]
+        for row in rows
+    ]
+    body.append(
+        ["true accuracy", *(percent(next(iter(c.values())).truth) for c in columns.values())]
+    )
     return markdown(["estimator", *columns], body)
 
 
@@ -98,7 +129,9 @@ def table_1_beside(columns: Columns, what: Literal["mean", "standard error"]) ->
 
 
 def deviations_table(columns: Columns) -> str:
-    """Table 3: distance of a mean of three runs from the reference; how often three of our runs are as far off as printed."""
+    """Table 3: distance of a mean of three runs from the reference; how often three of our runs are
+    as far off as printed.
+    """
     body = []
     for row, published in TABLE_3.items():
         cells = [row]
@@ -111,7 +144,10 @@ def deviations_table(columns: Columns) -> str:
 
 def own_deviations_table(columns: Columns, rows: Sequence[str]) -> str:
     """Mean distance of a mean of three runs from the true accuracy, for real answers."""
-    body = [[row, *(percent(float(c[row].deviations_of_three().mean())) for c in columns.values())] for row in rows]
+    body = [
+        [row, *(percent(float(c[row].deviations_of_three().mean())) for c in columns.values())]
+        for row in rows
+    ]
     return markdown(["deviation from the true accuracy", *columns], body)
 
 
@@ -123,13 +159,18 @@ def table_2_beside(columns: Columns) -> str:
         cells = [row]
         for (mean, sd, se), c in zip(published, columns.values(), strict=True):
             s = c[ours_row]
-            cells.append(f"{percent(s.mean)} ± {percent(s.sd)} (± {percent(s.se)}) / {mean:.2f} ± {sd:.2f} (± {se:.2f})")
+            cells.append(
+                f"{percent(s.mean)} ± {percent(s.sd)} (± {percent(s.se)}) / {mean:.2f} ± {sd:.2f} (± {se:.2f})"
+            )
         body.append(cells)
-    body.append(["true accuracy", *(percent(next(iter(c.values())).truth) for c in columns.values())])
+    body.append(
+        ["true accuracy", *(percent(next(iter(c.values())).truth) for c in columns.values())]
+    )
     return markdown(["estimator, ours / paper", *columns], body)
 
 
-# ----------------------------------------------------------------------------------------------------------------------------- sections
+# -----------------------------------------------------------------------------------------------------------------------------
+# sections
 
 
 def systems_shown(answers: Answers) -> list[str]:
@@ -193,8 +234,18 @@ def add_table_3(page: Page, paper: Columns, real: Columns) -> None:
 
 def add_figure_2(page: Page, points: Sequence[Point]) -> None:
     """The numbers of Figure 2."""
-    header = ["complementary labels", "best weight", "variance, best", "variance, equal", "measured, ivw", "measured, weighted 0.5"]
-    body = [[f"{p.n_complementary:,}", f"{p.best_weight:.3f}", *(f"{1e4 * v:.3f}" for v in p[2:])] for p in points]
+    header = [
+        "complementary labels",
+        "best weight",
+        "variance, best",
+        "variance, equal",
+        "measured, ivw",
+        "measured, weighted 0.5",
+    ]
+    body = [
+        [f"{p.n_complementary:,}", f"{p.best_weight:.3f}", *(f"{1e4 * v:.3f}" for v in p[2:])]
+        for p in points
+    ]
     page.add(
         "Figure 2: weight and variance (× 10⁻⁴) against the number of complementary labels",
         f"K = {N_CLASSES}, accuracy {ACCURACY} (MedQA-USMLE), {N_ORDINARY} ordinary labels. As in the paper the best weight passes 0.5 "
@@ -205,10 +256,16 @@ def add_figure_2(page: Page, points: Sequence[Point]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the page; write it and the figure where asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repetitions", type=int, default=1000, help="runs per cell (the paper: 3); at least 3")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--repetitions", type=int, default=1000, help="runs per cell (the paper: 3); at least 3"
+    )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="folder for partitioned.md, figure2.svg and figure2.png")
+    parser.add_argument(
+        "--out", type=Path, help="folder for partitioned.md, figure2.svg and figure2.png"
+    )
     options = parser.parse_args(argv)
     n, seed = max(3, options.repetitions), options.seed
     page = Page("Accuracy from partitioned supervision: the paper's tables, re-created")
@@ -224,7 +281,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.out:
         page.write(options.out / "partitioned.md")
         draw_figure(points, options.out / "figure2.svg")
-        print(f"\nwritten: {options.out / 'partitioned.md'}, {options.out / 'figure2.svg'}, {options.out / 'figure2.png'}")
+        print(
+            f"\nwritten: {options.out / 'partitioned.md'}, {options.out / 'figure2.svg'}, {options.out / 'figure2.png'}"
+        )
     return 0
 
 

@@ -2,10 +2,11 @@
 
     python examples/papers/unbiased.py --out unbiased-out
 
-For every system of the MMLU-Pro file (NORACLE_DATA, else a simulated stand-in): the mean of many estimates from 2,700 complementary
-labels against the true accuracy, on the questions with 10 options (method ``complementary``) and on all with at least 3 (method
-``scores``, each question with its own number of options); then the labels that targeted routing saves at K = 10. The seed is 0 and was
-chosen beforehand.
+For every system of the MMLU-Pro file (NORACLE_DATA, else a simulated stand-in): the mean of many
+estimates from 2,700 complementary labels against the true accuracy, on the questions with 10
+options (method ``complementary``) and on all with at least 3 (method ``scores``, each question with
+its own number of options); then the labels that targeted routing saves at K = 10. The seed is 0 and
+was chosen beforehand.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ LABELS = 2700
 
 
 class Bias(NamedTuple):
-    """Mean of the estimates of one system against its true accuracy; ``z`` is their distance in Monte-Carlo standard errors."""
+    """Mean of the estimates of one system against its true accuracy; ``z`` is their distance in
+    Monte-Carlo standard errors.
+    """
 
     system: str
     truth: float
@@ -48,21 +51,29 @@ class Bias(NamedTuple):
         return (self.mean - self.truth) / self.se
 
 
-def measure_bias(answers: Answers, *, repetitions: int, seed: int, labels: int = LABELS) -> list[Bias]:
-    """Label ``labels`` random items again and again (without replacement, one uniform wrong class each) and estimate every system.
+def measure_bias(
+    answers: Answers, *, repetitions: int, seed: int, labels: int = LABELS
+) -> list[Bias]:
+    """Label ``labels`` random items again and again (without replacement, one uniform wrong class
+    each) and estimate every system.
 
-    One set of labels serves all systems. Items with one number of classes use method ``complementary``, a mixture ``scores``.
+    One set of labels serves all systems. Items with one number of classes use method
+    ``complementary``, a mixture ``scores``.
     """
     rng = np.random.default_rng(seed)
     n_items = len(answers.key)
     sizes = np.unique(answers.n_classes)
     method = "complementary" if len(sizes) == 1 else "scores"
     places = [(int(k), answers.n_classes == k) for k in sizes]
-    population = [[(int(of.sum()), int((given[of] < 0).sum())) for _, of in places] for given in answers.given]
+    population = [
+        [(int(of.sum()), int((given[of] < 0).sum())) for _, of in places] for given in answers.given
+    ]
     values = np.empty((len(answers.systems), repetitions))
     for r in range(repetitions):
         items = rng.permutation(n_items)[:labels]
-        ruled_out = (answers.key[items] + 1 + rng.integers(answers.n_classes[items] - 1)) % answers.n_classes[items]
+        ruled_out = (
+            answers.key[items] + 1 + rng.integers(answers.n_classes[items] - 1)
+        ) % answers.n_classes[items]
         of_size = [of[items] for _, of in places]
         for s in range(len(answers.systems)):
             answer = answers.given[s, items]
@@ -71,43 +82,89 @@ def measure_bias(answers: Answers, *, repetitions: int, seed: int, labels: int =
             for (k, _), (n, without), which in zip(places, population[s], of_size, strict=True):
                 n_answered = int((answered & which).sum())
                 part = AccuracyCounts.from_counts(
-                    n_classes=k, complementary=(n_answered, n_answered - int((hit & which).sum())), n_items=n, n_without_answer=without
-                )  # fmt: skip
+                    n_classes=k,
+                    complementary=(n_answered, n_answered - int((hit & which).sum())),
+                    n_items=n,
+                    n_without_answer=without,
+                )
                 counts = part if counts is None else counts + part
             if counts is not None:
                 values[s, r] = estimate_accuracy(counts, method=method, interval="wald").value  # type: ignore[arg-type]
     truth, silent = answers.accuracy.tolist(), (answers.given < 0).mean(axis=1).tolist()
     mean, sd = values.mean(axis=1).tolist(), values.std(axis=1, ddof=1).tolist()
-    return [Bias(name, truth[s], silent[s], mean[s], sd[s], repetitions) for s, name in enumerate(answers.systems)]
+    return [
+        Bias(name, truth[s], silent[s], mean[s], sd[s], repetitions)
+        for s, name in enumerate(answers.systems)
+    ]
 
 
 def bias_table(rows: Sequence[Bias]) -> str:
     """One line a system, in per cent."""
-    header = ["system", "without answer", "true accuracy", "mean estimate", "sd", "Monte-Carlo se", "z"]
+    header = [
+        "system",
+        "without answer",
+        "true accuracy",
+        "mean estimate",
+        "sd",
+        "Monte-Carlo se",
+        "z",
+    ]
     body = [
-        [b.system, percent(b.without_answer, 1), percent(b.truth), percent(b.mean), percent(b.sd), percent(b.se, 3), f"{b.z:+.2f}"]
+        [
+            b.system,
+            percent(b.without_answer, 1),
+            percent(b.truth),
+            percent(b.mean),
+            percent(b.sd),
+            percent(b.se, 3),
+            f"{b.z:+.2f}",
+        ]
         for b in rows
     ]
     return markdown(header, body)
 
 
 def gains_table(rows: Sequence[Gain], answers: Answers) -> str:
-    """One line a system: variance per label and labels needed for each targeted one, measured and by the formulae."""
-    header = ["system", "accuracy", "complementary", "one query, ML", "targeted", "× complementary (formula)", "× one query (formula)"]
+    """One line a system: variance per label and labels needed for each targeted one, measured and
+    by the formulae.
+    """
+    header = [
+        "system",
+        "accuracy",
+        "complementary",
+        "one query, ML",
+        "targeted",
+        "× complementary (formula)",
+        "× one query (formula)",
+    ]
     body = []
     for g, among in zip(rows, answers.among_answered.tolist(), strict=True):
         first, second = expected_gains(int(answers.n_classes[0]), among)
         variances = [f"{g.complementary:.3f}", f"{g.one_query:.3f}", f"{g.targeted:.4f}"]
-        ratios = [f"{g.over_complementary:.1f} ({first:.1f})", f"{g.over_one_query:.1f} ({second:.1f})"]
+        ratios = [
+            f"{g.over_complementary:.1f} ({first:.1f})",
+            f"{g.over_one_query:.1f} ({second:.1f})",
+        ]
         body.append([g.system, percent(g.accuracy), *variances, *ratios])
     return markdown(header, body)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the tables; 1 if a mean is further than 4 Monte-Carlo standard errors from the truth or routing saves less than promised."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repetitions", type=int, default=400, help="estimates per system for the bias")
-    parser.add_argument("--routing-repetitions", type=int, default=4000, help="estimates per system and design for the variance")
+    """Print the tables; 1 if a mean is further than 4 Monte-Carlo standard errors from the truth or
+    routing saves less than promised.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--repetitions", type=int, default=400, help="estimates per system for the bias"
+    )
+    parser.add_argument(
+        "--routing-repetitions",
+        type=int,
+        default=4000,
+        help="estimates per system and design for the variance",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="folder for unbiased.md")
     options = parser.parse_args(argv)
@@ -119,7 +176,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         warnings.simplefilter("ignore", GuaranteeWarning)
         for answers, title, how in (
             (ten, "Questions with 10 options", "method complementary"),
-            (everything, "All questions with 3 to 10 options", "method scores, each question with its own number of options"),
+            (
+                everything,
+                "All questions with 3 to 10 options",
+                "method scores, each question with its own number of options",
+            ),
         ):
             rows = measure_bias(answers, repetitions=options.repetitions, seed=options.seed)
             worst = max(abs(b.z) for b in rows)
@@ -130,7 +191,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"seed {options.seed}, {how}; no answer is wrong. Largest |z| {worst:.2f} (wanted: at most 4).",
                 bias_table(rows),
             )
-        gains = measure_gains(ten, labels=LABELS, repetitions=options.routing_repetitions, seed=options.seed)
+        gains = measure_gains(
+            ten, labels=LABELS, repetitions=options.routing_repetitions, seed=options.seed
+        )
         least = min(g.over_complementary for g in gains), min(g.over_one_query for g in gains)
         fine &= least[0] >= 8 and least[1] >= 4
         page.add(

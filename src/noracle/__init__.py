@@ -1,7 +1,8 @@
 """noracle: how good is an AI system when there is no answer key?
 
-The flow is evidence → counts → bounds → estimators → results → report. Start with :class:`Evidence` and :func:`estimate_accuracy`.
-Names are loaded when they are first used, so that importing the package costs next to nothing.
+The flow is evidence → counts → bounds → estimators → results → report. Start with :class:`Evidence`
+and :func:`estimate_accuracy`. Names are loaded when they are first used, so that importing the
+package costs next to nothing.
 """
 
 from __future__ import annotations

@@ -76,8 +76,13 @@ def by_nearness(wanted: object, known: Iterable[object]) -> list[str]:
     import difflib
 
     names = sorted({str(name) for name in known})
-    near = difflib.get_close_matches(str(wanted).lower(), [name.lower() for name in names], n=max(1, len(names)), cutoff=0.5)
-    return sorted(names, key=lambda name: (near.index(name.lower()) if name.lower() in near else len(names), name))
+    near = difflib.get_close_matches(
+        str(wanted).lower(), [name.lower() for name in names], n=max(1, len(names)), cutoff=0.5
+    )
+    return sorted(
+        names,
+        key=lambda name: (near.index(name.lower()) if name.lower() in near else len(names), name),
+    )
 
 
 def known_names(wanted: object, known: Iterable[object], *, most: int = 8) -> str:
@@ -90,10 +95,22 @@ def known_names(wanted: object, known: Iterable[object], *, most: int = 8) -> st
     """
     listed = by_nearness(wanted, known)
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
-    return f"Known are {', '.join(name[:60] for name in listed[:most])}{more}." if listed else "There are none."
+    return (
+        f"Known are {', '.join(name[:60] for name in listed[:most])}{more}."
+        if listed
+        else "There are none."
+    )
 
 
-def fault(argument: str, rule: str, came: object, *, where: Sequence[object] = (), total: int = 0, remedy: str = "") -> str:
+def fault(
+    argument: str,
+    rule: str,
+    came: object,
+    *,
+    where: Sequence[object] = (),
+    total: int = 0,
+    remedy: str = "",
+) -> str:
     """Write one fault in the house shape; the only author of such lines.
 
     Examples

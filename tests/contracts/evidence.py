@@ -1,4 +1,6 @@
-"""Small evidence for the contract tests: two systems, four classes, uniform questions, some unsure, some without an answer."""
+"""Small evidence for the contract tests: two systems, four classes, uniform questions, some unsure,
+some without an answer.
+"""
 
 from __future__ import annotations
 
@@ -43,21 +45,35 @@ def tables(case: str, n: int = 80) -> tuple[Columns, Columns | None]:
         verdict = "yes" if asked == truth[i] else "no"
         if case == "all unsure" or (case == "usual" and rng.random() < 0.05):
             verdict = "unsure"
-        for column, value in zip(judgements.values(), (f"q{i:03d}", asked, verdict, t, f"r{t % 3}"), strict=True):
+        for column, value in zip(
+            judgements.values(), (f"q{i:03d}", asked, verdict, t, f"r{t % 3}"), strict=True
+        ):
             column.append(value)
     return answers, judgements
 
 
-CASES = ("usual", "no labels", "one label", "all right", "all wrong", "nothing answered", "all unsure")
+CASES = (
+    "usual",
+    "no labels",
+    "one label",
+    "all right",
+    "all wrong",
+    "nothing answered",
+    "all unsure",
+)
 
 
 @cache
 def evidence(case: str = "usual") -> Evidence:
-    """The usual case is counted by DuckDB, all others by Polars, which plans small queries faster: so the two are compared as well."""
+    """The usual case is counted by DuckDB, all others by Polars, which plans small queries faster:
+    so the two are compared as well.
+    """
     answers, judgements = tables(case)
     if case == "usual":
         return Evidence.from_tables(answers=answers, judgements=judgements, n_classes=K)
-    return Evidence.from_tables(answers=frame(answers), judgements=judgements and frame(judgements), n_classes=K)
+    return Evidence.from_tables(
+        answers=frame(answers), judgements=judgements and frame(judgements), n_classes=K
+    )
 
 
 def frame(columns: Columns) -> pl.DataFrame:
@@ -69,8 +85,12 @@ def permuted(columns: Columns, order: list[int]) -> Columns:
 
 
 @cache
-def changed(*, shuffle: bool = False, classes: tuple[Any, ...] | None = None, items: bool = False) -> Evidence:
-    """The usual evidence with its rows in another order, with its classes renamed, or with its items renamed."""
+def changed(
+    *, shuffle: bool = False, classes: tuple[Any, ...] | None = None, items: bool = False
+) -> Evidence:
+    """The usual evidence with its rows in another order, with its classes renamed, or with its
+    items renamed.
+    """
     answers, judgements = tables("usual")
     assert judgements is not None
     rng = np.random.default_rng(3)
@@ -84,7 +104,12 @@ def changed(*, shuffle: bool = False, classes: tuple[Any, ...] | None = None, it
         answers = permuted(answers, rng.permutation(len(answers["item"])).tolist())
         judgements = permuted(judgements, rng.permutation(len(judgements["item"])).tolist())
     named = None if classes is None or isinstance(classes[0], int) else sorted(classes)
-    return Evidence.from_tables(answers=frame(answers), judgements=frame(judgements), n_classes=None if named else K, classes=named)
+    return Evidence.from_tables(
+        answers=frame(answers),
+        judgements=frame(judgements),
+        n_classes=None if named else K,
+        classes=named,
+    )
 
 
 @cache
@@ -93,5 +118,12 @@ def with_texts() -> Evidence:
     answers, judgements = tables("usual")
     names = sorted(set(answers["item"]))
     texts = [f"SECRET question {name}" for name in names]
-    items = {"item": names, "n_classes": [K] * len(names), "text": texts, "options": [["SECRET option"] * K for _ in names]}
-    return Evidence.from_tables(answers=frame(answers), judgements=frame(judgements), items=frame(items))
+    items = {
+        "item": names,
+        "n_classes": [K] * len(names),
+        "text": texts,
+        "options": [["SECRET option"] * K for _ in names],
+    }
+    return Evidence.from_tables(
+        answers=frame(answers), judgements=frame(judgements), items=frame(items)
+    )

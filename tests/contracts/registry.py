@@ -1,6 +1,7 @@
 """Every public estimator, in every way it can be called; the contract tests run over this list.
 
-A new estimator gets one line here. ``test_registry`` fails while a public ``estimate_``, ``compare_``, … function is missing.
+A new estimator gets one line here. ``test_registry`` fails while a public ``estimate_``,
+``compare_``, … function is missing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ from noracle import Evidence, GuaranteeWarning, Ratings
 from noracle.accuracy.estimate import INTERVALS
 from noracle.superhuman.certify import TESTS
 
-VERBS = ("estimate_", "compare_", "certify_", "plan_", "prove_", "check_", "race_", "route_", "range_")
+VERBS = (
+    "estimate_",
+    "compare_",
+    "certify_",
+    "plan_",
+    "prove_",
+    "check_",
+    "race_",
+    "route_",
+    "range_",
+)
 STREAMS = ("AccuracyStream", "CertificateStream", "Race")
 
 
@@ -42,9 +53,19 @@ class Entry:
 
 def _stream(interval: str) -> Callable[[Evidence, float], Any]:
     def run(evidence: Evidence, confidence: float) -> Any:
-        answers = {item: answer for item, system, answer in evidence.rows("answers", "item", "system", "answer") if system == "a"}
+        answers = {
+            item: answer
+            for item, system, answer in evidence.rows("answers", "item", "system", "answer")
+            if system == "a"
+        }
         share = sum(a is not None for a in answers.values()) / len(answers)
-        stream = noracle.AccuracyStream(n_classes=4, system="a", confidence=confidence, interval=interval, answered_share=share or 1.0)  # type: ignore[arg-type]
+        stream = noracle.AccuracyStream(
+            n_classes=4,
+            system="a",
+            confidence=confidence,
+            interval=interval,
+            answered_share=share or 1.0,
+        )  # type: ignore[arg-type]
         if evidence.judgements is not None:
             for item, asked, verdict in evidence.rows("judgements", "item", "class", "verdict"):
                 if interval == "betting" or answers[item] is not None:
@@ -66,13 +87,19 @@ def _race(evidence: Evidence, confidence: float) -> Any:
 
 
 def _ratings(evidence: Evidence) -> dict[str, list[float | None]]:
-    """Whether ``a`` is right, where that is known (gold), and whether ``a`` and ``b`` agree (a rater that is cheap)."""
+    """Whether ``a`` is right, where that is known (gold), and whether ``a`` and ``b`` agree (a
+    rater that is cheap).
+    """
     given: dict[str, dict[Any, Any]] = {"a": {}, "b": {}}
     for item, system, answer in evidence.rows("answers", "item", "system", "answer"):
         given[system][item] = answer
     truth: dict[Any, Any] = {}
     if evidence.judgements is not None:
-        truth = {i: c for i, c, v in evidence.rows("judgements", "item", "class", "verdict") if v == "yes" and i in given["a"]}
+        truth = {
+            i: c
+            for i, c, v in evidence.rows("judgements", "item", "class", "verdict")
+            if v == "yes" and i in given["a"]
+        }
     a, b = given["a"], given["b"]
     return {
         "gold": [float(a[i] == truth[i]) if i in truth else None for i in a],
@@ -88,29 +115,42 @@ def _unjudged(evidence: Evidence) -> Evidence:
 def _budget(confidence: float, **goal: float) -> Any:
     cov = [[0.25, 0.15], [0.15, 0.25]]
     return noracle.plan_budget(
-        cov=cov, names=["gold", "rater"], target="gold", costs={"gold": 1.0, "rater": 0.1}, confidence=confidence, **goal
+        cov=cov,
+        names=["gold", "rater"],
+        target="gold",
+        costs={"gold": 1.0, "rater": 0.1},
+        confidence=confidence,
+        **goal,
     )
 
 
 def _known(evidence: Evidence) -> dict[Any, Any]:
     if evidence.judgements is None:
         return {}
-    return {i: c for i, c, v in evidence.rows("judgements", "item", "class", "verdict") if v == "yes"}
+    return {
+        i: c for i, c, v in evidence.rows("judgements", "item", "class", "verdict") if v == "yes"
+    }
 
 
 def _rated(evidence: Evidence) -> Ratings:
-    """The systems as raters, and three more who say what the judgements know; ``a`` is also the system that is judged."""
+    """The systems as raters, and three more who say what the judgements know; ``a`` is also the
+    system that is judged.
+    """
     given = evidence.rows("answers", "item", "system", "answer")
     known = {i: c for i, c in _known(evidence).items() if i in {row[0] for row in given}}
     rows = [*given, *((i, f"judge {j}", c) for i, c in known.items() for j in range(3))]
     own = [row for row in given if row[1] == "a"]
     ratings = dict(zip(("item", "rater", "label"), map(list, zip(*rows, strict=True)), strict=True))
-    answers = dict(zip(("item", "system", "answer"), map(list, zip(*own, strict=True)), strict=True))
+    answers = dict(
+        zip(("item", "system", "answer"), map(list, zip(*own, strict=True)), strict=True)
+    )
     return Ratings.from_tables(ratings, answers, labels=evidence.classes or range(4))
 
 
 def _certificates(evidence: Evidence, confidence: float) -> Any:
-    stream = noracle.CertificateStream(system="a", trained_on_annotators="no", confidence=confidence)
+    stream = noracle.CertificateStream(
+        system="a", trained_on_annotators="no", confidence=confidence
+    )
     stream.extend(noracle.count_ratings(_rated(evidence)))
     return stream.certificate()
 
@@ -118,49 +158,76 @@ def _certificates(evidence: Evidence, confidence: float) -> Any:
 def _rating_entries() -> list[Entry]:
     rows = [
         Entry(
-            function="estimate_ceiling", how=method, rated=True,
+            function="estimate_ceiling",
+            how=method,
+            rated=True,
             run=lambda e, c, m=method: noracle.estimate_ceiling(_rated(e), method=m, confidence=c),
         )
         for method in ("plurality", "pairwise", "quadratic", "free", "paper", "paper-empirical")
-    ]  # fmt: skip
+    ]
     rows += [
         Entry(
-            function="estimate_agreement", how=statistic, rated=True, random=True,
-            run=lambda e, c, s=statistic: noracle.estimate_agreement(_rated(e), statistic=s, confidence=c, n_boot=200),
+            function="estimate_agreement",
+            how=statistic,
+            rated=True,
+            random=True,
+            run=lambda e, c, s=statistic: noracle.estimate_agreement(
+                _rated(e), statistic=s, confidence=c, n_boot=200
+            ),
         )
         for statistic in ("pairwise", "cohen", "fleiss", "krippendorff")
-    ]  # fmt: skip
+    ]
     rows += [
         Entry(
-            function="certify_superhuman", how=test, rated=True, random=test == "binomial",
-            run=lambda e, c, t=test: noracle.certify_superhuman(_rated(e), test=t, trained_on_annotators="no", confidence=c),
+            function="certify_superhuman",
+            how=test,
+            rated=True,
+            random=test == "binomial",
+            run=lambda e, c, t=test: noracle.certify_superhuman(
+                _rated(e), test=t, trained_on_annotators="no", confidence=c
+            ),
         )
         for test in TESTS
         if not test.startswith("paper")
-    ]  # fmt: skip
+    ]
     rows += [
         Entry(
-            function="certify_published", how=test, rated=True,
-            run=lambda e, c, t=test: noracle.certify_published(0.971, 0.8825, 1821, 3, test=t, trained_on_annotators="no", confidence=c),
+            function="certify_published",
+            how=test,
+            rated=True,
+            run=lambda e, c, t=test: noracle.certify_published(
+                0.971, 0.8825, 1821, 3, test=t, trained_on_annotators="no", confidence=c
+            ),
         )
         for test in ("exact", "paper-hms", "paper-oms")
-    ]  # fmt: skip
+    ]
     return [
         *rows,
         Entry(function="CertificateStream", how="", rated=True, run=_certificates),
         Entry(
-            function="plan_certificate", how="items", confident=False, random=True, rated=True,
+            function="plan_certificate",
+            how="items",
+            confident=False,
+            random=True,
+            rated=True,
             run=lambda e, c: noracle.plan_certificate(_rated(e), test="t", confidence=c),
         ),
         Entry(
-            function="check_assumptions", how="(2)", confident=False, random=True, rated=True,
+            function="check_assumptions",
+            how="(2)",
+            confident=False,
+            random=True,
+            rated=True,
             run=lambda e, c: noracle.check_assumptions(_rated(e), _known(e)),
         ),
         Entry(
-            function="check_assumptions", how="(6)", confident=False, rated=True,
+            function="check_assumptions",
+            how="(6)",
+            confident=False,
+            rated=True,
             run=lambda e, c: noracle.check_assumptions(_rated(e), _known(e), system="a"),
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _entries() -> list[Entry]:
@@ -178,25 +245,48 @@ def _entries() -> list[Entry]:
         if side == "two-sided" or method in ("ml", "scores")
     ]
     rows += [
-        Entry(function="estimate_accuracy", how="defaults", run=lambda e, c: noracle.estimate_accuracy(e, system="a", confidence=c)),
+        Entry(
+            function="estimate_accuracy",
+            how="defaults",
+            run=lambda e, c: noracle.estimate_accuracy(e, system="a", confidence=c),
+        ),
         Entry(
             function="estimate_accuracy",
             how="wrong verdicts",
-            run=lambda e, c: noracle.estimate_accuracy(e, system="a", confidence=c, false_no=0.05, false_yes=0.1),
+            run=lambda e, c: noracle.estimate_accuracy(
+                e, system="a", confidence=c, false_no=0.05, false_yes=0.1
+            ),
         ),
         Entry(
             function="estimate_accuracy",
             how="beyond",
-            run=lambda e, c: noracle.estimate_accuracy(e, system="a", confidence=c, population="beyond"),
+            run=lambda e, c: noracle.estimate_accuracy(
+                e, system="a", confidence=c, population="beyond"
+            ),
         ),
         Entry(
             function="estimate_accuracy",
             how="beyond anytime",
-            run=lambda e, c: noracle.estimate_accuracy(e, system="a", confidence=c, interval="anytime", population="beyond"),
+            run=lambda e, c: noracle.estimate_accuracy(
+                e, system="a", confidence=c, interval="anytime", population="beyond"
+            ),
         ),
-        Entry(function="compare_systems", how="betting", run=lambda e, c: noracle.compare_systems(e, confidence=c)),
-        Entry(function="compare_systems", how="wald", run=lambda e, c: noracle.compare_systems(e, confidence=c, interval="wald")),
-        Entry(function="race_systems", how="", run=lambda e, c: noracle.race_systems(e, confidence=c), ordered=True),
+        Entry(
+            function="compare_systems",
+            how="betting",
+            run=lambda e, c: noracle.compare_systems(e, confidence=c),
+        ),
+        Entry(
+            function="compare_systems",
+            how="wald",
+            run=lambda e, c: noracle.compare_systems(e, confidence=c, interval="wald"),
+        ),
+        Entry(
+            function="race_systems",
+            how="",
+            run=lambda e, c: noracle.race_systems(e, confidence=c),
+            ordered=True,
+        ),
         Entry(function="Race", how="", run=_race, ordered=True),
         Entry(function="AccuracyStream", how="anytime", run=_stream("anytime")),
         Entry(function="AccuracyStream", how="betting", run=_stream("betting")),
@@ -204,25 +294,36 @@ def _entries() -> list[Entry]:
             function="plan_labels",
             how="half width",
             confident=False,
-            run=lambda e, c: noracle.plan_labels(n_classes=4, accuracy=0.8, half_width=0.05, confidence=c),
+            run=lambda e, c: noracle.plan_labels(
+                n_classes=4, accuracy=0.8, half_width=0.05, confidence=c
+            ),
         ),
         Entry(
             function="plan_labels",
             how="budget",
             confident=False,
             run=lambda e, c: noracle.plan_labels(
-                n_classes=4, accuracy=0.8, budget=300, confidence=c, costs={"ordinary": 3, "complementary": 1}
+                n_classes=4,
+                accuracy=0.8,
+                budget=300,
+                confidence=c,
+                costs={"ordinary": 3, "complementary": 1},
             ),
         ),
         Entry(
-            function="plan_labels", how="match", confident=False, run=lambda e, c: noracle.plan_labels(n_classes=4, accuracy=0.8, match=100)
+            function="plan_labels",
+            how="match",
+            confident=False,
+            run=lambda e, c: noracle.plan_labels(n_classes=4, accuracy=0.8, match=100),
         ),
         Entry(
             function="plan_labels",
             how="difference",
             confident=False,
             random=True,
-            run=lambda e, c: noracle.plan_labels(n_classes=4, accuracy=0.8, difference=0.2, kind="ordinary", confidence=c, seed=3),
+            run=lambda e, c: noracle.plan_labels(
+                n_classes=4, accuracy=0.8, difference=0.2, kind="ordinary", confidence=c, seed=3
+            ),
         ),
         Entry(
             function="plan_accuracy",
@@ -230,27 +331,51 @@ def _entries() -> list[Entry]:
             confident=False,
             run=lambda e, c: noracle.plan_accuracy(e, half_width=0.1, confidence=c),
         ),
-        Entry(function="plan_budget", how="budget", confident=False, run=lambda e, c: _budget(c, budgets=100.0)),
-        Entry(function="plan_budget", how="half width", confident=False, run=lambda e, c: _budget(c, half_width=0.05)),
+        Entry(
+            function="plan_budget",
+            how="budget",
+            confident=False,
+            run=lambda e, c: _budget(c, budgets=100.0),
+        ),
+        Entry(
+            function="plan_budget",
+            how="half width",
+            confident=False,
+            run=lambda e, c: _budget(c, half_width=0.05),
+        ),
         *(
             Entry(
                 function="estimate_mean",
                 how=interval,
-                run=lambda e, c, i=interval: noracle.estimate_mean(None, _ratings(e), target="gold", confidence=c, interval=i),
+                run=lambda e, c, i=interval: noracle.estimate_mean(
+                    None, _ratings(e), target="gold", confidence=c, interval=i
+                ),
             )
             for interval in ("crossfit-t", "jackknife-t", "paper", "classical")
         ),
         Entry(
-            function="route_items", how="uniform", confident=False, random=True, run=lambda e, c: noracle.route_items(_unjudged(e), seed=5)
+            function="route_items",
+            how="uniform",
+            confident=False,
+            random=True,
+            run=lambda e, c: noracle.route_items(_unjudged(e), seed=5),
         ),
         Entry(
             function="route_items",
             how="targeted",
             confident=False,
             random=True,
-            run=lambda e, c: noracle.route_items(_unjudged(e), design="targeted", systems=["a"], seed=5, n=None),
+            run=lambda e, c: noracle.route_items(
+                _unjudged(e), design="targeted", systems=["a"], seed=5, n=None
+            ),
         ),
-        Entry(function="check_routing", how="all", confident=False, random=True, run=lambda e, c: noracle.check_routing(e, seed=2)),
+        Entry(
+            function="check_routing",
+            how="all",
+            confident=False,
+            random=True,
+            run=lambda e, c: noracle.check_routing(e, seed=2),
+        ),
         Entry(
             function="check_routing",
             how="rater",
@@ -259,16 +384,61 @@ def _entries() -> list[Entry]:
             run=lambda e, c: noracle.check_routing(e, by="rater", seed=2),
         ),
         Entry(
-            function="check_routing", how="time", confident=False, random=True, run=lambda e, c: noracle.check_routing(e, by="time", seed=2)
+            function="check_routing",
+            how="time",
+            confident=False,
+            random=True,
+            run=lambda e, c: noracle.check_routing(e, by="time", seed=2),
         ),
-        Entry(function="check_yes_rate", how="", confident=False, run=lambda e, c: noracle.check_yes_rate(e)),
-        Entry(function="check_clusters", how="", confident=False, run=lambda e, c: noracle.check_clusters(e)),
-        Entry(function="check_overlap", how="", confident=False, run=lambda e, c: noracle.check_overlap(e)),
-        Entry(function="check_hits", how="", confident=False, run=lambda e, c: noracle.check_hits(e)),
-        Entry(function="check_grading", how="", confident=False, random=True, run=lambda e, c: noracle.check_grading(e, seed=2)),
-        Entry(function="check_label_rates", how="", confident=False, random=True, run=lambda e, c: noracle.check_label_rates(e, seed=2)),
-        Entry(function="check_missing", how="", confident=False, random=True, run=lambda e, c: noracle.check_missing(e, seed=2)),
-        Entry(function="check_questions", how="", confident=False, random=True, run=lambda e, c: noracle.check_questions(e, seed=2)),
+        Entry(
+            function="check_yes_rate",
+            how="",
+            confident=False,
+            run=lambda e, c: noracle.check_yes_rate(e),
+        ),
+        Entry(
+            function="check_clusters",
+            how="",
+            confident=False,
+            run=lambda e, c: noracle.check_clusters(e),
+        ),
+        Entry(
+            function="check_overlap",
+            how="",
+            confident=False,
+            run=lambda e, c: noracle.check_overlap(e),
+        ),
+        Entry(
+            function="check_hits", how="", confident=False, run=lambda e, c: noracle.check_hits(e)
+        ),
+        Entry(
+            function="check_grading",
+            how="",
+            confident=False,
+            random=True,
+            run=lambda e, c: noracle.check_grading(e, seed=2),
+        ),
+        Entry(
+            function="check_label_rates",
+            how="",
+            confident=False,
+            random=True,
+            run=lambda e, c: noracle.check_label_rates(e, seed=2),
+        ),
+        Entry(
+            function="check_missing",
+            how="",
+            confident=False,
+            random=True,
+            run=lambda e, c: noracle.check_missing(e, seed=2),
+        ),
+        Entry(
+            function="check_questions",
+            how="",
+            confident=False,
+            random=True,
+            run=lambda e, c: noracle.check_questions(e, seed=2),
+        ),
         Entry(
             function="check_sensitivity",
             how="at least",
@@ -281,7 +451,11 @@ def _entries() -> list[Entry]:
             confident=False,
             run=lambda e, c: noracle.check_sensitivity(e, system="a", at_most=0.99, confidence=c),
         ),
-        Entry(function="range_unsure", how="", run=lambda e, c: noracle.range_unsure(e, system="a", confidence=c)),
+        Entry(
+            function="range_unsure",
+            how="",
+            run=lambda e, c: noracle.range_unsure(e, system="a", confidence=c),
+        ),
     ]
     return rows
 
@@ -291,22 +465,30 @@ def _proof_entries() -> list[Entry]:
     sketch = noracle.count_decisions
     return [
         Entry(
-            function="prove_malfunction", how="accuracy", confident=False,
+            function="prove_malfunction",
+            how="accuracy",
+            confident=False,
             run=lambda e, c: noracle.prove_malfunction(sketch(e), "accuracy > 1/2", time_limit=5),
         ),
         Entry(
-            function="prove_malfunction", how="grade", confident=False,
+            function="prove_malfunction",
+            how="grade",
+            confident=False,
             run=lambda e, c: noracle.prove_malfunction(sketch(e), "grade > 0.95", time_limit=5),
         ),
         Entry(
-            function="range_accuracies", how="", confident=False,
+            function="range_accuracies",
+            how="",
+            confident=False,
             run=lambda e, c: noracle.range_accuracies(sketch(e), only="grade of a", time_limit=5),
         ),
         Entry(
-            function="range_checks", how="", confident=False,
+            function="range_checks",
+            how="",
+            confident=False,
             run=lambda e, c: noracle.range_checks(sketch(e), "grade > 0.8", time_limit=5),
         ),
-    ]  # fmt: skip
+    ]
 
 
 ENTRIES = (*_entries(), *_rating_entries(), *_proof_entries())

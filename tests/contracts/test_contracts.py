@@ -32,21 +32,43 @@ from noracle.schemas import load_schema, schema_names
 from tests.contracts.evidence import CASES, changed, evidence, tables, with_texts
 from tests.contracts.registry import ENTRIES, Entry, public_estimators
 
-SCHEMAS: Registry[Any] = Registry().with_resources((load_schema(n)["$id"], Resource.from_contents(load_schema(n))) for n in schema_names())
+SCHEMAS: Registry[Any] = Registry().with_resources(
+    (load_schema(n)["$id"], Resource.from_contents(load_schema(n))) for n in schema_names()
+)
 every = pytest.mark.parametrize("entry", ENTRIES, ids=str)
 
 
 def numbers(result: Any) -> dict[str, Any]:
-    """What must not change when items or classes are renamed: all figures, but no texts and no class names."""
+    """What must not change when items or classes are renamed: all figures, but no texts and no
+    class names.
+    """
     match result:
         case Estimate():
-            return {"value": result.value, "low": result.low, "high": result.high, "se": result.se, "counts": _plain(result.counts)}
+            return {
+                "value": result.value,
+                "low": result.low,
+                "high": result.high,
+                "se": result.se,
+                "counts": _plain(result.counts),
+            }
         case Certificate():
-            return {"value": result.value, "low": result.low, "attained": result.attained, "certified": result.certified}
+            return {
+                "value": result.value,
+                "low": result.low,
+                "attained": result.attained,
+                "certified": result.certified,
+            }
         case Comparison():
-            found = {f"{d.first}-{d.second}": (d.value, d.low, d.high, d.n) for d in result.differences}
+            found = {
+                f"{d.first}-{d.second}": (d.value, d.low, d.high, d.n) for d in result.differences
+            }
             ranks = {r.system: (r.best, r.worst, r.value) for r in result.ranks}
-            return {**found, **ranks, "leaders": tuple(result.leaders), "dropped": dict(result.dropped)}
+            return {
+                **found,
+                **ranks,
+                "leaders": tuple(result.leaders),
+                "dropped": dict(result.dropped),
+            }
         case Check():
             return {
                 "p": result.p_value,
@@ -60,7 +82,10 @@ def numbers(result: Any) -> dict[str, Any]:
         case Plan():
             return {"buy": dict(result.buy), "cost": result.cost, "predicted": result.predicted}
         case Routing():
-            return {"n": len(result.rows), "items": sorted(len(str(item)) for item, _, _ in result.rows)}
+            return {
+                "n": len(result.rows),
+                "items": sorted(len(str(item)) for item, _, _ in result.rows),
+            }
     raise AssertionError(f"unknown result {type(result)}")
 
 
@@ -109,11 +134,18 @@ def test_names_of_items_change_nothing(entry: Entry) -> None:
 
 
 @every
-@pytest.mark.parametrize("classes", [(2, 0, 3, 1), ("dog", "cat", "yak", "ant")], ids=["numbers", "texts"])
+@pytest.mark.parametrize(
+    "classes", [(2, 0, 3, 1), ("dog", "cat", "yak", "ant")], ids=["numbers", "texts"]
+)
 def test_names_of_classes_change_nothing(entry: Entry, classes: tuple[Any, ...]) -> None:
-    drawn = {"low", "high", "se"} if entry.function == "estimate_agreement" else set()  # resamples are drawn in the order of the labels
+    drawn = (
+        {"low", "high", "se"} if entry.function == "estimate_agreement" else set()
+    )  # resamples are drawn in the order of the labels
     before, after = numbers(usual(entry)), numbers(entry(changed(classes=classes)))
-    assert same({k: v for k, v in before.items() if k not in drawn}, {k: v for k, v in after.items() if k not in drawn})
+    assert same(
+        {k: v for k, v in before.items() if k not in drawn},
+        {k: v for k, v in after.items() if k not in drawn},
+    )
 
 
 @every
@@ -139,7 +171,9 @@ def test_more_confidence_is_never_narrower(entry: Entry) -> None:
 
 @every
 @pytest.mark.parametrize("case", CASES)
-def test_every_case_is_honest_and_survives_json(entry: Entry, case: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_case_is_honest_and_survives_json(
+    entry: Entry, case: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     """A result that says what it does not know, or a one-line error; nothing is printed."""
     result, message = None, "."
     try:
@@ -151,7 +185,9 @@ def test_every_case_is_honest_and_survives_json(entry: Entry, case: str, capfd: 
     if result is not None:
         honest(result)
         data = json.loads(result.to_json())
-        jsonschema.Draft202012Validator(load_schema(data["schema"]), registry=SCHEMAS).validate(data)
+        jsonschema.Draft202012Validator(load_schema(data["schema"]), registry=SCHEMAS).validate(
+            data
+        )
         back = read_result(data)
         assert type(back) is type(result)
         assert back.to_dict() == result.to_dict()
@@ -162,7 +198,12 @@ def test_every_case_is_honest_and_survives_json(entry: Entry, case: str, capfd: 
 
 def chance_corrected(result: Estimate) -> bool:
     """Chance-corrected agreement can be negative."""
-    return result.quantity in ("mean Cohen's kappa", "Cohen's kappa", "Fleiss' kappa", "Krippendorff's alpha")
+    return result.quantity in (
+        "mean Cohen's kappa",
+        "Cohen's kappa",
+        "Fleiss' kappa",
+        "Krippendorff's alpha",
+    )
 
 
 def honest(result: Any) -> None:
@@ -176,7 +217,9 @@ def honest(result: Any) -> None:
             assert least <= result.low <= result.high <= 1
             assert not math.isnan(result.value) or result.reason
             vacuous = result.low <= 0 and result.high >= 1
-            assert vacuous == any("[0, 1]" in note and "say nothing" in note for note in result.notes)
+            assert vacuous == any(
+                "[0, 1]" in note and "say nothing" in note for note in result.notes
+            )
             if math.isnan(result.value):
                 assert result.low == 0
         case Comparison():
@@ -188,7 +231,9 @@ def honest(result: Any) -> None:
         case Check():
             assert math.isnan(result.p_value) or 0 <= result.p_value <= 1
             assert result.finding
-            assert result.passed == (math.isnan(result.p_value) or result.p_value >= result.threshold)
+            assert result.passed == (
+                math.isnan(result.p_value) or result.p_value >= result.threshold
+            )
         case Proof():
             assert result.status == "undecided" or result.verify()
         case Ranges():
@@ -226,7 +271,11 @@ def test_impossible_confidence_is_refused(entry: Entry, confidence: float) -> No
         entry(evidence(), confidence)
 
 
-@pytest.mark.parametrize("entry", [e for e in ENTRIES if not e.function.startswith("plan_") and e.function != "estimate_mean"], ids=str)
+@pytest.mark.parametrize(
+    "entry",
+    [e for e in ENTRIES if not e.function.startswith("plan_") and e.function != "estimate_mean"],
+    ids=str,
+)
 def test_labels_of_unknown_items_are_counted_and_not_used(entry: Entry) -> None:
     """Judgements that no answer belongs to change no figure, and no result hides them."""
     if entry.rated:
@@ -240,22 +289,43 @@ def test_labels_of_unknown_items_are_counted_and_not_used(entry: Entry) -> None:
     result = entry(Evidence.from_tables(answers=answers, judgements=judgements, n_classes=4))
     before = usual(entry)
     drop = {"dropped"} if isinstance(result, Comparison) else set()
-    assert same({k: v for k, v in numbers(result).items() if k not in drop}, {k: v for k, v in numbers(before).items() if k not in drop})
-    if isinstance(result, (Estimate, Comparison)) and "Race" not in entry.function and entry.function != "race_systems":
+    assert same(
+        {k: v for k, v in numbers(result).items() if k not in drop},
+        {k: v for k, v in numbers(before).items() if k not in drop},
+    )
+    if (
+        isinstance(result, (Estimate, Comparison))
+        and "Race" not in entry.function
+        and entry.function != "race_systems"
+    ):
         assert any("1 judgements of items without answers" in note for note in result.notes)
 
 
-@pytest.mark.parametrize("entry", [e for e in ENTRIES if e.function.startswith(("estimate_", "compare_"))], ids=str)
+@pytest.mark.parametrize(
+    "entry", [e for e in ENTRIES if e.function.startswith(("estimate_", "compare_"))], ids=str
+)
 def test_nan_is_no_answer(entry: Entry) -> None:
     pandas = pytest.importorskip("pandas")
     answers, judgements = tables("usual")
-    frame = pandas.DataFrame({**answers, "answer": [math.nan if a is None else float(a) for a in answers["answer"]]})
-    result = entry(Evidence.from_tables(answers=frame, judgements=pandas.DataFrame(judgements), n_classes=4))
+    frame = pandas.DataFrame(
+        {**answers, "answer": [math.nan if a is None else float(a) for a in answers["answer"]]}
+    )
+    result = entry(
+        Evidence.from_tables(answers=frame, judgements=pandas.DataFrame(judgements), n_classes=4)
+    )
     assert same(numbers(result), numbers(usual(entry)))
 
 
 @pytest.mark.parametrize(
-    "function", ["estimate_accuracy", "compare_systems", "range_unsure", "check_overlap", "check_hits", "label_checks"]
+    "function",
+    [
+        "estimate_accuracy",
+        "compare_systems",
+        "range_unsure",
+        "check_overlap",
+        "check_hits",
+        "label_checks",
+    ],
 )
 def test_wrong_kind_of_evidence_is_named(function: str) -> None:
     import noracle
@@ -267,7 +337,14 @@ def test_wrong_kind_of_evidence_is_named(function: str) -> None:
 def test_failed_check_reaches_every_guarantee() -> None:
     import noracle
 
-    failed = Check(name="planted", assumption="uniform routing", p_value=1e-9, statistic=1.0, finding="planted", method="none")
+    failed = Check(
+        name="planted",
+        assumption="uniform routing",
+        p_value=1e-9,
+        statistic=1.0,
+        finding="planted",
+        method="none",
+    )
     for call in (noracle.compare_systems, noracle.race_systems):
         assert call(evidence(), checks=[failed]).guarantee.kind == Kind.HEURISTIC
         with pytest.raises(noracle.AssumptionError, match="planted"):

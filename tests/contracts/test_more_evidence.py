@@ -1,7 +1,9 @@
-"""More evidence must not widen the expected interval: labels, strata, items without an answer and other numbers of classes, one at a time.
+"""More evidence must not widen the expected interval: labels, strata, items without an answer and
+other numbers of classes, one at a time.
 
-Widths are averaged over worlds with the same draws before and after. The default interval may change with the design; a design with one
-thing more must not be much worse off. From one to several numbers of classes the method changes, and a factor of up to 1.45 is honest.
+Widths are averaged over worlds with the same draws before and after. The default interval may
+change with the design; a design with one thing more must not be much worse off. From one to several
+numbers of classes the method changes, and a factor of up to 1.45 is honest.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ def counted(rows: Rows) -> AccuracyCounts:
         items[cell] += 1
         answered[cell] += answer is not None
         if label is not None:
-            tallies[label._replace(stratum=cell.stratum, weight=cell.weight).meet(answer, system="s")] += 1
+            tallies[
+                label._replace(stratum=cell.stratum, weight=cell.weight).meet(answer, system="s")
+            ] += 1
     return AccuracyCounts(tallies=dict(tallies), items=dict(items), answered=dict(answered))
 
 
@@ -43,12 +47,22 @@ def one_label(rng: np.random.Generator, kind: str, k: int, truth: int) -> Label:
     return Label(k, "no", frozenset(rng.choice(wrong, size=m, replace=False).tolist()))
 
 
-def world(rng: np.random.Generator, kind: str, n_items: int, n_labels: int, *, k: int = 4, rate: float = 0.7) -> Rows:
+def world(
+    rng: np.random.Generator,
+    kind: str,
+    n_items: int,
+    n_labels: int,
+    *,
+    k: int = 4,
+    rate: float = 0.7,
+) -> Rows:
     rows: Rows = []
     for i in range(n_items):
         truth = int(rng.integers(k))
         answer = truth if rng.random() < rate else (truth + 1 + int(rng.integers(k - 1))) % k
-        rows.append((Cell("s", k), one_label(rng, kind, k, truth) if i < n_labels else None, answer))
+        rows.append(
+            (Cell("s", k), one_label(rng, kind, k, truth) if i < n_labels else None, answer)
+        )
     return rows
 
 
@@ -57,13 +71,20 @@ def more_label(kind: str) -> Callable[[np.random.Generator, Rows], Rows]:
         at = next(i for i, row in enumerate(rows) if row[1] is None)
         cell, _, answer = rows[at]
         truth = answer if rng.random() < 0.7 else (answer + 1) % cell.n_classes  # type: ignore[operator]
-        return [*rows[:at], (cell, one_label(rng, kind, cell.n_classes, int(truth)), answer), *rows[at + 1 :]]  # type: ignore[arg-type]
+        return [
+            *rows[:at],
+            (cell, one_label(rng, kind, cell.n_classes, int(truth)), answer),
+            *rows[at + 1 :],
+        ]  # type: ignore[arg-type]
 
     return add
 
 
 def more_stratum(rng: np.random.Generator, rows: Rows) -> Rows:
-    return [(cell._replace(stratum="ab"[int(rng.random() < 0.3)]), label, answer) for cell, label, answer in rows]
+    return [
+        (cell._replace(stratum="ab"[int(rng.random() < 0.3)]), label, answer)
+        for cell, label, answer in rows
+    ]
 
 
 def more_unanswered(_: np.random.Generator, rows: Rows) -> Rows:
@@ -71,12 +92,18 @@ def more_unanswered(_: np.random.Generator, rows: Rows) -> Rows:
 
 
 def other_classes(share: float) -> Callable[[np.random.Generator, Rows], Rows]:
-    """Some items have one class more; at least one of them has a label of the kind that the first item has."""
+    """Some items have one class more; at least one of them has a label of the kind that the first
+    item has.
+    """
 
     def add(rng: np.random.Generator, rows: Rows) -> Rows:
         first = rows[0][1]
         kind = (
-            "ordinary" if first is not None and first.verdict == "yes" and all(r[1] is None or r[1].verdict == "yes" for r in rows) else ""
+            "ordinary"
+            if first is not None
+            and first.verdict == "yes"
+            and all(r[1] is None or r[1].verdict == "yes" for r in rows)
+            else ""
         )
         changed = 1 if share == 0 else round(share * len(rows))
         picked = {0} if share == 0 else set(rng.choice(len(rows), changed, replace=False).tolist())
@@ -116,7 +143,9 @@ BASES: dict[str, tuple[str, int, int]] = {
 @pytest.mark.parametrize("worlds", [12, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("base", BASES)
-def test_more_evidence_does_not_widen_the_expected_interval(base: str, change: str, worlds: int) -> None:
+def test_more_evidence_does_not_widen_the_expected_interval(
+    base: str, change: str, worlds: int
+) -> None:
     kind, n_items, n_labels = BASES[base]
     alter, most = CHANGES[change]
     before = after = normal = 0.0
@@ -128,6 +157,7 @@ def test_more_evidence_does_not_widen_the_expected_interval(base: str, change: s
         altered = counted(alter(rng, rows))
         after += estimate_accuracy(altered, **options).width
         normal += estimate_accuracy(altered, interval="wald", **options).width
-    # Labels of other numbers of classes say less or more by themselves: a large share of them is held against its own normal interval.
+    # Labels of other numbers of classes say less or more by themselves: a large share of them is
+    # held against its own normal interval.
     against = before if most < 1.45 else max(before, normal)
     assert after <= against * (most + (0.02 if worlds < 100 else 0.0))

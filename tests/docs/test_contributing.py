@@ -1,7 +1,9 @@
-"""Follows CONTRIBUTING.md to the letter: its five steps, applied to a copy of the tree, give a working interval in five files.
+"""Follows CONTRIBUTING.md to the letter: its five steps, applied to a copy of the tree, give a
+working interval in five files.
 
-Before each block of code the source of the page has a comment that says where it goes: ``<!-- edit FILE: append -->``, ``create``,
-``before LINE``, ``after LINE`` or ``replace TEXT``. LINE and TEXT must stand in the file exactly once.
+Before each block of code the source of the page has a comment that says where it goes: ``<!-- edit
+FILE: append -->``, ``create``, ``before LINE``, ``after LINE`` or ``replace TEXT``. LINE and TEXT
+must stand in the file exactly once.
 """
 
 from __future__ import annotations
@@ -57,8 +59,14 @@ def apply(edit: Edit, root: Path) -> None:
         path.write_text(f"{text.rstrip()}\n\n\n{edit.text}", encoding="utf-8")
         return
     place = edit.at if edit.how == "replace" else f"\n{edit.at}\n"
-    assert text.count(place) == 1, f"{edit.file} must hold {edit.at!r} once; it does {text.count(place)} times"
-    made = {"replace": edit.text.rstrip("\n"), "before": f"\n{edit.text}{edit.at}\n", "after": f"\n{edit.at}\n{edit.text}"}[edit.how]
+    assert text.count(place) == 1, (
+        f"{edit.file} must hold {edit.at!r} once; it does {text.count(place)} times"
+    )
+    made = {
+        "replace": edit.text.rstrip("\n"),
+        "before": f"\n{edit.text}{edit.at}\n",
+        "after": f"\n{edit.at}\n{edit.text}",
+    }[edit.how]
     path.write_text(text.replace(place, made), encoding="utf-8")
 
 
@@ -73,7 +81,11 @@ def tree() -> list[str]:
 
 
 def contents(root: Path) -> dict[str, bytes]:
-    return {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    return {
+        p.relative_to(root).as_posix(): p.read_bytes()
+        for p in root.rglob("*")
+        if p.is_file() and "__pycache__" not in p.parts
+    }
 
 
 class Clone(NamedTuple):
@@ -97,10 +109,20 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
 
 
 def run(root: Path, *arguments: str) -> str:
-    env = {**os.environ, "PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1", "COLUMNS": "140"}
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(root / "src"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "NO_COLOR": "1",
+        "COLUMNS": "140",
+    }
     command = [sys.executable, *arguments]
-    done = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, f"`{' '.join(arguments)}` ended with {done.returncode}:\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+    done = subprocess.run(
+        command, cwd=root, env=env, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, (
+        f"`{' '.join(arguments)}` ended with {done.returncode}:\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+    )
     return done.stdout
 
 
@@ -115,7 +137,11 @@ def test_every_step_has_its_block_and_every_block_its_place() -> None:
     assert steps.count("```text") == len(edits(PAGE))
     parts = re.split(r"^\*\*\d\.", steps, flags=re.MULTILINE)[1:]
     assert all(edits(part) for part in parts)
-    assert all(f"`{edit.file}`" in part or Path(edit.file).parent.as_posix() in part for part in parts for edit in edits(part))
+    assert all(
+        f"`{edit.file}`" in part or Path(edit.file).parent.as_posix() in part
+        for part in parts
+        for edit in edits(part)
+    )
 
 
 def test_the_new_interval_works_and_says_what_it_promises(clone: Clone) -> None:
@@ -123,17 +149,37 @@ def test_the_new_interval_works_and_says_what_it_promises(clone: Clone) -> None:
     assert Path(said["file"]).is_relative_to(clone.root)
     assert said["interval"] == "split"
     assert said["result"]["guarantee"]["kind"] == "finite-sample"
-    assert [a["name"] for a in said["result"]["guarantee"]["assumptions"]] == ["iid items", "uniform routing", "right verdicts"]
+    assert [a["name"] for a in said["result"]["guarantee"]["assumptions"]] == [
+        "iid items",
+        "uniform routing",
+        "right verdicts",
+    ]
     assert said["exact"] < said["width"] < 0.2
 
 
 def test_the_new_tests_and_the_contracts_hold_in_the_copy(clone: Clone) -> None:
     plain = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
-    new = run(clone.root, *plain, "tests/unit/bounds/test_split.py", "src/noracle/bounds/linear.py", "-k", "split")
+    new = run(
+        clone.root,
+        *plain,
+        "tests/unit/bounds/test_split.py",
+        "src/noracle/bounds/linear.py",
+        "-k",
+        "split",
+    )
     assert "7 passed" in new  # six accuracies, and the example of the docstring
-    contracts = run(clone.root, *plain, "tests/contracts", "-k", "split and estimate_accuracy or registry")
+    contracts = run(
+        clone.root, *plain, "tests/contracts", "-k", "split and estimate_accuracy or registry"
+    )
     assert int(re.findall(r"(\d+) passed", contracts)[0]) >= 20
-    run(clone.root, *plain, "tests/docs/test_layers.py", "tests/docs/test_exports.py", "-k", "imports or are_the_pinned_ones")
+    run(
+        clone.root,
+        *plain,
+        "tests/docs/test_layers.py",
+        "tests/docs/test_exports.py",
+        "-k",
+        "imports or are_the_pinned_ones",
+    )
 
 
 def test_the_new_code_passes_the_linter_once_it_is_formatted(clone: Clone) -> None:
@@ -142,7 +188,13 @@ def test_the_new_code_passes_the_linter_once_it_is_formatted(clone: Clone) -> No
         pytest.skip("ruff is not installed beside this Python")
     files = sorted(name for name in clone.touched if name.endswith(".py"))
     for command in (["format", "--no-cache"], ["check", "--no-cache"]):
-        done = subprocess.run([str(ruff), *command, *files], cwd=clone.root, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [str(ruff), *command, *files],
+            cwd=clone.root,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -1,15 +1,16 @@
 """What the page of every public name must tell, so that nobody needs the source to use it.
 
 - Every name has a docstring; constants are described where they are defined.
-- Every function, and every class that is not an exception, a protocol or a type alias, has an example that runs: in its own docstring or
-  in that of one of its own public methods (a record is often made by a class method). A plain record (a dataclass that is no result) may
-  have it with the public function that returns it. Exceptions are described in the drawing of ``noracle.errors`` or in their sentence;
-  what raises them has the examples. A protocol has nothing to run.
-- A name that makes a *statement* (a verb of the table in the architecture page, a stream, a gate) also has a formula, a paragraph that
-  begins with "Assumes" or "Assumptions", and references.
+- Every function, and every class that is not an exception, a protocol or a type alias, has an
+  example that runs: in its own docstring or in that of one of its own public methods (a record is
+  often made by a class method). A plain record (a dataclass that is no result) may have it with the
+  public function that returns it. Exceptions are described in the drawing of ``noracle.errors`` or
+  in their sentence; what raises them has the examples. A protocol has nothing to run.
+- A name that makes a *statement* (a verb of the table in the architecture page, a stream, a gate)
+  also has a formula, a paragraph that begins with "Assumes" or "Assumptions", and references.
 
-The examples of all modules are run by pytest's ``--doctest-modules``; here those of the public names are run once more, one by one, so
-that a module that the collection misses would be noticed.
+The examples of all modules are run by pytest's ``--doctest-modules``; here those of the public
+names are run once more, one by one, so that a module that the collection misses would be noticed.
 """
 
 from __future__ import annotations
@@ -28,16 +29,32 @@ import pytest
 
 from noracle.results import Result
 
-pytest.importorskip("torch", reason="the learn extra is not installed, and its names have pages too")
-pytest.importorskip("sklearn", reason="the learn extra is not installed, and its names have pages too")
+pytest.importorskip(
+    "torch", reason="the learn extra is not installed, and its names have pages too"
+)
+pytest.importorskip(
+    "sklearn", reason="the learn extra is not installed, and its names have pages too"
+)
 
 EXTENSIONS = Path(__file__).parents[2] / "docs" / "_ext"
-FOLDERS = ("superhuman", "ppi", "logic", "simulate", "oversight")  # further names that their folders list in __all__
+FOLDERS = (
+    "superhuman",
+    "ppi",
+    "logic",
+    "simulate",
+    "oversight",
+)  # further names that their folders list in __all__
 VERB = re.compile(r"(?:^|\.)(estimate|compare|certify|plan|prove|check|range|route|race)_")
 STREAMS = ("AccuracyStream", "CertificateStream", "Race", "search.Gate")
 ALSO_STATEMENTS = (
-    "axiom_alarm", "least_violators", "minimal_conflict", "threshold", "trace", "learn.analyse_labels", "search.search_workflows",
-)  # fmt: skip
+    "axiom_alarm",
+    "least_violators",
+    "minimal_conflict",
+    "threshold",
+    "trace",
+    "learn.analyse_labels",
+    "search.search_workflows",
+)
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", flags=re.MULTILINE)
 FORMULA = re.compile(r"\S\s*[=≠≤≥<>∝∈≈]\s*\S|[ΣΠ√∏∑]")
 ASSUMES = re.compile(r"(?:^|\n\n)(?:Assumes|Assumptions)\b")
@@ -53,7 +70,11 @@ def public_names() -> dict[str, Any]:
     known = {id(value) for value in names.values()}
     for folder in FOLDERS:
         module = importlib.import_module(f"noracle.{folder}")
-        names |= {f"{folder}.{n}": getattr(module, n) for n in module.__all__ if id(getattr(module, n)) not in known}
+        names |= {
+            f"{folder}.{n}": getattr(module, n)
+            for n in module.__all__
+            if id(getattr(module, n)) not in known
+        }
     return names
 
 
@@ -69,7 +90,9 @@ def sections(doc: str) -> dict[str, str]:
 
 
 def own_docs(value: Any) -> dict[str, str]:
-    """The docstrings that the page of a name shows and that the package wrote: its own, and those of its public members."""
+    """The docstrings that the page of a name shows and that the package wrote: its own, and those
+    of its public members.
+    """
     docs = {"": value.__doc__ or ""}
     if inspect.isclass(value):
         for base in value.__mro__:
@@ -92,7 +115,11 @@ def makers(value: Any) -> list[str]:
     if not dataclasses.is_dataclass(value) or issubclass(value, Result):
         return []
     functions = [f for f in NAMES.values() if inspect.isfunction(f)]
-    return [f.__doc__ or "" for f in functions if value.__name__ in str(f.__annotations__.get("return", ""))]
+    return [
+        f.__doc__ or ""
+        for f in functions
+        if value.__name__ in str(f.__annotations__.get("return", ""))
+    ]
 
 
 def has_example(doc: str) -> bool:
@@ -118,7 +145,9 @@ def test_public_name_has_a_docstring_and_its_example_runs(name: str) -> None:
     value = NAMES[name]
     docs = own_docs(value)
     assert docs[""].strip()
-    assert not docs[""].startswith(f"{value.__name__}("), "the docstring is the signature that dataclasses write"
+    assert not docs[""].startswith(f"{value.__name__}("), (
+        "the docstring is the signature that dataclasses write"
+    )
     if needs_example(value):
         assert any(has_example(doc) for doc in (*docs.values(), *makers(value)))
     module = inspect.getmodule(value)
@@ -128,7 +157,10 @@ def test_public_name_has_a_docstring_and_its_example_runs(name: str) -> None:
         if ">>>" in doc and module.__name__.startswith("noracle."):
             report: list[str] = []
             where = f"{name}.{member}" if member else name
-            runner.run(doctest.DocTestParser().get_doctest(doc, dict(vars(module)), where, None, None), out=report.append)
+            runner.run(
+                doctest.DocTestParser().get_doctest(doc, dict(vars(module)), where, None, None),
+                out=report.append,
+            )
             assert not report, "".join(report)
 
 
@@ -138,7 +170,12 @@ def test_statement_tells_its_formula_its_assumptions_and_its_source(name: str) -
 
 
 def test_every_verb_is_a_statement() -> None:
-    assert {"estimate_accuracy", "learn.plan_validation", "search.race_pool", "prove_malfunction"} <= set(STATEMENTS)
+    assert {
+        "estimate_accuracy",
+        "learn.plan_validation",
+        "search.race_pool",
+        "prove_malfunction",
+    } <= set(STATEMENTS)
     assert set(STATEMENTS) <= set(NAMES)
 
 
@@ -147,9 +184,18 @@ def test_constants_are_described_where_they_are_defined() -> None:
         if not callable(value) and not inspect.ismodule(value):
             folder, _, short = name.rpartition(".")
             modules = [m for m in sys.modules if m.startswith(f"noracle.{folder}")]
-            texts = [Path(file).read_text(encoding="utf-8") for m in modules if (file := getattr(sys.modules[m], "__file__", None))]
+            texts = [
+                Path(file).read_text(encoding="utf-8")
+                for m in modules
+                if (file := getattr(sys.modules[m], "__file__", None))
+            ]
             assert any(
-                re.search(rf"^{short}\b[^\n]*=(?:.*?\n)(?:[ )\]}}][^\n]*\n)*\"\"\"\w", text, flags=re.MULTILINE) for text in texts
+                re.search(
+                    rf"^{short}\b[^\n]*=(?:.*?\n)(?:[ )\]}}][^\n]*\n)*\"\"\"\w",
+                    text,
+                    flags=re.MULTILINE,
+                )
+                for text in texts
             ), name
 
 
@@ -174,10 +220,16 @@ WHOLE = """Estimate x.
 
 @pytest.mark.parametrize(
     ("cut", "fault"),
-    [("x = mean of scores.", "no formula"), ("Assumes", "no paragraph"), ("Hoeffding (1963), JASA 58.", "no references")],
+    [
+        ("x = mean of scores.", "no formula"),
+        ("Assumes", "no paragraph"),
+        ("Hoeffding (1963), JASA 58.", "no references"),
+    ],
 )
 def test_the_walk_notices_what_is_left_out(cut: str, fault: str) -> None:
     assert faults_of_statement(WHOLE) == []
     assert has_example(WHOLE)
     assert not has_example(WHOLE.replace("\n    2\n", "\n"))
-    assert [line[: len(fault)] for line in faults_of_statement(WHOLE.replace(cut, "this"))] == [fault]
+    assert [line[: len(fault)] for line in faults_of_statement(WHOLE.replace(cut, "this"))] == [
+        fault
+    ]

@@ -1,7 +1,9 @@
-"""Runs the code blocks of the README and of every page, in order, in one namespace and one empty folder for each page.
+"""Runs the code blocks of the README and of every page, in order, in one namespace and one empty
+folder for each page.
 
-``python`` blocks are executed (with ``>>>`` as a doctest). In ``console`` blocks the lines that begin with ``$ `` are run by bash, and the
-lines that follow must appear in the output: white space does not count, ``...`` stands for anything. ``text`` blocks are not run.
+``python`` blocks are executed (with ``>>>`` as a doctest). In ``console`` blocks the lines that
+begin with ``$ `` are run by bash, and the lines that follow must appear in the output: white space
+does not count, ``...`` stands for anything. ``text`` blocks are not run.
 """
 
 from __future__ import annotations
@@ -58,14 +60,32 @@ def shows(output: str, expected: str) -> bool:
 
 def run_command(command: Command, folder: Path, where: str) -> None:
     binaries = Path(sys.executable).parent
-    env = {**os.environ, "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "140", "NO_COLOR": "1", "TERM": "dumb"}
-    env["NORACLE_CACHE"] = os.environ.get("NORACLE_CACHE") or str(folder / ".cache")  # never the cache of the user
+    env = {
+        **os.environ,
+        "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
+        "COLUMNS": "140",
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+    }
+    env["NORACLE_CACHE"] = os.environ.get("NORACLE_CACHE") or str(
+        folder / ".cache"
+    )  # never the cache of the user
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", command.text], cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
+        ["bash", "-euo", "pipefail", "-c", command.text],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     output = done.stdout + done.stderr
-    assert done.returncode == 0, f"{where}: `{command.text}` ended with {done.returncode}:\n{output}"
-    assert shows(output, command.expected), f"{where}: `{command.text}` printed:\n{output}\nwhich does not show:\n{command.expected}"
+    assert done.returncode == 0, (
+        f"{where}: `{command.text}` ended with {done.returncode}:\n{output}"
+    )
+    assert shows(output, command.expected), (
+        f"{where}: `{command.text}` printed:\n{output}\nwhich does not show:\n{command.expected}"
+    )
 
 
 def run_python(block: Block, namespace: dict[str, Any], where: str) -> None:
@@ -81,12 +101,18 @@ def run_python(block: Block, namespace: dict[str, Any], where: str) -> None:
 
 
 def pages() -> list[Path]:
-    docs = [p for p in (ROOT / "docs").rglob("*.md") if not {"_build", "generated"} & set(p.relative_to(ROOT).parts)]
+    docs = [
+        p
+        for p in (ROOT / "docs").rglob("*.md")
+        if not {"_build", "generated"} & set(p.relative_to(ROOT).parts)
+    ]
     return [p for p in [ROOT / "README.md", *sorted(docs)] if blocks(p.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.parametrize("path", pages(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_every_block_of_the_page_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_block_of_the_page_runs(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "__page__"}
     for block in blocks(path.read_text(encoding="utf-8")):

@@ -242,13 +242,16 @@ def test_public_name_is_there_and_documented(name: str) -> None:
 
 @pytest.mark.parametrize("name", VERBS)
 def test_verbs_return_what_their_name_says(name: str) -> None:
-    assert RETURNS[name.split("_", maxsplit=1)[0]] in str(inspect.signature(getattr(noracle, name)).return_annotation)
+    assert RETURNS[name.split("_", maxsplit=1)[0]] in str(
+        inspect.signature(getattr(noracle, name)).return_annotation
+    )
 
 
 @pytest.mark.parametrize("name", VERBS)
 def test_verbs_take_everything_but_the_evidence_by_keyword(name: str) -> None:
     parameters = list(inspect.signature(getattr(noracle, name)).parameters.values())
-    # A plan stands before the data that were collected by it, what is compared with ratings beside them, a claim beside the answers.
+    # A plan stands before the data that were collected by it, what is compared with ratings beside
+    # them, a claim beside the answers.
     first = {
         "estimate_mean": 2,
         "certify_superhuman": 2,
@@ -325,9 +328,19 @@ def test_verbs_of_search_keep_the_rules(name: str) -> None:
 
 
 OVERSIGHT = (
-    "Finding", "Inventory", "NextStep", "Oversight", "Settings", "Source", "Step", "SystemLine", "find_evidence", "oversee",
-    "read_settings", "write_oversight",
-)  # fmt: skip
+    "Finding",
+    "Inventory",
+    "NextStep",
+    "Oversight",
+    "Settings",
+    "Source",
+    "Step",
+    "SystemLine",
+    "find_evidence",
+    "oversee",
+    "read_settings",
+    "write_oversight",
+)
 
 
 def test_public_names_of_oversight_are_the_pinned_ones() -> None:

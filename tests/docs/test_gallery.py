@@ -1,4 +1,6 @@
-"""The pictures of the gallery come from ``docs/make_gallery.py``, and are those that the code draws today."""
+"""The pictures of the gallery come from ``docs/make_gallery.py``, and are those that the code draws
+today.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ def gallery() -> ModuleType:
 
 def texts(svg: str) -> list[str]:
     """What a reader can read in a picture, in order."""
-    return [text for node in ET.fromstring(svg).iter() if node.tag.endswith(("}text", "}tspan")) and (text := (node.text or "").strip())]
+    return [
+        text
+        for node in ET.fromstring(svg).iter()
+        if node.tag.endswith(("}text", "}tspan")) and (text := (node.text or "").strip())
+    ]
 
 
 def n_strokes(svg: str) -> int:
@@ -52,7 +58,9 @@ def test_pictures_are_small_have_texts_and_are_the_same_at_every_run(gallery: Mo
 
 def test_the_page_shows_every_picture_with_its_numbers(gallery: ModuleType) -> None:
     page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
-    described = {Path(target).stem: words for words, target in re.findall(r"!\[([^\]]+)\]\(([^)]+)\)", page)}
+    described = {
+        Path(target).stem: words for words, target in re.findall(r"!\[([^\]]+)\]\(([^)]+)\)", page)
+    }
     assert set(described) == set(gallery.PICTURES)
     assert all(re.search(r"\d", words) for words in described.values())
 
@@ -64,5 +72,9 @@ def test_the_flow_names_the_folders_of_the_package(gallery: ModuleType) -> None:
     assert [name for name, _, _ in gallery.BOXES] == [
         s for s in said if s in {"evidence", "counts", "bounds", "estimators", "results", "report"}
     ]
-    assert all((ROOT / "src" / "noracle" / name).is_dir() for name, _, _ in gallery.BOXES if name != "estimators")
+    assert all(
+        (ROOT / "src" / "noracle" / name).is_dir()
+        for name, _, _ in gallery.BOXES
+        if name != "estimators"
+    )
     assert "<desc" in stored

@@ -41,16 +41,24 @@ def test_verdict_is_that_of_the_test(extension: ModuleType, significant: bool, s
 
 
 @pytest.mark.parametrize("extension", ["guarantee_rows"], indirect=True)
-def test_recorded_table_keeps_finite_sample_promises_and_shows_wald_failing(extension: ModuleType) -> None:
+def test_recorded_table_keeps_finite_sample_promises_and_shows_wald_failing(
+    extension: ModuleType,
+) -> None:
     rows = extension.read_rows(EXTENSIONS.parents[1] / "benchmarks" / "guarantees.json")
-    failing = [(r["interval"], r["setting"]) for r in rows if r["significant"] and r["guarantee"] != "asymptotic"]
+    failing = [
+        (r["interval"], r["setting"])
+        for r in rows
+        if r["significant"] and r["guarantee"] != "asymptotic"
+    ]
     assert len({r["setting"] for r in rows}) >= 60
     assert failing == []
     assert any(r["interval"] == "wald" and r["significant"] for r in rows)
 
 
 @pytest.mark.parametrize("extension", ["guarantee_rows"], indirect=True)
-def test_rows_are_read_sorted_and_missing_files_are_empty(extension: ModuleType, tmp_path: Path) -> None:
+def test_rows_are_read_sorted_and_missing_files_are_empty(
+    extension: ModuleType, tmp_path: Path
+) -> None:
     path = tmp_path / "guarantees.json"
     assert extension.read_rows(path) == []
     path.write_text(json.dumps({"rows": [{**ROW, "interval": "wald", "width": None}, ROW]}))
@@ -65,12 +73,18 @@ def test_every_public_name_gets_a_page(extension: ModuleType, tmp_path: Path) ->
     pytest.importorskip("torch", reason="the learn extra is not installed")
     pytest.importorskip("sklearn", reason="the learn extra is not installed")
     names = extension.public_names()
-    assert {*noracle.__all__, *(f"learn.{name}" for name in noracle.learn.__all__)} - set(names) == {"__version__"}
+    assert {*noracle.__all__, *(f"learn.{name}" for name in noracle.learn.__all__)} - set(
+        names
+    ) == {"__version__"}
     (tmp_path / "gone.md").write_text("")
     extension.write_pages(tmp_path, names)
     assert {p.name for p in tmp_path.glob("*.md")} == {f"{name}.md" for name in (*names, "index")}
     index = (tmp_path / "index.md").read_text(encoding="utf-8")
     assert all(f"[{name}]({name}.md): " in index for name in names)
     assert extension.OTHER not in index
-    assert "autoclass:: noracle.learn.Transition" in (tmp_path / "learn.Transition.md").read_text(encoding="utf-8")
-    assert "autofunction:: noracle.estimate_accuracy" in (tmp_path / "estimate_accuracy.md").read_text(encoding="utf-8")
+    assert "autoclass:: noracle.learn.Transition" in (tmp_path / "learn.Transition.md").read_text(
+        encoding="utf-8"
+    )
+    assert "autofunction:: noracle.estimate_accuracy" in (
+        tmp_path / "estimate_accuracy.md"
+    ).read_text(encoding="utf-8")

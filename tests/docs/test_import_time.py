@@ -4,12 +4,26 @@ import json
 import subprocess
 import sys
 
-HEAVY = ("torch", "matplotlib", "scipy.stats", "pandas", "polars", "pyarrow", "pyspark", "duckdb", "jinja2", "sklearn", "typer")
+HEAVY = (
+    "torch",
+    "matplotlib",
+    "scipy.stats",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "pyspark",
+    "duckdb",
+    "jinja2",
+    "sklearn",
+    "typer",
+)
 
 
 def test_import_brings_nothing_heavy() -> None:
     code = "import json, sys; import noracle; print(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], check=True, capture_output=True, text=True
+    )
     loaded = set(json.loads(done.stdout))
     assert "noracle" in loaded
     assert [name for name in HEAVY if name in loaded] == []
@@ -22,7 +36,9 @@ def test_parts_with_extras_are_there_when_they_are_asked_for() -> None:
         "names = [n for n in ('collect', 'learn', 'search') if n in dir(noracle)];"
         "found = [getattr(noracle, n).__name__ for n in names]; print(json.dumps([before, names, found, 'torch' in sys.modules]))"
     )
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], check=True, capture_output=True, text=True
+    )
     before, names, found, torch = json.loads(done.stdout)
     assert not {"noracle.collect", "noracle.learn", "noracle.search"} & set(before)
     assert names == ["collect", "learn", "search"]

@@ -48,15 +48,23 @@ class Import(NamedTuple):
 
 
 def imports(tree: ast.AST, package: str, in_function: bool = False) -> Iterator[Import]:
-    """Every import of noracle in the tree; ``from noracle import errors`` counts as ``noracle.errors``."""
+    """Every import of noracle in the tree; ``from noracle import errors`` counts as
+    ``noracle.errors``.
+    """
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
-            yield from (Import(a.name, node.lineno, in_function) for a in node.names if a.name.split(".")[0] == "noracle")
+            yield from (
+                Import(a.name, node.lineno, in_function)
+                for a in node.names
+                if a.name.split(".")[0] == "noracle"
+            )
         elif isinstance(node, ast.ImportFrom):
             base = package.rsplit(".", node.level - 1)[0] if node.level else ""
             module = ".".join(p for p in (base, node.module or "") if p)
             if module == "noracle":
-                yield from (Import(f"noracle.{a.name}", node.lineno, in_function) for a in node.names)
+                yield from (
+                    Import(f"noracle.{a.name}", node.lineno, in_function) for a in node.names
+                )
             elif module.startswith("noracle."):
                 yield Import(module, node.lineno, in_function)
         else:
@@ -76,7 +84,9 @@ def faults(path: Path, text: str) -> list[str]:
             continue
         if imported.in_function and (unit, imported.module) in ALLOWED:
             continue
-        found.append(f"{path.relative_to(ROOT)}:{imported.line} imports {imported.module}, which is not below {unit}")
+        found.append(
+            f"{path.relative_to(ROOT)}:{imported.line} imports {imported.module}, which is not below {unit}"
+        )
     return found
 
 
@@ -90,7 +100,9 @@ def test_every_module_has_a_layer() -> None:
 
 
 def test_imports_only_go_down() -> None:
-    assert [fault for path in modules() for fault in faults(path, path.read_text(encoding="utf-8"))] == []
+    assert [
+        fault for path in modules() for fault in faults(path, path.read_text(encoding="utf-8"))
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -100,13 +112,21 @@ def test_imports_only_go_down() -> None:
         ("errors.py", "import noracle", 1),
         ("errors.py", "from noracle import cli", 1),
         ("errors.py", "def f():\n    import noracle.counts.tallies", 1),
-        ("counts/tallies.py", "from noracle.errors import fault\nfrom . import counting\nfrom ..errors import fault", 0),
+        (
+            "counts/tallies.py",
+            "from noracle.errors import fault\nfrom . import counting\nfrom ..errors import fault",
+            0,
+        ),
         ("counts/tallies.py", "from ..accuracy import estimate", 1),
         ("accuracy/route.py", "from noracle.ppi import mean", 1),
         ("accuracy/route.py", "if True:\n    from noracle.report.card import card", 1),
         ("results.py", "def f():\n    from noracle.report.card import card", 0),
         ("results.py", "from noracle.report.card import card", 1),
-        ("cli/__init__.py", "from noracle.report.page import write_page\nfrom noracle import errors", 0),
+        (
+            "cli/__init__.py",
+            "from noracle.report.page import write_page\nfrom noracle import errors",
+            0,
+        ),
     ],
 )
 def test_the_walk_finds_upward_imports(file: str, text: str, count: int) -> None:

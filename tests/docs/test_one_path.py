@@ -1,4 +1,6 @@
-"""One label meets one answer in ``counts/label.py``, one tally becomes one score in ``accuracy/score.py``; nobody else does either."""
+"""One label meets one answer in ``counts/label.py``, one tally becomes one score in
+``accuracy/score.py``; nobody else does either.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ MAY_TALLY = {
     ("counts/counted.py", "_patterns_from_dict"): "reads back what was written, field by field",
 }
 
-# Who else calls Score(…) above the bounds, and why. None of them looks at a label: values come from accuracy.score, or there is no label.
+# Who else calls Score(…) above the bounds, and why. None of them looks at a label: values come from
+# accuracy.score, or there is no label.
 MAY_SCORE = {
     "accuracy/score.py": "the place itself",
     "accuracy/strata.py": "scales scores of accuracy.score by the weight of a stratum, and puts the guess between their two sides",
@@ -31,15 +34,30 @@ MAY_SCORE = {
     "superhuman/difference.py": "agreement with a vote, where no label exists",
 }
 
-# Units in which nothing may be divided by K - 1 or K - 1 by anything: it is a complementary score, its range or its law once more.
-# Not in it: plans, which weigh labels before there are any (ppi, learn/planning.py), losses (learn) and draws of labels (simulate).
-SCORING = ("accuracy", "oversight", "collect", "search", "learn/validation.py", "learn/comparing.py", "learn/scored.py")
+# Units in which nothing may be divided by K - 1 or K - 1 by anything: it is a complementary score,
+# its range or its law once more. Not in it: plans, which weigh labels before there are any (ppi,
+# learn/planning.py), losses (learn) and draws of labels (simulate).
+SCORING = (
+    "accuracy",
+    "oversight",
+    "collect",
+    "search",
+    "learn/validation.py",
+    "learn/comparing.py",
+    "learn/scored.py",
+)
 COUNTS_OF_CLASSES = ("n_classes", "k", "K", "most", "most_classes")
 # Who else writes it there: (module, function) and why.
 MAY_COUNT = {
     ("accuracy/score.py", "law_of"): "the place itself",
-    ("accuracy/check.py", "highest_inverse"): "the largest chance that a class which was not asked can have had, no score",
-    ("accuracy/check.py", "_overlap_part"): "the share of ruled-out classes that a wrong answer should meet: a test of labels, no score",
+    (
+        "accuracy/check.py",
+        "highest_inverse",
+    ): "the largest chance that a class which was not asked can have had, no score",
+    (
+        "accuracy/check.py",
+        "_overlap_part",
+    ): "the share of ruled-out classes that a wrong answer should meet: a test of labels, no score",
 }
 
 
@@ -57,13 +75,17 @@ def imported(tree: ast.Module) -> dict[str, str]:
 def functions(tree: ast.AST, name: str = "") -> Iterator[tuple[str, ast.AST]]:
     """Every node with the name of the outermost function that it stands in."""
     for node in ast.iter_child_nodes(tree):
-        inside = name or (node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else "")
+        inside = name or (
+            node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else ""
+        )
         yield inside, node
         yield from functions(node, inside)
 
 
 def called(node: ast.AST, names: dict[str, str], home: str) -> str:
-    """Tally, Pattern or Score if a call makes one, by whatever name and from whichever module of ours it was imported."""
+    """Tally, Pattern or Score if a call makes one, by whatever name and from whichever module of
+    ours it was imported.
+    """
     if not isinstance(node, ast.Call):
         return ""
     path = ast.unparse(node.func).removesuffix("._make").split(".")
@@ -76,13 +98,25 @@ def called(node: ast.AST, names: dict[str, str], home: str) -> str:
 
 
 def less_one(node: ast.AST) -> bool:
-    """Whether a node divides by, or divides, a number of classes minus 1, as in 1 - (K - 1)/m and 1/(K - 1)."""
+    """Whether a node divides by, or divides, a number of classes minus 1, as in 1 - (K - 1)/m and
+    1/(K - 1).
+    """
     if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)):
         return False
     for inner in ast.walk(node):
         if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Sub):
-            left = inner.left.attr if isinstance(inner.left, ast.Attribute) else inner.left.id if isinstance(inner.left, ast.Name) else ""
-            if left in COUNTS_OF_CLASSES and isinstance(inner.right, ast.Constant) and inner.right.value == 1:
+            left = (
+                inner.left.attr
+                if isinstance(inner.left, ast.Attribute)
+                else inner.left.id
+                if isinstance(inner.left, ast.Name)
+                else ""
+            )
+            if (
+                left in COUNTS_OF_CLASSES
+                and isinstance(inner.right, ast.Constant)
+                and inner.right.value == 1
+            ):
                 return True
     return False
 
@@ -98,14 +132,25 @@ def walk(file: str, text: str) -> list[Found]:
     """Every tally, score and K - 1 that a module makes."""
     tree = ast.parse(text)
     names, home = imported(tree), "noracle." + file.removesuffix(".py").replace("/", ".")
-    nodes = ((function, node, "K - 1" if less_one(node) else called(node, names, home)) for function, node in functions(tree))
-    return [Found(what, file, function, getattr(node, "lineno", 0)) for function, node, what in nodes if what]
+    nodes = (
+        (function, node, "K - 1" if less_one(node) else called(node, names, home))
+        for function, node in functions(tree)
+    )
+    return [
+        Found(what, file, function, getattr(node, "lineno", 0))
+        for function, node, what in nodes
+        if what
+    ]
 
 
 @functools.cache
 def everywhere() -> tuple[Found, ...]:
     paths = sorted(SOURCE.rglob("*.py"))
-    return tuple(found for p in paths for found in walk(p.relative_to(SOURCE).as_posix(), p.read_text(encoding="utf-8")))
+    return tuple(
+        found
+        for p in paths
+        for found in walk(p.relative_to(SOURCE).as_posix(), p.read_text(encoding="utf-8"))
+    )
 
 
 def faults(found: Iterable[Found]) -> list[str]:
@@ -115,9 +160,13 @@ def faults(found: Iterable[Found]) -> list[str]:
         if what in TALLIES and file != "counts/label.py" and (file, function) not in MAY_TALLY:
             lines.append(f"{file}:{line} makes a {what}; use noracle.counts.label")
         if what == "Score" and not file.startswith("bounds/") and file not in MAY_SCORE:
-            lines.append(f"{file}:{line} makes a Score; use noracle.accuracy.score or noracle.bounds.betting.equal_together")
+            lines.append(
+                f"{file}:{line} makes a Score; use noracle.accuracy.score or noracle.bounds.betting.equal_together"
+            )
         if what == "K - 1" and file.startswith(SCORING) and (file, function) not in MAY_COUNT:
-            lines.append(f"{file}:{line} divides by K - 1 or K - 1 itself; use noracle.accuracy.score.law_of")
+            lines.append(
+                f"{file}:{line} divides by K - 1 or K - 1 itself; use noracle.accuracy.score.law_of"
+            )
     return lines
 
 
@@ -130,19 +179,43 @@ def test_every_exception_is_still_one() -> None:
     tallies = {(f.file, f.function) for f in everywhere() if f.what in TALLIES}
     scores = {f.file for f in everywhere() if f.what == "Score"}
     shares = {(f.file, f.function) for f in everywhere() if f.what == "K - 1"}
-    assert (set(MAY_TALLY) - tallies, set(MAY_SCORE) - scores, set(MAY_COUNT) - shares) == (set(), set(), set())
+    assert (set(MAY_TALLY) - tallies, set(MAY_SCORE) - scores, set(MAY_COUNT) - shares) == (
+        set(),
+        set(),
+        set(),
+    )
 
 
 @pytest.mark.parametrize(
     ("file", "text", "count"),
     [
         ("collect/x.py", "from noracle.counts import Tally\nt = Tally('a', 3, 'yes', True)", 1),
-        ("collect/x.py", "from noracle.counts.label import Tally as T\nt = T('a', 3, 'yes', True)", 1),
+        (
+            "collect/x.py",
+            "from noracle.counts.label import Tally as T\nt = T('a', 3, 'yes', True)",
+            1,
+        ),
         ("collect/x.py", "from noracle.counts.tallies import Pattern\np = Pattern._make(row)", 1),
-        ("collect/x.py", "import noracle.counts.label as label\nt = label.Tally('a', 3, 'yes', True)", 1),
-        ("collect/x.py", "from noracle.counts.label import Tally\ndef f(t: Tally) -> Tally:\n    return t", 0),
-        ("counts/tallies.py", "from noracle.counts.label import Tally\ndef read_tally(row):\n    return Tally(**row)", 0),
-        ("counts/tallies.py", "from noracle.counts.label import Tally\ndef other(row):\n    return Tally(**row)", 1),
+        (
+            "collect/x.py",
+            "import noracle.counts.label as label\nt = label.Tally('a', 3, 'yes', True)",
+            1,
+        ),
+        (
+            "collect/x.py",
+            "from noracle.counts.label import Tally\ndef f(t: Tally) -> Tally:\n    return t",
+            0,
+        ),
+        (
+            "counts/tallies.py",
+            "from noracle.counts.label import Tally\ndef read_tally(row):\n    return Tally(**row)",
+            0,
+        ),
+        (
+            "counts/tallies.py",
+            "from noracle.counts.label import Tally\ndef other(row):\n    return Tally(**row)",
+            1,
+        ),
         ("learn/x.py", "from noracle.bounds.betting import Score\ns = Score(1.0, 0.0, 1.0, 3)", 1),
         ("bounds/x.py", "from noracle.bounds.betting import Score\ns = Score(1.0, 0.0, 1.0, 3)", 0),
         ("search/inspect.py", "from inspect_ai.scorer import Score\ns = Score(value=1)", 0),

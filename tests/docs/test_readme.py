@@ -18,7 +18,11 @@ def test_readme_begins_with_what_it_is_and_how_to_see_it() -> None:
 
 
 def test_every_make_target_that_pages_name_exists() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    targets = set(
+        re.findall(
+            r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE
+        )
+    )
     assert {"demo", "test", "test-slow", "lint", "docs", "bench"} <= targets
     for page in (README, (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")):
         assert set(re.findall(r"(?:^|`)make ([a-z-]+)", page, flags=re.MULTILINE)) <= targets
@@ -26,6 +30,12 @@ def test_every_make_target_that_pages_name_exists() -> None:
 
 def test_every_verb_of_the_table_is_public_and_every_public_verb_is_in_the_table() -> None:
     table = README.split("## Which question")[1].split("\n## ")[0]
-    named = set(re.findall(r"`((?:estimate|compare|race|certify|plan|prove|check|route|range)_\w+)`", table))
-    public = {n for n in noracle.__all__ if re.match(r"(estimate|compare|race|certify|plan|prove|check|route|range)_", n)}
+    named = set(
+        re.findall(r"`((?:estimate|compare|race|certify|plan|prove|check|route|range)_\w+)`", table)
+    )
+    public = {
+        n
+        for n in noracle.__all__
+        if re.match(r"(estimate|compare|race|certify|plan|prove|check|route|range)_", n)
+    }
     assert named == public

@@ -15,12 +15,20 @@ PATTERN = re.compile(rf"(?<![\w.$}}>])/(?:{'|'.join(FOLDERS)})/\w|\.libr" + "ary
 def files() -> list[Path]:
     """What is tracked, or would be; in a source archive, everything that is not generated."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=False
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if listed.returncode == 0:
-        return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+        return [
+            ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()
+        ]
     skipped = {".venv", ".git", "_build", "generated", "__pycache__"}
-    return [p for p in ROOT.rglob("*") if p.is_file() and not skipped & set(p.relative_to(ROOT).parts)]
+    return [
+        p for p in ROOT.rglob("*") if p.is_file() and not skipped & set(p.relative_to(ROOT).parts)
+    ]
 
 
 def test_no_file_names_a_folder_of_a_machine() -> None:

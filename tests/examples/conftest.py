@@ -1,4 +1,6 @@
-"""The examples and benchmarks are scripts that import their neighbours; the tests import them the same way."""
+"""The examples and benchmarks are scripts that import their neighbours; the tests import them the
+same way.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,15 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_script_runs_and_says_that_the_designer_is_a_script(tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "error", str(ROOT / "examples/papers/agents.py"), "--quick", "--out", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        str(ROOT / "examples/papers/agents.py"),
+        "--quick",
+        "--out",
+        str(tmp_path),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr + done.stdout
     text = (tmp_path / "agents.md").read_text(encoding="utf-8")

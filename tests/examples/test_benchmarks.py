@@ -27,7 +27,9 @@ def test_exact_for_ten_thousand_labels_is_quick() -> None:
 
 
 def test_stream_takes_at_most_a_millisecond_a_label() -> None:
-    assert bench_accuracy.stream_time(2, labels=1000)["ms_per_label"] < 2.0  # twice the claim: test machines are shared
+    assert (
+        bench_accuracy.stream_time(2, labels=1000)["ms_per_label"] < 2.0
+    )  # twice the claim: test machines are shared
 
 
 def test_page_shows_the_latest_line_of_every_command() -> None:
@@ -54,7 +56,10 @@ def test_results_page_is_what_the_recorded_lines_say() -> None:
 
 def test_single_trials_and_lines_cut_short_are_no_results(tmp_path: Path) -> None:
     path = tmp_path / "lines"
-    path.write_text('{"bench": "a", "claim": "c", "command": "x"}\n{"bench": "learn-trial", "trial": {}}\n\n{"bench": "b', encoding="utf-8")
+    path.write_text(
+        '{"bench": "a", "claim": "c", "command": "x"}\n{"bench": "learn-trial", "trial": {}}\n\n{"bench": "b',
+        encoding="utf-8",
+    )
     assert [line["bench"] for line in make_results.read_lines(path)] == ["a"]
 
 
@@ -63,4 +68,6 @@ def test_labels_and_robust_risks_cost_next_to_nothing() -> None:
     import bench_learn
 
     assert bench_learn.label_time(2)["cpu_s"] < 0.05
-    assert bench_learn.risk_time(2, calls=20)["cpu_ms"] < 4  # twice the claim: test machines are shared
+    assert (
+        bench_learn.risk_time(2, calls=20)["cpu_ms"] < 4
+    )  # twice the claim: test machines are shared

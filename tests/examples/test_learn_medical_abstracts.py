@@ -1,4 +1,6 @@
-"""The example on Medical Abstracts: it beats chance, and no true label is used before the last line."""
+"""The example on Medical Abstracts: it beats chance, and no true label is used before the last
+line.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,13 @@ SCRIPT = ROOT / "examples/learn_medical_abstracts.py"
 
 def run(data: str) -> str:
     env = {**os.environ, "NORACLE_DATA": data, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-W", "error", str(SCRIPT)], capture_output=True, text=True, check=False, env=env)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(SCRIPT)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=env,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout
@@ -30,7 +38,9 @@ def run(data: str) -> str:
 
 def figures(out: str) -> tuple[float, float, float]:
     """The interval and the truth."""
-    low, high = map(float, re.search(r"accuracy of 'chosen' .* \[([\d.]+), ([\d.]+)\]", out).groups())  # type: ignore[union-attr]
+    low, high = map(
+        float, re.search(r"accuracy of 'chosen' .* \[([\d.]+), ([\d.]+)\]", out).groups()
+    )  # type: ignore[union-attr]
     return low, high, float(re.search(r"right for ([\d.]+)", out.splitlines()[-1]).group(1))  # type: ignore[union-attr]
 
 
@@ -56,16 +66,29 @@ def test_real_abstracts_are_learnt_from_what_they_are_not(data_folder: Path) -> 
 
 def test_the_key_is_read_in_the_last_line_only() -> None:
     tree = ast.parse(SCRIPT.read_text(encoding="utf-8"))
-    main = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "main")
-    lines = [node.lineno for node in ast.walk(main) if isinstance(node, ast.Attribute) and node.attr == "sealed"]
+    main = next(
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "main"
+    )
+    lines = [
+        node.lineno
+        for node in ast.walk(main)
+        if isinstance(node, ast.Attribute) and node.attr == "sealed"
+    ]
     assert lines == [main.body[-2].lineno]
 
 
-def test_another_key_changes_the_last_line_only(no_data: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_key_changes_the_last_line_only(
+    no_data: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = []
     corpus = example.load(0)
     for shift in (0, 1):
-        few = example.Corpus(corpus.texts[:700], corpus.ruled_out[:700], corpus.source, (corpus.sealed[:700] + shift) % 5)
+        few = example.Corpus(
+            corpus.texts[:700],
+            corpus.ruled_out[:700],
+            corpus.source,
+            (corpus.sealed[:700] + shift) % 5,
+        )
         monkeypatch.setattr(example, "load", lambda _seed, few=few: few)
         assert example.main() == 0
         found.append(capsys.readouterr().out.splitlines())

@@ -1,4 +1,6 @@
-"""The experiments of MultiPPI, re-created: what must hold on the populations, and that the fast estimator is the package's own."""
+"""The experiments of MultiPPI, re-created: what must hold on the populations, and that the fast
+estimator is the package's own.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,17 @@ from noracle.ppi import intervals
 from noracle.ppi.estimate import estimate_mean
 
 ROOT = Path(__file__).parents[2]
-FIGURES = ("figure1", "figure2", "figure6", "figure7", "figure8", "figure9", "figure10", "figure15", "figure-agreement")
+FIGURES = (
+    "figure1",
+    "figure2",
+    "figure6",
+    "figure7",
+    "figure8",
+    "figure9",
+    "figure10",
+    "figure15",
+    "figure-agreement",
+)
 SMALL = multippi.Size(4000, 0, (50.0, 500.0, 2000.0), (10, 1000), 2)
 MAKERS = {"arena": worlds_of.arena, "thinking": worlds_of.thinking, "debate": worlds_of.debate}
 
@@ -36,7 +48,8 @@ def found(name: str) -> tuple[worlds_of.World, runs_of.Runs]:
     return world, multippi.experiment(world, size_of(name))
 
 
-# --------------------------------------------------------------------------------------------------------------- populations and prices
+# ---------------------------------------------------------------------------------------------------------------
+# populations and prices
 
 
 def test_populations_have_the_shape_of_the_experiments() -> None:
@@ -50,17 +63,22 @@ def test_populations_have_the_shape_of_the_experiments() -> None:
     assert (np.diff(bias) > 0).all()  # who thinks longer is more biased …
     assert (np.diff(thinking.correlation()) > 0).all()  # … and nevertheless more useful
     assert debate.truth == pytest.approx(0.5)
-    assert debate.price(debate.raters) == pytest.approx(sum(a * r for a in range(1, 6) for r in (1, 2)) / 10)
+    assert debate.price(debate.raters) == pytest.approx(
+        sum(a * r for a in range(1, 6) for r in (1, 2)) / 10
+    )
 
 
 def test_price_of_nested_stops_is_equation_8() -> None:
     world = worlds_of.thinking()
     for chosen in worlds_of.all_sets(5):
         words = [125 * c for c in chosen]
-        assert world.price(chosen) == pytest.approx((10 * max(words) + 1.25 * sum(words)) / (11.25 * 500))
+        assert world.price(chosen) == pytest.approx(
+            (10 * max(words) + 1.25 * sum(words)) / (11.25 * 500)
+        )
 
 
-# ------------------------------------------------------------------------------------------------ the fast estimator is the package's own
+# ------------------------------------------------------------------------------------------------
+# the fast estimator is the package's own
 
 
 def one_world(world: worlds_of.World) -> tuple[np.ndarray, dict[tuple[int, ...], np.ndarray]]:
@@ -69,7 +87,10 @@ def one_world(world: worlds_of.World) -> tuple[np.ndarray, dict[tuple[int, ...],
     labelled = world.cells[rng.choice(len(world.cells), size=100, p=shares)]
     sizes = {(1,): 300, (2, 4): 80, (1, 2, 3): 60}
     bought = {
-        s: world.cells[rng.choice(len(world.cells), size=n, p=world.shares / world.shares.sum())][:, list(s)] for s, n in sizes.items()
+        s: world.cells[rng.choice(len(world.cells), size=n, p=world.shares / world.shares.sum())][
+            :, list(s)
+        ]
+        for s, n in sizes.items()
     }
     return labelled, bought
 
@@ -77,11 +98,14 @@ def one_world(world: worlds_of.World) -> tuple[np.ndarray, dict[tuple[int, ...],
 def as_samples(bought: dict[tuple[int, ...], np.ndarray]) -> list[runs_of.Sample]:
     return [
         runs_of.Sample(
-            columns=s, who=np.array([0]), n=np.array([len(rows)]), mean=rows.mean(axis=0)[None],
+            columns=s,
+            who=np.array([0]),
+            n=np.array([len(rows)]),
+            mean=rows.mean(axis=0)[None],
             cov=np.atleast_2d(np.cov(rows.T))[None],
         )
         for s, rows in bought.items()
-    ]  # fmt: skip
+    ]
 
 
 def fold_moments(world: worlds_of.World, labelled: np.ndarray) -> runs_of.Moments:
@@ -93,13 +117,17 @@ def test_fast_value_and_variance_are_those_of_estimate_mean() -> None:
     world = worlds_of.thinking()
     labelled, bought = one_world(world)
     total = runs_of._summed(fold_moments(world, labelled))
-    value, variance, _ = runs_of.plug_in(total, total.covariance().cov, tuple(range(5)), as_samples(bought), world)
+    value, variance, _ = runs_of.plug_in(
+        total, total.covariance().cov, tuple(range(5)), as_samples(bought), world
+    )
     blocks = [labelled]
     for columns, rows in bought.items():
         block = np.full((len(rows), 5), np.nan)
         block[:, list(columns)] = rows
         blocks.append(block)
-    slow = estimate_mean(None, np.vstack(blocks), raters=list(world.names), target="correct", interval="paper")
+    slow = estimate_mean(
+        None, np.vstack(blocks), raters=list(world.names), target="correct", interval="paper"
+    )
     assert value[0] == pytest.approx(slow.value, abs=1e-10)
     assert np.sqrt(variance[0]) == pytest.approx(slow.se, rel=1e-8)
 
@@ -107,10 +135,17 @@ def test_fast_value_and_variance_are_those_of_estimate_mean() -> None:
 def test_fast_cross_fit_is_that_of_the_package() -> None:
     world = worlds_of.thinking()
     labelled, bought = one_world(world)
-    value, variance, _ = runs_of.cross_fit(fold_moments(world, labelled), tuple(range(5)), as_samples(bought), world)
+    value, variance, _ = runs_of.cross_fit(
+        fold_moments(world, labelled), tuple(range(5)), as_samples(bought), world
+    )
     folds = np.eye(runs_of.FOLDS).repeat(20, axis=1)
-    samples = [intervals.Sample(columns=tuple(range(5)), values=labelled, counts=np.ones(100), folds=folds)]
-    samples += [intervals.Sample(columns=s, values=rows, counts=np.ones(len(rows)), pilot=False) for s, rows in bought.items()]
+    samples = [
+        intervals.Sample(columns=tuple(range(5)), values=labelled, counts=np.ones(100), folds=folds)
+    ]
+    samples += [
+        intervals.Sample(columns=s, values=rows, counts=np.ones(len(rows)), pilot=False)
+        for s, rows in bought.items()
+    ]
     slow = intervals.cross_fit(samples, intervals.Problem(target=np.eye(5)[0], design=np.eye(5)))
     assert value[0] == pytest.approx(float(slow.value), abs=1e-10)
     assert variance[0] == pytest.approx(float(slow.variance), rel=1e-8)
@@ -127,9 +162,13 @@ def test_allocation_keeps_the_budget_and_is_the_plan() -> None:
         assert set(n[n < 2].tolist()) == {0}
         lengths = dict(zip(world.names[1:], (125.0, 250.0, 375.0, 500.0), strict=True))
         plan = ppi.plan_budget(
-            cov=world.cov, names=list(world.names), target="correct", budgets=budget, have={"+".join(world.names): 250},
+            cov=world.cov,
+            names=list(world.names),
+            target="correct",
+            budgets=budget,
+            have={"+".join(world.names): 250},
             costs=ppi.Cascade(lengths=lengths, output=10 / 5625, input=1.25 / 5625),
-        )  # fmt: skip
+        )
         M = 250 * np.linalg.inv(world.cov)
         for s, count in zip(method.sets, n[0], strict=True):
             M[np.ix_(s, s)] += count * np.linalg.inv(world.cov[np.ix_(s, s)])
@@ -145,7 +184,8 @@ def test_risk_given_the_labels_has_the_mean_of_the_squared_errors() -> None:
         assert abs(off.mean()) < 4 * off.std() / np.sqrt(len(off)), name
 
 
-# --------------------------------------------------------------------------------------------------------------------------- experiments
+# ---------------------------------------------------------------------------------------------------------------------------
+# experiments
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -158,7 +198,10 @@ def test_multippi_is_no_worse_than_the_best_baseline_and_covers(name: str) -> No
     for (method, budget), own in runs.items():
         noise = 4 * np.sqrt(0.95 * 0.05 / worlds)
         assert 0.93 - noise <= own.coverage <= 0.955 + noise, (method, budget)
-        assert abs(own.bias) < 0.1 * own.value.std() + 4 * own.value.std() / np.sqrt(worlds), (method, budget)
+        assert abs(own.bias) < 0.1 * own.value.std() + 4 * own.value.std() / np.sqrt(worlds), (
+            method,
+            budget,
+        )
     assert runs[MULTIPPI, 2000.0].mse < 0.85 * runs[CLASSICAL, 2000.0].mse
     assert runs[multippi.CROSSFIT, 2000.0].width > runs[MULTIPPI, 2000.0].width
 
@@ -166,7 +209,11 @@ def test_multippi_is_no_worse_than_the_best_baseline_and_covers(name: str) -> No
 def test_arena_follows_the_fixture() -> None:
     world, runs = found("arena")
     usual = world.cov[0, 0] / 250
-    for budget, mse, width in ((50.0, 0.8930, 0.943), (500.0, 0.7735, 0.874), (2000.0, 0.7266, 0.847)):
+    for budget, mse, width in (
+        (50.0, 0.8930, 0.943),
+        (500.0, 0.7735, 0.874),
+        (2000.0, 0.7266, 0.847),
+    ):
         own = runs[MULTIPPI, budget]
         assert own.width / runs[CLASSICAL, budget].width == pytest.approx(width, abs=0.003)
         assert own.mse / usual == pytest.approx(mse, abs=4 * own.risk.std() / usual / np.sqrt(4000))
@@ -190,7 +237,9 @@ def test_cheap_raters_lead_at_small_budgets_and_joint_samples_have_opposite_sign
 def test_shrinkage_helps_with_ten_raters_and_the_restricted_sets_are_close() -> None:
     world = worlds_of.debate()
     size = SMALL._replace(budgets=(2000.0,), repetitions=6000)
-    shrunk, plain = (multippi.few_methods(world, size, 50, shrink=s)[MULTIPPI, 2000.0] for s in (True, False))
+    shrunk, plain = (
+        multippi.few_methods(world, size, 50, shrink=s)[MULTIPPI, 2000.0] for s in (True, False)
+    )
     excess, se = shrunk.excess(plain)
     assert excess < -2 * se
     runs = multippi.few_methods(world, size, 250, restricted=True)
@@ -211,7 +260,8 @@ def test_ten_labels_are_too_few_for_the_published_interval() -> None:
     assert runs[KNOWN, 500.0].mse < runs[MULTIPPI, 500.0].mse
 
 
-# --------------------------------------------------------------------------------------------------------------------------------- script
+# ---------------------------------------------------------------------------------------------------------------------------------
+# script
 
 
 def check_agreement(size: multippi.Size) -> worlds_of.World:
@@ -244,7 +294,17 @@ def test_agreement_of_19_real_systems_helps(mmlu_pro_file: Path) -> None:
 @pytest.mark.slow
 def test_page_and_figures_are_written_on_the_stand_in(no_data: None, tmp_path: Path) -> None:
     script = str(ROOT / "examples/papers/multippi.py")
-    command = [sys.executable, "-W", "error", script, "--quick", "--repetitions", "240", "--out", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        script,
+        "--quick",
+        "--repetitions",
+        "240",
+        "--out",
+        str(tmp_path),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr + done.stdout
     text = (tmp_path / "multippi.md").read_text(encoding="utf-8")

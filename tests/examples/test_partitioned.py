@@ -17,7 +17,9 @@ import pytest
 
 def test_published_deviations_follow_from_published_means() -> None:
     for row, deviations in _published.TABLE_3.items():
-        for (mean, _, _), benchmark, deviation in zip(_published.TABLE_1[row], _published.BENCHMARKS, deviations, strict=True):
+        for (mean, _, _), benchmark, deviation in zip(
+            _published.TABLE_1[row], _published.BENCHMARKS, deviations, strict=True
+        ):
             assert abs(abs(mean - benchmark.reference) - deviation) < 0.011, (row, benchmark.name)
 
 
@@ -26,20 +28,32 @@ def at_paper_accuracies() -> dict[str, dict[str, _protocol.Summary]]:
     return partitioned.paper_columns(60, 0)
 
 
-def test_standard_errors_match_table_1_of_yin(at_paper_accuracies: dict[str, dict[str, _protocol.Summary]]) -> None:
+def test_standard_errors_match_table_1_of_yin(
+    at_paper_accuracies: dict[str, dict[str, _protocol.Summary]],
+) -> None:
     for row, cells in _published.TABLE_1.items():
         for (_, _, printed), (name, column) in zip(cells, at_paper_accuracies.items(), strict=True):
             # Theirs are means of three seeds; ours are means of 60 runs.
             assert 100 * column[row].se == pytest.approx(printed, rel=0.14), (row, name)
     mmlu = at_paper_accuracies["MMLU-Pro"]
-    assert [round(100 * mmlu[row].se, 1) for row in ("Ord", "IVW-0.5", "IVW", "ML")] == [2.4, 1.8, 1.8, 1.8]
+    assert [round(100 * mmlu[row].se, 1) for row in ("Ord", "IVW-0.5", "IVW", "ML")] == [
+        2.4,
+        1.8,
+        1.8,
+        1.8,
+    ]
 
 
-def test_estimators_are_unbiased_and_cover_at_paper_accuracies(at_paper_accuracies: dict[str, dict[str, _protocol.Summary]]) -> None:
+def test_estimators_are_unbiased_and_cover_at_paper_accuracies(
+    at_paper_accuracies: dict[str, dict[str, _protocol.Summary]],
+) -> None:
     for name, column in at_paper_accuracies.items():
         for row, s in column.items():
             assert abs(s.mean - s.truth) < 4 * s.sd / len(s.values) ** 0.5, (row, name)
-            assert s.coverage("exact") >= 0.86, (row, name)  # 60 runs at 95 %: below this with probability < 0.004 a cell
+            assert s.coverage("exact") >= 0.86, (
+                row,
+                name,
+            )  # 60 runs at 95 %: below this with probability < 0.004 a cell
             assert s.width("exact") < 0.5, (row, name)
 
 
@@ -48,7 +62,10 @@ def test_all_no_labels_of_an_item_are_its_ordinary_label(no_data: None) -> None:
     rng = np.random.default_rng(3)
     population = _protocol.Population(10, answers.key, answers.given[-1])
     labels = _protocol.draw_labels(rng, population, 300)
-    clustered, ordinary = _protocol.run(labels["Comp-(K−1)"], "complementary"), _protocol.run(labels["Ord"], "ordinary")
+    clustered, ordinary = (
+        _protocol.run(labels["Comp-(K−1)"], "complementary"),
+        _protocol.run(labels["Ord"], "ordinary"),
+    )
     assert (clustered.value, clustered.se) == pytest.approx((ordinary.value, ordinary.se))
     assert (*clustered.wald, *clustered.exact) == pytest.approx((*ordinary.wald, *ordinary.exact))
 
@@ -66,7 +83,10 @@ def test_printed_formula_is_far_off_for_a_system_that_is_often_silent(no_data: N
     answers = _data.ten_options(_data.mmlu_pro())
     column = partitioned.real_columns(answers, 20, 0, ["often silent"])["often silent"]
     assert column[_protocol.PRINTED].mean - column[_protocol.PRINTED].truth > 0.15
-    assert abs(column["Comp-Indep"].mean - column["Comp-Indep"].truth) < 4 * column["Comp-Indep"].sd / 20**0.5
+    assert (
+        abs(column["Comp-Indep"].mean - column["Comp-Indep"].truth)
+        < 4 * column["Comp-Indep"].sd / 20**0.5
+    )
 
 
 def test_best_weight_passes_one_half_near_three_complementary_labels_for_each_ordinary() -> None:
@@ -78,7 +98,9 @@ def test_best_weight_passes_one_half_near_three_complementary_labels_for_each_or
     assert points[6000].measured_ivw < 0.7 * points[6000].measured_equal
 
 
-def test_page_and_figure_are_written_and_say_what_the_data_are(no_data: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_page_and_figure_are_written_and_say_what_the_data_are(
+    no_data: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert partitioned.main(["--repetitions", "6", "--out", str(tmp_path)]) == 0
     text = (tmp_path / "partitioned.md").read_text(encoding="utf-8")
     assert text.split("\n\nwritten:")[0].strip() in capsys.readouterr().out
@@ -112,7 +134,8 @@ def test_medical_abstracts_are_judged_by_a_system_that_never_saw_them(data_folde
         pytest.skip("NORACLE_DATA has no medical_abstracts.parquet")
     answers = _data.medical_abstracts()
     assert answers.given.shape == (1, 2888)
-    # A classifier that had seen the abstracts would be nearly perfect; the most frequent class alone gives 0.333.
+    # A classifier that had seen the abstracts would be nearly perfect; the most frequent class
+    # alone gives 0.333.
     assert 0.5 < answers.accuracy[0] < 0.75
 
 

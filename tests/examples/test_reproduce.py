@@ -1,4 +1,6 @@
-"""The chapter of re-made tables and figures: whole, honest about what is missing, the same when made again."""
+"""The chapter of re-made tables and figures: whole, honest about what is missing, the same when
+made again.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,15 @@ NAMES = [
     for n in numbers
 ]
 CHEAP = [
-    ("alarm", "Table 3"), ("alarm", "Figure 1"), ("alarm", "Figure 2"), ("alarm", "Figure 3"), ("superhuman", "Table 3"),
-    ("superhuman", "Table 4"), ("climage", "Table 1"), ("climage", "Table 3"),
-]  # fmt: skip
+    ("alarm", "Table 3"),
+    ("alarm", "Figure 1"),
+    ("alarm", "Figure 2"),
+    ("alarm", "Figure 3"),
+    ("superhuman", "Table 3"),
+    ("superhuman", "Table 4"),
+    ("climage", "Table 1"),
+    ("climage", "Table 3"),
+]
 
 
 def item_of(paper: str, name: str) -> Item:
@@ -47,16 +55,22 @@ def records() -> dict[tuple[str, str], Record]:
     return chapter.read_records(CHAPTER)
 
 
-# ---------------------------------------------------------------------------------------------------------------------- the chapter
+# ----------------------------------------------------------------------------------------------------------------------
+# the chapter
 
 
 def test_every_item_that_is_asked_for_has_a_maker_and_no_other() -> None:
-    made = [(paper, item.name) for paper in reproduce.PAPERS for item in reproduce.load(paper).items]
+    made = [
+        (paper, item.name) for paper in reproduce.PAPERS for item in reproduce.load(paper).items
+    ]
     assert sorted(made) == sorted(NAMES)
 
 
 def test_a_whole_run_is_planned_within_thirty_minutes() -> None:
-    assert sum(item.at_most for paper in reproduce.PAPERS for item in reproduce.load(paper).items) <= 30 * 60
+    assert (
+        sum(item.at_most for paper in reproduce.PAPERS for item in reproduce.load(paper).items)
+        <= 30 * 60
+    )
 
 
 @pytest.mark.parametrize(("paper", "name"), NAMES, ids=str)
@@ -69,7 +83,9 @@ def test_item_is_in_the_chapter_with_difference_and_reason(paper: str, name: str
         assert words in section
     assert record.missing or record.status == "re-made"
     assert all(words in section for words in record.missing)
-    assert all((CHAPTER / figure).is_file() and f"]({figure})" in section for figure in record.figures)
+    assert all(
+        (CHAPTER / figure).is_file() and f"]({figure})" in section for figure in record.figures
+    )
     assert bool(record.figures) == name.startswith("Figure")
     index = (CHAPTER / "index.md").read_text(encoding="utf-8")
     assert f"[{name}]({record.ours})" in index
@@ -85,27 +101,52 @@ def test_chapter_is_a_whole_run_and_small() -> None:
 
 
 @pytest.mark.parametrize(("paper", "name"), CHEAP, ids=str)
-def test_numbers_of_the_chapter_are_those_of_a_fresh_run(paper: str, name: str, tmp_path: Path) -> None:
+def test_numbers_of_the_chapter_are_those_of_a_fresh_run(
+    paper: str, name: str, tmp_path: Path
+) -> None:
     item = item_of(paper, name)
     made = item.make(Size(), tmp_path)
     section = chapter.section_of(item, made, records()[paper, name].figures)
     assert section == chapter.read_sections(CHAPTER, reproduce.load(paper))[name]
 
 
-# -------------------------------------------------------------------------------------------------------------------------- the command
+# --------------------------------------------------------------------------------------------------------------------------
+# the command
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "error", str(ROOT / "examples/papers/reproduce.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "NORACLE_DATA": ""})
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        str(ROOT / "examples/papers/reproduce.py"),
+        *arguments,
+    ]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "NORACLE_DATA": ""}
+    )
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name != chapter.RECORDS}
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes()
+        for p in folder.rglob("*")
+        if p.is_file() and p.name != chapter.RECORDS
+    }
 
 
 def test_quick_run_makes_two_items_once_and_the_same_again(tmp_path: Path) -> None:
-    wanted = ["--quick", "--paper", "alarm", "--item", "table-3", "--item", "figure-2", "--out", str(tmp_path)]
+    wanted = [
+        "--quick",
+        "--paper",
+        "alarm",
+        "--item",
+        "table-3",
+        "--item",
+        "figure-2",
+        "--out",
+        str(tmp_path),
+    ]
     first = run(*wanted)
     assert first.returncode == 0, first.stderr + first.stdout
     assert "[2/2] alarm Figure 2: re-made" in first.stdout
@@ -132,7 +173,8 @@ def test_unknown_item_is_refused_with_the_known_ones() -> None:
     assert "table-1" in done.stderr
 
 
-# --------------------------------------------------------------------------------------------------------------------- resume and faults
+# ---------------------------------------------------------------------------------------------------------------------
+# resume and faults
 
 
 class Counted:
@@ -141,9 +183,17 @@ class Counted:
     def __init__(self) -> None:
         self.made: list[str] = []
         self.broken = False
-        items = [Item(paper="toy", name=f"Table {n}", title="toy", make=self.maker(n), at_most=1) for n in (1, 2, 3)]
+        items = [
+            Item(paper="toy", name=f"Table {n}", title="toy", make=self.maker(n), at_most=1)
+            for n in (1, 2, 3)
+        ]
         self.paper = Paper(
-            key="toy", title="A toy", authors="Nobody", intro="None.", items=tuple(items), sources=("examples/papers/_tables.py",)
+            key="toy",
+            title="A toy",
+            authors="Nobody",
+            intro="None.",
+            items=tuple(items),
+            sources=("examples/papers/_tables.py",),
         )
 
     def maker(self, number: int):  # type: ignore[no-untyped-def]
@@ -151,7 +201,12 @@ class Counted:
             self.made.append(f"Table {number}")
             if self.broken and number == 2:
                 raise ValueError("a planted fault")
-            return Made(published="1", difference="none", reason="a toy", body=(f"| a |\n|---|\n| {number} |",))
+            return Made(
+                published="1",
+                difference="none",
+                reason="a toy",
+                body=(f"| a |\n|---|\n| {number} |",),
+            )
 
         return make
 
@@ -160,7 +215,9 @@ class Counted:
         return reproduce.reproduce([self.paper], out=out, size=Size(), wanted=("toy",), **options)  # type: ignore[arg-type]
 
 
-def test_failed_item_stops_no_other_and_is_tried_again(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_failed_item_stops_no_other_and_is_tried_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     toy = Counted()
     toy.broken = True
     found = toy.run(tmp_path)
@@ -174,7 +231,9 @@ def test_failed_item_stops_no_other_and_is_tried_again(tmp_path: Path, capfd: py
     assert "planted" in capfd.readouterr().err
 
 
-def test_exit_code_is_1_when_an_item_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_exit_code_is_1_when_an_item_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     toy = Counted()
     monkeypatch.setattr(reproduce, "PAPERS", ("toy",))
     monkeypatch.setattr(reproduce, "load", lambda name: toy.paper)
@@ -201,20 +260,26 @@ def test_missing_or_changed_figure_is_drawn_again(tmp_path: Path) -> None:
     Image.new("RGB", (1800, 300), "white").save(drawn)
     made = Made(published="1", difference="none", reason="a toy", figures=(Figure(drawn, "white"),))
     item = Item(paper="toy", name="Figure 1", title="toy", make=lambda size, out: made, at_most=1)
-    record, section = chapter.write_item(tmp_path / "out", item, made, seconds=0, cpu_seconds=0, sources="s")
+    record, section = chapter.write_item(
+        tmp_path / "out", item, made, seconds=0, cpu_seconds=0, sources="s"
+    )
     kept = tmp_path / "out" / record.figures[0]
     with Image.open(kept) as small:
         assert small.size == (900, 150)
     assert chapter.is_done(tmp_path / "out", record, section, "s")
     assert not chapter.is_done(tmp_path / "out", record, section, "other sources")
-    assert not chapter.is_done(tmp_path / "out", dataclasses.replace(record, status="failed"), section, "s")
+    assert not chapter.is_done(
+        tmp_path / "out", dataclasses.replace(record, status="failed"), section, "s"
+    )
     kept.write_bytes(b"")
     assert not chapter.is_done(tmp_path / "out", record, section, "s")
     kept.unlink()
     assert not chapter.is_done(tmp_path / "out", record, section, "s")
 
 
-def test_digest_follows_code_size_and_data_but_not_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_digest_follows_code_size_and_data_but_not_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(chapter, "ROOT", tmp_path)
     monkeypatch.setenv("NORACLE_DATA", str(tmp_path / "data"))
     source = tmp_path / "a.py"
@@ -239,7 +304,8 @@ def test_named_sources_are_there(paper: str) -> None:
         assert chapter._files([pattern]), pattern
 
 
-# ------------------------------------------------------------------------------------------------------------------------------ CLImage
+# ------------------------------------------------------------------------------------------------------------------------------
+# CLImage
 
 
 def test_rows_of_table_1_are_those_of_the_recorded_summary() -> None:
@@ -248,7 +314,9 @@ def test_rows_of_table_1_are_those_of_the_recorded_summary() -> None:
     for bench, average in (("learn-cifar10-table", 0.999), ("learn-cifar10-explain", 0.0)):
         summary = [{}, *(row for row in lines if row["bench"] == bench)][-1]
         assert summary or bench != "learn-cifar10-table"
-        said = {name: float(summary[name].split()[0]) for name in climage.ALGORITHMS if name in summary}
+        said = {
+            name: float(summary[name].split()[0]) for name in climage.ALGORITHMS if name in summary
+        }
         found = {name: climage.best_of(name, "uniform", average=average) for name in said}
         assert {name: round(run.test, 2) for name, run in found.items() if run is not None} == said
 
@@ -259,7 +327,9 @@ def test_published_columns_are_those_of_the_algorithms_in_the_package() -> None:
     printed = dict(zip(climage.ALGORITHMS, climage.TABLE_1["uniform-CIFAR10"], strict=True))
     assert printed == {name: ALGORITHMS[name].paper for name in climage.ALGORITHMS}
     for column, place in (("CLCIFAR10", 2),):  # the same trials are in Tables 1 and 3
-        assert dict(zip(climage.ALGORITHMS, climage.TABLE_1[column], strict=True)) == {n: row[place] for n, row in climage.TABLE_3.items()}
+        assert dict(zip(climage.ALGORITHMS, climage.TABLE_1[column], strict=True)) == {
+            n: row[place] for n, row in climage.TABLE_3.items()
+        }
 
 
 def test_table_3_chooses_by_each_objective() -> None:
@@ -268,13 +338,19 @@ def test_table_3_chooses_by_each_objective() -> None:
     assert set(every["uniform"]) == set(climage.ALGORITHMS)
     for found in every.values():
         for name, one in found.items():
-            runs = [t for t in climage.trials() if t.algorithm == name and t.epochs == 30 and t.average == 0.999]
+            runs = [
+                t
+                for t in climage.trials()
+                if t.algorithm == name and t.epochs == 30 and t.average == 0.999
+            ]
             assert {one.zero_one, one.scel, one.accuracy} <= {t.points[-1]["test"] for t in runs}
     assert len(list(table_rows("\n".join(page.body)))) == sum(map(len, every.values()))
 
 
 def test_labels_of_the_stand_in_have_the_noise_of_its_annotators(no_data: None) -> None:
-    """A label is wrong if the annotator named another class (18 %) and the true one is picked of four shown: 0.18/9."""
+    """A label is wrong if the annotator named another class (18 %) and the true one is picked of
+    four shown: 0.18/9.
+    """
     climage.analysed.cache_clear()
     page = Sections()
     found = climage.figure_1(page, 0, None)
@@ -285,7 +361,15 @@ def test_labels_of_the_stand_in_have_the_noise_of_its_annotators(no_data: None) 
 
 @pytest.mark.slow
 def test_script_runs_on_the_stand_in_and_says_so(no_data: None, tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "error", str(ROOT / "examples/papers/climage.py"), "--quick", "--out", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        str(ROOT / "examples/papers/climage.py"),
+        "--quick",
+        "--out",
+        str(tmp_path),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr + done.stdout
     text = (tmp_path / "climage.md").read_text(encoding="utf-8")

@@ -21,7 +21,10 @@ def test_script_runs_on_the_stand_ins_and_says_so(no_data: None, tmp_path: Path)
     script = str(ROOT / "examples/papers/selection.py")
     sizes = ["--items", "4000", "--repetitions", "4", "--races", "2", "--budget", "256"]
     done = subprocess.run(
-        [sys.executable, "-W", "error", script, *sizes, "--out", str(tmp_path)], capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", script, *sizes, "--out", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr + done.stdout
     text = (tmp_path / "selection.md").read_text(encoding="utf-8")
@@ -45,9 +48,14 @@ def test_worlds_have_the_accuracy_that_they_say() -> None:
 
 
 def test_an_estimate_on_the_labels_of_the_choice_would_be_noticed() -> None:
-    """The bias that the example reports is a check that can fail: the value on validation labels fails it."""
+    """The bias that the example reports is a check that can fail: the value on validation labels
+    fails it.
+    """
     rng = np.random.default_rng(2)
-    found = [_selection_worlds.search_once(_selection_worlds.World(), (88, 10, 88), rng) for _ in range(20)]
+    found = [
+        _selection_worlds.search_once(_selection_worlds.World(), (88, 10, 88), rng)
+        for _ in range(20)
+    ]
     assert np.mean([s.validation - s.truth for s in found]) > 0.15
     assert abs(np.mean([s.held_out.value - s.truth for s in found])) < 0.12
 
@@ -67,6 +75,13 @@ def test_races_are_summarised_as_they_ran(no_data: None) -> None:
 def test_real_races_keep_the_best_and_aimed_questions_cost_least(mmlu_pro_file: Path) -> None:
     for answers in (selection.mmlu_pro(), _selection_pools.medical_pipelines()):
         budget = min(4096, len(answers.key))
-        races = {d: _selection_pools.run_races(answers, d, budget=budget, repetitions=10, seed=0) for d in _selection_pools.DESIGNS}
+        races = {
+            d: _selection_pools.run_races(answers, d, budget=budget, repetitions=10, seed=0)
+            for d in _selection_pools.DESIGNS
+        }
         assert all(r.kept >= 0.9 for r in races.values())
-        assert races["targeted"].left[:, -1].mean() <= races["equal"].left[:, -1].mean() <= races["uniform"].left[:, -1].mean() + 0.5
+        assert (
+            races["targeted"].left[:, -1].mean()
+            <= races["equal"].left[:, -1].mean()
+            <= races["uniform"].left[:, -1].mean() + 0.5
+        )

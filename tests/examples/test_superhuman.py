@@ -1,4 +1,6 @@
-"""Tables 1 to 4 and 6 and Figure 3 of "Humanly certifying superhuman classifiers", re-created: what must come out."""
+"""Tables 1 to 4 and 6 and Figure 3 of "Humanly certifying superhuman classifiers", re-created: what
+must come out.
+"""
 
 from __future__ import annotations
 
@@ -40,18 +42,36 @@ def real(data_folder: Path) -> dict[str, data.Rated]:
 
 @pytest.mark.slow
 def test_script_runs_offline_and_says_what_is_left_out(no_data: None, tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "error", str(ROOT / "examples/papers/superhuman.py"), "--fast", "--out", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        str(ROOT / "examples/papers/superhuman.py"),
+        "--fast",
+        "--out",
+        str(tmp_path),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr + done.stdout
     text = (tmp_path / "superhuman.md").read_text(encoding="utf-8")
-    for heading in ("Table 1a", "Table 1b", "Table 2", "Table 3", "Table 4", "Table 6", "Figure 3", "Certificates"):
+    for heading in (
+        "Table 1a",
+        "Table 1b",
+        "Table 2",
+        "Table 3",
+        "Table 4",
+        "Table 6",
+        "Figure 3",
+        "Certificates",
+    ):
         assert f"\n## {heading}" in text
     assert text.count("is left out: NORACLE_DATA does not name a folder with") == 3
     assert ET.parse(tmp_path / "figure3.svg").getroot().tag.endswith("svg")
     assert (tmp_path / "figure3.png").stat().st_size > 10_000
 
 
-# ------------------------------------------------------------------------------------------------------------------- published figures
+# -------------------------------------------------------------------------------------------------------------------
+# published figures
 
 
 @pytest.mark.parametrize(
@@ -63,7 +83,9 @@ def test_script_runs_offline_and_says_what_is_left_out(no_data: None, tmp_path: 
         ("Zhang et al. (2020)", 0.9997, 0.999996, (0.99999, 1.0)),
     ],
 )
-def test_table_3_of_xu_2023(who: str, hms: float | None, oms: float, exact: tuple[float, float]) -> None:
+def test_table_3_of_xu_2023(
+    who: str, hms: float | None, oms: float, exact: tuple[float, float]
+) -> None:
     benchmark, match_rate, *_ = data.TABLE3[who]
     found = superhuman.scores_of(benchmark, match_rate)
     assert found.hms < 0 if hms is None else found.hms == pytest.approx(hms, abs=5e-5)
@@ -73,14 +95,18 @@ def test_table_3_of_xu_2023(who: str, hms: float | None, oms: float, exact: tupl
 
 
 def test_table_3_falls_with_the_bound_that_is_proved() -> None:
-    found = {who: superhuman.scores_of(b, rate).oms_paper for who, (b, rate, *_) in data.TABLE3.items()}
+    found = {
+        who: superhuman.scores_of(b, rate).oms_paper for who, (b, rate, *_) in data.TABLE3.items()
+    }
     assert list(found.values()) == pytest.approx([-1, -0.180, -1, 0.672], abs=1e-3)
 
 
 @pytest.mark.parametrize("name", data.TABLE2)
 def test_theoretical_bound_of_table_2_is_within_rounding(name: str) -> None:
     b = data.TABLE2[name]
-    low, high = (superhuman.bounds_from((b.empirical + d) ** 2, b.n_raters)["paper"] for d in (-5e-4, 5e-4))
+    low, high = (
+        superhuman.bounds_from((b.empirical + d) ** 2, b.n_raters)["paper"] for d in (-5e-4, 5e-4)
+    )
     assert low - 5e-4 <= b.paper <= high + 5e-4
     ours = superhuman.bounds_from(b.empirical**2, b.n_raters)
     assert ours["free"] < ours["quadratic"] < ours["paper"]
@@ -98,7 +124,8 @@ def test_example_of_appendix_b_has_040_where_030_is_printed() -> None:
     assert found["P(a wrong, given b wrong)"] == pytest.approx(0.462, abs=5e-4)
 
 
-# --------------------------------------------------------------------------------------------------------------------------- real ratings
+# ---------------------------------------------------------------------------------------------------------------------------
+# real ratings
 
 
 def test_ceilings_of_snli(real: dict[str, data.Rated]) -> None:
@@ -110,7 +137,12 @@ def test_ceilings_of_snli(real: dict[str, data.Rated]) -> None:
 
 def test_ceilings_of_cifar_10n(real: dict[str, data.Rated]) -> None:
     found = superhuman.ceilings(real["cifar"])
-    for method, value in (("plurality", 0.8476), ("pairwise", 0.8458), ("quadratic", 0.8771), ("paper", 0.9002)):
+    for method, value in (
+        ("plurality", 0.8476),
+        ("pairwise", 0.8458),
+        ("quadratic", 0.8771),
+        ("paper", 0.9002),
+    ):
         assert found[method][0] == pytest.approx(value, abs=1e-4), method
         assert found[method][1] > real["cifar"].mean_accuracy
     assert real["cifar"].mean_accuracy == pytest.approx(0.8233, abs=1e-4)
@@ -122,28 +154,44 @@ def test_assumptions_hold_for_the_annotators_of_cifar_10n(real: dict[str, data.R
     assert found.given_right > found.right
     assert assumptions.verdict(real["cifar"], None) == "supported"
     third = data.third_person(real["cifar"])
-    assert assumptions.where_wrong(third, "third rating").right > assumptions.where_wrong(third, "third rating").repeats
+    assert (
+        assumptions.where_wrong(third, "third rating").right
+        > assumptions.where_wrong(third, "third rating").repeats
+    )
     assert assumptions.verdict(third, "third rating") == "supported"
 
 
-# --------------------------------------------------------------------------------------------------------------------- generated tasks
+# ---------------------------------------------------------------------------------------------------------------------
+# generated tasks
 
 
 @pytest.mark.parametrize("kind", data.TASKS)
 def test_simulated_raters_meet_tables_1_and_6_together(kind: str) -> None:
     task = simulate_task(kind, n_items=8000, seed=3)  # type: ignore[arg-type]
     model, printed = data.rater_model(kind), data.TASKS[kind]
-    ratings = draw_ratings(task, raters=model.raters(data.N_RATERS), correlation=model.correlation, shared=model.shared, seed=3)
+    ratings = draw_ratings(
+        task,
+        raters=model.raters(data.N_RATERS),
+        correlation=model.correlation,
+        shared=model.shared,
+        seed=3,
+    )
     many = data.Rated(name=kind, labels=task.options, ratings=ratings, key=task.codes, answers={})
     found = assumptions.together(many)
     assert found.right == pytest.approx(printed.right, abs=0.006)
     assert found.given_right == pytest.approx(printed.given_right, abs=0.006)
     counts = many.counts(pairs=True)
-    kappas = {s: estimate_agreement(counts, statistic=s, n_boot=100).value for s in ("cohen", "fleiss", "krippendorff")}  # type: ignore[arg-type]
+    kappas = {
+        s: estimate_agreement(counts, statistic=s, n_boot=100).value
+        for s in ("cohen", "fleiss", "krippendorff")
+    }  # type: ignore[arg-type]
     assert kappas["fleiss"] == pytest.approx(printed.fleiss, abs=0.015)
     assert kappas["cohen"] == pytest.approx(printed.cohen, abs=0.015)
-    # Complete nominal ratings: alpha is kappa up to one over the number of ratings, unlike the paper's.
-    assert kappas["krippendorff"] - kappas["fleiss"] == pytest.approx((1 - kappas["fleiss"]) / ratings.size, abs=1e-12)
+    # Complete nominal ratings: alpha is kappa up to one over the number of ratings, unlike the
+    # paper's.
+    assert kappas["krippendorff"] - kappas["fleiss"] == pytest.approx(
+        (1 - kappas["fleiss"]) / ratings.size, abs=1e-12
+    )
     assert abs(printed.krippendorff - printed.fleiss) > 2 * (1 - printed.fleiss) / 1000
 
 
@@ -158,12 +206,17 @@ def test_columns_of_table_1b_are_those_of_the_check_without_ties(kind: str) -> N
     ranked = np.sort(whole.votes, axis=1)
     clear = ranked[:, -1] > ranked[:, -2]
     kept = data.Rated(
-        name=whole.name, labels=whole.labels, ratings=whole.ratings[clear], key=whole.key[clear],  # type: ignore[index]
+        name=whole.name,
+        labels=whole.labels,
+        ratings=whole.ratings[clear],
+        key=whole.key[clear],  # type: ignore[index]
         answers={s: a[clear] for s, a in whole.answers.items()},
-    )  # fmt: skip
+    )
     for system in kept.answers:
         ours = assumptions.where_wrong(kept, system)
-        check = assumptions.check_assumptions(kept.ratings, kept.key, system=system, answers=kept.answers)
+        check = assumptions.check_assumptions(
+            kept.ratings, kept.key, system=system, answers=kept.answers
+        )
         assert ours.n_items == check.counts["vote_wrong"]
         if ours.n_items:
             assert ours.right == pytest.approx(check.parts[0]["right"], abs=1e-12)
@@ -178,22 +231,30 @@ def test_figure_ends_at_what_the_package_says_of_all_raters(kind: str) -> None:
     assert points[0].ceilings["plurality"] == 1.0
     for system in whole.answers:
         certificate = certify_superhuman(whole.counts(), system=system, trained_on_annotators="no")
-        assert points[-1].matches[system] == pytest.approx(certificate.diagnostics["match_rate"], abs=1e-12)
-        assert points[-1].ceilings["plurality"] == pytest.approx(certificate.diagnostics["ceiling"], abs=1e-12)
+        assert points[-1].matches[system] == pytest.approx(
+            certificate.diagnostics["match_rate"], abs=1e-12
+        )
+        assert points[-1].ceilings["plurality"] == pytest.approx(
+            certificate.diagnostics["ceiling"], abs=1e-12
+        )
     falling = [p.ceilings["plurality"] for p in points]
     assert all(a >= b - 1e-12 for a, b in itertools.pairwise(falling))
 
 
 def test_raters_needed_counts_from_where_it_stays_above() -> None:
     def points(*above: bool) -> list[figure.Point]:
-        return [figure.Point(k, {"u": 0.5}, {"s": 0.6 if a else 0.4}) for k, a in enumerate(above, start=1)]
+        return [
+            figure.Point(k, {"u": 0.5}, {"s": 0.6 if a else 0.4})
+            for k, a in enumerate(above, start=1)
+        ]
 
     assert figure.raters_needed(points(False, True, False, True, True), "s", "u") == 4
     assert figure.raters_needed(points(True, True), "s", "u") == 1
     assert figure.raters_needed(points(True, False), "s", "u") is None
 
 
-# ------------------------------------------------------------------------------------------------------------------------ trained systems
+# ------------------------------------------------------------------------------------------------------------------------
+# trained systems
 
 
 @pytest.mark.parametrize("kind", data.TASKS)
@@ -204,7 +265,9 @@ def test_regions_and_marks_account_for_every_object(kind: str) -> None:
         marked = models.marked_counts(task, place, found)
         assert marked.sum() == task.counts[place].sum()
         if kind == "colour":
-            assert [marked[found.colour == c].sum() for c in range(3)] == task.counts[place].tolist()
+            assert [marked[found.colour == c].sum() for c in range(3)] == task.counts[
+                place
+            ].tolist()
         else:
             assert marked.sum(axis=0).tolist() == task.counts[place].tolist()
 
@@ -222,7 +285,9 @@ def test_systems_of_512_and_128_pictures_are_strong_and_weak_and_certified(kind:
     assert whole.accuracy("strong") > whole.accuracy("weak") > whole.mean_accuracy
     for system in whole.answers:
         certificate = certify_superhuman(whole.counts(), system=system, trained_on_annotators="no")
-        assert certificate.diagnostics["match_rate"] <= whole.accuracy(system)  # Theorem 3 on these items
+        assert certificate.diagnostics["match_rate"] <= whole.accuracy(
+            system
+        )  # Theorem 3 on these items
         if system == "strong":
             assert certificate.certified
             assert certificate.low <= whole.accuracy(system) - whole.mean_accuracy

@@ -1,7 +1,8 @@
 """Settings in which the coverage of estimated means is measured, for the table of guarantees.
 
-The intervals are computed for all worlds at once by the functions behind ``estimate_mean``. Worlds whose labels are all the same are
-refused there; they are left out here, and the name of the setting says how many that are.
+The intervals are computed for all worlds at once by the functions behind ``estimate_mean``. Worlds
+whose labels are all the same are refused there; they are left out here, and the name of the setting
+says how many that are.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ ONCE_MORE, BATCHES_MORE = 20, 5  # worlds of cells cost little: so many times as
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cells:
-    """A binary population: rows that occur, label first, with their shares; ``rated`` further rows observe raters alone."""
+    """A binary population: rows that occur, label first, with their shares; ``rated`` further rows
+    observe raters alone.
+    """
 
     values: Array
     shares: Array
@@ -52,7 +55,9 @@ class Cells:
         return float(self.shares @ self.values[:, 0])
 
     def labelled(self, sizes: list[int], worlds: int, rng: Rng) -> NDArray[np.int64]:
-        """How often each row occurs among so many labelled ones: (worlds, parts, rows), only worlds in which the label varies."""
+        """How often each row occurs among so many labelled ones: (worlds, parts, rows), only worlds
+        in which the label varies.
+        """
         drawn = rng.multinomial(sizes, self.shares, size=(worlds, len(sizes)))
         positive = (drawn.sum(axis=1) @ self.values[:, 0]).astype(int)
         return drawn[(positive > 0) & (positive < sum(sizes))]
@@ -61,11 +66,13 @@ class Cells:
         """One of so many parts of the further rows."""
         return [
             Sample(
-                columns=columns, values=self.values[:, list(columns)], pilot=False,
+                columns=columns,
+                values=self.values[:, list(columns)],
+                pilot=False,
                 counts=rng.multinomial(n // parts, self.shares, size=worlds).astype(np.float64),
             )
             for columns, n in self.rated.items()
-        ]  # fmt: skip
+        ]
 
 
 def at_once(population: Cells, labelled: int, worlds: int, rng: Rng) -> dict[str, Tally]:
@@ -73,7 +80,9 @@ def at_once(population: Cells, labelled: int, worlds: int, rng: Rng) -> dict[str
     folds = population.labelled([labelled // 5] * 5, worlds, rng).astype(np.float64)
     k = population.values.shape[1]
     samples = [
-        Sample(columns=tuple(range(k)), values=population.values, counts=folds.sum(axis=1), folds=folds),
+        Sample(
+            columns=tuple(range(k)), values=population.values, counts=folds.sum(axis=1), folds=folds
+        ),
         *population.others(1, len(folds), rng),
     ]
     tallies = {name: Tally() for name in ONCE}
@@ -81,8 +90,17 @@ def at_once(population: Cells, labelled: int, worlds: int, rng: Rng) -> dict[str
     return tallies
 
 
-def in_batches(population: Cells, labelled: int, worlds: int, rng: Rng, *, n_batches: int = BATCHES, first: int | None = None) -> Tally:
-    """The interval that holds at every look, with equal batches; looked at from batch ``first`` on, by default after the last one.
+def in_batches(
+    population: Cells,
+    labelled: int,
+    worlds: int,
+    rng: Rng,
+    *,
+    n_batches: int = BATCHES,
+    first: int | None = None,
+) -> Tally:
+    """The interval that holds at every look, with equal batches; looked at from batch ``first`` on,
+    by default after the last one.
 
     As in a stream, rows wait until the labels vary. Worlds that begin together go on together.
     """
@@ -100,8 +118,15 @@ def in_batches(population: Cells, labelled: int, worlds: int, rng: Rng, *, n_bat
             more = population.others(n_batches, len(counts), rng)
             for _ in range(waited.start, batch):
                 extra = population.others(n_batches, len(counts), rng)
-                more = [dataclasses.replace(a, counts=a.counts + b.counts) for a, b in zip(more, extra, strict=True)]
-            own = Sample(columns=tuple(range(k)), values=population.values, counts=counts[:, waited].sum(axis=1))
+                more = [
+                    dataclasses.replace(a, counts=a.counts + b.counts)
+                    for a, b in zip(more, extra, strict=True)
+                ]
+            own = Sample(
+                columns=tuple(range(k)),
+                values=population.values,
+                counts=counts[:, waited].sum(axis=1),
+            )
             running = advance(running, [own, *more], problem)
             if batch + 1 >= (first or n_batches):
                 half = running.half_width(0.95)
@@ -129,12 +154,15 @@ def debate_in_batches(labelled: int, rated: int, worlds: int, rng: Rng) -> Tally
     return tally
 
 
-# ------------------------------------------------------------------------------------------------------------------------------ settings
+# ------------------------------------------------------------------------------------------------------------------------------
+# settings
 
 
 PUBLISHED = Cells(values=CELLS, shares=SHARES, rated={(1,): 1000, (2,): 2000})
 PAIRS = np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
-RARE = Cells(values=PAIRS, shares=np.array([0.018, 0.002, 0.0294, 0.9506]), rated={(1,): 2000})  # sees 90 %, 3 % false alarms
+RARE = Cells(
+    values=PAIRS, shares=np.array([0.018, 0.002, 0.0294, 0.9506]), rated={(1,): 2000}
+)  # sees 90 %, 3 % false alarms
 USELESS = Cells(values=PAIRS, shares=np.array([0.2, 0.2, 0.3, 0.3]), rated={(1,): 2000})
 
 
@@ -154,49 +182,72 @@ def _refused(labelled: int) -> str:
 
 
 def all_means() -> tuple[MeanSetting, ...]:
-    """Every setting: few labels, many raters, a rare label, a useless rater; looked at once, after batches, and at every look."""
+    """Every setting: few labels, many raters, a rare label, a useless rater; looked at once, after
+    batches, and at every look.
+    """
     found = []
     for n in (50, 100, 250):
         found += [
             MeanSetting(
-                name=f"mean, 2 raters, N={n}", labelled=n,
-                measured=lambda worlds, rng, n=n: shaped_worlds("multippi", 2000, ONCE_MORE * worlds, rng, labelled=n, intervals=ONCE),
+                name=f"mean, 2 raters, N={n}",
+                labelled=n,
+                measured=lambda worlds, rng, n=n: shaped_worlds(
+                    "multippi", 2000, ONCE_MORE * worlds, rng, labelled=n, intervals=ONCE
+                ),
             ),
             MeanSetting(
-                name=f"mean, 2 raters, N={n} in {BATCHES} batches", labelled=n,
-                measured=lambda worlds, rng, n=n: {"anytime": in_batches(PUBLISHED, n, BATCHES_MORE * worlds, rng)},
+                name=f"mean, 2 raters, N={n} in {BATCHES} batches",
+                labelled=n,
+                measured=lambda worlds, rng, n=n: {
+                    "anytime": in_batches(PUBLISHED, n, BATCHES_MORE * worlds, rng)
+                },
             ),
             MeanSetting(
-                name=f"mean, label in 2 % of the items, N={n} ({_refused(n)})", labelled=n,
+                name=f"mean, label in 2 % of the items, N={n} ({_refused(n)})",
+                labelled=n,
                 measured=lambda worlds, rng, n=n: at_once(RARE, n, ONCE_MORE * worlds, rng),
             ),
             MeanSetting(
-                name=f"mean, label in 2 % of the items, N={n} in {BATCHES} batches ({_refused(n)})", labelled=n,
-                measured=lambda worlds, rng, n=n: {"anytime": in_batches(RARE, n, BATCHES_MORE * worlds, rng)},
+                name=f"mean, label in 2 % of the items, N={n} in {BATCHES} batches ({_refused(n)})",
+                labelled=n,
+                measured=lambda worlds, rng, n=n: {
+                    "anytime": in_batches(RARE, n, BATCHES_MORE * worlds, rng)
+                },
             ),
-        ]  # fmt: skip
+        ]
     return (
         *found,
         MeanSetting(
-            name="mean, 10 Gaussian raters, N=50", labelled=50,
+            name="mean, 10 Gaussian raters, N=50",
+            labelled=50,
             measured=lambda worlds, rng: gaussian_worlds(2000, worlds, 50, rng, intervals=ONCE),
         ),
         MeanSetting(
-            name=f"mean, 10 Gaussian raters, N=50 in {BATCHES} batches", labelled=50,
+            name=f"mean, 10 Gaussian raters, N=50 in {BATCHES} batches",
+            labelled=50,
             measured=lambda worlds, rng: {"anytime": debate_in_batches(50, 1000, worlds, rng)},
         ),
         MeanSetting(
-            name="mean, a useless rater, N=50", labelled=50, measured=lambda worlds, rng: at_once(USELESS, 50, ONCE_MORE * worlds, rng)
+            name="mean, a useless rater, N=50",
+            labelled=50,
+            measured=lambda worlds, rng: at_once(USELESS, 50, ONCE_MORE * worlds, rng),
         ),
         MeanSetting(
-            name=f"mean, a useless rater, N=50 in {BATCHES} batches", labelled=50,
-            measured=lambda worlds, rng: {"anytime": in_batches(USELESS, 50, BATCHES_MORE * worlds, rng)},
+            name=f"mean, a useless rater, N=50 in {BATCHES} batches",
+            labelled=50,
+            measured=lambda worlds, rng: {
+                "anytime": in_batches(USELESS, 50, BATCHES_MORE * worlds, rng)
+            },
         ),
         MeanSetting(
-            name="mean, 2 raters, 60 batches of 25 labels, from the fourth on", labelled=1500, method="every look",
-            measured=lambda worlds, rng: {"anytime": in_batches(PUBLISHED, 1500, worlds, rng, n_batches=60, first=4)},
+            name="mean, 2 raters, 60 batches of 25 labels, from the fourth on",
+            labelled=1500,
+            method="every look",
+            measured=lambda worlds, rng: {
+                "anytime": in_batches(PUBLISHED, 1500, worlds, rng, n_batches=60, first=4)
+            },
         ),
-    )  # fmt: skip
+    )
 
 
 def measure_mean(setting: MeanSetting, *, worlds: int = WORLDS, seed: int = 0) -> list[Row]:
@@ -209,10 +260,19 @@ def measure_mean(setting: MeanSetting, *, worlds: int = WORLDS, seed: int = 0) -
         method = "classical" if interval == "classical" else setting.method
         rows.append(
             Row(
-                interval=interval, method=method, setting=setting.name, worlds=tally.worlds, enumerated=False, coverage=tally.coverage,
-                nominal=0.95, width=tally.mean_width, guarantee=promise,
-                p_value=excess_p_value(tally.worlds - tally.covered, tally.worlds, 0.05), part="means", n=setting.labelled,
+                interval=interval,
+                method=method,
+                setting=setting.name,
+                worlds=tally.worlds,
+                enumerated=False,
+                coverage=tally.coverage,
+                nominal=0.95,
+                width=tally.mean_width,
+                guarantee=promise,
+                p_value=excess_p_value(tally.worlds - tally.covered, tally.worlds, 0.05),
+                part="means",
+                n=setting.labelled,
                 seconds=(time.perf_counter() - start) / (len(rows) + 1),
             )
-        )  # fmt: skip
+        )
     return rows

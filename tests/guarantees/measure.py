@@ -1,4 +1,6 @@
-"""Measure how often an interval contains the truth, over many simulated worlds of one setting, or over all of them."""
+"""Measure how often an interval contains the truth, over many simulated worlds of one setting, or
+over all of them.
+"""
 
 from __future__ import annotations
 
@@ -41,21 +43,29 @@ class Row:
 
     @property
     def significant(self) -> bool:
-        """Whether so many misses are not chance if the coverage is as promised; for enumerated worlds, whether it is below the promise."""
+        """Whether so many misses are not chance if the coverage is as promised; for enumerated
+        worlds, whether it is below the promise.
+        """
         return self.p_value < SIGNIFICANT
 
     @property
     def z(self) -> float:
-        """Standard errors above the promise (negative: below) of drawn worlds; NaN where nothing is left to chance."""
+        """Standard errors above the promise (negative: below) of drawn worlds; NaN where nothing is
+        left to chance.
+        """
         spread = math.sqrt(self.nominal * (1 - self.nominal) / max(1, self.worlds))
-        return math.nan if self.enumerated or spread == 0 else (self.coverage - self.nominal) / spread
+        return (
+            math.nan if self.enumerated or spread == 0 else (self.coverage - self.nominal) / spread
+        )
 
     def to_dict(self) -> dict[str, Any]:
         rounded = {
-            "coverage": round(self.coverage, 4), "width": None if math.isnan(self.width) else round(self.width, 4),
-            "p_value": float(f"{self.p_value:.3g}"), "z": None if math.isnan(self.z) else round(self.z, 2),
+            "coverage": round(self.coverage, 4),
+            "width": None if math.isnan(self.width) else round(self.width, 4),
+            "p_value": float(f"{self.p_value:.3g}"),
+            "z": None if math.isnan(self.z) else round(self.z, 2),
             "seconds": round(self.seconds, 2),
-        }  # fmt: skip
+        }
         return {**dataclasses.asdict(self), **rounded, "significant": self.significant}
 
 
@@ -74,12 +84,21 @@ def limits(setting: Setting, interval: str, method: str, counts: Any) -> tuple[f
             difference = result.difference("a", "b")
             return difference.low, difference.high, result.guarantee.kind.label
         chosen = None if method == "default" else method
-        estimate = estimate_accuracy(counts, method=chosen, interval=interval, confidence=setting.confidence, checks="none", **options)  # type: ignore[arg-type]
+        estimate = estimate_accuracy(
+            counts,
+            method=chosen,
+            interval=interval,
+            confidence=setting.confidence,
+            checks="none",
+            **options,
+        )  # type: ignore[arg-type]
     return estimate.low, estimate.high, estimate.guarantee.kind.label
 
 
 def _worlds(setting: Setting, worlds: int, seed: int) -> tuple[dict[tuple[int, ...], float], bool]:
-    """Different worlds with their shares: all that matter where they are at most 4,000, else ``worlds`` drawn ones."""
+    """Different worlds with their shares: all that matter where they are at most 4,000, else
+    ``worlds`` drawn ones.
+    """
     if setting.world.every is not None:
         found = setting.world.every()
         if len(found) <= 4000:
@@ -93,11 +112,20 @@ Known = dict[tuple[str, str, float, tuple[int, ...]], tuple[float, float, str]]
 
 
 def measure(
-    setting: Setting, interval: str, method: str, *, worlds: int = WORLDS, seed: int = 0, part: str = "accuracy", known: Known | None = None
+    setting: Setting,
+    interval: str,
+    method: str,
+    *,
+    worlds: int = WORLDS,
+    seed: int = 0,
+    part: str = "accuracy",
+    known: Known | None = None,
 ) -> Row:
-    """Estimate each different world once, and add up. Enumerated worlds that are too rare to look at count as missed.
+    """Estimate each different world once, and add up. Enumerated worlds that are too rare to look
+    at count as missed.
 
-    ``known`` keeps limits for settings that differ in nothing but the truth, whose worlds are the same ones with other shares.
+    ``known`` keeps limits for settings that differ in nothing but the truth, whose worlds are the
+    same ones with other shares.
     """
     start = time.perf_counter()
     shares, enumerated = _worlds(setting, worlds, seed)
@@ -110,11 +138,14 @@ def measure(
                 known[place] = limits(setting, interval, method, setting.world.build(key))
             low, high, kind = known[place]
         except ArgumentError:
-            # A check at p < 1e-3 refuses to answer now and then; more than a few refusals would hide misses.
+            # A check at p < 1e-3 refuses to answer now and then; more than a few refusals would
+            # hide misses.
             refused += share
             low, high, kind = 0.0, 1.0, promise
         if not low <= high:
-            raise AssertionError(f"reversed or undefined interval [{low}, {high}] for {key} in {setting.name}")
+            raise AssertionError(
+                f"reversed or undefined interval [{low}, {high}] for {key} in {setting.name}"
+            )
         # Rounding of the truth, not of the limits: 0.7·0.9 and the like.
         covered += share * (low - 1e-12 <= setting.world.truth <= high + 1e-12)
         total += share * (high - low)
@@ -126,10 +157,20 @@ def measure(
     else:
         p_value = excess_p_value(round((1 - covered) * worlds), worlds, 1 - setting.confidence)
     return Row(
-        interval=interval, method=method, setting=setting.name, worlds=worlds, enumerated=enumerated, coverage=covered,
-        nominal=setting.confidence, width=total, guarantee=promise, p_value=p_value, part=part, n=_labels(setting.world.build(key)),
+        interval=interval,
+        method=method,
+        setting=setting.name,
+        worlds=worlds,
+        enumerated=enumerated,
+        coverage=covered,
+        nominal=setting.confidence,
+        width=total,
+        guarantee=promise,
+        p_value=p_value,
+        part=part,
+        n=_labels(setting.world.build(key)),
         seconds=time.perf_counter() - start,
-    )  # fmt: skip
+    )
 
 
 def _labels(counts: Any) -> int:
@@ -138,14 +179,30 @@ def _labels(counts: Any) -> int:
 
 
 def measure_stream(stream: Stream, interval: str, *, worlds: int = WORLDS, seed: int = 0) -> Row:
-    """Share of streams that never miss, looked at after every label; the width is that of the last look, over some streams."""
+    """Share of streams that never miss, looked at after every label; the width is that of the last
+    look, over some streams.
+    """
     start = time.perf_counter()
     rng = np.random.default_rng([seed, zlib.crc32(stream.name.encode())])
     codes = stream.draw(rng, worlds)
     misses = int(missed(stream, interval, codes).any(axis=1).sum())
-    widths = [high - low for c in codes[:40] for _, low, high in agrees(stream, interval, c, (codes.shape[1],))]
+    widths = [
+        high - low
+        for c in codes[:40]
+        for _, low, high in agrees(stream, interval, c, (codes.shape[1],))
+    ]
     return Row(
-        interval=interval, method="every look", setting=stream.name, worlds=worlds, enumerated=False, coverage=1 - misses / worlds,
-        nominal=0.95, width=float(np.mean(widths)), guarantee="finite-sample", p_value=excess_p_value(misses, worlds, 0.05),
-        part="every look", n=codes.shape[1], seconds=time.perf_counter() - start,
-    )  # fmt: skip
+        interval=interval,
+        method="every look",
+        setting=stream.name,
+        worlds=worlds,
+        enumerated=False,
+        coverage=1 - misses / worlds,
+        nominal=0.95,
+        width=float(np.mean(widths)),
+        guarantee="finite-sample",
+        p_value=excess_p_value(misses, worlds, 0.05),
+        part="every look",
+        n=codes.shape[1],
+        seconds=time.perf_counter() - start,
+    )

@@ -1,7 +1,9 @@
-"""Continuous looking: the interval is looked at after every label, and must hold at all looks together.
+"""Continuous looking: the interval is looked at after every label, and must hold at all looks
+together.
 
-A sequence misses at some look exactly when the wealth against the truth reaches its goal, so only the wealth at the truth is followed,
-for all streams at once. ``agrees`` compares this with the public functions at some looks.
+A sequence misses at some look exactly when the wealth against the truth reaches its goal, so only
+the wealth at the truth is followed, for all streams at once. ``agrees`` compares this with the
+public functions at some looks.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ Rng = np.random.Generator
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What one label can say: its tally, its chance, its place in the likelihood and its scores with their ranges."""
+    """What one label can say: its tally, its chance, its place in the likelihood and its scores
+    with their ranges.
+    """
 
     tally: Tally
     chance: float
@@ -70,16 +74,31 @@ def _ordinary(k: int, accuracy: float, chance: float, low: float = 0.0) -> list[
     ]
 
 
-def _complementary(k: int, accuracy: float, chance: float, low: float | None = None) -> list[Outcome]:
+def _complementary(
+    k: int, accuracy: float, chance: float, low: float | None = None
+) -> list[Outcome]:
     b, q = 1 / (k - 1), escape(k, accuracy)
     least = 2.0 - k
     return [
-        Outcome(no(k, hit=False), chance * q, 1 - b, b, True, 1.0, 1.0, least if low is None else low),
-        Outcome(no(k, hit=True), chance * (1 - q), 1 - b, b, False, least, least, least if low is None else low),
+        Outcome(
+            no(k, hit=False), chance * q, 1 - b, b, True, 1.0, 1.0, least if low is None else low
+        ),
+        Outcome(
+            no(k, hit=True),
+            chance * (1 - q),
+            1 - b,
+            b,
+            False,
+            least,
+            least,
+            least if low is None else low,
+        ),
     ]
 
 
-def _questions(k: int, accuracy: float, share: float = 1.0, low: float | None = None) -> list[Outcome]:
+def _questions(
+    k: int, accuracy: float, share: float = 1.0, low: float | None = None
+) -> list[Outcome]:
     yeses = _ordinary(k, accuracy, share / k, 0.0 if low is None else low)
     return yeses + _complementary(k, accuracy, share * (1 - 1 / k), low)
 
@@ -92,8 +111,19 @@ def _aimed(k: int, chance: float, accuracy: float, share: float) -> list[Outcome
     none = {"yes_score": 0.0, "no_score": 0.0, **about}
     right, wrong = share * chance * accuracy, share * chance * (1 - accuracy)
     return [
-        Outcome(yes(k, hit=True, **{**none, "yes_score": score}), right, nan, nan, True, score, 1.0, 0.0),
-        Outcome(no(k, hit=True, **{**none, "no_score": score}), wrong, nan, nan, False, 0.0, 1 - score, 0.0),
+        Outcome(
+            yes(k, hit=True, **{**none, "yes_score": score}), right, nan, nan, True, score, 1.0, 0.0
+        ),
+        Outcome(
+            no(k, hit=True, **{**none, "no_score": score}),
+            wrong,
+            nan,
+            nan,
+            False,
+            0.0,
+            1 - score,
+            0.0,
+        ),
         Outcome(no(k, hit=False, **none), rest, nan, nan, False, 0.0, 1.0, 0.0),
     ]
 
@@ -110,25 +140,58 @@ def all_streams() -> tuple[Stream, ...]:
     """Every kind of stream."""
     half = 0.5
     return (
-        Stream(name="K=4 A=0.5, 500 ordinary", truth=0.5, n=500, outcomes=tuple(_ordinary(4, 0.5, 1.0))),
-        Stream(name="K=10 A=0.95, 1,000 complementary", truth=0.95, n=1000, outcomes=tuple(_complementary(10, 0.95, 1.0))),
-        Stream(name="K=4 A=0.78, 500 questions", truth=0.78, n=500, outcomes=tuple(_questions(4, 0.78))),
-        Stream(name="K=5 A=1, 300 of both", truth=1.0, n=300, outcomes=(*_ordinary(5, 1.0, half), *_complementary(5, 1.0, half))),
-        Stream(name="K=5 A=0, 300 of both", truth=0.0, n=300, outcomes=(*_ordinary(5, 0.0, half), *_complementary(5, 0.0, half))),
-        Stream(name="K=50 A=0.02, 600 of both", truth=0.02, n=600, outcomes=(*_ordinary(50, 0.02, half), *_complementary(50, 0.02, half))),
         Stream(
-            name="mixed K=3/50 A=0.95/0.2, 1,000 questions", truth=0.575, n=1000, intervals=("betting",),
+            name="K=4 A=0.5, 500 ordinary", truth=0.5, n=500, outcomes=tuple(_ordinary(4, 0.5, 1.0))
+        ),
+        Stream(
+            name="K=10 A=0.95, 1,000 complementary",
+            truth=0.95,
+            n=1000,
+            outcomes=tuple(_complementary(10, 0.95, 1.0)),
+        ),
+        Stream(
+            name="K=4 A=0.78, 500 questions", truth=0.78, n=500, outcomes=tuple(_questions(4, 0.78))
+        ),
+        Stream(
+            name="K=5 A=1, 300 of both",
+            truth=1.0,
+            n=300,
+            outcomes=(*_ordinary(5, 1.0, half), *_complementary(5, 1.0, half)),
+        ),
+        Stream(
+            name="K=5 A=0, 300 of both",
+            truth=0.0,
+            n=300,
+            outcomes=(*_ordinary(5, 0.0, half), *_complementary(5, 0.0, half)),
+        ),
+        Stream(
+            name="K=50 A=0.02, 600 of both",
+            truth=0.02,
+            n=600,
+            outcomes=(*_ordinary(50, 0.02, half), *_complementary(50, 0.02, half)),
+        ),
+        Stream(
+            name="mixed K=3/50 A=0.95/0.2, 1,000 questions",
+            truth=0.575,
+            n=1000,
+            intervals=("betting",),
             outcomes=(*_questions(3, 0.95, half, -48.0), *_questions(50, 0.2, half, -48.0)),
         ),
         Stream(
-            name="aimed at another system, K=10 A=0.54, 500", truth=0.54, n=500, intervals=("betting",),
+            name="aimed at another system, K=10 A=0.54, 500",
+            truth=0.54,
+            n=500,
+            intervals=("betting",),
             outcomes=(*_aimed(10, 0.905, 0.85, 0.6), *_aimed(10, 0.01, 0.075, 0.4)),
         ),
         Stream(
-            name="finite population of 200, 140 right, to the end", truth=0.7, n=200, outcomes=tuple(_ordinary(4, 0.7, 1.0)),
+            name="finite population of 200, 140 right, to the end",
+            truth=0.7,
+            n=200,
+            outcomes=tuple(_ordinary(4, 0.7, 1.0)),
             codes=_without_replacement(140, 200),
         ),
-    )  # fmt: skip
+    )
 
 
 def missed(stream: Stream, interval: str, codes: np.ndarray, error: float = 0.05) -> np.ndarray:
@@ -144,13 +207,20 @@ def _bets(stream: Stream, codes: np.ndarray) -> np.ndarray:
     best = np.full(codes.shape, -np.inf)
     for side in ("lower", "upper"):
         with np.errstate(divide="ignore", invalid="ignore"):
-            gains = np.array([(o.lower - m) / (m - o.low) if side == "lower" else (m - o.upper) / (o.high - m) for o in stream.outcomes])
+            gains = np.array(
+                [
+                    (o.lower - m) / (m - o.low) if side == "lower" else (m - o.upper) / (o.high - m)
+                    for o in stream.outcomes
+                ]
+            )
             # At an end of the range nothing can be won on that side.
             steps = np.log1p(np.multiply.outer(np.where(np.isfinite(gains), gains, 0.0), FRACTIONS))
         logs = np.zeros((len(codes), len(FRACTIONS)))
         for t in range(codes.shape[1]):
             logs += steps[codes[:, t]]
-            best[:, t] = np.maximum(best[:, t], np.log(np.exp(logs + LOG_PRIOR).sum(axis=1).clip(1e-300)))
+            best[:, t] = np.maximum(
+                best[:, t], np.log(np.exp(logs + LOG_PRIOR).sum(axis=1).clip(1e-300))
+            )
     return best
 
 
@@ -174,11 +244,15 @@ def _mixture(stream: Stream, codes: np.ndarray) -> np.ndarray:
     return out
 
 
-def agrees(stream: Stream, interval: str, codes: np.ndarray, looks: tuple[int, ...]) -> list[tuple[bool, float, float]]:
+def agrees(
+    stream: Stream, interval: str, codes: np.ndarray, looks: tuple[int, ...]
+) -> list[tuple[bool, float, float]]:
     """(misses, low, high) of the public function at some looks of one stream."""
     method = "ml" if interval == "anytime" else "scores"
     found = []
     for look in looks:
-        e = estimate_accuracy(stream.counts(codes[:look]), method=method, interval=interval, checks="none")  # type: ignore[arg-type]
+        e = estimate_accuracy(
+            stream.counts(codes[:look]), method=method, interval=interval, checks="none"
+        )  # type: ignore[arg-type]
         found.append((not e.low <= stream.truth <= e.high, e.low, e.high))
     return found

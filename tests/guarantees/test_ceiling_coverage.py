@@ -1,8 +1,10 @@
-"""Ceilings hold as often as they promise: the limit lies above the bound of the population, and not far above.
+"""Ceilings hold as often as they promise: the limit lies above the bound of the population, and not
+far above.
 
-A world is a list of kinds of items, each with its votes (or, for pairs of raters, the label of each rater) and its probability. The bound
-of the population is computed from these; a sample misses if its limit lies below. Where the most frequent label is always right, the
-accuracy of the average annotator *is* the plurality bound, so that nothing hides in the distance between the two.
+A world is a list of kinds of items, each with its votes (or, for pairs of raters, the label of each
+rater) and its probability. The bound of the population is computed from these; a sample misses if
+its limit lies below. Where the most frequent label is always right, the accuracy of the average
+annotator *is* the plurality bound, so that nothing hides in the distance between the two.
 """
 
 from __future__ import annotations
@@ -36,17 +38,30 @@ class World:
         seen = np.array(n_items) > 0
         width = max(len(v) for v in self.votes)
         votes = np.array([(*v, *([0] * (width - len(v)))) for v in self.votes])
-        return RatingCounts(labels=tuple(range(width)), votes=votes[seen], n_items=np.array(n_items)[seen])
+        return RatingCounts(
+            labels=tuple(range(width)), votes=votes[seen], n_items=np.array(n_items)[seen]
+        )
 
     def truth(self, method: str) -> float:
         """The bound of the population: U_plur, or Σ w_K·g_K(v_K)."""
-        top, size, share = np.array([max(v) for v in self.votes]), np.array([sum(v) for v in self.votes]), np.array(self.shares)
+        top, size, share = (
+            np.array([max(v) for v in self.votes]),
+            np.array([sum(v) for v in self.votes]),
+            np.array(self.shares),
+        )
         if method == "plurality":
             return plurality_bound(top, size, share)
         total = 0.0
         for k in np.unique(size):
             here = size == k
-            agree = [sum(n * (n - 1) for n in v) / (k * (k - 1)) for v in np.array(self.votes, dtype=object)[here]] if k > 1 else [1.0]
+            agree = (
+                [
+                    sum(n * (n - 1) for n in v) / (k * (k - 1))
+                    for v in np.array(self.votes, dtype=object)[here]
+                ]
+                if k > 1
+                else [1.0]
+            )
             v = float(np.average(agree, weights=share[here])) if k > 1 else 1.0
             total += share[here].sum() * BOUNDS[method](min(v, 1.0), int(k))
         return total
@@ -68,22 +83,42 @@ TIED = World("all tied", ((1, 1),), (1.0,))
 UNANIMOUS = World("unanimous", ((3, 0),), (1.0,))
 NEAR_ONE = World("nearly unanimous", ((3, 0), (2, 1)), (0.99, 0.01))
 NEVER = World("no two agree", ((1, 1, 1), (3, 0, 0)), (0.97, 0.03))
-TWENTY = World("twenty votes", ((20, 0, 0), (15, 5, 0), (10, 10, 0), (8, 6, 6)), (0.5, 0.2, 0.2, 0.1))
-MIXED = World("mixed numbers", ((1, 0), (2, 0), (1, 1), (3, 0), (2, 1), (5, 0), (3, 2)), (0.05, 0.25, 0.1, 0.3, 0.1, 0.1, 0.1))
+TWENTY = World(
+    "twenty votes", ((20, 0, 0), (15, 5, 0), (10, 10, 0), (8, 6, 6)), (0.5, 0.2, 0.2, 0.1)
+)
+MIXED = World(
+    "mixed numbers",
+    ((1, 0), (2, 0), (1, 1), (3, 0), (2, 1), (5, 0), (3, 2)),
+    (0.05, 0.25, 0.1, 0.3, 0.1, 0.1, 0.1),
+)
 RARE = World("a rare number", ((1, 1, 1), (7, 0, 0)), (0.85, 0.15))
 ADAPTIVE = adaptive(0.95, 0.2)
 
 QUICK = [
-    *((w, n) for w in (PAIR, TIED, UNANIMOUS, NEVER, TWENTY, MIXED, RARE, ADAPTIVE) for n in (1, 2, 5)),
-    (PAIR, 60), (TIED, 60), (UNANIMOUS, 60), (NEAR_ONE, 100), (NEVER, 60), (RARE, 20),
-]  # fmt: skip
+    *(
+        (w, n)
+        for w in (PAIR, TIED, UNANIMOUS, NEVER, TWENTY, MIXED, RARE, ADAPTIVE)
+        for n in (1, 2, 5)
+    ),
+    (PAIR, 60),
+    (TIED, 60),
+    (UNANIMOUS, 60),
+    (NEAR_ONE, 100),
+    (NEVER, 60),
+    (RARE, 20),
+]
 LARGE = [(w, n) for w in (PAIR, TWENTY, MIXED, RARE, ADAPTIVE) for n in (60, 400)]
 
 
 def missed(world: World, n: int, method: str, *, worlds: int = WORLDS) -> tuple[int, float]:
     """How many samples lie below the truth, and the mean limit."""
     rng = np.random.default_rng([n, len(world.name)])
-    drawn = Counter(map(tuple, rng.multinomial(n, np.array(world.shares) / sum(world.shares), size=worlds).tolist()))
+    drawn = Counter(
+        map(
+            tuple,
+            rng.multinomial(n, np.array(world.shares) / sum(world.shares), size=worlds).tolist(),
+        )
+    )
     truth, misses, total = world.truth(method), 0, 0.0
     for n_items, times in drawn.items():
         high = estimate_ceiling(world.counts(n_items), method=method).high  # type: ignore[arg-type]
@@ -93,7 +128,9 @@ def missed(world: World, n: int, method: str, *, worlds: int = WORLDS) -> tuple[
 
 
 @pytest.mark.parametrize("method", ["plurality", "free", "quadratic", "paper"])
-@pytest.mark.parametrize(("world", "n"), QUICK, ids=lambda x: x.name if isinstance(x, World) else str(x))
+@pytest.mark.parametrize(
+    ("world", "n"), QUICK, ids=lambda x: x.name if isinstance(x, World) else str(x)
+)
 def test_small_samples_are_covered(world: World, n: int, method: str) -> None:
     misses, _ = missed(world, n, method)
     assert excess_p_value(misses, WORLDS, 0.05) > SIGNIFICANT
@@ -101,7 +138,9 @@ def test_small_samples_are_covered(world: World, n: int, method: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["plurality", "free", "quadratic", "paper"])
-@pytest.mark.parametrize(("world", "n"), LARGE, ids=lambda x: x.name if isinstance(x, World) else str(x))
+@pytest.mark.parametrize(
+    ("world", "n"), LARGE, ids=lambda x: x.name if isinstance(x, World) else str(x)
+)
 def test_larger_samples_are_covered(world: World, n: int, method: str) -> None:
     misses, mean = missed(world, n, method)
     assert excess_p_value(misses, WORLDS, 0.05) > SIGNIFICANT
@@ -113,10 +152,14 @@ WIDTHS = [(PAIR, 400, 0.05), (TWENTY, 400, 0.06), (MIXED, 1000, 0.11), (ADAPTIVE
 
 
 @pytest.mark.parametrize("method", ["plurality", "free", "quadratic", "paper"])
-@pytest.mark.parametrize(("world", "n", "most"), WIDTHS, ids=lambda x: x.name if isinstance(x, World) else str(x))
+@pytest.mark.parametrize(
+    ("world", "n", "most"), WIDTHS, ids=lambda x: x.name if isinstance(x, World) else str(x)
+)
 def test_limits_are_not_far_above(world: World, n: int, most: float, method: str) -> None:
     _, mean = missed(world, n, method, worlds=20)
-    assert world.truth(method) < mean < world.truth(method) + (0.05 if method == "plurality" else most)
+    assert (
+        world.truth(method) < mean < world.truth(method) + (0.05 if method == "plurality" else most)
+    )
     assert world.truth(method) + 0.05 < 1 or method != "plurality"
 
 
@@ -128,13 +171,19 @@ def test_limits_hold_at_every_look(world: World, method: str) -> None:
     looks, truth, misses = (2, 5, 20, 80), world.truth(method), 0
     rng = np.random.default_rng(17)
     for _ in range(WORLDS):
-        stream = rng.choice(len(world.shares), size=looks[-1], p=np.array(world.shares) / sum(world.shares))
+        stream = rng.choice(
+            len(world.shares), size=looks[-1], p=np.array(world.shares) / sum(world.shares)
+        )
         tallies = (np.bincount(stream[:n], minlength=len(world.shares)) for n in looks)
-        misses += any(estimate_ceiling(world.counts(tuple(t)), method=method).high < truth - 1e-12 for t in tallies)  # type: ignore[arg-type]
+        misses += any(
+            estimate_ceiling(world.counts(tuple(t)), method=method).high < truth - 1e-12
+            for t in tallies
+        )  # type: ignore[arg-type]
     assert excess_p_value(misses, WORLDS, 0.05) > SIGNIFICANT
 
 
-# -------------------------------------------------------------------------------------------------------------- pairs of raters
+# --------------------------------------------------------------------------------------------------------------
+# pairs of raters
 
 
 @dataclasses.dataclass(frozen=True)

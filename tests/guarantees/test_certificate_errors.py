@@ -1,6 +1,8 @@
-"""Type-I error of certificates at the exact boundary: the mean of Z equals the margin, and certifying is wrong.
+"""Type-I error of certificates at the exact boundary: the mean of Z equals the margin, and
+certifying is wrong.
 
-Each world is a list of kinds of items (ratings, answer) with probabilities chosen so that match rate minus ceiling is exactly the margin.
+Each world is a list of kinds of items (ratings, answer) with probabilities chosen so that match
+rate minus ceiling is exactly the margin.
 """
 
 from __future__ import annotations
@@ -44,7 +46,10 @@ class World:
 
     @property
     def has_ties(self) -> bool:
-        return any(sorted(Counter(ratings).values())[-2:].count(max(Counter(ratings).values())) > 1 for ratings, _, _ in self.kinds)
+        return any(
+            sorted(Counter(ratings).values())[-2:].count(max(Counter(ratings).values())) > 1
+            for ratings, _, _ in self.kinds
+        )
 
     def counts(self, drawn: tuple[int, ...]) -> RatingCounts:
         """Counts of a sample with so many items of each kind."""
@@ -54,23 +59,37 @@ class World:
             for label in ratings:
                 votes[row, label] += 1
         times = np.asarray(drawn)
-        return RatingCounts.from_votes(np.repeat(votes, times, axis=0), labels=range(LABELS), answers={"agent": np.repeat(answers, times)})
+        return RatingCounts.from_votes(
+            np.repeat(votes, times, axis=0),
+            labels=range(LABELS),
+            answers={"agent": np.repeat(answers, times)},
+        )
 
 
-def boundary(name: str, kinds: list[tuple[tuple[int, ...], int | None, F]], margin: F = ZERO) -> World:
-    """The kinds with what is missing to 1 filled with unanimous items and their match (Z = 0), or with misses to reach the margin."""
+def boundary(
+    name: str, kinds: list[tuple[tuple[int, ...], int | None, F]], margin: F = ZERO
+) -> World:
+    """The kinds with what is missing to 1 filled with unanimous items and their match (Z = 0), or
+    with misses to reach the margin.
+    """
     rest = 1 - sum((p for _, _, p in kinds), F(0))
     partial = World(name=name, kinds=tuple(kinds)).mean()
     misses = partial - margin  # a unanimous miss has Z = -1
     assert 0 <= misses <= rest, name
-    world = World(name=name, margin=margin, kinds=(*kinds, ((0, 0, 0), 1, misses), ((0, 0, 0), 0, rest - misses)))
+    world = World(
+        name=name,
+        margin=margin,
+        kinds=(*kinds, ((0, 0, 0), 1, misses), ((0, 0, 0), 0, rest - misses)),
+    )
     assert world.mean() == margin
     assert sum(p for _, _, p in world.kinds) == 1
     return world
 
 
 def with_votes(name: str, k: int, split: int, share: F, margin: F = ZERO) -> World:
-    """K ratings: a share of items is split k - split to split and matched; unanimous misses make up for it."""
+    """K ratings: a share of items is split k - split to split and matched; unanimous misses make up
+    for it.
+    """
     kinds = [((0,) * (k - split) + (1,) * split, 0, share)]
     gain = share * F(split, k)
     misses = gain - margin
@@ -89,29 +108,61 @@ WORLDS = (
     with_votes("K=5, very rare losses", 5, 1, F(1, 50)),
     with_votes("K=5, wide splits", 5, 2, F(1, 2)),
     with_votes("K=5, margin close to the most", 5, 2, F(9, 10), F(7, 20)),
-    boundary("ties among three, no answers", [((0, 1, 2), 0, F(1, 5)), ((0, 1, 2), None, F(1, 50)), ((0, 0, 1), 0, F(1, 4))]),
     boundary(
-        "numbers of ratings vary", [((0,), 0, F(1, 5)), ((0, 1, 0, 1, 2), 0, F(1, 5)), ((0, 0, 1), 0, F(1, 10)), ((0, 1), 1, F(1, 10))]
+        "ties among three, no answers",
+        [((0, 1, 2), 0, F(1, 5)), ((0, 1, 2), None, F(1, 50)), ((0, 0, 1), 0, F(1, 4))],
     ),
-    boundary("adaptive: five where two disagree", [((0, 1, 0, 0, 1), 0, F(3, 10)), ((0, 1, 2, 3, 4), 4, F(1, 10))]),
+    boundary(
+        "numbers of ratings vary",
+        [
+            ((0,), 0, F(1, 5)),
+            ((0, 1, 0, 1, 2), 0, F(1, 5)),
+            ((0, 0, 1), 0, F(1, 10)),
+            ((0, 1), 1, F(1, 10)),
+        ],
+    ),
+    boundary(
+        "adaptive: five where two disagree",
+        [((0, 1, 0, 0, 1), 0, F(3, 10)), ((0, 1, 2, 3, 4), 4, F(1, 10))],
+    ),
     World(name="no spread at all", kinds=(((0, 0, 0), 0, F(1)),)),
 )
-QUICK = ("K=3, rare losses", "numbers of ratings vary", "K=2, ties and agreement", "ties among three, no answers")
+QUICK = (
+    "K=3, rare losses",
+    "numbers of ratings vary",
+    "K=2, ties and agreement",
+    "ties among three, no answers",
+)
 SIZES = (1, 2, 10, 1000)
-TESTS = (("betting", "share"), ("betting", "random"), ("bernstein", "share"), ("bernstein", "random"), ("binomial", "random"))
+TESTS = (
+    ("betting", "share"),
+    ("betting", "random"),
+    ("bernstein", "share"),
+    ("bernstein", "random"),
+    ("binomial", "random"),
+)
 
 
 def attained(world: World, test: str, ties: str, n: int, runs: int = RUNS) -> list[float]:
-    """The confidence at which the claim is certified in each of many samples; each different sample is looked at once."""
+    """The confidence at which the claim is certified in each of many samples; each different sample
+    is looked at once.
+    """
     rng = np.random.default_rng([n, len(world.name), len(test)])
-    drawn = Counter(map(tuple, rng.multinomial(n, [float(p) for *_, p in world.kinds], size=runs).tolist()))
+    drawn = Counter(
+        map(tuple, rng.multinomial(n, [float(p) for *_, p in world.kinds], size=runs).tolist())
+    )
     found = []
     for sample, times in drawn.items():
         counts = world.counts(sample)
         for _ in range(times if ties == "random" else 1):
             result = certify_superhuman(
-                counts, test=test, ties=ties, margin=float(world.margin), trained_on_annotators="no", seed=int(rng.integers(2**31)),  # type: ignore[arg-type]
-            )  # fmt: skip
+                counts,
+                test=test,
+                ties=ties,
+                margin=float(world.margin),
+                trained_on_annotators="no",
+                seed=int(rng.integers(2**31)),  # type: ignore[arg-type]
+            )
             assert result.certified == (result.attained >= 0.95 and not result.reasons)
             found += [result.attained] * (1 if ties == "random" else times)
     return found
@@ -122,11 +173,20 @@ def check(world: World, test: str, ties: str, n: int) -> None:
     found = attained(world, test, ties, n)
     for confidence in (0.5, 0.8, 0.9, 0.95, 0.99):
         wrong, error = sum(a >= confidence for a in found), 1 - confidence
-        assert wrong / RUNS <= error + 3 * math.sqrt(error * confidence / RUNS), (world.name, test, ties, n, confidence, wrong)
+        assert wrong / RUNS <= error + 3 * math.sqrt(error * confidence / RUNS), (
+            world.name,
+            test,
+            ties,
+            n,
+            confidence,
+            wrong,
+        )
 
 
 @pytest.mark.parametrize("world", [w for w in WORLDS if w.name in QUICK], ids=lambda w: w.name)
-@pytest.mark.parametrize(("test", "ties"), [("betting", "share"), ("bernstein", "share"), ("binomial", "random")])
+@pytest.mark.parametrize(
+    ("test", "ties"), [("betting", "share"), ("bernstein", "share"), ("binomial", "random")]
+)
 def test_false_claims_are_rarely_certified(world: World, test: str, ties: str) -> None:
     check(world, test, ties, 60)
 
@@ -134,18 +194,31 @@ def test_false_claims_are_rarely_certified(world: World, test: str, ties: str) -
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("world", "test", "ties"),
-    [(w, test, ties) for w in WORLDS for test, ties in TESTS if test == "binomial" or ties == "share" or w.has_ties],
+    [
+        (w, test, ties)
+        for w in WORLDS
+        for test, ties in TESTS
+        if test == "binomial" or ties == "share" or w.has_ties
+    ],
     ids=lambda v: v.name if isinstance(v, World) else v,
 )
 @pytest.mark.parametrize("n", SIZES)
-def test_false_claims_are_rarely_certified_everywhere(world: World, test: str, ties: str, n: int) -> None:
+def test_false_claims_are_rarely_certified_everywhere(
+    world: World, test: str, ties: str, n: int
+) -> None:
     check(world, test, ties, n)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("ceiling", "test"),
-    [("free", "binomial"), ("quadratic", "binomial"), ("paper", "binomial"), ("paper", "paper-hms"), ("paper", "paper-oms")],
+    [
+        ("free", "binomial"),
+        ("quadratic", "binomial"),
+        ("paper", "binomial"),
+        ("paper", "paper-hms"),
+        ("paper", "paper-oms"),
+    ],
 )
 def test_looser_ceilings_are_rarely_wrong_at_their_own_boundary(ceiling: str, test: str) -> None:
     """Match rate equal to the ceiling itself; the published scores promise twice the error."""
@@ -163,14 +236,18 @@ def test_looser_ceilings_are_rarely_wrong_at_their_own_boundary(ceiling: str, te
         ratings[~unanimous, 4] = 1
         answers = np.where(rng.random(n) < rate, 0, 2)
         counts = RatingCounts.from_arrays(ratings, labels=3, answers={"agent": answers})
-        result = certify_superhuman(counts, test=test, ceiling=ceiling, confidence=confidence, trained_on_annotators="no")  # type: ignore[arg-type]
+        result = certify_superhuman(
+            counts, test=test, ceiling=ceiling, confidence=confidence, trained_on_annotators="no"
+        )  # type: ignore[arg-type]
         wrong += result.certified
         promised = result.guarantee.error_rate
     assert wrong / RUNS <= promised + 3 * math.sqrt(promised * (1 - promised) / RUNS)
 
 
 def test_the_asymptotic_test_fails_where_it_must_and_this_measurement_sees_it() -> None:
-    """Losses so rare that most samples have none: Student's t certifies far too often, betting does not."""
+    """Losses so rare that most samples have none: Student's t certifies far too often, betting does
+    not.
+    """
     world = next(w for w in WORLDS if w.name == "K=5, very rare losses")
     wrong = sum(a >= 0.95 for a in attained(world, "t", "share", 500))
     assert excess_p_value(wrong, RUNS, 0.05) < 1e-4
@@ -185,7 +262,8 @@ def test_tests_have_power_beyond_the_boundary() -> None:
         assert sum(a >= 0.95 for a in attained(world, test, ties, 400, runs=50)) >= 48, test
 
 
-# ------------------------------------------------------------------------------------------------------------------ streams
+# ------------------------------------------------------------------------------------------------------------------
+# streams
 
 
 def ever_certified(world: World, streams: int, looks: int, confidence: float, seed: int = 0) -> int:
@@ -193,7 +271,9 @@ def ever_certified(world: World, streams: int, looks: int, confidence: float, se
     shares = [float(p) for *_, p in world.kinds]
     found = 0
     for _ in range(streams):
-        stream = CertificateStream(margin=float(world.margin), trained_on_annotators="no", confidence=confidence)
+        stream = CertificateStream(
+            margin=float(world.margin), trained_on_annotators="no", confidence=confidence
+        )
         for kind in rng.choice(len(shares), size=looks, p=shares):
             ratings, answer, _ = world.kinds[kind]
             stream.update(ratings=ratings, answer=answer)
@@ -210,7 +290,15 @@ def test_a_stream_looked_at_after_every_item_rarely_certifies_a_false_claim() ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["K=3, many splits", "K=3, margin", "K=5, very rare losses", "adaptive: five where two disagree"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "K=3, many splits",
+        "K=3, margin",
+        "K=5, very rare losses",
+        "adaptive: five where two disagree",
+    ],
+)
 def test_two_thousand_streams_looked_at_after_every_item(name: str) -> None:
     world = next(w for w in WORLDS if w.name == name)
     wrong = ever_certified(world, 2000, 300, 0.9, seed=1)

@@ -1,7 +1,8 @@
-"""What the dashboard of a project promises: values without bias, intervals that survive looking, alarms that are rarely false.
+"""What the dashboard of a project promises: values without bias, intervals that survive looking,
+alarms that are rarely false.
 
-Every project goes through the functions of the live view; that the tables of a store give the same numbers is tested too.
-The big runs are slow; the default suite has a small version of each.
+Every project goes through the functions of the live view; that the tables of a store give the same
+numbers is tested too. The big runs are slow; the default suite has a small version of each.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ WITHIN = 0.004  # 0.4 points
 def shown_value(made: Simulated) -> float:
     main = made.project.rows.of(MAIN)
     k = made.project.spec.n_classes
-    return weighted_values(main, made.project.answers["system"], open_places(main, k), k)[0] - made.accuracy
+    return (
+        weighted_values(main, made.project.answers["system"], open_places(main, k), k)[0]
+        - made.accuracy
+    )
 
 
 def judged_value(made: Simulated) -> float:
@@ -48,7 +52,10 @@ def judged_value(made: Simulated) -> float:
 
 
 def mean_bias(
-    make: Callable[[np.random.Generator], Simulated], value: Callable[[Simulated], float], repetitions: int, seed: int
+    make: Callable[[np.random.Generator], Simulated],
+    value: Callable[[Simulated], float],
+    repetitions: int,
+    seed: int,
 ) -> tuple[float, float]:
     rng = np.random.default_rng(seed)
     found = np.array([value(make(rng)) for _ in range(repetitions)])
@@ -57,10 +64,15 @@ def mean_bias(
 
 UNDER = {
     "the protocol": (simulate_partitioned, shown_value),
-    "speeds 100 % … 10 %": (lambda rng: simulate_partitioned(rng, faults=Faults(speeds=SPEEDS)), shown_value),
+    "speeds 100 % … 10 %": (
+        lambda rng: simulate_partitioned(rng, faults=Faults(speeds=SPEEDS)),
+        shown_value,
+    ),
     **{
         f"judge-all, {picking}": (
-            lambda rng, picking=picking: simulate_shown(rng, protocol="judge-all", picking=picking, draws=2),
+            lambda rng, picking=picking: simulate_shown(
+                rng, protocol="judge-all", picking=picking, draws=2
+            ),
             judged_value,
         )
         for picking in PICKINGS
@@ -98,7 +110,11 @@ def test_a_look_without_weights_would_be_biased() -> None:
 
 
 def test_one_project_through_the_store_shows_the_same(tmp_path: Path) -> None:
-    made = simulate_partitioned(np.random.default_rng(13), faults=Faults(speeds=SPEEDS, unsure=(0.02, 0.1, 0.0)), panel_items=20)
+    made = simulate_partitioned(
+        np.random.default_rng(13),
+        faults=Faults(speeds=SPEEDS, unsure=(0.02, 0.1, 0.0)),
+        panel_items=20,
+    )
     store = open_store(f"sqlite:///{tmp_path / 'labels.db'}")
     try:
         project = keep_simulated(store, made.project)
@@ -110,7 +126,8 @@ def test_one_project_through_the_store_shows_the_same(tmp_path: Path) -> None:
     assert [c.to_dict() for c in kept.checks] == [c.to_dict() for c in direct.checks]
 
 
-# ----------------------------------------------------------------------------------------------------------------- every look
+# -----------------------------------------------------------------------------------------------------------------
+# every look
 
 
 def answered_so_far(rows: Rows, counts: np.ndarray) -> Rows:
@@ -133,7 +150,13 @@ def answered_so_far(rows: Rows, counts: np.ndarray) -> Rows:
 
 
 def misses_at_any_look(
-    rng: np.random.Generator, world: World, looks: np.ndarray, *, uneven: bool, faults: Faults, n_items: int
+    rng: np.random.Generator,
+    world: World,
+    looks: np.ndarray,
+    *,
+    uneven: bool,
+    faults: Faults,
+    n_items: int,
 ) -> tuple[bool, float]:
     made = simulate_partitioned(rng, n_items=n_items, world=world, faults=faults)
     rows, answers, spec = made.project.rows, made.project.answers["system"], made.project.spec
@@ -144,7 +167,9 @@ def misses_at_any_look(
         speed[rng.integers(k)] = 0.0
     missed, width = False, 1.0
     for look in looks:
-        now = answered_so_far(rows, np.minimum(np.ceil(look * asked * speed), asked).astype(np.int64))
+        now = answered_so_far(
+            rows, np.minimum(np.ceil(look * asked * speed), asked).astype(np.int64)
+        )
         opened = open_places(now, k)
         whole = now.where(now.done & (now.place < opened.min()))
         prefix: AccuracyCounts = tallies_of("system", whole, answers, k, now.items)
@@ -168,7 +193,10 @@ def test_the_live_interval_misses_at_any_look_in_at_most_five_percent_of_runs(na
     world, uneven, faults = CASES[name]
     rng = np.random.default_rng(21)
     looks = np.geomspace(0.02, 1.0, 10)
-    runs = [misses_at_any_look(rng, world, looks, uneven=uneven, faults=faults, n_items=4000) for _ in range(2000)]
+    runs = [
+        misses_at_any_look(rng, world, looks, uneven=uneven, faults=faults, n_items=4000)
+        for _ in range(2000)
+    ]
     missed = sum(m for m, _ in runs)
     assert missed <= 0.05 * len(runs), missed
     assert np.median([w for _, w in runs]) < 0.6
@@ -176,19 +204,35 @@ def test_the_live_interval_misses_at_any_look_in_at_most_five_percent_of_runs(na
 
 @pytest.mark.slow
 def test_looking_every_ten_labels_from_100_to_4000_misses_in_at_most_five_percent_of_runs() -> None:
-    """All classes in step, so that the prefix is everything. A look misses if the evidence against the truth reaches 2/error there."""
+    """All classes in step, so that the prefix is everything. A look misses if the evidence against
+    the truth reaches 2/error there.
+    """
     k, accuracy, n = 10, 0.805, 4000
     rng = np.random.default_rng(23)
     looks = np.arange(100, n + 1, 10)
     rates = np.sin(np.linspace(0.0005, 0.9995, 400) * np.pi / 2) ** 2
     weights = np.gradient(rates) / np.gradient(rates).sum()
-    logs = np.log(np.stack([np.append(rates, accuracy), 1 - np.append(rates, accuracy), np.append(rates, accuracy) + k - 2]))
+    logs = np.log(
+        np.stack(
+            [
+                np.append(rates, accuracy),
+                1 - np.append(rates, accuracy),
+                np.append(rates, accuracy) + k - 2,
+            ]
+        )
+    )
     missed = 0
     for run in range(2000):
         right = rng.random(n) < accuracy
-        truth, answer, asked = np.zeros(n, int), np.where(right, 0, rng.integers(1, k, size=n)), rng.integers(k, size=n)
+        truth, answer, asked = (
+            np.zeros(n, int),
+            np.where(right, 0, rng.integers(1, k, size=n)),
+            rng.integers(k, size=n),
+        )
         yes, hit = asked == truth, asked == answer
-        parts = np.stack([np.cumsum(m)[looks - 1] for m in (yes & hit, (yes & ~hit) | (~yes & hit), ~yes & ~hit)])
+        parts = np.stack(
+            [np.cumsum(m)[looks - 1] for m in (yes & hit, (yes & ~hit) | (~yes & hit), ~yes & ~hit)]
+        )
         evidence = parts.T @ logs
         mixed = np.log(np.exp(evidence[:, :-1] - evidence[:, -1:]) @ weights)
         out = mixed >= np.log(2 / 0.05)
@@ -197,12 +241,19 @@ def test_looking_every_ten_labels_from_100_to_4000_misses_in_at_most_five_percen
             for i in rng.integers(len(looks), size=4):
                 m = looks[i]
                 rows = Rows(
-                    item=np.arange(n), place=np.arange(n), pool=asked, kind=np.zeros(n, int),
+                    item=np.arange(n),
+                    place=np.arange(n),
+                    pool=asked,
+                    kind=np.zeros(n, int),
                     value=np.where(np.arange(n) < m, yes, UNANSWERED),
-                    unsure=np.zeros(n, bool), held=np.zeros(n, bool), expired=np.zeros(n, int),
-                )  # fmt: skip
+                    unsure=np.zeros(n, bool),
+                    held=np.zeros(n, bool),
+                    expired=np.zeros(n, int),
+                )
                 counts = tallies_of("system", rows.where(np.arange(n) < m), answer, k, rows.items)
-                limits = estimate_accuracy(counts, method="ml", interval="anytime", confidence=1 - 0.05 / 2)
+                limits = estimate_accuracy(
+                    counts, method="ml", interval="anytime", confidence=1 - 0.05 / 2
+                )
                 assert (limits.low <= accuracy <= limits.high) == (not out[i])
     assert missed <= 0.05 * 2000, missed
 
@@ -211,27 +262,41 @@ def test_looking_every_ten_labels_from_100_to_4000_misses_in_at_most_five_percen
 def test_the_live_interval_rarely_misses(name: str) -> None:
     world, uneven, faults = CASES[name]
     rng = np.random.default_rng(22)
-    runs = [misses_at_any_look(rng, world, np.geomspace(0.02, 1.0, 8), uneven=uneven, faults=faults, n_items=1500) for _ in range(60)]
+    runs = [
+        misses_at_any_look(
+            rng, world, np.geomspace(0.02, 1.0, 8), uneven=uneven, faults=faults, n_items=1500
+        )
+        for _ in range(60)
+    ]
     assert excess_p_value(sum(m for m, _ in runs), len(runs), 0.05) > 1e-3
     assert np.median([w for _, w in runs]) < 0.8
 
 
-# ---------------------------------------------------------------------------------------------------------------------- alarms
+# ----------------------------------------------------------------------------------------------------------------------
+# alarms
 
 
-def alarms(rng: np.random.Generator, repetitions: int, **options: object) -> tuple[int, Counter[str]]:
+def alarms(
+    rng: np.random.Generator, repetitions: int, **options: object
+) -> tuple[int, Counter[str]]:
     projects, names = 0, Counter[str]()
     for _ in range(repetitions):
-        failed = {c.name for c in check_project(simulate_partitioned(rng, **options).project) if not c.passed}  # type: ignore[arg-type]
+        failed = {
+            c.name
+            for c in check_project(simulate_partitioned(rng, **options).project)
+            if not c.passed
+        }  # type: ignore[arg-type]
         projects += bool(failed)
         names.update(failed)
     return projects, names
 
 
 FAIR = {
-    "complete": Faults(), "uneven": Faults(speeds=SPEEDS), "unsure": Faults(unsure=(0.1, 0.4, 0.01)),
+    "complete": Faults(),
+    "uneven": Faults(speeds=SPEEDS),
+    "unsure": Faults(unsure=(0.1, 0.4, 0.01)),
     "nearly complete": Faults(speeds=(0.98,) * 10),
-}  # fmt: skip
+}
 
 
 @pytest.mark.slow
@@ -243,7 +308,9 @@ def test_alarms_are_false_in_at_most_five_percent_of_projects(name: str) -> None
 
 @pytest.mark.parametrize("name", list(FAIR))
 def test_alarms_are_rarely_false(name: str) -> None:
-    projects, names = alarms(np.random.default_rng(32), 40, faults=FAIR[name], panel_items=50, n_items=2000)
+    projects, names = alarms(
+        np.random.default_rng(32), 40, faults=FAIR[name], panel_items=50, n_items=2000
+    )
     assert excess_p_value(projects, 40, 0.05) > 1e-3, names
 
 
@@ -255,7 +322,9 @@ def test_two_percent_false_yes_is_found_in_nine_of_ten_projects() -> None:
 
 @pytest.mark.slow
 def test_cancelling_errors_are_found_by_fifty_panel_items() -> None:
-    projects, names = alarms(np.random.default_rng(34), 400, faults=Faults(false_yes=0.01, false_no=0.09), panel_items=50)
+    projects, names = alarms(
+        np.random.default_rng(34), 400, faults=Faults(false_yes=0.01, false_no=0.09), panel_items=50
+    )
     assert projects >= 0.95 * 400, names
     assert names["panel"] >= 0.95 * 400
 
@@ -266,14 +335,18 @@ def test_faults_are_found() -> None:
     assert alarms(rng, 20, faults=Faults(false_yes=0.01, false_no=0.09), panel_items=50)[0] >= 17
 
 
-# ----------------------------------------------------------------------------------------------------------------------- table
+# -----------------------------------------------------------------------------------------------------------------------
+# table
 
 
 @pytest.mark.slow
 def test_the_table_of_what_breaks_the_protocol() -> None:
     table = {row.what: row for row in simulate_protocol_table(repetitions=100, seed=41)}
     fine, yes, no = table["the protocol"], table["false yes 2 %"], table["false no 10 %"]
-    both, look = table["false yes 1 %, false no 9 %"], table["a look while classes are at 100 % … 10 %"]
+    both, look = (
+        table["false yes 1 %, false no 9 %"],
+        table["a look while classes are at 100 % … 10 %"],
+    )
     for row in (fine, look):
         assert abs(row.shown) <= max(0.4, 4 * row.se), row
         assert row.missed <= 0.05

@@ -1,4 +1,6 @@
-"""Continuous looking: over a whole stream, looked at after every label, the interval misses at any look in at most 5 % of streams."""
+"""Continuous looking: over a whole stream, looked at after every label, the interval misses at any
+look in at most 5 % of streams.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,11 @@ from tests.guarantees.streams import Stream, agrees, all_streams, missed
 from tests.guarantees.worlds import Duel, duels
 
 STREAMS = all_streams()
-QUICK = {"K=4 A=0.78, 500 questions", "mixed K=3/50 A=0.95/0.2, 1,000 questions", "aimed at another system, K=10 A=0.54, 500"}
+QUICK = {
+    "K=4 A=0.78, 500 questions",
+    "mixed K=3/50 A=0.95/0.2, 1,000 questions",
+    "aimed at another system, K=10 A=0.54, 500",
+}
 WIDEST = {"anytime": 0.25, "betting": 0.9}
 
 
@@ -29,26 +35,34 @@ def test_every_look_is_covered(stream: Stream) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stream", [s for s in STREAMS if s.name not in QUICK], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "stream", [s for s in STREAMS if s.name not in QUICK], ids=lambda s: s.name
+)
 def test_every_look_is_covered_everywhere(stream: Stream) -> None:
     check(stream)
 
 
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda s: s.name)
 def test_wealth_at_the_truth_tells_what_the_public_interval_does(stream: Stream) -> None:
-    """The public interval misses only where the wealth says so; the converse too, unless the truth is an end of [0, 1]."""
+    """The public interval misses only where the wealth says so; the converse too, unless the truth
+    is an end of [0, 1].
+    """
     codes = stream.draw(np.random.default_rng(3), 60)
     looks = (1, 2, 5, 20, 100, codes.shape[1])
     for interval in stream.intervals:
         by_wealth = missed(stream, interval, codes, error=0.05)
         for row in range(8):
-            for look, (public, low, high) in zip(looks, agrees(stream, interval, codes[row], looks), strict=True):
+            for look, (public, low, high) in zip(
+                looks, agrees(stream, interval, codes[row], looks), strict=True
+            ):
                 assert low <= high
                 assert public == by_wealth[row, look - 1] or (stream.truth in (0, 1) and not public)
 
 
 def test_fixed_sample_interval_fails_under_continuous_looking() -> None:
-    """What the sequence is for: the exact interval, looked at after every label, misses far too often."""
+    """What the sequence is for: the exact interval, looked at after every label, misses far too
+    often.
+    """
     from noracle.bounds.binomial import clopper_pearson
 
     rng = np.random.default_rng(1)
@@ -75,12 +89,21 @@ def test_stream_object_holds_through_missing_answers(interval: str) -> None:
     k, share, rate, streams, n = 5, 0.7, 0.8, 200, 200
     misses = 0
     for _ in range(streams):
-        stream = AccuracyStream(n_classes=k, interval=interval, answered_share=share if interval == "anytime" else 1.0)  # type: ignore[arg-type]
+        stream = AccuracyStream(
+            n_classes=k, interval=interval, answered_share=share if interval == "anytime" else 1.0
+        )  # type: ignore[arg-type]
         for t in range(n):
             truth, asked = int(rng.integers(k)), int(rng.integers(k))
             given = truth if rng.random() < rate else (truth + 1 + int(rng.integers(k - 1))) % k
-            stream.update(answer=given if rng.random() < share else None, asked=asked, verdict="yes" if asked == truth else "no")
-            if t in (1, 3, 10, 30, 60, 100, 150, 199) and not stream.low <= rate * share <= stream.high:
+            stream.update(
+                answer=given if rng.random() < share else None,
+                asked=asked,
+                verdict="yes" if asked == truth else "no",
+            )
+            if (
+                t in (1, 3, 10, 30, 60, 100, 150, 199)
+                and not stream.low <= rate * share <= stream.high
+            ):
                 misses += 1
                 break
     assert excess_p_value(misses, streams, 0.05) > 1e-4
@@ -88,7 +111,9 @@ def test_stream_object_holds_through_missing_answers(interval: str) -> None:
 
 
 def test_stream_object_holds_where_unanswered_items_are_asked_uniformly() -> None:
-    """A targeted design asks items without an answer uniformly, so that the design goes with the item."""
+    """A targeted design asks items without an answer uniformly, so that the design goes with the
+    item.
+    """
     rng = np.random.default_rng(12)
     k, share, rate, streams, n, epsilon = 10, 0.6, 0.6, 150, 250, 0.1
     misses = 0
@@ -98,11 +123,18 @@ def test_stream_object_holds_where_unanswered_items_are_asked_uniformly() -> Non
             if rng.random() < share:
                 right, aimed = rng.random() < rate, 1 - epsilon + epsilon / k
                 if rng.random() < aimed:
-                    stream.update(answer=0, asked=0, verdict="yes" if right else "no", propensity=aimed)
+                    stream.update(
+                        answer=0, asked=0, verdict="yes" if right else "no", propensity=aimed
+                    )
                 else:
                     stream.update(answer=0, asked=1, verdict="no", propensity=epsilon / k)
             else:
-                stream.update(answer=None, asked=3, verdict="yes" if rng.random() < 1 / k else "no", propensity=1 / k)
+                stream.update(
+                    answer=None,
+                    asked=3,
+                    verdict="yes" if rng.random() < 1 / k else "no",
+                    propensity=1 / k,
+                )
             if t in (5, 20, 60, 120, 249) and not stream.low <= rate * share <= stream.high:
                 misses += 1
                 break
@@ -116,7 +148,10 @@ def race_losses(parts: tuple[Duel, ...], races: int, n: int, *, mixed: bool) -> 
     world = duels(parts, 1)
     codes = world.draw(rng, races * n).argmax(axis=1).reshape(races, n)
     one_hot = np.eye(world.draw(rng, 1).shape[1], dtype=int)
-    patterns: dict[int, Pattern] = {c: next(iter(world.build(tuple(one_hot[c].tolist())).patterns)) for c in set(codes.ravel().tolist())}
+    patterns: dict[int, Pattern] = {
+        c: next(iter(world.build(tuple(one_hot[c].tolist())).patterns))
+        for c in set(codes.ravel().tolist())
+    }
     lost = 0
     for row in codes:
         race = Race(("a", "b"), n_classes=max(d.k for d in parts), mixed=mixed)
@@ -134,7 +169,9 @@ def test_race_rarely_drops_a_system_that_is_as_good() -> None:
 
 
 def test_race_with_different_numbers_of_classes_rarely_drops_a_system_that_is_as_good() -> None:
-    """Each is better on one kind of item, and yes is mostly said on one of them; the same bet on all labels is needed."""
+    """Each is better on one kind of item, and yes is mostly said on one of them; the same bet on
+    all labels is needed.
+    """
     parts = (Duel(3, 0.5, 0.2, 0.1, 0.6), Duel(20, 0.5, 0.2, 0.6, 0.1))
     lost = race_losses(parts, 200, 250, mixed=True)
     assert excess_p_value(lost, 200, 0.05) > 1e-4

@@ -1,4 +1,5 @@
-"""Coverage at a fixed number of labels: finite-sample intervals never significantly below their promise, and not by being [0, 1].
+"""Coverage at a fixed number of labels: finite-sample intervals never significantly below their
+promise, and not by being [0, 1].
 
 The settings marked quick run in the default tests, all of them in the slow ones.
 """
@@ -14,7 +15,16 @@ from tests.guarantees.measure import WORLDS, excess_p_value, measure
 from tests.guarantees.settings import RECORD, Setting, all_settings
 
 SETTINGS = all_settings()
-ASSERTED = {"exact", "anytime", "betting", "hoeffding", "bernstein", "theorem2", "proposition3", "theorem4"}
+ASSERTED = {
+    "exact",
+    "anytime",
+    "betting",
+    "hoeffding",
+    "bernstein",
+    "theorem2",
+    "proposition3",
+    "theorem4",
+}
 
 
 def check(setting: Setting) -> None:
@@ -44,7 +54,9 @@ def test_table_spans_what_was_promised() -> None:
     assert len(names) == len(set(names)) >= 60
     for pair in (("exact", "ml"), ("anytime", "ml"), ("betting", "scores")):
         assert sum(pair in s.pairs for s in SETTINGS) >= 40
-    assert {f"K={k} " for k in (3, 4, 5, 10, 16, 50)} <= {name[: name.index(" ") + 1] for name in names}
+    assert {f"K={k} " for k in (3, 4, 5, 10, 16, 50)} <= {
+        name[: name.index(" ") + 1] for name in names
+    }
     for accuracy in (0, 0.02, 0.2, 0.5, 0.78, 0.95, 0.98, 1):
         assert any(f"A={accuracy:g} " in name for name in names), accuracy
     assert sum(bool(s.limits) for s in SETTINGS) >= 30
@@ -74,7 +86,9 @@ def test_excess_p_value_is_the_binomial_tail() -> None:
     from scipy.stats import binom
 
     for misses in (0, 1, 90, 150):
-        assert excess_p_value(misses, 2000, 0.05) == pytest.approx(float(binom.sf(misses - 1, 2000, 0.05)), rel=1e-9)
+        assert excess_p_value(misses, 2000, 0.05) == pytest.approx(
+            float(binom.sf(misses - 1, 2000, 0.05)), rel=1e-9
+        )
 
 
 def test_worlds_are_seeded() -> None:

@@ -1,4 +1,6 @@
-"""Grades: intervals, comparisons and races hold as often as they promise, without a number of classes."""
+"""Grades: intervals, comparisons and races hold as often as they promise, without a number of
+classes.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,11 @@ from tests.guarantees.matrix.grades import cases
 from tests.guarantees.measure import Row, excess_p_value
 
 CASES = {case.name: case for case in cases()}
-CERTAIN = [name for name, case in CASES.items() if "grades, A=*" in name or ("grades of" in name and "items" in name)]
+CERTAIN = [
+    name
+    for name, case in CASES.items()
+    if "grades, A=*" in name or ("grades of" in name and "items" in name)
+]
 DRAWN = [name for name in CASES if name not in CERTAIN]
 
 
@@ -17,11 +23,18 @@ def _promise_holds(row: Row) -> None:
     if row.enumerated:
         assert row.coverage >= row.nominal - 1e-9, row
     else:
-        assert excess_p_value(round((1 - row.coverage) * row.worlds), row.worlds, 1 - row.nominal) > 1e-4, row
+        assert (
+            excess_p_value(round((1 - row.coverage) * row.worlds), row.worlds, 1 - row.nominal)
+            > 1e-4
+        ), row
 
 
 def test_there_are_forty_settings() -> None:
-    enumerated = [row.setting for name in CERTAIN for row in (CASES[name].measured(0) if name != "100 grades, A=*" else [])]
+    enumerated = [
+        row.setting
+        for name in CERTAIN
+        for row in (CASES[name].measured(0) if name != "100 grades, A=*" else [])
+    ]
     assert len({*enumerated, *DRAWN}) >= 40
 
 

@@ -1,4 +1,6 @@
-"""The stored matrix of guarantees: all parts, enough settings, no promise broken, and figures that come out the same again."""
+"""The stored matrix of guarantees: all parts, enough settings, no promise broken, and figures that
+come out the same again.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,16 @@ import pytest
 
 from noracle import Evidence, GuaranteeWarning, count_patterns, estimate_accuracy
 from tests.guarantees.matrix import clustered, comparisons, logic, samples
-from tests.guarantees.matrix.record import FAMILY, PROMISED, Case, Seen, certain, judged, row_of, seeded
+from tests.guarantees.matrix.record import (
+    FAMILY,
+    PROMISED,
+    Case,
+    Seen,
+    certain,
+    judged,
+    row_of,
+    seeded,
+)
 from tests.guarantees.matrix.registry import PARTS, all_cases, code_of, digest
 from tests.guarantees.measure import Row, excess_p_value
 from tests.guarantees.worlds import World
@@ -35,7 +46,9 @@ def stored() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def command() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("guarantees_command", BENCHMARKS / "guarantees.py")
+    spec = importlib.util.spec_from_file_location(
+        "guarantees_command", BENCHMARKS / "guarantees.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -43,7 +56,8 @@ def command() -> ModuleType:
     return module
 
 
-# ---------------------------------------------------------------------------------------------------------- what is stored
+# ----------------------------------------------------------------------------------------------------------
+# what is stored
 
 
 def test_matrix_has_2000_settings_over_all_parts(stored: dict[str, Any]) -> None:
@@ -65,9 +79,20 @@ def test_no_promise_is_broken_and_approximations_are_seen_to_fail(stored: dict[s
 
 def test_promised_rows_are_not_all_too_wide(stored: dict[str, Any]) -> None:
     """[0, 1] holds everywhere: in many settings with labels the intervals must be far narrower."""
-    rows = [r for r in stored["rows"] if r["part"] == "accuracy" and r["guarantee"] == "finite-sample" and r["n"] >= 100]
+    rows = [
+        r
+        for r in stored["rows"]
+        if r["part"] == "accuracy" and r["guarantee"] == "finite-sample" and r["n"] >= 100
+    ]
     assert np.median([r["width"] for r in rows]) < 0.35
-    assert max(r["width"] for r in rows if r["method"] == "ml" and r["interval"] == "exact" and "ordinary" in r["setting"]) < 0.25
+    assert (
+        max(
+            r["width"]
+            for r in rows
+            if r["method"] == "ml" and r["interval"] == "exact" and "ordinary" in r["setting"]
+        )
+        < 0.25
+    )
 
 
 def test_matrix_has_the_ends(stored: dict[str, Any]) -> None:
@@ -81,7 +106,9 @@ def test_matrix_has_the_ends(stored: dict[str, Any]) -> None:
 
 
 def test_rows_come_out_the_same_again(stored: dict[str, Any]) -> None:
-    """Some cases, chosen at random among those that cost little, are measured again. If one fails, the table is out of date."""
+    """Some cases, chosen at random among those that cost little, are measured again. If one fails,
+    the table is out of date.
+    """
     known = {(r["part"], r["setting"], r["interval"], r["method"]): r for r in stored["rows"]}
     cost: dict[tuple[str, str], float] = {}
     for r in stored["rows"]:
@@ -94,17 +121,33 @@ def test_rows_come_out_the_same_again(stored: dict[str, Any]) -> None:
         for row in case.measured(stored["parts"][case.part]["worlds"]):
             before, now = known[row.part, row.setting, row.interval, row.method], row.to_dict()
             for name in ("n", "worlds", "coverage", "nominal", "width", "guarantee"):
-                assert now[name] == pytest.approx(before[name], abs=2e-4) if isinstance(now[name], float) else now[name] == before[name], (
+                assert (
+                    now[name] == pytest.approx(before[name], abs=2e-4)
+                    if isinstance(now[name], float)
+                    else now[name] == before[name]
+                ), (
                     f"{row.part}: {row.setting} has another {name}; run python benchmarks/guarantees.py"
                 )
 
 
-# ------------------------------------------------------------------------------------------------------- the measurement
+# -------------------------------------------------------------------------------------------------------
+# the measurement
 
 
-def row(misses: int, worlds: int = 1000, *, promise: str = "finite-sample", nominal: float = 0.95) -> dict[str, Any]:
+def row(
+    misses: int, worlds: int = 1000, *, promise: str = "finite-sample", nominal: float = 0.95
+) -> dict[str, Any]:
     seen = Seen(worlds=worlds, held=worlds - misses, promise=promise)
-    return row_of(seen, part="accuracy", setting="s", method="m", interval="i", n=1, started=0.0, nominal=nominal).to_dict()
+    return row_of(
+        seen,
+        part="accuracy",
+        setting="s",
+        method="m",
+        interval="i",
+        n=1,
+        started=0.0,
+        nominal=nominal,
+    ).to_dict()
 
 
 def test_a_row_fails_at_one_percent_over_all_drawn_rows() -> None:
@@ -113,7 +156,9 @@ def test_a_row_fails_at_one_percent_over_all_drawn_rows() -> None:
     assert [r["significant"] for r in judged([*fine, row(worst)])] == [False] * 99 + [True]
     assert not any(r["significant"] for r in judged([*fine, row(worst - 1)]))
     # Approximations are a family of their own.
-    assert judged([row(worst), *(row(500, promise="asymptotic") for _ in range(10_000))])[0]["significant"]
+    assert judged([row(worst), *(row(500, promise="asymptotic") for _ in range(10_000))])[0][
+        "significant"
+    ]
 
 
 def test_one_violation_of_a_logical_promise_fails() -> None:
@@ -123,9 +168,17 @@ def test_one_violation_of_a_logical_promise_fails() -> None:
 
 def test_enumerated_coverage_fails_below_its_promise() -> None:
     made = Row(
-        interval="i", method="m", setting="s", worlds=3, enumerated=True, coverage=0.9499, nominal=0.95, width=0.1,
-        guarantee="finite-sample", p_value=0.0,
-    )  # fmt: skip
+        interval="i",
+        method="m",
+        setting="s",
+        worlds=3,
+        enumerated=True,
+        coverage=0.9499,
+        nominal=0.95,
+        width=0.1,
+        guarantee="finite-sample",
+        p_value=0.0,
+    )
     assert certain(made.to_dict())
     assert judged([made.to_dict()])[0]["significant"]
     assert made.to_dict()["z"] is None
@@ -153,7 +206,11 @@ def test_worlds_of_several_systems_are_those_that_tables_give(labels: Any) -> No
         for asked, _, propensity in contest._asked(given):
             item = len(judgements["item"])
             for i, answer in enumerate(given):
-                for name, value in (("item", item), ("system", f"s{i}"), ("answer", None if answer < 0 else answer)):
+                for name, value in (
+                    ("item", item),
+                    ("system", f"s{i}"),
+                    ("answer", None if answer < 0 else answer),
+                ):
                     answers[name].append(value)
             row = (item, 4 if asked == -2 else asked, "yes" if asked == 0 else "no", propensity)
             for name, value in zip(judgements, row, strict=True):
@@ -167,26 +224,60 @@ def test_worlds_of_several_systems_are_those_that_tables_give(labels: Any) -> No
         def short(scores: Any) -> Any:
             return scores and tuple(round(v, 6) for v in scores)
 
-        return Counter({p._replace(yes_scores=short(p.yes_scores), no_scores=short(p.no_scores)): n for p, n in patterns.items()})
+        return Counter(
+            {
+                p._replace(yes_scores=short(p.yes_scores), no_scores=short(p.no_scores)): n
+                for p, n in patterns.items()
+            }
+        )
 
     assert rounded(found) == rounded(expected)
     assert contest.truth.tolist() == pytest.approx([0.6, 0.2, 0.2])
 
 
-UNEQUAL = (samples.part(4, 40, 0.9, stratum="a", labels=samples.QUESTIONS), samples.part(4, 60, 0.2, stratum="b", labels=samples.QUESTIONS))
+UNEQUAL = (
+    samples.part(4, 40, 0.9, stratum="a", labels=samples.QUESTIONS),
+    samples.part(4, 60, 0.2, stratum="b", labels=samples.QUESTIONS),
+)
 DESIGNS: dict[str, World] = {
     "strata": samples.sampled(UNEQUAL, {"a": 20, "b": 4}),
     "beyond by stratum": samples.sampled(UNEQUAL, {"a": 20, "b": 4}, population="beyond", rest=200),
-    "gaps beyond": samples.sampled([samples.part(3, 50, 0.6, silent=0.4, labels=samples.RULED_OUT)], 20, population="beyond", rest=30),
-    "weights": samples.sampled([samples.part(4, 50, 0.9), samples.part(4, 50, 0.1, weight=5.0)], 30),
+    "gaps beyond": samples.sampled(
+        [samples.part(3, 50, 0.6, silent=0.4, labels=samples.RULED_OUT)],
+        20,
+        population="beyond",
+        rest=30,
+    ),
+    "weights": samples.sampled(
+        [samples.part(4, 50, 0.9), samples.part(4, 50, 0.1, weight=5.0)], 30
+    ),
     "votes": samples.sampled(
-        [samples.part(3, 60, a, labels=samples.Labels(aimed=1.0, propensity=p)) for a, p in ((0.8, 0.9), (0.1, 1 / 3))], 40
+        [
+            samples.part(3, 60, a, labels=samples.Labels(aimed=1.0, propensity=p))
+            for a, p in ((0.8, 0.9), (0.1, 1 / 3))
+        ],
+        40,
     ),
-    "asked again": samples.sampled([samples.Items(4, 50, 30, made=samples.asked(4, samples.POLICIES["again after no"], aim=0.5))], 30),
+    "asked again": samples.sampled(
+        [
+            samples.Items(
+                4, 50, 30, made=samples.asked(4, samples.POLICIES["again after no"], aim=0.5)
+            )
+        ],
+        30,
+    ),
     "until settled": samples.sampled(
-        [samples.Items(5, 50, 30, made=samples.asked(5, samples.POLICIES["until settled, 3 at most"], aim=None))], 30
+        [
+            samples.Items(
+                5,
+                50,
+                30,
+                made=samples.asked(5, samples.POLICIES["until settled, 3 at most"], aim=None),
+            )
+        ],
+        30,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", DESIGNS)
@@ -198,7 +289,9 @@ def test_scores_of_a_designs_worlds_have_the_truth_as_their_mean(name: str) -> N
         assert sum(counts.tallies.values()) <= sum(counts.items.values())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GuaranteeWarning)
-            found = estimate_accuracy(counts, method="scores", interval="wald", checks="none", **world.options)
+            found = estimate_accuracy(
+                counts, method="scores", interval="wald", checks="none", **world.options
+            )
         values.append(found.value)
     assert abs(np.mean(values) - world.truth) < 4 * np.std(values) / np.sqrt(len(values))
     assert np.std(values) > 0
@@ -234,7 +327,8 @@ def test_digest_ignores_comments_and_docstrings(tmp_path: Path) -> None:
     assert len({digest("ceilings"), digest("logic")}) == 2
 
 
-# ------------------------------------------------------------------------------------------------------------ the command
+# ------------------------------------------------------------------------------------------------------------
+# the command
 
 
 @pytest.fixture
@@ -246,11 +340,18 @@ def toys(command: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         def measured(worlds: int) -> list[Row]:
             done.append(name)
             seen = Seen(worlds=worlds, held=worlds, promise="finite-sample")
-            return [row_of(seen, part="ceilings", setting=name, method="m", interval="i", n=1, started=0.0)]
+            return [
+                row_of(
+                    seen, part="ceilings", setting=name, method="m", interval="i", n=1, started=0.0
+                )
+            ]
 
         return measured
 
-    cases = {("ceilings", name): Case(part="ceilings", name=name, measured=make(name), quick=name == "a") for name in "abcde"}
+    cases = {
+        ("ceilings", name): Case(part="ceilings", name=name, measured=make(name), quick=name == "a")
+        for name in "abcde"
+    }
     monkeypatch.setattr(command, "all_cases", lambda: cases)
     return done
 
@@ -314,7 +415,8 @@ def test_quick_matrix_breaks_no_promise(command: ModuleType) -> None:
     assert found["settings"] >= 60
 
 
-# ----------------------------------------------------------------------------------------------------------- the docs page
+# -----------------------------------------------------------------------------------------------------------
+# the docs page
 
 
 @pytest.fixture
@@ -325,7 +427,14 @@ def page(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_page_sums_up_by_part_and_names_where_approximations_fail(page: ModuleType) -> None:
     good, bad = row(40), row(300, promise="asymptotic")
-    rows = judged([{**good, "setting": "<a>"}, {**good, "part": "logic"}, bad, {**bad, "setting": "worse", "coverage": 0.1}])
+    rows = judged(
+        [
+            {**good, "setting": "<a>"},
+            {**good, "part": "logic"},
+            bad,
+            {**bad, "setting": "worse", "coverage": 0.1},
+        ]
+    )
     lines = {line[0]: line[1:] for line in page.part_rows(rows)}
     assert lines["accuracy"] == ("3", "3", "+0.010", "0 of 1", "2 of 2", "0.100")
     assert lines["logic"] == ("1", "1", "+0.010", "0 of 1", "none", "none")

@@ -1,4 +1,6 @@
-"""Coverage of the limits for a sum over parts: enumerated for small samples, simulated for mixtures of K and kinds of label."""
+"""Coverage of the limits for a sum over parts: enumerated for small samples, simulated for mixtures
+of K and kinds of label.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,23 @@ SMALL: dict[str, tuple[tuple[float, tuple[Kind, ...]], ...]] = {
 }
 
 
-def coverage(design: tuple[tuple[float, tuple[Kind, ...]], ...], tail: float, steps: int) -> tuple[float, float]:
+def coverage(
+    design: tuple[tuple[float, tuple[Kind, ...]], ...], tail: float, steps: int
+) -> tuple[float, float]:
     """The least probability over a grid of rates that the lower, and the upper, limit holds."""
     cells = [(part, *kind) for part, (_, kinds) in enumerate(design) for kind in kinds]
     samples = np.array(list(itertools.product(*(range(n + 1) for _, n, _, _ in cells))))
     limits = []
     for sample in samples:
         rows = [
-            Part(share, tuple(Cell(n, int(s), a, b) for (of, n, a, b), s in zip(cells, sample, strict=True) if of == part))
+            Part(
+                share,
+                tuple(
+                    Cell(n, int(s), a, b)
+                    for (of, n, a, b), s in zip(cells, sample, strict=True)
+                    if of == part
+                ),
+            )
             for part, (share, _) in enumerate(design)
         ]
         found = sum_limits(rows, tail, tail)
@@ -59,24 +70,41 @@ def test_limits_for_the_sum_are_not_vacuous() -> None:
     assert min(coverage(SMALL["two"], 0.1, 41)) < 0.96
 
 
-def world(rng: np.random.Generator, rates: np.ndarray, shares: np.ndarray, labels: np.ndarray) -> list[Part]:
-    """K from 2 to 10; one uniform question per item: on the answer with probability 1/K, else a complementary label."""
+def world(
+    rng: np.random.Generator, rates: np.ndarray, shares: np.ndarray, labels: np.ndarray
+) -> list[Part]:
+    """K from 2 to 10; one uniform question per item: on the answer with probability 1/K, else a
+    complementary label.
+    """
     rows = []
     for i, (share, rate, n) in enumerate(zip(shares, rates, labels, strict=True)):
         k = 2 + i % 9
         hits = int(rng.binomial(n, 1 / k))
         cells = [Cell(hits, int(rng.binomial(hits, rate)))]
-        cells.append(Cell(int(n) - hits, int(rng.binomial(int(n) - hits, 1 - (1 - rate) / (k - 1))), (k - 2) / (k - 1), 1 / (k - 1)))
+        cells.append(
+            Cell(
+                int(n) - hits,
+                int(rng.binomial(int(n) - hits, 1 - (1 - rate) / (k - 1))),
+                (k - 2) / (k - 1),
+                1 / (k - 1),
+            )
+        )
         rows.append(Part(float(share), tuple(cells)))
     return rows
 
 
 def misses(setting: str, worlds: int, tail: float = 0.1, blind: float = 0.1) -> tuple[int, int]:
-    """How often the lower and the upper limit are wrong; fresh labels in every world, of a population that is fixed."""
+    """How often the lower and the upper limit are wrong; fresh labels in every world, of a
+    population that is fixed.
+    """
     rng = np.random.default_rng(sum(map(ord, setting)))
     parts = 9 if setting != "few" else 3
     shares = rng.dirichlet(np.full(parts, 3.0)) * 0.85  # 5 % have no answer
-    rates = {"apart": rng.uniform(0.2, 1.0, parts), "even": np.full(parts, 0.7), "few": np.array([0.95, 0.3, 0.8])}[setting]
+    rates = {
+        "apart": rng.uniform(0.2, 1.0, parts),
+        "even": np.full(parts, 0.7),
+        "few": np.array([0.95, 0.3, 0.8]),
+    }[setting]
     labels = rng.integers(1, 120, parts)
     truth = float(shares @ rates)
     below = above = 0

@@ -1,4 +1,6 @@
-"""A plan is kept: plan, route, label, estimate by default, and the interval is as wide as was planned, at the planned price."""
+"""A plan is kept: plan, route, label, estimate by default, and the interval is as wide as was
+planned, at the planned price.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noracle import Evidence, Plan, count_accuracy, estimate_accuracy, plan_accuracy, plan_labels, route_items
+from noracle import (
+    Evidence,
+    Plan,
+    count_accuracy,
+    estimate_accuracy,
+    plan_accuracy,
+    plan_labels,
+    route_items,
+)
 from noracle.results import Routing
 
 REPETITIONS, FEW = 40, 5
@@ -28,7 +38,9 @@ class Setting:
     strata: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
     """Share of the items and what the accuracy is higher by."""
     pilot: Mapping[str, int] | None = None
-    """Labels by stratum that are there before the plan, of the kind that is planned; the plan then starts from the evidence."""
+    """Labels by stratum that are there before the plan, of the kind that is planned; the plan then
+    starts from the evidence.
+    """
 
     @property
     def n_items(self) -> int:
@@ -36,53 +48,104 @@ class Setting:
 
 
 SETTINGS = {
-    "ordinary": Setting(classes={5: 3000}, accuracies=(0.8,), half_width=0.04, options={"kind": "ordinary"}),
-    "ordinary, most items": Setting(classes={5: 500}, accuracies=(0.7,), half_width=0.03, options={"kind": "ordinary"}),
+    "ordinary": Setting(
+        classes={5: 3000}, accuracies=(0.8,), half_width=0.04, options={"kind": "ordinary"}
+    ),
+    "ordinary, most items": Setting(
+        classes={5: 500}, accuracies=(0.7,), half_width=0.03, options={"kind": "ordinary"}
+    ),
     "ordinary, mixed K, strata": Setting(
-        classes={3: 900, 5: 1200, 10: 900}, accuracies=(0.75, 0.6), half_width=0.04, options={"kind": "ordinary"},
+        classes={3: 900, 5: 1200, 10: 900},
+        accuracies=(0.75, 0.6),
+        half_width=0.04,
+        options={"kind": "ordinary"},
         strata={"easy": (0.5, 0.15), "hard": (0.5, -0.15)},
     ),
-    "question": Setting(classes={5: 6000}, accuracies=(0.8,), half_width=0.04, options={"kind": "question"}),
-    "question, mixed K": Setting(classes={3: 3000, 6: 5000}, accuracies=(0.7,), half_width=0.05, options={"kind": "question"}),
+    "question": Setting(
+        classes={5: 6000}, accuracies=(0.8,), half_width=0.04, options={"kind": "question"}
+    ),
+    "question, mixed K": Setting(
+        classes={3: 3000, 6: 5000}, accuracies=(0.7,), half_width=0.05, options={"kind": "question"}
+    ),
     "question, mixed K, strata, two systems": Setting(
-        classes={4: 4000, 8: 4000}, accuracies=(0.8, 0.7), half_width=0.06, options={"kind": "question"},
+        classes={4: 4000, 8: 4000},
+        accuracies=(0.8, 0.7),
+        half_width=0.06,
+        options={"kind": "question"},
         strata={"a": (0.3, 0.1), "b": (0.7, -0.04)},
     ),
-    "complementary": Setting(classes={4: 8000}, accuracies=(0.8,), half_width=0.04, options={"kind": "complementary"}),
-    "complementary, mixed K": Setting(classes={3: 5000, 5: 5000}, accuracies=(0.75,), half_width=0.06, options={"kind": "complementary"}),
-    "targeted": Setting(classes={10: 5000}, accuracies=(0.8,), half_width=0.03, options={"kind": "targeted"}),
+    "complementary": Setting(
+        classes={4: 8000}, accuracies=(0.8,), half_width=0.04, options={"kind": "complementary"}
+    ),
+    "complementary, mixed K": Setting(
+        classes={3: 5000, 5: 5000},
+        accuracies=(0.75,),
+        half_width=0.06,
+        options={"kind": "complementary"},
+    ),
+    "targeted": Setting(
+        classes={10: 5000}, accuracies=(0.8,), half_width=0.03, options={"kind": "targeted"}
+    ),
     "targeted, mixed K, strata": Setting(
-        classes={3: 2000, 10: 3000}, accuracies=(0.65,), half_width=0.04, options={"kind": "targeted", "epsilon": 0.1},
+        classes={3: 2000, 10: 3000},
+        accuracies=(0.65,),
+        half_width=0.04,
+        options={"kind": "targeted", "epsilon": 0.1},
         strata={"a": (0.2, 0.2), "b": (0.8, -0.05)},
     ),
-    "targeted, three systems": Setting(classes={6: 6000}, accuracies=(0.8, 0.8, 0.8), half_width=0.05, options={"kind": "targeted"}),
+    "targeted, three systems": Setting(
+        classes={6: 6000}, accuracies=(0.8, 0.8, 0.8), half_width=0.05, options={"kind": "targeted"}
+    ),
     "targeted, mixed K, four systems": Setting(
-        classes={4: 3000, 10: 5000}, accuracies=(0.75,) * 4, half_width=0.05, options={"kind": "targeted", "epsilon": 0.2},
+        classes={4: 3000, 10: 5000},
+        accuracies=(0.75,) * 4,
+        half_width=0.05,
+        options={"kind": "targeted", "epsilon": 0.2},
     ),
     "ordinary and questions": Setting(
-        classes={5: 5000}, accuracies=(0.8,), half_width=0.04,
+        classes={5: 5000},
+        accuracies=(0.8,),
+        half_width=0.04,
         options={"costs": {"ordinary": 2.0, "question": 1.0}, "caps": {"ordinary": 150}},
     ),
     "ordinary and questions, mixed K": Setting(
-        classes={4: 3000, 6: 3000}, accuracies=(0.75,), half_width=0.05,
+        classes={4: 3000, 6: 3000},
+        accuracies=(0.75,),
+        half_width=0.05,
         options={"costs": {"ordinary": 1.5, "question": 1.0}, "caps": {"ordinary": 200}},
     ),
     "targeted and questions": Setting(
-        classes={5: 5000}, accuracies=(0.8,), half_width=0.04,
+        classes={5: 5000},
+        accuracies=(0.8,),
+        half_width=0.04,
         options={"costs": {"targeted": 1.0, "question": 1.0}, "caps": {"targeted": 150}},
     ),
     "more ordinary labels, strata at different rates": Setting(
-        classes={4: 3000}, accuracies=(0.75, 0.6), half_width=0.04, options={}, strata={"a": (0.4, 0.1), "b": (0.6, -0.05)},
+        classes={4: 3000},
+        accuracies=(0.75, 0.6),
+        half_width=0.04,
+        options={},
+        strata={"a": (0.4, 0.1), "b": (0.6, -0.05)},
         pilot={"a": 200, "b": 50},
     ),
     "more questions, mixed K, two systems": Setting(
-        classes={3: 3000, 6: 4000}, accuracies=(0.8, 0.7), half_width=0.06, options={}, pilot={"": 400}
+        classes={3: 3000, 6: 4000},
+        accuracies=(0.8, 0.7),
+        half_width=0.06,
+        options={},
+        pilot={"": 400},
     ),
-    "more targeted questions": Setting(classes={4: 2000, 8: 2000}, accuracies=(0.8,), half_width=0.04, options={}, pilot={"": 150}),
+    "more targeted questions": Setting(
+        classes={4: 2000, 8: 2000}, accuracies=(0.8,), half_width=0.04, options={}, pilot={"": 150}
+    ),
     "more targeted questions, three systems": Setting(
-        classes={6: 8000}, accuracies=(0.85, 0.75, 0.7), half_width=0.05, options={}, pilot={"": 400}
+        classes={6: 8000},
+        accuracies=(0.85, 0.75, 0.7),
+        half_width=0.05,
+        options={},
+        pilot={"": 400},
     ),
-}  # fmt: skip
+}
 PILOT_KINDS = {
     "more ordinary labels, strata at different rates": "ordinary",
     "more questions, mixed K, two systems": "question",
@@ -93,7 +156,9 @@ IN_SHORT = ("ordinary, most items", "targeted, mixed K, strata", "targeted and q
 
 
 class Population:
-    """Items with a key, and the answers of every system; shares of right answers are those of the setting up to rounding."""
+    """Items with a key, and the answers of every system; shares of right answers are those of the
+    setting up to rounding.
+    """
 
     def __init__(self, setting: Setting, rng: np.random.Generator) -> None:
         n = setting.n_items
@@ -107,7 +172,9 @@ class Population:
         self.answers, self.truth = {}, {}
         for name, accuracy in zip(self.systems, setting.accuracies, strict=True):
             right = rng.random(n) < accuracy + more
-            self.answers[name] = np.where(right, self.key, (self.key + 1 + rng.integers(self.k - 1)) % self.k)
+            self.answers[name] = np.where(
+                right, self.key, (self.key + 1 + rng.integers(self.k - 1)) % self.k
+            )
             self.truth[name] = float(right.mean())
         self.unlabelled = self.evidence()
 
@@ -115,32 +182,53 @@ class Population:
         n = len(self.key)
         return Evidence.from_tables(
             answers={
-                "item": list(range(n)) * len(self.systems), "system": [s for s in self.systems for _ in range(n)],
+                "item": list(range(n)) * len(self.systems),
+                "system": [s for s in self.systems for _ in range(n)],
                 "answer": np.concatenate(list(self.answers.values())).tolist(),
             },
             judgements=judgements or None,
-            items={"item": list(range(n)), "n_classes": self.k.tolist(), "stratum": self.stratum.tolist()},
-        )  # fmt: skip
+            items={
+                "item": list(range(n)),
+                "n_classes": self.k.tolist(),
+                "stratum": self.stratum.tolist(),
+            },
+        )
 
     def judged(self, routing: Routing) -> dict[str, list[Any]]:
         """What somebody who knows the key says; an open question gets the class."""
         rows = routing.columns()
-        rows["class"] = [int(self.key[i]) if c is None else c for i, c in zip(rows["item"], rows["class"], strict=True)]
-        rows["verdict"] = ["yes" if self.key[i] == c else "no" for i, c in zip(rows["item"], rows["class"], strict=True)]
+        rows["class"] = [
+            int(self.key[i]) if c is None else c
+            for i, c in zip(rows["item"], rows["class"], strict=True)
+        ]
+        rows["verdict"] = [
+            "yes" if self.key[i] == c else "no"
+            for i, c in zip(rows["item"], rows["class"], strict=True)
+        ]
         return rows
 
 
 def pilot_plan(setting: Setting, kind: str) -> Plan:
     """A plan that only says how many labels of the pilot to draw."""
-    made = plan_labels(n_classes=4, accuracy=0.7, budget=sum((setting.pilot or {}).values()), kind=kind, systems=len(setting.accuracies))  # type: ignore[arg-type]
+    made = plan_labels(
+        n_classes=4,
+        accuracy=0.7,
+        budget=sum((setting.pilot or {}).values()),
+        kind=kind,
+        systems=len(setting.accuracies),
+    )  # type: ignore[arg-type]
     if setting.strata:
         buy = {f"{name}/{kind}": n for name, n in (setting.pilot or {}).items()}
-        return dataclasses.replace(made, buy=buy, inputs={**made.inputs, "strata": list(setting.strata)})
+        return dataclasses.replace(
+            made, buy=buy, inputs={**made.inputs, "strata": list(setting.strata)}
+        )
     return made
 
 
 def run(name: str, population: Population, seed: int) -> list[tuple[float, float, bool, bool]]:
-    """Half-width over planned, cost over planned, whether the truth is covered and the estimator as said, for every system."""
+    """Half-width over planned, cost over planned, whether the truth is covered and the estimator as
+    said, for every system.
+    """
     setting = SETTINGS[name]
     before: dict[str, list[Any]] = {}
     if setting.pilot is not None:
@@ -161,7 +249,14 @@ def run(name: str, population: Population, seed: int) -> list[tuple[float, float
         e = estimate_accuracy(counts, system=system)
         told = plan.inputs.get("by_system", {}).get(system) or plan.inputs["estimator"]
         as_said = (e.method, e.interval) == (told["method"], told["interval"])
-        found.append((e.width / 2 / plan.wanted, spent / plan.cost, e.low <= population.truth[system] <= e.high, as_said))
+        found.append(
+            (
+                e.width / 2 / plan.wanted,
+                spent / plan.cost,
+                e.low <= population.truth[system] <= e.high,
+                as_said,
+            )
+        )
     return found
 
 
@@ -172,11 +267,17 @@ def routed_cost(plan: Plan, routing: Routing) -> float:
 
 
 def plan_of(setting: Setting) -> Plan:
-    strata = {name: round(share * setting.n_items) for name, (share, _) in setting.strata.items()} or None
+    strata = {
+        name: round(share * setting.n_items) for name, (share, _) in setting.strata.items()
+    } or None
     return plan_labels(
-        n_classes=setting.classes, accuracy=min(setting.accuracies, key=lambda a: abs(a - 0.5)), strata=strata,
-        systems=len(setting.accuracies), half_width=setting.half_width, **setting.options,
-    )  # fmt: skip
+        n_classes=setting.classes,
+        accuracy=min(setting.accuracies, key=lambda a: abs(a - 0.5)),
+        strata=strata,
+        systems=len(setting.accuracies),
+        half_width=setting.half_width,
+        **setting.options,
+    )
 
 
 class _Plans(dict[str, Plan]):
@@ -191,7 +292,9 @@ PLANS = _Plans()
 def check(name: str, repetitions: int) -> None:
     population = Population(SETTINGS[name], np.random.default_rng(len(name)))
     rows = [run(name, population, seed) for seed in range(repetitions)]
-    ratios, costs, covered, as_said = (np.array([[system[i] for system in row] for row in rows], dtype=float) for i in range(4))
+    ratios, costs, covered, as_said = (
+        np.array([[system[i] for system in row] for row in rows], dtype=float) for i in range(4)
+    )
     worst = float(np.median(ratios, axis=0).max())
     told = f"half-width {worst:.3f}, covered {covered.mean(axis=0).min():.3f}, as said {as_said.mean():.3f}"
     assert worst <= WIDER, told
@@ -219,6 +322,8 @@ def test_a_plan_over_a_population_verifies_and_names_its_estimator(name: str) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, setting in SETTINGS.items() if setting.pilot is None])
+@pytest.mark.parametrize(
+    "name", [name for name, setting in SETTINGS.items() if setting.pilot is None]
+)
 def test_every_plan_over_a_population_verifies(name: str) -> None:
     assert PLANS[name].verify()

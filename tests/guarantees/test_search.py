@@ -1,7 +1,9 @@
-"""What a search reports is true: no bias from missing answers, none from choosing the luckiest, and races that keep the best.
+"""What a search reports is true: no bias from missing answers, none from choosing the luckiest, and
+races that keep the best.
 
-Worlds with a known truth are those of ``examples/papers/_selection_worlds.py``. The full sizes are slow; the default suite runs the same
-tests with fewer repetitions, and says so by the number in their names.
+Worlds with a known truth are those of ``examples/papers/_selection_worlds.py``. The full sizes are
+slow; the default suite runs the same tests with fewer repetitions, and says so by the number in
+their names.
 """
 
 from __future__ import annotations
@@ -25,11 +27,14 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples/papers"))
 from _data import mmlu_pro
 from _selection_worlds import Search, World, outcomes_of, search_once, sizes_of
 
-# ------------------------------------------------------------------------------------------------- items without an answer
+# -------------------------------------------------------------------------------------------------
+# items without an answer
 
 
 @pytest.mark.parametrize(("n_classes", "published"), [(4, -0.20), (5, -0.30), (10, -0.80)])
-def test_no_answer_counts_as_wrong_without_bias_where_the_published_rule_is_far_off(n_classes: int, published: float) -> None:
+def test_no_answer_counts_as_wrong_without_bias_where_the_published_rule_is_far_off(
+    n_classes: int, published: float
+) -> None:
     rng = np.random.default_rng(n_classes)
     n, accuracy = 1_000_000, 0.54
     key = rng.integers(n_classes, size=n)
@@ -39,8 +44,16 @@ def test_no_answer_counts_as_wrong_without_bias_where_the_published_rule_is_far_
     silent = rng.random(n) < 0.1
     true = float((right & ~silent).mean())
 
-    columns: dict[str, Any] = {"item": np.arange(n), "class": ruled_out, "verdict": np.full(n, "no")}
-    answers = {"item": np.arange(n), "system": np.full(n, "s"), "answer": np.ma.masked_array(answer, silent).tolist()}
+    columns: dict[str, Any] = {
+        "item": np.arange(n),
+        "class": ruled_out,
+        "verdict": np.full(n, "no"),
+    }
+    answers = {
+        "item": np.arange(n),
+        "system": np.full(n, "s"),
+        "answer": np.ma.masked_array(answer, silent).tolist(),
+    }
     judgements = {name: values.tolist() for name, values in columns.items()}
     answers["item"], answers["system"] = answers["item"].tolist(), answers["system"].tolist()
     estimate = estimate_accuracy(Evidence.from_tables(answers, judgements, n_classes=n_classes))
@@ -48,7 +61,9 @@ def test_no_answer_counts_as_wrong_without_bias_where_the_published_rule_is_far_
     assert estimate.low <= accuracy <= estimate.high
     assert estimate.counts["without_answer"] == int(silent.sum())
 
-    weakly_right = np.where(silent, 0, answer != ruled_out)  # the published rule: an item without an answer counts as excluded
+    weakly_right = np.where(
+        silent, 0, answer != ruled_out
+    )  # the published rule: an item without an answer counts as excluded
     biased = float(((n_classes - 1) * weakly_right - (n_classes - 2)).mean())
     assert biased - true == pytest.approx(published, abs=0.01)
 
@@ -62,17 +77,22 @@ def test_fitness_of_a_candidate_has_no_bias_from_missing_answers(n_classes: int)
     assert estimate.counts["invalid"] == int((answers[0] < 0).sum())
 
 
-# -------------------------------------------------------------------------------------------------------- honest selection
+# --------------------------------------------------------------------------------------------------------
+# honest selection
 
 
-def searches(world: World, sizes: tuple[int, int, int], repetitions: int, seed: int) -> list[Search]:
+def searches(
+    world: World, sizes: tuple[int, int, int], repetitions: int, seed: int
+) -> list[Search]:
     rng = np.random.default_rng(seed)
     return [search_once(world, sizes, rng) for _ in range(repetitions)]
 
 
 @pytest.mark.parametrize("repetitions", [60, pytest.param(400, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("alike", [0.0, 0.55])
-def test_winner_of_37_identical_agents_is_reported_as_good_as_it_is(repetitions: int, alike: float) -> None:
+def test_winner_of_37_identical_agents_is_reported_as_good_as_it_is(
+    repetitions: int, alike: float
+) -> None:
     found = searches(World(alike=alike), sizes_of(88), repetitions, seed=7)
     naive = np.mean([s.validation - s.truth for s in found])
     errors = np.array([s.held_out.value - s.truth for s in found])
@@ -84,7 +104,9 @@ def test_winner_of_37_identical_agents_is_reported_as_good_as_it_is(repetitions:
     assert excess_p_value(missed, repetitions, 0.05) > SIGNIFICANT
     if repetitions >= 400:
         assert missed <= 0.07 * repetitions
-    assert np.mean([s.held_out.width for s in found]) <= 1.3 * np.mean([s.wald.width for s in found])
+    assert np.mean([s.held_out.width for s in found]) <= 1.3 * np.mean(
+        [s.wald.width for s in found]
+    )
     assert sum(s.false > 0 for s in found) <= 0.05 * repetitions
 
 
@@ -93,23 +115,38 @@ def test_winner_of_37_identical_agents_is_reported_as_good_as_it_is(repetitions:
     ("world", "sizes"),
     [
         pytest.param(World(better=0.15), sizes_of(600), id="600 ruled-out classes for validation"),
-        pytest.param(World(better=0.15, labels="question"), tuple(round(s * 600) for s in SHARES), id="600 questions in all"),
-        pytest.param(World(better=0.15, labels="ordinary"), tuple(round(s * 600) for s in SHARES), id="600 ordinary labels in all"),
+        pytest.param(
+            World(better=0.15, labels="question"),
+            tuple(round(s * 600) for s in SHARES),
+            id="600 questions in all",
+        ),
+        pytest.param(
+            World(better=0.15, labels="ordinary"),
+            tuple(round(s * 600) for s in SHARES),
+            id="600 ordinary labels in all",
+        ),
     ],
 )
-def test_agent_that_is_15_points_better_is_returned(world: World, sizes: tuple[int, int, int], repetitions: int) -> None:
+def test_agent_that_is_15_points_better_is_returned(
+    world: World, sizes: tuple[int, int, int], repetitions: int
+) -> None:
     found = searches(world, sizes, repetitions, seed=8)
     returned = np.mean([s.returned == world.agents - 1 for s in found])
     assert returned >= (0.8 if repetitions >= 400 else 0.65)
     assert sum(s.false > 0 for s in found) <= 0.05 * repetitions
 
 
-# ------------------------------------------------------------------------------------------------------------ the gate alone
+# ------------------------------------------------------------------------------------------------------------
+# the gate alone
 
 
 @pytest.mark.parametrize("n_candidates", [pytest.param(None, marks=pytest.mark.slow), 12])
-def test_gate_keeps_its_promise_where_every_candidate_challenges_on_the_same_labels_and_ties(n_candidates: int | None) -> None:
-    """The hardest world for the gate: all candidates are equal, all challenge, and the confirm labels are used again each time."""
+def test_gate_keeps_its_promise_where_every_candidate_challenges_on_the_same_labels_and_ties(
+    n_candidates: int | None,
+) -> None:
+    """The hardest world for the gate: all candidates are equal, all challenge, and the confirm
+    labels are used again each time.
+    """
     rng = np.random.default_rng(3)
     worlds, n, k = 2000, 150, 4
     wrong = 0
@@ -119,7 +156,11 @@ def test_gate_keeps_its_promise_where_every_candidate_challenges_on_the_same_lab
         scores = 1 - (k - 1) * (rng.integers(k, size=(13, n)) == ruled_out)
         gate, incumbent = Gate(0.8, n_candidates), 0
         for agent in range(1, 13):
-            pairs = PairedScores(item=tuple(range(n)), value=scores[agent] - scores[incumbent] + 0.0, low=np.full(n, 1.0 - k))
+            pairs = PairedScores(
+                item=tuple(range(n)),
+                value=scores[agent] - scores[incumbent] + 0.0,
+                low=np.full(n, 1.0 - k),
+            )
             if gate.challenge(pairs, fresh=True).accepted:
                 incumbent = agent
         wrong += bool(gate.accepted_at)
@@ -136,7 +177,8 @@ def test_gate_accepts_what_is_clearly_better() -> None:
     assert accepted >= 95
 
 
-# ------------------------------------------------------------------------------------------------------------------- pools
+# -------------------------------------------------------------------------------------------------------------------
+# pools
 
 
 def pool(n_items: int = 3000, seed: int = 0) -> tuple[Evidence, np.ndarray[Any, Any], str]:
@@ -153,7 +195,9 @@ def pool(n_items: int = 3000, seed: int = 0) -> tuple[Evidence, np.ndarray[Any, 
         silent = rng.random(n_items) < 0.03
         answers["item"] += range(n_items)
         answers["system"] += [f"s{s}"] * n_items
-        answers["answer"] += [None if none else int(a) for a, none in zip(answer, silent, strict=True)]
+        answers["answer"] += [
+            None if none else int(a) for a, none in zip(answer, silent, strict=True)
+        ]
         right[f"s{s}"] = float((hit & ~silent).mean())
     items = {"item": list(range(n_items)), "n_classes": n_classes.tolist()}
     return Evidence.from_tables(answers, None, items), key, max(right, key=right.__getitem__)
@@ -164,9 +208,13 @@ def test_targeted_race_keeps_the_best_and_saves_labels() -> None:
     systems = Pool.read(evidence)
 
     def race(design: Any, seed: int) -> Picked:
-        return race_pool(systems, lambda item, k: bool(key[item] == k), design=design, seed=seed, until=2)
+        return race_pool(
+            systems, lambda item, k: bool(key[item] == k), design=design, seed=seed, until=2
+        )
 
-    picked = {design: [race(design, seed) for seed in range(12)] for design in ("targeted", "equal")}
+    picked = {
+        design: [race(design, seed) for seed in range(12)] for design in ("targeted", "equal")
+    }
     spent = {design: np.mean([len(p.asked) for p in races]) for design, races in picked.items()}
     assert all(best in p.comparison.leaders for p in picked["targeted"])
     assert spent["targeted"] <= 0.8 * spent["equal"]
@@ -183,23 +231,36 @@ def _real(mmlu_pro_folder: Path) -> tuple[Evidence, np.ndarray[Any, Any], str]:
         "answer": [None if a < 0 else a for a in answers.given.ravel().tolist()],
     }
     items = {"item": list(range(n)), "n_classes": answers.n_classes.tolist()}
-    return Evidence.from_tables(table, None, items), answers.key, answers.systems[int(np.argmax(answers.accuracy))]
+    return (
+        Evidence.from_tables(table, None, items),
+        answers.key,
+        answers.systems[int(np.argmax(answers.accuracy))],
+    )
 
 
 @pytest.mark.slow
-def test_race_on_mmlu_pro_keeps_the_true_best_in_200_repetitions_at_half_the_labels(data_folder: Path) -> None:
-    """Success: the two best systems, a point apart, are left, and nobody else. Then the race goes on to the end of the items."""
+def test_race_on_mmlu_pro_keeps_the_true_best_in_200_repetitions_at_half_the_labels(
+    data_folder: Path,
+) -> None:
+    """Success: the two best systems, a point apart, are left, and nobody else. Then the race goes
+    on to the end of the items.
+    """
     evidence, key, best = _real(data_folder)
     systems = Pool.read(evidence)
     repetitions = 200
 
     def race(design: Any, seed: int, until: int) -> Picked:
-        return race_pool(systems, lambda item, k: bool(key[item] == k), design=design, seed=seed, until=until)
+        return race_pool(
+            systems, lambda item, k: bool(key[item] == k), design=design, seed=seed, until=until
+        )
 
     targeted = [race("targeted", seed, 2) for seed in range(repetitions)]
     equal = [race("equal", seed, 2) for seed in range(repetitions)]
     for races in (targeted, equal):
-        assert sum(best in p.comparison.leaders and len(p.comparison.leaders) == 2 for p in races) >= 0.95 * repetitions
+        assert (
+            sum(best in p.comparison.leaders and len(p.comparison.leaders) == 2 for p in races)
+            >= 0.95 * repetitions
+        )
     spent = [np.mean([len(p.asked) for p in races]) for races in (targeted, equal)]
     assert spent[0] <= 0.6 * spent[1]
 

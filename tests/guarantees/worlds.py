@@ -1,6 +1,8 @@
-"""Kinds of simulated worlds. Each draws the counts of many worlds at once and knows the accuracy that the interval must contain.
+"""Kinds of simulated worlds. Each draws the counts of many worlds at once and knows the accuracy
+that the interval must contain.
 
-A drawn world is a tuple of whole numbers (the counts), so that equal worlds are estimated once; ``build`` turns it into counts.
+A drawn world is a tuple of whole numbers (the counts), so that equal worlds are estimated once;
+``build`` turns it into counts.
 """
 
 from __future__ import annotations
@@ -21,9 +23,11 @@ Rng = np.random.Generator
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class World:
-    """One kind of world: the truth, how counts are drawn (one row a world), and how they become what an estimator takes.
+    """One kind of world: the truth, how counts are drawn (one row a world), and how they become
+    what an estimator takes.
 
-    ``every`` gives all samples that matter with their probabilities, where they are few enough to need no drawing.
+    ``every`` gives all samples that matter with their probabilities, where they are few enough to
+    need no drawing.
     """
 
     truth: float
@@ -38,13 +42,22 @@ def escape(k: int, accuracy: float, m: int = 1) -> float:
     return 1 - (1 - accuracy) * m / (k - 1)
 
 
-def _counts(rows: list[tuple[Tally, int]], items: Mapping[Cell, int], answered: Mapping[Cell, int] | None = None) -> AccuracyCounts:
+def _counts(
+    rows: list[tuple[Tally, int]],
+    items: Mapping[Cell, int],
+    answered: Mapping[Cell, int] | None = None,
+) -> AccuracyCounts:
     tallies: dict[Tally, int] = {}
     for tally, n in rows:
         if n:
             tallies[tally] = tallies.get(tally, 0) + int(n)
     # Items are drawn from a law whose accuracy is the truth: they are not all there are.
-    return AccuracyCounts(tallies=tallies, items=dict(items), answered=dict(items if answered is None else answered), whole=False)
+    return AccuracyCounts(
+        tallies=tallies,
+        items=dict(items),
+        answered=dict(items if answered is None else answered),
+        whole=False,
+    )
 
 
 def yes(k: int, *, hit: bool, **where: Any) -> Tally:
@@ -57,7 +70,12 @@ def no(k: int, *, hit: bool, m: int = 1, **where: Any) -> Tally:
 
 def _table(key: Key, start: int, k: int, m: int = 1, **where: Any) -> list[tuple[Tally, int]]:
     """Four counts from ``start``: yes hit, yes miss, no hit, no miss."""
-    tallies = (yes(k, hit=True, **where), yes(k, hit=False, **where), no(k, hit=True, m=m, **where), no(k, hit=False, m=m, **where))
+    tallies = (
+        yes(k, hit=True, **where),
+        yes(k, hit=False, **where),
+        no(k, hit=True, m=m, **where),
+        no(k, hit=False, m=m, **where),
+    )
     return list(zip(tallies, key[start : start + 4], strict=True))
 
 
@@ -65,20 +83,33 @@ def plain(k: int, accuracy: float, n_o: int, n_c: int, m: int = 1) -> World:
     """Two separate sets of labels, every item answered."""
 
     def draw(rng: Rng, worlds: int) -> np.ndarray:
-        return np.stack([rng.binomial(n_o, accuracy, worlds), rng.binomial(n_c, escape(k, accuracy, m), worlds)], axis=1)
+        return np.stack(
+            [
+                rng.binomial(n_o, accuracy, worlds),
+                rng.binomial(n_c, escape(k, accuracy, m), worlds),
+            ],
+            axis=1,
+        )
 
     def build(key: Key) -> AccuracyCounts:
-        return AccuracyCounts.from_counts(n_classes=k, ordinary=(n_o, key[0]), complementary=(n_c, key[1]), n_ruled_out=m)
+        return AccuracyCounts.from_counts(
+            n_classes=k, ordinary=(n_o, key[0]), complementary=(n_c, key[1]), n_ruled_out=m
+        )
 
     def every() -> dict[Key, float]:
-        chances = np.outer(binom.pmf(np.arange(n_o + 1), n_o, accuracy), binom.pmf(np.arange(n_c + 1), n_c, escape(k, accuracy, m)))
+        chances = np.outer(
+            binom.pmf(np.arange(n_o + 1), n_o, accuracy),
+            binom.pmf(np.arange(n_c + 1), n_c, escape(k, accuracy, m)),
+        )
         return {(int(i), int(j)): float(chances[i, j]) for i, j in np.argwhere(chances > 1e-9)}
 
     return World(truth=accuracy, draw=draw, build=build, every=every)
 
 
 def two_m(k: int, accuracy: float, n: int, ms: tuple[int, int], n_o: int) -> World:
-    """Ordinary labels, and items with two different numbers of ruled-out classes: three kinds of label."""
+    """Ordinary labels, and items with two different numbers of ruled-out classes: three kinds of
+    label.
+    """
 
     def draw(rng: Rng, worlds: int) -> np.ndarray:
         columns = [rng.binomial(n_o, accuracy, worlds)]
@@ -86,13 +117,19 @@ def two_m(k: int, accuracy: float, n: int, ms: tuple[int, int], n_o: int) -> Wor
         return np.stack(columns, axis=1)
 
     def build(key: Key) -> AccuracyCounts:
-        first = AccuracyCounts.from_counts(n_classes=k, ordinary=(n_o, key[0]), complementary=(n, key[1]), n_ruled_out=ms[0])
-        return first + AccuracyCounts.from_counts(n_classes=k, complementary=(n, key[2]), n_ruled_out=ms[1])
+        first = AccuracyCounts.from_counts(
+            n_classes=k, ordinary=(n_o, key[0]), complementary=(n, key[1]), n_ruled_out=ms[0]
+        )
+        return first + AccuracyCounts.from_counts(
+            n_classes=k, complementary=(n, key[2]), n_ruled_out=ms[1]
+        )
 
     return World(truth=accuracy, draw=draw, build=build)
 
 
-def _questions(rng: Rng, n: np.ndarray | int, k: int, accuracy: float, worlds: int) -> list[np.ndarray]:
+def _questions(
+    rng: Rng, n: np.ndarray | int, k: int, accuracy: float, worlds: int
+) -> list[np.ndarray]:
     """One uniform question an item: yes hit, yes miss, no hit, no miss."""
     said_yes = rng.binomial(n, 1 / k, worlds)
     said_no = n - said_yes
@@ -107,24 +144,36 @@ def questions(k: int, accuracy: float, n: int) -> World:
     def draw(rng: Rng, worlds: int) -> np.ndarray:
         return np.stack(_questions(rng, n, k, accuracy, worlds), axis=1)
 
-    return World(truth=accuracy, draw=draw, build=lambda key: _counts(_table(key, 0, k), {Cell("s", k): n}))
+    return World(
+        truth=accuracy, draw=draw, build=lambda key: _counts(_table(key, 0, k), {Cell("s", k): n})
+    )
 
 
 def gaps(k: int, accuracy: float, share: float, n_items: int, n: int, *, beyond: bool) -> World:
-    """Some items have no answer; ``accuracy`` is that of the answered ones, n random items get a question each.
+    """Some items have no answer; ``accuracy`` is that of the answered ones, n random items get a
+    question each.
 
-    The items are the population (a fixed number of them is answered) or, ``beyond``, themselves a sample.
+    The items are the population (a fixed number of them is answered) or, ``beyond``, themselves a
+    sample.
     """
 
     def draw(rng: Rng, worlds: int) -> np.ndarray:
-        answered = rng.binomial(n_items, share, worlds) if beyond else np.full(worlds, round(share * n_items))
+        answered = (
+            rng.binomial(n_items, share, worlds)
+            if beyond
+            else np.full(worlds, round(share * n_items))
+        )
         labelled = rng.hypergeometric(answered, n_items - answered, n)
         unanswered_yes = rng.binomial(n - labelled, 1 / k)
         parts = _questions(rng, labelled, k, accuracy, worlds)
         return np.stack([*parts, answered, unanswered_yes, n - labelled - unanswered_yes], axis=1)
 
     def build(key: Key) -> AccuracyCounts:
-        rows = [*_table(key, 0, k), (yes(k, hit=False, answered=False), key[5]), (no(k, hit=False, answered=False), key[6])]
+        rows = [
+            *_table(key, 0, k),
+            (yes(k, hit=False, answered=False), key[5]),
+            (no(k, hit=False, answered=False), key[6]),
+        ]
         return _counts(rows, {Cell("s", k): n_items}, {Cell("s", k): key[4]})
 
     options = {"population": "beyond"} if beyond else {}
@@ -144,11 +193,18 @@ class Group:
 
 
 def groups(
-    parts: tuple[Group, ...], n: int, *, beyond: bool = False, ordinary: bool = False, fixed: tuple[int, ...] | None = None
+    parts: tuple[Group, ...],
+    n: int,
+    *,
+    beyond: bool = False,
+    ordinary: bool = False,
+    fixed: tuple[int, ...] | None = None,
 ) -> World:
-    """Items of several groups; n of them, drawn at random, get a uniform question each (or an ordinary label).
+    """Items of several groups; n of them, drawn at random, get a uniform question each (or an
+    ordinary label).
 
-    ``fixed`` labels that many of each group instead. The population is ten times the sample with known shares, or unknown ``beyond``.
+    ``fixed`` labels that many of each group instead. The population is ten times the sample with
+    known shares, or unknown ``beyond``.
     """
     shares = np.array([g.share for g in parts])
     weights = shares * np.array([g.weight for g in parts])
@@ -175,20 +231,30 @@ def groups(
             items[cell] = items.get(cell, 0) + (size if beyond else round(20 * n * g.share))
         return _counts(rows, items)
 
-    return World(truth=truth, draw=draw, build=build, options={"population": "beyond"} if beyond else {})
+    return World(
+        truth=truth, draw=draw, build=build, options={"population": "beyond"} if beyond else {}
+    )
 
 
 def biased(transition: np.ndarray, joint: np.ndarray, n: int, n_o: int = 0) -> World:
-    """Ruled-out classes drawn from T[truth]; ``joint[y, a]`` is P(truth y, answer a). Also n_o ordinary labels."""
+    """Ruled-out classes drawn from T[truth]; ``joint[y, a]`` is P(truth y, answer a). Also n_o
+    ordinary labels.
+    """
     k = len(transition)
     cells = np.einsum("ya,yr->ra", joint, transition)
     truth = float(np.trace(joint))
 
     def draw(rng: Rng, worlds: int) -> np.ndarray:
-        return np.concatenate([rng.multinomial(n, cells.ravel(), worlds), rng.binomial(n_o, truth, worlds)[:, None]], axis=1)
+        return np.concatenate(
+            [rng.multinomial(n, cells.ravel(), worlds), rng.binomial(n_o, truth, worlds)[:, None]],
+            axis=1,
+        )
 
     def build(key: Key) -> AccuracyCounts:
-        rows = [(no(k, hit=i // k == i % k, asked=i // k, answer=i % k), c) for i, c in enumerate(key[:-1])]
+        rows = [
+            (no(k, hit=i // k == i % k, asked=i // k, answer=i % k), c)
+            for i, c in enumerate(key[:-1])
+        ]
         rows += [(yes(k, hit=True), key[-1]), (yes(k, hit=False), n_o - key[-1])]
         return _counts(rows, {Cell("s", k): n + n_o})
 
@@ -218,7 +284,8 @@ def aimed(k: int, accuracy: float, n: int, epsilon: float) -> World:
 
 @dataclasses.dataclass(frozen=True)
 class Aim:
-    """Items of one kind in a design that aims at others: how often the answer is asked about, how often it is right, their share.
+    """Items of one kind in a design that aims at others: how often the answer is asked about, how
+    often it is right, their share.
 
     ``chance`` 1/K is a uniform question, which is counted as such.
     """
@@ -229,7 +296,9 @@ class Aim:
 
 
 def aimed_elsewhere(k: int, n: int, aims: tuple[Aim, ...]) -> World:
-    """Questions aimed at other systems: the chance that the answer is asked about goes with the item, and so does the accuracy."""
+    """Questions aimed at other systems: the chance that the answer is asked about goes with the
+    item, and so does the accuracy.
+    """
     outcomes = []
     for aim in aims:
         uniform = abs(aim.chance * k - 1) < 1e-9
@@ -243,7 +312,8 @@ def aimed_elsewhere(k: int, n: int, aims: tuple[Aim, ...]) -> World:
         yes_scores = {} if uniform else {"yes_score": score, "no_score": 0.0}
         no_scores = {} if uniform else {"yes_score": 0.0, "no_score": score}
         none = {} if uniform else {"yes_score": 0.0, "no_score": 0.0}
-        # Another class asked: it is the true one only where the answer is wrong, with probability 1/(K - 1).
+        # Another class asked: it is the true one only where the answer is wrong, with probability
+        # 1/(K - 1).
         elsewhere_yes = rest * (1 - aim.accuracy) / (k - 1)
         outcomes += [
             (yes(k, hit=True, **yes_scores, **extra), right),
@@ -257,7 +327,9 @@ def aimed_elsewhere(k: int, n: int, aims: tuple[Aim, ...]) -> World:
         return rng.multinomial(n, chances / chances.sum(), worlds)
 
     def build(key: Key) -> AccuracyCounts:
-        return _counts([(tally, c) for (tally, _), c in zip(outcomes, key, strict=True)], {Cell("s", k): n})
+        return _counts(
+            [(tally, c) for (tally, _), c in zip(outcomes, key, strict=True)], {Cell("s", k): n}
+        )
 
     return World(truth=sum(a.share * a.accuracy for a in aims), draw=draw, build=build)
 
@@ -265,22 +337,37 @@ def aimed_elsewhere(k: int, n: int, aims: tuple[Aim, ...]) -> World:
 def noisy(k: int, accuracy: float, n: int, false_no: float, false_yes: float) -> World:
     """Uniform questions with wrong verdicts at known rates."""
     a = accuracy
-    chances = np.array([
-        (a * (1 - false_no) + (1 - a) * false_yes) / k,
-        (a * (k - 1) * false_yes + (1 - a) * (1 - false_no + (k - 2) * false_yes)) / k,
-        (a * false_no + (1 - a) * (1 - false_yes)) / k,
-        (a * (k - 1) * (1 - false_yes) + (1 - a) * (false_no + (k - 2) * (1 - false_yes))) / k,
-    ])  # fmt: skip
+    chances = np.array(
+        [
+            (a * (1 - false_no) + (1 - a) * false_yes) / k,
+            (a * (k - 1) * false_yes + (1 - a) * (1 - false_no + (k - 2) * false_yes)) / k,
+            (a * false_no + (1 - a) * (1 - false_yes)) / k,
+            (a * (k - 1) * (1 - false_yes) + (1 - a) * (false_no + (k - 2) * (1 - false_yes))) / k,
+        ]
+    )
 
     def draw(rng: Rng, worlds: int) -> np.ndarray:
         return rng.multinomial(n, chances / chances.sum(), worlds)
 
     options = {"false_no": false_no, "false_yes": false_yes}
-    return World(truth=accuracy, draw=draw, build=lambda key: _counts(_table(key, 0, k), {Cell("s", k): n}), options=options)
+    return World(
+        truth=accuracy,
+        draw=draw,
+        build=lambda key: _counts(_table(key, 0, k), {Cell("s", k): n}),
+        options=options,
+    )
 
 
-def noisy_by_class(k: int, accuracies: tuple[float, ...], n: int, false_no: tuple[float, ...], false_yes: tuple[float, ...]) -> World:
-    """The same with accuracy and error rates that differ by the class answered; answers are uniform over the classes."""
+def noisy_by_class(
+    k: int,
+    accuracies: tuple[float, ...],
+    n: int,
+    false_no: tuple[float, ...],
+    false_yes: tuple[float, ...],
+) -> World:
+    """The same with accuracy and error rates that differ by the class answered; answers are uniform
+    over the classes.
+    """
     tables = [noisy(k, a, n, m, f) for a, m, f in zip(accuracies, false_no, false_yes, strict=True)]
 
     def draw(rng: Rng, worlds: int) -> np.ndarray:
@@ -296,13 +383,18 @@ def noisy_by_class(k: int, accuracies: tuple[float, ...], n: int, false_no: tupl
     def build(key: Key) -> AccuracyCounts:
         rows = []
         for c in range(k):
-            rows += [(yes(k, hit=True, answer=c), key[3 * c]), (no(k, hit=True, answer=c), key[3 * c + 1])]
+            rows += [
+                (yes(k, hit=True, answer=c), key[3 * c]),
+                (no(k, hit=True, answer=c), key[3 * c + 1]),
+            ]
             # The verdict on another class does not matter to these scores.
             rows += [(no(k, hit=False, answer=c), key[3 * c + 2])]
         return _counts(rows, {Cell("s", k): n})
 
     options = {"false_no": dict(enumerate(false_no)), "false_yes": dict(enumerate(false_yes))}
-    return World(truth=float(np.mean([t.truth for t in tables])), draw=draw, build=build, options=options)
+    return World(
+        truth=float(np.mean([t.truth for t in tables])), draw=draw, build=build, options=options
+    )
 
 
 def finite(k: int, n_right: int, n_items: int, n_o: int, n_c: int) -> World:
@@ -310,19 +402,27 @@ def finite(k: int, n_right: int, n_items: int, n_o: int, n_c: int) -> World:
 
     def draw(rng: Rng, worlds: int) -> np.ndarray:
         right = rng.hypergeometric(n_right, n_items - n_right, n_o + n_c, worlds)
-        ordinary = rng.hypergeometric(right, n_o + n_c - right, n_o) if n_o else np.zeros(worlds, dtype=int)
+        ordinary = (
+            rng.hypergeometric(right, n_o + n_c - right, n_o)
+            if n_o
+            else np.zeros(worlds, dtype=int)
+        )
         wrong = n_c - (right - ordinary)
         return np.stack([ordinary, n_c - rng.binomial(wrong, 1 / (k - 1))], axis=1)
 
     def build(key: Key) -> AccuracyCounts:
-        return AccuracyCounts.from_counts(n_classes=k, ordinary=(n_o, key[0]), complementary=(n_c, key[1]), n_items=n_items)
+        return AccuracyCounts.from_counts(
+            n_classes=k, ordinary=(n_o, key[0]), complementary=(n_c, key[1]), n_items=n_items
+        )
 
     return World(truth=n_right / n_items, draw=draw, build=build)
 
 
 @dataclasses.dataclass(frozen=True)
 class Duel:
-    """Items on which two systems do in one way: both right, only the first, only the second, both wrong alike, both wrong differently."""
+    """Items on which two systems do in one way: both right, only the first, only the second, both
+    wrong alike, both wrong differently.
+    """
 
     k: int
     share: float
@@ -338,7 +438,10 @@ def duels(parts: tuple[Duel, ...], n: int) -> World:
     for d in parts:
         k, apart = d.k, 1 - d.both - d.first - d.second - d.alike
         asked = d.share / k
-        pattern = {v: (lambda hits, v=v, k=k: Pattern(k, v, hits, n_ruled_out=int(v == "no"))) for v in ("yes", "no")}
+        pattern = {
+            v: (lambda hits, v=v, k=k: Pattern(k, v, hits, n_ruled_out=int(v == "no")))
+            for v in ("yes", "no")
+        }
         outcomes += [
             (pattern["yes"]((True, True)), asked * d.both),
             (pattern["yes"]((True, False)), asked * d.first),

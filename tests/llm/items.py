@@ -1,4 +1,6 @@
-"""Sixty short questions with four options, made by rule, so that the key is known and nothing has to be shipped."""
+"""Sixty short questions with four options, made by rule, so that the key is known and nothing has
+to be shipped.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,24 @@ from noracle.search.task import Task, TaskItem
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 WORDS = (
-    "banana", "mississippi", "committee", "parallel", "strawberry", "accommodation", "bookkeeper", "successfully", "tomorrow",
+    "banana",
+    "mississippi",
+    "committee",
+    "parallel",
+    "strawberry",
+    "accommodation",
+    "bookkeeper",
+    "successfully",
+    "tomorrow",
     "engineering",
-)  # fmt: skip
+)
 UNITS = (
-    ("hours", "minutes", 60), ("kilometres", "metres", 1000), ("weeks", "days", 7), ("minutes", "seconds", 60), ("dozens", "pieces", 12),
-)  # fmt: skip
+    ("hours", "minutes", 60),
+    ("kilometres", "metres", 1000),
+    ("weeks", "days", 7),
+    ("minutes", "seconds", 60),
+    ("dozens", "pieces", 12),
+)
 
 
 def make(n: int = 60, seed: int = 5) -> tuple[Task, dict[str, int]]:
@@ -38,25 +52,41 @@ def _product(rng: np.random.Generator) -> tuple[str, str, list[str]]:
 def _day(rng: np.random.Generator) -> tuple[str, str, list[str]]:
     today, ahead = int(rng.integers(7)), int(rng.integers(9, 40))
     at = (today + ahead) % 7
-    return f"Today is {DAYS[today]}. Which day is it in {ahead} days?", DAYS[at], [DAYS[(at + d) % 7] for d in (1, 6, 3)]
+    return (
+        f"Today is {DAYS[today]}. Which day is it in {ahead} days?",
+        DAYS[at],
+        [DAYS[(at + d) % 7] for d in (1, 6, 3)],
+    )
 
 
 def _letters(rng: np.random.Generator) -> tuple[str, str, list[str]]:
     word = WORDS[int(rng.integers(len(WORDS)))]
     letter = max(sorted(set(word)), key=word.count)
     n = word.count(letter)
-    return f"How often does the letter {letter} occur in the word {word}?", str(n), [str(n + d) for d in (1, -1, 2)]
+    return (
+        f"How often does the letter {letter} occur in the word {word}?",
+        str(n),
+        [str(n + d) for d in (1, -1, 2)],
+    )
 
 
 def _unit(rng: np.random.Generator) -> tuple[str, str, list[str]]:
     large, small, factor = UNITS[int(rng.integers(len(UNITS)))]
     n = int(rng.integers(3, 19))
-    return f"How many {small} are {n} {large}?", str(n * factor), [str(w) for w in (n * factor * 10, n * factor + 5, (n + 1) * factor)]
+    return (
+        f"How many {small} are {n} {large}?",
+        str(n * factor),
+        [str(w) for w in (n * factor * 10, n * factor + 5, (n + 1) * factor)],
+    )
 
 
 def _remainder(rng: np.random.Generator) -> tuple[str, str, list[str]]:
     a, b = int(rng.integers(50, 400)), int(rng.integers(6, 14))
-    return f"What is the remainder when {a} is divided by {b}?", str(a % b), [str((a % b + d) % b) for d in (1, 2, 3)]
+    return (
+        f"What is the remainder when {a} is divided by {b}?",
+        str(a % b),
+        [str((a % b + d) % b) for d in (1, 2, 3)],
+    )
 
 
 _KINDS = (_product, _day, _letters, _unit, _remainder)

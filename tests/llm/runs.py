@@ -22,6 +22,12 @@ async def search(calls: Calls, folder: Path) -> Found:
     task, key = make(N_ITEMS)
     vault = Vault.open(ruled_out(key, 4, seed=11), task.items, seed=11, shares=(0.5, 0.25, 0.25))
     return await search_workflows(
-        task, vault, strategy=make_strategy("mutate", most_calls=3), calls=Brief(calls, MOST_TOKENS), generations=GENERATIONS,
-        seed=11, folder=folder, baselines=[load_workflow("direct")],
-    )  # fmt: skip
+        task,
+        vault,
+        strategy=make_strategy("mutate", most_calls=3),
+        calls=Brief(calls, MOST_TOKENS),
+        generations=GENERATIONS,
+        seed=11,
+        folder=folder,
+        baselines=[load_workflow("direct")],
+    )

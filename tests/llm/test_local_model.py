@@ -22,14 +22,24 @@ pytestmark = pytest.mark.llm
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     pytest.importorskip("xllamacpp", reason="make test-llm installs it")
-    script = [sys.executable, str(Path(__file__).with_name("local_model.py")), "serve", "--threads", "2"]
-    with subprocess.Popen(script, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+    script = [
+        sys.executable,
+        str(Path(__file__).with_name("local_model.py")),
+        "serve",
+        "--threads",
+        "2",
+    ]
+    with subprocess.Popen(
+        script, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
         assert server.stdout is not None
         yield server.stdout.readline().strip()
         server.terminate()
 
 
-@pytest.mark.skipif(not ABSTRACTS.is_file(), reason="medical_abstracts.parquet is not in NORACLE_DATA")
+@pytest.mark.skipif(
+    not ABSTRACTS.is_file(), reason="medical_abstracts.parquet is not in NORACLE_DATA"
+)
 def test_thirty_abstracts_have_valid_answers_and_the_truth_lies_in_the_interval(url: str) -> None:
     async def work() -> recorded.Row:
         async with Caller(open_model(NAME, base_url=url), concurrency=2) as calls:
@@ -44,7 +54,13 @@ def test_a_short_question_is_answered(url: str) -> None:
     from noracle.search.workflows import load_workflow
 
     async def work() -> object:
-        question = pose(TaskItem(id=1, text="What is the capital of France?", options=("Rome", "Paris", "Oslo", "Berne")))
+        question = pose(
+            TaskItem(
+                id=1,
+                text="What is the capital of France?",
+                options=("Rome", "Paris", "Oslo", "Berne"),
+            )
+        )
         async with Caller(open_model(NAME, base_url=url)) as calls:
             return await run_workflow(load_workflow("direct"), question, calls)
 

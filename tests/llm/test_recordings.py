@@ -1,4 +1,6 @@
-"""What a real model said, recorded once and replayed without it (``python -m tests.llm.record`` made the recordings)."""
+"""What a real model said, recorded once and replayed without it (``python -m tests.llm.record``
+made the recordings).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ ABSTRACTS = Path(os.environ.get("NORACLE_DATA", "")) / "medical_abstracts.parque
 
 def replay_search(folder: Path) -> tuple[Found, Caller]:
     async def work() -> tuple[Found, Caller]:
-        async with Caller(open_model(f"replay:{runs.RECORDINGS / 'mutate.jsonl'}"), stores=[Cache.open(folder / "calls.sqlite")]) as calls:
+        async with Caller(
+            open_model(f"replay:{runs.RECORDINGS / 'mutate.jsonl'}"),
+            stores=[Cache.open(folder / "calls.sqlite")],
+        ) as calls:
             return await runs.search(calls, folder / "search"), calls
 
     return asyncio.run(work())
@@ -35,8 +40,14 @@ def test_a_recorded_search_of_ten_generations_replays(tmp_path: Path) -> None:
     assert calls.ledger.failed == 0
     # Every recorded reply was asked for once: the search takes the same steps.
     assert calls.ledger.calls == len(recorded)
-    assert calls.ledger.usage.output_tokens == sum(json.loads(line)["output_tokens"] for line in recorded)
-    assert (found.counts["validation"], found.counts["confirm"], found.counts["final"]) == (12, 6, 6)
+    assert calls.ledger.usage.output_tokens == sum(
+        json.loads(line)["output_tokens"] for line in recorded
+    )
+    assert (found.counts["validation"], found.counts["confirm"], found.counts["final"]) == (
+        12,
+        6,
+        6,
+    )
 
 
 def test_the_held_out_interval_of_the_recorded_search_holds_the_truth(tmp_path: Path) -> None:
@@ -47,16 +58,24 @@ def test_the_held_out_interval_of_the_recorded_search_holds_the_truth(tmp_path: 
     assert found.held_out.low <= sum(right) / len(right) <= found.held_out.high
 
 
-@pytest.mark.skipif(not ABSTRACTS.is_file(), reason="medical_abstracts.parquet is not in NORACLE_DATA")
-def test_recorded_answers_to_medical_abstracts_are_valid_and_the_truth_lies_in_the_interval() -> None:
+@pytest.mark.skipif(
+    not ABSTRACTS.is_file(), reason="medical_abstracts.parquet is not in NORACLE_DATA"
+)
+def test_recorded_answers_to_medical_abstracts_are_valid_and_the_truth_lies_in_the_interval() -> (
+    None
+):
     rows = recorded.rows(ABSTRACTS)
     assert [row.workflow for row in rows] == list(recorded.WORKFLOWS)
-    assert sum(row.calls for row in rows) == len(recorded.RECORDING.read_text(encoding="utf-8").splitlines())
+    assert sum(row.calls for row in rows) == len(
+        recorded.RECORDING.read_text(encoding="utf-8").splitlines()
+    )
     check_abstracts(rows[0])
 
 
 def check_abstracts(row: recorded.Row) -> None:
-    """At least 27 of 30 answers are valid, and an interval from ruled-out classes alone holds the true accuracy."""
+    """At least 27 of 30 answers are valid, and an interval from ruled-out classes alone holds the
+    true accuracy.
+    """
     assert row.answered >= 27
     assert row.estimate.low <= row.truth <= row.estimate.high
     assert row.truth > 0.3

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from noracle import AccuracyCounts, AccuracyStream, PatternCounts, Race, compare_systems, estimate_accuracy, range_unsure, read_result
+from noracle import (
+    AccuracyCounts,
+    AccuracyStream,
+    PatternCounts,
+    Race,
+    compare_systems,
+    estimate_accuracy,
+    range_unsure,
+    read_result,
+)
 from noracle.accuracy.compare import _Sample
 from noracle.bounds.betting import log_wealth
 from noracle.counts import Cell, Pattern, Tally
@@ -44,11 +53,19 @@ def counts(draw: st.DrawFn) -> AccuracyCounts:
     return AccuracyCounts(tallies=labelled, items=items, answered=answered)
 
 
-@given(counts(), st.sampled_from(["exact", "anytime", "betting"]), st.sampled_from(["answers", "beyond"]))
+@given(
+    counts(),
+    st.sampled_from(["exact", "anytime", "betting"]),
+    st.sampled_from(["answers", "beyond"]),
+)
 def test_every_estimate_is_honest(found: AccuracyCounts, interval: str, population: str) -> None:
     estimate = estimate_accuracy(found, interval=interval, population=population)  # type: ignore[arg-type]
     assert 0 <= estimate.low <= estimate.high <= 1
-    share = sum(found.answered.values()) / sum(found.items.values()) if sum(found.items.values()) else 1.0
+    share = (
+        sum(found.answered.values()) / sum(found.items.values())
+        if sum(found.items.values())
+        else 1.0
+    )
     if population == "answers":
         assert estimate.high <= share + SLACK
     assert math.isnan(estimate.value) == bool(estimate.reason)
@@ -70,9 +87,13 @@ pairs = st.tuples(st.integers(0, 300), st.integers(0, 300))
 
 
 @given(st.integers(2, 50), pairs, pairs, st.integers(0, 20))
-def test_published_numbers_survive_json(k: int, o: tuple[int, int], c: tuple[int, int], without: int) -> None:
+def test_published_numbers_survive_json(
+    k: int, o: tuple[int, int], c: tuple[int, int], without: int
+) -> None:
     ordinary, complementary = (max(o), min(o)), (max(c), min(c))
-    found = AccuracyCounts.from_counts(n_classes=k, ordinary=ordinary, complementary=complementary, n_without_answer=without)
+    found = AccuracyCounts.from_counts(
+        n_classes=k, ordinary=ordinary, complementary=complementary, n_without_answer=without
+    )
     back = AccuracyCounts.from_dict(found.to_dict())
     assert back == found
     summary = back.summary()
@@ -82,21 +103,30 @@ def test_published_numbers_survive_json(k: int, o: tuple[int, int], c: tuple[int
 
 
 @given(counts(), tallies(), st.sampled_from(["exact", "anytime", "betting"]))
-def test_another_label_never_breaks_an_estimate(found: AccuracyCounts, tally: Tally, interval: str) -> None:
+def test_another_label_never_breaks_an_estimate(
+    found: AccuracyCounts, tally: Tally, interval: str
+) -> None:
     more = dict(found.tallies)
     more[tally] = more.get(tally, 0) + 1
     cell = Cell("s", tally.n_classes, tally.stratum)
     items = {**found.items, cell: found.items.get(cell, 0) + 1}
     answered = {**found.answered, cell: found.answered.get(cell, 0) + tally.answered}
-    estimate = estimate_accuracy(AccuracyCounts(tallies=more, items=items, answered=answered), interval=interval)  # type: ignore[arg-type]
+    estimate = estimate_accuracy(
+        AccuracyCounts(tallies=more, items=items, answered=answered), interval=interval
+    )  # type: ignore[arg-type]
     assert 0 <= estimate.low <= estimate.high <= 1
 
 
 @given(
-    st.integers(2, 12), st.lists(st.tuples(st.sampled_from(["yes", "no", "unsure"]), st.booleans()), min_size=1, max_size=60),
+    st.integers(2, 12),
+    st.lists(
+        st.tuples(st.sampled_from(["yes", "no", "unsure"]), st.booleans()), min_size=1, max_size=60
+    ),
     st.sampled_from(["anytime", "betting"]),
-)  # fmt: skip
-def test_stream_equals_estimate_on_its_counts(k: int, labels: list[tuple[str, bool]], interval: str) -> None:
+)
+def test_stream_equals_estimate_on_its_counts(
+    k: int, labels: list[tuple[str, bool]], interval: str
+) -> None:
     stream = AccuracyStream(n_classes=k, interval=interval)  # type: ignore[arg-type]
     for verdict, hit in labels:
         stream.update(answer=1, asked=1 if hit else 0, verdict=verdict)
@@ -113,17 +143,33 @@ some, few = st.integers(0, 15), st.integers(0, 6)
 
 @given(st.integers(2, 12), some, some, some, some, few, few, st.data())
 def test_range_of_unsure_contains_every_way_to_resolve_it(
-    k: int, yes_hit: int, yes_miss: int, no_hit: int, no_miss: int, about_answer: int, about_other: int, data: st.DataObject
-) -> None:  # fmt: skip
+    k: int,
+    yes_hit: int,
+    yes_miss: int,
+    no_hit: int,
+    no_miss: int,
+    about_answer: int,
+    about_other: int,
+    data: st.DataObject,
+) -> None:
     known = {
-        Tally("s", k, "yes", True): yes_hit, Tally("s", k, "yes", False): yes_miss,
-        Tally("s", k, "no", True, n_ruled_out=1, ruled_hit=True): no_hit, Tally("s", k, "no", False, n_ruled_out=1): no_miss,
-    }  # fmt: skip
-    unsure = {Tally("s", k, "unsure", True): about_answer, Tally("s", k, "unsure", False): about_other}
+        Tally("s", k, "yes", True): yes_hit,
+        Tally("s", k, "yes", False): yes_miss,
+        Tally("s", k, "no", True, n_ruled_out=1, ruled_hit=True): no_hit,
+        Tally("s", k, "no", False, n_ruled_out=1): no_miss,
+    }
+    unsure = {
+        Tally("s", k, "unsure", True): about_answer,
+        Tally("s", k, "unsure", False): about_other,
+    }
     n = sum(known.values()) + about_answer + about_other
     assume(n > 0)
     place = {Cell("s", k): n}
-    ranges = range_unsure(AccuracyCounts(tallies={t: c for t, c in (known | unsure).items() if c}, items=place, answered=place))
+    ranges = range_unsure(
+        AccuracyCounts(
+            tallies={t: c for t, c in (known | unsure).items() if c}, items=place, answered=place
+        )
+    )
     to_yes = data.draw(st.integers(0, about_answer)), data.draw(st.integers(0, about_other))
     resolved = list(known.values())
     resolved = [
@@ -132,10 +178,13 @@ def test_range_of_unsure_contains_every_way_to_resolve_it(
         resolved[2] + about_answer - to_yes[0],
         resolved[3] + about_other - to_yes[1],
     ]
-    # Items are a sample of more: for all items that there are the estimate is by drawing without replacement, the range by Clopper and
-    # Pearson, and of two valid intervals neither contains the other.
+    # Items are a sample of more: for all items that there are the estimate is by drawing without
+    # replacement, the range by Clopper and Pearson, and of two valid intervals neither contains the
+    # other.
     tallies = dict(zip(known, resolved, strict=True))
-    truth = estimate_accuracy(AccuracyCounts(tallies=tallies, items=place, answered=place, whole=False), interval="exact")
+    truth = estimate_accuracy(
+        AccuracyCounts(tallies=tallies, items=place, answered=place, whole=False), interval="exact"
+    )
     assert ranges["value"].low - SLACK <= truth.value <= ranges["value"].high + SLACK
     assert ranges["interval"].low - SLACK <= truth.low
     assert truth.high <= ranges["interval"].high + SLACK
@@ -155,12 +204,16 @@ def patterns(draw: st.DrawFn) -> PatternCounts:
 
 @given(patterns(), st.sampled_from(["betting", "wald"]))
 def test_comparison_is_antisymmetric(found: PatternCounts, interval: str) -> None:
-    swapped = PatternCounts(systems=("b", "a"), patterns={swapped_hits(p): n for p, n in found.patterns.items()})
+    swapped = PatternCounts(
+        systems=("b", "a"), patterns={swapped_hits(p): n for p, n in found.patterns.items()}
+    )
     result = compare_systems(found, interval=interval)  # type: ignore[arg-type]
     there, mirrored = result.difference("a", "b"), result.difference("b", "a")
     back = compare_systems(swapped, interval=interval).difference("a", "b")  # type: ignore[arg-type]
     assert -1 <= there.low <= there.high <= 1
-    assert (there.value, there.low, there.high) == pytest.approx((back.value, back.low, back.high), abs=1e-7, nan_ok=True)
+    assert (there.value, there.low, there.high) == pytest.approx(
+        (back.value, back.low, back.high), abs=1e-7, nan_ok=True
+    )
     assert (mirrored.low, mirrored.high) == (-there.high, -there.low)
 
 
@@ -170,7 +223,9 @@ def swapped_hits(p: Pattern) -> Pattern:
 
 @given(patterns(), st.booleans())
 def test_race_holds_the_wealth_of_the_batch(found: PatternCounts, mixed: bool) -> None:
-    """The race after all labels has the wealth of a bet that the difference is above 0 on all of them."""
+    """The race after all labels has the wealth of a bet that the difference is above 0 on all of
+    them.
+    """
     k = max((p.n_classes for p in found.patterns), default=3)
     race = Race(("a", "b"), n_classes=k, confidence=1 - 1e-12, mixed=mixed)
     for p, n in found.patterns.items():
@@ -180,7 +235,9 @@ def test_race_holds_the_wealth_of_the_batch(found: PatternCounts, mixed: bool) -
     for p, n in found.patterns.items():
         bulk.update(p, times=n)
     for i, j in ((0, 1), (1, 0)):
-        rows = _Sample(found).rows(i, j) if any(p.verdict != "unsure" for p in found.patterns) else ()
+        rows = (
+            _Sample(found).rows(i, j) if any(p.verdict != "unsure" for p in found.patterns) else ()
+        )
         if mixed:
             rows = tuple(dataclasses.replace(r, low=float(1 - k)) for r in rows)
         if rows:
@@ -188,7 +245,11 @@ def test_race_holds_the_wealth_of_the_batch(found: PatternCounts, mixed: bool) -
             for r in (race, bulk):
                 logs = r._wealth[i, j] + _prior()
                 top = float(logs.max())
-                got = top + math.log(sum(math.exp(x - top) for x in logs)) if math.isfinite(top) else top
+                got = (
+                    top + math.log(sum(math.exp(x - top) for x in logs))
+                    if math.isfinite(top)
+                    else top
+                )
                 assert got == pytest.approx(wanted, abs=1e-7)
 
 

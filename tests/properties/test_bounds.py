@@ -42,7 +42,9 @@ tails = st.sampled_from([0.1, 0.025, 0.005, 1e-4])
 
 
 @given(cells(), tails)
-def test_exact_limits_are_ordered_and_contain_the_maximum_of_the_likelihood(pair: tuple[Cell, ...], tail: float) -> None:
+def test_exact_limits_are_ordered_and_contain_the_maximum_of_the_likelihood(
+    pair: tuple[Cell, ...], tail: float
+) -> None:
     limits = linear.exact(pair, tail, tail)
     value = linear.maximum_likelihood(pair)
     assert 0 <= limits.low <= limits.high <= 1
@@ -65,7 +67,9 @@ def test_exact_limits_do_not_fall_with_another_success(pair: tuple[Cell, ...], t
 
 
 @given(cells(), st.sampled_from([(0.1, 0.05), (0.05, 0.01), (0.01, 1e-4)]))
-def test_more_confidence_is_never_narrower(pair: tuple[Cell, ...], errors: tuple[float, float]) -> None:
+def test_more_confidence_is_never_narrower(
+    pair: tuple[Cell, ...], errors: tuple[float, float]
+) -> None:
     for function in (linear.exact, linear.profile):
         wide, narrow = (function(pair, e / 2, e / 2) for e in reversed(errors))
         assert wide.low <= narrow.low + SLACK
@@ -76,7 +80,9 @@ def test_more_confidence_is_never_narrower(pair: tuple[Cell, ...], errors: tuple
 
 
 @given(cells(), st.floats(0, 1))
-def test_maximum_of_the_likelihood_beats_every_other_rate(pair: tuple[Cell, ...], other: float) -> None:
+def test_maximum_of_the_likelihood_beats_every_other_rate(
+    pair: tuple[Cell, ...], other: float
+) -> None:
     merged = linear.merge(pair)
     top = linear.log_likelihood(merged, linear.maximum_likelihood(merged))
     assert top >= linear.log_likelihood(merged, other) - 1e-9 * (1 + abs(top))
@@ -92,12 +98,16 @@ def test_closed_form_and_bisection_agree(pair: tuple[Cell, ...]) -> None:
         information = linear.information(merged, value)
         assert abs(slope) <= 1e-6 * information
     else:
-        assert (linear._slope(merged, 0.0) <= 0) if value == 0 else (linear._slope(merged, 1.0) >= 0)
+        assert (
+            (linear._slope(merged, 0.0) <= 0) if value == 0 else (linear._slope(merged, 1.0) >= 0)
+        )
 
 
 @given(cells(most=12), st.floats(0.01, 0.99))
 def test_two_cell_tails_equal_double_sums(pair: tuple[Cell, ...], rate: float) -> None:
-    """The lower limit lies above ``rate`` exactly when P(estimate at least as large), summed over all samples, is below the tail."""
+    """The lower limit lies above ``rate`` exactly when P(estimate at least as large), summed over
+    all samples, is below the tail.
+    """
     merged = linear.merge(pair)
     assume(len(merged) == 2)
     value = linear.maximum_likelihood(merged)
@@ -114,8 +124,12 @@ def test_two_cell_tails_equal_double_sums(pair: tuple[Cell, ...], rate: float) -
         lower += p * (statistic <= observed + tie)
         # The same order as the estimates themselves.
         if 0 < value < 1:
-            estimate = linear.maximum_likelihood([Cell(c.n, s, c.a, c.b) for c, s in zip(merged, (s0, s1), strict=True)])
-            assert (estimate >= value - 1e-9) == (statistic >= observed - tie) or abs(estimate - value) < 1e-6
+            estimate = linear.maximum_likelihood(
+                [Cell(c.n, s, c.a, c.b) for c, s in zip(merged, (s0, s1), strict=True)]
+            )
+            assert (estimate >= value - 1e-9) == (statistic >= observed - tie) or abs(
+                estimate - value
+            ) < 1e-6
     if value <= 0:
         upper = 1.0  # every estimate is at least 0
     tail = 0.025
@@ -138,8 +152,12 @@ def test_clopper_pearson_solves_its_defining_equations(count: tuple[int, int], t
 
 
 @given(cells(), tails)
-def test_anytime_contains_the_profile_interval_and_the_maximum(pair: tuple[Cell, ...], tail: float) -> None:
-    """The mixture is at most the maximum, so E(A) < 1/error keeps all A with likelihood ratio below 1/error."""
+def test_anytime_contains_the_profile_interval_and_the_maximum(
+    pair: tuple[Cell, ...], tail: float
+) -> None:
+    """The mixture is at most the maximum, so E(A) < 1/error keeps all A with likelihood ratio below
+    1/error.
+    """
     error = 2 * tail
     limits = linear.anytime(pair, error)
     merged = linear.merge(pair)
@@ -158,22 +176,30 @@ def test_anytime_level_equals_brute_force_mixture(pair: tuple[Cell, ...], error:
     rates = (NODES + 1) / 2
     logs = np.zeros_like(rates)
     for c in merged:
-        logs += c.successes * np.log(c.a + c.b * rates) + (c.n - c.successes) * np.log(1 - c.a - c.b * rates)
+        logs += c.successes * np.log(c.a + c.b * rates) + (c.n - c.successes) * np.log(
+            1 - c.a - c.b * rates
+        )
     mixture = logs.max() + math.log(float(np.dot(WEIGHTS / 2, np.exp(logs - logs.max()))))
     for limit in (limits.low, limits.high):
         if 0 < limit < 1:
-            assert mixture - linear.log_likelihood(merged, limit) == pytest.approx(math.log(1 / error), abs=1e-5)
+            assert mixture - linear.log_likelihood(merged, limit) == pytest.approx(
+                math.log(1 / error), abs=1e-5
+            )
 
 
 @st.composite
 def scores(draw: st.DrawFn) -> list[Score]:
     low = draw(st.sampled_from([0.0, -2.0, -8.0]))
-    values = draw(st.lists(st.sampled_from([low, 0.0, 0.5, 1.0]), min_size=1, max_size=4, unique=True))
+    values = draw(
+        st.lists(st.sampled_from([low, 0.0, 0.5, 1.0]), min_size=1, max_size=4, unique=True)
+    )
     return [Score(v, low, 1.0, draw(st.integers(1, 200))) for v in values]
 
 
 @given(scores(), tails)
-def test_betting_limits_are_ordered_and_solve_for_the_wealth(rows: list[Score], tail: float) -> None:
+def test_betting_limits_are_ordered_and_solve_for_the_wealth(
+    rows: list[Score], tail: float
+) -> None:
     low, high = betting_interval(rows, tail, tail)
     assert 0 <= low <= 1
     assert 0 <= high <= 1
@@ -190,7 +216,13 @@ def test_betting_limits_do_not_fall_when_a_score_rises(rows: list[Score], tail: 
     before = betting_interval(rows, tail, tail)
     first = rows[0]
     after = betting_interval(
-        [Score(first.high, first.low, first.high, 1), Score(first.value, first.low, first.high, first.n - 1), *rows[1:]], tail, tail
+        [
+            Score(first.high, first.low, first.high, 1),
+            Score(first.value, first.low, first.high, first.n - 1),
+            *rows[1:],
+        ],
+        tail,
+        tail,
     )
     assert after[0] >= before[0] - SLACK
     assert after[1] >= before[1] - SLACK
@@ -208,13 +240,17 @@ def test_wealth_has_mean_one_at_the_true_mean(mean: float, n: int, low: float) -
     """All samples of n two-valued scores, enumerated."""
     p = (mean - low) / (1 - low)
     total = sum(
-        float(binom.pmf(s, n, p)) * math.exp(log_wealth([Score(1.0, low, 1.0, s), Score(low, low, 1.0, n - s)], mean)) for s in range(n + 1)
+        float(binom.pmf(s, n, p))
+        * math.exp(log_wealth([Score(1.0, low, 1.0, s), Score(low, low, 1.0, n - s)], mean))
+        for s in range(n + 1)
     )
     assert total == pytest.approx(1.0, rel=1e-9)
 
 
 @given(counted(most=400, least=2), tails)
-def test_deviation_bounds_shrink_with_n_and_grow_with_confidence(count: tuple[int, int], tail: float) -> None:
+def test_deviation_bounds_shrink_with_n_and_grow_with_confidence(
+    count: tuple[int, int], tail: float
+) -> None:
     n, s = count
     assert hoeffding_radius(n, tail) > hoeffding_radius(n + 1, tail) > 0
     assert hoeffding_radius(n, tail / 2) > hoeffding_radius(n, tail)
@@ -223,7 +259,9 @@ def test_deviation_bounds_shrink_with_n_and_grow_with_confidence(count: tuple[in
 
 
 @given(st.floats(-0.5, 1.5), st.floats(0, 0.3), st.floats(1e-4, 0.2), tails)
-def test_inverted_bernstein_is_an_interval_in_the_unit_interval(value: float, spread: float, scale: float, tail: float) -> None:
+def test_inverted_bernstein_is_an_interval_in_the_unit_interval(
+    value: float, spread: float, scale: float, tail: float
+) -> None:
     low, high = bernstein_inverted(value, lambda a: spread * a * (1 - a), scale, tail, tail)
     assert 0 <= low <= high <= 1
     if 0 <= value <= 1:

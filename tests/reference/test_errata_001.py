@@ -1,6 +1,8 @@
-"""Errata and traps of "Humanly certifying superhuman classifiers" (Xu, Walder, Xu, ICLR 2023) about bounds and assumptions.
+"""Errata and traps of "Humanly certifying superhuman classifiers" (Xu, Walder, Xu, ICLR 2023) about
+bounds and assumptions.
 
-Each has a test in which the statement of the paper, or the tempting shortcut, stands beside ours and fails.
+Each has a test in which the statement of the paper, or the tempting shortcut, stands beside ours
+and fails.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from noracle.superhuman import check_assumptions, estimate_ceiling
 from noracle.superhuman.bounds import empirical_bound, free_bound, paper_bound, quadratic_bound
 from noracle.superhuman.known import KnownItems
 
-# ------------------------------------------------------------------------------------------------- U_e of Definition 1 is not a bound
+# -------------------------------------------------------------------------------------------------
+# U_e of Definition 1 is not a bound
 
 
 def test_empirical_bound_lies_below_an_oracle_and_a_weak_annotator() -> None:
@@ -28,7 +31,10 @@ def test_empirical_bound_lies_below_an_oracle_and_a_weak_annotator() -> None:
     truth = rng.integers(0, 10, n)
     weak = np.where(rng.random(n) < 0.6, truth, (truth + rng.integers(1, 10, n)) % 10)
     ratings = np.column_stack([truth, weak])
-    counts, mean = RatingCounts.from_arrays(ratings, pairs=True), float((ratings == truth[:, None]).mean())
+    counts, mean = (
+        RatingCounts.from_arrays(ratings, pairs=True),
+        float((ratings == truth[:, None]).mean()),
+    )
     printed = estimate_ceiling(counts, method="paper-empirical", confidence=0.9999)
     assert mean == pytest.approx(0.8, abs=0.005)
     assert printed.value == pytest.approx(0.7746, abs=0.005)
@@ -48,11 +54,14 @@ def test_empirical_bound_fails_for_many_independent_pools() -> None:
         below["empirical"] += empirical_bound(v) < p.mean() - 1e-12
         below["quadratic"] += quadratic_bound(v, k) < p.mean() - 1e-12
         below["paper"] += paper_bound(v, k) < p.mean() - 1e-12
-    assert below["empirical"] > 1900  # the geometric-mean argument goes the wrong way whenever accuracies differ
+    assert (
+        below["empirical"] > 1900
+    )  # the geometric-mean argument goes the wrong way whenever accuracies differ
     assert below["quadratic"] == below["paper"] == 0
 
 
-# --------------------------------------------------------------------------------------------- Theorem 1 does not need assumption (2)
+# ---------------------------------------------------------------------------------------------
+# Theorem 1 does not need assumption (2)
 
 
 def test_theorem_1_holds_where_assumption_2_fails_and_only_pairwise_needs_it() -> None:
@@ -69,7 +78,9 @@ def test_theorem_1_holds_where_assumption_2_fails_and_only_pairwise_needs_it() -
     assert estimate_ceiling(counts, method="pairwise").high < mean
     check = check_assumptions(ratings, truth)
     assert not check.passed  # and the check sees it
-    assert estimate_ceiling(counts, method="pairwise", checks=[check]).guarantee.kind == Kind.HEURISTIC
+    assert (
+        estimate_ceiling(counts, method="pairwise", checks=[check]).guarantee.kind == Kind.HEURISTIC
+    )
 
 
 def test_theorem_1_is_not_the_best_that_follows_from_agreement() -> None:
@@ -78,11 +89,14 @@ def test_theorem_1_is_not_the_best_that_follows_from_agreement() -> None:
         assert paper_bound(v, k) == pytest.approx(paper, abs=5e-5)
 
 
-# ------------------------------------------------------------------------------- (6) with a fixed wrong label does not imply L <= accuracy
+# ------------------------------------------------------------------------------- (6) with a fixed
+# wrong label does not imply L <= accuracy
 
 
 def fixed_label_example() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """1,000 items of six classes: truth, vote and system. Which wrong label the vote has goes round."""
+    """1,000 items of six classes: truth, vote and system. Which wrong label the vote has goes
+    round.
+    """
     rows = [(i % 6, i % 6, i % 6) for i in range(584)]  # both right
     rows += [(i % 6, i % 6, (i + 1 + i % 5) % 6) for i in range(111)]  # only the vote is right
     for i in range(305):  # the vote is wrong by 1 … 5
@@ -124,11 +138,15 @@ def test_our_form_of_6_is_equivalent_to_a_match_rate_below_the_accuracy() -> Non
         assert holds == ((system == vote).mean() <= (system == truth).mean() + 1e-12)
 
 
-# ------------------------------------------------------------------------------------------------------------------- Appendix B
+# -------------------------------------------------------------------------------------------------------------------
+# Appendix B
 
 
 def test_appendix_b_prints_30_where_40_is_right() -> None:
-    given_right, given_wrong = (Fraction(8, 10), Fraction(2, 10)), (Fraction(6, 10), Fraction(4, 10))
+    given_right, given_wrong = (
+        (Fraction(8, 10), Fraction(2, 10)),
+        (Fraction(6, 10), Fraction(4, 10)),
+    )
     right, wrong = Fraction(7, 10), Fraction(3, 10)
     joint = {("*", "*"): right * given_right[0], ("*", "x"): right * given_right[1]}
     joint |= {("x", "*"): wrong * given_wrong[0], ("x", "x"): wrong * given_wrong[1]}
@@ -138,11 +156,14 @@ def test_appendix_b_prints_30_where_40_is_right() -> None:
     assert joint["x", "x"] / b_wrong == pytest.approx(0.462, abs=5e-4)  # the line below it is right
 
 
-# ------------------------------------------------------------------------------------------------- U² is affine in kappa, not proportional
+# -------------------------------------------------------------------------------------------------
+# U² is affine in kappa, not proportional
 
 
 def test_squared_bound_is_affine_in_kappa() -> None:
-    """With chance agreement c: v = c + (1 - c)·kappa. Without any agreement beyond chance the bound is not 0."""
+    """With chance agreement c: v = c + (1 - c)·kappa. Without any agreement beyond chance the bound
+    is not 0.
+    """
     chance = 0.5
 
     def tables(kappa: float) -> np.ndarray:
@@ -161,11 +182,14 @@ def test_squared_bound_is_affine_in_kappa() -> None:
     assert squared[2] / kappas[2] != pytest.approx(squared[3] / kappas[3])
 
 
-# ------------------------------------------------------------------------------------------------- adaptive annotation and pooled pairs
+# -------------------------------------------------------------------------------------------------
+# adaptive annotation and pooled pairs
 
 
 def adaptive_votes(n: int, seed: int) -> tuple[np.ndarray, float, np.ndarray]:
-    """Two ratings, three more where they disagree; votes, accuracy of the average annotation, and the first two ratings (0 is right)."""
+    """Two ratings, three more where they disagree; votes, accuracy of the average annotation, and
+    the first two ratings (0 is right).
+    """
     rng = np.random.default_rng(seed)
     hard = rng.random(n) < 0.2
     right = rng.random((n, 5)) < np.where(hard, 0.75, 0.99)[:, None]
@@ -193,18 +217,25 @@ def test_pooled_pairs_of_adaptive_annotation_are_far_too_low_and_refused() -> No
         assert estimate_ceiling(counts, method=method).value >= mean  # type: ignore[arg-type]
 
 
-# ------------------------------------------------------------------------------------------------- a system trained on its annotators
+# -------------------------------------------------------------------------------------------------
+# a system trained on its annotators
 
 
 def test_a_system_that_copies_the_vote_half_the_time_matches_more_than_it_is_right() -> None:
-    """Annotators who err together on hard items; the copy breaks (6), and only known answers show it."""
+    """Annotators who err together on hard items; the copy breaks (6), and only known answers show
+    it.
+    """
     rng = np.random.default_rng(4)
     n = 20_000
     truth = rng.integers(0, 5, n)
     confused = (truth + 1) % 5  # on hard items people fall for the same label
     hard = rng.random((n, 1)) < 0.25
     right = rng.random((n, 3)) < np.where(hard, 0.35, 0.95)
-    ratings = np.where(right, truth[:, None], np.where(hard, confused[:, None], (truth[:, None] + rng.integers(1, 5, (n, 3))) % 5))
+    ratings = np.where(
+        right,
+        truth[:, None],
+        np.where(hard, confused[:, None], (truth[:, None] + rng.integers(1, 5, (n, 3))) % 5),
+    )
     vote = KnownItems.from_arrays(ratings, truth).plurality(0)
     own = np.where(rng.random(n) < 0.8, truth, (truth + rng.integers(1, 5, n)) % 5)
     copied = np.where(rng.random(n) < 0.5, vote, own)
@@ -213,16 +244,21 @@ def test_a_system_that_copies_the_vote_half_the_time_matches_more_than_it_is_rig
     answers = {"copied": copied, "own": own}
     assert not check_assumptions(ratings, truth, system="copied", answers=answers).passed
     assert check_assumptions(ratings, truth, system="own", answers=answers).diagnostics["supported"]
-    few = check_assumptions(ratings[:100], truth[:100], system="copied", answers={"copied": copied[:100]})
+    few = check_assumptions(
+        ratings[:100], truth[:100], system="copied", answers={"copied": copied[:100]}
+    )
     assert not few.diagnostics["supported"]  # with few known answers a pass proves nothing
     assert few.refutes_only
 
 
-# ------------------------------------------------------------------------------------------------------------ persons and columns
+# ------------------------------------------------------------------------------------------------------------
+# persons and columns
 
 
 def test_columns_that_are_not_persons_break_pairwise_only() -> None:
-    """Persons of accuracy 1, 0.2 and 0.2 in a new order on every item: (2) holds for persons, not for columns."""
+    """Persons of accuracy 1, 0.2 and 0.2 in a new order on every item: (2) holds for persons, not
+    for columns.
+    """
     rng = np.random.default_rng(5)
     n = 20_000
     persons = np.where(rng.random((n, 3)) < (1.0, 0.2, 0.2), 0, rng.integers(1, 40, (n, 3)))
@@ -232,6 +268,8 @@ def test_columns_that_are_not_persons_break_pairwise_only() -> None:
     by_column = RatingCounts.from_arrays(columns, labels=40, pairs=True)
     assert estimate_ceiling(by_person, method="pairwise").high > mean
     assert estimate_ceiling(by_column, method="pairwise").high < mean
-    assert any("one person" in note for note in estimate_ceiling(by_column, method="pairwise").notes)
+    assert any(
+        "one person" in note for note in estimate_ceiling(by_column, method="pairwise").notes
+    )
     assert estimate_ceiling(by_column).value == pytest.approx(estimate_ceiling(by_person).value)
     assert estimate_ceiling(by_column).value > mean

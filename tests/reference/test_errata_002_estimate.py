@@ -16,17 +16,25 @@ from tests.guarantees.ppi_worlds import CELLS, COV, SHARES, TRUTH, Tally, half_w
 
 
 def test_section_4_2_reusing_rows_is_biased_and_folds_are_not() -> None:
-    """Printed: unbiased regardless of the estimated covariance. True only if it is independent of the samples."""
-    found = known_means("binary", 250, 10, 4000, np.random.default_rng(0), ("paper", "crossfit-t"), shrink=False)
+    """Printed: unbiased regardless of the estimated covariance. True only if it is independent of
+    the samples.
+    """
+    found = known_means(
+        "binary", 250, 10, 4000, np.random.default_rng(0), ("paper", "crossfit-t"), shrink=False
+    )
     assert found["paper"].bias > 0.08
     assert abs(found["crossfit-t"].bias) < 0.05
 
 
 @pytest.mark.parametrize(("n", "p"), [(50, 6), (30, 2), (250, 10)])
 def test_appendix_e5_coverage_falls_by_degrees_of_freedom_not_by_bias(n: int, p: int) -> None:
-    """Gaussian rows: the bias is exactly 0 and coverage still falls, by as much as in-sample residuals explain."""
+    """Gaussian rows: the bias is exactly 0 and coverage still falls, by as much as in-sample
+    residuals explain.
+    """
     worlds = 6000
-    tally = known_means("gauss", n, p, worlds, np.random.default_rng(n), ("paper", "crossfit-t"), shrink=False)
+    tally = known_means(
+        "gauss", n, p, worlds, np.random.default_rng(n), ("paper", "crossfit-t"), shrink=False
+    )
     df = n - p - 1
     foretold = 2 * float(stdtr(df, 1.959964 * math.sqrt(df * (df - 1) / ((n - 1) * (n - 2))))) - 1
     error = 3.5 * math.sqrt(foretold * (1 - foretold) / worlds)
@@ -37,7 +45,9 @@ def test_appendix_e5_coverage_falls_by_degrees_of_freedom_not_by_bias(n: int, p:
 
 
 def test_one_row_has_no_variance_and_is_not_a_sample() -> None:
-    """Printed: the sample variance within every set. For one row it is undefined; a set has 0 or at least 2 rows."""
+    """Printed: the sample variance within every set. For one row it is undefined; a set has 0 or at
+    least 2 rows.
+    """
     rng = np.random.default_rng(1)
     rows = CELLS[rng.choice(8, size=101, p=SHARES)].copy()
     rows[100, 1:] = np.nan
@@ -51,7 +61,9 @@ def test_one_row_has_no_variance_and_is_not_a_sample() -> None:
 
 
 def test_section_4_2_1_counts_labelled_rows_once() -> None:
-    """Printed: the n_I new points of every set *and* the N initial samples. The N rows are the full set: counted twice, coverage is .83."""
+    """Printed: the n_I new points of every set *and* the N initial samples. The N rows are the full
+    set: counted twice, coverage is .83.
+    """
     rng = np.random.default_rng(2)
     counts = rng.multinomial(250, SHARES, size=8000).astype(float)
     bought = rng.multinomial(4000, SHARES, size=8000).astype(float)
@@ -67,7 +79,9 @@ def test_section_4_2_1_counts_labelled_rows_once() -> None:
 
 
 def test_weights_after_rounding_are_computed_again() -> None:
-    """C.1 keeps the weights of the fractional plan: where a set is rounded away they no longer sum to the target."""
+    """C.1 keeps the weights of the fractional plan: where a set is rounded away they no longer sum
+    to the target.
+    """
     target = np.eye(3)[0]
     sets: list[tuple[int, ...]] = [(0, 1, 2), (1,), (2,)]
     printed = blue_weights(COV, sets, [250.0, 0.9, 700.4], target)

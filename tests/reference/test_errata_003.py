@@ -1,6 +1,8 @@
-"""The printed formulas of "A logical alarm for misaligned binary classifiers" (Corrada-Emmanuel, Parker, Bharadwaj), and their corrections.
+"""The printed formulas of "A logical alarm for misaligned binary classifiers" (Corrada-Emmanuel,
+Parker, Bharadwaj), and their corrections.
 
-Each erratum has a test in which the printed formula stands beside ours and fails. Whole numbers and fractions throughout.
+Each erratum has a test in which the printed formula stands beside ours and fails. Whole numbers and
+fractions throughout.
 """
 
 from __future__ import annotations
@@ -31,7 +33,16 @@ from noracle.logic.evaluations import n_consistent
 from noracle.logic.independent import BinaryEvaluation, check_marginals, solve_agreement, solve_trio
 
 N = 2_000
-TABLE_2 = {"aaa": (12, 0), "aab": (0, 0), "aba": (113, 8), "baa": (14, 0), "bba": (72, 15), "bab": (0, 1), "abb": (11, 2), "bbb": (15, 18)}
+TABLE_2 = {
+    "aaa": (12, 0),
+    "aab": (0, 0),
+    "aba": (113, 8),
+    "baa": (14, 0),
+    "bba": (72, 15),
+    "bab": (0, 1),
+    "abb": (11, 2),
+    "bbb": (15, 18),
+}
 
 
 @cache
@@ -40,7 +51,9 @@ def evaluations() -> tuple[PairStatistics, ...]:
     rng = random.Random(3)
     found: list[PairStatistics] = []
     while len(found) < N:
-        s = PairStatistics.from_table([[[rng.randint(0, 12) for _ in range(2)] for _ in range(2)] for _ in range(2)])
+        s = PairStatistics.from_table(
+            [[[rng.randint(0, 12) for _ in range(2)] for _ in range(2)] for _ in range(2)]
+        )
         if min(s.prevalence) > 0:
             found.append(s)
     return tuple(found)
@@ -50,29 +63,43 @@ def holds(formula: Callable[[PairStatistics], bool]) -> int:
     return sum(map(formula, evaluations()))
 
 
-# --------------------------------------------------------------------------------------------------------------------- the axioms of a pair
+# ---------------------------------------------------------------------------------------------------------------------
+# the axioms of a pair
 
 
 def test_equation_6_needs_minus_q_b() -> None:
     def printed(s: PairStatistics) -> bool:
         (first, second), (right, right_second) = s.uses, s.correct
-        return sum(s.both_correct) - s.prevalence[0] + (first[0] + second[0]) - s.joint[0][0] - (right[0] + right_second[0]) == 0
+        return (
+            sum(s.both_correct)
+            - s.prevalence[0]
+            + (first[0] + second[0])
+            - s.joint[0][0]
+            - (right[0] + right_second[0])
+            == 0
+        )
 
     assert holds(lambda s: pair_axiom(s, label="a") == 0) == N
     assert holds(printed) < N / 10
-    assert holds(lambda s: printed(s) == (s.prevalence[0] == s.prevalence[1])) == N  # right by accident where both labels are as frequent
+    assert (
+        holds(lambda s: printed(s) == (s.prevalence[0] == s.prevalence[1])) == N
+    )  # right by accident where both labels are as frequent
 
 
 def test_equations_14_and_15_count_items_of_the_true_label() -> None:
     """The generating set of P-space gives the frequencies only with R_{ai,aj,a} and R_{bi,bj,b}."""
 
     def makes_frequencies(s: PairStatistics, gamma: tuple[Fraction, Fraction]) -> bool:
-        made = generate_pair_rates(accuracies=s.accuracies, correlations=gamma, prevalence_rates=s.prevalence_rates)
+        made = generate_pair_rates(
+            accuracies=s.accuracies, correlations=gamma, prevalence_rates=s.prevalence_rates
+        )
         return made == tuple(tuple(Fraction(n, s.n_items) for n in row) for row in s.joint)
 
     def printed(s: PairStatistics) -> tuple[Fraction, Fraction]:
         (first, second), q = s.accuracies, s.prevalence
-        return Fraction(s.joint[0][0], q[0]) - first[0] * second[0], Fraction(s.joint[1][1], q[1]) - first[1] * second[1]
+        return Fraction(s.joint[0][0], q[0]) - first[0] * second[0], Fraction(
+            s.joint[1][1], q[1]
+        ) - first[1] * second[1]
 
     assert holds(lambda s: makes_frequencies(s, s.correlations)) == N
     assert holds(lambda s: makes_frequencies(s, printed(s))) < N / 10
@@ -81,14 +108,28 @@ def test_equations_14_and_15_count_items_of_the_true_label() -> None:
 def test_equation_28_subtracts_both_counts() -> None:
     def printed(s: PairStatistics) -> bool:
         (i_a, _), (j_a, _) = s.correct
-        return (s.prevalence[0] - i_a * j_a + s.both_correct[0]) + s.both_correct[1] == s.joint[1][1]
+        return (s.prevalence[0] - i_a * j_a + s.both_correct[0]) + s.both_correct[1] == s.joint[1][
+            1
+        ]
 
-    assert holds(lambda s: generate_pair(correct=s.correct, both_correct=s.both_correct, prevalence=s.prevalence) == s.joint) == N
+    assert (
+        holds(
+            lambda s: (
+                generate_pair(
+                    correct=s.correct, both_correct=s.both_correct, prevalence=s.prevalence
+                )
+                == s.joint
+            )
+        )
+        == N
+    )
     assert holds(printed) < N / 10
 
 
 def test_the_text_before_equation_29_needs_plus() -> None:
-    """Right B answers of both: Q_b minus the wrong A answers of each *plus* those of both, as Eq. 30 has it."""
+    """Right B answers of both: Q_b minus the wrong A answers of each *plus* those of both, as Eq.
+    30 has it.
+    """
 
     def said(s: PairStatistics, sign: int) -> bool:
         (first, second), (right, right_second) = s.uses, s.correct
@@ -112,14 +153,17 @@ def test_what_is_right_as_printed() -> None:
 @pytest.mark.parametrize(("r", "printed"), [(2, 2), (3, 24), (4, 252)])
 def test_pair_correlations_are_fewer_than_r_to_the_r_minus_r(r: int, printed: int) -> None:
     rng = np.random.default_rng(r)
-    gamma = np.array([pair_correlations(t).ravel() for t in rng.integers(1, 60, size=(printed + 40, r, r, r))])
+    gamma = np.array(
+        [pair_correlations(t).ravel() for t in rng.integers(1, 60, size=(printed + 40, r, r, r))]
+    )
     rank = int(np.linalg.matrix_rank(gamma, tol=1e-9))
     assert printed == r**r - r
     assert rank == n_pair_correlations(r)
     assert (rank == printed) == (r == 2)
 
 
-# ------------------------------------------------------------------------------------------------------------------------ independent trios
+# ------------------------------------------------------------------------------------------------------------------------
+# independent trios
 
 
 def frequency(e: BinaryEvaluation, pattern: tuple[str, ...]) -> Fraction:
@@ -138,7 +182,9 @@ PATTERNS = tuple(itertools.product("ab", repeat=3))
 
 @cache
 def trios(low: int = 0) -> tuple[tuple[BinaryEvaluation, dict[tuple[str, ...], int]], ...]:
-    """445 rational truths with the counts that they make; each tenth has P_a = 1/2. Accuracies are at least ``low`` tenths."""
+    """445 rational truths with the counts that they make; each tenth has P_a = 1/2. Accuracies are
+    at least ``low`` tenths.
+    """
     rng = random.Random(5 + low)
     found: list[tuple[BinaryEvaluation, dict[tuple[str, ...], int]]] = []
     while len(found) < 445:
@@ -163,7 +209,9 @@ def test_trio_is_exact_in_all_cases() -> None:
 
 
 def test_equations_55_and_56_swap_the_labels() -> None:
-    """P_{i,a} → 1 − P_{i,b}: as printed, 1 − P_{i,a}, the answers change; it is right only where P_{i,a} = P_{i,b} for all three."""
+    """P_{i,a} → 1 − P_{i,b}: as printed, 1 − P_{i,a}, the answers change; it is right only where
+    P_{i,a} = P_{i,b} for all three.
+    """
 
     def printed(e: BinaryEvaluation) -> BinaryEvaluation:
         return BinaryEvaluation(
@@ -182,7 +230,9 @@ def test_table_3_prints_the_mirror_branch() -> None:
     right = wrong = 0
     for truth, found in good:
         assert found.branches[0] == truth
-        d = Fraction(math.isqrt(found.discriminant.numerator), math.isqrt(found.discriminant.denominator))
+        d = Fraction(
+            math.isqrt(found.discriminant.numerator), math.isqrt(found.discriminant.denominator)
+        )
         printed = (1 - found.third_moment / d) / 2
         assert printed == 1 - (truth.prevalence_rate or 0)
         right += printed == truth.prevalence_rate
@@ -199,7 +249,9 @@ def test_table_2_is_complex() -> None:
 
 @pytest.mark.parametrize("q", [281, 2_000, 20_000])
 def test_irrational_values_are_no_alarm(q: int) -> None:
-    """Classifiers that do err independently have an irrational D in nearly every run, so it says nothing."""
+    """Classifiers that do err independently have an irrational D in nearly every run, so it says
+    nothing.
+    """
     rng = np.random.default_rng(q)
     fired = solved = 0
     for _ in range(75):
@@ -216,7 +268,8 @@ def test_irrational_values_are_no_alarm(q: int) -> None:
     assert q < 1_000 or fired == solved
 
 
-# --------------------------------------------------------------------------------------------------------------------- agreement equations
+# ---------------------------------------------------------------------------------------------------------------------
+# agreement equations
 
 
 def test_equations_57_and_58_need_twice_the_agreement_minus_one() -> None:
@@ -233,14 +286,20 @@ def test_equations_57_and_58_need_twice_the_agreement_minus_one() -> None:
 
 
 def test_equations_59_and_60_independence_by_label_is_not_independence_over_all() -> None:
-    """The right form fails for errors that are independent for each label, unless each errs alike on both. The trio does not."""
+    """The right form fails for errors that are independent for each label, unless each errs alike
+    on both. The trio does not.
+    """
     failed = alike = 0
     for truth, counts in trios(low=6):
         n = sum(counts.values())
-        agree = [Fraction(sum(k for p, k in counts.items() if p[i] == p[j]), n) for i, j in ((0, 1), (0, 2), (1, 2))]
+        agree = [
+            Fraction(sum(k for p, k in counts.items() if p[i] == p[j]), n)
+            for i, j in ((0, 1), (0, 2), (1, 2))
+        ]
         p_a = Fraction(truth.prevalence_rate or 0)
         errors = tuple(
-            1 - (p_a * Fraction(a or 0) + (1 - p_a) * Fraction(b or 0)) for a, b in zip(truth.accuracy_a, truth.accuracy_b, strict=True)
+            1 - (p_a * Fraction(a or 0) + (1 - p_a) * Fraction(b or 0))
+            for a, b in zip(truth.accuracy_a, truth.accuracy_b, strict=True)
         )
         found = solve_agreement(agree)
         same = truth.accuracy_a == truth.accuracy_b
@@ -251,7 +310,8 @@ def test_equations_59_and_60_independence_by_label_is_not_independence_over_all(
     assert failed > 300
 
 
-# ------------------------------------------------------------------------------------------------------------------------ spoofed summaries
+# ------------------------------------------------------------------------------------------------------------------------
+# spoofed summaries
 
 
 def test_every_table_is_possible_so_none_betrays_spoofing() -> None:
@@ -260,7 +320,9 @@ def test_every_table_is_possible_so_none_betrays_spoofing() -> None:
     for _ in range(200):
         table = {p: rng.randint(0, 30) for p in itertools.product("ab", repeat=rng.choice([2, 3]))}
         items = sum(table.values())
-        impossible += n_consistent(table) == 0 or n_consistent(table, prevalence={"a": items, "b": 0}) != 1
+        impossible += (
+            n_consistent(table) == 0 or n_consistent(table, prevalence={"a": items, "b": 0}) != 1
+        )
         impossible += not check_marginals({("x", "y", "z")[: len(next(iter(table)))]: table}).passed
     assert impossible == 0
 
@@ -270,6 +332,9 @@ def test_random_margins_do_betray_it() -> None:
     rng = random.Random(17)
     caught = 0
     for _ in range(50):
-        tables = {pair: {p: rng.randint(0, 30) for p in itertools.product("ab", repeat=2)} for pair in (("x", "y"), ("y", "z"), ("x", "z"))}
+        tables = {
+            pair: {p: rng.randint(0, 30) for p in itertools.product("ab", repeat=2)}
+            for pair in (("x", "y"), ("y", "z"), ("x", "z"))
+        }
         caught += not check_marginals(tables).passed
     assert caught >= 48

@@ -1,4 +1,5 @@
-"""Errata of the complementary-label benchmark (Wang et al., CLImage) and of its published code, and of libcll.
+"""Errata of the complementary-label benchmark (Wang et al., CLImage) and of its published code, and
+of libcll.
 
 Each erratum has a test in which the printed or published formula stands beside ours and fails.
 
@@ -38,7 +39,9 @@ K = 10
 
 
 def good_model(n: int = 2000, seed: int = 1):
-    """Logits of a model that is right for about 85 % of the items and finds some classes likelier than others, and the true classes."""
+    """Logits of a model that is right for about 85 % of the items and finds some classes likelier
+    than others, and the true classes.
+    """
     rng = np.random.default_rng(seed)
     y = rng.integers(K, size=n)
     z = rng.normal(scale=1.6, size=(n, K)) + np.linspace(-1, 1, K)
@@ -61,7 +64,9 @@ def published_partition(z, mask, weight, inverse):
 
 
 class TestPartition:
-    """(a) GA and NN must act on the risks of ordinary classes; the published sums are negative for a good model with endless data."""
+    """(a) GA and NN must act on the risks of ordinary classes; the published sums are negative for
+    a good model with endless data.
+    """
 
     def test_signs(self) -> None:
         z, y = good_model()
@@ -86,9 +91,15 @@ class TestPartition:
         context = Context(uniform, needs_inverse=True, dtype=torch.float64)
         z.requires_grad_()
         logits, mask, weight = all_labels(z, y, uniform)
-        truth = torch.autograd.grad(torch.nn.functional.cross_entropy(z, torch.tensor(y)), z, retain_graph=True)[0]
-        ours = torch.autograd.grad(correct(partial_risks(logits, mask, context, weight=weight), "ga"), z, retain_graph=True)[0]
-        theirs = torch.autograd.grad(correct(published_partition(logits, mask, weight, context.T_inv), "ga"), z)[0]
+        truth = torch.autograd.grad(
+            torch.nn.functional.cross_entropy(z, torch.tensor(y)), z, retain_graph=True
+        )[0]
+        ours = torch.autograd.grad(
+            correct(partial_risks(logits, mask, context, weight=weight), "ga"), z, retain_graph=True
+        )[0]
+        theirs = torch.autograd.grad(
+            correct(published_partition(logits, mask, weight, context.T_inv), "ga"), z
+        )[0]
         torch.testing.assert_close(ours, truth, rtol=1e-8, atol=1e-12)
         assert (theirs * truth).sum() < 0.5 * (truth * truth).sum()
 
@@ -97,7 +108,13 @@ class TestBaseLosses:
     """(c) The reverse cross-entropy of SL is 4(1 - p_y), not 4 - p_y; weighted MAE divides by w."""
 
     def test_reverse_cross_entropy(self) -> None:
-        z = torch.randn(6, K, dtype=torch.float64, generator=torch.Generator().manual_seed(1), requires_grad=True)
+        z = torch.randn(
+            6,
+            K,
+            dtype=torch.float64,
+            generator=torch.Generator().manual_seed(1),
+            requires_grad=True,
+        )
         p = z.softmax(dim=1)
         reverse = ordinary_losses(z, base="sl") - 0.1 * ordinary_losses(z, base="ce")
         # -Σ_c p_c·log(one-hot_c) with log 0 set to -4.
@@ -127,7 +144,9 @@ class TestBaseLosses:
 
 
 class TestAbsentClasses:
-    """(e) A class that is not in the batch: the published 1/n_k becomes the largest float, times counts infinite, times 0 NaN."""
+    """(e) A class that is not in the batch: the published 1/n_k becomes the largest float, times
+    counts infinite, times 0 NaN.
+    """
 
     def test_published_gradient_is_nan_and_ours_is_not(self) -> None:
         z = torch.zeros(40, 20, requires_grad=True)
@@ -140,13 +159,17 @@ class TestAbsentClasses:
         for name in ("ure_free", "ure_nn", "ure_ga", "ure_abs"):
             loss = LOSSES[name]
             for everything in (None, torch.ones(1, 20, dtype=torch.bool)):
-                value = loss(z, mask, loss.make_context(Transition.uniform(20), ruled_out=everything))
+                value = loss(
+                    z, mask, loss.make_context(Transition.uniform(20), ruled_out=everything)
+                )
                 assert value.isfinite()
                 assert torch.autograd.grad(value, z)[0].isfinite().all()
 
 
 class TestTransition:
-    """(f) T = (1 - η)U + ηI is singular at η = 1/K; (g) a T that was counted from true labels is an oracle."""
+    """(f) T = (1 - η)U + ηI is singular at η = 1/K; (g) a T that was counted from true labels is an
+    oracle.
+    """
 
     def test_a_random_annotator_is_refused_where_the_determinant_is_not_zero(self) -> None:
         singular = Transition.noisy(K, 1 / K)
@@ -166,7 +189,9 @@ class TestTransition:
 
 
 class TestZeroOneRisk:
-    """(b) The risk that selects models is called zero-one in the paper; the code computes cross-entropy."""
+    """(b) The risk that selects models is called zero-one in the paper; the code computes
+    cross-entropy.
+    """
 
     def test_published_risk_is_another_quantity_with_a_far_larger_spread(self) -> None:
         z, y = good_model(n=1500)
@@ -180,14 +205,23 @@ class TestZeroOneRisk:
         for _ in range(400):
             said = draw_ruled_out(y, n_classes=K, rng=rng)
             theirs.append(float((inverse[said] * losses).sum(axis=1).mean()))
-            ours.append(1 - estimate_model_accuracy(predicted, said, transition=uniform, interval="wald").value)
+            ours.append(
+                1
+                - estimate_model_accuracy(
+                    predicted, said, transition=uniform, interval="wald"
+                ).value
+            )
         assert np.mean(ours) == pytest.approx(error, abs=4 * np.std(ours) / 20)
         assert np.std(theirs) > 10 * np.std(ours)
         assert np.mean(np.array(theirs) < 0) > 0.01  # a share of errors cannot be negative
-        assert np.mean(np.abs(np.array(theirs) - error)) > 5 * np.mean(np.abs(np.array(ours) - error))
+        assert np.mean(np.abs(np.array(theirs) - error)) > 5 * np.mean(
+            np.abs(np.array(ours) - error)
+        )
 
     def test_the_published_risk_prefers_the_worse_model(self) -> None:
-        """A model with more errors but less certainty: the exact cross-entropy risk has the order of accuracies wrong."""
+        """A model with more errors but less certainty: the exact cross-entropy risk has the order
+        of accuracies wrong.
+        """
         z, y = good_model(n=1500)
         sure, shy = 20 * z, 0.2 * (z - 1.5 * torch.nn.functional.one_hot(torch.tensor(y), K))
         right = [float((m.argmax(dim=1) == torch.tensor(y)).double().mean()) for m in (sure, shy)]
@@ -197,8 +231,18 @@ class TestZeroOneRisk:
         for m in (sure, shy):
             logits, mask, weight = all_labels(m, y, uniform)
             chances = torch.tensor(uniform.inverse())[mask.double().argmax(dim=1)]
-            theirs.append(float((weight * (chances * ordinary_losses(logits, base="ce")).sum(dim=1)).sum() / len(y)))
-            ours.append(float((weight * chances[torch.arange(len(logits)), logits.argmax(dim=1)]).sum() / len(y)))
+            theirs.append(
+                float(
+                    (weight * (chances * ordinary_losses(logits, base="ce")).sum(dim=1)).sum()
+                    / len(y)
+                )
+            )
+            ours.append(
+                float(
+                    (weight * chances[torch.arange(len(logits)), logits.argmax(dim=1)]).sum()
+                    / len(y)
+                )
+            )
         assert ours == pytest.approx(right, abs=1e-9)
         assert theirs[0] > theirs[1]
 
@@ -216,13 +260,17 @@ class TestMeans:
         mask = label_mask(said, 3)
         each = loss.function(model(x), mask, context).detach().double()
         settings = Settings(epochs=1, batch_size=7, lr=1e-12, seed=3)
-        history = train(model, Batches(items=x, labels=mask), plain_objective(loss, context), settings)
+        history = train(
+            model, Batches(items=x, labels=mask), plain_objective(loss, context), settings
+        )
         assert history.rows[0]["loss"] == pytest.approx(float(each.mean()), rel=1e-6)
         batch_means = np.mean([float(part.mean()) for part in each.sort().values.split(7)])
         assert abs(batch_means - float(each.mean())) > 1e-2
         answers = all_logits(model, x, batch_size=7).argmax(dim=1).numpy()
         truth = np.array([*answers[:7], *(answers[7:] + 1) % 3])
-        assert np.mean([(answers[a:b] == truth[a:b]).mean() for a, b in ((0, 7), (7, 10))]) == 0.5  # published
+        assert (
+            np.mean([(answers[a:b] == truth[a:b]).mean() for a, b in ((0, 7), (7, 10))]) == 0.5
+        )  # published
         assert (answers == truth).mean() == 0.7
 
 
@@ -237,13 +285,18 @@ class TestOracle:
         y = rng.integers(3, size=300)
         said = draw_ruled_out(y, n_classes=3, rng=rng)
         counted = count_transition(y, said, n_classes=3)
-        fitted = ComplementaryClassifier(transition=counted, loss="fwd", epochs=1).fit(np.eye(3)[y], said)
+        fitted = ComplementaryClassifier(transition=counted, loss="fwd", epochs=1).fit(
+            np.eye(3)[y], said
+        )
         assert "oracle" in fitted.transition_source_
         assert fitted.transition_.oracle
-        # The published way passes the bare matrix, and nothing says so any more: only the object carries the word.
+        # The published way passes the bare matrix, and nothing says so any more: only the object
+        # carries the word.
         assert (
             "oracle"
-            not in ComplementaryClassifier(transition=counted.matrix, loss="fwd", epochs=1).fit(np.eye(3)[y], said).transition_source_
+            not in ComplementaryClassifier(transition=counted.matrix, loss="fwd", epochs=1)
+            .fit(np.eye(3)[y], said)
+            .transition_source_
         )
         estimate = estimate_model_accuracy(fitted.predict(np.eye(3)[y]), said, transition=counted)
         assert "oracle" in str(estimate)
@@ -258,10 +311,17 @@ class TestOracle:
 
 
 class TestStandardError:
-    """(h) The gap between validation by ruled-out labels and the truth is what chance gives at this n."""
+    """(h) The gap between validation by ruled-out labels and the truth is what chance gives at this
+    n.
+    """
 
-    @pytest.mark.parametrize(("k", "noise", "accuracy", "n"), [(10, 0.0393, 0.35, 5000), (20, 0.028, 0.08, 5000), (10, 0.0, 0.8, 600)])
-    def test_formula_is_the_spread_of_estimates_and_the_usual_one_is_not(self, k: int, noise: float, accuracy: float, n: int) -> None:
+    @pytest.mark.parametrize(
+        ("k", "noise", "accuracy", "n"),
+        [(10, 0.0393, 0.35, 5000), (20, 0.028, 0.08, 5000), (10, 0.0, 0.8, 600)],
+    )
+    def test_formula_is_the_spread_of_estimates_and_the_usual_one_is_not(
+        self, k: int, noise: float, accuracy: float, n: int
+    ) -> None:
         rng = np.random.default_rng(1)
         transition = Transition.noisy(k, noise)
         # Both the items and the labels are drawn anew.
@@ -280,7 +340,9 @@ class TestStandardError:
 
 def test_two_rows_of_table_1_are_one_algorithm() -> None:
     """FWD with uniform T and SCL-NL: the losses differ by log(K - 1), the gradients not at all."""
-    z = torch.randn(64, K, dtype=torch.float64, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    z = torch.randn(
+        64, K, dtype=torch.float64, generator=torch.Generator().manual_seed(1), requires_grad=True
+    )
     mask = label_mask(torch.arange(64) % K, K)
     uniform = Context(Transition.uniform(K), dtype=torch.float64)
     fwd, scl_nl = (LOSSES[name](z, mask, uniform) for name in ("fwd", "scl_nl"))

@@ -1,4 +1,6 @@
-"""The alarm from uses of labels gives the verdicts of ntqr, the package of its authors. Source: ntqr 0.9 on PyPI."""
+"""The alarm from uses of labels gives the verdicts of ntqr, the package of its authors. Source:
+ntqr 0.9 on PyPI.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +35,8 @@ def test_three_quarters_needs_a_fraction_that_ntqr_takes_too() -> None:
     from ntqr.labels import Labels
 
     axioms = [ntqr.r2.raxioms.SingleClassifierAxioms(Labels("ab"), name) for name in "ij"]
-    alarm = ntqr.alarms.SingleClassifierAxiomsAlarm(6, axioms, ntqr.r2.evaluations.SingleClassifierEvaluations)
+    alarm = ntqr.alarms.SingleClassifierAxiomsAlarm(
+        6, axioms, ntqr.r2.evaluations.SingleClassifierEvaluations
+    )
     alarm.set_safety_specification([Fraction(4, 3)] * 2)
     assert ours(case)[0] == alarm.are_misaligned(case.uses)

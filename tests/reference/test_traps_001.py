@@ -1,4 +1,6 @@
-"""Traps around certificates in the paper's own code and in practice, each with the number that it gave."""
+"""Traps around certificates in the paper's own code and in practice, each with the number that it
+gave.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from noracle.superhuman.published import certify_published, hms_score, oms_score
 
 
 def squared_slack(match_rate: float, ceiling: float, n: int, margin: float = 0.0) -> float:
-    """What the published script computes: slacks are squared whatever their sign, and the first one adds the margin."""
+    """What the published script computes: slacks are squared whatever their sign, and the first one
+    adds the margin.
+    """
     upper = (match_rate - ceiling + margin) / 2
     lower = match_rate - margin - math.sqrt(max(upper + ceiling**2, 0.0))
     return 1 - math.exp(-2 * n * upper**2) - math.exp(-2 * n * lower**2)
@@ -26,7 +30,15 @@ def test_the_published_script_certifies_a_worse_system_and_we_do_not() -> None:
     assert squared_slack(0.80, 0.879, 10_000) == pytest.approx(1.0, abs=1e-4)
     assert hms_score(0.80, 0.879, 10_000) == oms_score(0.80, 0.879, 10_000) == -1.0
     for test in ("exact", "paper-hms", "paper-oms"):
-        result = certify_published(0.80, 0.879**2, 10_000, 5, test=test, ceiling="paper-empirical", trained_on_annotators="no")  # type: ignore[arg-type]
+        result = certify_published(
+            0.80,
+            0.879**2,
+            10_000,
+            5,
+            test=test,
+            ceiling="paper-empirical",
+            trained_on_annotators="no",
+        )  # type: ignore[arg-type]
         assert not result.certified
         assert result.attained == 0.0
 
@@ -34,11 +46,22 @@ def test_the_published_script_certifies_a_worse_system_and_we_do_not() -> None:
 def test_a_margin_above_the_difference_is_not_certified() -> None:
     """Difference 0.04, margin 0.06: the published script prints 1.0."""
     assert squared_slack(0.919, 0.879, 100_000, margin=0.06) == pytest.approx(1.0, abs=1e-3)
-    assert hms_score(0.919, 0.879, 100_000, margin=0.06) == oms_score(0.919, 0.879, 100_000, margin=0.06) == -1.0
+    assert (
+        hms_score(0.919, 0.879, 100_000, margin=0.06)
+        == oms_score(0.919, 0.879, 100_000, margin=0.06)
+        == -1.0
+    )
     for test in ("exact", "paper-hms", "paper-oms"):
         result = certify_published(
-            0.919, 0.879**2, 100_000, 5, margin=0.06, test=test, ceiling="paper-empirical", trained_on_annotators="no"  # type: ignore[arg-type]
-        )  # fmt: skip
+            0.919,
+            0.879**2,
+            100_000,
+            5,
+            margin=0.06,
+            test=test,
+            ceiling="paper-empirical",
+            trained_on_annotators="no",  # type: ignore[arg-type]
+        )
         assert not result.certified
         assert result.attained == 0.0
 
@@ -67,8 +90,12 @@ def simulated(truth: np.ndarray, annotators: np.ndarray, accuracy: float) -> np.
     return np.where(rng.random(len(truth)) < accuracy, truth, drawn)
 
 
-def test_ties_broken_toward_the_system_lift_its_match_rate(cifar: tuple[np.ndarray, np.ndarray]) -> None:
-    """A .949 system on CIFAR-10N: 0.8656 with ties that do not see it, 0.9021 with ties broken toward it."""
+def test_ties_broken_toward_the_system_lift_its_match_rate(
+    cifar: tuple[np.ndarray, np.ndarray],
+) -> None:
+    """A .949 system on CIFAR-10N: 0.8656 with ties that do not see it, 0.9021 with ties broken
+    toward it.
+    """
     truth, annotators = cifar
     answers = simulated(truth, annotators, 0.949)
     counts = RatingCounts.from_arrays(annotators, labels=10, answers={"agent": answers})
@@ -83,7 +110,9 @@ def test_ties_broken_toward_the_system_lift_its_match_rate(cifar: tuple[np.ndarr
 
 
 def copying_world(copies: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Annotators right 0.75 of the time whose errors go together; a system that copies their vote on a share of the items."""
+    """Annotators right 0.75 of the time whose errors go together; a system that copies their vote
+    on a share of the items.
+    """
     rng = np.random.default_rng(seed)
     n = 6000
     truth = rng.integers(4, size=n)
@@ -96,7 +125,9 @@ def copying_world(copies: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray,
 
 
 def certificate(ratings: np.ndarray, answers: np.ndarray, **options: object) -> Certificate:
-    return certify_superhuman(RatingCounts.from_arrays(ratings, labels=4, answers={"agent": answers}), **options)  # type: ignore[arg-type]
+    return certify_superhuman(
+        RatingCounts.from_arrays(ratings, labels=4, answers={"agent": answers}), **options
+    )  # type: ignore[arg-type]
 
 
 def test_a_copying_system_looks_superhuman_and_only_known_answers_show_it() -> None:
@@ -127,7 +158,11 @@ def test_an_honest_system_trained_on_annotators_is_certified_only_with_known_ans
     rng = np.random.default_rng(9)
     truth = rng.integers(4, size=6000)
     easy = rng.beta(5, 2, size=(6000, 1))
-    ratings = np.where(rng.random((6000, 5)) < easy, truth[:, None], (truth[:, None] + rng.integers(1, 4, size=(6000, 5))) % 4)
+    ratings = np.where(
+        rng.random((6000, 5)) < easy,
+        truth[:, None],
+        (truth[:, None] + rng.integers(1, 4, size=(6000, 5))) % 4,
+    )
     answers = np.where(rng.random(6000) < 0.97, truth, (truth + 2) % 4)
     known = np.where(np.arange(6000) < 900, truth, -1)
     check = check_assumptions(ratings, known, system="agent", answers={"agent": answers})

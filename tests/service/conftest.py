@@ -1,4 +1,6 @@
-"""Databases for the tests of the service: a SQLite file, and a real PostgreSQL server that runs as an unprivileged user."""
+"""Databases for the tests of the service: a SQLite file, and a real PostgreSQL server that runs as
+an unprivileged user.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from tests.unit.collect.service_world import SEAL
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_seal() -> Iterator[None]:
-    """Projects that are sealed over HTTP or by the command line draw the same questions in every run of the tests."""
+    """Projects that are sealed over HTTP or by the command line draw the same questions in every
+    run of the tests.
+    """
     protocols = pytest.importorskip("noracle.collect.protocols")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(protocols, "new_seed", lambda: SEAL)
@@ -61,7 +65,9 @@ def sqlite_url(tmp_path: Path) -> str:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store_url(request: pytest.FixtureRequest) -> str:
     """Every test with this fixture runs on both databases."""
-    return str(request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url"))
+    return str(
+        request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
+    )
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""A server process without HTTP: people answer as fast as they can; each form is told before it is sent, and again when it is acknowledged.
+"""A server process without HTTP: people answer as fast as they can; each form is told before it is
+sent, and again when it is acknowledged.
 
 python -m tests.service.crash_child URL WORLD [CLIENTS] [LOOPS] [--unsafe]
 """
@@ -39,13 +40,27 @@ async def main(url: str, world: World, clients: int, loops: int, unsafe: bool) -
 
     async def client(i: int) -> None:
         rng, who = random.Random(os.getpid() * 1000 + i), world.token(i)
-        asked: Asked | None = await until_it_works(lambda: store.next_question(who, world.project, now=START))
+        asked: Asked | None = await until_it_works(
+            lambda: store.next_question(who, world.project, now=START)
+        )
         while asked is not None and left[0] > 0:
             left[0] -= 1
-            form = {"question": asked.question, "key": asked.key, "value": some_value(world.spec, asked, rng)}
+            form = {
+                "question": asked.question,
+                "key": asked.key,
+                "value": some_value(world.spec, asked, rng),
+            }
             tell("sent", person=i, **form)
             done = await until_it_works(
-                lambda form=form: store.answer(who, world.project, **form, shown_at=START, client_ms=None, now=START + 1, want_next=True)  # type: ignore[misc]
+                lambda form=form: store.answer(
+                    who,
+                    world.project,
+                    **form,
+                    shown_at=START,
+                    client_ms=None,
+                    now=START + 1,
+                    want_next=True,
+                )  # type: ignore[misc]
             )
             tell("acknowledged", person=i, answer=done.answer, **form)
             asked = done.next

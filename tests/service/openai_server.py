@@ -36,7 +36,9 @@ class Seen:
 
 @dataclasses.dataclass(frozen=True)
 class Act:
-    """What the server does with one request. ``cut``: it promises more bytes than it sends and hangs up."""
+    """What the server does with one request. ``cut``: it promises more bytes than it sends and
+    hangs up.
+    """
 
     status: int = 200
     headers: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -45,7 +47,9 @@ class Act:
     cut: bool = False
 
 
-def status(code: int, headers: dict[str, str] | None = None, /, *, message: str = "not now", **error: str) -> Act:
+def status(
+    code: int, headers: dict[str, str] | None = None, /, *, message: str = "not now", **error: str
+) -> Act:
     """An error as OpenAI words it."""
     return Act(code, headers or {}, json.dumps({"error": {"message": message, **error}}).encode())
 
@@ -65,19 +69,39 @@ def dropped() -> Act:
     return Act(content=b'{"choices": [', cut=True)
 
 
-def completion(text: str | None, *, finish: str = "stop", usage: tuple[int, int] | None = (11, 7), **message: object) -> bytes:
+def completion(
+    text: str | None,
+    *,
+    finish: str = "stop",
+    usage: tuple[int, int] | None = (11, 7),
+    **message: object,
+) -> bytes:
     """A completion as OpenAI words it."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": text, **message}, "finish_reason": finish}
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text, **message},
+        "finish_reason": finish,
+    }
     whole: Body = {"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]}
     if usage is not None:
-        whole["usage"] = {"prompt_tokens": usage[0], "completion_tokens": usage[1], "total_tokens": sum(usage)}
+        whole["usage"] = {
+            "prompt_tokens": usage[0],
+            "completion_tokens": usage[1],
+            "total_tokens": sum(usage),
+        }
     return json.dumps(whole).encode()
 
 
 class OpenAIServer:
     """Serves until the ``with`` block ends."""
 
-    def __init__(self, reply: Callable[[Body], str] = lambda body: "ANSWER: A", *, latency: float = 0.0, usage: bool = True) -> None:
+    def __init__(
+        self,
+        reply: Callable[[Body], str] = lambda body: "ANSWER: A",
+        *,
+        latency: float = 0.0,
+        usage: bool = True,
+    ) -> None:
         self.reply, self.latency, self.usage = reply, latency, usage
         self.reset()
         self._server = uvicorn.Server(
@@ -117,7 +141,9 @@ class OpenAIServer:
         self._server.should_exit = self._server.force_exit = True
         self._thread.join(timeout=10)
 
-    async def _app(self, scope: dict[str, Any], receive: Callable[[], Awaitable[dict[str, Any]]], send: Send) -> None:
+    async def _app(
+        self, scope: dict[str, Any], receive: Callable[[], Awaitable[dict[str, Any]]], send: Send
+    ) -> None:
         raw = b""
         while True:
             event = await receive()

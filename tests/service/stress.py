@@ -1,4 +1,6 @@
-"""People who work in parallel, slowly and fast, with forms that are sent twice and leases that run out."""
+"""People who work in parallel, slowly and fast, with forms that are sent twice and leases that run
+out.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from tests.service.worlds import START, World, some_value
 
 @dataclasses.dataclass
 class Tally:
-    """What happened: acknowledged first answers by question (number, value), repeats, answers that came too late."""
+    """What happened: acknowledged first answers by question (number, value), repeats, answers that
+    came too late.
+    """
 
     acknowledged: dict[int, tuple[int, str]] = dataclasses.field(default_factory=dict)
     first: set[int] = dataclasses.field(default_factory=set)
@@ -37,12 +41,22 @@ class Clock:
 
 
 async def work_through(
-    store: Store, world: World, *, rng: random.Random, stop: threading.Event | None = None, loops: int | None = None,
-    clients: int | None = None, expire: float = 0.0, repeat: float = 0.0, step: float = 0.001,
-) -> Tally:  # fmt: skip
-    """All people answer until nothing is left, ``loops`` are done, or ``stop`` is set. Client i is person i modulo their number.
+    store: Store,
+    world: World,
+    *,
+    rng: random.Random,
+    stop: threading.Event | None = None,
+    loops: int | None = None,
+    clients: int | None = None,
+    expire: float = 0.0,
+    repeat: float = 0.0,
+    step: float = 0.001,
+) -> Tally:
+    """All people answer until nothing is left, ``loops`` are done, or ``stop`` is set. Client i is
+    person i modulo their number.
 
-    With chance ``expire`` a client forgets its question and the clock jumps past the lease; with chance ``repeat`` it sends a form twice.
+    With chance ``expire`` a client forgets its question and the clock jumps past the lease; with
+    chance ``repeat`` it sends a form twice.
     """
     tally, clock = Tally(), Clock(step)
     jump = [0.0]
@@ -55,7 +69,15 @@ async def work_through(
 
     async def send(who: str, asked: Asked, value: str) -> Asked | None:
         got = await store.answer(
-            who, world.project, question=asked.question, key=asked.key, value=value, shown_at=now(), client_ms=1, now=now(), want_next=True
+            who,
+            world.project,
+            question=asked.question,
+            key=asked.key,
+            value=value,
+            shown_at=now(),
+            client_ms=1,
+            now=now(),
+            want_next=True,
         )
         if got.again:
             tally.repeats += 1
@@ -79,10 +101,14 @@ async def work_through(
                 continue
             try:
                 if mine.random() < repeat:
-                    asked, _ = await asyncio.gather(send(who, asked, value), send(who, asked, value))
+                    asked, _ = await asyncio.gather(
+                        send(who, asked, value), send(who, asked, value)
+                    )
                 else:
                     asked = await send(who, asked, value)
-            except Conflict:  # the lease ran out, or another client of this person answered with another value
+            except (
+                Conflict
+            ):  # the lease ran out, or another client of this person answered with another value
                 tally.late += 1
                 asked = await store.next_question(who, world.project, now=now())
 

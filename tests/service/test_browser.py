@@ -1,4 +1,6 @@
-"""The pages in a real browser: accessibility, keyboard, no scripts, narrow, dark, small, nothing from elsewhere."""
+"""The pages in a real browser: accessibility, keyboard, no scripts, narrow, dark, small, nothing
+from elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -38,19 +40,39 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
             ("ordinary", {"annotators": 2, "draws": 2}),
         ):
             project = site.project(protocol, owner, protocol=protocol, **more)
-            gold = [Item(name=f"g{k}", content={"text": f"Known {k}."}, truth=k % 3) for k in range(9 if protocol == "partitioned" else 0)]
-            long = Item(name="long", content={"markdown": "A **long** text.\n\n- one\n- two\n\n" + "unbroken" * 40})
-            options = [Item(name=f"o{k}", content={"text": "Which?", "options": ["first", "second", "third"]}) for k in range(3)]
+            gold = [
+                Item(name=f"g{k}", content={"text": f"Known {k}."}, truth=k % 3)
+                for k in range(9 if protocol == "partitioned" else 0)
+            ]
+            long = Item(
+                name="long",
+                content={"markdown": "A **long** text.\n\n- one\n- two\n\n" + "unbroken" * 40},
+            )
+            options = [
+                Item(
+                    name=f"o{k}",
+                    content={"text": "Which?", "options": ["first", "second", "third"]},
+                )
+                for k in range(3)
+            ]
             site.items(project, [*texts(160), long, *options, *gold])
             site.step(project, "seal")
             for name, shift in (("agent-7", 0), ("agent-8", 1)):
                 answers: dict[str, int | None] = {f"i{k}": (k + shift) % 3 for k in range(160)}
                 site.store.write_now(
-                    lambda w, n=name, a=answers, p=project: projects.add_system(w, p, n, a, actor="system", now=time.time())
+                    lambda w, n=name, a=answers, p=project: projects.add_system(
+                        w, p, n, a, actor="system", now=time.time()
+                    )
                 )
             site.step(project, "open")
             rater = found[protocol] = site.person(f"rater-{protocol}")
-            site.join(protocol, owner, rater, "annotator", *((0, 1, 2) if protocol == "partitioned" else (0,)))
+            site.join(
+                protocol,
+                owner,
+                rater,
+                "annotator",
+                *((0, 1, 2) if protocol == "partitioned" else (0,)),
+            )
             values = {"partitioned": "no", "judge-all": "no|no|yes", "ordinary": "1"}
             answer_some(site, rater, protocol, values.get(protocol, ""), 12)
         closed = site_project(site, "closed", owner)
@@ -71,7 +93,12 @@ def answer_some(site: Site, rater: int, slug: str, value: str, n: int) -> None:
     visitor = site.as_(rater)
     for _ in range(n):
         asked = visitor.api("POST", f"/projects/{slug}/next").json()["next"]
-        sent = {"question": asked["question"], "key": asked["key"], "value": value or str(asked["shown"][0]), "shown_at": time.time()}
+        sent = {
+            "question": asked["question"],
+            "key": asked["key"],
+            "value": value or str(asked["shown"][0]),
+            "shown_at": time.time(),
+        }
         assert visitor.api("POST", f"/projects/{slug}/answers", sent).status == 200
 
 
@@ -79,10 +106,20 @@ def answer_some(site: Site, rater: int, slug: str, value: str, n: int) -> None:
 def opened(browser: Any, world: dict[str, Any], who: str | None, **options: Any) -> Iterator[Any]:
     """A page of somebody who is signed in; console messages and requests are kept."""
     site: Site = world["site"]
-    context = browser.new_context(**{"viewport": {"width": 1024, "height": 800}, "locale": "en-GB", **options})
+    context = browser.new_context(
+        **{"viewport": {"width": 1024, "height": 800}, "locale": "en-GB", **options}
+    )
     if who is not None:
         context.add_cookies(
-            [{"name": "noracle", "value": site.session(world[who]), "url": site.url, "httpOnly": True, "sameSite": "Strict"}]
+            [
+                {
+                    "name": "noracle",
+                    "value": site.session(world[who]),
+                    "url": site.url,
+                    "httpOnly": True,
+                    "sameSite": "Strict",
+                }
+            ]
         )
     page = context.new_page()
     page.told, page.asked = [], []
@@ -144,19 +181,29 @@ input:not([type=hidden]):not([type=radio])\
 
 
 @pytest.mark.parametrize(("who", "path"), PAGES)
-def test_page_is_accessible_wide_and_light_narrow_and_dark(browser: Any, world: dict[str, Any], who: str | None, path: str) -> None:
+def test_page_is_accessible_wide_and_light_narrow_and_dark(
+    browser: Any, world: dict[str, Any], who: str | None, path: str
+) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     with opened(browser, world, who, locale="de-DE", color_scheme="light") as page:
-        page.context.add_cookies([{"name": "noracle-language", "value": "de", "url": world["site"].url}])
+        page.context.add_cookies(
+            [{"name": "noracle-language", "value": "de", "url": world["site"].url}]
+        )
         page.goto(address(world, path))
         assert page.get_attribute("html", "lang") == "de"
         for width, scheme in ((1024, "light"), (320, "dark")):
             page.set_viewport_size({"width": width, "height": 700})
             page.emulate_media(color_scheme=scheme)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, f"overflow at {width}"
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (
+                f"overflow at {width}"
+            )
             assert page.evaluate(SMALL) == []
-            violations = Axe().run(page, options={"runOnly": WCAG, "resultTypes": ["violations"]}).response["violations"]
+            violations = (
+                Axe()
+                .run(page, options={"runOnly": WCAG, "resultTypes": ["violations"]})
+                .response["violations"]
+            )
             assert [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in violations] == []
         assert [text for text in page.told if "404" not in text and "403" not in text] == []
 
@@ -181,7 +228,9 @@ def test_fifty_items_by_keyboard_alone(browser: Any, world: dict[str, Any]) -> N
             page.keyboard.press("123"[k % 3])
             _swapped(page, old)
             times.append(time.perf_counter() - start)
-            page.wait_for_function("() => document.activeElement.id === 'asked'", timeout=3000)  # focus stands on the new question
+            page.wait_for_function(
+                "() => document.activeElement.id === 'asked'", timeout=3000
+            )  # focus stands on the new question
         assert site.count("answer") == before + 50
         assert page.told == []
         assert page.evaluate("() => window.sameDocument === true"), "only the question was swapped"
@@ -191,7 +240,9 @@ def test_fifty_items_by_keyboard_alone(browser: Any, world: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("protocol", ["judge-all", "pick-wrong", "ordinary"])
-def test_other_protocols_by_keyboard_alone(browser: Any, world: dict[str, Any], protocol: str) -> None:
+def test_other_protocols_by_keyboard_alone(
+    browser: Any, world: dict[str, Any], protocol: str
+) -> None:
     site: Site = world["site"]
     with opened(browser, world, protocol) as page:
         page.goto(address(world, f"/p/{protocol}/work"))
@@ -206,7 +257,9 @@ def test_other_protocols_by_keyboard_alone(browser: Any, world: dict[str, Any], 
         assert site.count("answer") == before + 5
 
 
-@pytest.mark.parametrize(("protocol", "n"), [("partitioned", 50), ("judge-all", 3), ("pick-wrong", 3), ("ordinary", 3)])
+@pytest.mark.parametrize(
+    ("protocol", "n"), [("partitioned", 50), ("judge-all", 3), ("pick-wrong", 3), ("ordinary", 3)]
+)
 def test_items_without_scripts(browser: Any, world: dict[str, Any], protocol: str, n: int) -> None:
     site: Site = world["site"]
     with opened(browser, world, protocol, java_script_enabled=False) as page:
@@ -226,7 +279,9 @@ def test_items_without_scripts(browser: Any, world: dict[str, Any], protocol: st
 
 
 def test_sign_in_set_up_and_answer_through_the_forms(browser: Any, world: dict[str, Any]) -> None:
-    """The forms as a browser sends them: with Origin null and Sec-Fetch-Site, which no hand-made request has."""
+    """The forms as a browser sends them: with Origin null and Sec-Fetch-Site, which no hand-made
+    request has.
+    """
     with opened(browser, world, None) as page:
         page.goto(address(world, "/"))
         page.fill("#email", "owner@example.org")
@@ -240,7 +295,11 @@ def test_sign_in_set_up_and_answer_through_the_forms(browser: Any, world: dict[s
         page.click("text=Make the draft")
         page.set_input_files(
             "#items-file",
-            {"name": "items.csv", "mimeType": "text/csv", "buffer": b"item,text\n" + b"".join(b"a%d,t\n" % k for k in range(8))},
+            {
+                "name": "items.csv",
+                "mimeType": "text/csv",
+                "buffer": b"item,text\n" + b"".join(b"a%d,t\n" % k for k in range(8)),
+            },
         )
         page.click("text=Add the items")
         page.click("text=Show what would be sealed")
@@ -265,18 +324,24 @@ def test_sign_in_set_up_and_answer_through_the_forms(browser: Any, world: dict[s
         assert page.told == []
 
 
-def test_dashboard_refreshes_itself_and_every_look_is_logged(browser: Any, world: dict[str, Any]) -> None:
+def test_dashboard_refreshes_itself_and_every_look_is_logged(
+    browser: Any, world: dict[str, Any]
+) -> None:
     site: Site = world["site"]
 
     def looks() -> int:
-        row = site.store.read_now(lambda w: w.one("SELECT COUNT(*) AS n FROM event WHERE kind = 'look'"))
+        row = site.store.read_now(
+            lambda w: w.one("SELECT COUNT(*) AS n FROM event WHERE kind = 'look'")
+        )
         return 0 if row is None else int(row["n"])
 
     with opened(browser, world, "owner") as page:
         before = looks()
         page.goto(address(world, "/p/pick-wrong"))
         assert looks() == before + 1
-        with page.expect_response(lambda reply: reply.request.headers.get("hx-request") == "true", timeout=15_000) as waited:
+        with page.expect_response(
+            lambda reply: reply.request.headers.get("hx-request") == "true", timeout=15_000
+        ) as waited:
             pass
         assert waited.value.status == 200
         assert looks() == before + 2
@@ -289,9 +354,16 @@ def test_dashboard_refreshes_itself_and_every_look_is_logged(browser: Any, world
 
 @pytest.mark.parametrize(
     ("who", "path"),
-    [(None, "/sign-in"), ("partitioned", "/p/partitioned/work"), ("owner", "/p/partitioned"), ("owner", "/p/partitioned/setup")],
+    [
+        (None, "/sign-in"),
+        ("partitioned", "/p/partitioned/work"),
+        ("owner", "/p/partitioned"),
+        ("owner", "/p/partitioned/setup"),
+    ],
 )
-def test_first_load_is_small_and_all_ours(browser: Any, world: dict[str, Any], who: str | None, path: str) -> None:
+def test_first_load_is_small_and_all_ours(
+    browser: Any, world: dict[str, Any], who: str | None, path: str
+) -> None:
     with opened(browser, world, who) as page:
         sizes: list[int] = []
         page.on("response", lambda reply: sizes.append(len(reply.body())))
@@ -305,15 +377,29 @@ def test_first_load_is_small_and_all_ours(browser: Any, world: dict[str, Any], w
 
 def test_payloads_do_not_run(browser: Any, world: dict[str, Any]) -> None:
     site: Site = world["site"]
-    classes = tuple(ClassSpec(name=f"{k} {text}", guideline=text) for k, text in enumerate(PAYLOADS))
-    project = site.project("payloads", world["owner"], protocol="ordinary", classes=classes, annotators=1, draws=1)
+    classes = tuple(
+        ClassSpec(name=f"{k} {text}", guideline=text) for k, text in enumerate(PAYLOADS)
+    )
+    project = site.project(
+        "payloads", world["owner"], protocol="ordinary", classes=classes, annotators=1, draws=1
+    )
     whole = "\n\n".join(PAYLOADS)
-    site.items(project, [Item(name="m", content={"markdown": whole}), Item(name="t", content={"text": whole, "options": list(PAYLOADS)})])
+    site.items(
+        project,
+        [
+            Item(name="m", content={"markdown": whole}),
+            Item(name="t", content={"text": whole, "options": list(PAYLOADS)}),
+        ],
+    )
     site.step(project, "seal", "open")
     world["payload-rater"] = site.person("payload-rater")
     site.join("payloads", world["owner"], world["payload-rater"], "annotator", 0)
     dialogs: list[str] = []
-    for who, path in (("payload-rater", "/p/payloads/work"), ("owner", "/p/payloads"), ("owner", "/p/payloads/setup")):
+    for who, path in (
+        ("payload-rater", "/p/payloads/work"),
+        ("owner", "/p/payloads"),
+        ("owner", "/p/payloads/setup"),
+    ):
         with opened(browser, world, who, bypass_csp=True) as page:
             page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
             for _ in range(2 if who == "payload-rater" else 1):
@@ -330,4 +416,7 @@ def test_payloads_do_not_run(browser: Any, world: dict[str, Any]) -> None:
 
 
 def _swapped(page: Any, old: str) -> None:
-    page.wait_for_function("old => { const q = document.querySelector('input[name=question]'); return q && q.value !== old }", arg=old)
+    page.wait_for_function(
+        "old => { const q = document.querySelector('input[name=question]'); return q && q.value !== old }",
+        arg=old,
+    )

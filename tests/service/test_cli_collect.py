@@ -24,7 +24,13 @@ from noracle.cli import run
 from noracle.collect.client import Client, Unreachable
 from noracle.collect.errors import Conflict, NotFound, SignedOut
 from noracle.collect.model import ProjectSpec
-from noracle.collect.server_settings import ServerSettings, database_url, key_path, make_key, read_key
+from noracle.collect.server_settings import (
+    ServerSettings,
+    database_url,
+    key_path,
+    make_key,
+    read_key,
+)
 from noracle.collect.simulate import Habits, Invited, crowd, fingerprint
 from noracle.errors import ArgumentError
 
@@ -49,7 +55,9 @@ Run = Callable[..., Ended]
 
 
 @pytest.fixture
-def collect(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+def collect(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Run:
     """``noracle collect …`` in this process; ``stdin`` is what is piped in."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NORACLE_DB", raising=False)
@@ -69,7 +77,9 @@ def collect(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a database, its key, one account and one draft; hashing a password takes a while, so it is done once."""
+    """A folder with a database, its key, one account and one draft; hashing a password takes a
+    while, so it is done once.
+    """
     from noracle.collect.service import people, projects
     from noracle.collect.store import open_store
 
@@ -80,7 +90,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     spec = ProjectSpec.from_dict({"protocol": "partitioned", "classes": list(CLASSES)})
 
     def make(work: Any) -> None:
-        ann = people.add_person(work, email="ann@example.org", name="Ann", password_hash=hashed, now=time.time())
+        ann = people.add_person(
+            work, email="ann@example.org", name="Ann", password_hash=hashed, now=time.time()
+        )
         projects.create_project(work, slug="old", name="Old", spec=spec, owner=ann, now=time.time())
 
     store.write_now(make)
@@ -99,7 +111,12 @@ def ready(collect: Run, made: Path, tmp_path: Path) -> Run:
 def cpu_seconds(pid: int) -> float | None:
     """Processor time of a process so far; None where the system does not say."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        fields = (
+            Path(f"/proc/{pid}/stat")
+            .read_text(encoding="ascii", errors="replace")
+            .rpartition(")")[2]
+            .split()
+        )
     except OSError:
         return None
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -112,7 +129,9 @@ class Served:
         command = [sys.executable, "-m", "noracle", "collect", "serve", *map(str, arguments)]
         source = str(Path(sys.modules["noracle"].__file__ or "").parents[1])
         env = {**os.environ, "PYTHONPATH": source}
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=cwd)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=cwd
+        )
         line = self.process.stdout.readline() if self.process.stdout else ""
         found = re.search(r"http://\S+", line)
         assert found, (line, self.process.communicate())
@@ -139,16 +158,24 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 
 
 def write_files(folder: Path, n_items: int = N_ITEMS) -> dict[str, int]:
-    """A specification, items, gold and the answers of two systems; returns the truth by what an item looks like."""
+    """A specification, items, gold and the answers of two systems; returns the truth by what an
+    item looks like.
+    """
     truth = {f"i{i:03d}": (7 * i) % len(CLASSES) for i in range(n_items)}
-    classes = "\n".join(f'[[classes]]\nname = "{name}"\nguideline = "Is it about the **{name}**?"' for name in CLASSES)
+    classes = "\n".join(
+        f'[[classes]]\nname = "{name}"\nguideline = "Is it about the **{name}**?"'
+        for name in CLASSES
+    )
     (folder / "project.toml").write_text(
         f'name = "Abstracts"\nprotocol = "partitioned"\ngold_rate = 0.1\npanel_items = 4\nstop_rule = "all answered"\n{classes}\n',
         encoding="utf-8",
     )
-    (folder / "items.csv").write_text("item,text\n" + "".join(f"{name},Abstract {name}\n" for name in truth), encoding="utf-8")
+    (folder / "items.csv").write_text(
+        "item,text\n" + "".join(f"{name},Abstract {name}\n" for name in truth), encoding="utf-8"
+    )
     (folder / "gold.csv").write_text(
-        "item,label\n" + "".join(f"{name},{CLASSES[k]}\n" for name, k in list(truth.items())[:8]), encoding="utf-8"
+        "item,label\n" + "".join(f"{name},{CLASSES[k]}\n" for name, k in list(truth.items())[:8]),
+        encoding="utf-8",
     )
     right = [f"{name},{CLASSES[k]}\n" for name, k in truth.items()]
     wrong = [f"{name},{CLASSES[(k + (i % 2)) % 4]}\n" for i, (name, k) in enumerate(truth.items())]
@@ -161,11 +188,36 @@ def begin(collect: Run, url: str, folder: Path) -> dict[str, int]:
     """From nothing to a sealed and open project with two systems."""
     truth = write_files(folder)
     for arguments, stdin in (
-        (("init", "--db", url, "--email", "Ann@Example.org", "--name", "Ann", "--key-file", "labels.key"), PASSWORD + "\n"),
+        (
+            (
+                "init",
+                "--db",
+                url,
+                "--email",
+                "Ann@Example.org",
+                "--name",
+                "Ann",
+                "--key-file",
+                "labels.key",
+            ),
+            PASSWORD + "\n",
+        ),
         (("project", "abstracts", "--db", url, "--spec", "project.toml"), ""),
         (("import", "abstracts", "--db", url, "--items", "items.csv", "--gold", "gold.csv"), ""),
         (("seal", "abstracts", "--db", url, "--yes"), ""),
-        (("import", "abstracts", "--db", url, "--system", "right=right.csv", "--system", "half=half.csv"), ""),
+        (
+            (
+                "import",
+                "abstracts",
+                "--db",
+                url,
+                "--system",
+                "right=right.csv",
+                "--system",
+                "half=half.csv",
+            ),
+            "",
+        ),
         (("open", "abstracts", "--db", url), ""),
     ):
         ended = collect(*arguments, stdin=stdin)
@@ -174,10 +226,18 @@ def begin(collect: Run, url: str, folder: Path) -> dict[str, int]:
 
 
 def invited(collect: Run, url: str, server: str, habits: Habits = RIGHT) -> list[Invited]:
-    found = collect("invite", "abstracts", "--db", url, "--url", server, "--json").json["invitations"]
+    found = collect("invite", "abstracts", "--db", url, "--url", server, "--json").json[
+        "invitations"
+    ]
     assert [one["for"] for one in found] == list(CLASSES)
     return [
-        Invited(invitation=one["link"], name=one["for"], email=f"{one['for']}@example.org", password=PASSWORD, habits=habits)
+        Invited(
+            invitation=one["link"],
+            name=one["for"],
+            email=f"{one['for']}@example.org",
+            password=PASSWORD,
+            habits=habits,
+        )
         for one in found
     ]
 
@@ -186,14 +246,25 @@ def questions(collect: Run, url: str) -> int:
     return int(collect("project", "abstracts", "--db", url, "--json").json["questions"])
 
 
-# ------------------------------------------------------------------------------------------------------------- the whole loop
+# -------------------------------------------------------------------------------------------------------------
+# the whole loop
 
 
-def test_a_project_from_init_to_verified_export(collect: Run, serve: Callable[..., Served], store_url: str, tmp_path: Path) -> None:
+def test_a_project_from_init_to_verified_export(
+    collect: Run, serve: Callable[..., Served], store_url: str, tmp_path: Path
+) -> None:
     truth = begin(collect, store_url, tmp_path)
     server = serve("--db", store_url, "--key-file", "labels.key", "--port", 0)
     total = questions(collect, store_url)
-    done = asyncio.run(crowd(server.url, "abstracts", invited(collect, store_url, server.url), truth, protocol="partitioned"))
+    done = asyncio.run(
+        crowd(
+            server.url,
+            "abstracts",
+            invited(collect, store_url, server.url),
+            truth,
+            protocol="partitioned",
+        )
+    )
     assert sum(done) == total
     assert collect("project", "abstracts", "--db", store_url, "--json").json["answers"] == total
 
@@ -201,12 +272,15 @@ def test_a_project_from_init_to_verified_export(collect: Run, serve: Callable[..
     assert {s["name"]: round(s["estimate"]["value"], 6) for s in live["systems"]}["right"] == 1.0
     assert "accuracy of 'half'" in collect("project", "abstracts", "--db", store_url, "--live").out
 
-    # The verbs of the library look at the running project as the dashboard does; each look is logged.
+    # The verbs of the library look at the running project as the dashboard does; each look is
+    # logged.
     address = f"{store_url}#abstracts"
     looked = collect(f"--project={address}", "--json", verb="estimate")
     assert looked.code == 0, looked
     found = {e["subject"]: e for e in looked.json["results"] if e["schema"] == "estimate/1"}
-    assert {name: e["interval"] for name, e in found.items()} == {s["name"]: s["estimate"]["interval"] for s in live["systems"]}
+    assert {name: e["interval"] for name, e in found.items()} == {
+        s["name"]: s["estimate"]["interval"] for s in live["systems"]
+    }
     assert found["right"]["guarantee"]["anytime"]
     assert collect(f"--project={address}", verb="check").code == 0
     assert collect(address, verb="verify").code == 0
@@ -225,7 +299,10 @@ def test_a_project_from_init_to_verified_export(collect: Run, serve: Callable[..
     assert verified.code == 0, verified
 
     for kind in ("csv", "jsonl", "parquet"):
-        assert collect("export", "abstracts", "--db", store_url, "--format", kind, "--out", kind).code == 0
+        assert (
+            collect("export", "abstracts", "--db", store_url, "--format", kind, "--out", kind).code
+            == 0
+        )
         tables = [f"--{name}={kind}/{name}.{kind}" for name in ("answers", "judgements", "items")]
         ended = collect(*tables, "--json", verb="estimate")
         assert ended.code == 0, ended
@@ -233,9 +310,16 @@ def test_a_project_from_init_to_verified_export(collect: Run, serve: Callable[..
         assert found["right"]["value"] == pytest.approx(1.0, abs=1e-6)
         assert found["half"]["low"] - 0.1 < 0.5 < found["half"]["high"] + 0.1
         assert collect(*tables, verb="check").code in (0, 1)
-    assert collect("export", "abstracts", "--db", store_url, "--format", "label-studio", "--out", "ls.json").code == 0
+    assert (
+        collect(
+            "export", "abstracts", "--db", store_url, "--format", "label-studio", "--out", "ls.json"
+        ).code
+        == 0
+    )
     assert len(json.loads((tmp_path / "ls.json").read_text(encoding="utf-8"))) == N_ITEMS
-    exported = [p.read_bytes() for p in tmp_path.rglob("*") if p.suffix in (".csv", ".jsonl", ".json")]
+    exported = [
+        p.read_bytes() for p in tmp_path.rglob("*") if p.suffix in (".csv", ".jsonl", ".json")
+    ]
     for name in ("open.zip", "closed.zip"):
         with zipfile.ZipFile(tmp_path / name) as whole:
             exported += [whole.read(member) for member in whole.namelist()]
@@ -243,10 +327,21 @@ def test_a_project_from_init_to_verified_export(collect: Run, serve: Callable[..
     assert not any(b"@example.org" in data.lower() or b"Ann" in data for data in exported)
 
 
-def test_a_changed_export_is_not_verified(collect: Run, serve: Callable[..., Served], sqlite_url: str, tmp_path: Path) -> None:
+def test_a_changed_export_is_not_verified(
+    collect: Run, serve: Callable[..., Served], sqlite_url: str, tmp_path: Path
+) -> None:
     truth = begin(collect, sqlite_url, tmp_path)
     server = serve("--db", sqlite_url, "--key-file", "labels.key", "--port", 0)
-    asyncio.run(crowd(server.url, "abstracts", invited(collect, sqlite_url, server.url), truth, protocol="partitioned", most=5))
+    asyncio.run(
+        crowd(
+            server.url,
+            "abstracts",
+            invited(collect, sqlite_url, server.url),
+            truth,
+            protocol="partitioned",
+            most=5,
+        )
+    )
     server.stop()
     collect("close", "abstracts", "--db", sqlite_url, "--yes")
     collect("export", "abstracts", "--db", sqlite_url, "--out", "closed.zip")
@@ -265,8 +360,19 @@ def test_a_forgotten_person_is_gone_and_the_export_still_verifies(
 ) -> None:
     truth = begin(collect, store_url, tmp_path)
     server = serve("--db", store_url, "--key-file", "labels.key", "--port", 0)
-    asyncio.run(crowd(server.url, "abstracts", invited(collect, store_url, server.url), truth, protocol="partitioned", most=6))
-    assert collect("forget", "lung@example.org", "--db", store_url).code == 2  # nobody can be asked, and --yes was not given
+    asyncio.run(
+        crowd(
+            server.url,
+            "abstracts",
+            invited(collect, store_url, server.url),
+            truth,
+            protocol="partitioned",
+            most=6,
+        )
+    )
+    assert (
+        collect("forget", "lung@example.org", "--db", store_url).code == 2
+    )  # nobody can be asked, and --yes was not given
     ended = collect("forget", "Lung@Example.org", "--db", store_url, "--yes")
     assert ended.code == 0, ended
 
@@ -314,7 +420,9 @@ def test_a_backup_under_load_can_be_restored_and_verifies(
     assert (tmp_path / "again.db.key").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_backup_of_postgresql_can_be_restored_and_verifies(collect: Run, postgres_server: Any, postgres_url: str, tmp_path: Path) -> None:
+def test_a_backup_of_postgresql_can_be_restored_and_verifies(
+    collect: Run, postgres_server: Any, postgres_url: str, tmp_path: Path
+) -> None:
     begin(collect, postgres_url, tmp_path)
     assert collect("backup", "copy.backup", "--db", postgres_url).code == 0
     assert collect("restore", "copy.backup", "--db", postgres_url).code == 2
@@ -322,7 +430,9 @@ def test_a_backup_of_postgresql_can_be_restored_and_verifies(collect: Run, postg
     try:
         url = postgres_server.url(name)
         assert collect("restore", "copy.backup", "--db", url, "--key-file", "labels.key").code == 0
-        before, after = (collect("project", "abstracts", "--db", u, "--json").json for u in (postgres_url, url))
+        before, after = (
+            collect("project", "abstracts", "--db", u, "--json").json for u in (postgres_url, url)
+        )
         assert before == after
         assert collect("close", "abstracts", "--db", url, "--yes").code == 0
         assert collect("export", "abstracts", "--db", url, "--out", "again.zip").code == 0
@@ -331,7 +441,9 @@ def test_a_backup_of_postgresql_can_be_restored_and_verifies(collect: Run, postg
         postgres_server.drop_database(name)
 
 
-def test_postgresql_is_served_by_several_processes(collect: Run, serve: Callable[..., Served], postgres_url: str, tmp_path: Path) -> None:
+def test_postgresql_is_served_by_several_processes(
+    collect: Run, serve: Callable[..., Served], postgres_url: str, tmp_path: Path
+) -> None:
     import socket
 
     truth = begin(collect, postgres_url, tmp_path)
@@ -356,7 +468,8 @@ def test_postgresql_is_served_by_several_processes(collect: Run, serve: Callable
     assert server.stop().code == 0
 
 
-# ------------------------------------------------------------------------------------------------------------------ the server
+# ------------------------------------------------------------------------------------------------------------------
+# the server
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -380,23 +493,41 @@ def test_the_server_says_where_it_is_and_stops_when_told(
         (("--behind-proxy", "http://labels.example.org"), "must be an https address"),
         (("--behind-proxy", "https://labels.example.org/path"), "without a path"),
         (("--behind-proxy", "https://user@labels.example.org"), "must be an https address"),
-        (("--tls-cert", "nowhere.pem", "--tls-key", "nowhere.pem"), "--tls-cert must be a readable file"),
+        (
+            ("--tls-cert", "nowhere.pem", "--tls-key", "nowhere.pem"),
+            "--tls-cert must be a readable file",
+        ),
         (("--tls-cert", "here.pem"), "must come together"),
         (("--public-url", "https://labels.example.org"), "must come with --tls-cert"),
         (("--tls-cert", "here.pem", "--tls-key", "here.pem", "--host", "0.0.0.0"), "--public-url"),
-        (("--tls-cert", "here.pem", "--tls-key", "here.pem", "--behind-proxy", "https://labels.example.org"), "without --tls-cert"),
+        (
+            (
+                "--tls-cert",
+                "here.pem",
+                "--tls-key",
+                "here.pem",
+                "--behind-proxy",
+                "https://labels.example.org",
+            ),
+            "without --tls-cert",
+        ),
         (("--workers", "2"), "must be 1 with SQLite"),
         (("--workers", "0"), "must be 1 with SQLite"),
         (("--port", "70000"), "--port must be from 0 to 65535"),
         (("--answers-per-minute", "0"), "--answers-per-minute must be 1 or more"),
-        (("--db", "postgresql://nobody@127.0.0.1:1/none", "--key-file", "noracle.db.key"), "the database must answer"),
+        (
+            ("--db", "postgresql://nobody@127.0.0.1:1/none", "--key-file", "noracle.db.key"),
+            "the database must answer",
+        ),
         (("--db", "mysql://host/labels"), "--db must be"),
         (("--db", "nowhere.db"), "noracle collect init"),
         (("--key-file", "nowhere.key"), "the key file must be readable"),
         (("--db", "sqlite:///noracle.db?synchronous=off"), "synchronous"),
     ],
 )
-def test_the_server_refuses_in_one_line(ready: Run, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_the_server_refuses_in_one_line(
+    ready: Run, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
     (tmp_path / "here.pem").write_text("no certificate")
     ended = ready("serve", *arguments)
     assert ended.code == 2, ended
@@ -413,7 +544,9 @@ def test_a_port_that_is_taken_is_named(ready: Run, serve: Callable[..., Served])
 
 
 def metrics_status(url: str, token: str | None) -> int:
-    request = urllib.request.Request(f"{url}/metrics", headers={} if token is None else {"Authorization": f"Bearer {token}"})
+    request = urllib.request.Request(
+        f"{url}/metrics", headers={} if token is None else {"Authorization": f"Bearer {token}"}
+    )
     try:
         with urllib.request.urlopen(request, timeout=20) as reply:
             return int(reply.status)
@@ -421,19 +554,36 @@ def metrics_status(url: str, token: str | None) -> int:
         return error.code
 
 
-def test_the_token_of_metrics_comes_from_the_environment(ready: Run, serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_of_metrics_comes_from_the_environment(
+    ready: Run, serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
     token = "t0ken-of-twenty-nine-letters!"
     monkeypatch.setenv("NORACLE_METRICS_TOKEN", token)
     server = serve("--port", 0)
-    assert [metrics_status(server.url, given) for given in (token, token[:-1], "", None)] == [200, 404, 404, 404]
+    assert [metrics_status(server.url, given) for given in (token, token[:-1], "", None)] == [
+        200,
+        404,
+        404,
+        404,
+    ]
     server.stop()
     monkeypatch.setenv("NORACLE_METRICS_TOKEN", "")
     url = serve("--port", 0).url
     assert [metrics_status(url, given) for given in (None, "")] == [200, 200]
 
 
-@pytest.mark.parametrize("token", ["short", "with a space in the middle of it", "ünïcode-is-not-for-headers", "line-one-of-two\nline-two"])
-def test_a_bad_token_of_metrics_is_refused_and_not_repeated(ready: Run, monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+@pytest.mark.parametrize(
+    "token",
+    [
+        "short",
+        "with a space in the middle of it",
+        "ünïcode-is-not-for-headers",
+        "line-one-of-two\nline-two",
+    ],
+)
+def test_a_bad_token_of_metrics_is_refused_and_not_repeated(
+    ready: Run, monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
     monkeypatch.setenv("NORACLE_METRICS_TOKEN", token)
     ended = ready("serve", "--port", "0")
     assert ended.code == 2
@@ -442,7 +592,12 @@ def test_a_bad_token_of_metrics_is_refused_and_not_repeated(ready: Run, monkeypa
 
 
 def test_behind_a_proxy_the_public_address_counts() -> None:
-    settings = ServerSettings(url="sqlite:///x.db", key_file=Path("x.key"), host="0.0.0.0", proxy="https://labels.example.org/")
+    settings = ServerSettings(
+        url="sqlite:///x.db",
+        key_file=Path("x.key"),
+        host="0.0.0.0",
+        proxy="https://labels.example.org/",
+    )
     assert settings.secure
     assert settings.base_url(8000) == "https://labels.example.org"
     plain = ServerSettings(url="sqlite:///x.db", key_file=Path("x.key"), host="::1")
@@ -475,7 +630,8 @@ def test_key_and_database_have_places_of_their_own() -> None:
     assert key_path("postgresql://host/labels", "elsewhere") == Path("elsewhere")
 
 
-# ----------------------------------------------------------------------------------------------------------------- what is refused
+# -----------------------------------------------------------------------------------------------------------------
+# what is refused
 
 
 @pytest.mark.parametrize(
@@ -532,7 +688,9 @@ def test_what_is_refused_is_one_line_and_exit_code_2(ready: Run, tmp_path: Path,
     assert "Traceback" not in ended.err
 
 
-def test_passwords_are_never_arguments_and_short_ones_are_refused(collect: Run, tmp_path: Path) -> None:
+def test_passwords_are_never_arguments_and_short_ones_are_refused(
+    collect: Run, tmp_path: Path
+) -> None:
     assert "--password" not in collect("init", "--help").out
     assert collect("init", "--email", "ann@example.org", stdin="short\n").code == 2
     assert collect("init", "--email", "ann@example.org", stdin="").code == 2
@@ -541,7 +699,9 @@ def test_passwords_are_never_arguments_and_short_ones_are_refused(collect: Run, 
     assert (tmp_path / "noracle.db").stat().st_mode & 0o777 == 0o600
 
 
-def test_the_database_may_be_named_by_the_environment(collect: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_database_may_be_named_by_the_environment(
+    collect: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("NORACLE_DB", "sqlite:///named.db")
     assert collect("init", "--email", "ann@example.org", stdin=PASSWORD).code == 0
     assert (tmp_path / "named.db").is_file()
@@ -573,7 +733,9 @@ def test_every_command_shows_an_example(collect: Run) -> None:
         assert f"noracle collect {name}" in " ".join(text.split())
 
 
-def test_a_sealed_project_keeps_its_specification(collect: Run, sqlite_url: str, tmp_path: Path) -> None:
+def test_a_sealed_project_keeps_its_specification(
+    collect: Run, sqlite_url: str, tmp_path: Path
+) -> None:
     begin(collect, sqlite_url, tmp_path)
     for arguments in (
         ("project", "abstracts", "--change", "--spec", "project.toml"),
@@ -589,11 +751,19 @@ def test_a_sealed_project_keeps_its_specification(collect: Run, sqlite_url: str,
 
 def test_targeted_chances_are_recorded_and_verified(ready: Run, tmp_path: Path) -> None:
     n, k = 40, len(CLASSES)
-    (tmp_path / "items.csv").write_text("item,text\n" + "".join(f"i{i},text {i}\n" for i in range(n)), encoding="utf-8")
-    chances = [f"i{i},{CLASSES[c]},{0.85 if c == i % k else 0.05}\n" for i in range(n) for c in range(k)]
-    (tmp_path / "chances.csv").write_text("item,class,propensity\n" + "".join(chances), encoding="utf-8")
+    (tmp_path / "items.csv").write_text(
+        "item,text\n" + "".join(f"i{i},text {i}\n" for i in range(n)), encoding="utf-8"
+    )
+    chances = [
+        f"i{i},{CLASSES[c]},{0.85 if c == i % k else 0.05}\n" for i in range(n) for c in range(k)
+    ]
+    (tmp_path / "chances.csv").write_text(
+        "item,class,propensity\n" + "".join(chances), encoding="utf-8"
+    )
     assert ready("import", "old", "--items", "items.csv").code == 0
-    (tmp_path / "few.csv").write_text("item,class,propensity\n" + "".join(chances[:-4]), encoding="utf-8")
+    (tmp_path / "few.csv").write_text(
+        "item,class,propensity\n" + "".join(chances[:-4]), encoding="utf-8"
+    )
     assert ready("seal", "old", "--chances", "few.csv", "--yes").code == 2
     assert ready("seal", "old", "--chances", "chances.csv", "--yes").code == 0
     assert ready("open", "old").code == 0
@@ -607,12 +777,14 @@ def test_targeted_chances_are_recorded_and_verified(ready: Run, tmp_path: Path) 
     assert sum(route["propensity"] > 0.5 for route in routes) > n / 2
 
 
-def test_an_invitation_works_once(collect: Run, serve: Callable[..., Served], sqlite_url: str, tmp_path: Path) -> None:
+def test_an_invitation_works_once(
+    collect: Run, serve: Callable[..., Served], sqlite_url: str, tmp_path: Path
+) -> None:
     begin(collect, sqlite_url, tmp_path)
     server = serve("--db", sqlite_url, "--key-file", "labels.key", "--port", 0)
-    link = collect("invite", "abstracts", "--db", sqlite_url, "--class", "lung", "--url", server.url, "--json").json["invitations"][0][
-        "link"
-    ]
+    link = collect(
+        "invite", "abstracts", "--db", sqlite_url, "--class", "lung", "--url", server.url, "--json"
+    ).json["invitations"][0]["link"]
 
     async def twice() -> None:
         async with Client(server.url) as first, Client(server.url) as second:

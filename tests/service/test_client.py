@@ -10,14 +10,25 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from noracle.collect.client import Client, Connection, Unreachable
-from noracle.collect.errors import CollectError, Conflict, Forbidden, NotFound, Refused, SignedOut, Throttled, Unavailable
+from noracle.collect.errors import (
+    CollectError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    Refused,
+    SignedOut,
+    Throttled,
+    Unavailable,
+)
 from noracle.errors import ArgumentError
 
 Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
 
 
 class Fake:
-    """A server that answers each request with the next of its replies (raw bytes; None hangs up) and keeps what it was sent."""
+    """A server that answers each request with the next of its replies (raw bytes; None hangs up)
+    and keeps what it was sent.
+    """
 
     def __init__(self, *replies: bytes | None) -> None:
         self.replies = list(replies)
@@ -30,7 +41,11 @@ class Fake:
         try:
             while self.replies:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
-                length = int(next(line for line in head.splitlines() if line.startswith("content-length")).split(":")[1])
+                length = int(
+                    next(
+                        line for line in head.splitlines() if line.startswith("content-length")
+                    ).split(":")[1]
+                )
                 self.heads.append(head)
                 self.bodies.append(await reader.readexactly(length))
                 reply = self.replies.pop(0)
@@ -64,7 +79,9 @@ ASKED = {"question": 7, "key": "k", "content": {"text": "x"}, "shown": [1]}
 
 def test_a_connection_is_kept_and_the_session_goes_with_every_request() -> None:
     fake = Fake(
-        reply({"csrf": "secret", "name": "A"}, "200 OK", "set-cookie: noracle=token; HttpOnly; Path=/"),
+        reply(
+            {"csrf": "secret", "name": "A"}, "200 OK", "set-cookie: noracle=token; HttpOnly; Path=/"
+        ),
         reply({"next": ASKED}),
         reply({"answer": 5, "revision": 0, "again": False, "next": None}),
     )
@@ -83,12 +100,21 @@ def test_a_connection_is_kept_and_the_session_goes_with_every_request() -> None:
         assert "x-csrf-token: secret\r\n" in head
         assert "origin: http://127.0.0.1:" in head
     assert json.loads(fake.bodies[2]) == {
-        "question": 7, "key": "k", "value": "no", "want_next": True, "client_ms": None, "shown_at": 1.0,
-    }  # fmt: skip
+        "question": 7,
+        "key": "k",
+        "value": "no",
+        "want_next": True,
+        "client_ms": None,
+        "shown_at": 1.0,
+    }
 
 
 def test_an_answer_that_was_lost_is_sent_again_with_the_same_key() -> None:
-    fake = Fake(None, b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf", reply({"answer": 5, "next": None}))
+    fake = Fake(
+        None,
+        b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf",
+        reply({"answer": 5, "next": None}),
+    )
     fake.replies.insert(2, None)
 
     async def work(url: str) -> None:
@@ -143,7 +169,11 @@ def test_signing_in_is_not_repeated() -> None:
 
 def test_chunks_announcements_and_empty_replies_are_read() -> None:
     chunked = b'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4;x=y\r\n{"a"\r\n4\r\n: 1}\r\n0\r\n\r\n'
-    fake = Fake(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + chunked, b"HTTP/1.1 204 No Content\r\n\r\n", reply([1]))
+    fake = Fake(
+        b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + chunked,
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        reply([1]),
+    )
 
     async def work(url: str) -> None:
         async with Client(url) as client:

@@ -1,4 +1,6 @@
-"""kill -9 of the server, kill -9 of PostgreSQL, and power cuts: no acknowledged answer is lost, none is kept twice."""
+"""kill -9 of the server, kill -9 of PostgreSQL, and power cuts: no acknowledged answer is lost,
+none is kept twice.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,21 @@ class Child:
     """A process that works on a store, and what it told."""
 
     def __init__(
-        self, url: str, world: Path, *, clients: int = 16, loops: int = 10**9, before: tuple[str, ...] = (), unsafe: bool = False
+        self,
+        url: str,
+        world: Path,
+        *,
+        clients: int = 16,
+        loops: int = 10**9,
+        before: tuple[str, ...] = (),
+        unsafe: bool = False,
     ) -> None:
         words = [url, str(world), str(clients), str(loops), *(["--unsafe"] if unsafe else [])]
         command = [*before, sys.executable, "-m", "tests.service.crash_child", *words]
         environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, env=environment, start_new_session=True)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, cwd=ROOT, env=environment, start_new_session=True
+        )
         self.told: Told = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -75,14 +86,23 @@ def children() -> Iterator[list[Child]]:
 
 
 def repeat_all(store: Store, world: World, told: Told) -> int:
-    """Send every form again with its key: acknowledged ones give the same answer, the others are kept now; returns how many."""
+    """Send every form again with its key: acknowledged ones give the same answer, the others are
+    kept now; returns how many.
+    """
     known = {t["key"]: t["answer"] for t in told if t["kind"] == "acknowledged"}
 
     async def again(form: dict[str, Any]) -> int:
         got = await store.answer(
-            world.token(form["person"]), world.project, question=form["question"], key=form["key"], value=form["value"], shown_at=START,
-            client_ms=None, now=START + 2, want_next=False,
-        )  # fmt: skip
+            world.token(form["person"]),
+            world.project,
+            question=form["question"],
+            key=form["key"],
+            value=form["value"],
+            shown_at=START,
+            client_ms=None,
+            now=START + 2,
+            want_next=False,
+        )
         assert known.get(form["key"], got.answer) == got.answer
         assert got.again or form["key"] not in known
         return not got.again
@@ -97,8 +117,12 @@ def acknowledged(told: Told) -> dict[int, tuple[int, str]]:
     return {t["question"]: (t["answer"], t["value"]) for t in told if t["kind"] == "acknowledged"}
 
 
-def kill_servers(url: str, tmp_path: Path, children: list[Child], kills: int, *, seconds: float = 0.4) -> None:
-    """The same database all the time; a new project for each server, so that looking through all of it stays quick."""
+def kill_servers(
+    url: str, tmp_path: Path, children: list[Child], kills: int, *, seconds: float = 0.4
+) -> None:
+    """The same database all the time; a new project for each server, so that looking through all of
+    it stays quick.
+    """
     rng, done = random.Random(8), []
     for number in range(kills):
         store = open_store(url)
@@ -116,7 +140,9 @@ def kill_servers(url: str, tmp_path: Path, children: list[Child], kills: int, *,
             audit(store, world, acknowledged=acknowledged(told))
             repeat_all(store, world, told)
             found = audit(store, world, acknowledged=acknowledged(told))
-            assert found["answers"] == len({t["question"] for t in told if t["kind"] == "sent"}) >= 20
+            assert (
+                found["answers"] == len({t["question"] for t in told if t["kind"] == "sent"}) >= 20
+            )
         finally:
             store.close()
         done.append((world, acknowledged(told)))
@@ -135,12 +161,16 @@ def test_kill_9_of_the_server_loses_and_doubles_nothing(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("url", ["sqlite_url", "postgres_url"])
-def test_50_times_kill_9_of_the_server(request: pytest.FixtureRequest, url: str, tmp_path: Path, children: list[Child]) -> None:
+def test_50_times_kill_9_of_the_server(
+    request: pytest.FixtureRequest, url: str, tmp_path: Path, children: list[Child]
+) -> None:
     kill_servers(request.getfixturevalue(url), tmp_path, children, 50, seconds=0.3)
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
-def test_kill_9_of_postgresql_loses_nothing(own_server: PostgresServer, tmp_path: Path, children: list[Child], kills: int) -> None:
+def test_kill_9_of_postgresql_loses_nothing(
+    own_server: PostgresServer, tmp_path: Path, children: list[Child], kills: int
+) -> None:
     url = own_server.url(own_server.new_database())
     store = open_store(url)
     world = build(store, n_items=kills * 3000, n_people=16, lease_seconds=1e5)
@@ -161,15 +191,20 @@ def test_kill_9_of_postgresql_loses_nothing(own_server: PostgresServer, tmp_path
     kept = acknowledged(told)
     audit(store, world, acknowledged=kept)
     repeat_all(store, world, told)
-    assert audit(store, world, acknowledged=kept)["answers"] == len({t["question"] for t in told if t["kind"] == "sent"})
+    assert audit(store, world, acknowledged=kept)["answers"] == len(
+        {t["question"] for t in told if t["kind"] == "sent"}
+    )
     store.close()
 
 
-# --------------------------------------------------------------------------------------------------------------- power cuts
+# ---------------------------------------------------------------------------------------------------------------
+# power cuts
 
 
 def cut(file: Path, log: bytes, target: Path) -> set[tuple[int, str]]:
-    """The database with a log that ends where the power went; the answers (number, value) that are in it."""
+    """The database with a log that ends where the power went; the answers (number, value) that are
+    in it.
+    """
     shutil.copy(file, target)
     target.with_name(target.name + "-wal").write_bytes(log)
     target.with_name(target.name + "-shm").unlink(missing_ok=True)
@@ -194,7 +229,14 @@ def test_every_acknowledged_answer_is_in_the_log_and_a_torn_log_opens(tmp_path: 
         asked = await store.next_question(world.token(i), world.project, now=START)
         for _ in range(8):
             assert asked is not None
-            form = {"question": asked.question, "key": asked.key, "value": "no", "shown_at": START, "client_ms": 1, "now": START}
+            form = {
+                "question": asked.question,
+                "key": asked.key,
+                "value": "no",
+                "shown_at": START,
+                "client_ms": 1,
+                "now": START,
+            }
             done = await store.answer(world.token(i), world.project, **form, want_next=True)
             sizes.append((log.stat().st_size, (done.answer, "no")))
             asked = done.next
@@ -212,7 +254,9 @@ def test_every_acknowledged_answer_is_in_the_log_and_a_torn_log_opens(tmp_path: 
     rng, before = random.Random(10), 0
     for size in sorted(rng.randrange(len(whole)) for _ in range(25)):
         found = cut(frozen, whole[:size], tmp_path / "torn.db")
-        assert sorted(number for number, _ in found) == list(range(1, len(found) + 1))  # a prefix: commits are whole, in order
+        assert sorted(number for number, _ in found) == list(
+            range(1, len(found) + 1)
+        )  # a prefix: commits are whole, in order
         assert len(found) >= before
         before = len(found)
         other = open_store(f"sqlite:///{tmp_path}/torn.db")
@@ -221,11 +265,15 @@ def test_every_acknowledged_answer_is_in_the_log_and_a_torn_log_opens(tmp_path: 
     store.close()
 
 
-_CALL = re.compile(r"^(?P<thread>\d+) +(?:(?P<name>\w+)\((?P<inside>.*)|<\.\.\. (?P<resumed>\w+) resumed>(?P<rest>.*))$")
+_CALL = re.compile(
+    r"^(?P<thread>\d+) +(?:(?P<name>\w+)\((?P<inside>.*)|<\.\.\. (?P<resumed>\w+) resumed>(?P<rest>.*))$"
+)
 
 
 def synced_log(trace: str, log: str) -> list[tuple[int, dict[str, Any]]]:
-    """For every acknowledged answer of a trace: how many bytes of the log had been synced when it was told."""
+    """For every acknowledged answer of a trace: how many bytes of the log had been synced when it
+    was told.
+    """
     open_files: set[str] = set()
     pending: dict[str, tuple[str, str, int]] = {}
     written, synced, result = 0, 0, []
@@ -239,11 +287,17 @@ def synced_log(trace: str, log: str) -> list[tuple[int, dict[str, Any]]]:
             inside += match["rest"]
         else:
             seen = written
-            if name == "write" and inside.startswith("1, ") and '\\"acknowledged\\"' in inside:  # told from here on
+            if (
+                name == "write" and inside.startswith("1, ") and '\\"acknowledged\\"' in inside
+            ):  # told from here on
                 text = inside[inside.index('"') + 1 : inside.rindex("\\n")].replace('\\"', '"')
                 result.append((synced, json.loads(text)))
-            if name == "pwrite64" and inside.partition(",")[0] in open_files:  # may be on the disk or not
-                length, offset = (int(n) for n in re.findall(r", (\d+), (\d+)(?:\)| <unfinished)", inside)[-1])
+            if (
+                name == "pwrite64" and inside.partition(",")[0] in open_files
+            ):  # may be on the disk or not
+                length, offset = (
+                    int(n) for n in re.findall(r", (\d+), (\d+)(?:\)| <unfinished)", inside)[-1]
+                )
                 written = max(written, offset + length)
         if line.endswith("<unfinished ...>"):
             pending[thread] = (name or "", inside.removesuffix("<unfinished ...>"), seen)
@@ -256,7 +310,9 @@ def synced_log(trace: str, log: str) -> list[tuple[int, dict[str, Any]]]:
 
 
 def power_cut(tmp_path: Path, children: list[Child], options: str) -> tuple[int, int]:
-    """Work under strace; cut the power at each acknowledgement. Returns acknowledged and lost answers."""
+    """Work under strace; cut the power at each acknowledgement. Returns acknowledged and lost
+    answers.
+    """
     if shutil.which("strace") is None:
         pytest.skip("strace is not on the path")
     file = tmp_path / "labels.db"
@@ -268,7 +324,17 @@ def power_cut(tmp_path: Path, children: list[Child], options: str) -> tuple[int,
     shutil.copy(file, frozen)
     path, trace = tmp_path / "world", tmp_path / "trace"
     path.write_bytes(pickle.dumps(world))
-    tracer = ("strace", "-f", "-qq", "-s", "400", "-o", str(trace), "-e", "trace=openat,write,pwrite64,fdatasync,fsync")
+    tracer = (
+        "strace",
+        "-f",
+        "-qq",
+        "-s",
+        "400",
+        "-o",
+        str(trace),
+        "-e",
+        "trace=openat,write,pwrite64,fdatasync,fsync",
+    )
     child = Child(url + options, path, clients=8, loops=64, before=tracer, unsafe=bool(options))
     children.append(child)
     try:
@@ -291,7 +357,9 @@ def test_a_power_cut_loses_no_acknowledged_answer(tmp_path: Path, children: list
     assert power_cut(tmp_path, children, "") == (64, 0)
 
 
-def test_the_same_cut_loses_answers_with_weaker_settings(tmp_path: Path, children: list[Child]) -> None:
+def test_the_same_cut_loses_answers_with_weaker_settings(
+    tmp_path: Path, children: list[Child]
+) -> None:
     """So the test above can fail; and this is what ``unsafe`` means."""
     told, lost = power_cut(tmp_path, children, "?synchronous=normal")
     assert told == 64

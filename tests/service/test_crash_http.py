@@ -1,4 +1,6 @@
-"""kill -9 of servers and of PostgreSQL under load over HTTP: no acknowledged answer is lost or kept twice, and exports verify."""
+"""kill -9 of servers and of PostgreSQL under load over HTTP: no acknowledged answer is lost or kept
+twice, and exports verify.
+"""
 
 from __future__ import annotations
 
@@ -52,19 +54,29 @@ class Project:
 def make_project(url: str, folder: Path, *, n_items: int) -> Project:
     key_file = folder / "server.key"
     make_key(key_file)
-    spec = ProjectSpec(protocol="partitioned", classes=tuple(ClassSpec(name=f"class {k}") for k in range(CLASSES)), reasks=1)
+    spec = ProjectSpec(
+        protocol="partitioned",
+        classes=tuple(ClassSpec(name=f"class {k}") for k in range(CLASSES)),
+        reasks=1,
+    )
     tokens = tuple(access.new_token() for _ in range(PEOPLE))
     now = time.time()
 
     def fill(work: Work) -> int:
-        owner = people.add_person(work, email="owner@example.org", name="Owner", password_hash="-", now=now)
-        project = projects.create_project(work, slug=SLUG, name="A project", spec=spec, owner=owner, now=now)
+        owner = people.add_person(
+            work, email="owner@example.org", name="Owner", password_hash="-", now=now
+        )
+        project = projects.create_project(
+            work, slug=SLUG, name="A project", spec=spec, owner=owner, now=now
+        )
         items = [Item(name=f"i{i:05}", content={"text": f"Text {i}"}) for i in range(n_items)]
         projects.import_items(work, project, items, now=now)
         member = access.member_of(work, owner, project)
         assert member is not None
         for i, token in enumerate(tokens):
-            person = people.add_person(work, email=f"p{i}@example.org", name=f"P {i}", password_hash="-", now=now)
+            person = people.add_person(
+                work, email=f"p{i}@example.org", name=f"P {i}", password_hash="-", now=now
+            )
             invitation = people.invite(work, member, role="annotator", pool=i % CLASSES, now=now)
             people.accept_invitation(work, access.token_hash(invitation), person=person, now=now)
             people.start_session(work, person, access.token_hash(token), now=now)
@@ -88,8 +100,25 @@ class Server:
             port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         self.log = folder / "server.log"
-        self._command = [sys.executable, "-m", "noracle", "collect", "serve", "--db", project.url, "--key-file", str(project.key_file)]
-        self._command += ["--port", str(port), "--workers", str(workers), "--answers-per-minute", "1000000"]
+        self._command = [
+            sys.executable,
+            "-m",
+            "noracle",
+            "collect",
+            "serve",
+            "--db",
+            project.url,
+            "--key-file",
+            str(project.key_file),
+        ]
+        self._command += [
+            "--port",
+            str(port),
+            "--workers",
+            str(workers),
+            "--answers-per-minute",
+            "1000000",
+        ]
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -100,9 +129,18 @@ class Server:
         self.kill()
 
     def start(self) -> None:
-        env = {**os.environ, "PYTHONPATH": str(Path(sys.modules["noracle"].__file__ or "").parents[1])}
+        env = {
+            **os.environ,
+            "PYTHONPATH": str(Path(sys.modules["noracle"].__file__ or "").parents[1]),
+        }
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=log, env=env, start_new_session=True)
+            self._process = subprocess.Popen(
+                self._command,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                env=env,
+                start_new_session=True,
+            )
 
     def kill(self) -> None:
         """kill -9 of the process, and of those that it started."""
@@ -120,18 +158,24 @@ Form = tuple[int, str, str]  # question, key, value
 
 
 class Crowd:
-    """People who answer almost without a pause, and send again what was not acknowledged, with the same key."""
+    """People who answer almost without a pause, and send again what was not acknowledged, with the
+    same key.
+    """
 
     def __init__(self, server: Server, project: Project) -> None:
         self.server, self.project = server, project
-        self.acknowledged: dict[int, tuple[int, str]] = {}  # number and value of the answer, by question
+        self.acknowledged: dict[
+            int, tuple[int, str]
+        ] = {}  # number and value of the answer, by question
         self.forms: list[tuple[int, Form]] = []
         self.seen: Counter[str] = Counter()
         self.shortest_wait = 60.0  # that a 503 asked for
         self.stop = asyncio.Event()
 
     async def until_it_answers(self, call: Callable[[], Awaitable[Any]]) -> tuple[Any, bool]:
-        """The reply, and whether it took more than one try; anything but a lost connection or a 503 is raised."""
+        """The reply, and whether it took more than one try; anything but a lost connection or a 503
+        is raised.
+        """
         ends, tries = time.monotonic() + 90, 0
         while True:
             try:
@@ -146,13 +190,19 @@ class Crowd:
             tries += 1
             await asyncio.sleep(0.1)
 
-    async def send(self, client: Client, form: Form, *, want_next: bool) -> tuple[dict[str, Any] | None, bool]:
+    async def send(
+        self, client: Client, form: Form, *, want_next: bool
+    ) -> tuple[dict[str, Any] | None, bool]:
         question, key, value = form
         asked = {"question": question, "key": key}
         (number, follow), late = await self.until_it_answers(
-            lambda: client.answer(SLUG, asked, value, want_next=want_next)  # raises unless it is 200
+            lambda: client.answer(
+                SLUG, asked, value, want_next=want_next
+            )  # raises unless it is 200
         )
-        assert self.acknowledged.setdefault(question, (number, value)) == (number, value), "another answer under the same key"
+        assert self.acknowledged.setdefault(question, (number, value)) == (number, value), (
+            "another answer under the same key"
+        )
         return follow, late
 
     async def work(self, person: int) -> None:
@@ -186,7 +236,9 @@ class Crowd:
         chosen = random.Random(3).sample(self.forms, min(most, len(self.forms)))
 
         async def one(person: int) -> None:
-            async with Client(self.server.url, timeout=20, token=self.project.tokens[person]) as client:
+            async with Client(
+                self.server.url, timeout=20, token=self.project.tokens[person]
+            ) as client:
                 for who, form in chosen:
                     if who == person:
                         assert form[0] in self.acknowledged
@@ -195,7 +247,9 @@ class Crowd:
         await asyncio.gather(*map(one, range(PEOPLE)))
 
 
-async def under_load(crowd: Crowd, disturb: Callable[[], Awaitable[None]], times: int, *, most: float, repeats: int) -> None:
+async def under_load(
+    crowd: Crowd, disturb: Callable[[], Awaitable[None]], times: int, *, most: float, repeats: int
+) -> None:
     """Disturb so many times while all people work; then let them finish what they sent, and repeat."""
     rng = random.Random(7)
     working = [asyncio.ensure_future(crowd.work(person)) for person in range(PEOPLE)]
@@ -222,19 +276,30 @@ async def under_load(crowd: Crowd, disturb: Callable[[], Awaitable[None]], times
 
 
 def audit(crowd: Crowd) -> None:
-    """Just the acknowledged answers are in the database, once each; the export verifies, now and after closing."""
+    """Just the acknowledged answers are in the database, once each; the export verifies, now and
+    after closing.
+    """
     project = crowd.project
     store = open_store(project.url)
     try:
-        rows = store.read_now(lambda w: w.all("SELECT id, question_id, value, revision FROM answer WHERE project_id = :p", p=project.id))
+        rows = store.read_now(
+            lambda w: w.all(
+                "SELECT id, question_id, value, revision FROM answer WHERE project_id = :p",
+                p=project.id,
+            )
+        )
         assert all(row["revision"] == 0 for row in rows)
         assert len({row["question_id"] for row in rows}) == len(rows), "an answer was kept twice"
         assert {row["question_id"]: (row["id"], row["value"]) for row in rows} == crowd.acknowledged
         assert len(crowd.forms) == len(rows)
         for close in (False, True):
             if close:
-                store.write_now(lambda w: projects.close_project(w, project.id, actor="system", now=time.time()))
-            _, _, data = store.read_chained_now(project.id, lambda w: exports.export_one(w, project.id, "archive"))
+                store.write_now(
+                    lambda w: projects.close_project(w, project.id, actor="system", now=time.time())
+                )
+            _, _, data = store.read_chained_now(
+                project.id, lambda w: exports.export_one(w, project.id, "archive")
+            )
             archive = read_archive(io.BytesIO(data))
             checked = verify_archive(archive)
             assert checked.passed, checked.findings
@@ -243,7 +308,9 @@ def audit(crowd: Crowd) -> None:
         store.close()
 
 
-def kill_servers(url: str, folder: Path, kills: int, *, workers: int, n_items: int, repeats: int = 10**9) -> Counter[str]:
+def kill_servers(
+    url: str, folder: Path, kills: int, *, workers: int, n_items: int, repeats: int = 10**9
+) -> Counter[str]:
     project = make_project(url, folder, n_items=n_items)
     with Server(project, folder, workers=workers) as server:
         crowd = Crowd(server, project)
@@ -259,33 +326,55 @@ def kill_servers(url: str, folder: Path, kills: int, *, workers: int, n_items: i
     return crowd.seen
 
 
-def test_kill_9_of_a_server_on_sqlite_loses_and_doubles_nothing(sqlite_url: str, tmp_path: Path) -> None:
+def test_kill_9_of_a_server_on_sqlite_loses_and_doubles_nothing(
+    sqlite_url: str, tmp_path: Path
+) -> None:
     kill_servers(sqlite_url, tmp_path, 3, workers=1, n_items=3000)
 
 
-def test_kill_9_of_two_processes_on_postgresql_loses_and_doubles_nothing(postgres_url: str, tmp_path: Path) -> None:
+def test_kill_9_of_two_processes_on_postgresql_loses_and_doubles_nothing(
+    postgres_url: str, tmp_path: Path
+) -> None:
     kill_servers(postgres_url, tmp_path, 2, workers=2, n_items=3000)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("url", "workers"), [("sqlite_url", 1), ("postgres_url", 2)])
-def test_50_times_kill_9_of_the_server(request: pytest.FixtureRequest, url: str, workers: int, tmp_path: Path) -> None:
-    seen = kill_servers(request.getfixturevalue(url), tmp_path, 50, workers=workers, n_items=25_000, repeats=1000)
+def test_50_times_kill_9_of_the_server(
+    request: pytest.FixtureRequest, url: str, workers: int, tmp_path: Path
+) -> None:
+    seen = kill_servers(
+        request.getfixturevalue(url), tmp_path, 50, workers=workers, n_items=25_000, repeats=1000
+    )
     assert seen["repeated"] >= 50
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.slow)])
-def test_server_outlives_kill_9_of_postgresql_and_says_503_meanwhile(own_server: PostgresServer, tmp_path: Path, kills: int) -> None:
-    project = make_project(own_server.url(own_server.new_database()), tmp_path, n_items=2500 * kills)
+def test_server_outlives_kill_9_of_postgresql_and_says_503_meanwhile(
+    own_server: PostgresServer, tmp_path: Path, kills: int
+) -> None:
+    project = make_project(
+        own_server.url(own_server.new_database()), tmp_path, n_items=2500 * kills
+    )
     with Server(project, tmp_path) as server:
         crowd = Crowd(server, project)
 
         async def disturb() -> None:
             await asyncio.to_thread(own_server.kill)
             probe = Connection(server.url, timeout=20)
-            bearer, cookie = {"authorization": f"Bearer {project.tokens[0]}"}, {"cookie": f"noracle={project.tokens[0]}"}
-            for method, path in (("POST", f"/api/v1/projects/{SLUG}/next"), ("GET", "/api/v1/projects"), ("GET", "/healthz"), ("GET", "/")):
-                reply = await probe.request(method, path, headers=bearer if path.startswith("/api/") else cookie)
+            bearer, cookie = (
+                {"authorization": f"Bearer {project.tokens[0]}"},
+                {"cookie": f"noracle={project.tokens[0]}"},
+            )
+            for method, path in (
+                ("POST", f"/api/v1/projects/{SLUG}/next"),
+                ("GET", "/api/v1/projects"),
+                ("GET", "/healthz"),
+                ("GET", "/"),
+            ):
+                reply = await probe.request(
+                    method, path, headers=bearer if path.startswith("/api/") else cookie
+                )
                 assert reply.status == 503, (path, reply.status, reply.body)
                 assert int(reply.header("retry-after")) >= 1
                 assert b"psycopg" not in reply.body

@@ -26,7 +26,15 @@ main()
 def noracle(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """The command line in a process of its own, whose seals are always the same."""
     command = [sys.executable, "-c", SEALED_ALIKE, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=cwd, timeout=300, check=False)
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        cwd=cwd,
+        timeout=300,
+        check=False,
+    )
 
 
 def environment() -> dict[str, str]:
@@ -43,7 +51,9 @@ def test_the_demo_fills_a_project_over_http_and_proves_it(tmp_path: Path) -> Non
     for system in found["systems"]:
         estimate = system["estimate"]
         assert 0 <= estimate["low"] <= estimate["value"] <= estimate["high"] <= 1
-        assert estimate["low"] - 0.15 < system["truth"] < estimate["high"] + 0.15  # 60 items, and specialists who err a little
+        assert (
+            estimate["low"] - 0.15 < system["truth"] < estimate["high"] + 0.15
+        )  # 60 items, and specialists who err a little
     assert (tmp_path / "demo" / "demo.db.key").stat().st_mode & 0o777 == 0o600
     assert noracle("verify", "demo/shapes.zip", cwd=tmp_path).returncode == 0
     refused = noracle("collect", "demo", "--out", "demo", cwd=tmp_path)
@@ -54,7 +64,12 @@ def test_the_demo_fills_a_project_over_http_and_proves_it(tmp_path: Path) -> Non
 def test_the_demo_serves_on_until_it_is_told_to_stop(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "noracle", "collect", "demo", "--n-items", "20"]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**environment(), "TMPDIR": str(tmp_path)}, cwd=tmp_path
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**environment(), "TMPDIR": str(tmp_path)},
+        cwd=tmp_path,
     ) as process:
         assert process.stdout is not None
         lines = []
@@ -108,4 +123,6 @@ def test_the_table_of_what_breaks_the_protocol(tmp_path: Path) -> None:
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "")
     assert noracle("collect", "simulate", "--runs", "1", cwd=tmp_path).returncode == 2
-    assert noracle("collect", "simulate", "--html", "nowhere/table.html", cwd=tmp_path).returncode == 2
+    assert (
+        noracle("collect", "simulate", "--html", "nowhere/table.html", cwd=tmp_path).returncode == 2
+    )

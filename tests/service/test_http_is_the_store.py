@@ -1,4 +1,6 @@
-"""One whole project over HTTP gives the same export and the same estimates as the same answers through the store alone."""
+"""One whole project over HTTP gives the same export and the same estimates as the same answers
+through the store alone.
+"""
 
 from __future__ import annotations
 
@@ -41,18 +43,31 @@ def verdict(item: str, shown: tuple[int, ...]) -> str:
 def make_project(url: str, folder: Path) -> Project:
     key_file = folder / "server.key"
     make_key(key_file)
-    spec = ProjectSpec(protocol="partitioned", classes=tuple(ClassSpec(name=f"class {k}") for k in range(CLASSES)))
+    spec = ProjectSpec(
+        protocol="partitioned", classes=tuple(ClassSpec(name=f"class {k}") for k in range(CLASSES))
+    )
     tokens = tuple(access.new_token() for _ in range(CLASSES))
     now = time.time()
 
     def fill(work: Work) -> int:
-        owner = people.add_person(work, email="owner@example.org", name="Owner", password_hash="-", now=now)
-        project = projects.create_project(work, slug=SLUG, name="A project", spec=spec, owner=owner, now=now)
-        projects.import_items(work, project, [Item(name=f"i{i:03}", content={"text": f"i{i:03}"}) for i in range(ITEMS)], now=now)
+        owner = people.add_person(
+            work, email="owner@example.org", name="Owner", password_hash="-", now=now
+        )
+        project = projects.create_project(
+            work, slug=SLUG, name="A project", spec=spec, owner=owner, now=now
+        )
+        projects.import_items(
+            work,
+            project,
+            [Item(name=f"i{i:03}", content={"text": f"i{i:03}"}) for i in range(ITEMS)],
+            now=now,
+        )
         member = access.member_of(work, owner, project)
         assert member is not None
         for k, token in enumerate(tokens):
-            person = people.add_person(work, email=f"p{k}@example.org", name=f"P {k}", password_hash="-", now=now)
+            person = people.add_person(
+                work, email=f"p{k}@example.org", name=f"P {k}", password_hash="-", now=now
+            )
             invitation = people.invite(work, member, role="annotator", pool=k, now=now)
             people.accept_invitation(work, access.token_hash(invitation), person=person, now=now)
             people.start_session(work, person, access.token_hash(token), now=now)
@@ -76,9 +91,16 @@ async def by_store(store: Store, project: Project) -> int:
         asked = await store.next_question(session, project.id, now=time.time())
         while asked is not None:
             kept = await store.answer(
-                session, project.id, question=asked.question, key=asked.key, value=verdict(asked.content["text"], asked.shown),
-                shown_at=time.time(), client_ms=None, now=time.time(), want_next=True,
-            )  # fmt: skip
+                session,
+                project.id,
+                question=asked.question,
+                key=asked.key,
+                value=verdict(asked.content["text"], asked.shown),
+                shown_at=time.time(),
+                client_ms=None,
+                now=time.time(),
+                want_next=True,
+            )
             done, asked = done + 1, kept.next
     return done
 
@@ -122,7 +144,10 @@ def test_a_project_over_http_is_the_project_of_the_store(tmp_path: Path) -> None
         assert len(over_http["judgements"]) == ITEMS
         roots = [s.read_now(lambda work: projects.project_row(work, SLUG)["root"]) for s in stores]
         assert roots[0] == roots[1]
-        views = [s.read_now(lambda work, p=p: live_view(work, p.id, now=0.0)) for s, p in zip(stores, (web, plain), strict=True)]
+        views = [
+            s.read_now(lambda work, p=p: live_view(work, p.id, now=0.0))
+            for s, p in zip(stores, (web, plain), strict=True)
+        ]
         assert views[0].systems == views[1].systems
         assert [c.to_dict() for c in views[0].checks] == [c.to_dict() for c in views[1].checks]
     finally:

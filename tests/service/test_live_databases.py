@@ -6,20 +6,36 @@ import numpy as np
 import pytest
 
 from noracle.collect.live import live_view, view_of
-from noracle.collect.live_simulation import Faults, Simulated, World, simulate_partitioned, simulate_shown
+from noracle.collect.live_simulation import (
+    Faults,
+    Simulated,
+    World,
+    simulate_partitioned,
+    simulate_shown,
+)
 from noracle.collect.store.base import Store
 from tests.unit.collect.live_tables import keep_simulated
 
 
 def partitioned() -> Simulated:
     faults = Faults(unsure=(0.1, 0.3, 0.02), speeds=(1.0, 0.6, 0.3, 0.1))
-    return simulate_partitioned(np.random.default_rng(5), n_items=400, world=World(n_classes=4, accuracy=0.7), faults=faults, panel_items=8)
+    return simulate_partitioned(
+        np.random.default_rng(5),
+        n_items=400,
+        world=World(n_classes=4, accuracy=0.7),
+        faults=faults,
+        panel_items=8,
+    )
 
 
 MADE = {
     "partitioned": partitioned,
-    "judge-all": lambda: simulate_shown(np.random.default_rng(6), protocol="judge-all", n_items=100, draws=2),
-    "pick-wrong": lambda: simulate_shown(np.random.default_rng(7), protocol="pick-wrong", n_items=100, draws=2),
+    "judge-all": lambda: simulate_shown(
+        np.random.default_rng(6), protocol="judge-all", n_items=100, draws=2
+    ),
+    "pick-wrong": lambda: simulate_shown(
+        np.random.default_rng(7), protocol="pick-wrong", n_items=100, draws=2
+    ),
 }
 
 
@@ -28,7 +44,10 @@ def test_the_view_of_the_tables_is_that_of_the_arrays(store: Store, protocol: st
     made = MADE[protocol]()
     keep_simulated(store, made.project)  # another project beside it changes nothing
     project = keep_simulated(store, made.project)
-    kept, direct = store.read_now(lambda work: live_view(work, project, now=0.0)), view_of(made.project, now=0.0)
+    kept, direct = (
+        store.read_now(lambda work: live_view(work, project, now=0.0)),
+        view_of(made.project, now=0.0),
+    )
     assert kept.systems == direct.systems
     assert [c.to_dict() for c in kept.checks] == [c.to_dict() for c in direct.checks]
     assert kept.answered == direct.answered

@@ -1,4 +1,6 @@
-"""The oversight report in a real browser: what is on the first screen, narrow and wide, light and dark, without scripts, for everybody."""
+"""The oversight report in a real browser: what is on the first screen, narrow and wide, light and
+dark, without scripts, for everybody.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,22 @@ def uris(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Hand-made reports, and the one of ``noracle demo`` with its default settings."""
     folder = tmp_path_factory.mktemp("pages")
     made = {**REPORTS, "forty-five systems": lambda: crowded(45)}
-    found = {name: write_oversight(folder / f"{name}.html", make(), command="noracle report x").as_uri() for name, make in made.items()}
+    found = {
+        name: write_oversight(folder / f"{name}.html", make(), command="noracle report x").as_uri()
+        for name, make in made.items()
+    }
     assert run(["-q", "demo", "--out", str(folder / "demo")]) == 0
     return {**found, "demo": Path(folder / "demo" / "report.html").as_uri()}
 
 
 @contextlib.contextmanager
-def opened(browser: Any, uri: str, *, width: int, scheme: str = "light", **options: Any) -> Iterator[Any]:
+def opened(
+    browser: Any, uri: str, *, width: int, scheme: str = "light", **options: Any
+) -> Iterator[Any]:
     """The page; console messages and requests are kept."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **options)
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, **options
+    )
     page = context.new_page()
     page.told, page.asked = [], []
     page.on("console", lambda message: page.told.append(message.text))
@@ -56,8 +65,13 @@ def opened(browser: Any, uri: str, *, width: int, scheme: str = "light", **optio
         pytest.param(1440, "dark", marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("name", [pytest.param(p, marks=pytest.mark.slow) if p == "forty-five systems" else p for p in PAGES])
-def test_page_is_for_everybody(browser: Any, uris: dict[str, str], name: str, width: int, scheme: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(p, marks=pytest.mark.slow) if p == "forty-five systems" else p for p in PAGES],
+)
+def test_page_is_for_everybody(
+    browser: Any, uris: dict[str, str], name: str, width: int, scheme: str
+) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     with opened(browser, uris[name], width=width, scheme=scheme) as page:
@@ -67,12 +81,18 @@ def test_page_is_for_everybody(browser: Any, uris: dict[str, str], name: str, wi
         assert page.told == []
         assert page.asked == [uris[name]]
         page.evaluate("document.querySelectorAll('details').forEach((d, i) => { d.open = i < 3 })")
-        violations = Axe().run(page, options={"runOnly": WCAG, "resultTypes": ["violations"]}).response["violations"]
+        violations = (
+            Axe()
+            .run(page, options={"runOnly": WCAG, "resultTypes": ["violations"]})
+            .response["violations"]
+        )
         assert [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in violations] == []
 
 
 def test_the_first_screen_of_the_demo_says_what_matters(browser: Any, uris: dict[str, str]) -> None:
-    """At 1440 × 900, without scrolling: each system with value, interval, promise, what it rests on and the next step."""
+    """At 1440 × 900, without scrolling: each system with value, interval, promise, what it rests on
+    and the next step.
+    """
     with opened(browser, uris["demo"], width=1440, java_script_enabled=False) as page:
         assert page.locator("h1").bounding_box()["y"] < 120
         rows = page.locator("#glance tbody tr")
@@ -94,11 +114,19 @@ def test_the_first_screen_of_the_demo_says_what_matters(browser: Any, uris: dict
 
 
 @pytest.mark.parametrize("name", ["whole", "demo"])
-def test_on_a_narrow_screen_the_systems_come_first_as_cards(browser: Any, uris: dict[str, str], name: str) -> None:
+def test_on_a_narrow_screen_the_systems_come_first_as_cards(
+    browser: Any, uris: dict[str, str], name: str
+) -> None:
     with opened(browser, uris[name], width=320, java_script_enabled=False) as page:
         first = page.locator("#glance tbody tr").first
         labels = [first.locator("td").nth(i).get_attribute("data-label") for i in range(5)]
-        assert labels == ["accuracy", "interval", "what is promised", "what it rests on", "next step"]
+        assert labels == [
+            "accuracy",
+            "interval",
+            "what is promised",
+            "what it rests on",
+            "next step",
+        ]
         boxes = [first.locator("th, td").nth(i).bounding_box() for i in range(6)]
         assert all(b["x"] >= 0 and b["x"] + b["width"] <= 320 for b in boxes)
         assert [b["y"] for b in boxes] == sorted(b["y"] for b in boxes)

@@ -1,4 +1,6 @@
-"""Every protocol on each database, from sealing to the last check: leases that run out, questions asked again, amended answers."""
+"""Every protocol on each database, from sealing to the last check: leases that run out, questions
+asked again, amended answers.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,33 @@ from tests.unit.collect.archives import items_of
 from tests.unit.collect.service_world import Ready, Service, spec_of
 
 SPECS = {
-    "partitioned": spec_of("partitioned", k=4, gold_rate=0.2, panel_items=3, reasks=2, shuffle_options=True, lease_seconds=60),
-    "judge-all": spec_of("judge-all", k=4, shown=3, draws=2, gold_rate=0.2, reasks=1, lease_seconds=60),
-    "pick-wrong": spec_of("pick-wrong", k=5, shown=4, trap=True, gold_rate=0.2, reasks=1, lease_seconds=60),
-    "ordinary": spec_of("ordinary", k=4, draws=2, annotators=3, gold_rate=0.2, reasks=1, lease_seconds=60),
+    "partitioned": spec_of(
+        "partitioned",
+        k=4,
+        gold_rate=0.2,
+        panel_items=3,
+        reasks=2,
+        shuffle_options=True,
+        lease_seconds=60,
+    ),
+    "judge-all": spec_of(
+        "judge-all", k=4, shown=3, draws=2, gold_rate=0.2, reasks=1, lease_seconds=60
+    ),
+    "pick-wrong": spec_of(
+        "pick-wrong", k=5, shown=4, trap=True, gold_rate=0.2, reasks=1, lease_seconds=60
+    ),
+    "ordinary": spec_of(
+        "ordinary", k=4, draws=2, annotators=3, gold_rate=0.2, reasks=1, lease_seconds=60
+    ),
 }
 
 
-async def work(service: Service, ready: Ready, spec: ProjectSpec, rng: random.Random) -> Counter[str]:
-    """Everybody answers to the end; some forget a question until its lease has run out, some change their last answer."""
+async def work(
+    service: Service, ready: Ready, spec: ProjectSpec, rng: random.Random
+) -> Counter[str]:
+    """Everybody answers to the end; some forget a question until its lease has run out, some change
+    their last answer.
+    """
     seen: Counter[str] = Counter()
     store, project = service.store, ready.project
 
@@ -45,14 +65,26 @@ async def work(service: Service, ready: Ready, spec: ProjectSpec, rng: random.Ra
             return True
         value = _value(spec, asked, rng)
         done = await store.answer(
-            token, project, question=asked.question, key=asked.key, value=value, shown_at=service.now - 1, client_ms=5, now=service.now,
+            token,
+            project,
+            question=asked.question,
+            key=asked.key,
+            value=value,
+            shown_at=service.now - 1,
+            client_ms=5,
+            now=service.now,
             want_next=False,
-        )  # fmt: skip
+        )
         seen["answers"] += 1
         for n in range(rng.choice((0, 0, 0, 1, 2))):
             changed = _value(spec, asked, rng)
             await store.amend(
-                token, project, answer=done.answer, key=f"{place}-{seen['answers']}-{n}", value=changed, now=service.now + 0.5
+                token,
+                project,
+                answer=done.answer,
+                key=f"{place}-{seen['answers']}-{n}",
+                value=changed,
+                now=service.now + 0.5,
             )
             seen["amended"] += 1
         return True
@@ -70,7 +102,9 @@ def _value(spec: ProjectSpec, asked: Asked, rng: random.Random) -> str:
 
 
 def exported(service: Service, project: int) -> Archive:
-    _, _, data = service.store.read_chained_now(project, lambda w: exports.export_one(w, project, "archive"))
+    _, _, data = service.store.read_chained_now(
+        project, lambda w: exports.export_one(w, project, "archive")
+    )
     archive = read_archive(io.BytesIO(data))
     checked = verify_archive(archive)
     assert checked.passed, checked.findings
@@ -78,24 +112,41 @@ def exported(service: Service, project: int) -> Archive:
 
 
 @pytest.mark.parametrize("protocol", SPECS)
-def test_whole_life_of_a_protocol_verifies_before_and_after_closing(store: Store, protocol: str) -> None:
+def test_whole_life_of_a_protocol_verifies_before_and_after_closing(
+    store: Store, protocol: str
+) -> None:
     spec, service, rng = SPECS[protocol], Service(store), random.Random(protocol)
-    items = items_of(24, n_gold=4, n_attention=2, n_classes=spec.n_classes, options=spec.shuffle_options)
+    items = items_of(
+        24, n_gold=4, n_attention=2, n_classes=spec.n_classes, options=spec.shuffle_options
+    )
     ready = service.ready(spec, items, people_a_pool=4)
     seen = asyncio.run(work(service, ready, spec, rng))
     answers = {item.name: rng.randrange(spec.n_classes) for item in items}
-    service.write(lambda w: projects.add_system(w, ready.project, "s", answers, actor="system", now=service.now))
+    service.write(
+        lambda w: projects.add_system(
+            w, ready.project, "s", answers, actor="system", now=service.now
+        )
+    )
     before = exported(service, ready.project)
     kinds = Counter(event["kind"] for event in before.events)
-    assert (kinds["answer"], kinds["amended"], kinds["lease-expired"]) == (seen["answers"], seen["amended"], seen["forgotten"])
+    assert (kinds["answer"], kinds["amended"], kinds["lease-expired"]) == (
+        seen["answers"],
+        seen["amended"],
+        seen["forgotten"],
+    )
     assert min(seen.values()) > 0
     asked_again = service.read(
-        lambda w: w.one("SELECT COUNT(*) AS n FROM question WHERE project_id = :p AND kind = 'reask'", p=ready.project)
+        lambda w: w.one(
+            "SELECT COUNT(*) AS n FROM question WHERE project_id = :p AND kind = 'reask'",
+            p=ready.project,
+        )
     )
     assert asked_again is not None
     assert asked_again["n"] > 0
     assert before.project["seed"] is None
-    service.write(lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1))
+    service.write(
+        lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1)
+    )
     after = exported(service, ready.project)
     assert after.project["seed"] is not None
     assert after.answers == before.answers

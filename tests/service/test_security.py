@@ -1,4 +1,6 @@
-"""The server refuses: forged requests, planted sessions, floods, other people's objects, scripts in texts, bad files."""
+"""The server refuses: forged requests, planted sessions, floods, other people's objects, scripts in
+texts, bad files.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def test_signing_in_changes_the_token_and_ends_the_old_session(site: Site, owner
     assert first != planted
     thief = site.visitor()
     thief.cookies["noracle"] = planted
-    assert thief.get("/").headers["location"] == "/sign-in", "a planted token must never become a session"
+    assert thief.get("/").headers["location"] == "/sign-in", (
+        "a planted token must never become a session"
+    )
     visitor.csrf = csrf_token(site.settings, access.token_hash(first))
     visitor.post("/sign-in", {"email": "owner@example.org", "password": "correct horse battery"})
     assert visitor.cookies["noracle"] != first
@@ -55,7 +59,9 @@ def test_cookie_is_http_only_strict_and_the_database_holds_its_hash(site: Site, 
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
     token = visitor.cookies["noracle"]
-    row = site.store.read_now(lambda w: w.one("SELECT COUNT(*) AS n FROM session WHERE token_hash = :t", t=token))
+    row = site.store.read_now(
+        lambda w: w.one("SELECT COUNT(*) AS n FROM session WHERE token_hash = :t", t=token)
+    )
     assert row is not None
     assert row["n"] == 0
     assert token not in visitor.get("/").text
@@ -122,12 +128,19 @@ def test_forms_need_the_token_of_their_own_session(site: Site, owner: int) -> No
     for csrf in ("", "0" * 64, other.csrf, visitor.csrf.upper(), "é"):
         assert visitor.post("/p/forged/people", fields, csrf=csrf).status == 403
     assert (
-        visitor.send("POST", "/p/forged/people", b"do=invite&role=auditor", {"Content-Type": "application/x-www-form-urlencoded"}).status
+        visitor.send(
+            "POST",
+            "/p/forged/people",
+            b"do=invite&role=auditor",
+            {"Content-Type": "application/x-www-form-urlencoded"},
+        ).status
         == 403
     )
     for csrf in ("", other.csrf):
         visitor_csrf, visitor.csrf = visitor.csrf, csrf
-        assert visitor.api("POST", "/projects/forged/invitations", {"role": "auditor"}).status == 403
+        assert (
+            visitor.api("POST", "/projects/forged/invitations", {"role": "auditor"}).status == 403
+        )
         visitor.csrf = visitor_csrf
     assert site.count("invitation") == before
     assert visitor.post("/p/forged/people", fields).status == 200
@@ -147,10 +160,14 @@ def test_forms_need_the_token_of_their_own_session(site: Site, owner: int) -> No
         {"Sec-Fetch-Site": "same-origin", "Origin": "https://evil.example"},
     ],
 )
-def test_changes_from_other_sites_are_refused_even_with_the_right_token(site: Site, owner: int, headers: dict[str, str]) -> None:
+def test_changes_from_other_sites_are_refused_even_with_the_right_token(
+    site: Site, owner: int, headers: dict[str, str]
+) -> None:
     visitor = site.as_(owner)
     body = f"csrf={visitor.csrf}".encode()
-    reply = visitor.send("POST", "/sign-out", body, {"Content-Type": "application/x-www-form-urlencoded", **headers})
+    reply = visitor.send(
+        "POST", "/sign-out", body, {"Content-Type": "application/x-www-form-urlencoded", **headers}
+    )
     assert reply.status == 403
     assert visitor.get("/").status == 200, "still signed in"
 
@@ -159,18 +176,32 @@ def test_other_hosts_are_refused(site: Site, owner: int) -> None:
     visitor = site.as_(owner)
     assert visitor.send("GET", "/", headers={"Host": "rebound.example"}).status == 421
     assert visitor.send("GET", "/healthz", headers={"Host": "rebound.example"}).status == 200
-    assert visitor.send("GET", "/", headers={"Host": visitor.netloc.replace("127.0.0.1", "localhost")}).status == 200
+    assert (
+        visitor.send(
+            "GET", "/", headers={"Host": visitor.netloc.replace("127.0.0.1", "localhost")}
+        ).status
+        == 200
+    )
 
 
-def test_bearer_token_needs_no_csrf_and_a_cookie_beside_it_counts_nothing(site: Site, owner: int) -> None:
+def test_bearer_token_needs_no_csrf_and_a_cookie_beside_it_counts_nothing(
+    site: Site, owner: int
+) -> None:
     visitor = site.visitor()
-    reply = visitor.api("POST", "/session", {"email": "owner@example.org", "password": "correct horse battery", "bearer": True})
+    reply = visitor.api(
+        "POST",
+        "/session",
+        {"email": "owner@example.org", "password": "correct horse battery", "bearer": True},
+    )
     assert "set-cookie" not in reply.headers
     token = reply.json()["token"]
     assert visitor.api("GET", "/projects", Authorization=f"Bearer {token}").status == 200
     signed = site.as_(owner)
     assert signed.api("GET", "/projects", Authorization="Bearer nonsense").status == 401
-    assert visitor.api("DELETE", "/session", Authorization=f"Bearer {token}", X_CSRF_Token="").status == 204
+    assert (
+        visitor.api("DELETE", "/session", Authorization=f"Bearer {token}", X_CSRF_Token="").status
+        == 204
+    )
     assert visitor.api("GET", "/projects", Authorization=f"Bearer {token}").status == 401
 
 
@@ -181,14 +212,21 @@ def test_sign_in_is_slowed_per_account_and_tells_how_long(tmp_path: Path) -> Non
     with running(tmp_path, sign_ins=3) as site:
         site.person("target")
         visitor = site.visitor()
-        statuses = [visitor.sign_in("target@example.org", "wrong password").status for _ in range(3)]
+        statuses = [
+            visitor.sign_in("target@example.org", "wrong password").status for _ in range(3)
+        ]
         assert statuses == [401, 401, 401]
         reply = visitor.sign_in("Target@example.org ")
         assert reply.status == 429, "even the right password waits"
         assert 1 <= int(reply.headers["retry-after"]) <= 900
-        assert visitor.api("POST", "/session", {"email": "target@example.org", "password": "x"}).status == 429
+        assert (
+            visitor.api("POST", "/session", {"email": "target@example.org", "password": "x"}).status
+            == 429
+        )
         site.person("other")
-        assert visitor.sign_in("other@example.org").status == 303, "other accounts are not locked out"
+        assert visitor.sign_in("other@example.org").status == 303, (
+            "other accounts are not locked out"
+        )
 
 
 def test_answers_and_changes_are_slowed_per_session(tmp_path: Path) -> None:
@@ -200,10 +238,17 @@ def test_answers_and_changes_are_slowed_per_session(tmp_path: Path) -> None:
         rater = site.person("rater")
         site.join("fast", boss, rater, "annotator", 0, 1, 2)
         visitor = site.as_(rater)
-        assert [visitor.api("POST", "/projects/fast/next").status for _ in range(6)] == [200] * 5 + [429]
-        assert site.as_(rater).api("POST", "/projects/fast/next").status == 200, "another session has a bucket of its own"
+        assert [visitor.api("POST", "/projects/fast/next").status for _ in range(6)] == [
+            200
+        ] * 5 + [429]
+        assert site.as_(rater).api("POST", "/projects/fast/next").status == 200, (
+            "another session has a bucket of its own"
+        )
         manager = site.as_(boss)
-        assert [manager.api("POST", "/projects/fast/invitations", {"role": "auditor"}).status for _ in range(4)] == [201] * 3 + [429]
+        assert [
+            manager.api("POST", "/projects/fast/invitations", {"role": "auditor"}).status
+            for _ in range(4)
+        ] == [201] * 3 + [429]
 
 
 def test_the_usual_limit_is_300_questions_and_answers_a_minute(tmp_path: Path) -> None:
@@ -256,10 +301,22 @@ def test_static_files_are_those_of_the_folder(site: Site, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%2e%2e", "archive.zip", "ARCHIVE", "sqlite", "'; DROP TABLE item; --"]
+    "kind",
+    [
+        "../../etc/passwd",
+        "..%2f..%2fetc%2fpasswd",
+        "%2e%2e",
+        "archive.zip",
+        "ARCHIVE",
+        "sqlite",
+        "'; DROP TABLE item; --",
+    ],
 )
 def test_exports_are_those_of_the_list(site: Site, owner: int, kind: str) -> None:
-    if site.store.read_now(lambda w: w.one("SELECT id FROM project WHERE slug = 'exports'")) is None:
+    if (
+        site.store.read_now(lambda w: w.one("SELECT id FROM project WHERE slug = 'exports'"))
+        is None
+    ):
         site.project("exports", owner)
     visitor = site.as_(owner)
     quoted = kind.replace(" ", "%20").replace("'", "%27").replace(";", "%3B")
@@ -273,11 +330,23 @@ def test_oversized_requests_are_refused_before_they_are_read(tmp_path: Path) -> 
         site.project("small", boss)
         visitor = site.as_(boss)
         assert visitor.post("/p/small/people", {"do": "x" * 20_000}).status == 413
-        assert visitor.upload("/p/small/items", "items.csv", b"item,text\n" + b"a,b\n" * 20_000).status == 413
-        assert visitor.send("POST", "/sign-out", b"", {"Content-Length": "999999999999"}).status == 413
+        assert (
+            visitor.upload("/p/small/items", "items.csv", b"item,text\n" + b"a,b\n" * 20_000).status
+            == 413
+        )
+        assert (
+            visitor.send("POST", "/sign-out", b"", {"Content-Length": "999999999999"}).status == 413
+        )
         chunked = _chunked(visitor, "/api/v1/session", b"x" * 4_000, times=5)
         assert chunked == 413
-        assert visitor.upload("/p/small/items", "items.csv", b"item,text\n" + b"".join(b"a%d,b\n" % k for k in range(1000))).status == 303
+        assert (
+            visitor.upload(
+                "/p/small/items",
+                "items.csv",
+                b"item,text\n" + b"".join(b"a%d,b\n" % k for k in range(1000)),
+            ).status
+            == 303
+        )
 
 
 def _chunked(visitor: Visitor, path: str, part: bytes, *, times: int) -> int:
@@ -321,8 +390,13 @@ def _chunked(visitor: Visitor, path: str, part: bytes, *, times: int) -> int:
         ("", b"x"),
     ],
 )
-def test_malformed_uploads_are_told_not_kept(site: Site, owner: int, name: str, data: bytes) -> None:
-    if site.store.read_now(lambda w: w.one("SELECT id FROM project WHERE slug = 'uploads'")) is None:
+def test_malformed_uploads_are_told_not_kept(
+    site: Site, owner: int, name: str, data: bytes
+) -> None:
+    if (
+        site.store.read_now(lambda w: w.one("SELECT id FROM project WHERE slug = 'uploads'"))
+        is None
+    ):
         site.project("uploads", owner)
     before = site.count("item")
     reply = site.as_(owner).upload("/p/uploads/items", name, data)
@@ -346,6 +420,8 @@ def test_malformed_uploads_are_told_not_kept(site: Site, owner: int, name: str, 
     ],
 )
 def test_malformed_json_is_told(site: Site, body: bytes) -> None:
-    reply = site.visitor().send("POST", "/api/v1/session", body, {"Content-Type": "application/json"})
+    reply = site.visitor().send(
+        "POST", "/api/v1/session", body, {"Content-Type": "application/json"}
+    )
     assert reply.status in (400, 401, 422), reply.text
     assert reply.headers["content-type"] == "application/problem+json"

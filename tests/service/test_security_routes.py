@@ -1,4 +1,6 @@
-"""Every route refuses who may not open it: every role, other people's objects, and what annotators must not see."""
+"""Every route refuses who may not open it: every role, other people's objects, and what annotators
+must not see.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,11 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
 BODIES: dict[str, object] = {
     "/api/v1/session": {"email": "owner@example.org", "password": "wrong password"},
     "/api/v1/invitations/{token}": {},
-    "/api/v1/projects": {"slug": "matrix-new", "name": "x", "spec": {"protocol": "partitioned", "classes": ["a", "b"]}},
+    "/api/v1/projects": {
+        "slug": "matrix-new",
+        "name": "x",
+        "spec": {"protocol": "partitioned", "classes": ["a", "b"]},
+    },
     "/api/v1/projects/{slug}/items": {"items": [{"name": "new", "content": {"text": "t"}}]},
     "/api/v1/projects/{slug}/invitations": {"role": "auditor"},
     "/api/v1/projects/{slug}/systems": {"name": "s2", "answers": {"i0": 0}},
@@ -103,8 +109,12 @@ def test_every_route_has_its_roles_written_down() -> None:
 
 @pytest.fixture(scope="module")
 def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Project alpha with one person in each role, and beta of somebody else with an answer, an image and a system."""
-    with running(tmp_path_factory.mktemp("matrix"), sign_ins=10_000, changes_per_minute=100_000) as site:
+    """Project alpha with one person in each role, and beta of somebody else with an answer, an
+    image and a system.
+    """
+    with running(
+        tmp_path_factory.mktemp("matrix"), sign_ins=10_000, changes_per_minute=100_000
+    ) as site:
         boss, stranger = site.person("owner"), site.person("stranger")
         found: dict[str, Any] = {"site": site, "owner": boss}
         for slug, who in (("alpha", boss), ("beta", stranger)):
@@ -120,7 +130,12 @@ def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
         site.step(found["beta"], "open")
         visitor = site.as_(helper)
         asked = visitor.api("POST", "/projects/beta/next").json()["next"]
-        sent = {"question": asked["question"], "key": asked["key"], "value": "no", "shown_at": time.time()}
+        sent = {
+            "question": asked["question"],
+            "key": asked["key"],
+            "value": "no",
+            "shown_at": time.time(),
+        }
         found["answer"] = visitor.api("POST", "/projects/beta/answers", sent).json()["answer"]
         found["stranger"] = stranger
         found["sha256"] = "ab" * 32
@@ -138,7 +153,11 @@ def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
 def call(matrix: dict[str, Any], who: str, method: str, path: str, slug: str) -> Any:
     site: Site = matrix["site"]
     visitor = site.visitor() if who == "nobody" else site.as_(matrix[who])
-    filled = path.replace("{slug}", slug).replace("{token}", "no-such-token-000000000000").replace("{format}", "csv")
+    filled = (
+        path.replace("{slug}", slug)
+        .replace("{token}", "no-such-token-000000000000")
+        .replace("{format}", "csv")
+    )
     filled = filled.replace("{answer}", str(matrix["answer"])).replace("{sha256}", matrix["sha256"])
     if path.startswith("/api/"):
         return visitor.api(method, filled.removeprefix("/api/v1"), BODIES.get(path))
@@ -150,7 +169,9 @@ def call(matrix: dict[str, Any], who: str, method: str, path: str, slug: str) ->
 
 
 def refused(reply: Any) -> bool:
-    return reply.status in (401, 403, 404) or (reply.status == 303 and reply.headers["location"] == "/sign-in")
+    return reply.status in (401, 403, 404) or (
+        reply.status == 303 and reply.headers["location"] == "/sign-in"
+    )
 
 
 @pytest.mark.parametrize(("method", "path"), sorted(ALLOWED), ids=str)
@@ -170,23 +191,41 @@ def test_routes_open_for_their_roles_alone(matrix: dict[str, Any], method: str, 
 
 
 @pytest.mark.parametrize(
-    "path", sorted(path for method, path in ALLOWED if method == "GET" and "{sha256}" not in path and "{token}" not in path)
+    "path",
+    sorted(
+        path
+        for method, path in ALLOWED
+        if method == "GET" and "{sha256}" not in path and "{token}" not in path
+    ),
 )
 def test_routes_do_open_for_their_roles(matrix: dict[str, Any], path: str) -> None:
     for who in sorted(ALLOWED["GET", path]):
         reply = call(matrix, who, "GET", path, "alpha")
-        assert reply.status == 200 or (reply.status == 303 and path in ("/sign-in", "/p/{slug}/last")), f"{who} got {reply.status}"
+        assert reply.status == 200 or (
+            reply.status == 303 and path in ("/sign-in", "/p/{slug}/last")
+        ), f"{who} got {reply.status}"
 
 
 def test_objects_of_another_project_are_not_found_through_ones_own(matrix: dict[str, Any]) -> None:
     site: Site = matrix["site"]
     assert site.as_(matrix["owner"]).get(f"/p/alpha/image/{matrix['sha256']}").status == 404
     rater = site.as_(matrix["annotator"])
-    assert rater.api("POST", f"/projects/alpha/answers/{matrix['answer']}/amend", {"key": "k", "value": "yes"}).status in (404, 409)
+    assert rater.api(
+        "POST", f"/projects/alpha/answers/{matrix['answer']}/amend", {"key": "k", "value": "yes"}
+    ).status in (404, 409)
     foreign = site.token("beta", matrix["stranger"], "auditor")
-    row = site.store.read_now(lambda w: w.one("SELECT id FROM invitation WHERE token_hash = :t", t=access.token_hash(foreign)))
+    row = site.store.read_now(
+        lambda w: w.one(
+            "SELECT id FROM invitation WHERE token_hash = :t", t=access.token_hash(foreign)
+        )
+    )
     assert row is not None
-    assert site.as_(matrix["owner"]).post("/p/alpha/people", {"do": "revoke", "id": str(row["id"])}).status == 404
+    assert (
+        site.as_(matrix["owner"])
+        .post("/p/alpha/people", {"do": "revoke", "id": str(row["id"])})
+        .status
+        == 404
+    )
 
 
 def test_managers_do_not_invite_owners(matrix: dict[str, Any]) -> None:
@@ -198,22 +237,45 @@ def test_managers_do_not_invite_owners(matrix: dict[str, Any]) -> None:
 # canaries
 
 
-def test_annotators_see_nothing_but_their_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_annotators_see_nothing_but_their_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with running(tmp_path) as site:
         boss = site.person("canary-boss")
-        project = site.project("blind", boss, gold_rate=0.3, panel_items=3, stop_rule="canary-stop-rule", reasks=1)
-        items = [Item(name=f"canary-item-{k}", content={"text": f"text {k}"}, truth=k % 3 if k < 9 else None) for k in range(30)]
-        items.append(Item(name="canary-attention", content={"text": "text x", "attention": True}, truth=1))
+        project = site.project(
+            "blind", boss, gold_rate=0.3, panel_items=3, stop_rule="canary-stop-rule", reasks=1
+        )
+        items = [
+            Item(
+                name=f"canary-item-{k}",
+                content={"text": f"text {k}"},
+                truth=k % 3 if k < 9 else None,
+            )
+            for k in range(30)
+        ]
+        items.append(
+            Item(name="canary-attention", content={"text": "text x", "attention": True}, truth=1)
+        )
         site.items(project, items)
         site.step(project, "seal")
         answers = {item.name: k % 3 for k, item in enumerate(items)}
-        site.store.write_now(lambda w: projects.add_system(w, project, "canary-system", answers, actor="system", now=time.time()))
+        site.store.write_now(
+            lambda w: projects.add_system(
+                w, project, "canary-system", answers, actor="system", now=time.time()
+            )
+        )
         site.step(project, "open")
         raters = [site.person(name) for name in ("canary-first", "second")]
         for rater in raters:
             site.join("blind", boss, rater, "annotator", 0, 1, 2)
-        rows = site.store.read_now(lambda w: w.all("SELECT alias FROM membership WHERE project_id = :p ORDER BY person_id", p=project))
-        row = site.store.read_now(lambda w: w.one("SELECT seed, root, commitment FROM project WHERE id = :p", p=project))
+        rows = site.store.read_now(
+            lambda w: w.all(
+                "SELECT alias FROM membership WHERE project_id = :p ORDER BY person_id", p=project
+            )
+        )
+        row = site.store.read_now(
+            lambda w: w.one("SELECT seed, root, commitment FROM project WHERE id = :p", p=project)
+        )
         assert row is not None
         secrets = [
             "canary",
@@ -228,17 +290,36 @@ def test_annotators_see_nothing_but_their_question(tmp_path: Path, monkeypatch: 
         secrets += ["truth", "gold", "panel", "reask", "estimate"]
         keys = itertools.count()  # of digits: among some hundred random keys one in a few hundred runs has the letters "gold"
         monkeypatch.setattr("noracle.collect.store.hot.new_key", lambda: f"{next(keys):024d}")
-        monkeypatch.setattr(work, "secrets", SimpleNamespace(token_urlsafe=lambda n: f"{next(keys):022d}"))
+        monkeypatch.setattr(
+            work, "secrets", SimpleNamespace(token_urlsafe=lambda n: f"{next(keys):022d}")
+        )
         first, second = (site.as_(rater) for rater in raters)
         asked = first.api("POST", "/projects/blind/next").json()["next"]
         for _ in range(10):
             value = "unsure"
-            sent = {"question": asked["question"], "key": asked["key"], "value": value, "shown_at": time.time(), "want_next": True}
+            sent = {
+                "question": asked["question"],
+                "key": asked["key"],
+                "value": value,
+                "shown_at": time.time(),
+                "want_next": True,
+            }
             asked = first.api("POST", "/projects/blind/answers", sent).json()["next"]
-        seen = [second.get("/"), second.get("/p/blind/last"), second.api("GET", "/projects"), second.get("/nothing")]
+        seen = [
+            second.get("/"),
+            second.get("/p/blind/last"),
+            second.api("GET", "/projects"),
+            second.get("/nothing"),
+        ]
         for method, path in routes():
             if method == "GET" and "{token}" not in path and path not in ("/metrics", "/sign-in"):
-                seen.append(second.get(path.replace("{slug}", "blind").replace("{format}", "csv").replace("{sha256}", "0" * 64)))
+                seen.append(
+                    second.get(
+                        path.replace("{slug}", "blind")
+                        .replace("{format}", "csv")
+                        .replace("{sha256}", "0" * 64)
+                    )
+                )
         n = 0
         while True:
             page, reply = second.get("/p/blind/work"), second.api("POST", "/projects/blind/next")
@@ -247,7 +328,13 @@ def test_annotators_see_nothing_but_their_question(tmp_path: Path, monkeypatch: 
             if asked is None:
                 break
             n += 1
-            sent = {"question": asked["question"], "key": asked["key"], "value": "no", "shown_at": time.time(), "want_next": True}
+            sent = {
+                "question": asked["question"],
+                "key": asked["key"],
+                "value": "no",
+                "shown_at": time.time(),
+                "want_next": True,
+            }
             seen.append(second.api("POST", "/projects/blind/answers", sent))
             seen.append(second.get("/p/blind/last"))
         assert n > 20

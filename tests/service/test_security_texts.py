@@ -1,4 +1,6 @@
-"""Fifty payloads in every text that people can bring, and random requests from the description of the interface."""
+"""Fifty payloads in every text that people can bring, and random requests from the description of
+the interface.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +135,18 @@ _TAGS = {
     "defs",
     "tspan",
 }
-_LINKS = {"href", "src", "action", "formaction", "data", "xlink:href", "hx-get", "hx-post", "poster", "background"}
+_LINKS = {
+    "href",
+    "src",
+    "action",
+    "formaction",
+    "data",
+    "xlink:href",
+    "hx-get",
+    "hx-post",
+    "poster",
+    "background",
+}
 
 
 class Inert(HTMLParser):
@@ -147,7 +160,9 @@ class Inert(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         names = dict(attrs)
         self._script = tag == "script"
-        if tag not in _TAGS or (tag == "script" and not str(names.get("src", "")).startswith("/static/")):
+        if tag not in _TAGS or (
+            tag == "script" and not str(names.get("src", "")).startswith("/static/")
+        ):
             self.found.append(f"<{tag}>")
         if tag == "img" and not str(names.get("src", "")).startswith("/p/"):
             self.found.append(f"<img src={names.get('src')}>")
@@ -191,12 +206,26 @@ def test_payloads_are_inert_wherever_they_are_stored(site: Site, number: int) ->
     text, slug = PAYLOADS[number], f"x{number}"
 
     def add(work: object, who: str) -> int:
-        return people.add_person(work, email=f"{who}{number}@example.org", name=text, password_hash=password_hash(), now=time.time())  # type: ignore[arg-type]
+        return people.add_person(
+            work,
+            email=f"{who}{number}@example.org",
+            name=text,
+            password_hash=password_hash(),
+            now=time.time(),
+        )  # type: ignore[arg-type]
 
-    owner, rater = (site.store.write_now(lambda w, who=who: add(w, who)) for who in ("boss", "rater"))
+    owner, rater = (
+        site.store.write_now(lambda w, who=who: add(w, who)) for who in ("boss", "rater")
+    )
     protocol = ("partitioned", "judge-all", "pick-wrong", "ordinary")[number % 4]
     classes = tuple(ClassSpec(name=f"{text}{k}", guideline=f"{text}\n\n- {text}") for k in range(3))
-    spec = {"protocol": protocol, "classes": classes, "shown": 2, "question": f"{text} {{class}}", "stop_rule": text}
+    spec = {
+        "protocol": protocol,
+        "classes": classes,
+        "shown": 2,
+        "question": f"{text} {{class}}",
+        "stop_rule": text,
+    }
     if number % 8 == 4:
         spec["draws"] = 2
     project = site.project(slug, owner, **spec)
@@ -206,13 +235,21 @@ def test_payloads_are_inert_wherever_they_are_stored(site: Site, number: int) ->
         {"markdown": f"*{text}* `{text}`", "options": [text, f"{text} 2", "c"]},
     ]
     site.items(project, [Item(name=f"{text}-{k}", content=contents[k % 3]) for k in range(6)])
-    site.store.write_now(lambda w: w.run("UPDATE project SET name = :name WHERE id = :p", name=text, p=project))
+    site.store.write_now(
+        lambda w: w.run("UPDATE project SET name = :name WHERE id = :p", name=text, p=project)
+    )
     token = site.token(slug, owner, "annotator", 0)
     boss = site.as_(owner)
-    seen = [boss.get(f"/p/{slug}/setup"), boss.get(f"/p/{slug}/setup?preview=seal"), site.visitor().get(f"/join/{token}")]
+    seen = [
+        boss.get(f"/p/{slug}/setup"),
+        boss.get(f"/p/{slug}/setup?preview=seal"),
+        site.visitor().get(f"/join/{token}"),
+    ]
     site.step(project, "seal")
     answers: dict[str, int | None] = {f"{text}-{k}": k % 3 for k in range(6)}
-    site.store.write_now(lambda w: projects.add_system(w, project, text, answers, actor="system", now=time.time()))
+    site.store.write_now(
+        lambda w: projects.add_system(w, project, text, answers, actor="system", now=time.time())
+    )
     site.step(project, "open")
     site.join(slug, owner, rater, "annotator", *((0, 1, 2) if protocol == "partitioned" else (0,)))
     worker = site.as_(rater)
@@ -221,13 +258,31 @@ def test_payloads_are_inert_wherever_they_are_stored(site: Site, number: int) ->
         if asked is None:
             break
         seen.append(worker.get(f"/p/{slug}/work"))
-        value = {"partitioned": "no", "judge-all": "no|no", "pick-wrong": str(asked["shown"][0]), "ordinary": "0"}[protocol]
-        sent = {"question": asked["question"], "key": asked["key"], "value": value, "shown_at": time.time()}
+        value = {
+            "partitioned": "no",
+            "judge-all": "no|no",
+            "pick-wrong": str(asked["shown"][0]),
+            "ordinary": "0",
+        }[protocol]
+        sent = {
+            "question": asked["question"],
+            "key": asked["key"],
+            "value": value,
+            "shown_at": time.time(),
+        }
         assert worker.api("POST", f"/projects/{slug}/answers", sent).status == 200
         seen.append(worker.get(f"/p/{slug}/last"))
     assert len(seen) > 4
     seen += [
-        boss.get(path) for path in ("/", f"/p/{slug}", f"/p/{slug}/setup", f"/p/{slug}/people", f"/p/{slug}/audit", f"/p/{slug}/export")
+        boss.get(path)
+        for path in (
+            "/",
+            f"/p/{slug}",
+            f"/p/{slug}/setup",
+            f"/p/{slug}/people",
+            f"/p/{slug}/audit",
+            f"/p/{slug}/export",
+        )
     ]
     seen.append(boss.post(f"/p/{slug}/people", {"do": text, "role": text, "days": text}))
     seen.append(boss.post("/new", {"name": text, "slug": text, "classes": text, "protocol": text}))
@@ -246,7 +301,9 @@ def test_payloads_are_inert_wherever_they_are_stored(site: Site, number: int) ->
 
 
 @pytest.mark.parametrize("examples", [4, pytest.param(60, marks=pytest.mark.slow)])
-def test_random_requests_from_the_description_find_no_fault_of_ours(site: Site, examples: int) -> None:
+def test_random_requests_from_the_description_find_no_fault_of_ours(
+    site: Site, examples: int
+) -> None:
     schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is for tests")
     from hypothesis import HealthCheck, given, settings
 
@@ -264,14 +321,27 @@ def test_random_requests_from_the_description_find_no_fault_of_ours(site: Site, 
         n += 1
         if "slug" in (case.path_parameters or {}) and n % 2:
             case.path_parameters["slug"] = f"random-{examples}"
-        reply = case.call(base_url=site.url, headers={"Authorization": f"Bearer {site.session(person)}"})
+        reply = case.call(
+            base_url=site.url, headers={"Authorization": f"Bearer {site.session(person)}"}
+        )
         if reply.status_code >= 500:
             found.append(f"{case.method} {case.formatted_path} {case.body!r}"[:500])
 
-    quick = settings(max_examples=examples, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    quick = settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
     for result in schema.get_all_operations():
         for person in (owner, rater):
-            _try(quick, given, result.ok().as_strategy(), lambda case, person=person: send(case, person))
+            _try(
+                quick,
+                given,
+                result.ok().as_strategy(),
+                lambda case, person=person: send(case, person),
+            )
     assert n > 100
     assert not found, found[:3]
 

@@ -29,16 +29,41 @@ def test_whole_life_of_a_project_on_each_database(service: Service) -> None:
     choices = {"text": "which?", "options": ["x", "y", "z"]}
     items = [*texts(20), *texts(4, start=50, truth=1), Item(name="with options", content=choices)]
     ready = service.ready(spec, items, people_a_pool=2)
-    assert service.work(ready, lambda text, shown: "unsure" if text.endswith("3") else "yes" if shown == (1,) else "no") > 20
+    assert (
+        service.work(
+            ready,
+            lambda text, shown: (
+                "unsure" if text.endswith("3") else "yes" if shown == (1,) else "no"
+            ),
+        )
+        > 20
+    )
     answers = {item.name: i % 3 for i, item in enumerate(items)}
-    service.write(lambda w: projects.add_system(w, ready.project, "s", {**answers, "i0001": None}, actor="system", now=service.now))
+    service.write(
+        lambda w: projects.add_system(
+            w, ready.project, "s", {**answers, "i0001": None}, actor="system", now=service.now
+        )
+    )
     with pytest.raises(Conflict):
-        service.write(lambda w: projects.add_system(w, ready.project, "s", answers, actor="system", now=service.now))
-    assert service.write(lambda w: people.forget(w, "demo-rater-0-0@example.org", now=service.now)) == 1
+        service.write(
+            lambda w: projects.add_system(
+                w, ready.project, "s", answers, actor="system", now=service.now
+            )
+        )
+    assert (
+        service.write(lambda w: people.forget(w, "demo-rater-0-0@example.org", now=service.now))
+        == 1
+    )
     for close in (False, True):
         if close:
-            service.write(lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1))
-        _, _, data = service.store.read_chained_now(ready.project, lambda w: exports.export_one(w, ready.project, "archive", texts=True))
+            service.write(
+                lambda w: projects.close_project(
+                    w, ready.project, actor="system", now=service.now + 1
+                )
+            )
+        _, _, data = service.store.read_chained_now(
+            ready.project, lambda w: exports.export_one(w, ready.project, "archive", texts=True)
+        )
         checked = verify_archive(read_archive(io.BytesIO(data)))
         assert checked.passed, checked.findings
     for kind in ("csv", "parquet", "label-studio"):
@@ -49,7 +74,13 @@ def test_whole_life_of_a_project_on_each_database(service: Service) -> None:
 
 
 def test_nobody_is_told_that_an_item_tests_their_attention(service: Service) -> None:
-    items = [*texts(6), *(Item(name=f"t{i}", content={"text": f"test {i}", "attention": True}, truth=1) for i in range(3))]
+    items = [
+        *texts(6),
+        *(
+            Item(name=f"t{i}", content={"text": f"test {i}", "attention": True}, truth=1)
+            for i in range(3)
+        ),
+    ]
     ready = service.ready(spec_of(k=3, gold_rate=0.5), items)
 
     async def contents() -> list[dict[str, object]]:
@@ -59,9 +90,16 @@ def test_nobody_is_told_that_an_item_tests_their_attention(service: Service) -> 
             while asked is not None:
                 found.append(dict(asked.content))
                 kept = await service.store.answer(
-                    token, ready.project, question=asked.question, key=asked.key, value="no", shown_at=service.now, client_ms=None,
-                    now=service.now, want_next=True,
-                )  # fmt: skip
+                    token,
+                    ready.project,
+                    question=asked.question,
+                    key=asked.key,
+                    value="no",
+                    shown_at=service.now,
+                    client_ms=None,
+                    now=service.now,
+                    want_next=True,
+                )
                 asked = kept.next
         return found
 
@@ -103,13 +141,25 @@ def test_people_and_invitations_on_each_database(service: Service) -> None:
 def test_items_and_pictures_on_each_database(service: Service) -> None:
     owner = service.person("ann")
     project = service.project(owner)
-    picture = Picture(sha256="a" * 64, media="image/png", data=b"\x89PNG\x00\xff", width=1, height=1)
+    picture = Picture(
+        sha256="a" * 64, media="image/png", data=b"\x89PNG\x00\xff", width=1, height=1
+    )
     for _ in range(2):
         service.write(lambda w: projects.add_image(w, project, picture))
-    service.write(lambda w: projects.import_items(w, project, [Item(name="ü", content={"image": "a" * 64})], now=NOW))
-    assert service.read(lambda w: projects.image_of(w, service.member(owner, project), "a" * 64)) == ("image/png", b"\x89PNG\x00\xff")
+    service.write(
+        lambda w: projects.import_items(
+            w, project, [Item(name="ü", content={"image": "a" * 64})], now=NOW
+        )
+    )
+    assert service.read(
+        lambda w: projects.image_of(w, service.member(owner, project), "a" * 64)
+    ) == ("image/png", b"\x89PNG\x00\xff")
     with pytest.raises(Refused):
-        service.write(lambda w: projects.import_items(w, project, [Item(name="x", content={"text": "a\x00b"})], now=NOW))
+        service.write(
+            lambda w: projects.import_items(
+                w, project, [Item(name="x", content={"text": "a\x00b"})], now=NOW
+            )
+        )
     service.write(lambda w: projects.change_spec(w, project, spec_of(k=5), now=NOW))
     assert service.read(lambda w: projects.preview_seal(w, project)).questions == 1
     assert service.write(lambda w: projects.clear_items(w, project)) == 1

@@ -25,22 +25,45 @@ class Desk:
         self.store, self.world = store, world
 
     def next(self, person: int, now: float = START) -> Asked | None:
-        return asyncio.run(self.store.next_question(self.world.token(person), self.world.project, now=now))
+        return asyncio.run(
+            self.store.next_question(self.world.token(person), self.world.project, now=now)
+        )
 
     def must(self, person: int, now: float = START) -> Asked:
         found = self.next(person, now)
         assert found is not None
         return found
 
-    def answer(self, person: int, asked: Asked, value: str = "no", now: float = START + 1, **change: Any) -> Answered:
+    def answer(
+        self, person: int, asked: Asked, value: str = "no", now: float = START + 1, **change: Any
+    ) -> Answered:
         values: dict[str, Any] = {
-            "question": asked.question, "key": asked.key, "value": value, "shown_at": START, "client_ms": 900, "now": now,
-            "want_next": False, **change,
-        }  # fmt: skip
-        return asyncio.run(self.store.answer(self.world.token(person), self.world.project, **values))
+            "question": asked.question,
+            "key": asked.key,
+            "value": value,
+            "shown_at": START,
+            "client_ms": 900,
+            "now": now,
+            "want_next": False,
+            **change,
+        }
+        return asyncio.run(
+            self.store.answer(self.world.token(person), self.world.project, **values)
+        )
 
-    def amend(self, person: int, answer: int, value: str, key: str = "amend", now: float = START + 2) -> Answered:
-        return asyncio.run(self.store.amend(self.world.token(person), self.world.project, answer=answer, key=key, value=value, now=now))
+    def amend(
+        self, person: int, answer: int, value: str, key: str = "amend", now: float = START + 2
+    ) -> Answered:
+        return asyncio.run(
+            self.store.amend(
+                self.world.token(person),
+                self.world.project,
+                answer=answer,
+                key=key,
+                value=value,
+                now=now,
+            )
+        )
 
     def rows(self, sql: str, **values: object) -> list[Any]:
         return self.store.read_now(lambda work: work.all(sql, p=self.world.project, **values))
@@ -55,10 +78,15 @@ def desk(store: Store) -> Callable[..., Desk]:
 
 
 def places(desk: Desk, asked: Asked) -> int:
-    return int(desk.rows("SELECT place FROM question WHERE id = :q AND project_id = :p", q=asked.question)[0]["place"])
+    return int(
+        desk.rows("SELECT place FROM question WHERE id = :q AND project_id = :p", q=asked.question)[
+            0
+        ]["place"]
+    )
 
 
-# -------------------------------------------------------------------------------------------------------------------- asking
+# --------------------------------------------------------------------------------------------------------------------
+# asking
 
 
 def test_a_question_holds_what_its_person_may_see(desk: Callable[..., Desk]) -> None:
@@ -127,7 +155,12 @@ def test_two_people_never_hold_the_same_question(desk: Callable[..., Desk]) -> N
     world = d.world
 
     async def all_at_once() -> list[Asked | None]:
-        return await asyncio.gather(*(d.store.next_question(world.token(i % 16), world.project, now=START) for i in range(64)))
+        return await asyncio.gather(
+            *(
+                d.store.next_question(world.token(i % 16), world.project, now=START)
+                for i in range(64)
+            )
+        )
 
     held = asyncio.run(all_at_once())
     by_person = [{a.question for a in held[i::16] if a is not None} for i in range(16)]
@@ -136,7 +169,8 @@ def test_two_people_never_hold_the_same_question(desk: Callable[..., Desk]) -> N
     assert len(all_held) == len(set(all_held)) >= 12
 
 
-# ------------------------------------------------------------------------------------------------------------------- expiry
+# -------------------------------------------------------------------------------------------------------------------
+# expiry
 
 
 def test_a_lease_that_ran_out_goes_back_to_its_place(desk: Callable[..., Desk]) -> None:
@@ -148,14 +182,21 @@ def test_a_lease_that_ran_out_goes_back_to_its_place(desk: Callable[..., Desk]) 
     events = d.rows("SELECT * FROM event WHERE project_id = :p AND kind = 'lease-expired'")
     assert len(events) == 1
     assert events[0]["actor"] == "a-0"
-    expected = {"lease": 1, "place": places(d, late), "question": late.question, "until": START + 900}
+    expected = {
+        "lease": 1,
+        "place": places(d, late),
+        "question": late.question,
+        "until": START + 900,
+    }
     assert json.loads(events[0]["payload"]) == expected
     with pytest.raises(Conflict, match="not yours now"):
         d.answer(0, late, now=START + 902)
     audit(d.store, d.world)
 
 
-def test_who_let_a_lease_run_out_may_be_asked_the_same_again_under_a_new_key(desk: Callable[..., Desk]) -> None:
+def test_who_let_a_lease_run_out_may_be_asked_the_same_again_under_a_new_key(
+    desk: Callable[..., Desk],
+) -> None:
     d = desk()
     late = d.must(0)
     again = d.must(0, START + 901)
@@ -165,12 +206,16 @@ def test_who_let_a_lease_run_out_may_be_asked_the_same_again_under_a_new_key(des
     assert d.answer(0, again, now=START + 902).revision == 0
 
 
-def test_an_answer_after_the_lease_counts_while_nobody_else_took_the_question(desk: Callable[..., Desk]) -> None:
+def test_an_answer_after_the_lease_counts_while_nobody_else_took_the_question(
+    desk: Callable[..., Desk],
+) -> None:
     d = desk()
     assert d.answer(0, d.must(0), now=START + 5000).revision == 0
 
 
-def test_letting_a_lease_run_out_does_not_open_another_question_about_the_item(desk: Callable[..., Desk]) -> None:
+def test_letting_a_lease_run_out_does_not_open_another_question_about_the_item(
+    desk: Callable[..., Desk],
+) -> None:
     d = desk(protocol="judge-all", draws=3, n_items=1, pools=[(0,), (0,)])
     first = d.must(0)
     assert d.must(1, START + 901).question == first.question
@@ -181,7 +226,9 @@ def test_leases_of_another_project_stay(store: Store) -> None:
     one, two = Desk(store, build(store, seed=1)), Desk(store, build(store, seed=2))
     held = one.must(0)
     two.must(0, START + 901)
-    assert one.rows("SELECT status FROM question WHERE project_id = :p AND id = :q", q=held.question) == [{"status": 1}]
+    assert one.rows(
+        "SELECT status FROM question WHERE project_id = :p AND id = :q", q=held.question
+    ) == [{"status": 1}]
 
 
 def lowest(desk: Desk, person: int) -> int | None:
@@ -189,24 +236,49 @@ def lowest(desk: Desk, person: int) -> int | None:
     me = desk.world.people[person]
     questions = desk.rows("SELECT * FROM question WHERE project_id = :p")
     known = {q["item_id"] for q in questions if q["person_id"] == me}
-    barred = {(h["item_id"], h["question_id"]) for h in desk.rows("SELECT * FROM held WHERE :p > 0 AND person_id = :me", me=me)}
-    pools = {r["pool"] for r in desk.rows("SELECT pool FROM pool_member WHERE project_id = :p AND person_id = :me", me=me)}
+    barred = {
+        (h["item_id"], h["question_id"])
+        for h in desk.rows("SELECT * FROM held WHERE :p > 0 AND person_id = :me", me=me)
+    }
+    pools = {
+        r["pool"]
+        for r in desk.rows(
+            "SELECT pool FROM pool_member WHERE project_id = :p AND person_id = :me", me=me
+        )
+    }
     return min(
         (
             q["place"]
             for q in questions
-            if q["status"] == 0 and q["pool"] in pools and q["item_id"] not in known
+            if q["status"] == 0
+            and q["pool"] in pools
+            and q["item_id"] not in known
             and not any(item == q["item_id"] and question != q["id"] for item, question in barred)
         ),
         default=None,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_next_question_is_the_lowest_that_is_allowed_whatever_happened(store: Store, seed: int) -> None:
-    """Also after leases ran out, questions were put again, a person joined a pool, and another process wrote."""
+def test_the_next_question_is_the_lowest_that_is_allowed_whatever_happened(
+    store: Store, seed: int
+) -> None:
+    """Also after leases ran out, questions were put again, a person joined a pool, and another
+    process wrote.
+    """
     pools = [(0, 1), (0,), (0, 1, 2), (2, 3)] if seed else [(0,)] * 4
-    d = Desk(store, build(store, protocol="partitioned" if seed else "judge-all", draws=2, n_items=25, pools=pools, reasks=1, seed=seed))
+    d = Desk(
+        store,
+        build(
+            store,
+            protocol="partitioned" if seed else "judge-all",
+            draws=2,
+            n_items=25,
+            pools=pools,
+            reasks=1,
+            seed=seed,
+        ),
+    )
     rng, now = random.Random(seed), START
     for turn in range(90):
         person = rng.randrange(4)
@@ -216,7 +288,10 @@ def test_the_next_question_is_the_lowest_that_is_allowed_whatever_happened(store
             d.next(rng.randrange(4), now)
         if turn == 40:
             d.set("INSERT INTO pool_member VALUES (:p, 3, :me)", me=d.world.people[0])
-        held = d.rows("SELECT place FROM question WHERE project_id = :p AND status = 1 AND person_id = :me", me=d.world.people[person])
+        held = d.rows(
+            "SELECT place FROM question WHERE project_id = :p AND status = 1 AND person_id = :me",
+            me=d.world.people[person],
+        )
         expected = held[0]["place"] if held else lowest(d, person)
         asked = d.next(person, now)
         assert (None if asked is None else places(d, asked)) == expected
@@ -225,7 +300,8 @@ def test_the_next_question_is_the_lowest_that_is_allowed_whatever_happened(store
             d.answer(person, asked, value if seed else f"{value}|{value}", now=now)
 
 
-# ---------------------------------------------------------------------------------------------------------------- answering
+# ----------------------------------------------------------------------------------------------------------------
+# answering
 
 
 def test_an_answer_is_kept_with_its_event(desk: Callable[..., Desk]) -> None:
@@ -244,9 +320,14 @@ def test_an_answer_is_kept_with_its_event(desk: Callable[..., Desk]) -> None:
     event = d.rows("SELECT * FROM event WHERE project_id = :p AND kind = 'answer'")[0]
     assert event["actor"] == "a-2"
     expected = {
-        "answer": done.answer, "place": places(d, asked), "question": asked.question, "received_at": START + 3.5, "revision": 0,
-        "shown_at": START + 1.25, "value": "yes",
-    }  # fmt: skip
+        "answer": done.answer,
+        "place": places(d, asked),
+        "question": asked.question,
+        "received_at": START + 3.5,
+        "revision": 0,
+        "shown_at": START + 1.25,
+        "value": "yes",
+    }
     assert json.loads(event["payload"]) == expected
 
 
@@ -264,7 +345,10 @@ def test_the_time_of_showing_stays_between_lease_and_answer(desk: Callable[..., 
     d = desk()
     d.answer(0, d.must(0), shown_at=5.0, now=START + 1)
     d.answer(1, d.must(1), shown_at=START + 99, now=START + 1)
-    assert [r["shown_at"] for r in d.rows("SELECT shown_at FROM answer WHERE project_id = :p ORDER BY id")] == [START, START + 1]
+    assert [
+        r["shown_at"]
+        for r in d.rows("SELECT shown_at FROM answer WHERE project_id = :p ORDER BY id")
+    ] == [START, START + 1]
 
 
 def test_a_repeated_key_gives_the_same_answer_again(desk: Callable[..., Desk]) -> None:
@@ -305,13 +389,20 @@ def test_many_answers_at_once_with_one_key_are_one_answer(desk: Callable[..., De
         return await asyncio.gather(
             *(
                 d.store.answer(
-                    world.token(0), world.project, question=asked.question, key=asked.key, value=value, shown_at=START, client_ms=None,
-                    now=START, want_next=False,
+                    world.token(0),
+                    world.project,
+                    question=asked.question,
+                    key=asked.key,
+                    value=value,
+                    shown_at=START,
+                    client_ms=None,
+                    now=START,
+                    want_next=False,
                 )
                 for value in ["yes"] * 10 + ["no"] * 5
             ),
             return_exceptions=True,
-        )  # fmt: skip
+        )
 
     got = asyncio.run(send())
     kept = [g for g in got if isinstance(g, Answered)]
@@ -378,7 +469,8 @@ def test_a_question_of_another_project_is_not_found(store: Store) -> None:
         one.answer(0, asked)
 
 
-# ----------------------------------------------------------------------------------------------------------------- who may
+# -----------------------------------------------------------------------------------------------------------------
+# who may
 
 
 def test_without_a_session_nothing_is_answered(desk: Callable[..., Desk]) -> None:
@@ -405,7 +497,14 @@ def test_a_foreign_project_is_not_found(store: Store) -> None:
     for project in (one.world.project, 10**6):
         with pytest.raises(NotFound):
             asyncio.run(store.next_question(stranger, project, now=START))
-        form = {"question": asked.question, "key": asked.key, "value": "no", "shown_at": START, "client_ms": None, "now": START}
+        form = {
+            "question": asked.question,
+            "key": asked.key,
+            "value": "no",
+            "shown_at": START,
+            "client_ms": None,
+            "now": START,
+        }
         with pytest.raises(NotFound):
             asyncio.run(store.answer(stranger, project, **form, want_next=True))
         with pytest.raises(NotFound):
@@ -426,15 +525,22 @@ def test_a_project_that_is_not_open_is_a_conflict(desk: Callable[..., Desk], sta
     asked = d.must(0)
     done = d.answer(1, d.must(1))
     d.set("UPDATE project SET state = :s WHERE id = :p", s=state)
-    for call in (lambda: d.next(0), lambda: d.answer(0, asked), lambda: d.amend(1, done.answer, "yes")):
+    for call in (
+        lambda: d.next(0),
+        lambda: d.answer(0, asked),
+        lambda: d.amend(1, done.answer, "yes"),
+    ):
         with pytest.raises(Conflict, match="not open"):
             call()
 
 
-# ---------------------------------------------------------------------------------------------------------- unsure, amend
+# ----------------------------------------------------------------------------------------------------------
+# unsure, amend
 
 
-def test_unsure_goes_to_another_person_of_the_pool_as_often_as_the_specification_says(desk: Callable[..., Desk]) -> None:
+def test_unsure_goes_to_another_person_of_the_pool_as_often_as_the_specification_says(
+    desk: Callable[..., Desk],
+) -> None:
     d = desk(n_people=16, reasks=2)
     asked = d.must(0)
     d.answer(0, asked, "unsure")
@@ -448,7 +554,8 @@ def test_unsure_goes_to_another_person_of_the_pool_as_often_as_the_specification
     d.answer(8, third, "unsure")
     assert d.must(12).item != asked.item
     rows = d.rows(
-        "SELECT place, draw, kind, pool, propensity FROM question WHERE project_id = :p AND item_id = :i ORDER BY draw", i=asked.item
+        "SELECT place, draw, kind, pool, propensity FROM question WHERE project_id = :p AND item_id = :i ORDER BY draw",
+        i=asked.item,
     )
     assert [(r["draw"], r["kind"]) for r in rows] == [(0, "main"), (1000, "reask"), (2000, "reask")]
     assert len({(r["place"], r["pool"], r["propensity"]) for r in rows}) == 1
@@ -477,8 +584,14 @@ def test_amendments_are_appended_and_the_first_answer_stays(desk: Callable[..., 
     d.must(0)
     one = d.amend(0, first.answer, "no", "k1")
     two = d.amend(0, one.answer, "unsure", "k2")
-    assert [(a.revision, a.again, a.question) for a in (one, two)] == [(1, False, asked.question), (2, False, asked.question)]
-    assert [r["value"] for r in d.rows("SELECT value FROM answer WHERE project_id = :p ORDER BY revision")] == ["yes", "no", "unsure"]
+    assert [(a.revision, a.again, a.question) for a in (one, two)] == [
+        (1, False, asked.question),
+        (2, False, asked.question),
+    ]
+    assert [
+        r["value"]
+        for r in d.rows("SELECT value FROM answer WHERE project_id = :p ORDER BY revision")
+    ] == ["yes", "no", "unsure"]
     again = d.amend(0, first.answer, "no", "k1")
     assert (again.answer, again.again) == (one.answer, True)
     with pytest.raises(Conflict):
@@ -501,15 +614,34 @@ def test_only_the_last_answer_of_the_person_can_be_amended(desk: Callable[..., D
     assert d.amend(0, second.answer, "yes").revision == 1
 
 
-# ------------------------------------------------------------------------------------------------------------------- values
+# -------------------------------------------------------------------------------------------------------------------
+# values
 
 
 @pytest.mark.parametrize("trap", [False, True])
 @pytest.mark.parametrize("protocol", ["partitioned", "judge-all", "pick-wrong", "ordinary"])
 def test_both_databases_take_the_same_values(store: Store, protocol: str, trap: bool) -> None:
-    spec = ProjectSpec.from_dict({"protocol": protocol, "classes": [str(k) for k in range(12)], "shown": 2, "trap": trap})
+    spec = ProjectSpec.from_dict(
+        {"protocol": protocol, "classes": [str(k) for k in range(12)], "shown": 2, "trap": trap}
+    )
     shown = {"partitioned": (7,), "ordinary": tuple(range(12))}.get(protocol, (11, 2))
-    values = ["yes", "no", "unsure", "none", "11", "2", "02", "1", "12", "-2", " 2", "2.0", "yes|no", "unsure|unsure", "yes|no|no"]
+    values = [
+        "yes",
+        "no",
+        "unsure",
+        "none",
+        "11",
+        "2",
+        "02",
+        "1",
+        "12",
+        "-2",
+        " 2",
+        "2.0",
+        "yes|no",
+        "unsure|unsure",
+        "yes|no|no",
+    ]
     values += ["yes|", "|", "", "2|11", "YES"]
     fits = [hot.fits(spec, shown, value) for value in values]
     assert any(fits)
@@ -517,7 +649,9 @@ def test_both_databases_take_the_same_values(store: Store, protocol: str, trap: 
     if store.url.startswith("postgresql"):
         sql = "SELECT noracle_fits(:protocol, :trap, :shown, :value) AS ok"
         given = {"protocol": protocol, "trap": trap, "shown": json.dumps(shown)}
-        there = store.read_now(lambda w: [(w.one(sql, value=value, **given) or {})["ok"] for value in values])
+        there = store.read_now(
+            lambda w: [(w.one(sql, value=value, **given) or {})["ok"] for value in values]
+        )
         assert there == fits
 
 
@@ -526,19 +660,40 @@ def test_the_service_checks_values_by_the_same_rule() -> None:
     for protocol in ("partitioned", "judge-all", "pick-wrong", "ordinary"):
         spec = ProjectSpec.from_dict({"protocol": protocol, "classes": ["a", "b", "c"], "shown": 2})
         shown = {"partitioned": (1,), "ordinary": (0, 1, 2)}.get(protocol, (2, 0))
-        for value in ("yes", "no", "unsure", "none", "0", "1", "2", "yes|no", "unsure|no", "yes|no|no", ""):
+        for value in (
+            "yes",
+            "no",
+            "unsure",
+            "none",
+            "0",
+            "1",
+            "2",
+            "yes|no",
+            "unsure|no",
+            "yes|no|no",
+            "",
+        ):
             try:
                 answers.check_value(spec, shown, value)
                 ok = True
             except Refused:
                 ok = False
-            assert ok == hot.fits(spec, shown, value) or (protocol, value) == ("judge-all", "unsure")  # written out before it is stored
+            assert ok == hot.fits(spec, shown, value) or (protocol, value) == (
+                "judge-all",
+                "unsure",
+            )  # written out before it is stored
 
 
-# ---------------------------------------------------------------------------------------------------------------- append-only
+# ----------------------------------------------------------------------------------------------------------------
+# append-only
 
 
-CHANGES = ("UPDATE answer SET value = 'yes'", "DELETE FROM answer", "UPDATE event SET payload = '{}'", "DELETE FROM event")
+CHANGES = (
+    "UPDATE answer SET value = 'yes'",
+    "DELETE FROM answer",
+    "UPDATE event SET payload = '{}'",
+    "DELETE FROM event",
+)
 
 
 @pytest.mark.parametrize("sql", [*CHANGES, "UPDATE event SET seq = 7"])
@@ -560,7 +715,11 @@ def test_an_operation_that_fails_leaves_nothing_and_harms_nobody(desk: Callable[
         raise Conflict("no")
 
     async def some() -> list[Any]:
-        jobs = [d.store.write(fails), d.store.next_question(d.world.token(0), d.world.project, now=START), d.store.write(fails)]
+        jobs = [
+            d.store.write(fails),
+            d.store.next_question(d.world.token(0), d.world.project, now=START),
+            d.store.write(fails),
+        ]
         return await asyncio.gather(*jobs, return_exceptions=True)
 
     got = asyncio.run(some())
@@ -586,8 +745,13 @@ def test_portable_statements_give_the_same_rows(store: Store) -> None:
     assert words == {"a": "x", "b": ":a", "c": "5%"}
     assert others == [{"seed": None}, None, [{"place": 1}, {"place": 2}]]
     store.write_now(lambda work: work.run("UPDATE project SET seed = :s", s=b"\x00\xff"))
-    assert store.read_now(lambda work: work.one("SELECT seed FROM project")) == {"seed": b"\x00\xff"}
-    assert store.write_now(lambda work: work.run("UPDATE question SET status = 3 WHERE place < 2")) == 2
+    assert store.read_now(lambda work: work.one("SELECT seed FROM project")) == {
+        "seed": b"\x00\xff"
+    }
+    assert (
+        store.write_now(lambda work: work.run("UPDATE question SET status = 3 WHERE place < 2"))
+        == 2
+    )
 
 
 def test_reading_cannot_write(store: Store) -> None:

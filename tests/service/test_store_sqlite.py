@@ -34,7 +34,12 @@ def test_settings_are_those_that_survive_a_power_cut(file: Path) -> None:
         names = ("journal_mode", "synchronous", "foreign_keys", "secure_delete")
         return {name: work.connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names}
 
-    assert store.write_now(settings) == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "secure_delete": 1}
+    assert store.write_now(settings) == {
+        "journal_mode": "wal",
+        "synchronous": 2,
+        "foreign_keys": 1,
+        "secure_delete": 1,
+    }
     store.close()
 
 
@@ -43,7 +48,11 @@ def test_what_is_deleted_or_overwritten_is_not_left_in_the_file(file: Path) -> N
     name = "a name that is to be forgotten"
     for i in range(50):
         row = {"e": f"p{i}@example.org", "n": f"{name} {i} " + "x" * 50}
-        store.write_now(lambda w, row=row: w.run("INSERT INTO person (email, name, created_at) VALUES (:e, :n, 0)", **row))  # type: ignore[misc]
+        store.write_now(
+            lambda w, row=row: w.run(
+                "INSERT INTO person (email, name, created_at) VALUES (:e, :n, 0)", **row
+            )
+        )  # type: ignore[misc]
     store.close()
     assert name.encode() in file.read_bytes()
     store = SqliteStore(file)
@@ -97,10 +106,16 @@ def test_operations_that_wait_share_one_commit(file: Path) -> None:
     store = SqliteStore(file)
     world = build(store, n_items=80, n_people=32)
     commits: list[str] = []
-    store.write_now(lambda work: work.connection.set_trace_callback(lambda sql: commits.append(sql) if sql == "COMMIT" else None))  # type: ignore[attr-defined]
+    store.write_now(
+        lambda work: work.connection.set_trace_callback(
+            lambda sql: commits.append(sql) if sql == "COMMIT" else None
+        )
+    )  # type: ignore[attr-defined]
 
     async def all_at_once() -> None:
-        await asyncio.gather(*(store.next_question(world.token(i), world.project, now=START) for i in range(32)))
+        await asyncio.gather(
+            *(store.next_question(world.token(i), world.project, now=START) for i in range(32))
+        )
 
     asyncio.run(all_at_once())
     assert 2 <= len(commits) <= 10  # the first is that of the operation that set the trace
@@ -116,7 +131,11 @@ def test_nobody_hears_of_an_operation_before_its_commit(file: Path) -> None:
         asked = await store.next_question(world.token(i), world.project, now=START)
         assert asked is not None
         other = sqlite3.connect(file)
-        seen.append(other.execute("SELECT status FROM question WHERE id = ?", (asked.question,)).fetchone()[0])
+        seen.append(
+            other.execute("SELECT status FROM question WHERE id = ?", (asked.question,)).fetchone()[
+                0
+            ]
+        )
         other.close()
 
     async def all_at_once() -> None:
@@ -137,7 +156,9 @@ def test_a_commit_that_fails_is_an_error_for_everybody_in_it(file: Path) -> None
 
     async def together() -> list[Any]:
         busy, hold = threading.Event(), threading.Event()
-        jobs: list[asyncio.Task[Any]] = [asyncio.create_task(store.write(lambda w: (busy.set(), hold.wait(30))))]
+        jobs: list[asyncio.Task[Any]] = [
+            asyncio.create_task(store.write(lambda w: (busy.set(), hold.wait(30))))
+        ]
         await asyncio.to_thread(busy.wait, 30)  # the next commit takes all that waits meanwhile
         jobs += [
             asyncio.create_task(store.next_question(world.token(0), world.project, now=START)),
@@ -150,7 +171,9 @@ def test_a_commit_that_fails_is_an_error_for_everybody_in_it(file: Path) -> None
     got = asyncio.run(together())
     assert isinstance(got[1], sqlite3.OperationalError)
     assert isinstance(got[2], sqlite3.OperationalError)
-    assert store.read_now(lambda w: w.one("SELECT COUNT(*) AS n FROM question WHERE status = 1")) == {"n": 0}
+    assert store.read_now(
+        lambda w: w.one("SELECT COUNT(*) AS n FROM question WHERE status = 1")
+    ) == {"n": 0}
     assert asyncio.run(store.next_question(world.token(0), world.project, now=START)) is not None
     audit(store, world)
     store.close()
@@ -163,7 +186,10 @@ def test_a_caller_that_goes_away_harms_nobody(file: Path) -> None:
     async def cancel_some() -> None:
         hold = threading.Event()
         slow = asyncio.create_task(store.write(lambda work: hold.wait(30)))
-        tasks = [asyncio.create_task(store.next_question(world.token(i), world.project, now=START)) for i in range(8)]
+        tasks = [
+            asyncio.create_task(store.next_question(world.token(i), world.project, now=START))
+            for i in range(8)
+        ]
         await asyncio.sleep(0.02)
         for task in tasks[::2]:
             task.cancel()
@@ -172,7 +198,9 @@ def test_a_caller_that_goes_away_harms_nobody(file: Path) -> None:
         got = await asyncio.gather(*tasks, return_exceptions=True)
         await slow
         assert [isinstance(g, asyncio.CancelledError) for g in got] == [True, False] * 4
-        after = await asyncio.gather(*(store.next_question(world.token(i), world.project, now=START) for i in range(8)))
+        after = await asyncio.gather(
+            *(store.next_question(world.token(i), world.project, now=START) for i in range(8))
+        )
         assert all(after)
         assert list(after[1::2]) == got[1::2]
 
@@ -207,12 +235,18 @@ def _when(ready: Callable[[], bool], act: Callable[[], object]) -> None:
 def test_closing_finishes_what_waits(file: Path) -> None:
     store = SqliteStore(file)
     busy, hold = threading.Event(), threading.Event()
-    write = functools.partial(store.write_now, lambda w: w.run("INSERT INTO throttle VALUES ('k', 1)"))
-    threads = [threading.Thread(target=store.write_now, args=(lambda w: (busy.set(), hold.wait(30)),))]
+    write = functools.partial(
+        store.write_now, lambda w: w.run("INSERT INTO throttle VALUES ('k', 1)")
+    )
+    threads = [
+        threading.Thread(target=store.write_now, args=(lambda w: (busy.set(), hold.wait(30)),))
+    ]
     threads[0].start()
     assert busy.wait(30)
     threads += [threading.Thread(target=write) for _ in range(20)]
-    threads += [threading.Thread(target=_when, args=(lambda: store._queue.qsize() == 20, store.close))]
+    threads += [
+        threading.Thread(target=_when, args=(lambda: store._queue.qsize() == 20, store.close))
+    ]
     threads += [threading.Thread(target=_when, args=(lambda: store._closed, hold.set))]
     for thread in threads[1:]:
         thread.start()
@@ -237,7 +271,9 @@ def test_the_index_of_places_serves_the_pick(file: Path) -> None:
     from noracle.collect.store import hot
 
     store = SqliteStore(file)
-    plans = store.read_now(lambda w: w.connection.execute(f"EXPLAIN QUERY PLAN {hot._PICK}", (1, 1, 0)).fetchall())  # type: ignore[attr-defined]
+    plans = store.read_now(
+        lambda w: w.connection.execute(f"EXPLAIN QUERY PLAN {hot._PICK}", (1, 1, 0)).fetchall()
+    )  # type: ignore[attr-defined]
     text = "\n".join(str(row[3]) for row in plans)
     assert "question_open (project_id=? AND pool=? AND place>?)" in text
     assert "SCAN" not in text
@@ -249,7 +285,9 @@ def test_backups_under_load_are_whole(file: Path, n: int) -> None:
     store = SqliteStore(file)
     world = build(store, n_items=400 * n, n_people=8)
     stop = threading.Event()
-    worker = threading.Thread(target=lambda: asyncio.run(work_through(store, world, rng=random.Random(1), stop=stop)))
+    worker = threading.Thread(
+        target=lambda: asyncio.run(work_through(store, world, rng=random.Random(1), stop=stop))
+    )
     worker.start()
     counts = []
     for i in range(n):

@@ -1,9 +1,11 @@
-"""Random walks of experts through the real application: loading again, back, tabs, devices, logging out, leases and sessions that run out.
+"""Random walks of experts through the real application: loading again, back, tabs, devices, logging
+out, leases and sessions that run out.
 
-Whatever somebody does, they never have two questions before them: of all the forms that were ever shown to a person, at most one is
-neither answered nor out of time. The walks go through the whole application (guard, session, CSRF, transactions) in this process. All
-experts of a group take one step at the same moment, so that they also race against each other, and some steps are several requests of one
-person at once.
+Whatever somebody does, they never have two questions before them: of all the forms that were ever
+shown to a person, at most one is neither answered nor out of time. The walks go through the whole
+application (guard, session, CSRF, transactions) in this process. All experts of a group take one
+step at the same moment, so that they also race against each other, and some steps are several
+requests of one person at once.
 """
 
 from __future__ import annotations
@@ -33,14 +35,34 @@ from tests.service.worlds import START, World, build
 
 HOST = "127.0.0.1:8000"
 SETTINGS = WebSettings(
-    base_url=f"http://{HOST}", secure=False, key=bytes(range(50, 82)), answers_per_minute=10**7, changes_per_minute=10**7
+    base_url=f"http://{HOST}",
+    secure=False,
+    key=bytes(range(50, 82)),
+    answers_per_minute=10**7,
+    changes_per_minute=10**7,
 )
 LEASE = 600.0
 GROUP = 25
 """Experts who walk at the same time."""
 
-FORM = re.compile(r'name="question" value="(\d+)">\s*<input type="hidden" name="key" value="([^"]+)"')
-STEPS = ("load", "load", "answer", "answer", "answer", "back", "tab", "device", "log out", "session", "twice", "race", "amend")
+FORM = re.compile(
+    r'name="question" value="(\d+)">\s*<input type="hidden" name="key" value="([^"]+)"'
+)
+STEPS = (
+    "load",
+    "load",
+    "answer",
+    "answer",
+    "answer",
+    "back",
+    "tab",
+    "device",
+    "log out",
+    "session",
+    "twice",
+    "race",
+    "amend",
+)
 WAITS = (0.0, 0.0, 0.0, 1.0, LEASE / 3, LEASE / 3, LEASE / 2, LEASE - 1, LEASE)
 
 
@@ -67,7 +89,9 @@ class Clock(types.SimpleNamespace):
 
 @dataclasses.dataclass
 class Ledger:
-    """What one person was shown and what was acknowledged. It knows leases only from when a form was first shown."""
+    """What one person was shown and what was acknowledged. It knows leases only from when a form
+    was first shown.
+    """
 
     shown: dict[Form, float] = dataclasses.field(default_factory=dict)
     answered: dict[int, str] = dataclasses.field(default_factory=dict)
@@ -77,31 +101,52 @@ class Ledger:
 
     def before(self, now: float) -> list[Form]:
         """The forms that are neither answered nor out of time."""
-        return [form for form, since in self.shown.items() if form.question not in self.answered and since + LEASE > now]
+        return [
+            form
+            for form, since in self.shown.items()
+            if form.question not in self.answered and since + LEASE > now
+        ]
 
     def check(self, now: float) -> None:
         held = self.before(now)
         assert len(held) <= 1, f"{len(held)} questions at once: {held}"
 
 
-async def call(app: Any, method: str, path: str, token: str, fields: dict[str, Any] | None = None) -> Reply:
+async def call(
+    app: Any, method: str, path: str, token: str, fields: dict[str, Any] | None = None
+) -> Reply:
     """One request straight into the application: a page, or JSON under /api."""
     csrf = csrf_token(SETTINGS, access.token_hash(token))
     headers = [("host", HOST), ("cookie", f"{SETTINGS.cookie}={token}")]
     body = b""
     if path.startswith("/api/"):
         body = json.dumps(fields or {}).encode() if fields else b""
-        headers += [("x-csrf-token", csrf), ("content-type", "application/json"), ("content-length", str(len(body)))]
+        headers += [
+            ("x-csrf-token", csrf),
+            ("content-type", "application/json"),
+            ("content-length", str(len(body))),
+        ]
     elif method == "POST":
         body = urllib.parse.urlencode({"csrf": csrf, **(fields or {})}).encode()
         headers += [
-            ("origin", f"http://{HOST}"), ("content-type", "application/x-www-form-urlencoded"), ("content-length", str(len(body))),
-        ]  # fmt: skip
+            ("origin", f"http://{HOST}"),
+            ("content-type", "application/x-www-form-urlencoded"),
+            ("content-length", str(len(body))),
+        ]
     scope = {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http", "path": path,
-        "raw_path": path.encode(), "query_string": b"", "root_path": "", "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8000),
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 8000),
         "headers": [(name.encode(), value.encode()) for name, value in headers],
-    }  # fmt: skip
+    }
     messages, status, parts = [{"type": "http.request", "body": body, "more_body": False}], 0, []
 
     async def receive() -> dict[str, Any]:
@@ -120,7 +165,9 @@ async def call(app: Any, method: str, path: str, token: str, fields: dict[str, A
 
 @dataclasses.dataclass
 class Expert:
-    """One person with several devices, each with a session and tabs; every tab remembers the forms that it has shown."""
+    """One person with several devices, each with a session and tabs; every tab remembers the forms
+    that it has shown.
+    """
 
     app: Any
     store: Store
@@ -138,7 +185,9 @@ class Expert:
         """A session, as signing in makes it, without the slow password."""
         token = access.new_token()
         now = self.clock.now
-        await self.store.write(lambda w: people.start_session(w, self.person, access.token_hash(token), now=now))
+        await self.store.write(
+            lambda w: people.start_session(w, self.person, access.token_hash(token), now=now)
+        )
         return token
 
     async def device(self) -> None:
@@ -162,7 +211,9 @@ class Expert:
             await self.leave(device, what)
         elif what == "twice" and seen:
             value = self.value()
-            await asyncio.gather(self.answer(tab, seen[-1], value), self.answer(tab, seen[-1], value))
+            await asyncio.gather(
+                self.answer(tab, seen[-1], value), self.answer(tab, seen[-1], value)
+            )
         elif what == "race":
             some = [self.rng.randrange(len(self.tabs)) for _ in range(self.rng.randint(2, 4))]
             await asyncio.gather(*(self.move(t) for t in some))
@@ -214,20 +265,37 @@ class Expert:
         return await self.store.read(lambda w: access.who(w, hashed, now=now)) is None
 
     async def answer(self, tab: int, form: Form, value: str) -> None:
-        """Send a form, which may be old, answered or out of time: then it is refused, and nothing changes."""
+        """Send a form, which may be old, answered or out of time: then it is refused, and nothing
+        changes.
+        """
         token = self.devices[self.tabs[tab][0]]
-        fields = {"question": form.question, "key": form.key, "value": value, "shown_at": self.ledger.shown[form]}
+        fields = {
+            "question": form.question,
+            "key": form.key,
+            "value": value,
+            "shown_at": self.ledger.shown[form],
+        }
         if self.rng.random() < 0.5:
-            reply = await call(self.app, "POST", f"/p/{self.slug}/work", token, {k: str(v) for k, v in fields.items()})
+            reply = await call(
+                self.app,
+                "POST",
+                f"/p/{self.slug}/work",
+                token,
+                {k: str(v) for k, v in fields.items()},
+            )
             assert reply.status in (303, 401, 409), reply
             kept = reply.status == 303
         else:
             fields["want_next"] = self.rng.random() < 0.5
-            reply = await call(self.app, "POST", f"/api/v1/projects/{self.slug}/answers", token, fields)
+            reply = await call(
+                self.app, "POST", f"/api/v1/projects/{self.slug}/answers", token, fields
+            )
             assert reply.status in (200, 401, 409), reply
             kept = reply.status == 200
         if kept:
-            assert self.ledger.answered.setdefault(form.question, value) == value, "an answer was replaced"
+            assert self.ledger.answered.setdefault(form.question, value) == value, (
+                "an answer was replaced"
+            )
             self.done["kept"] += 1
         self.done["refused"] += reply.status == 409
         await self.see(tab, reply)
@@ -239,7 +307,11 @@ class Expert:
         number = re.search(rb'name="answer" value="(\d+)"', page.body)
         if page.status == 200 and number:
             self._key += 1
-            fields = {"answer": number[1].decode(), "key": f"{self.person}-{self._key}", "value": self.value()}
+            fields = {
+                "answer": number[1].decode(),
+                "key": f"{self.person}-{self._key}",
+                "value": self.value(),
+            }
             reply = await call(self.app, "POST", f"/p/{self.slug}/last", token, fields)
             assert reply.status in (303, 401), reply
 
@@ -251,7 +323,11 @@ class Expert:
             assert reply.status in (303, 401), reply
         else:
             hashed, now = access.token_hash(token), self.clock.now
-            await self.store.write(lambda w: w.run("UPDATE session SET expires_at = :now WHERE token_hash = :t", now=now, t=hashed))
+            await self.store.write(
+                lambda w: w.run(
+                    "UPDATE session SET expires_at = :now WHERE token_hash = :t", now=now, t=hashed
+                )
+            )
 
 
 def read(body: bytes) -> Form | None:
@@ -261,19 +337,40 @@ def read(body: bytes) -> Form | None:
         return None if found is None else Form(int(found[1]), found[2])
     value = json.loads(body)
     value = value.get("next", value) or {}
-    return Form(int(value["question"]), str(value["key"])) if "question" in value and "key" in value else None
+    return (
+        Form(int(value["question"]), str(value["key"]))
+        if "question" in value and "key" in value
+        else None
+    )
 
 
 async def walk(store: Store, clock: Clock, sequences: int, *, seed: int) -> Counter[str]:
-    """Random sequences of 6 to 14 steps, a group at a time in a project of their own; returns what happened how often."""
+    """Random sequences of 6 to 14 steps, a group at a time in a project of their own; returns what
+    happened how often.
+    """
     app, rng, happened = make_app(store, settings=SETTINGS), random.Random(seed), Counter[str]()
     for start in range(0, sequences, GROUP):
         size = min(GROUP, sequences - start)
         world = await asyncio.to_thread(
-            build, store, n_classes=3, n_items=60, n_people=size, draws=2, reasks=1, lease_seconds=LEASE, seed=rng.randrange(2**31)
+            build,
+            store,
+            n_classes=3,
+            n_items=60,
+            n_people=size,
+            draws=2,
+            reasks=1,
+            lease_seconds=LEASE,
+            seed=rng.randrange(2**31),
         )
-        slug = await store.read(lambda w, p=world.project: str((w.one("SELECT slug FROM project WHERE id = :p", p=p) or {})["slug"]))  # type: ignore[misc]
-        experts = [Expert(app, store, clock, slug, person, random.Random(rng.randrange(2**31))) for person in world.people]
+        slug = await store.read(
+            lambda w, p=world.project: str(
+                (w.one("SELECT slug FROM project WHERE id = :p", p=p) or {})["slug"]
+            )
+        )  # type: ignore[misc]
+        experts = [
+            Expert(app, store, clock, slug, person, random.Random(rng.randrange(2**31)))
+            for person in world.people
+        ]
         for _ in range(rng.randint(6, 14)):
             clock.now += rng.choice(WAITS)
             await asyncio.gather(*(expert.step() for expert in experts))
@@ -286,8 +383,13 @@ async def walk(store: Store, clock: Clock, sequences: int, *, seed: int) -> Coun
 
 
 def check_tables(w: Work, world: World, experts: list[Expert]) -> None:
-    """What was acknowledged is what is stored: one first answer a question, one lease a person, nobody twice about one item."""
-    held = w.all("SELECT person_id, COUNT(*) AS n FROM question WHERE project_id = :p AND status = 1 GROUP BY person_id", p=world.project)
+    """What was acknowledged is what is stored: one first answer a question, one lease a person,
+    nobody twice about one item.
+    """
+    held = w.all(
+        "SELECT person_id, COUNT(*) AS n FROM question WHERE project_id = :p AND status = 1 GROUP BY person_id",
+        p=world.project,
+    )
     assert all(row["n"] == 1 for row in held)
     firsts = w.all(
         "SELECT a.person_id, a.question_id, a.value, q.item_id FROM answer a JOIN question q ON q.id = a.question_id "
@@ -297,7 +399,9 @@ def check_tables(w: Work, world: World, experts: list[Expert]) -> None:
     assert len({row["question_id"] for row in firsts}) == len(firsts)
     assert len({(row["person_id"], row["item_id"]) for row in firsts}) == len(firsts)
     for expert in experts:
-        stored = {row["question_id"]: row["value"] for row in firsts if row["person_id"] == expert.person}
+        stored = {
+            row["question_id"]: row["value"] for row in firsts if row["person_id"] == expert.person
+        }
         assert stored == expert.ledger.answered
 
 
@@ -313,7 +417,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def run(store: Store, clock: Clock, sequences: int, *, seed: int) -> None:
     happened = asyncio.run(walk(store, clock, sequences, seed=seed))
     for what in (*STEPS, "kept", "refused", "came back"):
-        assert happened[what] > sequences / 100, f"{what} happened {happened[what]} times: the walks did not try it"
+        assert happened[what] > sequences / 100, (
+            f"{what} happened {happened[what]} times: the walks did not try it"
+        )
 
 
 def test_random_walks_never_show_an_expert_two_questions(store: Store, clock: Clock) -> None:
@@ -321,7 +427,9 @@ def test_random_walks_never_show_an_expert_two_questions(store: Store, clock: Cl
 
 
 @pytest.mark.slow
-def test_ten_thousand_random_walks_never_show_an_expert_two_questions(sqlite_url: str, clock: Clock) -> None:
+def test_ten_thousand_random_walks_never_show_an_expert_two_questions(
+    sqlite_url: str, clock: Clock
+) -> None:
     store = open_store(sqlite_url)
     try:
         run(store, clock, 10_000, seed=2)

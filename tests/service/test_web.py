@@ -37,7 +37,9 @@ def test_healthz_answers(site: Site) -> None:
     assert (reply.status, reply.body) == (200, b"ok\n")
 
 
-def test_metrics_count_routes_by_template_and_only_answer_this_machine(site: Site, owner: int) -> None:
+def test_metrics_count_routes_by_template_and_only_answer_this_machine(
+    site: Site, owner: int
+) -> None:
     visitor = site.as_(owner)
     visitor.get("/p/no-such-project/audit")
     text = visitor.get("/metrics").text
@@ -61,11 +63,18 @@ def test_sign_in_and_out(site: Site, owner: int) -> None:
     kept = dict(visitor.cookies)
     assert visitor.post("/sign-out").status == 303
     visitor.cookies = kept
-    assert visitor.get("/").headers["location"] == "/sign-in", "the session must end on the server, not only in the browser"
+    assert visitor.get("/").headers["location"] == "/sign-in", (
+        "the session must end on the server, not only in the browser"
+    )
 
 
-@pytest.mark.parametrize(("email", "password"), [("owner@example.org", "wrong password"), ("nobody@example.org", PASSWORD)])
-def test_wrong_password_and_unknown_address_get_the_same_words(site: Site, owner: int, email: str, password: str) -> None:
+@pytest.mark.parametrize(
+    ("email", "password"),
+    [("owner@example.org", "wrong password"), ("nobody@example.org", PASSWORD)],
+)
+def test_wrong_password_and_unknown_address_get_the_same_words(
+    site: Site, owner: int, email: str, password: str
+) -> None:
     reply = site.visitor().sign_in(email, password)
     assert reply.status == 401
     assert "E-mail or password is wrong." in reply.text
@@ -92,7 +101,11 @@ def test_expired_and_withdrawn_invitations_are_not_found(site: Site, owner: int)
     site.project("late", owner)
     token = site.token("late", owner, "auditor", days=1 / 1440)
     site.store.write_now(
-        lambda w: w.run("UPDATE invitation SET expires_at = :now WHERE token_hash = :t", now=time.time() - 1, t=access.token_hash(token))
+        lambda w: w.run(
+            "UPDATE invitation SET expires_at = :now WHERE token_hash = :t",
+            now=time.time() - 1,
+            t=access.token_hash(token),
+        )
     )
     assert site.visitor().get(f"/join/{token}").status == 404
     token = site.token("late", owner, "auditor")
@@ -108,7 +121,12 @@ def test_an_account_joins_with_its_own_password_only(site: Site, owner: int) -> 
     token = site.token("second", owner, "auditor")
     visitor = site.visitor()
     visitor.get(f"/join/{token}")
-    assert visitor.post(f"/join/{token}", {"email": "known@example.org", "password": "not their password"}).status == 401
+    assert (
+        visitor.post(
+            f"/join/{token}", {"email": "known@example.org", "password": "not their password"}
+        ).status
+        == 401
+    )
     reply = visitor.post(f"/join/{token}", {"email": "known@example.org", "password": PASSWORD})
     assert (reply.status, reply.headers["location"]) == (303, "/p/second")
 
@@ -120,14 +138,21 @@ def test_work_by_plain_forms_keeps_answers_and_asks_on(site: Site, owner: int) -
     visitor = site.as_(person)
     for n in range(9):
         page = visitor.get("/p/plain/work")
-        assert visitor.get("/p/plain/work").field("question") == page.field("question"), "loading again must show the same question"
+        assert visitor.get("/p/plain/work").field("question") == page.field("question"), (
+            "loading again must show the same question"
+        )
         fields = {name: page.field(name) for name in ("question", "key", "shown_at")}
         reply = visitor.post("/p/plain/work", {**fields, "value-0": "no", "value-1": "yes"})
         assert (reply.status, reply.headers["location"]) == (303, "/p/plain/work"), reply.text
-        assert visitor.post("/p/plain/work", {**fields, "value-0": "no", "value-1": "yes"}).status == 303, "sending twice is harmless"
+        assert (
+            visitor.post("/p/plain/work", {**fields, "value-0": "no", "value-1": "yes"}).status
+            == 303
+        ), "sending twice is harmless"
         assert f"{n + 1} answer" in visitor.get("/p/plain/work").text
     assert "There is no question for you now." in visitor.get("/p/plain/work").text
-    rows = site.store.read_now(lambda w: w.all("SELECT value FROM answer WHERE project_id = :p", p=project))
+    rows = site.store.read_now(
+        lambda w: w.all("SELECT value FROM answer WHERE project_id = :p", p=project)
+    )
     assert [row["value"] for row in rows] == ["no|yes"] * 9
 
 
@@ -151,12 +176,21 @@ def test_last_answer_is_amended_and_the_first_stays(site: Site, owner: int) -> N
     visitor = site.as_(person)
     assert visitor.get("/p/amend/last").status == 303, "nothing to change yet"
     page = visitor.get("/p/amend/work")
-    visitor.post("/p/amend/work", {**{n: page.field(n) for n in ("question", "key", "shown_at")}, "value": "no"})
+    visitor.post(
+        "/p/amend/work",
+        {**{n: page.field(n) for n in ("question", "key", "shown_at")}, "value": "no"},
+    )
     page = visitor.get("/p/amend/last")
     assert "Your answer so far: No" in page.text
-    reply = visitor.post("/p/amend/last", {"answer": page.field("answer"), "key": page.field("key"), "value": "yes"})
+    reply = visitor.post(
+        "/p/amend/last", {"answer": page.field("answer"), "key": page.field("key"), "value": "yes"}
+    )
     assert reply.status == 303, reply.text
-    rows = site.store.read_now(lambda w: w.all("SELECT revision, value FROM answer WHERE project_id = :p ORDER BY revision", p=project))
+    rows = site.store.read_now(
+        lambda w: w.all(
+            "SELECT revision, value FROM answer WHERE project_id = :p ORDER BY revision", p=project
+        )
+    )
     assert [(row["revision"], row["value"]) for row in rows] == [(0, "no"), (1, "yes")]
     assert "Your answer so far: Yes" in visitor.get("/p/amend/last").text
 
@@ -176,7 +210,9 @@ def test_bad_values_and_other_peoples_questions_are_refused(site: Site, owner: i
     assert two.post("/p/strict/work", {**fields, "value": "no"}).status in (404, 409)
     assert (
         site.store.read_now(
-            lambda w: w.one("SELECT COUNT(*) AS n FROM answer a JOIN project p ON p.id = a.project_id WHERE slug = 'strict'")
+            lambda w: w.one(
+                "SELECT COUNT(*) AS n FROM answer a JOIN project p ON p.id = a.project_id WHERE slug = 'strict'"
+            )
         )["n"]
         == 0
     )
@@ -209,10 +245,14 @@ def test_a_project_from_the_form_to_closed(site: Site, owner: int) -> None:
     assert visitor.post("/p/made/setup", {"do": "open"}).status == 409
     assert visitor.post("/p/made/setup", {"do": "seal"}).status == 303
     answers = b"item,answer\n" + b"".join(f"a{k},{k % 2}\n".encode() for k in range(20))
-    assert visitor.upload("/p/made/systems", "answers.csv", answers, {"name": "agent"}).status == 303
+    assert (
+        visitor.upload("/p/made/systems", "answers.csv", answers, {"name": "agent"}).status == 303
+    )
     assert visitor.post("/p/made/setup", {"do": "open"}).status == 303
     audit = visitor.get("/p/made/audit").text
-    seed = site.store.read_now(lambda w: w.one("SELECT seed, commitment, root FROM project WHERE slug = 'made'"))
+    seed = site.store.read_now(
+        lambda w: w.one("SELECT seed, commitment, root FROM project WHERE slug = 'made'")
+    )
     assert seed is not None
     assert seed["commitment"] in audit
     assert seed["root"] in audit
@@ -225,13 +265,20 @@ def test_people_page_shows_a_link_once(site: Site, owner: int) -> None:
     site.project("people", owner)
     visitor = site.as_(owner)
     visitor.get("/p/people/people")
-    reply = visitor.post("/p/people/people", {"do": "invite", "role": "annotator", "pool": "2", "days": "7"})
+    reply = visitor.post(
+        "/p/people/people", {"do": "invite", "role": "annotator", "pool": "2", "days": "7"}
+    )
     assert reply.status == 200
     link = reply.text.split('class="mono">', 1)[1].split("<")[0]
     assert link.startswith(f"{site.url}/join/")
     assert "Class: owl" in site.visitor().get(link.removeprefix(site.url)).text
     assert link not in visitor.get("/p/people/people").text
-    assert visitor.post("/p/people/people", {"do": "invite", "role": "annotator", "pool": "9", "days": "7"}).status == 422
+    assert (
+        visitor.post(
+            "/p/people/people", {"do": "invite", "role": "annotator", "pool": "9", "days": "7"}
+        ).status
+        == 422
+    )
 
 
 def test_annotators_may_not_begin_projects(site: Site, owner: int) -> None:
@@ -242,7 +289,10 @@ def test_annotators_may_not_begin_projects(site: Site, owner: int) -> None:
     assert visitor.get("/new").status == 403
     assert "New project" not in visitor.get("/").text
     spec = {"protocol": "partitioned", "classes": ["a", "b"]}
-    assert visitor.api("POST", "/projects", {"slug": "mine", "name": "Mine", "spec": spec}).status == 403
+    assert (
+        visitor.api("POST", "/projects", {"slug": "mine", "name": "Mine", "spec": spec}).status
+        == 403
+    )
 
 
 def test_language_is_chosen_and_kept(site: Site, owner: int) -> None:
@@ -256,7 +306,10 @@ def test_language_is_chosen_and_kept(site: Site, owner: int) -> None:
     assert visitor.post("/language", {"language": "xx"}).status == 422
 
 
-@pytest.mark.parametrize("back", ["//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)", ""])
+@pytest.mark.parametrize(
+    "back",
+    ["//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)", ""],
+)
 def test_language_form_never_leads_to_another_site(site: Site, back: str) -> None:
     visitor = site.visitor()
     visitor.get("/sign-in")
@@ -270,28 +323,65 @@ def test_json_from_sign_in_to_answers(site: Site, owner: int) -> None:
     assert "token" not in reply.json(), "the token stays in the cookie, where no script reads it"
     visitor.csrf = reply.json()["csrf"]
     spec = {"protocol": "partitioned", "classes": ["cat", "dog"], "gold_rate": 0.2}
-    assert visitor.api("POST", "/projects", {"slug": "json", "name": "By JSON", "spec": spec}).status == 201
+    assert (
+        visitor.api("POST", "/projects", {"slug": "json", "name": "By JSON", "spec": spec}).status
+        == 201
+    )
     items = [
-        {"name": f"j{k}", "content": {"text": f"t{k}", **({"attention": True} if k == 0 else {})}, **({"truth": 1} if k == 0 else {})}
+        {
+            "name": f"j{k}",
+            "content": {"text": f"t{k}", **({"attention": True} if k == 0 else {})},
+            **({"truth": 1} if k == 0 else {}),
+        }
         for k in range(8)
     ]
     assert visitor.api("POST", "/projects/json/items", {"items": items}).json() == {"items": 8}
     sealed = visitor.api("POST", "/projects/json/seal")
     assert sealed.json().get("state") == "sealed", sealed.text
-    assert visitor.api("POST", "/projects/json/systems", {"name": "s", "answers": {f"j{k}": k % 2 for k in range(8)}}).status == 201
+    assert (
+        visitor.api(
+            "POST",
+            "/projects/json/systems",
+            {"name": "s", "answers": {f"j{k}": k % 2 for k in range(8)}},
+        ).status
+        == 201
+    )
     assert visitor.api("POST", "/projects/json/open").json()["state"] == "open"
-    links = [visitor.api("POST", "/projects/json/invitations", {"role": "annotator", "pool": k}).json()["token"] for k in range(2)]
+    links = [
+        visitor.api("POST", "/projects/json/invitations", {"role": "annotator", "pool": k}).json()[
+            "token"
+        ]
+        for k in range(2)
+    ]
     rater = site.visitor()
-    joined = rater.api("POST", f"/invitations/{links[0]}", {"email": "json-rater@example.org", "name": "R", "password": "a long password"})
+    joined = rater.api(
+        "POST",
+        f"/invitations/{links[0]}",
+        {"email": "json-rater@example.org", "name": "R", "password": "a long password"},
+    )
     assert joined.json()["pools"] == [0]
     rater.csrf = joined.json()["csrf"]
     assert rater.api("POST", f"/invitations/{links[1]}", {}).json()["pools"] == [0, 1]
     asked = rater.api("POST", "/projects/json/next").json()["next"]
     done = 0
     while asked is not None:
-        assert set(asked) == {"question", "key", "content", "options", "shown", "lease_until", "done"}
+        assert set(asked) == {
+            "question",
+            "key",
+            "content",
+            "options",
+            "shown",
+            "lease_until",
+            "done",
+        }
         assert "attention" not in asked["content"]
-        sent = {"question": asked["question"], "key": asked["key"], "value": "no", "shown_at": time.time(), "want_next": True}
+        sent = {
+            "question": asked["question"],
+            "key": asked["key"],
+            "value": "no",
+            "shown_at": time.time(),
+            "want_next": True,
+        }
         kept = rater.api("POST", "/projects/json/answers", sent)
         assert kept.status == 200, kept.text
         again = rater.api("POST", "/projects/json/answers", sent).json()
@@ -300,7 +390,12 @@ def test_json_from_sign_in_to_answers(site: Site, owner: int) -> None:
         asked, done = kept.json()["next"], done + 1
     assert done >= 8
     last = kept.json()["answer"]
-    assert rater.api("POST", f"/projects/json/answers/{last}/amend", {"key": "amend-1", "value": "unsure"}).json()["revision"] == 1
+    assert (
+        rater.api(
+            "POST", f"/projects/json/answers/{last}/amend", {"key": "amend-1", "value": "unsure"}
+        ).json()["revision"]
+        == 1
+    )
     listed = rater.api("GET", "/projects").json()["projects"]
     assert listed == [{"slug": "json", "name": "By JSON", "state": "open", "role": "annotator"}]
     assert rater.api("DELETE", "/session").status == 204
@@ -313,7 +408,12 @@ def test_errors_of_the_interface_are_problem_json(site: Site, owner: int) -> Non
     problem = reply.json()
     assert problem["status"] == 401
     assert problem["instance"] == f"urn:request:{reply.headers['x-request-id']}"
-    assert site.as_(owner).api("POST", "/projects", {"slug": 3}).json()["title"].startswith("Unprocessable")
+    assert (
+        site.as_(owner)
+        .api("POST", "/projects", {"slug": 3})
+        .json()["title"]
+        .startswith("Unprocessable")
+    )
 
 
 def test_description_names_the_interface_alone(site: Site) -> None:
@@ -350,7 +450,15 @@ def test_pages_and_json_work_on_postgresql_too(postgres_url: str) -> None:
         test_last_answer_is_amended_and_the_first_stays(site, owner)
         test_invitation_makes_an_account_once(site, owner)
         boss = site.as_(owner)
-        for path in ("", "/audit", "/people", "/setup", "/export", "/export/csv", "/export/archive"):
+        for path in (
+            "",
+            "/audit",
+            "/people",
+            "/setup",
+            "/export",
+            "/export/csv",
+            "/export/archive",
+        ):
             assert boss.get(f"/p/json{path}").status == 200, path
 
 
@@ -363,18 +471,30 @@ def test_exports_are_files_that_the_library_reads(site: Site, owner: int, tmp_pa
     rater = site.as_(person)
     for _ in range(10):
         asked = rater.api("POST", "/projects/exported/next").json()["next"]
-        sent = {"question": asked["question"], "key": asked["key"], "value": "no", "shown_at": time.time()}
+        sent = {
+            "question": asked["question"],
+            "key": asked["key"],
+            "value": "no",
+            "shown_at": time.time(),
+        }
         rater.api("POST", "/projects/exported/answers", sent)
     boss = site.as_(owner)
     for kind in ("archive", "jsonl", "csv", "parquet", "label-studio"):
-        page, api = boss.get(f"/p/exported/export/{kind}"), boss.api("GET", f"/projects/exported/export?format={kind}")
+        page, api = (
+            boss.get(f"/p/exported/export/{kind}"),
+            boss.api("GET", f"/projects/exported/export?format={kind}"),
+        )
         assert page.status == api.status == 200
         assert page.headers["content-disposition"].startswith('attachment; filename="exported')
         for secret in (b"export-rater", b"owner@example.org", b"@example.org"):
             assert secret not in page.body
     (tmp_path / "exported.zip").write_bytes(boss.get("/p/exported/export/archive").body)
     assert len(read_archive(tmp_path / "exported.zip").answers) == 10
-    logged = site.store.read_now(lambda w: w.one("SELECT COUNT(*) AS n FROM event WHERE kind = 'exported' AND project_id = :p", p=project))
+    logged = site.store.read_now(
+        lambda w: w.one(
+            "SELECT COUNT(*) AS n FROM event WHERE kind = 'exported' AND project_id = :p", p=project
+        )
+    )
     assert logged is not None
     assert logged["n"] == 11
 
@@ -388,7 +508,10 @@ def test_images_are_shown_to_those_who_are_asked(site: Site, owner: int) -> None
     image.new("RGB", (8, 8), (200, 10, 10)).save(drawn, "PNG")
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as whole:
-        whole.writestr("items.jsonl", '{"item": "a", "image": "a.png"}\n{"item": "b", "image": "a.png", "text": "the same"}\n')
+        whole.writestr(
+            "items.jsonl",
+            '{"item": "a", "image": "a.png"}\n{"item": "b", "image": "a.png", "text": "the same"}\n',
+        )
         whole.writestr("a.png", drawn.getvalue())
     site.project("images", owner)
     boss = site.as_(owner)

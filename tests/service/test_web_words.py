@@ -28,11 +28,26 @@ def messages() -> Iterator[tuple[str, ...]]:
     env = jinja2.Environment(autoescape=True)
     for path in TEMPLATES:
         for _, _, found in extract_from_ast(env.parse(path.read_text()), ("_", "ngettext")):
-            yield (found,) if isinstance(found, str) else tuple(text for text in found if text is not None)
+            yield (
+                (found,)
+                if isinstance(found, str)
+                else tuple(text for text in found if text is not None)
+            )
     for path in HERE.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
-                name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            if (
+                isinstance(node, ast.Call)
+                and node.args
+                and isinstance(node.args[0], ast.Constant)
+                and isinstance(node.args[0].value, str)
+            ):
+                name = (
+                    node.func.id
+                    if isinstance(node.func, ast.Name)
+                    else node.func.attr
+                    if isinstance(node.func, ast.Attribute)
+                    else ""
+                )
                 if name in ("_", "say"):
                     yield (node.args[0].value,)
 
@@ -53,7 +68,13 @@ def test_every_message_is_translated_with_the_same_places(language: str) -> None
     missing, broken = [], []
     for found in sorted(set(messages())):
         entry = catalogue.get(found[0])
-        texts = () if entry is None else (entry.string,) if isinstance(entry.string, str) else entry.string
+        texts = (
+            ()
+            if entry is None
+            else (entry.string,)
+            if isinstance(entry.string, str)
+            else entry.string
+        )
         if entry is None or entry.fuzzy or not texts or not all(texts):
             missing.append(found[0])
         elif any(places(text) != places(found[-1]) for text in texts):
@@ -61,7 +82,11 @@ def test_every_message_is_translated_with_the_same_places(language: str) -> None
     assert not missing, missing
     assert not broken, broken
     known = {found[0] for found in messages()}
-    extra = [entry.id for entry in catalogue if entry.id and (entry.id if isinstance(entry.id, str) else entry.id[0]) not in known]
+    extra = [
+        entry.id
+        for entry in catalogue
+        if entry.id and (entry.id if isinstance(entry.id, str) else entry.id[0]) not in known
+    ]
     assert not extra, extra
 
 
@@ -75,7 +100,9 @@ def test_compiled_catalogue_is_the_written_one(language: str) -> None:
         if isinstance(entry.id, str) and entry.id:
             assert words.say(entry.id) == entry.string
         elif entry.id:
-            filled = [text.replace("%(n)s", str(n)) for n, text in zip((1, 2), entry.string, strict=True)]
+            filled = [
+                text.replace("%(n)s", str(n)) for n, text in zip((1, 2), entry.string, strict=True)
+            ]
             assert [words.count(*entry.id, n) for n in (1, 2)] == filled
 
 
@@ -109,7 +136,9 @@ def test_templates_have_no_words_of_their_own(path: Path) -> None:
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
 def test_templates_have_no_inline_script_style_or_unescaped_text(path: Path) -> None:
     text = path.read_text()
-    assert not re.search(r"<style|\sstyle=|<script(?![^>]*\ssrc=)|\son\w+=|javascript:|\|\s*safe|autoescape", text)
+    assert not re.search(
+        r"<style|\sstyle=|<script(?![^>]*\ssrc=)|\son\w+=|javascript:|\|\s*safe|autoescape", text
+    )
 
 
 def test_language_names_are_those_of_the_folder() -> None:

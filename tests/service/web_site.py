@@ -1,4 +1,6 @@
-"""A real server on a free port with people, projects and a small browser without JavaScript, for the tests of pages and JSON."""
+"""A real server on a free port with people, projects and a small browser without JavaScript, for
+the tests of pages and JSON.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ class Reply:
 
 
 class Visitor:
-    """A browser without JavaScript: cookies, the CSRF token of the last page, no redirects unless asked."""
+    """A browser without JavaScript: cookies, the CSRF token of the last page, no redirects unless
+    asked.
+    """
 
     def __init__(self, url: str) -> None:
         self.netloc = urllib.parse.urlsplit(url).netloc
@@ -67,8 +71,21 @@ class Visitor:
         self.csrf = ""
         self._connection: http.client.HTTPConnection | None = None
 
-    def send(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Reply:
-        sent = {"Host": self.netloc, **({"Cookie": "; ".join(f"{k}={v}" for k, v in self.cookies.items())} if self.cookies else {})}
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        sent = {
+            "Host": self.netloc,
+            **(
+                {"Cookie": "; ".join(f"{k}={v}" for k, v in self.cookies.items())}
+                if self.cookies
+                else {}
+            ),
+        }
         sent |= {"Accept-Language": "en", **(headers or {})}
         for attempt in (0, 1):
             if self._connection is None:
@@ -102,14 +119,26 @@ class Visitor:
     def get(self, path: str, **headers: str) -> Reply:
         return self.send("GET", path, headers={k.replace("_", "-"): v for k, v in headers.items()})
 
-    def post(self, path: str, fields: Mapping[str, str] | None = None, *, csrf: str | None = None, **headers: str) -> Reply:
+    def post(
+        self,
+        path: str,
+        fields: Mapping[str, str] | None = None,
+        *,
+        csrf: str | None = None,
+        **headers: str,
+    ) -> Reply:
         data = {"csrf": self.csrf if csrf is None else csrf, **(fields or {})}
         sent = {"Content-Type": "application/x-www-form-urlencoded", "Origin": self.origin}
         return self.send(
-            "POST", path, urllib.parse.urlencode(data).encode(), {**sent, **{k.replace("_", "-"): v for k, v in headers.items()}}
+            "POST",
+            path,
+            urllib.parse.urlencode(data).encode(),
+            {**sent, **{k.replace("_", "-"): v for k, v in headers.items()}},
         )
 
-    def upload(self, path: str, name: str, data: bytes, fields: Mapping[str, str] | None = None) -> Reply:
+    def upload(
+        self, path: str, name: str, data: bytes, fields: Mapping[str, str] | None = None
+    ) -> Reply:
         edge = "edge-of-part"
         parts = b"".join(
             f'--{edge}\r\nContent-Disposition: form-data; name="{k}"\r\n\r\n{v}\r\n'.encode()
@@ -120,12 +149,25 @@ class Visitor:
             + data
             + f"\r\n--{edge}--\r\n".encode()
         )
-        return self.send("POST", path, parts, {"Content-Type": f"multipart/form-data; boundary={edge}", "Origin": self.origin})
+        return self.send(
+            "POST",
+            path,
+            parts,
+            {"Content-Type": f"multipart/form-data; boundary={edge}", "Origin": self.origin},
+        )
 
     def api(self, method: str, path: str, value: object = None, **headers: str) -> Reply:
-        sent = {"X-CSRF-Token": self.csrf, **({"Content-Type": "application/json"} if value is not None else {})}
+        sent = {
+            "X-CSRF-Token": self.csrf,
+            **({"Content-Type": "application/json"} if value is not None else {}),
+        }
         body = None if value is None else json.dumps(value).encode()
-        return self.send(method, f"/api/v1{path}", body, {**sent, **{k.replace("_", "-"): v for k, v in headers.items()}})
+        return self.send(
+            method,
+            f"/api/v1{path}",
+            body,
+            {**sent, **{k.replace("_", "-"): v for k, v in headers.items()}},
+        )
 
     def sign_in(self, email: str, password: str = PASSWORD) -> Reply:
         self.get("/sign-in")
@@ -142,7 +184,9 @@ class Site:
         self.settings = WebSettings(base_url=self.url, secure=False, key=KEY, **settings)
         self.app = make_app(self.store, settings=self.settings)
         self._server = uvicorn.Server(uvicorn.Config(self.app, log_level="critical", lifespan="on"))
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True
+        )
         self._thread.start()
         until = time.monotonic() + 20
         while not self._server.started:
@@ -165,13 +209,23 @@ class Site:
     def person(self, name: str) -> int:
         """An account <name>@example.org."""
         return self.store.write_now(
-            lambda work: people.add_person(work, email=f"{name}@example.org", name=name, password_hash=password_hash(), now=time.time())
+            lambda work: people.add_person(
+                work,
+                email=f"{name}@example.org",
+                name=name,
+                password_hash=password_hash(),
+                now=time.time(),
+            )
         )
 
     def session(self, person: int) -> str:
         """A session token, without the slow sign-in."""
         token = access.new_token()
-        self.store.write_now(lambda work: people.start_session(work, person, access.token_hash(token), now=time.time()))
+        self.store.write_now(
+            lambda work: people.start_session(
+                work, person, access.token_hash(token), now=time.time()
+            )
+        )
         return token
 
     def as_(self, person: int) -> Visitor:
@@ -187,14 +241,22 @@ class Site:
     def project(self, slug: str, owner: int, **spec: Any) -> int:
         """A draft without items."""
         whole = ProjectSpec(
-            **{"protocol": "partitioned", "classes": tuple(ClassSpec(name=n, guideline=f"What a *{n}* is.") for n in CLASSES), **spec}
+            **{
+                "protocol": "partitioned",
+                "classes": tuple(ClassSpec(name=n, guideline=f"What a *{n}* is.") for n in CLASSES),
+                **spec,
+            }
         )
         return self.store.write_now(
-            lambda work: projects.create_project(work, slug=slug, name=f"Project {slug}", spec=whole, owner=owner, now=time.time())
+            lambda work: projects.create_project(
+                work, slug=slug, name=f"Project {slug}", spec=whole, owner=owner, now=time.time()
+            )
         )
 
     def items(self, project: int, items: list[Item]) -> None:
-        self.store.write_now(lambda work: projects.import_items(work, project, items, now=time.time()))
+        self.store.write_now(
+            lambda work: projects.import_items(work, project, items, now=time.time())
+        )
 
     def step(self, project: int, *steps: str) -> None:
         for step in steps:
@@ -203,9 +265,13 @@ class Site:
                 "open": projects.open_project,
                 "close": projects.close_project,
             }[step]
-            self.store.write_now(lambda work, op=op: op(work, project, actor="system", now=time.time()))  # type: ignore[misc]
+            self.store.write_now(
+                lambda work, op=op: op(work, project, actor="system", now=time.time())
+            )  # type: ignore[misc]
 
-    def token(self, slug: str, inviter: int, role: str, pool: int | None = None, days: float = 7) -> str:
+    def token(
+        self, slug: str, inviter: int, role: str, pool: int | None = None, days: float = 7
+    ) -> str:
         """An invitation."""
 
         def op(work: Any) -> str:
@@ -221,7 +287,9 @@ class Site:
         for pool in pools or (None,):
             token = self.token(slug, inviter, role, pool)
             self.store.write_now(
-                lambda work, token=token: people.accept_invitation(work, access.token_hash(token), person=person, now=time.time())
+                lambda work, token=token: people.accept_invitation(
+                    work, access.token_hash(token), person=person, now=time.time()
+                )
             )
 
     def count(self, table: str) -> int:

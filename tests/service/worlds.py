@@ -1,4 +1,6 @@
-"""Projects that are open for answers, put straight into the tables; a PostgreSQL server; people who work in parallel."""
+"""Projects that are open for answers, put straight into the tables; a PostgreSQL server; people who
+work in parallel.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def token(person: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class World:
-    """An open project: its annotators, the pools of each, and what was drawn (item, pool, shown) by place."""
+    """An open project: its annotators, the pools of each, and what was drawn (item, pool, shown) by
+    place.
+    """
 
     project: int
     spec: ProjectSpec
@@ -45,51 +49,116 @@ class World:
 
 
 def build(
-    store: Store, *, protocol: str = "partitioned", n_classes: int = 4, n_items: int = 20, n_people: int = 4, draws: int = 1,
-    reasks: int = 0, lease_seconds: float = 900.0, pools: list[tuple[int, ...]] | None = None, state: str = "open",
-    kinds: tuple[str, ...] = ("main",), seed: int = 0, **more: Any,
-) -> World:  # fmt: skip
-    """Items with ``draws`` questions each in random order. Person i belongs to pool i modulo K, or to the pools given."""
+    store: Store,
+    *,
+    protocol: str = "partitioned",
+    n_classes: int = 4,
+    n_items: int = 20,
+    n_people: int = 4,
+    draws: int = 1,
+    reasks: int = 0,
+    lease_seconds: float = 900.0,
+    pools: list[tuple[int, ...]] | None = None,
+    state: str = "open",
+    kinds: tuple[str, ...] = ("main",),
+    seed: int = 0,
+    **more: Any,
+) -> World:
+    """Items with ``draws`` questions each in random order. Person i belongs to pool i modulo K, or
+    to the pools given.
+    """
     rng = random.Random(seed)
     classes = [f"class {k}" for k in range(n_classes)]
     spec = ProjectSpec.from_dict(
-        {"protocol": protocol, "classes": classes, "draws": draws, "reasks": reasks, "lease_seconds": lease_seconds, "shown": 2, **more}
+        {
+            "protocol": protocol,
+            "classes": classes,
+            "draws": draws,
+            "reasks": reasks,
+            "lease_seconds": lease_seconds,
+            "shown": 2,
+            **more,
+        }
     )
     belongs = pools or [(spec.pools[i % len(spec.pools)],) for i in range(n_people)]
     drawn = []
     for item in range(n_items):
-        for draw, k in enumerate(rng.sample(range(n_classes), draws) if protocol == "partitioned" else range(draws)):
-            shown = {"partitioned": [k], "ordinary": list(range(n_classes))}.get(protocol) or rng.sample(range(n_classes), 2)
+        for draw, k in enumerate(
+            rng.sample(range(n_classes), draws) if protocol == "partitioned" else range(draws)
+        ):
+            shown = {"partitioned": [k], "ordinary": list(range(n_classes))}.get(
+                protocol
+            ) or rng.sample(range(n_classes), 2)
             pool = k if protocol in ("partitioned", "ordinary") else 0
-            drawn.append((item, draw, pool, json.dumps(shown, separators=(",", ":")), rng.choice(kinds)))
+            drawn.append(
+                (item, draw, pool, json.dumps(shown, separators=(",", ":")), rng.choice(kinds))
+            )
     rng.shuffle(drawn)
 
     def fill(work: Work) -> World:
         found = work.one(
             "INSERT INTO project (slug, name, state, spec, created_at) VALUES (:slug, 'A project', :state, :spec, :now) RETURNING id",
-            slug=f"project-{next(_names)}-{os.getpid()}", state=state, spec=json.dumps(spec.to_dict()), now=START,
-        )  # fmt: skip
+            slug=f"project-{next(_names)}-{os.getpid()}",
+            state=state,
+            spec=json.dumps(spec.to_dict()),
+            now=START,
+        )
         project = int((found or {})["id"])
         people = []
         for i, mine in enumerate(belongs):
             email, name = f"p{i}-{project}@example.org", f"P {i}"
-            row = work.one("INSERT INTO person (email, name, created_at) VALUES (:e, :n, :now) RETURNING id", e=email, n=name, now=START)
+            row = work.one(
+                "INSERT INTO person (email, name, created_at) VALUES (:e, :n, :now) RETURNING id",
+                e=email,
+                n=name,
+                now=START,
+            )
             person = int((row or {})["id"])
             people.append(person)
-            work.run("INSERT INTO session VALUES (:t, :p, :now, :now, :until)", t=token(person), p=person, now=START, until=START + 1e8)
-            work.run("INSERT INTO membership VALUES (:j, :p, 'annotator', :a, :now)", j=project, p=person, a=f"a-{i}", now=START)
+            work.run(
+                "INSERT INTO session VALUES (:t, :p, :now, :now, :until)",
+                t=token(person),
+                p=person,
+                now=START,
+                until=START + 1e8,
+            )
+            work.run(
+                "INSERT INTO membership VALUES (:j, :p, 'annotator', :a, :now)",
+                j=project,
+                p=person,
+                a=f"a-{i}",
+                now=START,
+            )
             for pool in mine:
-                work.run("INSERT INTO pool_member VALUES (:j, :pool, :p)", j=project, pool=pool, p=person)
+                work.run(
+                    "INSERT INTO pool_member VALUES (:j, :pool, :p)", j=project, pool=pool, p=person
+                )
         first = int((work.one("SELECT COALESCE(MAX(id), 0) AS n FROM item") or {})["n"]) + 1
         work.many(
             "INSERT INTO item (id, project_id, name, content, sha256) VALUES (:i, :j, :name, :content, '-')",
-            [{"i": first + i, "j": project, "name": f"item {i}", "content": json.dumps({"text": f"Text {i}"})} for i in range(n_items)],
+            [
+                {
+                    "i": first + i,
+                    "j": project,
+                    "name": f"item {i}",
+                    "content": json.dumps({"text": f"Text {i}"}),
+                }
+                for i in range(n_items)
+            ],
         )
         work.many(
             "INSERT INTO question (project_id, item_id, place, draw, kind, pool, shown, propensity) "
             "VALUES (:j, :i, :place, :draw, :kind, :pool, :shown, 0.25)",
             [
-                {"j": project, "i": first + i, "place": n, "draw": draw, "kind": kind, "pool": pool, "shown": shown}
+                {
+                    "j": project,
+                    "i": first + i,
+                    "place": n,
+                    "draw": draw,
+                    "kind": kind,
+                    "pool": pool,
+                    "shown": shown,
+                }
                 for n, (i, draw, pool, shown, kind) in enumerate(drawn)
             ],
         )
@@ -111,10 +180,13 @@ def some_value(spec: ProjectSpec, asked: Asked, rng: random.Random) -> str:
     return rng.choice((*map(str, asked.shown), "unsure"))
 
 
-def audit(store: Store, world: World, *, acknowledged: dict[int, tuple[int, str]] | None = None) -> Counter[str]:
+def audit(
+    store: Store, world: World, *, acknowledged: dict[int, tuple[int, str]] | None = None
+) -> Counter[str]:
     """Check everything that must hold after any work; returns what there is of each kind.
 
-    ``acknowledged`` has for each question the number of the first answer that was acknowledged, and its value.
+    ``acknowledged`` has for each question the number of the first answer that was acknowledged, and
+    its value.
     """
     store.chain(world.project)
 
@@ -125,38 +197,61 @@ def audit(store: Store, world: World, *, acknowledged: dict[int, tuple[int, str]
         events = work.all("SELECT * FROM event WHERE project_id = :p ORDER BY seq", p=project)
         by_id = {q["id"]: q for q in questions}
         first = [a for a in answers if a["revision"] == 0]
-        assert len({a["question_id"] for a in first}) == len(first), "two first answers to one question"
-        assert {q["id"] for q in questions if q["status"] == 2} == {a["question_id"] for a in first}, "done, not answered"
+        assert len({a["question_id"] for a in first}) == len(first), (
+            "two first answers to one question"
+        )
+        assert {q["id"] for q in questions if q["status"] == 2} == {
+            a["question_id"] for a in first
+        }, "done, not answered"
         leases = Counter(q["person_id"] for q in questions if q["status"] == 1)
         assert all(n == 1 for n in leases.values()), "a person with two leases"
         for q in questions:
-            assert world.routes[q["place"]] == (q["item_id"], q["pool"], q["shown"]), "a question outside the sealed route"
+            assert world.routes[q["place"]] == (q["item_id"], q["pool"], q["shown"]), (
+                "a question outside the sealed route"
+            )
             assert (q["kind"] == "reask") == (q["draw"] >= 1000)
-            assert q["person_id"] is None or q["pool"] in world.pools[q["person_id"]], "a person outside the pool"
-        pairs = Counter((q["item_id"], q["person_id"]) for q in questions if q["person_id"] is not None)
+            assert q["person_id"] is None or q["pool"] in world.pools[q["person_id"]], (
+                "a person outside the pool"
+            )
+        pairs = Counter(
+            (q["item_id"], q["person_id"]) for q in questions if q["person_id"] is not None
+        )
         assert all(n == 1 for n in pairs.values()), "two questions about one item to one person"
         assert all(by_id[a["question_id"]]["person_id"] == a["person_id"] for a in answers)
         payloads = [json.loads(e["payload"]) for e in events if e["kind"] in ("answer", "amended")]
         told = {(p["answer"], p["question"], p["revision"], p["value"]) for p in payloads}
-        assert told == {(a["id"], a["question_id"], a["revision"], a["value"]) for a in answers}, "answers and events differ"
+        assert told == {(a["id"], a["question_id"], a["revision"], a["value"]) for a in answers}, (
+            "answers and events differ"
+        )
         head = ""
         for seq, e in enumerate(events, start=1):
             assert e["seq"] == seq, "a gap in the chain"
             assert e["prev"] == head, "a broken chain"
-            assert canonical(json.loads(e["payload"])) == e["payload"], "a payload that is not canonical"
-            head = event_hash(head, seq=seq, at=e["at"], actor=e["actor"], kind=e["kind"], payload=e["payload"])
+            assert canonical(json.loads(e["payload"])) == e["payload"], (
+                "a payload that is not canonical"
+            )
+            head = event_hash(
+                head, seq=seq, at=e["at"], actor=e["actor"], kind=e["kind"], payload=e["payload"]
+            )
             assert e["hash"] == head, "a wrong hash"
         row = work.one("SELECT last_seq, head FROM project WHERE id = :p", p=project) or {}
         assert (row["last_seq"], row["head"]) == (len(events), head)
         kept = {a["question_id"]: (a["id"], a["value"]) for a in first}
         for question, answer in (acknowledged or {}).items():
             assert kept.get(question) == answer, "an acknowledged answer is lost or changed"
-        return Counter({"answers": len(first), "questions": len(questions), **Counter(e["kind"] for e in events)})
+        return Counter(
+            {
+                "answers": len(first),
+                "questions": len(questions),
+                **Counter(e["kind"] for e in events),
+            }
+        )
 
     return store.read_chained_now(world.project, look)
 
 
-# ------------------------------------------------------------------------------------------------------------------ PostgreSQL
+# ------------------------------------------------------------------------------------------------------------------
+# PostgreSQL
 
 
 class PostgresServer:
@@ -169,9 +264,16 @@ class PostgresServer:
 
     @classmethod
     def create(cls, *, in_memory: bool = False) -> PostgresServer:
-        """``in_memory`` keeps the files in memory where the system can; for tests that do not ask what the disk has."""
+        """``in_memory`` keeps the files in memory where the system can; for tests that do not ask
+        what the disk has.
+        """
         shared = Path("/dev/shm")
-        roomy = in_memory and shared.is_dir() and os.access(shared, os.W_OK) and shutil.disk_usage(shared).free > 4 << 30
+        roomy = (
+            in_memory
+            and shared.is_dir()
+            and os.access(shared, os.W_OK)
+            and shutil.disk_usage(shared).free > 4 << 30
+        )
         folder = Path(tempfile.mkdtemp(prefix="noracle-pg-", dir=shared if roomy else None))
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -180,8 +282,20 @@ class PostgresServer:
         if server._user:
             os.chown(folder, 65534, 65534)
         try:
-            options = ["-D", str(folder / "data"), "-A", "trust", "-U", "noracle", "--no-sync", "--encoding=UTF8", "--locale=C"]
-            done = subprocess.run(["initdb", *options], capture_output=True, check=False, cwd=folder, **server._user)
+            options = [
+                "-D",
+                str(folder / "data"),
+                "-A",
+                "trust",
+                "-U",
+                "noracle",
+                "--no-sync",
+                "--encoding=UTF8",
+                "--locale=C",
+            ]
+            done = subprocess.run(
+                ["initdb", *options], capture_output=True, check=False, cwd=folder, **server._user
+            )
             if done.returncode:
                 raise OSError(f"initdb failed: {done.stderr.decode()[-500:]}")
             server.start()
@@ -193,14 +307,30 @@ class PostgresServer:
     @property
     def _user(self) -> dict[str, Any]:
         """PostgreSQL refuses to run as root."""
-        return {"user": 65534, "group": 65534, "extra_groups": []} if hasattr(os, "geteuid") and os.geteuid() == 0 else {}
+        return (
+            {"user": 65534, "group": 65534, "extra_groups": []}
+            if hasattr(os, "geteuid") and os.geteuid() == 0
+            else {}
+        )
 
     def start(self, *settings: str) -> None:
-        command = ["postgres", "-D", str(self.folder / "data"), "-k", str(self.folder), "-p", str(self.port), "-h", "127.0.0.1"]
+        command = [
+            "postgres",
+            "-D",
+            str(self.folder / "data"),
+            "-k",
+            str(self.folder),
+            "-p",
+            str(self.port),
+            "-h",
+            "127.0.0.1",
+        ]
         for setting in ("max_connections=200", "shared_buffers=64MB", *settings):
             command += ["-c", setting]
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, **self._user)
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=self.folder, **self._user
+            )
         import psycopg
 
         ends = time.monotonic() + 60
@@ -264,7 +394,9 @@ def _children(pid: int) -> list[int]:
     try:
         text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     except OSError:
-        text = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout
+        text = subprocess.run(
+            ["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False
+        ).stdout
     return [int(word) for word in text.split()]
 
 

@@ -48,7 +48,11 @@ def drawn() -> dict[str, str | None]:
 
 
 def test_the_docstring_draws_every_class() -> None:
-    classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, (NoracleError, UserWarning))]
+    classes = [
+        value
+        for value in vars(errors).values()
+        if isinstance(value, type) and issubclass(value, (NoracleError, UserWarning))
+    ]
     tops = (NoracleError, errors.NoracleWarning)
     assert len(classes) == 9
     assert drawn() == {c.__name__: None if c in tops else c.__bases__[0].__name__ for c in classes}
@@ -63,12 +67,25 @@ def test_one_fault_is_the_message_and_several_are_joined() -> None:
 
 def test_missing_extra_says_how_to_install() -> None:
     error = MissingExtra("ComplementaryClassifier", "torch", "learn")
-    assert str(error) == "ComplementaryClassifier needs torch. Install it with: pip install 'noracle[learn]'"
+    assert (
+        str(error)
+        == "ComplementaryClassifier needs torch. Install it with: pip install 'noracle[learn]'"
+    )
 
 
 def test_fault_has_the_house_shape() -> None:
-    line = fault("ruled_out", "must be in [0, 5)", 7, where=[12], total=3, remedy="Pass n_classes=8 or drop those items.")
-    assert line == "ruled_out must be in [0, 5); got 7 at item 12 and 2 more. Pass n_classes=8 or drop those items."
+    line = fault(
+        "ruled_out",
+        "must be in [0, 5)",
+        7,
+        where=[12],
+        total=3,
+        remedy="Pass n_classes=8 or drop those items.",
+    )
+    assert (
+        line
+        == "ruled_out must be in [0, 5); got 7 at item 12 and 2 more. Pass n_classes=8 or drop those items."
+    )
 
 
 def test_fault_names_the_first_five_places() -> None:

@@ -1,4 +1,6 @@
-"""Accuracy from ordinary, complementary, mixed, biased and noisy labels; comparison; routing; checks."""
+"""Accuracy from ordinary, complementary, mixed, biased and noisy labels; comparison; routing;
+checks.
+"""
 
 from __future__ import annotations
 

@@ -37,27 +37,39 @@ _UNIFORM_WITHIN = 1e-9
 
 
 def _judgements(evidence: Evidence | JudgementCounts, *, by_time: bool = False) -> JudgementCounts:
-    """What was asked. Beside recorded propensities, judgements without one that never say no are open questions, and left out."""
-    counts = evidence if isinstance(evidence, JudgementCounts) else count_judgements(evidence, by_time=by_time)
+    """What was asked. Beside recorded propensities, judgements without one that never say no are
+    open questions, and left out.
+    """
+    counts = (
+        evidence
+        if isinstance(evidence, JudgementCounts)
+        else count_judgements(evidence, by_time=by_time)
+    )
     asked = {q: n for q, n in counts.questions.items() if q.propensity is not None}
     others_say_no = any(q.verdict == "no" for q in counts.questions if q.propensity is None)
     return dataclasses.replace(counts, questions=asked) if asked and not others_say_no else counts
 
 
 def _recorded(questions: Iterable[Question]) -> frozenset[Question]:
-    """The questions of a design that is not uniform: all that have a propensity, if one of them is not 1/K; else none.
+    """The questions of a design that is not uniform: all that have a propensity, if one of them is
+    not 1/K; else none.
 
-    Whether a design is uniform is a property of the whole table: beside others, a propensity of 1/K may depend on the answers.
+    Whether a design is uniform is a property of the whole table: beside others, a propensity of 1/K
+    may depend on the answers.
     """
     told = [q for q in questions if q.propensity is not None]
-    return frozenset(told if any(abs(float(q.propensity or 0) * q.n_classes - 1) > _UNIFORM_WITHIN for q in told) else ())
+    return frozenset(
+        told
+        if any(abs(float(q.propensity or 0) * q.n_classes - 1) > _UNIFORM_WITHIN for q in told)
+        else ()
+    )
 
 
 def is_question(counts: JudgementCounts, protocol: Protocol | None) -> bool:
     """Whether how often classes were asked can be held against the design.
 
-    Recorded propensities always can. Without them a random question gives both verdicts sooner or later; labels of one kind only were
-    collected in another way.
+    Recorded propensities always can. Without them a random question gives both verdicts sooner or
+    later; labels of one kind only were collected in another way.
     """
     if any(q.propensity is not None for q in counts.questions):
         return True
@@ -70,11 +82,14 @@ def _two_sided(at_most: float, at_least: float) -> float:
     return min(1.0, 2 * min(at_most, at_least))
 
 
-def _bets_p(up: Mapping[float, int], down: Mapping[float, int], mean: float, low: float, high: float | None) -> float:
-    """p-value of "the mean is ``mean``" for values in [low, high]: bets on a larger mean of ``up``, on a smaller one of ``down``.
+def _bets_p(
+    up: Mapping[float, int], down: Mapping[float, int], mean: float, low: float, high: float | None
+) -> float:
+    """p-value of "the mean is ``mean``" for values in [low, high]: bets on a larger mean of ``up``,
+    on a smaller one of ``down``.
 
-    The wealth of fixed bets has expectation of at most 1 at every n, however skewed the values are, so that 2/wealth is a p-value. Without
-    ``high`` only a larger mean is looked for.
+    The wealth of fixed bets has expectation of at most 1 at every n, however skewed the values are,
+    so that 2/wealth is a p-value. Without ``high`` only a larger mean is looked for.
     """
     wealth = [log_wealth([Score(v, low, math.inf, n) for v, n in up.items()], mean)]
     if high is not None and high > mean:
@@ -83,37 +98,48 @@ def _bets_p(up: Mapping[float, int], down: Mapping[float, int], mean: float, low
 
 
 def highest_inverse(questions: Iterable[Question]) -> float | None:
-    """One over the smallest probability with which a class may have been asked; None where no propensity was recorded.
+    """One over the smallest probability with which a class may have been asked; None where no
+    propensity was recorded.
 
-    A class asked with probability π leaves 1 - π to K - 1 others, so that one of them has at most (1 - π)/(K - 1), asked or not.
+    A class asked with probability π leaves 1 - π to K - 1 others, so that one of them has at most
+    (1 - π)/(K - 1), asked or not.
     """
-    least = [min(q.propensity, (1 - q.propensity) / (q.n_classes - 1) or 1.0) for q in questions if q.propensity]
+    least = [
+        min(q.propensity, (1 - q.propensity) / (q.n_classes - 1) or 1.0)
+        for q in questions
+        if q.propensity
+    ]
     return 1 / min(least) if least else None
 
 
-# ------------------------------------------------------------------------------------------------------------------ routing
+# ------------------------------------------------------------------------------------------------------------------
+# routing
 
 
 def check_routing(evidence: Evidence | JudgementCounts, *, by: str = "all", seed: int = 0) -> Check:
     """Were classes asked about as often as the design says?
 
-    Uniform questions: chi-square of the asked classes against n/K, by number of classes (simulated p where an expected count is below 5).
-    Recorded propensities: the mean of 1/π of the asked class is K under any right design (by fixed bets, which hold for skewed values at
-    every n). The parts are joined by Bonferroni.
-    Where some judgements have a propensity, those without one that never say no were open questions (say the class) and are left out.
+    Uniform questions: chi-square of the asked classes against n/K, by number of classes (simulated
+    p where an expected count is below 5). Recorded propensities: the mean of 1/π of the asked class
+    is K under any right design (by fixed bets, which hold for skewed values at every n). The parts
+    are joined by Bonferroni. Where some judgements have a propensity, those without one that never
+    say no were open questions (say the class) and are left out.
 
     Parameters
     ----------
     by
-        ``all``, or ``rater`` to look at each rater on its own (meaningful where raters judge several classes, not where each is
-        the expert of one), or ``time`` to look at ten periods of equal length.
+        ``all``, or ``rater`` to look at each rater on its own (meaningful where raters judge
+        several classes, not where each is the expert of one), or ``time`` to look at ten periods of
+        equal length.
 
     Notes
     -----
-    X² = Σ_k (n_k - n/K)²/(n/K), with K - 1 degrees of freedom. With recorded propensities E[1/π] = Σ_k π_k·(1/π_k) = K.
+    X² = Σ_k (n_k - n/K)²/(n/K), with K - 1 degrees of freedom. With recorded propensities E[1/π] =
+    Σ_k π_k·(1/π_k) = K.
 
-    Assumes that questions were drawn independently of each other, and that every class could be asked. It looks at what was asked and not
-    at what was answered: a pass says nothing about verdicts.
+    Assumes that questions were drawn independently of each other, and that every class could be
+    asked. It looks at what was asked and not at what was answered: a pass says nothing about
+    verdicts.
 
     References
     ----------
@@ -134,11 +160,17 @@ def check_routing(evidence: Evidence | JudgementCounts, *, by: str = "all", seed
     for q, n in counts.questions.items():
         groups[q.rater if by == "rater" else q.period if by == "time" else "all"][q] = n
     aimed = _recorded(counts.questions)
-    parts = [part for name, questions in sorted(groups.items()) for part in _routing_parts(name, questions, aimed, rng)]
+    parts = [
+        part
+        for name, questions in sorted(groups.items())
+        for part in _routing_parts(name, questions, aimed, rng)
+    ]
     p_values = [p["p_value"] for p in parts if not math.isnan(p["p_value"])]
     p_value = min(1.0, min(p_values) * len(p_values)) if p_values else math.nan
     n = sum(counts.questions.values())
-    worst = min((p for p in parts if not math.isnan(p["p_value"])), key=lambda p: p["p_value"], default=None)
+    worst = min(
+        (p for p in parts if not math.isnan(p["p_value"])), key=lambda p: p["p_value"], default=None
+    )
     if worst is None:
         finding = "too few questions to tell"
     elif p_value < 1e-3:
@@ -158,12 +190,17 @@ def check_routing(evidence: Evidence | JudgementCounts, *, by: str = "all", seed
 
 
 def _routing_parts(
-    name: str, questions: Mapping[Question, int], aimed: frozenset[Question], rng: np.random.Generator
+    name: str,
+    questions: Mapping[Question, int],
+    aimed: frozenset[Question],
+    rng: np.random.Generator,
 ) -> list[dict[str, Any]]:
     parts: list[dict[str, Any]] = []
     uniform: dict[int, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
     inverse: dict[int, dict[float, int]] = defaultdict(lambda: defaultdict(int))
-    for q, n in sorted(questions.items(), key=str):  # engines give rows in any order; ties and sums must not depend on it
+    for q, n in sorted(
+        questions.items(), key=str
+    ):  # engines give rows in any order; ties and sums must not depend on it
         if q in aimed:
             inverse[q.n_classes][1 / float(q.propensity or 1)] += n
         else:
@@ -193,7 +230,13 @@ def _routing_parts(
     for k, values in sorted(inverse.items()):
         n = sum(values.values())
         average = sum(v * c for v, c in values.items()) / n
-        p = _bets_p(values, values, float(k), 1.0, highest_inverse(q for q in questions if q.n_classes == k and q in aimed))
+        p = _bets_p(
+            values,
+            values,
+            float(k),
+            1.0,
+            highest_inverse(q for q in questions if q.n_classes == k and q in aimed),
+        )
         parts.append(
             {
                 "group": name,
@@ -207,25 +250,29 @@ def _routing_parts(
     return parts
 
 
-# ----------------------------------------------------------------------------------------------------------------- yes-rate
+# -----------------------------------------------------------------------------------------------------------------
+# yes-rate
 
 
 def check_yes_rate(evidence: Evidence | JudgementCounts) -> Check:
     """Is yes said as often as one true class per item implies?
 
-    One uniformly chosen class per item: P(yes) = 1/K (exact binomial; normal beyond 20,000 questions of mixed K), ``unsure`` left out.
-    Recorded propensities: the mean of 1{yes}/π is 1 (by fixed bets; ``unsure`` counts as whatever speaks less against it). A right yes-rate
-    does not prove right verdicts: false yes and false no can cancel.
+    One uniformly chosen class per item: P(yes) = 1/K (exact binomial; normal beyond 20,000
+    questions of mixed K), ``unsure`` left out. Recorded propensities: the mean of 1{yes}/π is 1 (by
+    fixed bets; ``unsure`` counts as whatever speaks less against it). A right yes-rate does not
+    prove right verdicts: false yes and false no can cancel.
 
     Not for labels that were collected as two separate sets of fixed size.
 
     Notes
     -----
-    Assumes one true class per item, independent items, and questions that were drawn without knowledge of the truth.
+    Assumes one true class per item, independent items, and questions that were drawn without
+    knowledge of the truth.
 
     References
     ----------
-    Clopper and Pearson (1934), Biometrika 26, 404-413; Horvitz and Thompson (1952), JASA 47, 663-685.
+    Clopper and Pearson (1934), Biometrika 26, 404-413; Horvitz and Thompson (1952), JASA 47,
+    663-685.
 
     Examples
     --------
@@ -254,18 +301,34 @@ def check_yes_rate(evidence: Evidence | JudgementCounts) -> Check:
         expected = sum(v[0] / k for k, v in by_k.items())
         p = sum_of_binomials_p([(v[0], 1 / k) for k, v in by_k.items()], yes)
         parts.append(
-            {"what": f"{yes} yes of {n}, expected {expected:.1f}", "n": n, "statistic": yes / n, "p_value": p, "expected": expected / n}
+            {
+                "what": f"{yes} yes of {n}, expected {expected:.1f}",
+                "n": n,
+                "statistic": yes / n,
+                "p_value": p,
+                "expected": expected / n,
+            }
         )
     if any(q in recorded for q in said):
         n = sum(aimed.values())
         average = sum(v * c for v, c in least.items()) / n
         p = _bets_p(least, most, 1.0, 0.0, highest_inverse(aimed))
         parts.append(
-            {"what": f"mean of yes over propensity {average:.3f}, expected 1", "n": n, "statistic": average, "p_value": p, "expected": 1.0}
+            {
+                "what": f"mean of yes over propensity {average:.3f}, expected 1",
+                "n": n,
+                "statistic": average,
+                "p_value": p,
+                "expected": 1.0,
+            }
         )
     p_values = [x["p_value"] for x in parts if not math.isnan(x["p_value"])]
     p_value = min(1.0, min(p_values) * len(p_values)) if p_values else math.nan
-    finding = "; ".join(x["what"] for x in parts) if parts else "not applicable: there is no yes among the verdicts"
+    finding = (
+        "; ".join(x["what"] for x in parts)
+        if parts
+        else "not applicable: there is no yes among the verdicts"
+    )
     return Check(
         name="yes rate",
         assumption="right verdicts",
@@ -280,7 +343,8 @@ def check_yes_rate(evidence: Evidence | JudgementCounts) -> Check:
 
 
 def sum_of_binomials_p(parts: Sequence[tuple[int, float]], observed: int) -> float:
-    """Two-sided p-value of a sum of independent binomials: exact by convolution up to 20,000 trials or for one part, else normal.
+    """Two-sided p-value of a sum of independent binomials: exact by convolution up to 20,000 trials
+    or for one part, else normal.
 
     Examples
     --------
@@ -304,7 +368,13 @@ def _tails_of_binomials(parts: Sequence[tuple[int, float]], observed: int) -> tu
     for n, p in parts:
         s = np.arange(n + 1.0)
         one = (
-            np.exp(gammaln(n + 1.0) - gammaln(s + 1) - gammaln(n - s + 1) + s * math.log(p) + (n - s) * math.log1p(-p))
+            np.exp(
+                gammaln(n + 1.0)
+                - gammaln(s + 1)
+                - gammaln(n - s + 1)
+                + s * math.log(p)
+                + (n - s) * math.log1p(-p)
+            )
             if 0 < p < 1
             else (s == n * p).astype(float)
         )
@@ -312,27 +382,31 @@ def _tails_of_binomials(parts: Sequence[tuple[int, float]], observed: int) -> tu
     return float(pmf[: observed + 1].sum()), float(pmf[observed:].sum())
 
 
-# ------------------------------------------------------------------------------------------------------------------ overlap
+# ------------------------------------------------------------------------------------------------------------------
+# overlap
 
 
 def check_overlap(evidence: Evidence | AccuracyCounts, *, system: str | None = None) -> Check:
     """Do ordinary and complementary labels tell the same story about a system?
 
-    On items that have both: of the wrong answers exactly a share m/(K-1) should be among the m ruled-out classes (exact binomial), and
-    no right answer may be. Without such items the two estimates are compared (normal, for fixed numbers of labels). Questions with
-    recorded propensities are left out: their share depends on the probability of each class, see :func:`check_hits`.
+    On items that have both: of the wrong answers exactly a share m/(K-1) should be among the m
+    ruled-out classes (exact binomial), and no right answer may be. Without such items the two
+    estimates are compared (normal, for fixed numbers of labels). Questions with recorded
+    propensities are left out: their share depends on the probability of each class, see
+    :func:`check_hits`.
 
     Notes
     -----
     P(ruled out | wrong answer) = m/(K - 1) and P(ruled out | right answer) = 0.
 
-    Assumes independent items, and that the answers were given without seeing the labels. What it can refute is uniform routing and right
-    verdicts together; it does not tell which of them fails.
+    Assumes independent items, and that the answers were given without seeing the labels. What it
+    can refute is uniform routing and right verdicts together; it does not tell which of them fails.
 
     References
     ----------
-    Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision" (labels drawn uniformly among the wrong
-    classes); Clopper and Pearson (1934), Biometrika 26, 404-413 (exact binomial).
+    Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision" (labels
+    drawn uniformly among the wrong classes); Clopper and Pearson (1934), Biometrika 26, 404-413
+    (exact binomial).
 
     Examples
     --------
@@ -353,8 +427,14 @@ def check_overlap(evidence: Evidence | AccuracyCounts, *, system: str | None = N
 
 def _accuracy(evidence: Evidence | AccuracyCounts, system: str | None = None) -> AccuracyCounts:
     if not isinstance(evidence, (Evidence, AccuracyCounts)):
-        raise ArgumentError(f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
-    return evidence if isinstance(evidence, AccuracyCounts) else count_accuracy(evidence, systems=None if system is None else [system])
+        raise ArgumentError(
+            f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…)."
+        )
+    return (
+        evidence
+        if isinstance(evidence, AccuracyCounts)
+        else count_accuracy(evidence, systems=None if system is None else [system])
+    )
 
 
 def _names(counts: AccuracyCounts, system: str | None) -> tuple[str, ...]:
@@ -362,10 +442,19 @@ def _names(counts: AccuracyCounts, system: str | None) -> tuple[str, ...]:
 
 
 def _by_system(
-    name: str, assumption: str, parts: Sequence[dict[str, Any]], *, without: str, method: str, refutes_only: bool = False,
-    notes: tuple[str, ...] = (), seed: int | None = None,
-) -> Check:  # fmt: skip
-    """One check out of one part per system, joined by Bonferroni; parts that look at the very same counts are one test."""
+    name: str,
+    assumption: str,
+    parts: Sequence[dict[str, Any]],
+    *,
+    without: str,
+    method: str,
+    refutes_only: bool = False,
+    notes: tuple[str, ...] = (),
+    seed: int | None = None,
+) -> Check:
+    """One check out of one part per system, joined by Bonferroni; parts that look at the very same
+    counts are one test.
+    """
     told = [p for p in parts if not math.isnan(p["p_value"])]
     tests = len({p.get("same", i) for i, p in enumerate(told)})
     worst = min(told, key=lambda p: p["p_value"], default=None)
@@ -385,8 +474,14 @@ def _by_system(
 
 
 def _overlap_part(counts: AccuracyCounts, name: str) -> dict[str, Any]:
-    asked_alike = {t: n for t, n in counts.tallies.items() if t.answered and t.design == "uniform"}  # a grade has no class to rule out
-    both = {t: n for t, n in asked_alike.items() if t.verdict == "yes" and t.n_ruled_out and not t.hit and t.hit_share is None}
+    asked_alike = {
+        t: n for t, n in counts.tallies.items() if t.answered and t.design == "uniform"
+    }  # a grade has no class to rule out
+    both = {
+        t: n
+        for t, n in asked_alike.items()
+        if t.verdict == "yes" and t.n_ruled_out and not t.hit and t.hit_share is None
+    }
     if both:
         trials: dict[float, int] = defaultdict(int)
         for t, n in both.items():
@@ -403,9 +498,13 @@ def _overlap_part(counts: AccuracyCounts, name: str) -> dict[str, Any]:
             "what": f"{name}: {hits} of {total} wrong answers ruled out, expected {expected:.1f}",
         }
     difference, variance, n = 0.0, 0.0, 0
-    apart = any(t.hit_share is not None for t in counts.tallies)  # an item whose repeats differ is neither right nor wrong
+    apart = any(
+        t.hit_share is not None for t in counts.tallies
+    )  # an item whose repeats differ is neither right nor wrong
     for stratum in () if apart else strata_of(counts):
-        ordinary, other = (linear.merge(_uniform_cells(stratum, verdict)) for verdict in ("yes", "no"))
+        ordinary, other = (
+            linear.merge(_uniform_cells(stratum, verdict)) for verdict in ("yes", "no")
+        )
         if not ordinary or len(other) != 1:
             continue
         o, c = ordinary[0], other[0]
@@ -416,7 +515,13 @@ def _overlap_part(counts: AccuracyCounts, name: str) -> dict[str, Any]:
         variance += weight**2 * (p_o * (1 - p_o) / o.n + p_c * (1 - p_c) / (c.b**2 * c.n))
         n += o.n + c.n
     if n < 30 or variance <= 0:
-        return {"system": name, "n": n, "statistic": math.nan, "p_value": math.nan, "what": f"{name}: too few labels of both kinds"}
+        return {
+            "system": name,
+            "n": n,
+            "statistic": math.nan,
+            "p_value": math.nan,
+            "what": f"{name}: too few labels of both kinds",
+        }
     z = difference / math.sqrt(variance)
     return {
         "system": name,
@@ -428,7 +533,9 @@ def _overlap_part(counts: AccuracyCounts, name: str) -> dict[str, Any]:
 
 
 def _uniform_cells(stratum: Stratum, verdict: str) -> list[Cell]:
-    tallies: dict[Tally, int] = {t: n for t, n in stratum.tallies.items() if t.verdict == verdict and t.design != "recorded"}
+    tallies: dict[Tally, int] = {
+        t: n for t, n in stratum.tallies.items() if t.verdict == verdict and t.design != "recorded"
+    }
     return list(
         binomial_cells(
             Stratum(
@@ -443,17 +550,23 @@ def _uniform_cells(stratum: Stratum, verdict: str) -> list[Cell]:
     )
 
 
-# --------------------------------------------------------------------------------------------------------------------- hits
+# ---------------------------------------------------------------------------------------------------------------------
+# hits
 
 
 def check_hits(
-    evidence: Evidence | AccuracyCounts, *, system: str | None = None, protocol: Protocol | None = None,
-    judgements: JudgementCounts | None = None, few: bool = True,
-) -> Check:  # fmt: skip
+    evidence: Evidence | AccuracyCounts,
+    *,
+    system: str | None = None,
+    protocol: Protocol | None = None,
+    judgements: JudgementCounts | None = None,
+    few: bool = True,
+) -> Check:
     """Did questions hit the answers of a system as often as the design says?
 
-    Questions that were drawn without a look at the answers hit an answer by chance only. It finds judgements that were made of the answers
-    themselves, which make every estimate from uniform questions wrong.
+    Questions that were drawn without a look at the answers hit an answer by chance only. It finds
+    judgements that were made of the answers themselves, which make every estimate from uniform
+    questions wrong.
 
     Parameters
     ----------
@@ -462,30 +575,36 @@ def check_hits(
     system
         Which system; all by default, each a part, joined by Bonferroni.
     protocol
-        ``question`` or ``sets``: whether labels without a propensity were random questions. By default they were if both verdicts are
-        there. Labels that were collected as sets have no question to look at.
+        ``question`` or ``sets``: whether labels without a propensity were random questions. By
+        default they were if both verdicts are there. Labels that were collected as sets have no
+        question to look at.
     judgements
-        What was asked, if it is counted already; with it (or with tables) the smallest propensity is known, else too few hits of
-        recorded designs are not looked for.
+        What was asked, if it is counted already; with it (or with tables) the smallest propensity
+        is known, else too few hits of recorded designs are not looked for.
     few
-        Look for too few hits of recorded designs, too. Not where grades have propensities: nothing bounds those that are not recorded.
+        Look for too few hits of recorded designs, too. Not where grades have propensities: nothing
+        bounds those that are not recorded.
 
     Notes
     -----
-    One uniform question, or m distinct ones, per item: P(answer among them) = m/K whatever the truth is, and #{hits} is held against
-    Σ m_i/K_i (Poisson binomial, exact, two-sided); yes, no and unsure count alike. Where the number of questions differs between items of
-    one K, it may depend on the verdicts. Then, and beside open questions, only P(ruled out | no, m classes) <= m/(K - 1) is sure, and too
-    many hits are looked for.
-    Recorded propensities: E[1{asked = answer}/π] = 1. The wealth of fixed bets on this mean being larger (scores are at least 0) or
-    smaller (at most one over the smallest propensity, see ``highest_inverse``) has expectation 1, so that p = min(1, 2/wealth) holds at
-    every n. The propensity of an unsure question is not kept: it counts with the bound that speaks less against the design.
+    One uniform question, or m distinct ones, per item: P(answer among them) = m/K whatever the
+    truth is, and #{hits} is held against Σ m_i/K_i (Poisson binomial, exact, two-sided); yes, no
+    and unsure count alike. Where the number of questions differs between items of one K, it may
+    depend on the verdicts. Then, and beside open questions, only P(ruled out | no, m classes) <=
+    m/(K - 1) is sure, and too many hits are looked for. Recorded propensities: E[1{asked =
+    answer}/π] = 1. The wealth of fixed bets on this mean being larger (scores are at least 0) or
+    smaller (at most one over the smallest propensity, see ``highest_inverse``) has expectation 1,
+    so that p = min(1, 2/wealth) holds at every n. The propensity of an unsure question is not kept:
+    it counts with the bound that speaks less against the design.
 
-    Assumes independent items and, for too few hits only, that no class is asked with less than the smallest probability that the record
-    shows or implies. It cannot see a system that learnt the labels: answers that follow every yes and avoid every no hit as often.
+    Assumes independent items and, for too few hits only, that no class is asked with less than the
+    smallest probability that the record shows or implies. It cannot see a system that learnt the
+    labels: answers that follow every yes and avoid every no hit as often.
 
     References
     ----------
-    Hodges and Le Cam (1960), Ann. Math. Statist. 31, 737-740 (Poisson binomial); Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27.
+    Hodges and Le Cam (1960), Ann. Math. Statist. 31, 737-740 (Poisson binomial); Waudby-Smith and
+    Ramdas (2024), JRSS-B 86, 1-27.
 
     Examples
     --------
@@ -509,7 +628,10 @@ def check_hits(
     if isinstance(evidence, Evidence):
         few = few and not recorded_grades(evidence)
     highest = None if asked is None or not few else highest_inverse(asked.questions)
-    parts = [_hits_part(counts.of(name), name, uniform=uniform, highest=highest) for name in _names(counts, system)]
+    parts = [
+        _hits_part(counts.of(name), name, uniform=uniform, highest=highest)
+        for name in _names(counts, system)
+    ]
     return _by_system(
         "hits",
         "answers made without the labels",
@@ -520,13 +642,18 @@ def check_hits(
     )
 
 
-def are_questions(counts: AccuracyCounts, protocol: Protocol | None, judgements: JudgementCounts | None = None) -> bool:
-    """Whether the labels that count as uniform all answer random questions, and none is an open one (say the class) or of a set."""
+def are_questions(
+    counts: AccuracyCounts, protocol: Protocol | None, judgements: JudgementCounts | None = None
+) -> bool:
+    """Whether the labels that count as uniform all answer random questions, and none is an open one
+    (say the class) or of a set.
+    """
     if judgements is None:
         return protocol == "question" or (protocol is None and {"yes", "no"} <= _verdicts(counts))
     bare = {q.verdict for q in judgements.questions if q.propensity is None}
     if any(q.propensity is not None for q in judgements.questions):
-        # Beside questions with a propensity, labels without one that never say no were open questions.
+        # Beside questions with a propensity, labels without one that never say no were open
+        # questions.
         return "no" in bare or (not bare and counts.propensities == "uniform")
     return protocol == "question" or (protocol is None and {"yes", "no"} <= bare)
 
@@ -536,12 +663,16 @@ def _verdicts(counts: AccuracyCounts) -> set[str]:
 
 
 def _n_asked(t: Tally) -> int:
-    """How many classes a uniform label speaks of; an item with unsure verdicts only is taken as one question."""
+    """How many classes a uniform label speaks of; an item with unsure verdicts only is taken as one
+    question.
+    """
     return max(1, t.n_ruled_out + (t.verdict == "yes"))
 
 
 def numbers_asked(counts: AccuracyCounts) -> dict[int, set[int]]:
-    """For every number of classes, how many of them uniform labels speak of; an unsure beside several makes it uncertain (0)."""
+    """For every number of classes, how many of them uniform labels speak of; an unsure beside
+    several makes it uncertain (0).
+    """
     found: dict[int, set[int]] = defaultdict(set)
     unsure: set[int] = set()
     for t in counts.tallies:
@@ -561,9 +692,13 @@ def _share(t: Tally) -> float:
 _Uniform = Literal["questions", "some", "none"]
 
 
-def _hits_part(counts: AccuracyCounts, name: str, *, uniform: _Uniform, highest: float | None) -> dict[str, Any]:
+def _hits_part(
+    counts: AccuracyCounts, name: str, *, uniform: _Uniform, highest: float | None
+) -> dict[str, Any]:
     asked = numbers_asked(counts)
-    differ = {t.n_classes for t in counts.tallies if t.hit_share is not None and t.design == "uniform"}
+    differ = {
+        t.n_classes for t in counts.tallies if t.hit_share is not None and t.design == "uniform"
+    }
     fixed: dict[tuple[int, int], int] = defaultdict(int)
     bounded: dict[tuple[int, int], int] = defaultdict(int)
     hits = ruled = 0
@@ -582,7 +717,9 @@ def _hits_part(counts: AccuracyCounts, name: str, *, uniform: _Uniform, highest:
             down[(bound or 0.0) if unknown else value] += n
         elif uniform == "none" or t.design == "graded":
             continue
-        elif k in differ:  # answers that differ between repeats hit in part: the share that does has mean 1/K
+        elif (
+            k in differ
+        ):  # answers that differ between repeats hit in part: the share that does has mean 1/K
             if asked[k] == {1} and uniform == "questions":
                 value = k * (float(t.hit) if t.hit_share is None else t.hit_share / share)
                 up[value] += n
@@ -594,53 +731,102 @@ def _hits_part(counts: AccuracyCounts, name: str, *, uniform: _Uniform, highest:
         elif t.n_ruled_out and (t.verdict == "no" or not t.hit):
             bounded[t.n_ruled_out, k - 1] += n
             ruled += n * t.ruled_hit
-    found = [_fixed_hits(name, fixed, hits), _bounded_hits(name, bounded, ruled), _recorded_hits(name, up, down, bound)]
+    found = [
+        _fixed_hits(name, fixed, hits),
+        _bounded_hits(name, bounded, ruled),
+        _recorded_hits(name, up, down, bound),
+    ]
     told = [f for f in found if f is not None]
     if not told:
-        return {"system": name, "n": 0, "statistic": math.nan, "p_value": math.nan, "what": f"{name}: no question to look at"}
+        return {
+            "system": name,
+            "n": 0,
+            "statistic": math.nan,
+            "p_value": math.nan,
+            "what": f"{name}: no question to look at",
+        }
     worst = min(told, key=lambda f: f["p_value"])
-    return {**worst, "n": sum(f["n"] for f in told), "p_value": min(1.0, worst["p_value"] * len(told))}
+    return {
+        **worst,
+        "n": sum(f["n"] for f in told),
+        "p_value": min(1.0, worst["p_value"] * len(told)),
+    }
 
 
 def _expected(trials: Mapping[tuple[int, int], int]) -> tuple[int, float, list[tuple[int, float]]]:
     shares: dict[float, int] = defaultdict(int)
     for (m, k), n in trials.items():
         shares[min(1.0, m / k)] += n
-    return sum(shares.values()), sum(n * p for p, n in shares.items()), [(n, p) for p, n in sorted(shares.items())]
+    return (
+        sum(shares.values()),
+        sum(n * p for p, n in shares.items()),
+        [(n, p) for p, n in sorted(shares.items())],
+    )
 
 
-def _fixed_hits(name: str, trials: Mapping[tuple[int, int], int], hits: int) -> dict[str, Any] | None:
+def _fixed_hits(
+    name: str, trials: Mapping[tuple[int, int], int], hits: int
+) -> dict[str, Any] | None:
     n, expected, shares = _expected(trials)
     if not n:
         return None
     what = f"{name}: {hits} of {n} questions were about the answer, expected {expected:.1f}"
-    return {"system": name, "n": n, "statistic": hits / expected, "p_value": sum_of_binomials_p(shares, hits), "what": what}
+    return {
+        "system": name,
+        "n": n,
+        "statistic": hits / expected,
+        "p_value": sum_of_binomials_p(shares, hits),
+        "what": what,
+    }
 
 
-def _bounded_hits(name: str, trials: Mapping[tuple[int, int], int], hits: int) -> dict[str, Any] | None:
+def _bounded_hits(
+    name: str, trials: Mapping[tuple[int, int], int], hits: int
+) -> dict[str, Any] | None:
     n, expected, shares = _expected(trials)
     if not n:
         return None
     what = f"{name}: {hits} of {n} answers were ruled out, expected at most {expected:.1f}"
-    return {"system": name, "n": n, "statistic": hits / expected, "p_value": min(1.0, _tails_of_binomials(shares, hits)[1]), "what": what}
+    return {
+        "system": name,
+        "n": n,
+        "statistic": hits / expected,
+        "p_value": min(1.0, _tails_of_binomials(shares, hits)[1]),
+        "what": what,
+    }
 
 
-def _recorded_hits(name: str, up: Mapping[float, int], down: Mapping[float, int], high: float | None) -> dict[str, Any] | None:
+def _recorded_hits(
+    name: str, up: Mapping[float, int], down: Mapping[float, int], high: float | None
+) -> dict[str, Any] | None:
     n = sum(up.values())
     if not n:
         return None
     average = sum(v * c for v, c in up.items()) / n
-    what = f"{name}: mean inverse propensity of questions about the answer {average:.3f}, expected 1"
-    return {"system": name, "n": n, "statistic": average, "p_value": _bets_p(up, down, 1.0, 0.0, high), "what": what}
+    what = (
+        f"{name}: mean inverse propensity of questions about the answer {average:.3f}, expected 1"
+    )
+    return {
+        "system": name,
+        "n": n,
+        "statistic": average,
+        "p_value": _bets_p(up, down, 1.0, 0.0, high),
+        "what": what,
+    }
 
 
-# ------------------------------------------------------------------------------------------------- rates that should be the same
+# -------------------------------------------------------------------------------------------------
+# rates that should be the same
 
 
-def _same_rate(sample: Mapping[Any, int], population: Mapping[Any, int], rng: np.random.Generator) -> tuple[float, float, Any]:
-    """p-value and chi-square of a sample drawn at one rate from all cells of a population, and the cell that differs most; NaN if moot.
+def _same_rate(
+    sample: Mapping[Any, int], population: Mapping[Any, int], rng: np.random.Generator
+) -> tuple[float, float, Any]:
+    """p-value and chi-square of a sample drawn at one rate from all cells of a population, and the
+    cell that differs most; NaN if moot.
 
-    X² = Σ (o - e)²/(e·(1 - n/N)) with e = n·N_c/N; where a cell expects fewer than 5 the multivariate hypergeometric law is simulated.
+    X² = Σ (o - e)²/(e·(1 - n/N)) with e = n·N_c/N; where a cell expects fewer than 5 the
+    multivariate hypergeometric law is simulated.
     """
     cells = sorted((c for c, size in population.items() if size), key=str)
     sizes = np.array([population[c] for c in cells], dtype=np.int64)
@@ -652,7 +838,9 @@ def _same_rate(sample: Mapping[Any, int], population: Mapping[Any, int], rng: np
     off = (drawn - rate * sizes) ** 2 / (rate * (1 - rate) * sizes)
     worst = cells[int(off.argmax())]
     small = sizes * min(rate, 1 - rate) < 5
-    if small.any() and len(cells) > _MOST_SIMULATED_CELLS:  # too many to simulate: small cells are one
+    if (
+        small.any() and len(cells) > _MOST_SIMULATED_CELLS
+    ):  # too many to simulate: small cells are one
         sizes, drawn = (np.append(v[~small], v[small].sum()) for v in (sizes, drawn))
         if len(sizes) < 2:
             return math.nan, math.nan, None
@@ -667,16 +855,21 @@ def _same_rate(sample: Mapping[Any, int], population: Mapping[Any, int], rng: np
 
 def _place(stratum: str, n_classes: int, weight: float | None = None) -> str:
     words = [f"stratum {stratum!r}"] if stratum else []
-    words += ([f"{n_classes} classes"] if n_classes else []) + ([] if weight is None or weight == 1 else [f"weight {weight:g}"])
+    words += ([f"{n_classes} classes"] if n_classes else []) + (
+        [] if weight is None or weight == 1 else [f"weight {weight:g}"]
+    )
     return ", ".join(words) or "items without a stratum"
 
 
-def check_label_rates(evidence: Evidence | AccuracyCounts, *, system: str | None = None, seed: int = 0) -> Check:
+def check_label_rates(
+    evidence: Evidence | AccuracyCounts, *, system: str | None = None, seed: int = 0
+) -> Check:
     """Were items labelled at the same rate in all strata?
 
-    Judged items with an answer are counted by stratum, number of classes and weight, and held against all items with an answer. An
-    estimate of accuracy gives each stratum its share of the items, so that rates may differ; a comparison or a race that takes all labels
-    together needs the same rate.
+    Judged items with an answer are counted by stratum, number of classes and weight, and held
+    against all items with an answer. An estimate of accuracy gives each stratum its share of the
+    items, so that rates may differ; a comparison or a race that takes all labels together needs the
+    same rate.
 
     Parameters
     ----------
@@ -689,9 +882,10 @@ def check_label_rates(evidence: Evidence | AccuracyCounts, *, system: str | None
 
     Notes
     -----
-    X² = Σ_c (o_c - n·N_c/N)²/(n·N_c/N·(1 - n/N)), chi-square with C - 1 degrees of freedom; where a cell expects fewer than 5 judged or
-    unjudged items, the p-value is simulated from the multivariate hypergeometric law. Without strata, or with every item judged, there is
-    nothing to test.
+    X² = Σ_c (o_c - n·N_c/N)²/(n·N_c/N·(1 - n/N)), chi-square with C - 1 degrees of freedom; where a
+    cell expects fewer than 5 judged or unjudged items, the p-value is simulated from the
+    multivariate hypergeometric law. Without strata, or with every item judged, there is nothing to
+    test.
 
     Assumes that the items to be labelled were drawn without replacement, each alike.
 
@@ -723,7 +917,16 @@ def check_label_rates(evidence: Evidence | AccuracyCounts, *, system: str | None
         if worst is not None:
             what = f"{name}: {judged[worst]} of {answered[worst]} items judged in {_place(*worst)}, {total} of {whole} in all"
         same = (tuple(sorted(judged.items(), key=str)), tuple(sorted(answered.items(), key=str)))
-        parts.append({"system": name, "n": total, "statistic": statistic, "p_value": p, "what": what, "same": same})
+        parts.append(
+            {
+                "system": name,
+                "n": total,
+                "statistic": statistic,
+                "p_value": p,
+                "what": what,
+                "same": same,
+            }
+        )
     return _by_system(
         "label rates",
         "same label rate in all strata",
@@ -734,17 +937,23 @@ def check_label_rates(evidence: Evidence | AccuracyCounts, *, system: str | None
     )
 
 
-# ---------------------------------------------------------------------------------------------------------- missing verdicts
+# ----------------------------------------------------------------------------------------------------------
+# missing verdicts
 
 
 def check_missing(
-    evidence: Evidence | AccuracyCounts, *, system: str | None = None, protocol: Protocol | None = None,
-    judgements: JudgementCounts | None = None, seed: int = 0,
-) -> Check:  # fmt: skip
+    evidence: Evidence | AccuracyCounts,
+    *,
+    system: str | None = None,
+    protocol: Protocol | None = None,
+    judgements: JudgementCounts | None = None,
+    seed: int = 0,
+) -> Check:
     """Are verdicts that are missing (unsure) missing whatever was asked, and where?
 
-    Looks at whether being unsure goes with a question about the answer, and with the stratum or the number of classes of the item. An
-    unsure verdict is left out of estimates; that is harmless only if it is missing at random.
+    Looks at whether being unsure goes with a question about the answer, and with the stratum or the
+    number of classes of the item. An unsure verdict is left out of estimates; that is harmless only
+    if it is missing at random.
 
     Parameters
     ----------
@@ -753,23 +962,26 @@ def check_missing(
     system
         Which system; all by default, each a part, joined by Bonferroni.
     protocol, judgements
-        As for :func:`check_hits`: where labels are no random questions, only the strata are looked at.
+        As for :func:`check_hits`: where labels are no random questions, only the strata are looked
+        at.
     seed
         For simulated p-values.
 
     Notes
     -----
-    Within each stratum and number of classes, of N questions M are about the answer and n unsure; then the number X of unsure questions
-    about the answer has P(X = x) = C(M, x)·C(N - M, n - x)/C(N, n). The sum over strata is tested exactly, two-sided. Places: as in
+    Within each stratum and number of classes, of N questions M are about the answer and n unsure;
+    then the number X of unsure questions about the answer has P(X = x) = C(M, x)·C(N - M, n -
+    x)/C(N, n). The sum over strata is tested exactly, two-sided. Places: as in
     :func:`check_label_rates`, with unsure items as the sample. The two are joined by Bonferroni.
 
-    Assumes independent items. A pass proves nothing: verdicts may be missing where the truth is hard in a way that neither shows. See
+    Assumes independent items. A pass proves nothing: verdicts may be missing where the truth is
+    hard in a way that neither shows. See
     :func:`range_unsure`.
 
     References
     ----------
-    Fisher (1935), J. Roy. Statist. Soc. 98, 39-82; Mantel and Haenszel (1959), J. Natl. Cancer Inst. 22, 719-748; Rubin (1976),
-    Biometrika 63, 581-592 (missing at random).
+    Fisher (1935), J. Roy. Statist. Soc. 98, 39-82; Mantel and Haenszel (1959), J. Natl. Cancer
+    Inst. 22, 719-748; Rubin (1976), Biometrika 63, 581-592 (missing at random).
 
     Examples
     --------
@@ -786,7 +998,10 @@ def check_missing(
         if asked is None and evidence.judgements is not None:
             asked = count_judgements(evidence, by_rater=False, counts=counts)
     questions = are_questions(counts, protocol, asked)
-    parts = [_missing_part(counts.of(name), name, questions=questions, seed=seed) for name in _names(counts, system)]
+    parts = [
+        _missing_part(counts.of(name), name, questions=questions, seed=seed)
+        for name in _names(counts, system)
+    ]
     return _by_system(
         "missing verdicts",
         "verdicts missing at random",
@@ -798,16 +1013,22 @@ def check_missing(
     )
 
 
-def _missing_part(counts: AccuracyCounts, name: str, *, questions: bool, seed: int) -> dict[str, Any]:
+def _missing_part(
+    counts: AccuracyCounts, name: str, *, questions: bool, seed: int
+) -> dict[str, Any]:
     asked = numbers_asked(counts)
-    tables: dict[Any, list[int]] = defaultdict(lambda: [0, 0, 0, 0])  # items, hits, unsure, unsure hits
+    tables: dict[Any, list[int]] = defaultdict(
+        lambda: [0, 0, 0, 0]
+    )  # items, hits, unsure, unsure hits
     unsure: dict[tuple[str, int], int] = defaultdict(int)
     judged: dict[tuple[str, int], int] = defaultdict(int)
     for t, n in counts.tallies.items():
         missing = t.verdict == "unsure"
         judged[t.stratum, t.n_classes] += n
         unsure[t.stratum, t.n_classes] += n * missing
-        single = t.design == "recorded" or (t.design == "uniform" and questions and asked[t.n_classes] <= {1})
+        single = t.design == "recorded" or (
+            t.design == "uniform" and questions and asked[t.n_classes] <= {1}
+        )
         if single and t.answered and t.hit_share is None:
             table = tables[t.stratum, t.n_classes, t.weight, t.design]
             for i, counted in enumerate((True, t.hit, missing, missing and t.hit)):
@@ -816,23 +1037,49 @@ def _missing_part(counts: AccuracyCounts, name: str, *, questions: bool, seed: i
     p, statistic, worst = _same_rate(unsure, judged, np.random.default_rng(seed))
     found: list[tuple[float, float, str]] = []
     if worst is not None:
-        found.append((p, statistic, f"{name}: {unsure[worst]} of {judged[worst]} unsure with {_place(*worst)}, {total} of {n} in all"))
+        found.append(
+            (
+                p,
+                statistic,
+                f"{name}: {unsure[worst]} of {judged[worst]} unsure with {_place(*worst)}, {total} of {n} in all",
+            )
+        )
     hit = sum(t[3] for t in tables.values())
-    p = sum_of_hypergeometrics_p([(size, hits, drawn) for size, hits, drawn, _ in tables.values()], hit)
+    p = sum_of_hypergeometrics_p(
+        [(size, hits, drawn) for size, hits, drawn, _ in tables.values()], hit
+    )
     if not math.isnan(p):
         about, left = sum(t[1] for t in tables.values()), sum(t[2] for t in tables.values())
         others = sum(t[0] for t in tables.values()) - about
         what = f"{name}: {hit} of {about} questions about the answer are unsure, {left - hit} of {others} others"
         found.append((p, hit / about, what))
     if not found:
-        return {"system": name, "n": n, "statistic": math.nan, "p_value": math.nan, "what": f"{name}: nothing to compare"}
+        return {
+            "system": name,
+            "n": n,
+            "statistic": math.nan,
+            "p_value": math.nan,
+            "what": f"{name}: nothing to compare",
+        }
     p, statistic, what = min(found)
-    same = (tuple(sorted(unsure.items(), key=str)), tuple(sorted(judged.items(), key=str)), tuple(sorted(map(str, tables.items()))))
-    return {"system": name, "n": n, "statistic": statistic, "p_value": min(1.0, p * len(found)), "what": what, "same": same}
+    same = (
+        tuple(sorted(unsure.items(), key=str)),
+        tuple(sorted(judged.items(), key=str)),
+        tuple(sorted(map(str, tables.items()))),
+    )
+    return {
+        "system": name,
+        "n": n,
+        "statistic": statistic,
+        "p_value": min(1.0, p * len(found)),
+        "what": what,
+        "same": same,
+    }
 
 
 def sum_of_hypergeometrics_p(tables: Sequence[tuple[int, int, int]], observed: int) -> float:
-    """Two-sided p-value of a sum of independent hypergeometric numbers, each of (size, marked, drawn); NaN where none can vary.
+    """Two-sided p-value of a sum of independent hypergeometric numbers, each of (size, marked,
+    drawn); NaN where none can vary.
 
     Exact by convolution up to a range of 20,000, else normal.
 
@@ -855,27 +1102,38 @@ def sum_of_hypergeometrics_p(tables: Sequence[tuple[int, int, int]], observed: i
         variance += drawn * (marked / size) * (1 - marked / size) * (size - drawn) / (size - 1)
         if free <= _MOST_EXACT:
             x = np.arange(low, high + 1.0)
-            pmf = np.convolve(pmf, np.exp(_log_choose(marked, x) + _log_choose(size - marked, drawn - x) - _log_choose(size, drawn)))
+            pmf = np.convolve(
+                pmf,
+                np.exp(
+                    _log_choose(marked, x)
+                    + _log_choose(size - marked, drawn - x)
+                    - _log_choose(size, drawn)
+                ),
+            )
     if not free:
         return math.nan
     if free > _MOST_EXACT:
         z = (abs(observed - mean) - 0.5) / math.sqrt(variance)
         return float(min(1.0, 2 * ndtr(-max(z, 0.0))))
-    return _two_sided(float(pmf[: observed - shift + 1].sum()), float(pmf[observed - shift :].sum()))
+    return _two_sided(
+        float(pmf[: observed - shift + 1].sum()), float(pmf[observed - shift :].sum())
+    )
 
 
 def _log_choose(n: float, k: Any) -> Any:
     return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
 
 
-# ------------------------------------------------------------------------------------------------------------------ grading
+# ------------------------------------------------------------------------------------------------------------------
+# grading
 
 
 def check_grading(evidence: Evidence, *, system: str | None = None, seed: int = 0) -> Check:
     """Were answers graded whatever they are?
 
-    A grade speaks for the answers that were not graded only if answers were chosen for grading without a look at them. Looks at whether
-    being graded goes with how many other systems gave the same answer and, where there are judgements too, with what these say of it.
+    A grade speaks for the answers that were not graded only if answers were chosen for grading
+    without a look at them. Looks at whether being graded goes with how many other systems gave the
+    same answer and, where there are judgements too, with what these say of it.
 
     Parameters
     ----------
@@ -888,15 +1146,17 @@ def check_grading(evidence: Evidence, *, system: str | None = None, seed: int = 
 
     Notes
     -----
-    As in :func:`check_label_rates`, X² = Σ_c (o_c - n·N_c/N)²/(n·N_c/N·(1 - n/N)) over the cells c of a stratum, which are the answers
-    that 1, 2, … systems gave; then over what judgements say. The strata, and the two looks, are joined by Bonferroni.
+    As in :func:`check_label_rates`, X² = Σ_c (o_c - n·N_c/N)²/(n·N_c/N·(1 - n/N)) over the cells c
+    of a stratum, which are the answers that 1, 2, … systems gave; then over what judgements say.
+    The strata, and the two looks, are joined by Bonferroni.
 
-    Assumes independent items. It can only refute: answers may have been chosen by something that goes with their being right and with
-    nothing that is looked at here.
+    Assumes independent items. It can only refute: answers may have been chosen by something that
+    goes with their being right and with nothing that is looked at here.
 
     References
     ----------
-    Pearson (1900), Phil. Mag. 50, 157-175; Rubin (1976), Biometrika 63, 581-592 (missing at random).
+    Pearson (1900), Phil. Mag. 50, 157-175; Rubin (1976), Biometrika 63, 581-592 (missing at
+    random).
 
     Examples
     --------
@@ -908,7 +1168,9 @@ def check_grading(evidence: Evidence, *, system: str | None = None, seed: int = 
     False
     """
     if not isinstance(evidence, Evidence):
-        raise ArgumentError(f"evidence must be Evidence; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
+        raise ArgumentError(
+            f"evidence must be Evidence; got {type(evidence).__name__}. Use Evidence.from_tables(…)."
+        )
     rng = np.random.default_rng(seed)
     tables = _graded_answers(evidence)
     names = sorted({key[0] for key in tables} if system is None else {system})
@@ -924,8 +1186,12 @@ def check_grading(evidence: Evidence, *, system: str | None = None, seed: int = 
 
 
 def _graded_answers(evidence: Evidence) -> dict[tuple[str, str, str], dict[Any, list[int]]]:
-    """Answers, and those of them that were graded, by system, look and stratum, and by what is looked at."""
-    found: dict[tuple[str, str, str], dict[Any, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+    """Answers, and those of them that were graded, by system, look and stratum, and by what is
+    looked at.
+    """
+    found: dict[tuple[str, str, str], dict[Any, list[int]]] = defaultdict(
+        lambda: defaultdict(lambda: [0, 0])
+    )
     if evidence.grades is None or evidence.answers is None:
         return found
     evidence.check()
@@ -934,10 +1200,20 @@ def _graded_answers(evidence: Evidence) -> dict[tuple[str, str, str], dict[Any, 
     stratum = [name for name in ("stratum",) if name in met.columns]
     given = evidence.answers.filter(~nw.col("answer").is_null())
     votes = given.group_by("item", "answer").agg(votes=nw.len())
-    counted = given.select("item", "system", "answer").join(votes, on=["item", "answer"], how="inner").select("item", "system", "votes")
-    frame = met.join(counted, on=["item", "system"], how="inner").with_columns(graded=(~nw.col("grade").is_null()).cast(nw.Int64))
+    counted = (
+        given.select("item", "system", "answer")
+        .join(votes, on=["item", "answer"], how="inner")
+        .select("item", "system", "votes")
+    )
+    frame = met.join(counted, on=["item", "system"], how="inner").with_columns(
+        graded=(~nw.col("grade").is_null()).cast(nw.Int64)
+    )
     keys = ["system", "votes", "verdict", "hit", *stratum]
-    rows = fetch(frame.group_by(*keys).agg(n=nw.len(), graded=nw.col("graded").sum()).select(*keys, "n", "graded"))
+    rows = fetch(
+        frame.group_by(*keys)
+        .agg(n=nw.len(), graded=nw.col("graded").sum())
+        .select(*keys, "n", "graded")
+    )
     for name, shared, verdict, hit, *place, n, graded in rows:
         where = str(place[0] or "") if place else ""
         looks: list[tuple[str, Any]] = [("agreement", int(shared))]
@@ -951,35 +1227,72 @@ def _graded_answers(evidence: Evidence) -> dict[tuple[str, str, str], dict[Any, 
 
 
 def _grading_part(
-    name: str, tables: Mapping[tuple[str, str, str], Mapping[Any, Sequence[int]]], rng: np.random.Generator
+    name: str,
+    tables: Mapping[tuple[str, str, str], Mapping[Any, Sequence[int]]],
+    rng: np.random.Generator,
 ) -> dict[str, Any]:
     found = []
-    for (_, look, _), cells in sorted((key, cells) for key, cells in tables.items() if key[0] == name):
-        p, statistic, worst = _same_rate({c: graded for c, (_, graded) in cells.items()}, {c: n for c, (n, _) in cells.items()}, rng)
+    for (_, look, _), cells in sorted(
+        (key, cells) for key, cells in tables.items() if key[0] == name
+    ):
+        p, statistic, worst = _same_rate(
+            {c: graded for c, (_, graded) in cells.items()},
+            {c: n for c, (n, _) in cells.items()},
+            rng,
+        )
         if worst is None:
             continue
         n, graded = cells[worst]
         all_n, all_graded = (sum(cell[i] for cell in cells.values()) for i in (0, 1))
-        about = f"that {worst} system{'' if worst == 1 else 's'} gave" if look == "agreement" else f"beside {worst[0]} to the answer"
+        about = (
+            f"that {worst} system{'' if worst == 1 else 's'} gave"
+            if look == "agreement"
+            else f"beside {worst[0]} to the answer"
+        )
         if look == "judgement" and not worst[1]:
             about = f"beside {worst[0]} to another class"
-        found.append((p, statistic, f"{name}: {graded} of {n} answers {about} were graded, {all_graded} of {all_n} in all"))
-    total = sum(cell[1] for key, cells in tables.items() if key[:2] == (name, "agreement") for cell in cells.values())
+        found.append(
+            (
+                p,
+                statistic,
+                f"{name}: {graded} of {n} answers {about} were graded, {all_graded} of {all_n} in all",
+            )
+        )
+    total = sum(
+        cell[1]
+        for key, cells in tables.items()
+        if key[:2] == (name, "agreement")
+        for cell in cells.values()
+    )
     if not found:
-        return {"system": name, "n": total, "statistic": math.nan, "p_value": math.nan, "what": f"{name}: nothing to compare"}
+        return {
+            "system": name,
+            "n": total,
+            "statistic": math.nan,
+            "p_value": math.nan,
+            "what": f"{name}: nothing to compare",
+        }
     p, statistic, what = min(found)
-    return {"system": name, "n": total, "statistic": statistic, "p_value": min(1.0, p * len(found)), "what": what}
+    return {
+        "system": name,
+        "n": total,
+        "statistic": statistic,
+        "p_value": min(1.0, p * len(found)),
+        "what": what,
+    }
 
 
-# ------------------------------------------------------------------------------------------------------- number of questions
+# -------------------------------------------------------------------------------------------------------
+# number of questions
 
 
 def check_questions(evidence: Evidence, *, seed: int = 0) -> Check:
     """Is the number of questions of an item the same whatever its first verdict was?
 
-    Where propensities were recorded and an item was asked about more than once, its first question is its label: first by ``at``, else by
-    the order of rows. Without ``at`` the first row need not be the first question, and if people went on asking after a no, the rows that
-    are there depend on what was said.
+    Where propensities were recorded and an item was asked about more than once, its first question
+    is its label: first by ``at``, else by the order of rows. Without ``at`` the first row need not
+    be the first question, and if people went on asking after a no, the rows that are there depend
+    on what was said.
 
     Parameters
     ----------
@@ -990,7 +1303,8 @@ def check_questions(evidence: Evidence, *, seed: int = 0) -> Check:
 
     Notes
     -----
-    For t = 1, 2, …: of the items with at least t questions, those with more are held against the first verdict as in
+    For t = 1, 2, …: of the items with at least t questions, those with more are held against the
+    first verdict as in
     :func:`check_label_rates` (the cells are yes, no and unsure); joined by Bonferroni.
 
     Assumes independent items. Dependence is harmless where ``at`` tells which question was first.
@@ -1009,7 +1323,9 @@ def check_questions(evidence: Evidence, *, seed: int = 0) -> Check:
     False
     """
     if not isinstance(evidence, Evidence):
-        raise ArgumentError(f"evidence must be Evidence; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
+        raise ArgumentError(
+            f"evidence must be Evidence; got {type(evidence).__name__}. Use Evidence.from_tables(…)."
+        )
     table = count_first_verdicts(evidence)
     rng = np.random.default_rng(seed)
     parts: list[dict[str, Any]] = []
@@ -1022,16 +1338,28 @@ def check_questions(evidence: Evidence, *, seed: int = 0) -> Check:
         p, statistic, odd = _same_rate(more, reached, rng)
         if odd is None:
             continue
-        said = ", ".join(f"{more[v]} of {reached[v]} after {v}" for v in VERDICTS.values() if reached[v])
+        said = ", ".join(
+            f"{more[v]} of {reached[v]} after {v}" for v in VERDICTS.values() if reached[v]
+        )
         what = f"asked again after question {t}, by the first verdict: {said}"
-        parts.append({"question": t, "n": sum(reached.values()), "statistic": statistic, "p_value": p, "what": what})
+        parts.append(
+            {
+                "question": t,
+                "n": sum(reached.values()),
+                "statistic": statistic,
+                "p_value": p,
+                "what": what,
+            }
+        )
     worst = min(parts, key=lambda x: x["p_value"], default=None)
     return Check(
         name="number of questions",
         assumption="number of questions fixed beforehand",
         p_value=min(1.0, worst["p_value"] * len(parts)) if worst else math.nan,
         statistic=worst["statistic"] if worst else math.nan,
-        finding=worst["what"] if worst else "not applicable: needs recorded propensities and items with several questions",
+        finding=worst["what"]
+        if worst
+        else "not applicable: needs recorded propensities and items with several questions",
         method="chi-square; simulated where counts are small",
         parts=tuple(parts),
         counts={"items": sum(table.values())},

@@ -1,4 +1,6 @@
-"""Items that come in clusters: the cluster is the unit, and its items may depend on each other in any way."""
+"""Items that come in clusters: the cluster is the unit, and its items may depend on each other in
+any way.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,11 @@ Place = tuple[str, str]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSums:
-    """What each sampled cluster holds: its items, how many have a label, and the sums of their scores for limits from below and above.
+    """What each sampled cluster holds: its items, how many have a label, and the sums of their
+    scores for limits from below and above.
 
-    ``largest`` is the size of the largest cluster, sampled or not; ``low`` and ``high`` are the least and the largest score of an item;
-    ``n`` is the number of labels.
+    ``largest`` is the size of the largest cluster, sampled or not; ``low`` and ``high`` are the
+    least and the largest score of an item; ``n`` is the number of labels.
     """
 
     size: Floats
@@ -51,13 +54,17 @@ class ClusterSums:
 
 
 def cluster_sums(counts: AccuracyCounts, *, method: str = "scores", seed: int = 0) -> ClusterSums:
-    """Scores of the labelled items added up by cluster; no answer scores 0, and ``unsure`` is no label.
+    """Scores of the labelled items added up by cluster; no answer scores 0, and ``unsure`` is no
+    label.
 
-    Where only answered items were labelled, the others of a cluster are known to score 0, and a cluster without any answer is known
-    altogether: it is counted with the probability with which other clusters got a label.
+    Where only answered items were labelled, the others of a cluster are known to score 0, and a
+    cluster without any answer is known altogether: it is counted with the probability with which
+    other clusters got a label.
     """
     wanted = {"ordinary": "yes", "complementary": "no"}.get(method)
-    rows: dict[str, list[float]] = defaultdict(lambda: [0.0] * 5)  # items, answered, labelled, lower, upper
+    rows: dict[str, list[float]] = defaultdict(
+        lambda: [0.0] * 5
+    )  # items, answered, labelled, lower, upper
     for column, known in ((0, counts.items), (1, counts.answered)):
         for c, k in known.items():
             rows[c.cluster][column] += k
@@ -83,25 +90,37 @@ def cluster_sums(counts: AccuracyCounts, *, method: str = "scores", seed: int = 
         share = answered / np.maximum(size, 1)
         below, above = below * share, above * share
         silent = answered == 0
-        drawn = np.random.default_rng(seed).random(len(size)) < some.sum() / max(1, int(np.sum(~silent)))
+        drawn = np.random.default_rng(seed).random(len(size)) < some.sum() / max(
+            1, int(np.sum(~silent))
+        )
         labelled = np.where(silent, 1.0, labelled)
         some = some | (silent & drawn & bool(n))
     return ClusterSums(
-        size=size[some], labelled=labelled[some], lower=below[some], upper=above[some], largest=int(size.max(initial=1)), low=low,
-        high=high, bounded=bounded, n=n,
-    )  # fmt: skip
+        size=size[some],
+        labelled=labelled[some],
+        lower=below[some],
+        upper=above[some],
+        largest=int(size.max(initial=1)),
+        low=low,
+        high=high,
+        bounded=bounded,
+        n=n,
+    )
 
 
-# ---------------------------------------------------------------------------------------------------- do clusters matter?
+# ----------------------------------------------------------------------------------------------------
+# do clusters matter?
 
 
 def drawn_by_cluster_p_value(sizes: Mapping[Place, int], labels: Mapping[Place, int]) -> float:
-    """P-value of "labelled items were drawn one by one", from items and labels of each (stratum, cluster).
+    """P-value of "labelled items were drawn one by one", from items and labels of each (stratum,
+    cluster).
 
-    Within a stratum of N items with n labels, the labels of its clusters are then hypergeometric. Two statistics are held against that:
-    U = Σ ℓ(ℓ - 1), the pairs of labelled items that share a cluster, which is larger where whole clusters were labelled (gamma
-    distribution with its exact mean and variance); and T = Σ ℓ·m, which differs where labels went by cluster and not by size (normal).
-    The smaller p-value is doubled.
+    Within a stratum of N items with n labels, the labels of its clusters are then hypergeometric.
+    Two statistics are held against that: U = Σ ℓ(ℓ - 1), the pairs of labelled items that share a
+    cluster, which is larger where whole clusters were labelled (gamma distribution with its exact
+    mean and variance); and T = Σ ℓ·m, which differs where labels went by cluster and not by size
+    (normal). The smaller p-value is doubled.
 
     Examples
     --------
@@ -120,7 +139,10 @@ def drawn_by_cluster_p_value(sizes: Mapping[Place, int], labels: Mapping[Place, 
         total, n = float(m.sum()), float(count.sum())
         if not 0 < n < total or len(m) < 2:
             continue
-        chance = [math.prod((n - i) / (total - i) if total > i else 0.0 for i in range(k)) for k in range(5)]
+        chance = [
+            math.prod((n - i) / (total - i) if total > i else 0.0 for i in range(k))
+            for k in range(5)
+        ]
         m2 = m * (m - 1)
         m3, m4 = m2 * (m - 2), m2 * (m - 2) * (m - 3)
         mean = chance[2] * float(m2.sum())
@@ -128,22 +150,35 @@ def drawn_by_cluster_p_value(sizes: Mapping[Place, int], labels: Mapping[Place, 
         square += chance[4] * (float(m2.sum()) ** 2 - float((m2**2).sum()))
         pairs += float((count * (count - 1)).sum()), mean, max(square - mean**2, 0.0)
         spread = float((m**3).sum()) / total - (float((m**2).sum()) / total) ** 2
-        trend += float((count * m).sum()), n * float((m**2).sum()) / total, n * (total - n) / max(total - 1, 1) * spread
-    together = float(gammaincc(pairs[1] ** 2 / pairs[2], pairs[0] * pairs[1] / pairs[2])) if pairs[2] > 0 else 1.0
-    by_size = float(2 * ndtr(-abs(trend[0] - trend[1]) / math.sqrt(trend[2]))) if trend[2] > 1e-9 else 1.0
+        trend += (
+            float((count * m).sum()),
+            n * float((m**2).sum()) / total,
+            n * (total - n) / max(total - 1, 1) * spread,
+        )
+    together = (
+        float(gammaincc(pairs[1] ** 2 / pairs[2], pairs[0] * pairs[1] / pairs[2]))
+        if pairs[2] > 0
+        else 1.0
+    )
+    by_size = (
+        float(2 * ndtr(-abs(trend[0] - trend[1]) / math.sqrt(trend[2]))) if trend[2] > 1e-9 else 1.0
+    )
     return min(1.0, 2 * min(together, by_size))
 
 
 def labels_go_by_cluster(sizes: Mapping[Place, int], labels: Mapping[Place, int]) -> bool:
-    """Whether labels fall on items as on clusters that were drawn, so that clusters matter on these items, too."""
+    """Whether labels fall on items as on clusters that were drawn, so that clusters matter on these
+    items, too.
+    """
     return drawn_by_cluster_p_value(sizes, labels) < _MATTERS_BELOW
 
 
 def clusters_matter(counts: AccuracyCounts, *, beyond: bool) -> bool:
-    """Whether dependence within clusters can harm: for items beyond these, or where labels do not fall on items as on a random sample.
+    """Whether dependence within clusters can harm: for items beyond these, or where labels do not
+    fall on items as on a random sample.
 
-    Where items were drawn one by one from a finite population, which cluster they belong to says nothing about how they were drawn.
-    Decided by numbers of items and labels, never by verdicts.
+    Where items were drawn one by one from a finite population, which cluster they belong to says
+    nothing about how they were drawn. Decided by numbers of items and labels, never by verdicts.
     """
     sizes, labels = _by_place(counts)
     if not labels or max(_clusters(sizes).values(), default=1) < 2:
@@ -172,7 +207,9 @@ def _clusters(sizes: Mapping[Place, int]) -> Counter[str]:
 
 
 def sampled_alike(sizes: Mapping[Place, int], labels: Mapping[Place, int]) -> Assumption:
-    """The assumption that labelled clusters are a random sample; failed where strata had their clusters labelled at different rates."""
+    """The assumption that labelled clusters are a random sample; failed where strata had their
+    clusters labelled at different rates.
+    """
     strata = dict.fromkeys(stratum for stratum, _ in sizes)
     rates = []
     for stratum in strata:
@@ -190,19 +227,26 @@ def cluster_assumption(counts: AccuracyCounts) -> Assumption:
     return sampled_alike(*_by_place(counts))
 
 
-# ------------------------------------------------------------------------------------------------------ value and limits
+# ------------------------------------------------------------------------------------------------------
+# value and limits
 
 
 def refuse_weights(cells: Iterable[Cell]) -> None:
     """Clusters of items with different weights have no limits here."""
     if len({c.weight for c in cells}) > 1:
-        raise ArgumentError("weights must be equal where items come in clusters that matter; got several. Pass clusters='ignore'.")
+        raise ArgumentError(
+            "weights must be equal where items come in clusters that matter; got several. Pass clusters='ignore'."
+        )
 
 
 def from_clusters(counts: AccuracyCounts, settings: Settings, below: float, above: float) -> Whole:
-    """The accuracy with the cluster as the unit: finite-sample by bets on clusters, or CR2 for ``wald``."""
+    """The accuracy with the cluster as the unit: finite-sample by bets on clusters, or CR2 for
+    ``wald``.
+    """
     if settings.inverse is not None or settings.rates is not None:
-        raise ArgumentError("clusters must be 'ignore' with a transition matrix or rates of wrong verdicts; got 'auto'.")
+        raise ArgumentError(
+            "clusters must be 'ignore' with a transition matrix or rates of wrong verdicts; got 'auto'."
+        )
     if settings.interval not in _INTERVALS:
         raise ArgumentError(
             f"interval must be auto, {', '.join(_INTERVALS)} where items come in clusters; got {settings.interval!r}. "
@@ -216,28 +260,69 @@ def from_clusters(counts: AccuracyCounts, settings: Settings, below: float, abov
     more = _design_effect(counts, settings.method, variance)
     if settings.interval == "wald":
         limits = bounds.cr2_interval(size, labelled, middle, below, above)
-        return Whole(value=value, limits=limits, variance=variance, n=sums.n, interval="cr2", clusters=len(size), design_effect=more)
+        return Whole(
+            value=value,
+            limits=limits,
+            variance=variance,
+            n=sums.n,
+            interval="cr2",
+            clusters=len(size),
+            design_effect=more,
+        )
     every_look = settings.interval in ("betting", "anytime")
     about: dict[str, Any] = {"largest": sums.largest, "anytime": every_look, "seed": settings.seed}
-    # Scores of recorded propensities have an end on one side only, which is the side that is bet against.
+    # Scores of recorded propensities have an end on one side only, which is the side that is bet
+    # against.
     inf = math.inf
-    low = bounds.cluster_limits(size, labelled, sums.lower, below, 0.0, low=sums.low, high=sums.high if sums.bounded else inf, **about).low
+    low = bounds.cluster_limits(
+        size,
+        labelled,
+        sums.lower,
+        below,
+        0.0,
+        low=sums.low,
+        high=sums.high if sums.bounded else inf,
+        **about,
+    ).low
     high = bounds.cluster_limits(
-        size, labelled, sums.upper, 0.0, above, low=sums.low if sums.bounded else -inf, high=sums.high, **about
+        size,
+        labelled,
+        sums.upper,
+        0.0,
+        above,
+        low=sums.low if sums.bounded else -inf,
+        high=sums.high,
+        **about,
     ).high
     limits = ordered(low, high)
     interval = "clusters, every look" if every_look else "clusters"
     found = Limits(limits.low, limits.high, limits.empty)
     return Whole(
-        value=value, limits=found, variance=variance, n=sums.n, interval=interval, clusters=len(size), design_effect=more
-    )  # fmt: skip
+        value=value,
+        limits=found,
+        variance=variance,
+        n=sums.n,
+        interval=interval,
+        clusters=len(size),
+        design_effect=more,
+    )
 
 
 def _design_effect(counts: AccuracyCounts, method: str, variance: float) -> float:
-    """The variance by cluster over that of as many independent items, s²/n; NaN where it is undefined."""
+    """The variance by cluster over that of as many independent items, s²/n; NaN where it is
+    undefined.
+    """
     wanted = {"ordinary": "yes", "complementary": "no"}.get(method)
-    rows = [(sum(sided_scores(t)) / 2, k) for t, k in counts.tallies.items() if t.verdict != "unsure" and wanted in (None, t.verdict)]
-    value, times = (np.array(x, dtype=float) for x in zip(*rows, strict=True)) if rows else (np.zeros(0), np.zeros(0))
+    rows = [
+        (sum(sided_scores(t)) / 2, k)
+        for t, k in counts.tallies.items()
+        if t.verdict != "unsure" and wanted in (None, t.verdict)
+    ]
+    value, times = (
+        (np.array(x, dtype=float) for x in zip(*rows, strict=True))
+        if rows
+        else (np.zeros(0), np.zeros(0))
+    )
     n = float(times.sum())
     if n < 2:
         return math.nan
@@ -245,32 +330,41 @@ def _design_effect(counts: AccuracyCounts, method: str, variance: float) -> floa
     return variance / alone if alone > 0 else math.nan
 
 
-# ------------------------------------------------------------------------------------------------------------- the check
+# -------------------------------------------------------------------------------------------------------------
+# the check
 
 
 def check_clusters(
-    evidence: Evidence | AccuracyCounts, *, system: str | None = None, population: Literal["answers", "beyond"] = "answers", seed: int = 0
+    evidence: Evidence | AccuracyCounts,
+    *,
+    system: str | None = None,
+    population: Literal["answers", "beyond"] = "answers",
+    seed: int = 0,
 ) -> Check:
     """Do items of one cluster depend on each other?
 
-    For intervals that take items as independent although the items have a column ``cluster``. Scores of the labelled items, less the mean
-    and over the spread of their kind (number of classes, design, and stratum where the items are all there are), are permuted over all
-    items: the statistic is Σ z_i·z_j over pairs within clusters. One p-value per system, joined by Bonferroni.
+    For intervals that take items as independent although the items have a column ``cluster``.
+    Scores of the labelled items, less the mean and over the spread of their kind (number of
+    classes, design, and stratum where the items are all there are), are permuted over all items:
+    the statistic is Σ z_i·z_j over pairs within clusters. One p-value per system, joined by
+    Bonferroni.
 
     Parameters
     ----------
     evidence
         Tables whose items have a column ``cluster``, or counts by cluster.
     population
-        ``answers``: where labels fall on the items as on a random sample, dependence does no harm, and nothing is tested. ``beyond``:
-        these items are a sample of more.
+        ``answers``: where labels fall on the items as on a random sample, dependence does no harm,
+        and nothing is tested. ``beyond``: these items are a sample of more.
     seed
-        For the permutations, and for the clusters that are looked at where there are more than 20,000 labelled items.
+        For the permutations, and for the clusters that are looked at where there are more than
+        20,000 labelled items.
 
     Notes
     -----
-    Assumes under the null that items are exchangeable within their kind. Accuracy that depends on the cluster or on its size is found.
-    A pass is no proof: few or small clusters show little. A failed check says that an interval for independent items is too narrow.
+    Assumes under the null that items are exchangeable within their kind. Accuracy that depends on
+    the cluster or on its size is found. A pass is no proof: few or small clusters show little. A
+    failed check says that an interval for independent items is too narrow.
 
     References
     ----------
@@ -291,18 +385,27 @@ def check_clusters(
     if isinstance(evidence, AccuracyCounts):
         counts = evidence
     elif not isinstance(evidence, Evidence):
-        raise ArgumentError(f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
+        raise ArgumentError(
+            f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…)."
+        )
     elif evidence.items is None or "cluster" not in evidence.items.columns:
         return _checked([], "not applicable: the items have no column cluster")
     else:
-        counts = count_accuracy(evidence, systems=None if system is None else [system], by_cluster=True)
+        counts = count_accuracy(
+            evidence, systems=None if system is None else [system], by_cluster=True
+        )
     names = counts.systems if system is None else (system,)
     beyond = population == "beyond"
     mine = {name: counts.of(name) for name in names}
     told = [name for name in names if clusters_matter(mine[name], beyond=beyond)]
     if not told:
-        return _checked([], "not applicable: labels fall on these items as on a random sample, so that clusters do not matter for them")
-    parts = [_dependence(mine[name], name, 2000 * len(told), beyond=beyond, seed=seed) for name in told]
+        return _checked(
+            [],
+            "not applicable: labels fall on these items as on a random sample, so that clusters do not matter for them",
+        )
+    parts = [
+        _dependence(mine[name], name, 2000 * len(told), beyond=beyond, seed=seed) for name in told
+    ]
     return _checked(parts, "")
 
 
@@ -330,15 +433,28 @@ def _checked(parts: list[dict[str, Any]], reason: str) -> Check:
     )
 
 
-def _dependence(counts: AccuracyCounts, name: str, resamples: int, *, beyond: bool, seed: int) -> dict[str, Any]:
+def _dependence(
+    counts: AccuracyCounts, name: str, resamples: int, *, beyond: bool, seed: int
+) -> dict[str, Any]:
     """P-value and correlation within clusters of one system."""
-    rows = sorted((t.cluster, (t.n_classes, t.design, "" if beyond else t.stratum), sum(sided_scores(t)) / 2, n)
-                  for t, n in counts.tallies.items() if t.verdict != "unsure")  # fmt: skip
+    rows = sorted(
+        (
+            t.cluster,
+            (t.n_classes, t.design, "" if beyond else t.stratum),
+            sum(sided_scores(t)) / 2,
+            n,
+        )
+        for t, n in counts.tallies.items()
+        if t.verdict != "unsure"
+    )
     repeat = np.array([row[3] for row in rows])
     _, cluster = np.unique([row[0] for row in rows], return_inverse=True)
     kinds = {kind: i for i, kind in enumerate(sorted({row[1] for row in rows}))}
     kind = np.repeat([kinds[row[1]] for row in rows], repeat)
-    cluster, value = np.repeat(cluster.reshape(-1), repeat), np.repeat(np.array([row[2] for row in rows], dtype=float), repeat)
+    cluster, value = (
+        np.repeat(cluster.reshape(-1), repeat),
+        np.repeat(np.array([row[2] for row in rows], dtype=float), repeat),
+    )
     if len(value) > _MOST_ITEMS:
         chance = _MOST_ITEMS / len(value)
         kept = (np.random.default_rng(seed).random(int(cluster.max()) + 1) < chance)[cluster]
@@ -351,4 +467,10 @@ def _dependence(counts: AccuracyCounts, name: str, resamples: int, *, beyond: bo
     pairs = float((sizes * (sizes - 1.0)).sum())
     alike = float((sums**2).sum() - (value**2).sum()) / pairs if pairs else 0.0
     p_value = bounds.dependence_p_value(value, cluster, resamples=resamples, seed=seed)
-    return {"system": name, "n": len(value), "clusters": int(np.sum(sizes > 0)), "statistic": alike, "p_value": p_value}
+    return {
+        "system": name,
+        "n": len(value),
+        "clusters": int(np.sum(sizes > 0)),
+        "statistic": alike,
+        "p_value": p_value,
+    }

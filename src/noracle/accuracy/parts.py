@@ -1,4 +1,6 @@
-"""Value and limits of the accuracy from the labels of a sample: by binomial counts of its parts, or by scores."""
+"""Value and limits of the accuracy from the labels of a sample: by binomial counts of its parts, or
+by scores.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,16 @@ from typing import Any
 
 from scipy.special import ndtri
 
-from noracle.accuracy.strata import ErrorRates, Group, Guess, LabelKinds, Matrix, Sample, binomial_cells, score_rows
+from noracle.accuracy.strata import (
+    ErrorRates,
+    Group,
+    Guess,
+    LabelKinds,
+    Matrix,
+    Sample,
+    binomial_cells,
+    score_rows,
+)
 from noracle.bounds import concentration, linear
 from noracle.bounds import parts as sums
 from noracle.bounds.betting import betting_interval, fixed_interval
@@ -56,35 +67,59 @@ class Whole:
     parts: tuple[Mapping[str, Any], ...] = ()
     blind: float = 0.0
     fixed: bool = False
-    """Whether the number of labels must have been fixed beforehand, whatever the interval promises otherwise."""
+    """Whether the number of labels must have been fixed beforehand, whatever the interval promises
+    otherwise.
+    """
     clusters: int = 0
     """Clusters with labels, where the cluster is the unit."""
     design_effect: float = math.nan
-    """How many times as many labels clusters cost: the variance over that of as many independent items."""
+    """How many times as many labels clusters cost: the variance over that of as many independent
+    items.
+    """
 
 
-# ------------------------------------------------------------------------------------------------- from binomial counts
+# -------------------------------------------------------------------------------------------------
+# from binomial counts
 
 
 def from_cells(sample: Sample, settings: Settings, below: float, above: float) -> Whole:
-    """The accuracy from binomial counts, one set for each part of the sample; every part has one unknown rate of its own."""
+    """The accuracy from binomial counts, one set for each part of the sample; every part has one
+    unknown rate of its own.
+    """
     rows = [
-        (group, linear.merge(binomial_cells(group, settings.kinds, rates=settings.rates, seed=settings.seed))) for group in sample.groups
+        (
+            group,
+            linear.merge(
+                binomial_cells(group, settings.kinds, rates=settings.rates, seed=settings.seed)
+            ),
+        )
+        for group in sample.groups
     ]
     known = [(group, cells) for group, cells in rows if cells]
     n = sum(c.n for _, cells in known for c in cells)
     values = [_value(cells, settings) for _, cells in known]
     spreads = [_variance(cells, settings) for _, cells in known]
     blind = sum(sample.share(group) for group, cells in rows if not cells)
-    value = sum(sample.share(g) * v for (g, _), v in zip(known, values, strict=True)) / (1 - blind) if known else math.nan
-    variance = sum(sample.share(g) ** 2 * v for (g, _), v in zip(known, spreads, strict=True)) if known else math.nan
+    value = (
+        sum(sample.share(g) * v for (g, _), v in zip(known, values, strict=True)) / (1 - blind)
+        if known
+        else math.nan
+    )
+    variance = (
+        sum(sample.share(g) ** 2 * v for (g, _), v in zip(known, spreads, strict=True))
+        if known
+        else math.nan
+    )
     parts = [sums.Part(sample.share(g), cells, _size(sample, g, cells)) for g, cells in known]
     interval, sharp = settings.interval, None
     match interval:
         case "exact":
             chosen = _narrower(sample, known, parts, below, above)
             found = sums.sum_limits(chosen, below, above, blind=blind)
-            limits, interval = Limits(found.low, found.high, found.empty), _NAMES.get(found.method, "parts")
+            limits, interval = (
+                Limits(found.low, found.high, found.empty),
+                _NAMES.get(found.method, "parts"),
+            )
             if len(parts) > 1:
                 sharp = sums.sum_profile(chosen, below, above, blind=blind)
         case "profile" if len(parts) == 1:
@@ -101,31 +136,47 @@ def from_cells(sample: Sample, settings: Settings, below: float, above: float) -
         for (g, cells), v in zip(known, values, strict=True)
     )
     return Whole(
-        value=value, limits=_inside(limits), variance=variance, n=n, interval=interval, sharp=sharp,
-        parts=told if len(rows) > 1 else (), blind=blind,
-    )  # fmt: skip
+        value=value,
+        limits=_inside(limits),
+        variance=variance,
+        n=n,
+        interval=interval,
+        sharp=sharp,
+        parts=told if len(rows) > 1 else (),
+        blind=blind,
+    )
 
 
 _NAMES = {"exact": "exact", "hypergeometric": "hypergeometric"}  # all others are parts
 
 
 def _size(sample: Sample, group: Group, cells: tuple[Cell, ...]) -> int | None:
-    """How many items there are to draw from, where all of them are known and their labels are ordinary."""
+    """How many items there are to draw from, where all of them are known and their labels are
+    ordinary.
+    """
     plain = all(c.a == 0 and c.b == 1 for c in cells)
     return sum(s.answered for s in group) if sample.finite and plain else None
 
 
 def _narrower(
-    sample: Sample, known: Sequence[tuple[Group, tuple[Cell, ...]]], parts: list[sums.Part], below: float, above: float
+    sample: Sample,
+    known: Sequence[tuple[Group, tuple[Cell, ...]]],
+    parts: list[sums.Part],
+    below: float,
+    above: float,
 ) -> list[sums.Part]:
-    """The parts with all labels, or with ordinary ones alone where most items of a finite population have one: by the design.
+    """The parts with all labels, or with ordinary ones alone where most items of a finite
+    population have one: by the design.
 
-    Ordinary labels of a random part of the items say what is left to know; a few labels of another kind would hide that.
+    Ordinary labels of a random part of the items say what is left to know; a few labels of another
+    kind would hide that.
     """
     if not sample.finite:
         return parts
     plain = [(g, tuple(c for c in cells if c.a == 0 and c.b == 1)) for g, cells in known]
-    if all(len(own) == len(cells) for (_, own), (_, cells) in zip(plain, known, strict=True)) or not all(own for _, own in plain):
+    if all(
+        len(own) == len(cells) for (_, own), (_, cells) in zip(plain, known, strict=True)
+    ) or not all(own for _, own in plain):
         return parts
     others = [sums.Part(sample.share(g), own, _size(sample, g, own)) for g, own in plain]
     return min((parts, others), key=lambda found: sums.predicted_width(found, below, above))
@@ -140,52 +191,79 @@ def _inside(limits: Limits) -> Limits:
 
 
 def _split(
-    sample: Sample, known: Sequence[tuple[Group, tuple[Cell, ...]]], settings: Settings, below: float, above: float, blind: float
+    sample: Sample,
+    known: Sequence[tuple[Group, tuple[Cell, ...]]],
+    settings: Settings,
+    below: float,
+    above: float,
+    blind: float,
 ) -> Limits:
-    """Limits of every part at an equal share of the error, added: for streams and for the papers' own bounds.
+    """Limits of every part at an equal share of the error, added: for streams and for the papers'
+    own bounds.
 
-    Where every look counts, the error is shared by all parts that can have labels, whose number is fixed beforehand.
+    Where every look counts, the error is shared by all parts that can have labels, whose number is
+    fixed beforehand.
     """
     every_look = settings.interval == "anytime"
-    divide = max(1, sum(any(s.answered for s in g) for g in sample.groups) if every_look else len(known))
+    divide = max(
+        1, sum(any(s.answered for s in g) for g in sample.groups) if every_look else len(known)
+    )
     low = high = 0.0
     empty = False
     for group, cells in known:
         if every_look:
             found = linear.anytime(cells, (below + above) / divide)
-            found = Limits(found.low if below > 0 else 0.0, found.high if above > 0 else 1.0, found.empty)
+            found = Limits(
+                found.low if below > 0 else 0.0, found.high if above > 0 else 1.0, found.empty
+            )
         else:
-            found = _deviation(cells, _value(cells, settings), settings, below / divide, above / divide)
+            found = _deviation(
+                cells, _value(cells, settings), settings, below / divide, above / divide
+            )
         share = sample.share(group)
         low, high, empty = low + share * found.low, high + share * found.high, empty or found.empty
     return Limits(low, high + blind, empty)
 
 
-# ---------------------------------------------------------------------------------------------------------- from scores
+# ----------------------------------------------------------------------------------------------------------
+# from scores
 
 
 def from_scores(sample: Sample, settings: Settings, below: float, above: float) -> Whole:
-    """The accuracy from scores of all labelled items, each with its part's share of the population over its share of the labels."""
+    """The accuracy from scores of all labelled items, each with its part's share of the population
+    over its share of the labels.
+    """
     groups = sample.groups
     strata = tuple(s for g in groups if any(map(sample.labels, g)) for s in g)
     blind = sum(sample.share(g) for g in groups if not any(map(sample.labels, g)))
     scale = sum(sample.share(g) for g in groups) - blind
     rows = score_rows(
-        strata, factor=sample.factor, inverse=settings.inverse, classes=settings.classes, guess=settings.guess, rates=settings.rates,
+        strata,
+        factor=sample.factor,
+        inverse=settings.inverse,
+        classes=settings.classes,
+        guess=settings.guess,
+        rates=settings.rates,
         unanswered=sample.beyond,
-    )  # fmt: skip
+    )
     mean, spread = rows.moments()
     interval = settings.interval
     if interval == "wald":
         limits = normal_limits(mean, spread, below, above)
     else:
-        # Bets that adapt are not valid over parts with numbers of labels of their own; fixed ones are, at a fixed number of labels.
+        # Bets that adapt are not valid over parts with numbers of labels of their own; fixed ones
+        # are, at a fixed number of labels.
         find = fixed_interval if interval == "fixed-n" and not sample.unequal else betting_interval
         more: dict[str, Any] = {"seed": settings.seed} if find is fixed_interval else {}
         low, _ = find(rows.lower, below, 0.0, **more)
         _, high = find(rows.upper, 0.0, above, **more)
         limits = linear.ordered(low, high)
-    if settings.method != "scores" and len(groups) == 1 and not sample.beyond and len({s.weight for s in groups[0]}) == 1:
+    if (
+        settings.method != "scores"
+        and len(groups) == 1
+        and not sample.beyond
+        and len({s.weight for s in groups[0]}) == 1
+    ):
         cells = binomial_cells(groups[0], settings.kinds)
         mean = _value(cells, settings) if cells else mean
     limits = Limits(scale * limits.low, scale * limits.high + blind, limits.empty)
@@ -193,23 +271,38 @@ def from_scores(sample: Sample, settings: Settings, below: float, above: float) 
     if rows.n and interval == "fixed-n" and settings.rates is None and _all_known(sample):
         limits, interval = Limits(value, value), "hypergeometric"
     return Whole(
-        value=value, limits=_inside(limits), variance=spread * scale**2, n=rows.n, interval=interval, blind=blind, fixed=sample.unequal
+        value=value,
+        limits=_inside(limits),
+        variance=spread * scale**2,
+        n=rows.n,
+        interval=interval,
+        blind=blind,
+        fixed=sample.unequal,
     )
 
 
 def _all_known(sample: Sample) -> bool:
     """Whether these items are all there are, and every one with an answer has an ordinary label."""
     strata = [s for g in sample.groups for s in g]
-    plain = all(t.verdict == "yes" and t.design == "uniform" for s in strata for t in s.tallies if t.answered)
+    plain = all(
+        t.verdict == "yes" and t.design == "uniform"
+        for s in strata
+        for t in s.tallies
+        if t.answered
+    )
     return sample.finite and plain and all(s.usable() == s.answered for s in strata)
 
 
 def _pair(cells: tuple[Cell, ...]) -> tuple[Cell, Cell | None]:
-    """The ordinary cell (maybe empty) and the one complementary cell, as the paper's estimators need them."""
+    """The ordinary cell (maybe empty) and the one complementary cell, as the paper's estimators
+    need them.
+    """
     ordinary = next((c for c in cells if c.a == 0 and c.b == 1), Cell(0, 0))
     others = [c for c in cells if c is not ordinary]
     if len(others) > 1:
-        raise ArgumentError("method must be 'ml' or 'scores' where items have different numbers of ruled-out classes.")
+        raise ArgumentError(
+            "method must be 'ml' or 'scores' where items have different numbers of ruled-out classes."
+        )
     return ordinary, others[0] if others else None
 
 
@@ -240,9 +333,9 @@ def _cell_variance(cell: Cell, rate: float) -> float:
 def ivw_weight(ordinary: Cell, other: Cell) -> float:
     """Weight of the ordinary estimate, from plug-in variances (equation 7).
 
-    Where a plug-in variance is 0 (all right or all wrong) both variances are taken at the maximum of the joint likelihood instead, and
-    at 0 or
-    1 from equation (8), in which 1 - A cancels; otherwise one lucky sample would get all the weight.
+    Where a plug-in variance is 0 (all right or all wrong) both variances are taken at the maximum
+    of the joint likelihood instead, and at 0 or 1 from equation (8), in which 1 - A cancels;
+    otherwise one lucky sample would get all the weight.
     """
     rates = [unclipped(ordinary), unclipped(other)]
     v_o, v_c = _cell_variance(ordinary, rates[0]), _cell_variance(other, rates[1])
@@ -264,7 +357,9 @@ def _variance(cells: tuple[Cell, ...], settings: Settings) -> float:
     if settings.method == "weighted":
         ordinary, other = _pair(cells)
         if other is not None and ordinary.n:
-            return settings.weight**2 * _cell_variance(ordinary, rate) + (1 - settings.weight) ** 2 * _cell_variance(other, rate)
+            return settings.weight**2 * _cell_variance(ordinary, rate) + (
+                1 - settings.weight
+            ) ** 2 * _cell_variance(other, rate)
     if settings.method in ("complementary", "ordinary") and len(cells) > 1:
         n = sum(c.n for c in cells)
         return sum((c.n / n) ** 2 * _cell_variance(c, rate) for c in cells)
@@ -281,10 +376,13 @@ def normal_limits(value: float, variance: float, below: float, above: float) -> 
     return Limits(min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0))
 
 
-# ------------------------------------------------------------------------------------- the papers' own deviation bounds
+# ------------------------------------------------------------------------------------- the papers'
+# own deviation bounds
 
 
-def _deviation(cells: tuple[Cell, ...], value: float, settings: Settings, below: float, above: float) -> Limits:
+def _deviation(
+    cells: tuple[Cell, ...], value: float, settings: Settings, below: float, above: float
+) -> Limits:
     ordinary, other = _pair(cells)
     weights = [(1.0, ordinary if ordinary.n else other)]
     if ordinary.n and other is not None:
@@ -296,7 +394,7 @@ def _deviation(cells: tuple[Cell, ...], value: float, settings: Settings, below:
         scale = max(w / (c.b * c.n) for w, c in fixed)
         low, high = concentration.bernstein_inverted(
             value, lambda a: sum(w**2 * _cell_variance(c, a) for w, c in fixed), scale, below, above
-        )  # fmt: skip
+        )
         return Limits(low, high)
 
     def radius(tail: float) -> float:
@@ -305,7 +403,11 @@ def _deviation(cells: tuple[Cell, ...], value: float, settings: Settings, below:
         share = tail / len(terms)
         if settings.interval in ("theorem2", "proposition3"):
             return min(_hoeffding(terms, share / 2), _bernstein(terms, share / 2))
-        return _hoeffding(terms, share) if settings.interval == "hoeffding" else _bernstein(terms, share)
+        return (
+            _hoeffding(terms, share)
+            if settings.interval == "hoeffding"
+            else _bernstein(terms, share)
+        )
 
     return linear.clip(value - radius(below), value + radius(above))
 

@@ -1,12 +1,14 @@
-"""Which checks labels must pass, and what their outcome does: one list for Python, the command line and the report.
+"""Which checks labels must pass, and what their outcome does: one list for Python, the command line
+and the report.
 
     label_checks   the checks that apply to some evidence or counts
     checks_for     those that bear on the accuracy of one system
     for_comparison those that bear on a comparison of systems
 
-A check is left out where it has nothing to look at (no question, no unsure verdict, one stratum). One that applies but has too little
-evidence stays, without a p-value, and says so. What a failure does is in :data:`POLICY`; how several checks of one assumption are joined is
-in :meth:`noracle.results.Guarantee.given`.
+A check is left out where it has nothing to look at (no question, no unsure verdict, one stratum).
+One that applies but has too little evidence stays, without a p-value, and says so. What a failure
+does is in :data:`POLICY`; how several checks of one assumption are joined is in
+:meth:`noracle.results.Guarantee.given`.
 """
 
 from __future__ import annotations
@@ -42,9 +44,10 @@ Protocol = Literal["question", "sets"]
 class Rule(NamedTuple):
     """What one check is for.
 
-    ``assumptions`` are those it may speak of. ``estimate`` and ``comparison`` say whose promise a failure takes away; ``proves`` whether
-    a pass makes the assumption *checked* (else it can only refute). It is ``moot`` for an estimate that does not rest on the assumption
-    because rates of wrong verdicts or a transition matrix are known. ``remedy`` is the way out after a failure.
+    ``assumptions`` are those it may speak of. ``estimate`` and ``comparison`` say whose promise a
+    failure takes away; ``proves`` whether a pass makes the assumption *checked* (else it can only
+    refute). It is ``moot`` for an estimate that does not rest on the assumption because rates of
+    wrong verdicts or a transition matrix are known. ``remedy`` is the way out after a failure.
     """
 
     assumptions: tuple[str, ...]
@@ -59,11 +62,14 @@ _SETS = "If yes and no labels were collected as two separate sets, pass --protoc
 _DRAW = "Draw the questions at random, without a look at the answers: 'noracle route' does."
 
 POLICY: Mapping[str, Rule] = {
-    "routing": Rule(("uniform routing", "recorded propensities"), _SETS, proves=True, moot=("transition",)),
+    "routing": Rule(
+        ("uniform routing", "recorded propensities"), _SETS, proves=True, moot=("transition",)
+    ),
     "yes rate": Rule(("right verdicts",), _SETS, moot=("error rates", "transition")),
     "overlap": Rule(("uniform routing",), _DRAW, moot=("error rates", "transition")),
     "hits": Rule(("answers made without the labels",), f"{_DRAW} {_SETS}", moot=("transition",)),
-    # An estimate gives each stratum its share of the items, whatever the rate at which it was labelled.
+    # An estimate gives each stratum its share of the items, whatever the rate at which it was
+    # labelled.
     "label rates": Rule(
         ("same label rate in all strata",),
         "Estimates weight strata by their share; compare systems within one stratum, or label all strata at the same rate.",
@@ -71,50 +77,69 @@ POLICY: Mapping[str, Rule] = {
         proves=True,
     ),
     "number of questions": Rule(
-        ("number of questions fixed beforehand",), "Add the column at, the time of each judgement, so that the first is known.", proves=True
+        ("number of questions fixed beforehand",),
+        "Add the column at, the time of each judgement, so that the first is known.",
+        proves=True,
     ),
-    "grading": Rule(("graded whatever the answer",), "Draw the answers to grade without a look at them: 'noracle route --grades' does."),
+    "grading": Rule(
+        ("graded whatever the answer",),
+        "Draw the answers to grade without a look at them: 'noracle route --grades' does.",
+    ),
     # Runs only where clusters are ignored: elsewhere the cluster is the unit.
-    "clusters": Rule(("iid items",), "Leave clusters='auto' (--clusters auto), so that the cluster is the unit."),
+    "clusters": Rule(
+        ("iid items",), "Leave clusters='auto' (--clusters auto), so that the cluster is the unit."
+    ),
     "missing verdicts": Rule(
-        ("verdicts missing at random",), "Look at the worst case that unsure verdicts leave: range_unsure, or 'noracle check'."
+        ("verdicts missing at random",),
+        "Look at the worst case that unsure verdicts leave: range_unsure, or 'noracle check'.",
     ),
 }
 """All checks of labels, in the order in which they are shown."""
 
 
 def label_checks(
-    evidence: Evidence | AccuracyCounts, *, counts: AccuracyCounts | None = None, judgements: JudgementCounts | None = None,
-    systems: Sequence[str] | None = None, protocol: Protocol | None = None, clusters: Literal["auto", "ignore"] = "auto",
-    population: Literal["answers", "beyond"] = "answers", seed: int = 0,
-) -> tuple[Check, ...]:  # fmt: skip
+    evidence: Evidence | AccuracyCounts,
+    *,
+    counts: AccuracyCounts | None = None,
+    judgements: JudgementCounts | None = None,
+    systems: Sequence[str] | None = None,
+    protocol: Protocol | None = None,
+    clusters: Literal["auto", "ignore"] = "auto",
+    population: Literal["answers", "beyond"] = "answers",
+    seed: int = 0,
+) -> tuple[Check, ...]:
     """The checks that apply to these labels, in the order of :data:`POLICY`.
 
     Parameters
     ----------
     evidence
-        Tables; or counts alone, which allow fewer checks: they do not say how often each class was asked.
+        Tables; or counts alone, which allow fewer checks: they do not say how often each class was
+        asked.
     counts, judgements
         Counts of the same evidence, if they are there already.
     systems
         The systems in question; by default all. Others are not looked at.
     protocol
-        ``question``: one random class was asked about an item. ``sets``: yes and no labels were collected separately. By default what the
-        evidence says; else questions where both verdicts or propensities are there. For counts alone there is no such default: without
-        ``protocol`` labels without propensities may be sets.
+        ``question``: one random class was asked about an item. ``sets``: yes and no labels were
+        collected separately. By default what the evidence says; else questions where both verdicts
+        or propensities are there. For counts alone there is no such default: without ``protocol``
+        labels without propensities may be sets.
     clusters, population
-        Where clusters of items are ignored (``ignore``), their dependence is tested, for these items or for items beyond them.
+        Where clusters of items are ignored (``ignore``), their dependence is tested, for these
+        items or for items beyond them.
     seed
         For simulated p-values.
 
     Notes
     -----
-    Each check has a false alarm with probability of at most 1e-3 (simulated and normal ones nearly). Several of one assumption are joined
-    by Holm's procedure in the guarantee, so that this holds for every assumption.
+    Each check has a false alarm with probability of at most 1e-3 (simulated and normal ones
+    nearly). Several of one assumption are joined by Holm's procedure in the guarantee, so that this
+    holds for every assumption.
 
     References
     ----------
-    Holm (1979), "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6, 65-70.
+    Holm (1979), "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+    Statistics 6, 65-70.
 
     Examples
     --------
@@ -124,11 +149,27 @@ def label_checks(
     ['routing', 'yes rate', 'overlap', 'hits']
     """
     if isinstance(evidence, AccuracyCounts):
-        return _ordered(_count_checks(_chosen(evidence, systems), protocol=protocol, judgements=judgements, alone=True, seed=seed))
+        return _ordered(
+            _count_checks(
+                _chosen(evidence, systems),
+                protocol=protocol,
+                judgements=judgements,
+                alone=True,
+                seed=seed,
+            )
+        )
     if not isinstance(evidence, Evidence):
-        raise ArgumentError(f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
+        raise ArgumentError(
+            f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…)."
+        )
     if evidence.judgements is None and evidence.grades is None:
-        return _ordered(_count_checks(_chosen(counts, systems), protocol=protocol, alone=True, seed=seed)) if counts is not None else ()
+        return (
+            _ordered(
+                _count_checks(_chosen(counts, systems), protocol=protocol, alone=True, seed=seed)
+            )
+            if counts is not None
+            else ()
+        )
     protocol = protocol or evidence.protocol
     if counts is None and (evidence.answers is not None or evidence.grades is not None):
         counts = count_accuracy(evidence, systems=systems)
@@ -138,22 +179,47 @@ def label_checks(
     found: list[Check] = []
     if asked is not None and is_question(asked, protocol):
         found.append(check_routing(asked, seed=seed))
-        if protocol != "sets" and not (counts is not None and counts.propensities == "none" and _stops(counts)):
+        if protocol != "sets" and not (
+            counts is not None and counts.propensities == "none" and _stops(counts)
+        ):
             found.append(check_yes_rate(asked))
     if counts is not None:
         few = not recorded_grades(evidence)
-        found += _count_checks(_chosen(counts, systems), protocol=protocol, judgements=asked, alone=asked is None, few=few, seed=seed)
+        found += _count_checks(
+            _chosen(counts, systems),
+            protocol=protocol,
+            judgements=asked,
+            alone=asked is None,
+            few=few,
+            seed=seed,
+        )
     if evidence.grades is not None and evidence.answers is not None:
-        graded = check_grading(evidence, system=systems[0] if systems and len(systems) == 1 else None, seed=seed)
-        wanted = tuple(part for part in graded.parts if systems is None or part["system"] in systems)
+        graded = check_grading(
+            evidence, system=systems[0] if systems and len(systems) == 1 else None, seed=seed
+        )
+        wanted = tuple(
+            part for part in graded.parts if systems is None or part["system"] in systems
+        )
         if any(not math.isnan(part["p_value"]) for part in wanted):
             found.append(dataclasses.replace(graded, parts=wanted))
-    if clusters == "ignore" and counts is not None and evidence.items is not None and "cluster" in evidence.items.columns:
+    if (
+        clusters == "ignore"
+        and counts is not None
+        and evidence.items is not None
+        and "cluster" in evidence.items.columns
+    ):
         found.append(
-            check_clusters(evidence, system=systems[0] if systems and len(systems) == 1 else None, population=population, seed=seed)
+            check_clusters(
+                evidence,
+                system=systems[0] if systems and len(systems) == 1 else None,
+                population=population,
+                seed=seed,
+            )
         )
     tables = [table for table in (evidence.judgements, evidence.grades) if table is not None]
-    if propensities_of(evidence) == "recorded" and not all("at" in table.columns for table in tables):
+    if propensities_of(evidence) == "recorded" and not all(
+        "at" in table.columns for table in tables
+    ):
         found += [c for c in (check_questions(evidence, seed=seed),) if c.parts]
     return _ordered(found, seed=seed)
 
@@ -171,7 +237,9 @@ def _chosen(counts: AccuracyCounts, systems: Sequence[str] | None) -> AccuracyCo
 
 
 def _stops(counts: AccuracyCounts) -> bool:
-    """Whether the number of uniform questions differs between items: then a yes may have ended them, and is too frequent by design."""
+    """Whether the number of uniform questions differs between items: then a yes may have ended
+    them, and is too frequent by design.
+    """
     return any(len(m - {0}) > 1 for m in numbers_asked(counts).values())
 
 
@@ -184,7 +252,8 @@ def _count_checks(
     judgements: JudgementCounts | None = None,
     few: bool = True,
 ) -> list[Check]:
-    """The checks that counts allow; ``alone`` says that they came without the tables, and may be of labels collected as sets.
+    """The checks that counts allow; ``alone`` says that they came without the tables, and may be of
+    labels collected as sets.
 
     ``few`` says that no propensity is less than those that judgements show or imply.
     """
@@ -194,11 +263,17 @@ def _count_checks(
     found: list[Check] = []
     if any(t.design == "uniform" for t in counts.tallies):
         found.append(dataclasses.replace(check_overlap(counts), refutes_only=True))
-    if any(t.design == "recorded" for t in tallies) or counts.propensities == "uniform" or are_questions(counts, protocol, judgements):
+    if (
+        any(t.design == "recorded" for t in tallies)
+        or counts.propensities == "uniform"
+        or are_questions(counts, protocol, judgements)
+    ):
         found.append(check_hits(counts, protocol=protocol, judgements=judgements, few=few))
     if len({(c.stratum, c.n_classes, c.weight) for c, n in counts.answered.items() if n}) > 1:
         found.append(check_label_rates(counts, seed=seed))
-    if any(t.verdict == "unsure" for t in counts.tallies) and any(t.verdict != "unsure" for t in counts.tallies):
+    if any(t.verdict == "unsure" for t in counts.tallies) and any(
+        t.verdict != "unsure" for t in counts.tallies
+    ):
         found.append(check_missing(counts, protocol=protocol, judgements=judgements, seed=seed))
     return [c for c in found if c.name == "overlap" or not math.isnan(c.p_value)]
 
@@ -206,17 +281,23 @@ def _count_checks(
 def _ordered(checks: Sequence[Check], seed: int | None = None) -> tuple[Check, ...]:
     order = list(POLICY)
     told = (
-        c if seed is None or c.name != "routing" else dataclasses.replace(c, diagnostics={**c.diagnostics, "seed": seed}) for c in checks
+        c
+        if seed is None or c.name != "routing"
+        else dataclasses.replace(c, diagnostics={**c.diagnostics, "seed": seed})
+        for c in checks
     )
     return tuple(sorted(told, key=lambda c: order.index(c.name)))
 
 
-def checks_for(checks: Sequence[Check], system: str, *, error_rates: bool = False, transition: bool = False) -> tuple[Check, ...]:
+def checks_for(
+    checks: Sequence[Check], system: str, *, error_rates: bool = False, transition: bool = False
+) -> tuple[Check, ...]:
     """The checks that bear on the accuracy of one system.
 
-    A check with one part per system becomes that system's part, with its own p-value, so that a fault of one system takes no promise from
-    another. Checks that do not bear on an estimate (``label rates``: an estimate weights strata) are left out, and so are checks that have
-    nothing to say of this system. Checks that are not in :data:`POLICY` stay as they are.
+    A check with one part per system becomes that system's part, with its own p-value, so that a
+    fault of one system takes no promise from another. Checks that do not bear on an estimate
+    (``label rates``: an estimate weights strata) are left out, and so are checks that have nothing
+    to say of this system. Checks that are not in :data:`POLICY` stay as they are.
 
     Parameters
     ----------
@@ -225,8 +306,8 @@ def checks_for(checks: Sequence[Check], system: str, *, error_rates: bool = Fals
     system
         The system whose accuracy is estimated.
     error_rates, transition
-        Whether the estimate knows rates of wrong verdicts, or the chances with which classes are ruled out: it does not rest on right
-        verdicts, or on uniform routing, then.
+        Whether the estimate knows rates of wrong verdicts, or the chances with which classes are
+        ruled out: it does not rest on right verdicts, or on uniform routing, then.
 
     Examples
     --------
@@ -241,7 +322,9 @@ def checks_for(checks: Sequence[Check], system: str, *, error_rates: bool = Fals
     for check in checks:
         rule = POLICY.get(check.name)
         if rule is not None and (
-            not rule.estimate or (error_rates and "error rates" in rule.moot) or (transition and "transition" in rule.moot)
+            not rule.estimate
+            or (error_rates and "error rates" in rule.moot)
+            or (transition and "transition" in rule.moot)
         ):
             continue
         narrow = _narrowed(check, system) if rule is not None else check
@@ -278,5 +361,7 @@ def for_comparison(checks: Sequence[Check]) -> tuple[Check, ...]:
 
 
 def remedy(check: Check) -> str:
-    """What to do after a failure of this check, in one sentence; empty for a check that is not in :data:`POLICY`."""
+    """What to do after a failure of this check, in one sentence; empty for a check that is not in
+    :data:`POLICY`.
+    """
     return POLICY[check.name].remedy if check.name in POLICY else ""

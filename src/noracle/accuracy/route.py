@@ -20,57 +20,76 @@ _KIND = re.compile(r"(ordinary|targeted)|(complementary|question)(?:-([1-9][0-9]
 
 
 def route_items(
-    evidence: Evidence, *, plan: Plan | None = None, design: Literal["uniform", "targeted", "grades"] | None = None,
-    systems: Sequence[str] | None = None, epsilon: float | None = None, n: int | None = None, seed: int | None = None,
-) -> Routing:  # fmt: skip
+    evidence: Evidence,
+    *,
+    plan: Plan | None = None,
+    design: Literal["uniform", "targeted", "grades"] | None = None,
+    systems: Sequence[str] | None = None,
+    epsilon: float | None = None,
+    n: int | None = None,
+    seed: int | None = None,
+) -> Routing:
     """Draw the questions to ask, in random order, with the probability of each question recorded.
 
-    ``uniform`` asks one class an item, each of the K classes with probability 1/K: such labels serve every system, also future ones.
-    ``targeted`` asks class k with probability (1 - ε)·votes(k)/votes + ε/K, where votes are the answers of ``systems``: a question about
-    the answer itself is worth many about other classes, and since every class keeps at least ε/K the labels stay unbiased for every
-    system through their propensities. ``grades`` asks whether an answer is right: one of the ``systems`` that answered the item is drawn,
-    and those that gave the same answer share the question and its propensity, votes/answers; with one system there is nothing to draw and
-    no propensity. It needs no classes. A ``plan`` says how many items get which kind of label.
+    ``uniform`` asks one class an item, each of the K classes with probability 1/K: such labels
+    serve every system, also future ones. ``targeted`` asks class k with probability (1 -
+    ε)·votes(k)/votes + ε/K, where votes are the answers of ``systems``: a question about the answer
+    itself is worth many about other classes, and since every class keeps at least ε/K the labels
+    stay unbiased for every system through their propensities. ``grades`` asks whether an answer is
+    right: one of the ``systems`` that answered the item is drawn, and those that gave the same
+    answer share the question and its propensity, votes/answers; with one system there is nothing to
+    draw and no propensity. It needs no classes. A ``plan`` says how many items get which kind of
+    label.
 
     Parameters
     ----------
     evidence
-        Answers (and items). Items that have a judgement or a grade already are not drawn again: together with the new ones they are a
-        random sample. To grade answers that are not in a table, items and ``systems`` (else those graded so far).
+        Answers (and items). Items that have a judgement or a grade already are not drawn again:
+        together with the new ones they are a random sample. To grade answers that are not in a
+        table, items and ``systems`` (else those graded so far).
     plan
-        A plan of :func:`plan_labels`, or one of :func:`plan_budget` that buys kinds of label. Each kind gets items of its own, drawn at
-        random: ``ordinary`` an open question, with neither class nor propensity (somebody says the class: fill it in, with the verdict
-        yes); ``question-J`` and ``complementary-J`` J distinct classes, drawn uniformly among all, one row each; ``targeted`` one question
-        of the targeted design. Raters of the plan that are not labels have no rows. A plan of grades has as many rows for each system as it
-        says, without propensities.
+        A plan of :func:`plan_labels`, or one of :func:`plan_budget` that buys kinds of label. Each
+        kind gets items of its own, drawn at random: ``ordinary`` an open question, with neither
+        class nor propensity (somebody says the class: fill it in, with the verdict yes);
+        ``question-J`` and ``complementary-J`` J distinct classes, drawn uniformly among all, one
+        row each; ``targeted`` one question of the targeted design. Raters of the plan that are not
+        labels have no rows. A plan of grades has as many rows for each system as it says, without
+        propensities.
     design
-        ``uniform`` by default, ``grades`` where the evidence has grades; the plan says it where there is one.
+        ``uniform`` by default, ``grades`` where the evidence has grades; the plan says it where
+        there is one.
     systems
-        Whose answers are targeted; those that the plan names, else all. An item that none of them answered is asked uniformly. A plan of
-        targeted questions counts on one number of systems, and must be given as many.
+        Whose answers are targeted; those that the plan names, else all. An item that none of them
+        answered is asked uniformly. A plan of targeted questions counts on one number of systems,
+        and must be given as many.
     epsilon
         Uniform share of targeted questions, in (0, 1]; by default as in the plan, else 0.05.
     n
-        How many items, drawn without replacement; all without a judgement by default, and as many as the plan says where there is one.
+        How many items, drawn without replacement; all without a judgement by default, and as many
+        as the plan says where there is one.
     seed
-        Makes the routing reproducible, whatever the order of the rows. Drawn and recorded when left out.
+        Makes the routing reproducible, whatever the order of the rows. Drawn and recorded when left
+        out.
 
     Notes
     -----
-    The propensity of a row is that of its class: J classes of one item have 1/K each. The right class is among them with probability J/K.
-    A yes makes an ordinary label of the item, so complementary labels that are asked for in this way say *more* than their plan counts on;
-    ``question`` is the kind that is planned as it is asked. Beside targeted questions a uniform one has no propensity in its row: an empty
-    one says "uniform, by another draw than the targeted ones", so that it keeps what it says about classes that were not answered.
+    The propensity of a row is that of its class: J classes of one item have 1/K each. The right
+    class is among them with probability J/K. A yes makes an ordinary label of the item, so
+    complementary labels that are asked for in this way say *more* than their plan counts on;
+    ``question`` is the kind that is planned as it is asked. Beside targeted questions a uniform one
+    has no propensity in its row: an empty one says "uniform, by another draw than the targeted
+    ones", so that it keeps what it says about classes that were not answered.
 
-    E[1{class asked = answer, yes}/π] = P(answer is right), whatever π > 0 is: that is why every class keeps at least ε/K.
+    E[1{class asked = answer, yes}/π] = P(answer is right), whatever π > 0 is: that is why every
+    class keeps at least ε/K.
 
-    Assumes nothing about the answers. What estimates from these labels assume is that the questions are asked as drawn: an item or a class
-    that is exchanged for another breaks the design.
+    Assumes nothing about the answers. What estimates from these labels assume is that the questions
+    are asked as drawn: an item or a class that is exchanged for another breaks the design.
 
     References
     ----------
-    Horvitz and Thompson (1952), JASA 47, 663-685; Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision"
-    (uniform routing).
+    Horvitz and Thompson (1952), JASA 47, 663-685; Yin, Ishida and Sugiyama, "Towards scalable
+    oversight via partitioned human supervision" (uniform routing).
 
     Examples
     --------
@@ -88,9 +107,15 @@ def route_items(
     choose("design", design or "uniform", ("uniform", "targeted", "grades"))
     if design is None and plan is None and evidence.grades is not None:
         design = "grades"
-    share = float(_EPSILON if plan is None else plan.inputs.get("epsilon", _EPSILON)) if epsilon is None else epsilon
+    share = (
+        float(_EPSILON if plan is None else plan.inputs.get("epsilon", _EPSILON))
+        if epsilon is None
+        else epsilon
+    )
     if not 0 < share <= 1:
-        raise ArgumentError(f"epsilon must be in (0, 1]; got {share}. Without a uniform share some classes could never be asked.")
+        raise ArgumentError(
+            f"epsilon must be in (0, 1]; got {share}. Without a uniform share some classes could never be asked."
+        )
     if seed is None:
         seed = int(np.random.SeedSequence().entropy) % 2**32  # type: ignore[arg-type]
     if plan is not None and systems is None:
@@ -108,22 +133,37 @@ def route_items(
         raise ArgumentError(f"n must be in [1, {left}], the number of items{where}; got {n}.")
     rng = np.random.default_rng(seed)
     chosen = [i for i in rng.permutation(len(table.items)) if int(i) not in labelled][:size]
-    # One uniform number per question, drawn in the order of the sorted items, so that the order of the rows changes nothing.
+    # One uniform number per question, drawn in the order of the sorted items, so that the order of
+    # the rows changes nothing.
     draws = rng.random(len(table.items))
-    rows = tuple(_question(table, int(i), share if design == "targeted" else None, draws[i]) for i in chosen)
+    rows = tuple(
+        _question(table, int(i), share if design == "targeted" else None, draws[i]) for i in chosen
+    )
     return Routing(
-        rows=rows, design=design or "uniform", epsilon=share if design == "targeted" else 1.0, seed=seed, systems=tuple(table.systems),
-        counts={"items": len(table.items), "questions": len(rows), **({"labelled_before": len(labelled)} if labelled else {})},
-    )  # fmt: skip
+        rows=rows,
+        design=design or "uniform",
+        epsilon=share if design == "targeted" else 1.0,
+        seed=seed,
+        systems=tuple(table.systems),
+        counts={
+            "items": len(table.items),
+            "questions": len(rows),
+            **({"labelled_before": len(labelled)} if labelled else {}),
+        },
+    )
 
 
 def _labelled(evidence: Evidence, table: AnswerTable) -> set[int]:
     """The places in the table of items that have a judgement or a grade."""
-    judged = {item for table in ("judgements", "grades") for (item,) in evidence.rows(table, "item")}
+    judged = {
+        item for table in ("judgements", "grades") for (item,) in evidence.rows(table, "item")
+    }
     return {i for i, item in enumerate(table.items) if item in judged}
 
 
-def _question(table: AnswerTable, i: int, epsilon: float | None, draw: float) -> tuple[Any, Any, float]:
+def _question(
+    table: AnswerTable, i: int, epsilon: float | None, draw: float
+) -> tuple[Any, Any, float]:
     """One question about the i-th item: targeted with the uniform share ``epsilon``, or uniform."""
     classes = table.classes_of(i)
     chances = _chances(classes, {} if epsilon is None else table.votes(i), epsilon or 1.0)
@@ -138,10 +178,13 @@ def _chances(classes: Sequence[Any], votes: dict[Any, int], epsilon: float) -> n
     return np.full(k, 1 / k) if total == 0 else (1 - epsilon) * counted / total + epsilon / k
 
 
-# ------------------------------------------------------------------------------------------------------- answers to grade
+# -------------------------------------------------------------------------------------------------------
+# answers to grade
 
 
-def _to_grade(evidence: Evidence, systems: Sequence[str] | None, plan: Plan | None, n: int | None, seed: int) -> Routing:
+def _to_grade(
+    evidence: Evidence, systems: Sequence[str] | None, plan: Plan | None, n: int | None, seed: int
+) -> Routing:
     """Answers to be graded, in random order: rows of item, system and propensity."""
     evidence.check()
     names, groups = _answers_to_grade(evidence, systems)
@@ -149,28 +192,61 @@ def _to_grade(evidence: Evidence, systems: Sequence[str] | None, plan: Plan | No
     if plan is not None:
         rows, before = _planned_grades(evidence, names, groups, plan, rng), 0
     else:
-        judged = {item for table in ("judgements", "grades") for (item,) in evidence.rows(table, "item")}
+        judged = {
+            item for table in ("judgements", "grades") for (item,) in evidence.rows(table, "item")
+        }
         before = sum(item in judged for item in groups)
         order = [list(groups)[i] for i in rng.permutation(len(groups))]
         draws = rng.random(len(groups))
-        left = [(item, draw) for item, draw in zip(order, draws.tolist(), strict=True) if item not in judged]
+        left = [
+            (item, draw)
+            for item, draw in zip(order, draws.tolist(), strict=True)
+            if item not in judged
+        ]
         size = len(left) if n is None else n
         if not left:
-            raise ArgumentError("evidence must have items with an answer and without a label; got none. Bring more items.")
+            raise ArgumentError(
+                "evidence must have items with an answer and without a label; got none. Bring more items."
+            )
         if not 0 < size <= len(left):
             where = " without a label" if before else ""
-            raise ArgumentError(f"n must be in [1, {len(left)}], the number of items with an answer{where}; got {n}.")
-        rows = [row for item, draw in left[:size] for row in _one_answer(item, groups[item], draw, alone=len(names) == 1)]
+            raise ArgumentError(
+                f"n must be in [1, {len(left)}], the number of items with an answer{where}; got {n}."
+            )
+        rows = [
+            row
+            for item, draw in left[:size]
+            for row in _one_answer(item, groups[item], draw, alone=len(names) == 1)
+        ]
     shared = len(rows) - len({(item, propensity) for item, _, propensity in rows})
-    notes = [f"{shared} rows share their question with another system, which gave the same answer: grade them alike"] if shared else []
+    notes = (
+        [
+            f"{shared} rows share their question with another system, which gave the same answer: grade them alike"
+        ]
+        if shared
+        else []
+    )
     return Routing(
-        rows=tuple(rows), design="grades", epsilon=0.0, seed=seed, systems=tuple(names),
-        counts={"items": len(groups), "questions": len(rows), **({"labelled_before": before} if before else {})}, notes=tuple(notes),
-    )  # fmt: skip
+        rows=tuple(rows),
+        design="grades",
+        epsilon=0.0,
+        seed=seed,
+        systems=tuple(names),
+        counts={
+            "items": len(groups),
+            "questions": len(rows),
+            **({"labelled_before": before} if before else {}),
+        },
+        notes=tuple(notes),
+    )
 
 
-def _answers_to_grade(evidence: Evidence, systems: Sequence[str] | None) -> tuple[list[str], dict[Any, list[list[str]]]]:
-    """The systems, and for every item in sorted order its answers: who gave each. Without answers every system has one of its own."""
+def _answers_to_grade(
+    evidence: Evidence, systems: Sequence[str] | None
+) -> tuple[list[str], dict[Any, list[list[str]]]]:
+    """The systems, and for every item in sorted order its answers: who gave each. Without answers
+    every system has one of its own.
+    """
     if evidence.answers is not None:
         rows = evidence.rows("answers", "item", "system", "answer")
         found = sorted({str(row[1]) for row in rows})
@@ -192,7 +268,9 @@ def _answers_to_grade(evidence: Evidence, systems: Sequence[str] | None) -> tupl
     return names, {item: list(by_answer.values()) for item, by_answer in groups.items()}
 
 
-def _one_answer(item: Any, groups: Sequence[Sequence[str]], draw: float, *, alone: bool) -> list[tuple[Any, str, float | None]]:
+def _one_answer(
+    item: Any, groups: Sequence[Sequence[str]], draw: float, *, alone: bool
+) -> list[tuple[Any, str, float | None]]:
     """The rows of one drawn answer: one for every system that gave it."""
     shares = np.array([len(g) for g in groups], dtype=float)
     shares /= shares.sum()
@@ -201,14 +279,22 @@ def _one_answer(item: Any, groups: Sequence[Sequence[str]], draw: float, *, alon
 
 
 def _planned_grades(
-    evidence: Evidence, names: Sequence[str], groups: Mapping[Any, Sequence[Sequence[str]]], plan: Plan, rng: np.random.Generator
+    evidence: Evidence,
+    names: Sequence[str],
+    groups: Mapping[Any, Sequence[Sequence[str]]],
+    plan: Plan,
+    rng: np.random.Generator,
 ) -> list[tuple[Any, str, float | None]]:
-    """As many answers of each system as the plan says, on the same items first, so that systems can be compared."""
+    """As many answers of each system as the plan says, on the same items first, so that systems can
+    be compared.
+    """
     done = {(item, str(s)) for item, s in evidence.rows("grades", "item", "system")}
     wanted = {name: int(row["n"]) for name, row in plan.inputs["by_system"].items()}
     unknown = [name for name in wanted if name not in names]
     if unknown:
-        raise ArgumentError(f"systems must be those of the plan, {list(wanted)}; got {list(names)}.")
+        raise ArgumentError(
+            f"systems must be those of the plan, {list(wanted)}; got {list(names)}."
+        )
     rows: list[tuple[Any, str, float | None]] = []
     left = dict(wanted)
     items = list(groups)
@@ -227,7 +313,8 @@ def _planned_grades(
     return rows
 
 
-# --------------------------------------------------------------------------------------------------------------- by a plan
+# ---------------------------------------------------------------------------------------------------------------
+# by a plan
 
 
 class _Kind(NamedTuple):
@@ -237,7 +324,14 @@ class _Kind(NamedTuple):
     n_asked: int = 0
 
 
-def _planned(evidence: Evidence, table: AnswerTable, labelled: set[int], plan: Plan, epsilon: float, seed: int) -> Routing:
+def _planned(
+    evidence: Evidence,
+    table: AnswerTable,
+    labelled: set[int],
+    plan: Plan,
+    epsilon: float,
+    seed: int,
+) -> Routing:
     wanted = _wanted(plan)
     kinds = Counter[_Kind]()
     for by_kind in wanted.values():
@@ -251,18 +345,28 @@ def _planned(evidence: Evidence, table: AnswerTable, labelled: set[int], plan: P
         )
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(table.items))
-    pools = _pools(evidence, table, [int(i) for i in order if int(i) not in labelled], tuple(wanted))
+    pools = _pools(
+        evidence, table, [int(i) for i in order if int(i) not in labelled], tuple(wanted)
+    )
     given = _assigned(wanted, pools, rng, those=" without a judgement" if labelled else "")
     drawn = [(int(i), given[int(i)]) for i in order if int(i) in given]
-    rows = tuple(row for i, kind in drawn for row in _asked(table, i, kind, epsilon, rng, alone=not targeted))
+    rows = tuple(
+        row for i, kind in drawn for row in _asked(table, i, kind, epsilon, rng, alone=not targeted)
+    )
     return Routing(
-        rows=rows, design="planned", epsilon=epsilon if targeted else 1.0, seed=seed, systems=tuple(table.systems),
+        rows=rows,
+        design="planned",
+        epsilon=epsilon if targeted else 1.0,
+        seed=seed,
+        systems=tuple(table.systems),
         counts={
-            "items": len(table.items), "questions": len(rows), **{k.name: n for k, n in kinds.items()},
+            "items": len(table.items),
+            "questions": len(rows),
+            **{k.name: n for k, n in kinds.items()},
             **({"labelled_before": len(labelled)} if labelled else {}),
         },
         notes=tuple(_notes(table, plan, kinds)),
-    )  # fmt: skip
+    )
 
 
 def _wanted(plan: Plan) -> dict[str, Counter[_Kind]]:
@@ -273,7 +377,9 @@ def _wanted(plan: Plan) -> dict[str, Counter[_Kind]]:
     wanted: dict[str, Counter[_Kind]] = {str(s): Counter() for s in strata}
     known = False
     for name, count in plan.buy.items():
-        stratum = next((s for s in sorted(wanted, key=len, reverse=True) if s and name.startswith(f"{s}/")), "")
+        stratum = next(
+            (s for s in sorted(wanted, key=len, reverse=True) if s and name.startswith(f"{s}/")), ""
+        )
         for word in name.removeprefix(f"{stratum}/" if stratum else "").split("+"):
             if word in raters:
                 continue
@@ -284,7 +390,11 @@ def _wanted(plan: Plan) -> dict[str, Counter[_Kind]]:
                     f"got {word!r}."
                 )
             known = known or matched is not None
-            kind = _Kind("ordinary") if matched is None else _Kind(word, 0 if matched[1] else int(matched[3] or 1))
+            kind = (
+                _Kind("ordinary")
+                if matched is None
+                else _Kind(word, 0 if matched[1] else int(matched[3] or 1))
+            )
             wanted[stratum][kind] += count
     if not known:
         bought = ", ".join(plan.buy) or "nothing"
@@ -295,13 +405,20 @@ def _wanted(plan: Plan) -> dict[str, Counter[_Kind]]:
     return wanted
 
 
-def _pools(evidence: Evidence, table: AnswerTable, order: list[int], strata: tuple[str, ...]) -> dict[str, list[int]]:
+def _pools(
+    evidence: Evidence, table: AnswerTable, order: list[int], strata: tuple[str, ...]
+) -> dict[str, list[int]]:
     """The items of each stratum in random order."""
     if strata == ("",):
         return {"": order}
     if evidence.items is None or "stratum" not in evidence.items.columns:
-        raise ArgumentError(f"evidence must have items with a column stratum, as the plan has strata {', '.join(strata)}; got none.")
-    of = {item: "" if stratum is None else str(stratum) for item, stratum in evidence.rows("items", "item", "stratum")}
+        raise ArgumentError(
+            f"evidence must have items with a column stratum, as the plan has strata {', '.join(strata)}; got none."
+        )
+    of = {
+        item: "" if stratum is None else str(stratum)
+        for item, stratum in evidence.rows("items", "item", "stratum")
+    }
     pools: dict[str, list[int]] = {s: [] for s in strata}
     for i in order:
         pools.setdefault(of.get(table.items[i], ""), []).append(i)
@@ -309,7 +426,11 @@ def _pools(evidence: Evidence, table: AnswerTable, order: list[int], strata: tup
 
 
 def _assigned(
-    wanted: Mapping[str, Counter[_Kind]], pools: Mapping[str, list[int]], rng: np.random.Generator, *, those: str
+    wanted: Mapping[str, Counter[_Kind]],
+    pools: Mapping[str, list[int]],
+    rng: np.random.Generator,
+    *,
+    those: str,
 ) -> dict[int, _Kind]:
     """A kind of label for every item that gets one, in random order within each stratum."""
     given: dict[int, _Kind] = {}
@@ -327,7 +448,13 @@ def _assigned(
 
 
 def _asked(
-    table: AnswerTable, i: int, kind: _Kind, epsilon: float, rng: np.random.Generator, *, alone: bool
+    table: AnswerTable,
+    i: int,
+    kind: _Kind,
+    epsilon: float,
+    rng: np.random.Generator,
+    *,
+    alone: bool,
 ) -> Iterator[tuple[Any, Any, float | None]]:
     """The rows of one item; ``alone`` says that no question of the plan is targeted."""
     classes = table.classes_of(i)
@@ -337,7 +464,9 @@ def _asked(
         yield _question(table, i, epsilon, rng.random())
     elif kind.n_asked >= len(classes):
         rule = f"plan must ask about fewer classes than an item has, {len(classes)} at {table.items[i]!r}"
-        raise ArgumentError(f"{rule}; got {kind.name!r}. Leave such items out, or plan with fewer classes a label.")
+        raise ArgumentError(
+            f"{rule}; got {kind.name!r}. Leave such items out, or plan with fewer classes a label."
+        )
     else:
         for k in rng.choice(len(classes), size=kind.n_asked, replace=False):
             yield table.items[i], classes[int(k)], 1 / len(classes) if alone else None

@@ -10,12 +10,13 @@ Every piece of evidence becomes a number whose mean is the accuracy.
     no answer                               0
     several answers to one item             the weighted sum of their scores: weight 1/runs (mean), or 1 for each different answer (any)
 
-Each is unbiased for 1{answer is right} if, given the truth, the label does not depend on the answer or the item (rows 2 and 3), if the
-recorded probabilities are right (rows 4 and 5), and if μ = P(no | true) and φ = P(yes | false) hold for answers that were asked about
-(row 5).
+Each is unbiased for 1{answer is right} if, given the truth, the label does not depend on the answer
+or the item (rows 2 and 3), if the recorded probabilities are right (rows 4 and 5), and if μ = P(no
+| true) and φ = P(yes | false) hold for answers that were asked about (row 5).
 
-The first two rows have one *law*: a label succeeds with probability a + b·1{answer is right} (:class:`Law`), its score is
-(success - a)/b, and for any statistic of it E[e^{λS}] = A·right(λ) + (1 - A)·wrong(λ).
+The first two rows have one *law*: a label succeeds with probability a + b·1{answer is right}
+(:class:`Law`), its score is (success - a)/b, and for any statistic of it E[e^{λS}] = A·right(λ) +
+(1 - A)·wrong(λ).
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from noracle.errors import ArgumentError
 
 
 class Law(NamedTuple):
-    """A label that succeeds with probability ``a + b`` if the answer is right and ``a`` if it is wrong.
+    """A label that succeeds with probability ``a + b`` if the answer is right and ``a`` if it is
+    wrong.
 
     Examples
     --------
@@ -55,7 +57,9 @@ class Law(NamedTuple):
         return 1.0 if self.a + self.b == 1 else (1 - self.a) / self.b
 
     def score(self, success: float, answered: float = 1.0) -> float:
-        """The unbiased score, (success - a)/b; of repeats with these shares of successes and of answers their mean."""
+        """The unbiased score, (success - a)/b; of repeats with these shares of successes and of
+        answers their mean.
+        """
         return answered * self.high - (answered - success) / self.b
 
     def generating(self, rate: float) -> tuple[float, float]:
@@ -65,7 +69,9 @@ class Law(NamedTuple):
 
     @property
     def variance(self) -> float:
-        """Variance of the score of an answer that is right with probability one half: fixes weights before any label is seen."""
+        """Variance of the score of an answer that is right with probability one half: fixes weights
+        before any label is seen.
+        """
         p = self.a + self.b / 2
         return p * (1 - p) / self.b**2
 
@@ -82,14 +88,17 @@ def law_of(verdict: Verdict, n_classes: int, n_ruled_out: int = 1) -> Law:
 
 
 def succeeds(t: Tally) -> float:
-    """1 if the label speaks for the answer (it is confirmed, or not ruled out); of repeats that differ the share that does."""
+    """1 if the label speaks for the answer (it is confirmed, or not ruled out); of repeats that
+    differ the share that does.
+    """
     answered = float(t.answered) if t.answered_share is None else t.answered_share
     hit = float(t.hit) if t.hit_share is None else t.hit_share
     return hit if t.verdict == "yes" else answered - hit
 
 
 def score(t: Tally) -> float:
-    """The score of a uniform label; for a question with a recorded propensity the plain form 1{answer asked, yes}/propensity.
+    """The score of a uniform label; for a question with a recorded propensity the plain form
+    1{answer asked, yes}/propensity.
 
     Examples
     --------
@@ -103,13 +112,17 @@ def score(t: Tally) -> float:
 def sided_scores(t: Tally) -> tuple[float, float]:
     """Two scores with the accuracy as their mean, for limits from below and from above.
 
-    They differ only for questions with recorded propensities, where 1{asked, yes}/π is never negative and 1 - 1{asked, no}/π never above
-    1, so that no bound on the propensities is needed.
+    They differ only for questions with recorded propensities, where 1{asked, yes}/π is never
+    negative and 1 - 1{asked, no}/π never above 1, so that no bound on the propensities is needed.
     """
     answered = float(t.answered) if t.answered_share is None else t.answered_share
     if t.design == "recorded":
         return t.yes_score or 0.0, answered - (t.no_score or 0.0)
-    value = law_of(t.verdict, t.n_classes, t.n_ruled_out).score(succeeds(t), answered) if answered else 0.0
+    value = (
+        law_of(t.verdict, t.n_classes, t.n_ruled_out).score(succeeds(t), answered)
+        if answered
+        else 0.0
+    )
     return value, value
 
 
@@ -118,10 +131,12 @@ REACH = 1.0
 
 
 def guessed_scores(t: Tally, guess: float | None = None) -> tuple[float, float]:
-    """The two scores of a question with a guess f of correctness, f + 1{answer asked}·(verdict - f)/π, where π is known for every item.
+    """The two scores of a question with a guess f of correctness, f + 1{answer asked}·(verdict -
+    f)/π, where π is known for every item.
 
-    The guess is the chance π itself where none is given (a share of votes is a fair guess), kept below REACH·π/(1 - π), so that the score
-    for limits from below is at least -REACH, and that for limits from above, with the guess 1 - f of a wrong answer, at most 1 + REACH.
+    The guess is the chance π itself where none is given (a share of votes is a fair guess), kept
+    below REACH·π/(1 - π), so that the score for limits from below is at least -REACH, and that for
+    limits from above, with the guess 1 - f of a wrong answer, at most 1 + REACH.
 
     Examples
     --------
@@ -138,10 +153,14 @@ def guessed_scores(t: Tally, guess: float | None = None) -> tuple[float, float]:
     return right + (1 - right) * yes - right * no, 1 - (wrong + (1 - wrong) * no - wrong * yes)
 
 
-def score_ends(verdict: Verdict, n_classes: int, n_ruled_out: int = 1, most_answers: int = 1) -> tuple[float, float]:
-    """The least and the largest score of a uniform label, where the scores of up to ``most_answers`` different answers are added.
+def score_ends(
+    verdict: Verdict, n_classes: int, n_ruled_out: int = 1, most_answers: int = 1
+) -> tuple[float, float]:
+    """The least and the largest score of a uniform label, where the scores of up to
+    ``most_answers`` different answers are added.
 
-    Of s answers at most min(s, m) are among the m classes ruled out, and each of these has the least score.
+    Of s answers at most min(s, m) are among the m classes ruled out, and each of these has the
+    least score.
 
     Examples
     --------
@@ -154,11 +173,14 @@ def score_ends(verdict: Verdict, n_classes: int, n_ruled_out: int = 1, most_answ
     return min(n_ruled_out, most_answers) * law.low, most_answers * law.high
 
 
-def sided_rows(tallies: Mapping[Tally, int], *, n_classes: int | None = None) -> tuple[list[Score], list[Score]]:
-    """Scores of labelled items with the range of their kind, for limits from below and from above; ``unsure`` has none.
+def sided_rows(
+    tallies: Mapping[Tally, int], *, n_classes: int | None = None
+) -> tuple[list[Score], list[Score]]:
+    """Scores of labelled items with the range of their kind, for limits from below and from above;
+    ``unsure`` has none.
 
-    ``n_classes`` gives all kinds the range of that number of classes: where numbers of classes differ, the kind of a label goes with the
-    item, and a bet must not.
+    ``n_classes`` gives all kinds the range of that number of classes: where numbers of classes
+    differ, the kind of a label goes with the item, and a bet must not.
     """
     shared = None if n_classes is None else law_of("no", n_classes)
     lower, upper = [], []
@@ -188,8 +210,13 @@ def pattern_scores(p: Pattern) -> np.ndarray[Any, Any]:
 
 
 def _answered(p: Pattern) -> np.ndarray[Any, Any]:
-    """Whether each system has an answer; of repeats that differ the share that has one, or how many different ones there are."""
-    return np.array([hit is not None for hit in p.hits] if p.answered_shares is None else p.answered_shares, dtype=float)
+    """Whether each system has an answer; of repeats that differ the share that has one, or how many
+    different ones there are.
+    """
+    return np.array(
+        [hit is not None for hit in p.hits] if p.answered_shares is None else p.answered_shares,
+        dtype=float,
+    )
 
 
 class PatternScores:
@@ -206,11 +233,15 @@ class PatternScores:
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         size = len(patterns[0].hits) if patterns else 0
         self.value = np.array([pattern_scores(p) for p in patterns]).reshape(len(patterns), size)
-        self.aimed = np.array([p.design == "recorded" and p.groups is not None for p in patterns], dtype=bool)
+        self.aimed = np.array(
+            [p.design == "recorded" and p.groups is not None for p in patterns], dtype=bool
+        )
         none = (0.0,) * size
         self._yes = np.array([p.yes_scores or none for p in patterns]).reshape(len(patterns), size)
         self._no = np.array([p.no_scores or none for p in patterns]).reshape(len(patterns), size)
-        self._group = np.array([p.groups or (-1,) * size for p in patterns]).reshape(len(patterns), size)
+        self._group = np.array([p.groups or (-1,) * size for p in patterns]).reshape(
+            len(patterns), size
+        )
         self._answered = np.array([_answered(p) for p in patterns]).reshape(len(patterns), size)
 
     def difference(self, i: int, j: int) -> np.ndarray[Any, Any]:
@@ -220,7 +251,8 @@ class PatternScores:
     def lower(self, i: int, j: int) -> np.ndarray[Any, Any]:
         """A score with mean A_i - A_j that is bounded below before the label is known.
 
-        For questions it is 1{i's answer asked, yes}/π - (1 - 1{j's answer asked, no}/π) >= -1 where the answers differ, 0 where they agree.
+        For questions it is 1{i's answer asked, yes}/π - (1 - 1{j's answer asked, no}/π) >= -1 where
+        the answers differ, 0 where they agree.
         """
         if not self.aimed.any():
             return self.difference(i, j)
@@ -230,19 +262,34 @@ class PatternScores:
 
 
 def difference_scores(p: Pattern) -> np.ndarray[Any, Any]:
-    """:meth:`PatternScores.lower` of every ordered pair of one pattern; 0 on the diagonal, and where it says nothing of one of the two."""
+    """:meth:`PatternScores.lower` of every ordered pair of one pattern; 0 on the diagonal, and
+    where it says nothing of one of the two.
+    """
     scores = pattern_scores(p)
     if p.design != "recorded" or p.groups is None:
         found = np.asarray(np.subtract.outer(scores, scores))
-        return found if p.known is None else np.where(np.logical_and.outer(p.known, p.known), found, 0.0)
+        return (
+            found
+            if p.known is None
+            else np.where(np.logical_and.outer(p.known, p.known), found, 0.0)
+        )
     group = np.array(p.groups)
     none = np.zeros(len(group))
     yes, no = (none if side is None else np.array(side) for side in (p.yes_scores, p.no_scores))
     return np.asarray(np.where(group[:, None] == group, 0.0, yes[:, None] + no - _answered(p)))
 
 
-def least_difference(verdict: Verdict, n_classes: int, n_ruled_out: int = 1, *, recorded: bool = False, most_answers: int = 1) -> float:
-    """The least value that a difference of scores can take for a kind of label; answers that both systems gave cancel."""
+def least_difference(
+    verdict: Verdict,
+    n_classes: int,
+    n_ruled_out: int = 1,
+    *,
+    recorded: bool = False,
+    most_answers: int = 1,
+) -> float:
+    """The least value that a difference of scores can take for a kind of label; answers that both
+    systems gave cancel.
+    """
     if recorded:
         return -float(most_answers)
     low, high = score_ends(verdict, n_classes, n_ruled_out, most_answers)
@@ -250,9 +297,15 @@ def least_difference(verdict: Verdict, n_classes: int, n_ruled_out: int = 1, *, 
 
 
 def verification_scores(
-    hit: np.ndarray[Any, Any], answered: np.ndarray[Any, Any], *, yes: bool, propensity: float, guess: float = 0.0
+    hit: np.ndarray[Any, Any],
+    answered: np.ndarray[Any, Any],
+    *,
+    yes: bool,
+    propensity: float,
+    guess: float = 0.0,
 ) -> np.ndarray[Any, Any]:
-    """Scores of the question "is it class k?" for several answers: f + 1{answer = k}·(verdict - f)/π_k, and 0 without an answer.
+    """Scores of the question "is it class k?" for several answers: f + 1{answer = k}·(verdict -
+    f)/π_k, and 0 without an answer.
 
     Examples
     --------
@@ -262,17 +315,28 @@ def verification_scores(
     return np.asarray(np.where(answered, guess + hit * ((float(yes) - guess) / propensity), 0.0))
 
 
-def corrected_score(*, asked_answer: bool, yes: bool, propensity: float, false_no: float, false_yes: float) -> float:
-    """Score of a question whose verdicts are wrong at known rates: 1{answer = k}·(verdict - φ)/((1 - μ - φ)·π_k)."""
+def corrected_score(
+    *, asked_answer: bool, yes: bool, propensity: float, false_no: float, false_yes: float
+) -> float:
+    """Score of a question whose verdicts are wrong at known rates: 1{answer = k}·(verdict - φ)/((1
+    - μ - φ)·π_k).
+    """
     check_error_rates(false_no, false_yes)
-    return (float(yes) - false_yes) / ((1 - false_no - false_yes) * propensity) if asked_answer else 0.0
+    return (
+        (float(yes) - false_yes) / ((1 - false_no - false_yes) * propensity)
+        if asked_answer
+        else 0.0
+    )
 
 
-def transition_scores(transition: Sequence[Sequence[float]] | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def transition_scores(
+    transition: Sequence[Sequence[float]] | np.ndarray[Any, Any],
+) -> np.ndarray[Any, Any]:
     """Scores for ruled-out classes drawn from a known matrix: entry [ruled out, answer] of T⁻¹.
 
-    ``transition[y][k]`` is P(class k is ruled out | the true class is y); rows sum to 1. Rows of T⁻¹ sum to 1, columns do not, so that a
-    transposed matrix gives other scores unless it is symmetric.
+    ``transition[y][k]`` is P(class k is ruled out | the true class is y); rows sum to 1. Rows of
+    T⁻¹ sum to 1, columns do not, so that a transposed matrix gives other scores unless it is
+    symmetric.
 
     Examples
     --------
@@ -283,8 +347,14 @@ def transition_scores(transition: Sequence[Sequence[float]] | np.ndarray[Any, An
     """
     matrix = np.asarray(transition, dtype=float)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 2:
-        raise ArgumentError(f"transition must be a square matrix with one row per true class; got shape {matrix.shape}.")
-    if not np.all(np.isfinite(matrix)) or matrix.min() < 0 or np.abs(matrix.sum(axis=1) - 1).max() > 1e-8:
+        raise ArgumentError(
+            f"transition must be a square matrix with one row per true class; got shape {matrix.shape}."
+        )
+    if (
+        not np.all(np.isfinite(matrix))
+        or matrix.min() < 0
+        or np.abs(matrix.sum(axis=1) - 1).max() > 1e-8
+    ):
         raise ArgumentError(
             f"transition must have non-negative rows that sum to 1; got row sums {np.round(matrix.sum(axis=1), 6).tolist()}. "
             "Rows are true classes, columns ruled-out classes."

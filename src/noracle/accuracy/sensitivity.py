@@ -1,4 +1,6 @@
-"""What if verdicts are wrong, or missing? How far a statement stands, and the worst case of what was not said."""
+"""What if verdicts are wrong, or missing? How far a statement stands, and the worst case of what
+was not said.
+"""
 
 from __future__ import annotations
 
@@ -17,36 +19,53 @@ from noracle.counts.label import Tally
 from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
-from noracle.results import Assumption, Check, Guarantee, Kind, Range, Ranges, check_confidence, tails
+from noracle.results import (
+    Assumption,
+    Check,
+    Guarantee,
+    Kind,
+    Range,
+    Ranges,
+    check_confidence,
+    tails,
+)
 
 
 def check_sensitivity(
-    evidence: Evidence | AccuracyCounts, *, system: str | None = None, at_least: float | None = None, at_most: float | None = None,
+    evidence: Evidence | AccuracyCounts,
+    *,
+    system: str | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
     confidence: float = 0.95,
-) -> Check:  # fmt: skip
+) -> Check:
     """How often may verdicts be wrong before "accuracy is at least (or at most) x" falls?
 
-    Finds the smallest rate of each kind of wrong verdict, alone, at which the one-sided likelihood-ratio limit no longer supports the
-    statement:
+    Finds the smallest rate of each kind of wrong verdict, alone, at which the one-sided
+    likelihood-ratio limit no longer supports the statement:
 
     - ``false_no``: no is said to the true class (μ);
-    - ``false_yes_answer``: yes is said to the system's answer although it is wrong, as for near misses (φ);
+    - ``false_yes_answer``: yes is said to the system's answer although it is wrong, as for near
+      misses (φ);
     - ``false_yes_other``: yes is said to some other wrong class (φ').
 
-    With one uniform question per item the four outcomes have probabilities linear in A, times 1/K: yes to the answer A(1-μ) + (1-A)φ;
-    yes
-    to another class A(K-1)φ' + (1-A)(1-μ+(K-2)φ'); no to the answer Aμ + (1-A)(1-φ); no to another class the rest. The limits use the
-    outcome given the verdict, so they also hold for two separate sets of labels.
+    With one uniform question per item the four outcomes have probabilities linear in A, times 1/K:
+    yes to the answer A(1-μ) + (1-A)φ; yes to another class A(K-1)φ' + (1-A)(1-μ+(K-2)φ'); no to the
+    answer Aμ + (1-A)(1-φ); no to another class the rest. The limits use the outcome given the
+    verdict, so they also hold for two separate sets of labels.
 
     Notes
     -----
-    ASYMPTOTIC, a diagnostic and not a test. ``false_no`` and ``false_yes_other`` make a good system look worse, so they threaten only
-    "at most"; ``false_yes_answer`` makes it look better and threatens "at least". A statement that one system is better than another keeps
-    its sign under rates that are the same for both.
+    ASYMPTOTIC, a diagnostic and not a test. ``false_no`` and ``false_yes_other`` make a good system
+    look worse, so they threaten only "at most"; ``false_yes_answer`` makes it look better and
+    threatens "at least". A statement that one system is better than another keeps its sign under
+    rates that are the same for both.
 
-    The limits hold every A with 2·(log L(Â) - log L(A)) ≤ z², z being the normal quantile at ``confidence``.
+    The limits hold every A with 2·(log L(Â) - log L(A)) ≤ z², z being the normal quantile at
+    ``confidence``.
 
-    Assumes independent items, uniform questions, and one kind of wrong verdict at a time, at the same rate on all items.
+    Assumes independent items, uniform questions, and one kind of wrong verdict at a time, at the
+    same rate on all items.
 
     References
     ----------
@@ -61,7 +80,10 @@ def check_sensitivity(
     (True, 0.4)
     """
     if (at_least is None) == (at_most is None):
-        raise ArgumentError("at_least or at_most must be given, one of them; got " + ("neither." if at_least is None else "both."))
+        raise ArgumentError(
+            "at_least or at_most must be given, one of them; got "
+            + ("neither." if at_least is None else "both.")
+        )
     check_confidence(confidence)
     counts = counts_of(evidence, system)
     strata = [s for s in strata_of(counts) if s.items]
@@ -73,10 +95,20 @@ def check_sensitivity(
         limit = 0.0
         for s, n in zip(strata, outcomes, strict=True):
             low, high = _noisy_limits(n, s.n_classes, false_no, answer, other, error)
-            limit += s.weight * s.items / total * s.answered_share * (low if at_least is not None else high)
+            limit += (
+                s.weight
+                * s.items
+                / total
+                * s.answered_share
+                * (low if at_least is not None else high)
+            )
         return limit >= at_least if at_least is not None else limit <= float(at_most or 0.0)
 
-    statement = f"accuracy is at least {at_least:g}" if at_least is not None else f"accuracy is at most {at_most:g}"
+    statement = (
+        f"accuracy is at least {at_least:g}"
+        if at_least is not None
+        else f"accuracy is at most {at_most:g}"
+    )
     subject = counts.systems[0]
     if not holds(0.0, 0.0, 0.0):
         return Check(
@@ -94,7 +126,10 @@ def check_sensitivity(
         "false_yes_answer": _smallest(lambda r: holds(0.0, r, 0.0)),
         "false_yes_other": _smallest(lambda r: holds(0.0, 0.0, r)),
     }
-    words = ", ".join(f"{name.replace('_', ' ')} {'never' if math.isnan(r) else f'{r:.3f}'}" for name, r in rates.items())
+    words = ", ".join(
+        f"{name.replace('_', ' ')} {'never' if math.isnan(r) else f'{r:.3f}'}"
+        for name, r in rates.items()
+    )
     return Check(
         name="sensitivity",
         assumption="right verdicts",
@@ -109,12 +144,20 @@ def check_sensitivity(
 
 
 def _outcomes(stratum: Stratum) -> tuple[int, int, int, int]:
-    """Labelled and answered items by outcome: yes to the answer, yes to another class, no to the answer, no to another class."""
+    """Labelled and answered items by outcome: yes to the answer, yes to another class, no to the
+    answer, no to another class.
+    """
     _refuse_repeats(stratum.tallies)
     for t in stratum.tallies:
-        if t.answered and t.verdict != "unsure" and (t.design != "uniform" or (t.verdict == "no" and t.n_ruled_out != 1)):
+        if (
+            t.answered
+            and t.verdict != "unsure"
+            and (t.design != "uniform" or (t.verdict == "no" and t.n_ruled_out != 1))
+        ):
             got = "grades" if t.design == "graded" else "other labels"
-            raise ArgumentError(f"evidence must come from uniform questions, one per item, for a sensitivity check; got {got}.")
+            raise ArgumentError(
+                f"evidence must come from uniform questions, one per item, for a sensitivity check; got {got}."
+            )
     return tuple(stratum.n(verdict=v, hit=h) for v in ("yes", "no") for h in (True, False))  # type: ignore[return-value]
 
 
@@ -129,13 +172,21 @@ def _refuse_repeats(tallies: Iterable[Tally]) -> None:
 _RATES = np.linspace(0.0, 1.0, 4001)
 
 
-def _noisy_limits(n: tuple[int, int, int, int], k: int, mu: float, phi: float, other: float, error: float) -> tuple[float, float]:
+def _noisy_limits(
+    n: tuple[int, int, int, int], k: int, mu: float, phi: float, other: float, error: float
+) -> tuple[float, float]:
     """Likelihood-ratio limits for A, on a grid, from the outcomes given the verdicts."""
     if not sum(n):
         return 0.0, 1.0
     a = _RATES
-    yes_hit, yes_miss = a * (1 - mu) + (1 - a) * phi, a * (k - 1) * other + (1 - a) * (1 - mu + (k - 2) * other)
-    no_hit, no_miss = a * mu + (1 - a) * (1 - phi), a * (k - 1) * (1 - other) + (1 - a) * (mu + (k - 2) * (1 - other))
+    yes_hit, yes_miss = (
+        a * (1 - mu) + (1 - a) * phi,
+        a * (k - 1) * other + (1 - a) * (1 - mu + (k - 2) * other),
+    )
+    no_hit, no_miss = (
+        a * mu + (1 - a) * (1 - phi),
+        a * (k - 1) * (1 - other) + (1 - a) * (mu + (k - 2) * (1 - other)),
+    )
     logs = np.zeros_like(a)
     with np.errstate(divide="ignore", invalid="ignore"):
         for count, part, whole in (
@@ -165,28 +216,35 @@ def _smallest(holds: Callable[[float], bool]) -> float:
     return math.nan
 
 
-def range_unsure(evidence: Evidence | AccuracyCounts, *, system: str | None = None, confidence: float = 0.95) -> Ranges:
-    """The accuracy if every ``unsure`` had been answered in the worst or in the best way for the system.
+def range_unsure(
+    evidence: Evidence | AccuracyCounts, *, system: str | None = None, confidence: float = 0.95
+) -> Ranges:
+    """The accuracy if every ``unsure`` had been answered in the worst or in the best way for the
+    system.
 
-    Worst: unsure about the system's answer becomes no, unsure about another class becomes yes. Best: the other way round. ``value`` is
-    the range of the maximum-likelihood estimate. ``interval`` contains the exact interval of every way to resolve the unsure verdicts, so
-    that it holds the accuracy with probability at least ``confidence`` whatever they hide.
+    Worst: unsure about the system's answer becomes no, unsure about another class becomes yes.
+    Best: the other way round. ``value`` is the range of the maximum-likelihood estimate.
+    ``interval`` contains the exact interval of every way to resolve the unsure verdicts, so that it
+    holds the accuracy with probability at least ``confidence`` whatever they hide.
 
     Notes
     -----
-    Limits do not always move with a verdict, since a no is less informative than a yes. So all numbers of yes among the unsure verdicts are
-    searched, stratum by stratum; where there are more than 400 combinations only those in which one kind is resolved in one way, and the
-    promise is asymptotic.
+    Limits do not always move with a verdict, since a no is less informative than a yes. So all
+    numbers of yes among the unsure verdicts are searched, stratum by stratum; where there are more
+    than 400 combinations only those in which one kind is resolved in one way, and the promise is
+    asymptotic.
 
-    With A(r) the estimate and [low(r), high(r)] its interval where the unsure verdicts are resolved as r: ``value`` is [min A(r), max A(r)]
-    and ``interval`` = [min low(r), max high(r)]. Why a rater was unsure does not matter.
+    With A(r) the estimate and [low(r), high(r)] its interval where the unsure verdicts are resolved
+    as r: ``value`` is [min A(r), max A(r)] and ``interval`` = [min low(r), max high(r)]. Why a
+    rater was unsure does not matter.
 
-    Assumes uniform questions, one per item, on a random sample of the items, and right verdicts where there is one.
+    Assumes uniform questions, one per item, on a random sample of the items, and right verdicts
+    where there is one.
 
     References
     ----------
-    Manski (2003), "Partial identification of probability distributions", Springer, chapter 1; Clopper and Pearson (1934), Biometrika 26,
-    404-413.
+    Manski (2003), "Partial identification of probability distributions", Springer, chapter 1;
+    Clopper and Pearson (1934), Biometrika 26, 404-413.
 
     Examples
     --------
@@ -201,10 +259,15 @@ def range_unsure(evidence: Evidence | AccuracyCounts, *, system: str | None = No
     counts = counts_of(evidence, system)
     _refuse_repeats(counts.tallies)
     if any(t.design == "recorded" for t in counts.tallies):
-        raise ArgumentError("evidence must come from uniform questions for the worst case of unsure verdicts; got recorded propensities.")
+        raise ArgumentError(
+            "evidence must come from uniform questions for the worst case of unsure verdicts; got recorded propensities."
+        )
     strata = [s for s in strata_of(counts) if s.items]
     worst, best = (
-        estimate_accuracy(dataclasses.replace(counts, tallies=_resolved(counts.tallies, about_answer, other)), confidence=confidence)
+        estimate_accuracy(
+            dataclasses.replace(counts, tallies=_resolved(counts.tallies, about_answer, other)),
+            confidence=confidence,
+        )
         for about_answer, other in ((0.0, 1.0), (1.0, 0.0))
     )
     total = sum(s.weight * s.items for s in strata)
@@ -213,7 +276,10 @@ def range_unsure(evidence: Evidence | AccuracyCounts, *, system: str | None = No
     for s in strata:
         share = s.weight * s.items / total * s.answered_share
         ways, every = _ways(s.n(verdict="unsure", hit=True), s.n(verdict="unsure", hit=False))
-        found = [_limits(s, about_answer, other, below / parts, above / parts) for about_answer, other in ways]
+        found = [
+            _limits(s, about_answer, other, below / parts, above / parts)
+            for about_answer, other in ways
+        ]
         low += share * min(f.low for f in found)
         high += share * max(f.high for f in found)
         complete = complete and every
@@ -221,18 +287,27 @@ def range_unsure(evidence: Evidence | AccuracyCounts, *, system: str | None = No
     guarantee = worst.guarantee & best.guarantee
     return Ranges(
         ranges=(
-            Range(name="value", low=min(worst.value, best.value), high=max(worst.value, best.value)),
+            Range(
+                name="value", low=min(worst.value, best.value), high=max(worst.value, best.value)
+            ),
             Range(name="interval", low=low, high=min(high, 1.0)),
         ),
         method="every unsure verdict resolved in the worst and in the best way",
-        subject=f"range of the accuracy of {counts.systems[0]!r} over unsure verdicts" if counts.systems else "",
+        subject=f"range of the accuracy of {counts.systems[0]!r} over unsure verdicts"
+        if counts.systems
+        else "",
         guarantee=Guarantee(
             kind=min(guarantee.kind, kind),
             error_rate=1 - confidence,
-            assumptions=(*guarantee.assumptions, Assumption(name="nothing about unsure verdicts", status="by-design")),
+            assumptions=(
+                *guarantee.assumptions,
+                Assumption(name="nothing about unsure verdicts", status="by-design"),
+            ),
         ),
         counts=counts.summary(),
-        notes=() if counts.total(verdict="unsure") else ("there is no unsure verdict: the range is a point",),
+        notes=()
+        if counts.total(verdict="unsure")
+        else ("there is no unsure verdict: the range is a point",),
         reason=worst.reason,
     )
 
@@ -241,11 +316,23 @@ _MOST_SEARCHED = 400
 
 
 def _ways(about_answer: int, other: int) -> tuple[list[tuple[float, float]], bool]:
-    """Shares of yes among the unsure verdicts of both kinds, and whether these are all the ways there are."""
+    """Shares of yes among the unsure verdicts of both kinds, and whether these are all the ways
+    there are.
+    """
     if (about_answer + 1) * (other + 1) <= _MOST_SEARCHED:
-        return [(i, j) for i in _numbers(about_answer, about_answer) for j in _numbers(other, other)], True
-    first, second = _numbers(about_answer, _MOST_SEARCHED // 8), _numbers(other, _MOST_SEARCHED // 8)
-    return [*((0.0, j) for j in second), *((1.0, j) for j in second), *((i, 0.0) for i in first), *((i, 1.0) for i in first)], False
+        return [
+            (i, j) for i in _numbers(about_answer, about_answer) for j in _numbers(other, other)
+        ], True
+    first, second = (
+        _numbers(about_answer, _MOST_SEARCHED // 8),
+        _numbers(other, _MOST_SEARCHED // 8),
+    )
+    return [
+        *((0.0, j) for j in second),
+        *((1.0, j) for j in second),
+        *((i, 0.0) for i in first),
+        *((i, 1.0) for i in first),
+    ], False
 
 
 def _numbers(n: int, most: int) -> list[float]:
@@ -272,6 +359,8 @@ def _resolved(tallies: Mapping[Tally, int], about_answer: float, other: float) -
     return {t: n for t, n in found.items() if n}
 
 
-def _limits(stratum: Stratum, about_answer: float, other: float, below: float, above: float) -> linear.Limits:
+def _limits(
+    stratum: Stratum, about_answer: float, other: float, below: float, above: float
+) -> linear.Limits:
     tallies = _resolved(stratum.tallies, about_answer, other)
     return linear.exact(binomial_cells(dataclasses.replace(stratum, tallies=tallies)), below, above)

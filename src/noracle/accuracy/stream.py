@@ -22,32 +22,36 @@ _VERDICTS = ("yes", "no", "unsure")
 class AccuracyStream:
     """Takes labels one by one and always holds a valid interval for the accuracy of one system.
 
-    The interval is a confidence sequence: it holds at every look together, with probability at least ``confidence``, if items come in
-    random order and labels are taken in the order that was sealed beforehand. Only counts are kept, never items.
+    The interval is a confidence sequence: it holds at every look together, with probability at
+    least ``confidence``, if items come in random order and labels are taken in the order that was
+    sealed beforehand. Only counts are kept, never items.
 
     Parameters
     ----------
     n_classes
         Number of classes of every item.
     interval
-        ``anytime`` (likelihood mixture) for uniform questions or for questions aimed at this system; ``betting`` (scores) for recorded
-        propensities and for streams in which some items have no answer and the answered share is not known.
+        ``anytime`` (likelihood mixture) for uniform questions or for questions aimed at this
+        system; ``betting`` (scores) for recorded propensities and for streams in which some items
+        have no answer and the answered share is not known.
     answered_share
-        Share of the items that the system answered, known from the answers alone. With ``anytime`` the items without an answer are left
-        out and the interval is multiplied by this share.
+        Share of the items that the system answered, known from the answers alone. With ``anytime``
+        the items without an answer are left out and the interval is multiplied by this share.
 
     Notes
     -----
-    ``anytime`` keeps every A with ∫ L(A') dA' / L(A) < 1/(1 - confidence), L being the likelihood of all labels so far; ``betting`` every A
-    that no mixture of bets Π(1 + θ·(score - A)/(A - low)) has driven to that wealth. At the true accuracy both processes have mean 1 at
-    every look, so that they ever reach 1/ε with probability at most ε (Ville).
+    ``anytime`` keeps every A with ∫ L(A') dA' / L(A) < 1/(1 - confidence), L being the likelihood
+    of all labels so far; ``betting`` every A that no mixture of bets Π(1 + θ·(score - A)/(A - low))
+    has driven to that wealth. At the true accuracy both processes have mean 1 at every look, so
+    that they ever reach 1/ε with probability at most ε (Ville).
 
-    Assumes that items come in random order, that the class asked about was drawn as the design says, that labels are taken in the order
-    sealed beforehand, and that verdicts are right.
+    Assumes that items come in random order, that the class asked about was drawn as the design
+    says, that labels are taken in the order sealed beforehand, and that verdicts are right.
 
     References
     ----------
-    Robbins (1970), Ann. Math. Statist. 41, 1397-1409 (likelihood mixtures); Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27 (betting).
+    Robbins (1970), Ann. Math. Statist. 41, 1397-1409 (likelihood mixtures); Waudby-Smith and Ramdas
+    (2024), JRSS-B 86, 1-27 (betting).
 
     Examples
     --------
@@ -60,9 +64,14 @@ class AccuracyStream:
     """
 
     def __init__(
-        self, *, n_classes: int, system: str = "system", confidence: float = 0.95, interval: Literal["anytime", "betting"] = "anytime",
+        self,
+        *,
+        n_classes: int,
+        system: str = "system",
+        confidence: float = 0.95,
+        interval: Literal["anytime", "betting"] = "anytime",
         answered_share: float = 1.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.n_classes = check_n_classes(n_classes)
         self.system = system
         self.confidence = check_confidence(confidence)
@@ -79,22 +88,35 @@ class AccuracyStream:
         self._complementary = [0, 0]
         self._limits: tuple[float, float] | None = None
 
-    def update(self, *, answer: Any, asked: Any, verdict: str, propensity: float | None = None) -> None:
-        """Take one label: class ``asked`` was judged ``verdict`` on an item that the system answered with ``answer`` (None: not at all)."""
+    def update(
+        self, *, answer: Any, asked: Any, verdict: str, propensity: float | None = None
+    ) -> None:
+        """Take one label: class ``asked`` was judged ``verdict`` on an item that the system
+        answered with ``answer`` (None: not at all).
+        """
         if verdict not in _VERDICTS:
             raise EvidenceError(fault("verdict", "must be yes, no or unsure", repr(verdict)))
         if propensity is not None and not 0 < propensity <= 1:
             raise EvidenceError(fault("propensity", "must be in (0, 1]", propensity))
-        # A bet may not depend on the item: an item that nobody answered is asked uniformly even in a targeted design.
-        recorded = propensity is not None and (self.interval == "betting" or abs(propensity * self.n_classes - 1) > 1e-9)
+        # A bet may not depend on the item: an item that nobody answered is asked uniformly even in
+        # a targeted design.
+        recorded = propensity is not None and (
+            self.interval == "betting" or abs(propensity * self.n_classes - 1) > 1e-9
+        )
         answered = answer is not None
         if self.interval == "anytime":
             if recorded:
-                raise ArgumentError("interval must be 'betting' for recorded propensities; got 'anytime'.")
+                raise ArgumentError(
+                    "interval must be 'betting' for recorded propensities; got 'anytime'."
+                )
             if not answered and self.answered_share == 1.0:
-                raise ArgumentError("answered_share must be given (or interval='betting' chosen) once an item has no answer; got 1.0.")
+                raise ArgumentError(
+                    "answered_share must be given (or interval='betting' chosen) once an item has no answer; got 1.0."
+                )
         elif self.n and recorded != self._recorded:
-            raise ArgumentError("propensity must be given for every label of a stream or for none; got some of each.")
+            raise ArgumentError(
+                "propensity must be given for every label of a stream or for none; got some of each."
+            )
         self._recorded = recorded
         label = Label(self.n_classes, verdict, frozenset({asked}), propensity if recorded else None)  # type: ignore[arg-type]
         met = label.meet(answer, system=self.system)
@@ -111,7 +133,9 @@ class AccuracyStream:
         """The labels so far, as counts."""
         place = Place(self.system, self.n_classes)
         answered = sum(n for t, n in self._tallies.items() if t.answered)
-        return AccuracyCounts(tallies=dict(self._tallies), items={place: self.n}, answered={place: answered})
+        return AccuracyCounts(
+            tallies=dict(self._tallies), items={place: self.n}, answered={place: answered}
+        )
 
     @property
     def low(self) -> float:
@@ -129,7 +153,11 @@ class AccuracyStream:
             if self.interval == "anytime":
                 cells = (
                     linear.Cell(self._ordinary[0], self._ordinary[1]),
-                    linear.Cell(self._complementary[0], self._complementary[1], *law_of("no", self.n_classes)),
+                    linear.Cell(
+                        self._complementary[0],
+                        self._complementary[1],
+                        *law_of("no", self.n_classes),
+                    ),
                 )
                 limits = linear.anytime(cells, error)
                 self._limits = limits.low * self.answered_share, limits.high * self.answered_share
@@ -145,13 +173,25 @@ class AccuracyStream:
         """The estimate now, with its interval and guarantee."""
         counts = self.counts
         method: Literal["ml", "scores"] = "ml" if self.interval == "anytime" else "scores"
-        estimate = estimate_accuracy(counts, method=method, interval=self.interval, confidence=self.confidence)
-        if self.interval == "anytime" and counts.total(answered=False) == 0 and self.answered_share == 1.0:
+        estimate = estimate_accuracy(
+            counts, method=method, interval=self.interval, confidence=self.confidence
+        )
+        if (
+            self.interval == "anytime"
+            and counts.total(answered=False) == 0
+            and self.answered_share == 1.0
+        ):
             return estimate
         share = self.answered_share if self.interval == "anytime" else 1.0
         among = estimate.diagnostics["answered_share"]
-        value = estimate.value * share / among if self.interval == "anytime" and among else estimate.value
+        value = (
+            estimate.value * share / among
+            if self.interval == "anytime" and among
+            else estimate.value
+        )
         notes = [note for note in estimate.notes if note != VACUOUS]
         if self.low <= 0 and self.high >= 1:
             notes.append(VACUOUS)
-        return dataclasses.replace(estimate, value=value, low=self.low, high=self.high, notes=tuple(notes))
+        return dataclasses.replace(
+            estimate, value=value, low=self.low, high=self.high, notes=tuple(notes)
+        )

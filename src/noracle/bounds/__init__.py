@@ -1,4 +1,5 @@
-"""Intervals and confidence sequences as pure functions of counts; nothing here knows of systems or tables.
+"""Intervals and confidence sequences as pure functions of counts; nothing here knows of systems or
+tables.
 
 binomial.py        Clopper–Pearson, and the hypergeometric for draws without replacement
 concentration.py   Hoeffding, empirical Bernstein, Bernstein with a variance that depends on the mean

@@ -1,16 +1,21 @@
-"""Means of bounded scores by betting: finite-sample limits, valid at every look or, narrower, at a fixed number of scores.
+"""Means of bounded scores by betting: finite-sample limits, valid at every look or, narrower, at a
+fixed number of scores.
 
-``betting_interval`` is for streams: valid at every look, a function of counts alone. ``fixed_interval`` is for a number of scores that was
-fixed beforehand: its bets learn from the scores seen so far, and it needs about two thirds of the labels.
+``betting_interval`` is for streams: valid at every look, a function of counts alone.
+``fixed_interval`` is for a number of scores that was fixed beforehand: its bets learn from the
+scores seen so far, and it needs about two thirds of the labels.
 
-Against the claim "the mean is m" one bets a fixed fraction θ of the money that can be lost on every score x in [low, high]:
-the wealth Π(1 + θ·(x - m)/(m - low)) is a non-negative martingale if the mean is m. It is mixed over a fixed grid of θ, so that nothing is
-tuned to the data and the order of the scores does not matter. Scores of different kinds may have different ranges; each must be known
-before its label, and each score must have mean m under the claim. A range may be open on the side that is not bet against.
+Against the claim "the mean is m" one bets a fixed fraction θ of the money that can be lost on every
+score x in [low, high]: the wealth Π(1 + θ·(x - m)/(m - low)) is a non-negative martingale if the
+mean is m. It is mixed over a fixed grid of θ, so that nothing is tuned to the data and the order of
+the scores does not matter. Scores of different kinds may have different ranges; each must be known
+before its label, and each score must have mean m under the claim. A range may be open on the side
+that is not bet against.
 
 References
 ----------
-Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27 (section 4 for plug-in bets); Cover (1991), Math. Finance 1, 1-29.
+Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27 (section 4 for plug-in bets); Cover (1991), Math.
+Finance 1, 1-29.
 """
 
 from __future__ import annotations
@@ -26,9 +31,10 @@ FRACTIONS = 2.0 ** (-np.arange(30) / 2)
 LOG_PRIOR = np.log(1.0 / (np.arange(30) + 3.0))
 LOG_PRIOR = LOG_PRIOR - math.log(float(np.exp(LOG_PRIOR).sum()))
 
-# Plug-in bets: how much of what can be lost is bet at most; the weight of the pseudo-scores at both ends, and the place of the upper
-# one in a range without an end, times the distance to the largest mean; how often a bet is revised in one
-# order; how many scores times orders are kept at most; ranges with bets of their own; numbers that are worked out together.
+# Plug-in bets: how much of what can be lost is bet at most; the weight of the pseudo-scores at both
+# ends, and the place of the upper one in a range without an end, times the distance to the largest
+# mean; how often a bet is revised in one order; how many scores times orders are kept at most;
+# ranges with bets of their own; numbers that are worked out together.
 _MOST = 0.95
 _PSEUDO = 0.5
 _OPEN = 4.0
@@ -48,8 +54,11 @@ class Score:
     n: int
 
 
-def equal_together(values: Iterable[float], low: float, high: float, n: Iterable[int] | None = None) -> list[Score]:
-    """Values of one range as scores, equal ones together; ``n`` says how often each occurs, by default once.
+def equal_together(
+    values: Iterable[float], low: float, high: float, n: Iterable[int] | None = None
+) -> list[Score]:
+    """Values of one range as scores, equal ones together; ``n`` says how often each occurs, by
+    default once.
 
     Examples
     --------
@@ -93,8 +102,11 @@ def log_wealth(scores: Iterable[Score], mean: float) -> float:
     """Log of the mixed wealth of betting that the mean is *greater* than ``mean``."""
     rows = [s for s in scores if s.n]
     return _log_wealth(
-        np.array([s.value for s in rows]), np.array([s.low for s in rows]), np.array([float(s.n) for s in rows]), mean
-    )  # fmt: skip
+        np.array([s.value for s in rows]),
+        np.array([s.low for s in rows]),
+        np.array([float(s.n) for s in rows]),
+        mean,
+    )
 
 
 def _log_wealth(value: np.ndarray, low: np.ndarray, n: np.ndarray, mean: float) -> float:
@@ -106,8 +118,12 @@ def _log_wealth(value: np.ndarray, low: np.ndarray, n: np.ndarray, mean: float) 
     return top + math.log(float(np.exp(logs - top).sum())) if math.isfinite(top) else top
 
 
-def _limit(value: np.ndarray, low: np.ndarray, n: np.ndarray, tail: float, floor: float, ceiling: float) -> float:
-    """The smallest mean whose wealth stays below 1/tail; wealth falls as the mean rises. Rounded down."""
+def _limit(
+    value: np.ndarray, low: np.ndarray, n: np.ndarray, tail: float, floor: float, ceiling: float
+) -> float:
+    """The smallest mean whose wealth stays below 1/tail; wealth falls as the mean rises. Rounded
+    down.
+    """
     goal = math.log(1 / tail)
     start = max(floor, float(low.max()))
 
@@ -121,7 +137,9 @@ def _limit(value: np.ndarray, low: np.ndarray, n: np.ndarray, tail: float, floor
 
 
 def bisect(rejected: Callable[[float], bool], bad: float, good: float) -> float:
-    """The largest mean that is rejected, between one that is and one that is not; ``bad`` itself where nothing is."""
+    """The largest mean that is rejected, between one that is and one that is not; ``bad`` itself
+    where nothing is.
+    """
     first = bad + 1e-12 * max(1.0, abs(bad))
     if not rejected(first):
         return bad
@@ -146,26 +164,33 @@ def fixed_interval(
 ) -> tuple[float, float]:
     """Limits for the common mean of a fixed number of scores, searched in [floor, ceiling].
 
-    The scores x_1 … x_n are put in a random order. Against "the mean is at most m" one bets λ_t = min(λ'_t, .95/(m - low_t)) at step t,
-    so that the wealth K(m) = Π(1 + λ_t·(x_t - m)) has expectation at most 1. It is averaged over ``orders`` seeded orders (an average of
-    such wealths has expectation at most 1, too), and m is rejected where the average is at least 1/below. λ'_t does not depend on m, so
-    each factor, and with it K, falls as m rises, and the limit is a root. The upper limit is the lower limit of the scores -x.
+    The scores x_1 … x_n are put in a random order. Against "the mean is at most m" one bets λ_t =
+    min(λ'_t, .95/(m - low_t)) at step t, so that the wealth K(m) = Π(1 + λ_t·(x_t - m)) has
+    expectation at most 1. It is averaged over ``orders`` seeded orders (an average of such wealths
+    has expectation at most 1, too), and m is rejected where the average is at least 1/below. λ'_t
+    does not depend on m, so each factor, and with it K, falls as m rises, and the limit is a root.
+    The upper limit is the lower limit of the scores -x.
 
-    λ'_t comes from the scores before t only. Their mean, variance and third moment fit a law with two values, sa below and sb above its
-    mean; the mean is placed δ lower, such that the best bet against that law, δ/((sa - δ)·(sb + δ)), is expected to reach 1/below after n
-    scores: n·KL = log(1/below). For small δ this is √(2·log(1/below)/(n·variance)), the bet of Waudby-Smith and Ramdas. Two pseudo-scores
-    of weight 1/2 at the ends of the range start it, so a range should be as tight as is known. Up to six different ranges have moments of
-    their own and share δ, which weights them by their precision.
+    λ'_t comes from the scores before t only. Their mean, variance and third moment fit a law with
+    two values, sa below and sb above its mean; the mean is placed δ lower, such that the best bet
+    against that law, δ/((sa - δ)·(sb + δ)), is expected to reach 1/below after n scores: n·KL =
+    log(1/below). For small δ this is √(2·log(1/below)/(n·variance)), the bet of Waudby-Smith and
+    Ramdas. Two pseudo-scores of weight 1/2 at the ends of the range start it, so a range should be
+    as tight as is known. Up to six different ranges have moments of their own and share δ, which
+    weights them by their precision.
 
-    Assumptions: n is fixed, not chosen by looking at the scores; given their ranges the scores are independent with mean m (iid scores of
-    one range, or kinds of score that were assigned at random); the ranges were known before the labels. Where the mean may depend on
-    the range, give every row the widest range. Not for strata with sample sizes of their own, and not for propensities that adapt. The
-    seed is part of the method: it must not be chosen by its result. Coverage is then at least 1 - below - above at every n, but not at
-    several looks: use :func:`betting_interval` for these.
+    Assumptions: n is fixed, not chosen by looking at the scores; given their ranges the scores are
+    independent with mean m (iid scores of one range, or kinds of score that were assigned at
+    random); the ranges were known before the labels. Where the mean may depend on the range, give
+    every row the widest range. Not for strata with sample sizes of their own, and not for
+    propensities that adapt. The seed is part of the method: it must not be chosen by its result.
+    Coverage is then at least 1 - below - above at every n, but not at several looks: use
+    :func:`betting_interval` for these.
 
-    The lower limit uses the lower ends of the ranges, the upper limit the upper ends; the other end may be infinite. The order of the rows
-    does not matter. ``orders`` is 64, or 32 from 2,000 scores on, unless given, so that the limits differ by at most 5 % of the width over
-    seeds; above ``2,000,000/orders`` scores fewer are used. Bets are revised at most 500 times in one order.
+    The lower limit uses the lower ends of the ranges, the upper limit the upper ends; the other end
+    may be infinite. The order of the rows does not matter. ``orders`` is 64, or 32 from 2,000
+    scores on, unless given, so that the limits differ by at most 5 % of the width over seeds; above
+    ``2,000,000/orders`` scores fewer are used. Bets are revised at most 500 times in one order.
 
     References
     ----------
@@ -185,7 +210,9 @@ def fixed_interval(
     if below > 0:
         low = _fixed_limit(value, ends[:, 0], ends[:, 1], n, below, floor, ceiling, orders, seed)
     if above > 0:
-        high = -_fixed_limit(-value, -ends[:, 1], -ends[:, 0], n, above, -ceiling, -floor, orders, seed)
+        high = -_fixed_limit(
+            -value, -ends[:, 1], -ends[:, 0], n, above, -ceiling, -floor, orders, seed
+        )
     return low, high
 
 
@@ -229,7 +256,9 @@ def _fixed_limit(
 
 
 def falling_root(excess: Callable[[float], float], first: float, last: float, n: int) -> float:
-    """The root of a falling function, rounded down to a place where it is not negative; to a thousandth of 1/n or better."""
+    """The root of a falling function, rounded down to a place where it is not negative; to a
+    thousandth of 1/n or better.
+    """
     from scipy.optimize import brentq
 
     width = 1e-4 / (n + 100)
@@ -240,7 +269,9 @@ def falling_root(excess: Callable[[float], float], first: float, last: float, n:
     return root
 
 
-def _log_average_wealth(seen: np.ndarray, bets: np.ndarray, low: float | np.ndarray, mean: float) -> float:
+def _log_average_wealth(
+    seen: np.ndarray, bets: np.ndarray, low: float | np.ndarray, mean: float
+) -> float:
     """Log of the wealth against "at most ``mean``", averaged over the orders (rows of ``seen``)."""
     count, n = seen.shape
     logs = np.zeros(count)
@@ -250,13 +281,22 @@ def _log_average_wealth(seen: np.ndarray, bets: np.ndarray, low: float | np.ndar
         gap = mean - (low if isinstance(low, float) else low[part])
         factors = 1.0 + np.minimum(bets[part], _MOST / gap) * (seen[part] - mean)
         whole = factors.shape[1] // 8 * 8
-        products = factors[:, :whole].reshape(count, -1, 8).prod(axis=2)  # one logarithm for eight factors
+        products = (
+            factors[:, :whole].reshape(count, -1, 8).prod(axis=2)
+        )  # one logarithm for eight factors
         logs += np.log(products).sum(axis=1) + np.log(factors[:, whole:]).sum(axis=1)
     top = float(logs.max())
     return top + math.log(float(np.exp(logs - top).mean()))
 
 
-def _plug_in_bets(order: np.ndarray, value: np.ndarray, low: np.ndarray, far: np.ndarray, n: np.ndarray, goal: float) -> np.ndarray:
+def _plug_in_bets(
+    order: np.ndarray,
+    value: np.ndarray,
+    low: np.ndarray,
+    far: np.ndarray,
+    n: np.ndarray,
+    goal: float,
+) -> np.ndarray:
     """λ'_t for every order and step, from the steps before t."""
     kinds, kind = np.unique(np.stack([low, far], axis=1), axis=0, return_inverse=True)
     kind = kind.reshape(-1)
@@ -287,7 +327,11 @@ def _plug_in_bets(order: np.ndarray, value: np.ndarray, low: np.ndarray, far: np
         best = [shift / ((sa - shift) * (sb + shift)) for sa, sb in atoms]
         per_kind[:, :, start : start + step] = best
     steps = np.arange(order.shape[1]) // stride
-    bets: np.ndarray = per_kind[0][:, steps] if len(kinds) == 1 else per_kind[kind[order], np.arange(len(order))[:, None], steps]
+    bets: np.ndarray = (
+        per_kind[0][:, steps]
+        if len(kinds) == 1
+        else per_kind[kind[order], np.arange(len(order))[:, None], steps]
+    )
     return bets
 
 
@@ -302,8 +346,12 @@ def two_values(sums: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
     return np.where(half > 0, smaller, larger) * scale, np.where(half > 0, larger, smaller) * scale
 
 
-def best_shift(atoms: list[tuple[np.ndarray, np.ndarray]], share: np.ndarray, goal: float) -> np.ndarray:
-    """δ at which the expected log wealth per score is ``goal``, by Newton's method: it is convex in δ, and its slope is the best bet."""
+def best_shift(
+    atoms: list[tuple[np.ndarray, np.ndarray]], share: np.ndarray, goal: float
+) -> np.ndarray:
+    """δ at which the expected log wealth per score is ``goal``, by Newton's method: it is convex in
+    δ, and its slope is the best bet.
+    """
     least = np.minimum.reduce([sa for sa, _ in atoms])
     precision = sum(w / (sa * sb) for w, (sa, sb) in zip(share, atoms, strict=True))
     shift: np.ndarray = np.minimum(np.sqrt(2 * goal / precision), 0.8 * least)

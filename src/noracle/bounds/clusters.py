@@ -1,7 +1,9 @@
-"""Items that come in clusters (questions on one passage, turns of one dialogue): limits that do not assume independent items.
+"""Items that come in clusters (questions on one passage, turns of one dialogue): limits that do not
+assume independent items.
 
-Everything is a function of one number per *sampled* cluster: its ``size`` m (items in the population), how many of them are ``labelled``
-(ℓ >= 1, drawn at random within the cluster) and the ``total`` of the labelled items' scores. The accuracy is the mean over all N items.
+Everything is a function of one number per *sampled* cluster: its ``size`` m (items in the
+population), how many of them are ``labelled`` (ℓ >= 1, drawn at random within the cluster) and the
+``total`` of the labelled items' scores. The accuracy is the mean over all N items.
 """
 
 from __future__ import annotations
@@ -11,22 +13,44 @@ import math
 import numpy as np
 from scipy.special import stdtrit
 
-from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, best_shift, bisect, falling_root, two_values
+from noracle.bounds.betting import (
+    FRACTIONS,
+    LOG_PRIOR,
+    best_shift,
+    bisect,
+    falling_root,
+    two_values,
+)
 from noracle.bounds.linear import Limits, ordered
 
 
 def cluster_limits(
-    size: np.ndarray, labelled: np.ndarray, total: np.ndarray, below: float, above: float, *, largest: float, low: float = 0.0,
-    high: float = 1.0, floor: float = 0.0, ceiling: float = 1.0, anytime: bool = False, orders: int | None = None, seed: int = 0,
-) -> Limits:  # fmt: skip
-    """Finite-sample limits of the mean over all items from clusters, by bets on one number per cluster.
+    size: np.ndarray,
+    labelled: np.ndarray,
+    total: np.ndarray,
+    below: float,
+    above: float,
+    *,
+    largest: float,
+    low: float = 0.0,
+    high: float = 1.0,
+    floor: float = 0.0,
+    ceiling: float = 1.0,
+    anytime: bool = False,
+    orders: int | None = None,
+    seed: int = 0,
+) -> Limits:
+    """Finite-sample limits of the mean over all items from clusters, by bets on one number per
+    cluster.
 
-    For a cluster drawn uniformly, ℓ of its m items drawn at random, and A the mean over all items of the population,
+    For a cluster drawn uniformly, ℓ of its m items drawn at random, and A the mean over all items
+    of the population,
 
         D(A) = (m/ℓ)·Σ(score - A),   the sum over the labelled items,
 
-    has mean 0: sizes cancel, so that neither the number of clusters nor the mean size of the population need be known, and accuracy may
-    depend on the size. It is bounded by ``largest``·[low - A, high - A]. Against "the mean is at most A" one bets λ·D(A) as in
+    has mean 0: sizes cancel, so that neither the number of clusters nor the mean size of the
+    population need be known, and accuracy may depend on the size. It is bounded by ``largest``·[low
+    - A, high - A]. Against "the mean is at most A" one bets λ·D(A) as in
     :func:`~noracle.bounds.betting.fixed_interval`: λ comes from the clusters before, in several random orders, and the wealth
     Π(1 + λ·D(A)) falls as A rises, since each D does.
 
@@ -41,13 +65,15 @@ def cluster_limits(
     floor, ceiling
         The range of the mean.
     anytime
-        Valid at every look at whole clusters: fixed bets, as in :func:`~noracle.bounds.betting.betting_interval`.
+        Valid at every look at whole clusters: fixed bets, as in
+        :func:`~noracle.bounds.betting.betting_interval`.
 
     Notes
     -----
-    Assumes that the clusters were drawn independently and uniformly (or without replacement), their number fixed beforehand unless
-    ``anytime``; that labelled items were drawn at random within their cluster; and that ``largest`` and the range of a score were known
-    before the labels. Items within a cluster may depend on each other in any way.
+    Assumes that the clusters were drawn independently and uniformly (or without replacement), their
+    number fixed beforehand unless ``anytime``; that labelled items were drawn at random within
+    their cluster; and that ``largest`` and the range of a score were known before the labels. Items
+    within a cluster may depend on each other in any way.
 
     References
     ----------
@@ -74,7 +100,14 @@ def cluster_limits(
 
 
 def _mixed_limit(
-    value: np.ndarray, weight: np.ndarray, tail: float, low: float, _far: float, floor: float, ceiling: float, *_: object
+    value: np.ndarray,
+    weight: np.ndarray,
+    tail: float,
+    low: float,
+    _far: float,
+    floor: float,
+    ceiling: float,
+    *_: object,
 ) -> float:
     """Lower limit by a mixture of fixed bets."""
     goal = math.log(1 / tail)
@@ -92,13 +125,23 @@ def _mixed_limit(
 
 
 def _fixed_limit(
-    value: np.ndarray, weight: np.ndarray, tail: float, low: float, far: float, floor: float, ceiling: float, orders: int | None, seed: int
-) -> float:  # fmt: skip
+    value: np.ndarray,
+    weight: np.ndarray,
+    tail: float,
+    low: float,
+    far: float,
+    floor: float,
+    ceiling: float,
+    orders: int | None,
+    seed: int,
+) -> float:
     """Lower limit by plug-in bets at a fixed number of clusters."""
     n, goal = len(value), math.log(1 / tail)
     by_size = np.lexsort((weight, value))
     rng = np.random.default_rng(seed)
-    orders = max(1, min(min(max(64_000 // n, 32), 64) if orders is None else orders, 2_000_000 // n))
+    orders = max(
+        1, min(min(max(64_000 // n, 32), 64) if orders is None else orders, 2_000_000 // n)
+    )
     order = np.stack([rng.permutation(by_size) for _ in range(orders)])
     x, w = value[order], weight[order]
     bets = _plug_in_bets(x, w, low, far if math.isfinite(far) else low + 4 * (ceiling - low), goal)
@@ -117,9 +160,11 @@ def _fixed_limit(
 
 
 def _plug_in_bets(x: np.ndarray, w: np.ndarray, low: float, far: float, goal: float) -> np.ndarray:
-    """λ for every order (row) and step, from the steps before: the best bet against a law of two values with the moments of x - w·r.
+    """λ for every order (row) and step, from the steps before: the best bet against a law of two
+    values with the moments of x - w·r.
 
-    r is the ratio of the sums so far. Two pseudo-clusters of weight 1/2, of the mean size so far, with all scores at either end start it.
+    r is the ratio of the sums so far. Two pseudo-clusters of weight 1/2, of the mean size so far,
+    with all scores at either end start it.
     """
 
     def before(values: np.ndarray) -> np.ndarray:
@@ -131,7 +176,12 @@ def _plug_in_bets(x: np.ndarray, w: np.ndarray, low: float, far: float, goal: fl
     ends = [(low**k + far**k) / 2 for k in (1, 2, 3)]
     r = (before(x) + usual * ends[0]) / (before(w) + usual)
     second = before(x * x) - 2 * r * before(x * w) + r * r * before(w * w)
-    third = before(x**3) - 3 * r * before(x * x * w) + 3 * r * r * before(x * w * w) - r**3 * before(w**3)
+    third = (
+        before(x**3)
+        - 3 * r * before(x * x * w)
+        + 3 * r * r * before(x * w * w)
+        - r**3 * before(w**3)
+    )
     second += usual**2 * (ends[1] - 2 * r * ends[0] + r * r)
     third += usual**3 * (ends[2] - 3 * r * ends[1] + 3 * r * r * ends[0] - r**3)
     moments = np.stack([np.broadcast_to(n + 1.0, x.shape), np.zeros_like(x), second, third])
@@ -142,22 +192,33 @@ def _plug_in_bets(x: np.ndarray, w: np.ndarray, low: float, far: float, goal: fl
 
 
 def cr2_interval(
-    size: np.ndarray, labelled: np.ndarray, total: np.ndarray, below: float, above: float, *, low: float = 0.0, high: float = 1.0
+    size: np.ndarray,
+    labelled: np.ndarray,
+    total: np.ndarray,
+    below: float,
+    above: float,
+    *,
+    low: float = 0.0,
+    high: float = 1.0,
 ) -> Limits:
-    """Asymptotic limits of the accuracy from clusters: CR2 variance, Satterthwaite's degrees of freedom.
+    """Asymptotic limits of the accuracy from clusters: CR2 variance, Satterthwaite's degrees of
+    freedom.
 
-    The estimate is the weighted mean Σ w·total/M of the labelled items, each with weight w = m/ℓ, M = Σ m: the regression on a constant.
-    With residual sums E = total - ℓ·estimate and S = Σ ℓw², the variance with Bell and McCaffrey's correction, which is unbiased for
-    independent items of one variance, is
+    The estimate is the weighted mean Σ w·total/M of the labelled items, each with weight w = m/ℓ, M
+    = Σ m: the regression on a constant. With residual sums E = total - ℓ·estimate and S = Σ ℓw²,
+    the variance with Bell and McCaffrey's correction, which is unbiased for independent items of
+    one variance, is
 
         V = Σ (w·E)²/(b·M²),   b = 1 - ℓ·(2w/M - S/M²),
 
-    and its degrees of freedom are (Σ G_cc)²/Σ G_cd² with G_cd = a_c·a_d·(ℓ_c·1{c = d} - ℓ_c·ℓ_d·(w_c + w_d)/M + ℓ_c·ℓ_d·S/M²),
-    a = w/(M·√b). Assumes that the clusters were drawn independently and uniformly. [low, high] below two clusters, and where V = 0.
+    and its degrees of freedom are (Σ G_cc)²/Σ G_cd² with G_cd = a_c·a_d·(ℓ_c·1{c = d} -
+    ℓ_c·ℓ_d·(w_c + w_d)/M + ℓ_c·ℓ_d·S/M²), a = w/(M·√b). Assumes that the clusters were drawn
+    independently and uniformly. [low, high] below two clusters, and where V = 0.
 
     References
     ----------
-    Bell and McCaffrey (2002), Survey Methodology 28, 169-181; Pustejovsky and Tipton (2018), JBES 36, 672-683.
+    Bell and McCaffrey (2002), Survey Methodology 28, 169-181; Pustejovsky and Tipton (2018), JBES
+    36, 672-683.
 
     Examples
     --------
@@ -179,7 +240,8 @@ def cr2_interval(
 
 
 def cr2(size: np.ndarray, labelled: np.ndarray, total: np.ndarray) -> tuple[float, float, float]:
-    """Estimate, CR2 variance and degrees of freedom; NaN where they are undefined. See :func:`cr2_interval`.
+    """Estimate, CR2 variance and degrees of freedom; NaN where they are undefined. See
+    :func:`cr2_interval`.
 
     Examples
     --------
@@ -208,13 +270,17 @@ def cr2(size: np.ndarray, labelled: np.ndarray, total: np.ndarray) -> tuple[floa
     return value, variance, float(np.sum(d + on_diagonal)) ** 2 / squares
 
 
-def dependence_p_value(residuals: np.ndarray, cluster: np.ndarray, *, resamples: int = 9999, seed: int = 0) -> float:
+def dependence_p_value(
+    residuals: np.ndarray, cluster: np.ndarray, *, resamples: int = 9999, seed: int = 0
+) -> float:
     """Permutation p-value of "items are no more alike within clusters than between them".
 
-    The statistic is the sum of r_i·r_j over all pairs within clusters, r the residuals less their mean: verdicts, or verdicts less what is
-    expected of the item. Residuals are permuted over all items; p = (1 + number of permutations at least as large)/(1 + resamples). After
-    20 such permutations it stops with 20/number drawn (Besag and Clifford), so that clean evidence costs little. Both are valid p-values
-    if the residuals are exchangeable. Accuracy that depends on a cluster's size is agreement within clusters, too, and is found.
+    The statistic is the sum of r_i·r_j over all pairs within clusters, r the residuals less their
+    mean: verdicts, or verdicts less what is expected of the item. Residuals are permuted over all
+    items; p = (1 + number of permutations at least as large)/(1 + resamples). After 20 such
+    permutations it stops with 20/number drawn (Besag and Clifford), so that clean evidence costs
+    little. Both are valid p-values if the residuals are exchangeable. Accuracy that depends on a
+    cluster's size is agreement within clusters, too, and is found.
 
     References
     ----------
@@ -233,7 +299,8 @@ def dependence_p_value(residuals: np.ndarray, cluster: np.ndarray, *, resamples:
         return 1.0
     by_cluster = np.argsort(index.reshape(-1), kind="stable")
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    # Σr² is the same for every permutation, so the squares of the clusters' sums order them as the pairs do.
+    # Σr² is the same for every permutation, so the squares of the clusters' sums order them as the
+    # pairs do.
     observed = float(np.sum(np.add.reduceat(r[by_cluster], starts) ** 2))
     least = observed - 1e-9 * float(np.sum(r * r)) * float(sizes.max())
     rng = np.random.default_rng(seed)

@@ -1,4 +1,6 @@
-"""Deviation bounds for means of independent values in [0, 1]; each takes the error rate of one tail."""
+"""Deviation bounds for means of independent values in [0, 1]; each takes the error rate of one
+tail.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ def hoeffding_radius(n: int, tail: float) -> float:
 def bernstein_radius(mean: float, n: int, tail: float) -> float:
     """Empirical Bernstein bound for 0/1 values (Maurer and Pontil 2009, Theorem 4).
 
-    With the unbiased variance V = n·mean·(1 - mean)/(n - 1): sqrt(2·V·log(2/tail)/n) + 7·log(2/tail)/(3(n - 1)). Infinite below n = 2.
+    With the unbiased variance V = n·mean·(1 - mean)/(n - 1): sqrt(2·V·log(2/tail)/n) +
+    7·log(2/tail)/(3(n - 1)). Infinite below n = 2.
 
     Examples
     --------
@@ -33,7 +36,9 @@ def bernstein_radius(mean: float, n: int, tail: float) -> float:
     return math.sqrt(2 * mean * (1 - mean) / (n - 1) * log) + 7 * log / (3 * (n - 1))
 
 
-def bernstein_inverted(value: float, variance: Callable[[float], float], scale: float, below: float, above: float) -> tuple[float, float]:
+def bernstein_inverted(
+    value: float, variance: Callable[[float], float], scale: float, below: float, above: float
+) -> tuple[float, float]:
     """All rates A in [0, 1] that Bernstein's inequality with the variance *at A* does not exclude.
 
     |value - A| <= sqrt(2·variance(A)·log(1/tail)) + scale·log(1/tail). The variance must be concave in A; then the set is an interval.
@@ -61,7 +66,15 @@ def bernstein_inverted(value: float, variance: Callable[[float], float], scale: 
     centre = min(max(value, 0.0), 1.0)
     low, high = 0.0, 1.0
     if below > 0:
-        low = centre if value - centre - radius(centre, below) > 0 else outermost(centre, 0.0, lambda a: value - a - radius(a, below))
+        low = (
+            centre
+            if value - centre - radius(centre, below) > 0
+            else outermost(centre, 0.0, lambda a: value - a - radius(a, below))
+        )
     if above > 0:
-        high = centre if centre - value - radius(centre, above) > 0 else outermost(centre, 1.0, lambda a: a - value - radius(a, above))
+        high = (
+            centre
+            if centre - value - radius(centre, above) > 0
+            else outermost(centre, 1.0, lambda a: a - value - radius(a, above))
+        )
     return low, high

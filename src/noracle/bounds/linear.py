@@ -1,7 +1,8 @@
 """Binomial counts whose success probability is linear in one unknown rate A: p = a + b·A, b > 0.
 
-An ordinary label has p = A (a = 0, b = 1). With m of the K - 1 wrong classes ruled out uniformly the answer escapes with
-p = 1 - (1 - A)·m/(K - 1). Wrong verdicts at known rates change a and b. All limits below hold for any such mixture.
+An ordinary label has p = A (a = 0, b = 1). With m of the K - 1 wrong classes ruled out uniformly
+the answer escapes with p = 1 - (1 - A)·m/(K - 1). Wrong verdicts at known rates change a and b. All
+limits below hold for any such mixture.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """An interval for A; ``empty`` says that no A in [0, 1] fits the counts, so that an assumption is broken."""
+    """An interval for A; ``empty`` says that no A in [0, 1] fits the counts, so that an assumption
+    is broken.
+    """
 
     low: float
     high: float
@@ -64,7 +67,9 @@ def log_likelihood(cells: tuple[Cell, ...], rate: float) -> float:
         failures = c.n - c.successes
         if (c.successes and p <= 0) or (failures and p >= 1):
             return -math.inf
-        total += (c.successes * math.log(p) if c.successes else 0.0) + (failures * math.log1p(-p) if failures else 0.0)
+        total += (c.successes * math.log(p) if c.successes else 0.0) + (
+            failures * math.log1p(-p) if failures else 0.0
+        )
     return total
 
 
@@ -83,7 +88,8 @@ def _slope(cells: tuple[Cell, ...], rate: float) -> float:
 def maximum_likelihood(cells: Iterable[Cell]) -> float:
     """The A in [0, 1] that maximises the (concave) likelihood; NaN without trials.
 
-    For one ordinary and one complementary cell this is the larger root of seed equation (9), in the form that does not cancel.
+    For one ordinary and one complementary cell this is the larger root of seed equation (9), in the
+    form that does not cancel.
 
     Examples
     --------
@@ -111,7 +117,9 @@ def maximum_likelihood(cells: Iterable[Cell]) -> float:
 
 
 def _closed_form(cells: tuple[Cell, ...]) -> float:
-    """Root of s1/(A + c1) + s2/(A + c2) = T/(1 - A), with offsets c = a/b; valid where 1 - p = b·(1 - A)."""
+    """Root of s1/(A + c1) + s2/(A + c2) = T/(1 - A), with offsets c = a/b; valid where 1 - p = b·(1
+    - A).
+    """
     (s1, c1), (s2, c2) = [(c.successes, c.a / c.b) for c in cells] + [(0, 0.0)] * (2 - len(cells))
     failures = sum(c.n - c.successes for c in cells)
     alpha = s1 + s2 + failures
@@ -132,7 +140,9 @@ def information(cells: Iterable[Cell], rate: float) -> float:
 
 
 def wald(cells: Iterable[Cell], below: float, above: float) -> Limits:
-    """Normal limits at the maximum of the likelihood; [0, 1] where the information is infinite or there is none."""
+    """Normal limits at the maximum of the likelihood; [0, 1] where the information is infinite or
+    there is none.
+    """
     cells = merge(cells)
     value, info = maximum_likelihood(cells), math.nan
     if cells:
@@ -160,10 +170,12 @@ def profile(cells: Iterable[Cell], below: float, above: float) -> Limits:
 
 
 def anytime(cells: Iterable[Cell], error: float) -> Limits:
-    """Likelihood-mixture confidence sequence: valid at every look, in any order of the kinds of label.
+    """Likelihood-mixture confidence sequence: valid at every look, in any order of the kinds of
+    label.
 
-    Keeps every A with E(A) = ∫ L(A') dA' / L(A) < 1/error. At the true A, E is a non-negative martingale that starts at 1, so by Ville's
-    inequality it ever reaches 1/error with probability at most ``error``.
+    Keeps every A with E(A) = ∫ L(A') dA' / L(A) < 1/error. At the true A, E is a non-negative
+    martingale that starts at 1, so by Ville's inequality it ever reaches 1/error with probability
+    at most ``error``.
 
     References
     ----------
@@ -184,7 +196,9 @@ def anytime(cells: Iterable[Cell], error: float) -> Limits:
 
 
 def _log_mixture(cells: tuple[Cell, ...], mode: float) -> float:
-    """Log ∫ L(A) dA over [0, 1] by Gauss–Legendre quadrature on both sides of the mode, where L is above e^-45 of its top."""
+    """Log ∫ L(A) dA over [0, 1] by Gauss–Legendre quadrature on both sides of the mode, where L is
+    above e^-45 of its top.
+    """
     top = log_likelihood(cells, mode)
     nodes, weights = _legendre()
     total = 0.0
@@ -212,26 +226,33 @@ def _legendre() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _crossing(cells: tuple[Cell, ...], mode: float, end: float, level: float) -> float:
-    """The point between the mode and ``end`` where the likelihood falls to ``level``; ``end`` if it never does. Rounded outwards."""
+    """The point between the mode and ``end`` where the likelihood falls to ``level``; ``end`` if it
+    never does. Rounded outwards.
+    """
     if mode == end or log_likelihood(cells, end) >= level:
         return end
     inside, outside = mode, end
     for _ in range(60):
         middle = (inside + outside) / 2
-        inside, outside = (middle, outside) if log_likelihood(cells, middle) >= level else (inside, middle)
+        inside, outside = (
+            (middle, outside) if log_likelihood(cells, middle) >= level else (inside, middle)
+        )
         if abs(outside - inside) < 1e-13:
             break
     return outside
 
 
 def exact(cells: Iterable[Cell], below: float, above: float) -> Limits:
-    """Limits from the exact distribution of the maximum-likelihood estimate; coverage at least 1 - below - above at every n.
+    """Limits from the exact distribution of the maximum-likelihood estimate; coverage at least 1 -
+    below - above at every n.
 
-    One kind of label: Clopper–Pearson on p, mapped to A. Several kinds: since the likelihood is concave, {estimate >= x} is the half space
-    in which the score at x, a weighted sum of the counts, is not negative. Its tail is summed over all counts but one where that takes
-    at most 200,000 points; else the counts are put on a grid of 1/200 standard deviation in all, rounded outwards, and their laws are
-    convolved; with more than 8 kinds it is the Chernoff bound of the same event. Which of them is used depends on the numbers of trials
-    only. The estimate does not fall when a count of successes rises, hence each tail is monotone in A and the limits are roots.
+    One kind of label: Clopper–Pearson on p, mapped to A. Several kinds: since the likelihood is
+    concave, {estimate >= x} is the half space in which the score at x, a weighted sum of the
+    counts, is not negative. Its tail is summed over all counts but one where that takes at most
+    200,000 points; else the counts are put on a grid of 1/200 standard deviation in all, rounded
+    outwards, and their laws are convolved; with more than 8 kinds it is the Chernoff bound of the
+    same event. Which of them is used depends on the numbers of trials only. The estimate does not
+    fall when a count of successes rises, hence each tail is monotone in A and the limits are roots.
 
     Examples
     --------
@@ -246,7 +267,9 @@ def exact(cells: Iterable[Cell], below: float, above: float) -> Limits:
     if len(cells) == 1:
         c = cells[0]
         p_low, p_high = clopper_pearson(c.successes, c.n, below, above)
-        return clip((p_low - c.a) / c.b - _ROUNDING, (p_high - c.a) / c.b + _ROUNDING)  # outwards, so that rounding excludes nothing
+        return clip(
+            (p_low - c.a) / c.b - _ROUNDING, (p_high - c.a) / c.b + _ROUNDING
+        )  # outwards, so that rounding excludes nothing
     return _invert(cells, below, above)
 
 
@@ -259,7 +282,8 @@ def clip(low: float, high: float) -> Limits:
 
 
 def ordered(low: float, high: float, floor: float = 0.0, ceiling: float = 1.0) -> Limits:
-    """Limits that were found apart; where they cross no rate fits: the end that one of them reached, else the middle, marked empty.
+    """Limits that were found apart; where they cross no rate fits: the end that one of them
+    reached, else the middle, marked empty.
 
     Examples
     --------
@@ -277,7 +301,8 @@ def _invert(cells: tuple[Cell, ...], below: float, above: float) -> Limits:
     tail_of = _tail_method(cells)
     edge = _EDGE if tail_of is _summed_tail else 0.5 / (sum(c.n for c in cells) + 1)
     at = min(max(value, edge), 1 - edge)
-    # The score at `at` is weight·successes minus a constant. Near an end of [0, 1] the same weights order the counts that share that end.
+    # The score at `at` is weight·successes minus a constant. Near an end of [0, 1] the same weights
+    # order the counts that share that end.
     weights = [c.b / (c.p(at) * (1 - c.p(at))) for c in cells]
 
     def tail(rate: float, *, upper: bool) -> float:
@@ -305,7 +330,9 @@ def _invert(cells: tuple[Cell, ...], below: float, above: float) -> Limits:
     return Limits(low, high)
 
 
-def _tail_method(cells: tuple[Cell, ...]) -> Callable[[Sequence[Cell], list[float], list[float]], float]:
+def _tail_method(
+    cells: tuple[Cell, ...],
+) -> Callable[[Sequence[Cell], list[float], list[float]], float]:
     """How the tail is computed: by the numbers of trials and kinds, never by what was observed."""
     sizes = sorted(min(c.n, 2 * (4.0 * math.sqrt(c.n) + 41.0)) + 1 for c in cells)
     if math.prod(sizes[:-1]) <= _MOST_POINTS or len(cells) == 2:
@@ -314,7 +341,9 @@ def _tail_method(cells: tuple[Cell, ...]) -> Callable[[Sequence[Cell], list[floa
 
 
 def _summed_tail(cells: Sequence[Cell], weights: list[float], p: list[float]) -> float:
-    """P(Σ weight·S >= observed), summed over the supports of all cells but the widest, whose tail is a beta function."""
+    """P(Σ weight·S >= observed), summed over the supports of all cells but the widest, whose tail
+    is a beta function.
+    """
     inner = max(range(len(cells)), key=lambda i: cells[i].n * p[i] * (1 - p[i]))
     # weight·(count - observed), summed; the same without signs; probability
     sums, sizes, mass = np.zeros(1), np.zeros(1), np.ones(1)
@@ -326,19 +355,29 @@ def _summed_tail(cells: Sequence[Cell], weights: list[float], p: list[float]) ->
             sizes = np.add.outer(sizes, np.abs(terms)).ravel()
             mass = np.multiply.outer(mass, pmf).ravel()
     n = cells[inner].n
-    need = np.clip(cells[inner].successes + np.ceil((-sums - 1e-9 * sizes) / weights[inner] - 1e-12), 0, n + 1)  # ties count
+    need = np.clip(
+        cells[inner].successes + np.ceil((-sums - 1e-9 * sizes) / weights[inner] - 1e-12), 0, n + 1
+    )  # ties count
     if len(cells) > 2:  # many points need the same count of the widest cell
         pooled = np.bincount(need.astype(np.int64), weights=mass, minlength=n + 2)
         (places,) = np.nonzero(pooled)
-        return float(np.dot(pooled[places], _at_least(places.astype(float), n, p[inner]))) + 1e-13 * (len(cells) - 1)
+        return float(
+            np.dot(pooled[places], _at_least(places.astype(float), n, p[inner]))
+        ) + 1e-13 * (len(cells) - 1)
     return float(np.dot(mass, _at_least(need, n, p[inner]))) + 1e-13
 
 
 def _convolved_tail(cells: Sequence[Cell], weights: list[float], p: list[float]) -> float:
-    """P(Σ weight·S >= observed) or a little more: each weight·S is rounded up to a grid, and the laws on the grid are convolved."""
+    """P(Σ weight·S >= observed) or a little more: each weight·S is rounded up to a grid, and the
+    laws on the grid are convolved.
+    """
     # The grid does not move with the rate, so that the tail stays monotone in it.
     spread = math.sqrt(sum(c.n * c.b * w for w, c in zip(weights, cells, strict=True)))
-    step = max(spread / (200 * len(cells)), sum(w * min(c.n, 8 * math.sqrt(c.n) + 80) for w, c in zip(weights, cells, strict=True)) / 2**19)
+    step = max(
+        spread / (200 * len(cells)),
+        sum(w * min(c.n, 8 * math.sqrt(c.n) + 80) for w, c in zip(weights, cells, strict=True))
+        / 2**19,
+    )
     start, laws = 0, []
     for w, c, rate in zip(weights, cells, p, strict=True):
         counts, pmf = support(c.n, rate)
@@ -356,7 +395,9 @@ def _convolved_tail(cells: Sequence[Cell], weights: list[float], p: list[float])
 
 
 def _chernoff_tail(cells: Sequence[Cell], weights: list[float], p: list[float]) -> float:
-    """A bound on P(Σ weight·S >= observed): the least of exp(Σ n·log(1 + p·(e^(λ·weight) - 1)) - λ·observed) over λ >= 0."""
+    """A bound on P(Σ weight·S >= observed): the least of exp(Σ n·log(1 + p·(e^(λ·weight) - 1)) -
+    λ·observed) over λ >= 0.
+    """
     w, n, rate = np.array(weights), np.array([c.n for c in cells], dtype=float), np.array(p)
     observed = float(np.dot(w, [c.successes for c in cells]))
     best, bet = 0.0, 0.0
@@ -373,7 +414,9 @@ def _chernoff_tail(cells: Sequence[Cell], weights: list[float], p: list[float]) 
 
 
 def _root(function: Callable[[float], float], excluded: float, kept: float) -> float:
-    """Where ``function`` turns from negative (``excluded``) to not negative (``kept``), rounded towards ``excluded``."""
+    """Where ``function`` turns from negative (``excluded``) to not negative (``kept``), rounded
+    towards ``excluded``.
+    """
     from scipy.optimize import brentq
 
     x = float(brentq(function, excluded, kept, xtol=1e-11, rtol=1e-13))
@@ -385,8 +428,16 @@ def support(n: int, p: float) -> tuple[np.ndarray, np.ndarray]:
     if p <= 0 or p >= 1:
         return np.array([float(n if p >= 1 else 0)]), np.ones(1)
     reach = 8.0 * math.sqrt(n * p * (1 - p)) + 40.0
-    counts = np.arange(max(0, math.floor(n * p - reach)), min(n, math.ceil(n * p + reach)) + 1, dtype=float)
-    logs = gammaln(n + 1.0) - gammaln(counts + 1) - gammaln(n - counts + 1) + counts * math.log(p) + (n - counts) * math.log1p(-p)
+    counts = np.arange(
+        max(0, math.floor(n * p - reach)), min(n, math.ceil(n * p + reach)) + 1, dtype=float
+    )
+    logs = (
+        gammaln(n + 1.0)
+        - gammaln(counts + 1)
+        - gammaln(n - counts + 1)
+        + counts * math.log(p)
+        + (n - counts) * math.log1p(-p)
+    )
     return counts, np.exp(logs)
 
 

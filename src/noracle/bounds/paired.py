@@ -1,7 +1,9 @@
-"""Two systems judged on the same items: which is better, and by how much, from items on which only one of them is right.
+"""Two systems judged on the same items: which is better, and by how much, from items on which only
+one of them is right.
 
-Of n items the first system alone is right on ``wins`` (B), the second alone on ``losses`` (C). With probabilities p10 and p01 of the two,
-the difference of the accuracies is δ = p10 - p01 and the discordance ψ = p10 + p01. Everything here is exact at every n.
+Of n items the first system alone is right on ``wins`` (B), the second alone on ``losses`` (C). With
+probabilities p10 and p01 of the two, the difference of the accuracies is δ = p10 - p01 and the
+discordance ψ = p10 + p01. Everything here is exact at every n.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _TINY = 1e-12
 def sign_test(wins: int, losses: int) -> float:
     """Exact two-sided p-value of "neither system is better".
 
-    Given B + C = d, B is Binomial(d, 1/2) if δ = 0: p = min(1, 2·P(Bin(d, 1/2) >= max(B, C))). Assumes that items are independent.
+    Given B + C = d, B is Binomial(d, 1/2) if δ = 0: p = min(1, 2·P(Bin(d, 1/2) >= max(B, C))).
+    Assumes that items are independent.
 
     References
     ----------
@@ -38,9 +41,11 @@ def sign_test(wins: int, losses: int) -> float:
 
 
 def at_most_as_good(wins: int, losses: int) -> float:
-    """Exact p-value of "the first system is at most as good as the second" (δ <= 0); small if the first wins often.
+    """Exact p-value of "the first system is at most as good as the second" (δ <= 0); small if the
+    first wins often.
 
-    Given B + C = d, B is Binomial(d, p10/ψ) with p10/ψ <= 1/2 under every δ <= 0, so P(Bin(d, 1/2) >= B) is a p-value for all of them.
+    Given B + C = d, B is Binomial(d, p10/ψ) with p10/ψ <= 1/2 under every δ <= 0, so P(Bin(d, 1/2)
+    >= B) is a p-value for all of them.
 
     Examples
     --------
@@ -50,28 +55,39 @@ def at_most_as_good(wins: int, losses: int) -> float:
     return binomial_at_least(wins, wins + losses, 0.5)
 
 
-def difference_limits(wins: int, losses: int, n: int, below: float, above: float, *, gamma: float | None = None) -> Limits:
-    """Limits for δ = p10 - p01, the first accuracy minus the second; the error is at most ``below`` and ``above`` at every n.
+def difference_limits(
+    wins: int, losses: int, n: int, below: float, above: float, *, gamma: float | None = None
+) -> Limits:
+    """Limits for δ = p10 - p01, the first accuracy minus the second; the error is at most ``below``
+    and ``above`` at every n.
 
-    The lower limit (the upper one is that of the systems exchanged). Each δ is tested by one test, fixed before the counts are seen:
+    The lower limit (the upper one is that of the systems exchanged). Each δ is tested by one test,
+    fixed before the counts are seen:
 
-    * -r <= δ <= 0 by the sign test at error ``below``, which rejects all of them or none, with r = min(5/n, 1/(2√n));
-    * every other δ by the unconditional test: with ψ at most its Clopper–Pearson limit ψ' at error γ (``gamma``, by default 4 % of
-      ``below``), reject if sup over |δ| <= ψ <= ψ' of P(B - C >= b - c) is at most ``below`` - γ.
+    * -r <= δ <= 0 by the sign test at error ``below``, which rejects all of them or none, with r =
+      min(5/n, 1/(2√n));
+    * every other δ by the unconditional test: with ψ at most its Clopper–Pearson limit ψ' at error
+      γ (``gamma``, by default 4 % of ``below``), reject if sup over |δ| <= ψ <= ψ' of P(B - C >= b
+      - c) is at most ``below`` - γ.
 
-    Under the true δ its one test errs with probability at most ``below``. All δ below the limit are rejected, so the interval misses the
-    true δ only if that test does. Using whichever of both tests rejects would not be valid at this error. The sign test is there to give
-    "better" (a limit above 0) its power: the unconditional limit is above -r practically whenever the sign test rejects, because what the
-    uncertain ψ costs it is about 3/n whatever ψ is. Where only the sign test rejects 0, the limit is 1e-12.
+    Under the true δ its one test errs with probability at most ``below``. All δ below the limit are
+    rejected, so the interval misses the true δ only if that test does. Using whichever of both
+    tests rejects would not be valid at this error. The sign test is there to give "better" (a limit
+    above 0) its power: the unconditional limit is above -r practically whenever the sign test
+    rejects, because what the uncertain ψ costs it is about 3/n whatever ψ is. Where only the sign
+    test rejects 0, the limit is 1e-12.
 
-    The supremum. P(B - C >= t) has the derivative (n/2)·(f(t - 1) - f(t)) in ψ, where f is the law of B - C for n - 1 items. If
-    ψ <= (1 + δ²)/2, p10·x² + (1 - ψ)·x + p01 has real roots, so f is, up to a shift, the law of a sum of independent 0/1 variables: it
-    falls from ⌈mean⌉ on (Darroch), and for t > ⌈(n - 1)δ⌉ the supremum is at the largest ψ. Smaller t never reject.
-    Above (1 + δ²)/2 parity matters: there ψ is cut into cells, and on each p10 is taken at its upper and p01 at its lower end, which can
-    only raise the tail; the limit is the last δ for which all cells reject. If δ is rejected, so is every smaller one: the tail rises with
-    p10 and falls with p01, and what ψ < δ allows is below the tail at p10 = δ, p01 = 0.
+    The supremum. P(B - C >= t) has the derivative (n/2)·(f(t - 1) - f(t)) in ψ, where f is the law
+    of B - C for n - 1 items. If ψ <= (1 + δ²)/2, p10·x² + (1 - ψ)·x + p01 has real roots, so f is,
+    up to a shift, the law of a sum of independent 0/1 variables: it falls from ⌈mean⌉ on (Darroch),
+    and for t > ⌈(n - 1)δ⌉ the supremum is at the largest ψ. Smaller t never reject. Above (1 +
+    δ²)/2 parity matters: there ψ is cut into cells, and on each p10 is taken at its upper and p01
+    at its lower end, which can only raise the tail; the limit is the last δ for which all cells
+    reject. If δ is rejected, so is every smaller one: the tail rises with p10 and falls with p01,
+    and what ψ < δ allows is below the tail at p10 = δ, p01 = 0.
 
-    Assumes independent items (or a simple random sample of a large population), n fixed beforehand, and one verdict per item and system.
+    Assumes independent items (or a simple random sample of a large population), n fixed beforehand,
+    and one verdict per item and system.
 
     References
     ----------
@@ -145,7 +161,9 @@ def _rejected(t: int, n: int, delta: float, most: float, tail: float) -> bool:
 
 
 def _tail(t: int, n: int, delta: float, psi: float) -> float:
-    """P(B - C >= t), not less: B + C is Binomial(n, ψ), and given it B is Binomial(B + C, p10/ψ). Rounded up."""
+    """P(B - C >= t), not less: B + C is Binomial(n, ψ), and given it B is Binomial(B + C, p10/ψ).
+    Rounded up.
+    """
     if psi <= 0:
         return 1.0 if t <= 0 else 0.0
     counts, pmf = support(n, min(psi, 1.0))
@@ -155,4 +173,6 @@ def _tail(t: int, n: int, delta: float, psi: float) -> float:
     need = np.ceil((t + counts) / 2)
     inside = np.clip(need, 1, np.maximum(counts, 1))
     at_least = betainc(inside, np.maximum(counts, 1) - inside + 1, theta)
-    return float(np.dot(pmf, np.where(need <= 0, 1.0, np.where(need > counts, 0.0, at_least)))) + 1e-11
+    return (
+        float(np.dot(pmf, np.where(need <= 0, 1.0, np.where(need > counts, 0.0, at_least)))) + 1e-11
+    )

@@ -1,4 +1,6 @@
-"""Tail probabilities as p-values: how surprising is the sample if the mean is at most, or at least, a given number?"""
+"""Tail probabilities as p-values: how surprising is the sample if the mean is at most, or at least,
+a given number?
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,11 @@ def binomial_at_most(successes: int, n: int, rate: float) -> float:
     """
     if successes >= n or rate <= 0:
         return 1.0
-    return 0.0 if successes < 0 or rate >= 1 else float(betainc(n - successes, successes + 1, 1 - rate))
+    return (
+        0.0
+        if successes < 0 or rate >= 1
+        else float(betainc(n - successes, successes + 1, 1 - rate))
+    )
 
 
 def relative_entropy(first: float, second: float) -> float:
@@ -49,9 +55,11 @@ def relative_entropy(first: float, second: float) -> float:
 
 
 def chernoff_at_most(mean: float, n: int, expected: float) -> float:
-    """Bound on P(average of n <= mean) for independent values in [0, 1] with this expectation: exp(-n·KL(mean, expected)).
+    """Bound on P(average of n <= mean) for independent values in [0, 1] with this expectation:
+    exp(-n·KL(mean, expected)).
 
-    It is 1 where the average is not below the expectation. Independence, not equality in distribution, is needed.
+    It is 1 where the average is not below the expectation. Independence, not equality in
+    distribution, is needed.
 
     References
     ----------
@@ -66,9 +74,11 @@ def chernoff_at_most(mean: float, n: int, expected: float) -> float:
 
 
 def bernstein_low(mean: float, variance: float, n: int, width: float, tail: float) -> float:
-    """Lower limit for the mean of independent values in a range of this width (Maurer and Pontil 2009, Theorem 4).
+    """Lower limit for the mean of independent values in a range of this width (Maurer and Pontil
+    2009, Theorem 4).
 
-    mean - sqrt(2·V·log(2/tail)/n) - 7·width·log(2/tail)/(3(n-1)), with V the unbiased sample variance. Minus infinity below n = 2.
+    mean - sqrt(2·V·log(2/tail)/n) - 7·width·log(2/tail)/(3(n-1)), with V the unbiased sample
+    variance. Minus infinity below n = 2.
 
     Examples
     --------
@@ -82,9 +92,11 @@ def bernstein_low(mean: float, variance: float, n: int, width: float, tail: floa
 
 
 def bernstein_above(mean: float, variance: float, n: int, width: float, margin: float) -> float:
-    """The smallest tail at which :func:`bernstein_low` is still above ``margin``: a p-value for "the mean is at most margin"; at most 1.
+    """The smallest tail at which :func:`bernstein_low` is still above ``margin``: a p-value for
+    "the mean is at most margin"; at most 1.
 
-    With x = sqrt(log(2/p)) it solves a·x² + b·x = mean - margin, a = 7·width/(3(n-1)), b = sqrt(2V/n).
+    With x = sqrt(log(2/p)) it solves a·x² + b·x = mean - margin, a = 7·width/(3(n-1)), b =
+    sqrt(2V/n).
 
     Examples
     --------

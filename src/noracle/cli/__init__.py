@@ -1,7 +1,8 @@
 """The command line: one file a verb.
 
-Exit codes: 0 fine or yes; 1 a considered no (a check failed, not certified, an alarm fired, not verified); 2 bad input or usage;
-3 undecided (labels or time used up); 70 an internal error; 130 interrupted. Errors are one line on stderr; ``--debug`` shows the traceback.
+Exit codes: 0 fine or yes; 1 a considered no (a check failed, not certified, an alarm fired, not
+verified); 2 bad input or usage; 3 undecided (labels or time used up); 70 an internal error; 130
+interrupted. Errors are one line on stderr; ``--debug`` shows the traceback.
 """
 
 from __future__ import annotations
@@ -27,11 +28,25 @@ from noracle.errors import AssumptionError, NoracleError, NoracleWarning
 FINE, NO, BAD_INPUT, UNDECIDED, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 70, 130
 
 _WITH_FILES = frozenset(
-    ("estimate", "compare", "race", "check", "route", "certify", "ceiling", "agreement", "alarm", "ranges", "conflict", "mean")
+    (
+        "estimate",
+        "compare",
+        "race",
+        "check",
+        "route",
+        "certify",
+        "ceiling",
+        "agreement",
+        "alarm",
+        "ranges",
+        "conflict",
+        "mean",
+    )
 )
 """The verbs that take tables as options, in whose words their errors are said."""
 _GLOBAL = ("--debug", "-v", "-vv", "--verbose", "-q", "--quiet")
-# The parent of typer's own parameter error is the error of every wrong use, in each version of typer.
+# The parent of typer's own parameter error is the error of every wrong use, in each version of
+# typer.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 
@@ -42,13 +57,22 @@ def _show_version(wanted: bool) -> None:
 
 
 def _globals(
-    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
-    verbose: Annotated[int, typer.Option("--verbose", "-v", count=True, help="Say what is done; twice says more.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No warnings and no progress.")] = False,
+    verbose: Annotated[
+        int, typer.Option("--verbose", "-v", count=True, help="Say what is done; twice says more.")
+    ] = 0,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No warnings and no progress.")
+    ] = False,
 ) -> None:
     settings.debug, settings.verbose, settings.quiet = debug, verbose, quiet
-    logging.getLogger("noracle").setLevel([logging.WARNING, logging.INFO, logging.DEBUG][min(verbose, 2)])
+    logging.getLogger("noracle").setLevel(
+        [logging.WARNING, logging.INFO, logging.DEBUG][min(verbose, 2)]
+    )
     del version
 
 
@@ -77,7 +101,11 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run the command line on these arguments and return its exit code."""
     settings.begin(arguments)
-    with _logging_to_stderr(), _interruptible() as interrupted, warnings.catch_warnings(record=True) as caught:
+    with (
+        _logging_to_stderr(),
+        _interruptible() as interrupted,
+        warnings.catch_warnings(record=True) as caught,
+    ):
         warnings.simplefilter("always", NoracleWarning)
         code, line = _outcome(_globals_first(arguments) or ["--help"])
         if interrupted:
@@ -85,7 +113,9 @@ def run(arguments: Sequence[str]) -> int:
     if line:
         complain(line)
     elif not settings.quiet:
-        heard = list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, NoracleWarning)))
+        heard = list(
+            dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, NoracleWarning))
+        )
         for text in dict.fromkeys(settings.notes):
             if not any(warning.startswith(text) for warning in heard):
                 complain(f"note: {text}")
@@ -104,7 +134,10 @@ def _outcome(arguments: Sequence[str]) -> tuple[int, str]:
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED, "interrupted"
     except SystemExit:
-        return FINE, ""  # a completion was printed, or the reader of stdout closed it while help was printed
+        return (
+            FINE,
+            "",
+        )  # a completion was printed, or the reader of stdout closed it while help was printed
     except _UsageError as error:
         moved = _moved(arguments)
         if moved:
@@ -119,7 +152,9 @@ def _outcome(arguments: Sequence[str]) -> tuple[int, str]:
         where = f": {error.filename!r}" if error.filename else ""
         return BAD_INPUT, _line("error", f"{error.strerror or error}{where}")
     except Exception as error:  # noqa: BLE001 (the top of the program: nothing may pass it)
-        return INTERNAL, _line("internal error", f"{type(error).__name__}: {error} (--debug shows the traceback)")
+        return INTERNAL, _line(
+            "internal error", f"{type(error).__name__}: {error} (--debug shows the traceback)"
+        )
 
 
 def _line(kind: str, error: object) -> str:
@@ -132,13 +167,19 @@ def _line(kind: str, error: object) -> str:
 
 
 def _moved(arguments: Sequence[str]) -> str:
-    """What to write instead of ``--wide FILE``, as version 0.1 had it; empty where that is not the mistake."""
+    """What to write instead of ``--wide FILE``, as version 0.1 had it; empty where that is not the
+    mistake.
+    """
     for word, after in zip(arguments, [*arguments[1:], "-"], strict=True):
-        value = word.removeprefix("--wide=") if word.startswith("--wide=") else after if word == "--wide" else "-"
+        value = (
+            word.removeprefix("--wide=")
+            if word.startswith("--wide=")
+            else after
+            if word == "--wide"
+            else "-"
+        )
         if value and not value.startswith("-"):
-            return (
-                f"--wide must stand alone, it says that the answers have one row per item; got {value!r}. Write --answers {value} --wide."
-            )
+            return f"--wide must stand alone, it says that the answers have one row per item; got {value!r}. Write --answers {value} --wide."  # noqa: E501
     return ""
 
 
@@ -165,7 +206,9 @@ def _logging_to_stderr() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[list[bool]]:
-    """Remember Ctrl-C: an engine that is interrupted may raise an error of its own instead of KeyboardInterrupt."""
+    """Remember Ctrl-C: an engine that is interrupted may raise an error of its own instead of
+    KeyboardInterrupt.
+    """
     interrupted: list[bool] = []
     if threading.current_thread() is not threading.main_thread():
         yield interrupted

@@ -57,21 +57,44 @@ class Job:
         task = read_task(wish.items, preset=wish.preset, limit=None if judged else wish.limit)
         if not judged:
             return cls(
-                wish=wish, task=task, workflow=workflow, questions=task_questions(task, seed=wish.seed, shuffle=wish.shuffle), claims=None
+                wish=wish,
+                task=task,
+                workflow=workflow,
+                questions=task_questions(task, seed=wish.seed, shuffle=wish.shuffle),
+                claims=None,
             )
-        claims = read_claims(wish.answers, task, seed=wish.seed if wish.shuffle else None, limit=wish.limit)
-        return cls(wish=wish, task=task, workflow=workflow, questions=[c.question for c in claims if c.question is not None], claims=claims)
+        claims = read_claims(
+            wish.answers, task, seed=wish.seed if wish.shuffle else None, limit=wish.limit
+        )
+        return cls(
+            wish=wish,
+            task=task,
+            workflow=workflow,
+            questions=[c.question for c in claims if c.question is not None],
+            claims=claims,
+        )
 
     @property
     def settings(self) -> dict[str, Any]:
         """What makes a run this run; the number of items may grow."""
         return {
-            "kind": "ask" if self.claims is None else "judge", "workflow": self.workflow.name, "workflow_digest": self.workflow.digest,
-            "seed": self.wish.seed, "shuffle": self.wish.shuffle,
-        }  # fmt: skip
+            "kind": "ask" if self.claims is None else "judge",
+            "workflow": self.workflow.name,
+            "workflow_digest": self.workflow.digest,
+            "seed": self.wish.seed,
+            "shuffle": self.wish.shuffle,
+        }
 
 
-def project(job: Job, folder: RunFolder, budget: Budget, prices: Prices | None, model: str, *, ask_first: bool) -> None:
+def project(
+    job: Job,
+    folder: RunFolder,
+    budget: Budget,
+    prices: Prices | None,
+    model: str,
+    *,
+    ask_first: bool,
+) -> None:
     """Say on stderr what is to come; ask on a terminal."""
     from noracle.search.asking import done_before, expected_usage
 
@@ -87,11 +110,21 @@ def project(job: Job, folder: RunFolder, budget: Budget, prices: Prices | None, 
     )
     before = f" ({len(done):,} done before)" if done else ""
     what = "items" if job.claims is None else "answers"
-    announce(f"{left:,} {what} to {job.workflow.name}{before}: {projection}", ask_first=ask_first and left > 0)
+    announce(
+        f"{left:,} {what} to {job.workflow.name}{before}: {projection}",
+        ask_first=ask_first and left > 0,
+    )
 
 
 async def work(
-    job: Job, folder: RunFolder, model: Model, budget: Budget, prices: Prices | None, concurrency: int, *, no_cache: bool
+    job: Job,
+    folder: RunFolder,
+    model: Model,
+    budget: Budget,
+    prices: Prices | None,
+    concurrency: int,
+    *,
+    no_cache: bool,
 ) -> tuple[Asked, Ledger]:
     """Ask everything that is not done yet; returns what came out and what it took."""
     from noracle.search.asking import ask_questions
@@ -101,14 +134,22 @@ async def work(
     with contextlib.ExitStack() as stack:
         stores = [stack.enter_context(Cache.open(folder.calls))]
         caller_stores = stores if no_cache else [*stores, stack.enter_context(Cache.open())]
-        caller = Caller(model, stores=caller_stores, budget=budget, prices=prices, concurrency=concurrency)
+        caller = Caller(
+            model, stores=caller_stores, budget=budget, prices=prices, concurrency=concurrency
+        )
         caller.count_past(stores[0])
         step = stack.enter_context(bar())
         try:
             asked = await ask_questions(
-                job.questions, job.workflow, caller, seed=job.wish.seed, repeats=job.wish.repeats, concurrency=concurrency, run=folder,
+                job.questions,
+                job.workflow,
+                caller,
+                seed=job.wish.seed,
+                repeats=job.wish.repeats,
+                concurrency=concurrency,
+                run=folder,
                 progress=None if step is None else functools.partial(step, job.workflow.name),
-            )  # fmt: skip
+            )
         finally:
             await caller.close()
         return asked, caller.ledger

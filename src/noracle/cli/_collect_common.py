@@ -1,4 +1,6 @@
-"""What the verbs of ``noracle collect`` share: which database, which project, who acts, and questions to the user."""
+"""What the verbs of ``noracle collect`` share: which database, which project, who acts, and
+questions to the user.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,26 @@ if TYPE_CHECKING:
     from noracle.collect.store.base import Row, Store, Work
 
 Db = Annotated[
-    str, typer.Option("--db", metavar="URL", envvar="NORACLE_DB", help="sqlite:///path (or a path), or postgresql://user@host/name.")
+    str,
+    typer.Option(
+        "--db",
+        metavar="URL",
+        envvar="NORACLE_DB",
+        help="sqlite:///path (or a path), or postgresql://user@host/name.",
+    ),
 ]
 KeyFile = Annotated[
     str | None,
-    typer.Option("--key-file", metavar="FILE", envvar="NORACLE_KEY_FILE", help="The secret key; default beside a SQLite database."),
+    typer.Option(
+        "--key-file",
+        metavar="FILE",
+        envvar="NORACLE_KEY_FILE",
+        help="The secret key; default beside a SQLite database.",
+    ),
 ]
-Slug = Annotated[str, typer.Argument(metavar="PROJECT", help="The short name of the project, as in its address.")]
+Slug = Annotated[
+    str, typer.Argument(metavar="PROJECT", help="The short name of the project, as in its address.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DB = DEFAULT_DB
 
@@ -40,7 +55,9 @@ def opened(db: str, *, unsafe: bool = False) -> Iterator[Store]:
     url = database_url(db)
     file = sqlite_path(url)
     if file is not None and not file.is_file():
-        raise ArgumentError(f"--db must be a database of noracle collect; got no file {str(file)!r}. Make it with: noracle collect init")
+        raise ArgumentError(
+            f"--db must be a database of noracle collect; got no file {str(file)!r}. Make it with: noracle collect init"
+        )
     store = open_store(url, unsafe=unsafe)
     try:
         yield store
@@ -55,13 +72,21 @@ def project_row(work: Work, slug: str) -> Row:
     try:
         return projects.project_row(work, slug)
     except NotFound:
-        known = [str(row["slug"]) for row in work.all("SELECT slug FROM project ORDER BY slug LIMIT 6")]
-    there = f"there are {', '.join(known)}" if known else "there is none; make one with: noracle collect project"
+        known = [
+            str(row["slug"]) for row in work.all("SELECT slug FROM project ORDER BY slug LIMIT 6")
+        ]
+    there = (
+        f"there are {', '.join(known)}"
+        if known
+        else "there is none; make one with: noracle collect project"
+    )
     raise NotFound(f"PROJECT must be the short name of a project; got {slug!r} ({there}).")
 
 
 def owner_of(work: Work, slug: str) -> Member:
-    """The project's first owner, in whose name the command line acts: whoever can write the database may do what the owner may."""
+    """The project's first owner, in whose name the command line acts: whoever can write the
+    database may do what the owner may.
+    """
     from noracle.collect.service.access import member_of
 
     project = int(project_row(work, slug)["id"])
@@ -90,11 +115,15 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def ask_password(who: str) -> str:
-    """A password, asked twice on a terminal, else the first line of stdin. It never stands among the arguments, where others see it."""
+    """A password, asked twice on a terminal, else the first line of stdin. It never stands among
+    the arguments, where others see it.
+    """
     if not sys.stdin.isatty():
         password = sys.stdin.readline().rstrip("\r\n")
         if not password:
-            raise ArgumentError("the password must be the first line of stdin where nobody can be asked; got nothing.")
+            raise ArgumentError(
+                "the password must be the first line of stdin where nobody can be asked; got nothing."
+            )
         return password
     first = getpass.getpass(f"Password for {who} (10 characters or more): ")
     if getpass.getpass("Again: ") != first:
@@ -109,9 +138,20 @@ def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
         yield lambda: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda: bar.advance(task)

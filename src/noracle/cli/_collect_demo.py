@@ -25,19 +25,32 @@ noracle collect demo --n-items 200 --exit --out demo"""
 
 
 def demo(
-    n_items: Annotated[int, typer.Option("--n-items", metavar="N", min=20, max=20_000, help="Number of pictures.")] = 1000,
-    port: Annotated[int, typer.Option("--port", metavar="N", help="Where to listen; 0 takes a free one.")] = 0,
+    n_items: Annotated[
+        int, typer.Option("--n-items", metavar="N", min=20, max=20_000, help="Number of pictures.")
+    ] = 1000,
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", help="Where to listen; 0 takes a free one.")
+    ] = 0,
     out: Annotated[
-        str | None, typer.Option("--out", metavar="DIR", help="Keep database, key and export here; default a temporary folder.")
+        str | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Keep database, key and export here; default a temporary folder.",
+        ),
     ] = None,
-    leave: Annotated[bool, typer.Option("--exit", help="Stop at the end instead of serving on.")] = False,
+    leave: Annotated[
+        bool, typer.Option("--exit", help="Stop at the end instead of serving on.")
+    ] = False,
     seed: opt.Seed = 7,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Start a server, let simulated specialists fill a project over HTTP, and show estimate, truth and proof.
+    """Start a server, let simulated specialists fill a project over HTTP, and show estimate, truth
+    and proof.
 
-    Which shape occurs most often in a picture? Each specialist knows one shape and says yes, no or not sure. The truth is known here
-    because the pictures are drawn by a rule; the estimates do not use it.
+    Which shape occurs most often in a picture? Each specialist knows one shape and says yes, no or
+    not sure. The truth is known here because the pictures are drawn by a rule; the estimates do not
+    use it.
     """
     if out is not None:
         folder = Path(out)
@@ -89,7 +102,9 @@ def _welcome(running: Demo) -> list[str]:
     ]
 
 
-def _results(running: Demo, outcome: Outcome, done: list[int], rate: float, seconds: float) -> list[str]:
+def _results(
+    running: Demo, outcome: Outcome, done: list[int], rate: float, seconds: float
+) -> list[str]:
     lines = [f"answers     {sum(done):,} over HTTP, {rate:,.0f} a second", ""]
     for system in outcome.view.systems:
         found = system.estimate
@@ -97,13 +112,29 @@ def _results(running: Demo, outcome: Outcome, done: list[int], rate: float, seco
             f"accuracy of {system.name!r}    {found.value:.3f}    95 % interval, valid at every look [{found.low:.3f}, {found.high:.3f}]"
         )
         if system.fixed is not None:
-            lines.append(f"  at the declared n    {system.fixed.value:.3f} [{system.fixed.low:.3f}, {system.fixed.high:.3f}]")
+            lines.append(
+                f"  at the declared n    {system.fixed.value:.3f} [{system.fixed.low:.3f}, {system.fixed.high:.3f}]"
+            )
         if system.corrected is not None:
-            lines.append(f"  corrected for errors on gold and panel    {system.corrected.value:.3f}")
+            lines.append(
+                f"  corrected for errors on gold and panel    {system.corrected.value:.3f}"
+            )
         lines.append(f"  truth, which you would not have    {running.accuracy[system.name]:.3f}")
-    lines.append(f"checks      {len(outcome.view.checks)}, of which failed: {', '.join(outcome.view.alarms) or 'none'}")
-    verdict = "verified: every route, answer and event fits the committed seed" if outcome.check.passed else "NOT verified"
-    return [*lines, "", f"export      {verdict}", f"            {outcome.archive}", f"time        {seconds:.0f} s in all"]
+    lines.append(
+        f"checks      {len(outcome.view.checks)}, of which failed: {', '.join(outcome.view.alarms) or 'none'}"
+    )
+    verdict = (
+        "verified: every route, answer and event fits the committed seed"
+        if outcome.check.passed
+        else "NOT verified"
+    )
+    return [
+        *lines,
+        "",
+        f"export      {verdict}",
+        f"            {outcome.archive}",
+        f"time        {seconds:.0f} s in all",
+    ]
 
 
 def _as_dict(running: Demo, outcome: Outcome, answers: int, seconds: float) -> dict[str, Any]:
@@ -113,5 +144,8 @@ def _as_dict(running: Demo, outcome: Outcome, answers: int, seconds: float) -> d
         "seconds": round(seconds, 2),
         "verified": bool(outcome.check.passed),
         "alarms": list(outcome.view.alarms),
-        "systems": [{"name": s.name, "truth": running.accuracy[s.name], "estimate": s.estimate.to_dict()} for s in outcome.view.systems],
+        "systems": [
+            {"name": s.name, "truth": running.accuracy[s.name], "estimate": s.estimate.to_dict()}
+            for s in outcome.view.systems
+        ],
     }

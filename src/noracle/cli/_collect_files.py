@@ -42,20 +42,41 @@ def import_(
     slug: common.Slug,
     db: common.Db = common.DB,
     items: Annotated[
-        str | None, typer.Option("--items", metavar="FILE", help="Items: .csv, .jsonl, .json, .parquet, a folder or a zip.")
+        str | None,
+        typer.Option(
+            "--items",
+            metavar="FILE",
+            help="Items: .csv, .jsonl, .json, .parquet, a folder or a zip.",
+        ),
     ] = None,
-    images: Annotated[str | None, typer.Option("--images", metavar="DIR", help="The folder in which images of the items lie.")] = None,
-    gold: Annotated[str | None, typer.Option("--gold", metavar="FILE", help="item, label: the known class of some items.")] = None,
+    images: Annotated[
+        str | None,
+        typer.Option(
+            "--images", metavar="DIR", help="The folder in which images of the items lie."
+        ),
+    ] = None,
+    gold: Annotated[
+        str | None,
+        typer.Option("--gold", metavar="FILE", help="item, label: the known class of some items."),
+    ] = None,
     system: Annotated[
-        list[str] | None, typer.Option("--system", metavar="[NAME=]FILE", help="item, answer (and system): answers of a system; repeat.")
+        list[str] | None,
+        typer.Option(
+            "--system",
+            metavar="[NAME=]FILE",
+            help="item, answer (and system): answers of a system; repeat.",
+        ),
     ] = None,
 ) -> None:
     """Bring items into a draft, or the answers of systems into a sealed project.
 
-    All or nothing: if one row breaks a rule, nothing is kept. Images are decoded and encoded anew. Nothing is fetched from the network.
+    All or nothing: if one row breaks a rule, nothing is kept. Images are decoded and encoded anew.
+    Nothing is fetched from the network.
     """
     if (items is None) == (not system):
-        raise ArgumentError("--items or --system must be given, one of them; items come before sealing, systems after.")
+        raise ArgumentError(
+            "--items or --system must be given, one of them; items come before sealing, systems after."
+        )
     if items is None and (images is not None or gold is not None):
         raise ArgumentError("--images and --gold must come with --items; got none.")
     with common.opened(db) as store:
@@ -80,7 +101,9 @@ def _items(store: Store, member: Member, items: str, images: str | None, gold: s
     def keep(work: Work) -> int:
         for picture in upload.pictures.values():
             projects.add_image(work, member.project, picture)
-        return projects.import_items(work, member.project, upload.items, actor=member.alias, now=common.now())
+        return projects.import_items(
+            work, member.project, upload.items, actor=member.alias, now=common.now()
+        )
 
     with working("importing"):
         return store.write_now(keep)
@@ -91,7 +114,9 @@ def _systems(store: Store, member: Member, given: Sequence[str]) -> list[tuple[s
     from noracle.collect.service import projects
 
     if member.state == "draft":
-        raise Conflict("PROJECT must be sealed before systems come, so that they cannot steer what is asked; it is a draft.")
+        raise Conflict(
+            "PROJECT must be sealed before systems come, so that they cannot steer what is asked; it is a draft."
+        )
     found: dict[str, dict[str, int | None]] = {}
     for text in given:
         name, mark, path = text.partition("=")
@@ -99,14 +124,18 @@ def _systems(store: Store, member: Member, given: Sequence[str]) -> list[tuple[s
             name, path = "", text
         if not Path(path).is_file():
             raise ArgumentError(f"--system must be NAME=FILE or FILE; got no file {path!r}.")
-        for system, answers in formats.read_answers(path, spec=member.spec, system=name.strip()).items():
+        for system, answers in formats.read_answers(
+            path, spec=member.spec, system=name.strip()
+        ).items():
             if system in found:
                 raise ArgumentError(f"--system must name each system once; got {system!r} twice.")
             found[system] = answers
 
     def keep(work: Work) -> None:
         for name, answers in found.items():
-            projects.add_system(work, member.project, name, answers, actor=member.alias, now=common.now())
+            projects.add_system(
+                work, member.project, name, answers, actor=member.alias, now=common.now()
+            )
 
     with working("importing"):
         store.write_now(keep)
@@ -116,21 +145,41 @@ def _systems(store: Store, member: Member, given: Sequence[str]) -> list[tuple[s
 def export(
     slug: common.Slug,
     db: common.Db = common.DB,
-    file_format: Annotated[Format, typer.Option("--format", help="archive proves itself; the others are tables to work with.")] = "archive",
+    file_format: Annotated[
+        Format,
+        typer.Option("--format", help="archive proves itself; the others are tables to work with."),
+    ] = "archive",
     out: Annotated[
         str | None,
-        typer.Option("--out", metavar="PATH", help="A file (archive, label-studio) or a folder (tables); default after the project."),
+        typer.Option(
+            "--out",
+            metavar="PATH",
+            help="A file (archive, label-studio) or a folder (tables); default after the project.",
+        ),
     ] = None,
-    texts: Annotated[bool, typer.Option("--texts", help="Also write the texts of the items; default their hashes only.")] = False,
+    texts: Annotated[
+        bool,
+        typer.Option(
+            "--texts", help="Also write the texts of the items; default their hashes only."
+        ),
+    ] = False,
 ) -> None:
     """Write a project to a file or folder, without names of people; the export is logged.
 
-    noracle verify checks an archive. noracle estimate, check and the other verbs read the tables of csv, jsonl and parquet.
+    noracle verify checks an archive. noracle estimate, check and the other verbs read the tables of
+    csv, jsonl and parquet.
     """
     from noracle.collect.service import exports
 
     whole = file_format in ("archive", "label-studio")
-    target = Path(out or (f"{slug}.{'zip' if file_format == 'archive' else 'json'}" if whole else f"{slug}-{file_format}"))
+    target = Path(
+        out
+        or (
+            f"{slug}.{'zip' if file_format == 'archive' else 'json'}"
+            if whole
+            else f"{slug}-{file_format}"
+        )
+    )
     if whole:
         check_target("out", str(target))
     elif target.exists() and not target.is_dir():
@@ -139,8 +188,13 @@ def export(
         member = store.read_now(lambda work: common.owner_of(work, slug))
         if member.state == "draft":
             raise Conflict(f"PROJECT must be sealed before it can be exported; {slug} is a draft.")
-        store.write_now(lambda work: exports.log_export(work, member, file_format, now=common.now()))
-        files = store.read_chained_now(member.project, lambda work: exports.export_files(work, member.project, file_format, texts=texts))
+        store.write_now(
+            lambda work: exports.log_export(work, member, file_format, now=common.now())
+        )
+        files = store.read_chained_now(
+            member.project,
+            lambda work: exports.export_files(work, member.project, file_format, texts=texts),
+        )
     if not whole:
         target.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():

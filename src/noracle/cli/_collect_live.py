@@ -20,7 +20,9 @@ def address_of(address: str) -> tuple[str, str]:
     """Database and short name of a project in ``DB#SLUG``."""
     db, mark, slug = address.rpartition("#")
     if not (mark and db and slug):
-        raise ArgumentError(f"--project must be a database and the short name of a project, as noracle.db#survey; got {address!r}.")
+        raise ArgumentError(
+            f"--project must be a database and the short name of a project, as noracle.db#survey; got {address!r}."
+        )
     return db, slug
 
 
@@ -40,12 +42,16 @@ def look_at(slug: str, db: str) -> LiveView:
 
 
 def look_alone(address: str | None, others: Mapping[str, object]) -> LiveView | None:
-    """The live view behind ``--project``, which goes with no other evidence: how to estimate was decided when the project was sealed."""
+    """The live view behind ``--project``, which goes with no other evidence: how to estimate was
+    decided when the project was sealed.
+    """
     if address is None:
         return None
     given = [f"--{name}" for name, value in others.items() if value is not None]
     if given:
-        raise ArgumentError(f"--project must be the only evidence; got {', '.join(given)} too. Export the project to use it with others.")
+        raise ArgumentError(
+            f"--project must be the only evidence; got {', '.join(given)} too. Export the project to use it with others."
+        )
     db, slug = address_of(address)
     return look_at(slug, db)
 
@@ -79,12 +85,23 @@ def cards(view: LiveView) -> list[str]:
             f"  bounds      [{system.worst:.3f}, {system.best:.3f}] whatever the unsure and the absent would have said",
         ]
         if system.fixed is not None:
-            lines.append(f"  declared n  {system.fixed.value:.3f} [{system.fixed.low:.3f}, {system.fixed.high:.3f}]")
+            lines.append(
+                f"  declared n  {system.fixed.value:.3f} [{system.fixed.low:.3f}, {system.fixed.high:.3f}]"
+            )
         if system.corrected is not None:
-            lines.append(f"  corrected   {system.corrected.value:.3f} for the errors on gold and panel questions")
+            lines.append(
+                f"  corrected   {system.corrected.value:.3f} for the errors on gold and panel questions"
+            )
         found.append("\n".join(lines))
-    done = "\n".join(f"  {c.name:<20} {c.answered:>8,} of {c.asked:,}    people {c.people}" for c in view.classes[:50])
-    found.append(f"{view.answered:,} of {view.asked:,} main questions are answered; the project is {view.state}\n{done}")
+    done = "\n".join(
+        f"  {c.name:<20} {c.answered:>8,} of {c.asked:,}    people {c.people}"
+        for c in view.classes[:50]
+    )
+    found.append(
+        f"{view.answered:,} of {view.asked:,} main questions are answered; the project is {view.state}\n{done}"
+    )
     failed = [str(check) for check in view.checks if not check.passed]
-    found.append(f"{len(view.checks)} checks, {len(failed)} failed" + "".join(f"\n{card}" for card in failed))
+    found.append(
+        f"{len(view.checks)} checks, {len(failed)} failed" + "".join(f"\n{card}" for card in failed)
+    )
     return [*found, *view.notes]

@@ -39,13 +39,32 @@ def invite(
     slug: common.Slug,
     db: common.Db = common.DB,
     role: Annotated[Role, typer.Option("--role", help="What the person may do.")] = "annotator",
-    class_name: Annotated[str | None, typer.Option("--class", metavar="NAME", help="The class that an annotator is asked about.")] = None,
-    place: Annotated[int | None, typer.Option("--place", metavar="N", min=0, help="The place of an annotator (ordinary protocol).")] = None,
+    class_name: Annotated[
+        str | None,
+        typer.Option("--class", metavar="NAME", help="The class that an annotator is asked about."),
+    ] = None,
+    place: Annotated[
+        int | None,
+        typer.Option(
+            "--place", metavar="N", min=0, help="The place of an annotator (ordinary protocol)."
+        ),
+    ] = None,
     each: Annotated[
-        int, typer.Option("--each", metavar="N", min=1, max=1000, help="Links of each kind; without --class, for every class.")
+        int,
+        typer.Option(
+            "--each",
+            metavar="N",
+            min=1,
+            max=1000,
+            help="Links of each kind; without --class, for every class.",
+        ),
     ] = 1,
-    days: Annotated[float, typer.Option("--days", metavar="D", help="How long the links work.")] = 7.0,
-    url: Annotated[str, typer.Option("--url", metavar="URL", help="Where the server is.")] = "http://127.0.0.1:8000",
+    days: Annotated[
+        float, typer.Option("--days", metavar="D", help="How long the links work.")
+    ] = 7.0,
+    url: Annotated[
+        str, typer.Option("--url", metavar="URL", help="Where the server is.")
+    ] = "http://127.0.0.1:8000",
     as_json: opt.AsJson = False,
 ) -> None:
     """Make links that let people join, bound to a role and a class."""
@@ -56,9 +75,13 @@ def invite(
         found: list[dict[str, object]] = []
         for pool in _pools(member.spec, role, class_name, place):
             for _ in range(each):
-                token = people.invite(work, member, role=role, pool=pool, days=days, now=common.now())
+                token = people.invite(
+                    work, member, role=role, pool=pool, days=days, now=common.now()
+                )
                 link = f"{url.rstrip('/')}/join/{token}"
-                found.append({"role": role, "pool": pool, "for": _called(member.spec, pool), "link": link})
+                found.append(
+                    {"role": role, "pool": pool, "for": _called(member.spec, pool), "link": link}
+                )
         return found
 
     with common.opened(db) as store:
@@ -70,20 +93,30 @@ def invite(
         say(f"{one['for'] or role}: {one['link']}")
 
 
-def _pools(spec: ProjectSpec, role: Role, class_name: str | None, place: int | None) -> list[int | None]:
-    """The groups that links are wanted for; None for roles that are asked nothing, and where there is one group only."""
+def _pools(
+    spec: ProjectSpec, role: Role, class_name: str | None, place: int | None
+) -> list[int | None]:
+    """The groups that links are wanted for; None for roles that are asked nothing, and where there
+    is one group only.
+    """
     if role != "annotator":
         if class_name is not None or place is not None:
-            raise ArgumentError(f"--class and --place must be left out for the role {role}; only annotators are asked questions.")
+            raise ArgumentError(
+                f"--class and --place must be left out for the role {role}; only annotators are asked questions."
+            )
         return [None]
     if class_name is not None:
         classes = [c.name for c in spec.classes]
         if spec.protocol != "partitioned" or class_name not in classes:
-            raise ArgumentError(f"--class must be a class of a partitioned project ({', '.join(classes[:10])}); got {class_name!r}.")
+            raise ArgumentError(
+                f"--class must be a class of a partitioned project ({', '.join(classes[:10])}); got {class_name!r}."
+            )
         return [classes.index(class_name)]
     if place is not None:
         if spec.protocol != "ordinary":
-            raise ArgumentError(f"--place must be left out in a project of the protocol {spec.protocol}.")
+            raise ArgumentError(
+                f"--place must be left out in a project of the protocol {spec.protocol}."
+            )
         return [place]
     return list(spec.pools)
 
@@ -99,7 +132,9 @@ def forget(
     db: common.Db = common.DB,
     yes: common.Yes = False,
 ) -> None:
-    """Erase a person: name, address, password and sessions. What they answered stays, without a name."""
+    """Erase a person: name, address, password and sessions. What they answered stays, without a
+    name.
+    """
     from noracle.collect.service import people
 
     with common.opened(db) as store:

@@ -11,7 +11,14 @@ import typer
 from noracle.cli import _collect_common as common
 from noracle.cli._output import check_target, say, working
 from noracle.collect.errors import Conflict
-from noracle.collect.server_settings import ServerSettings, database_url, key_path, make_key, read_key, sqlite_path
+from noracle.collect.server_settings import (
+    ServerSettings,
+    database_url,
+    key_path,
+    make_key,
+    read_key,
+    sqlite_path,
+)
 from noracle.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -45,15 +52,26 @@ _WHERE, _TLS = "Where to listen", "TLS"
 def init(
     db: common.Db = common.DB,
     email: Annotated[
-        str | None, typer.Option("--email", metavar="ADDRESS", help="The owner's e-mail address; asked for if left out.")
+        str | None,
+        typer.Option(
+            "--email", metavar="ADDRESS", help="The owner's e-mail address; asked for if left out."
+        ),
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The owner's name; default the address before the @.")] = None,
-    locale: Annotated[str, typer.Option("--locale", metavar="LANG", help="The owner's language.")] = "en",
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name", metavar="NAME", help="The owner's name; default the address before the @."
+        ),
+    ] = None,
+    locale: Annotated[
+        str, typer.Option("--locale", metavar="LANG", help="The owner's language.")
+    ] = "en",
     key_file: common.KeyFile = None,
 ) -> None:
     """Make the database, its secret key and the owner's account.
 
-    The password is asked for; without a terminal it is the first line of stdin. There are no default accounts or passwords.
+    The password is asked for; without a terminal it is the first line of stdin. There are no
+    default accounts or passwords.
     """
     from noracle.collect.service import people
     from noracle.collect.store import open_store
@@ -62,7 +80,9 @@ def init(
     file, key = sqlite_path(url), key_path(url, key_file)
     for path, what in ((file, "the database"), (key, "--key-file")):
         if path is not None and not path.parent.is_dir():
-            raise ArgumentError(f"{what} must lie in a folder that exists; got {str(path)!r}. Make the folder {str(path.parent)!r} first.")
+            raise ArgumentError(
+                f"{what} must lie in a folder that exists; got {str(path)!r}. Make the folder {str(path.parent)!r} first."
+            )
     address = email or typer.prompt("E-mail address of the owner", err=True)
     people.normal_email(address)
     if key.exists():
@@ -75,7 +95,9 @@ def init(
         def add(work: Work) -> int:
             _without_accounts(work)
             who = name or address.partition("@")[0]
-            return people.add_person(work, email=address, name=who, password_hash=hashed, locale=locale, now=common.now())
+            return people.add_person(
+                work, email=address, name=who, password_hash=hashed, locale=locale, now=common.now()
+            )
 
         store.write_now(add)
     finally:
@@ -90,45 +112,85 @@ def init(
 
 def _without_accounts(work: Work) -> None:
     if work.one("SELECT id FROM person WHERE active = 1 LIMIT 1") is not None:
-        raise Conflict("--db must be a database without accounts; this one has some. Invite more people with: noracle collect invite")
+        raise Conflict(
+            "--db must be a database without accounts; this one has some. Invite more people with: noracle collect invite"
+        )
 
 
 def serve(
     db: common.Db = common.DB,
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.", rich_help_panel=_WHERE)] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", metavar="N", help="0 takes a free one.", rich_help_panel=_WHERE)] = 8000,
+    host: Annotated[
+        str,
+        typer.Option("--host", metavar="ADDRESS", help="Where to listen.", rich_help_panel=_WHERE),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", help="0 takes a free one.", rich_help_panel=_WHERE)
+    ] = 8000,
     behind_proxy: Annotated[
         str | None,
         typer.Option(
-            "--behind-proxy", metavar="URL", help="The https address of a proxy that speaks TLS for this server.", rich_help_panel=_TLS
+            "--behind-proxy",
+            metavar="URL",
+            help="The https address of a proxy that speaks TLS for this server.",
+            rich_help_panel=_TLS,
         ),
     ] = None,
     trust_proxy: Annotated[
         str,
-        typer.Option("--trust-proxy", metavar="ADDRESSES", help="Proxies whose X-Forwarded-For is believed.", rich_help_panel=_TLS),
+        typer.Option(
+            "--trust-proxy",
+            metavar="ADDRESSES",
+            help="Proxies whose X-Forwarded-For is believed.",
+            rich_help_panel=_TLS,
+        ),
     ] = "127.0.0.1",
-    tls_cert: Annotated[str | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate (PEM).", rich_help_panel=_TLS)] = None,
-    tls_key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="Its private key (PEM).", rich_help_panel=_TLS)] = None,
+    tls_cert: Annotated[
+        str | None,
+        typer.Option("--tls-cert", metavar="FILE", help="Certificate (PEM).", rich_help_panel=_TLS),
+    ] = None,
+    tls_key: Annotated[
+        str | None,
+        typer.Option(
+            "--tls-key", metavar="FILE", help="Its private key (PEM).", rich_help_panel=_TLS
+        ),
+    ] = None,
     public_url: Annotated[
         str | None,
-        typer.Option("--public-url", metavar="URL", help="With --tls-cert: the https address that people use.", rich_help_panel=_TLS),
+        typer.Option(
+            "--public-url",
+            metavar="URL",
+            help="With --tls-cert: the https address that people use.",
+            rich_help_panel=_TLS,
+        ),
     ] = None,
-    workers: Annotated[int, typer.Option("--workers", metavar="N", help="Server processes; more than one needs PostgreSQL.")] = 1,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers", metavar="N", help="Server processes; more than one needs PostgreSQL."
+        ),
+    ] = 1,
     answers_per_minute: Annotated[
         int | None,
         typer.Option(
-            "--answers-per-minute", metavar="N", help="Most questions and answers of one session in a minute; default 300, for people."
+            "--answers-per-minute",
+            metavar="N",
+            help="Most questions and answers of one session in a minute; default 300, for people.",
         ),
     ] = None,
     key_file: common.KeyFile = None,
     unsafe: Annotated[
-        bool, typer.Option("--unsafe", help="Accept database settings that may lose acknowledged answers when the power fails.")
+        bool,
+        typer.Option(
+            "--unsafe",
+            help="Accept database settings that may lose acknowledged answers when the power fails.",
+        ),
     ] = False,
 ) -> None:
     """Serve the pages and the JSON interface until Ctrl-C.
 
-    Plain http is for this machine alone: any other address needs a certificate, or a proxy that has one. An answer is acknowledged when it
-    is on the disk. With $NORACLE_METRICS_TOKEN set, /metrics answers whoever sends it as a bearer token.
+    Plain http is for this machine alone: any other address needs a certificate, or a proxy that has
+    one. An answer is acknowledged when it is on the disk. With $NORACLE_METRICS_TOKEN set, /metrics
+    answers whoever sends it as a bearer token.
     """
     from noracle.collect.server import serve as run
 
@@ -150,14 +212,18 @@ def serve(
         unsafe=unsafe,
         answers_per_minute=answers_per_minute,
     )
-    with common.opened(db, unsafe=unsafe):  # so that a wrong database is one line here, whatever the number of processes
+    with common.opened(
+        db, unsafe=unsafe
+    ):  # so that a wrong database is one line here, whatever the number of processes
         pass
     run(settings, ready=lambda address: say(f"serving at {address} (stop with Ctrl-C)"))
     say("stopped")
 
 
 def backup(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Where the copy goes; it must not exist yet.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Where the copy goes; it must not exist yet.")
+    ],
     db: common.Db = common.DB,
 ) -> None:
     """Copy the database while work goes on; the copy is consistent.
@@ -173,13 +239,16 @@ def backup(
 
 
 def restore(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A copy that noracle collect backup wrote.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A copy that noracle collect backup wrote.")
+    ],
     db: common.Db = common.DB,
     key_file: common.KeyFile = None,
 ) -> None:
     """Fill a new database from a copy; an existing one is never overwritten.
 
-    A new secret key is made if there is none: then forms that were open must be loaded again, and nothing else changes.
+    A new secret key is made if there is none: then forms that were open must be loaded again, and
+    nothing else changes.
     """
     from noracle.collect.store import restore_store
 
@@ -188,7 +257,9 @@ def restore(
     url = database_url(db)
     target = sqlite_path(url)
     if target is not None and target.exists():
-        raise ArgumentError(f"--db must be a new database; got the file {str(target)!r}. Name another, or move it away.")
+        raise ArgumentError(
+            f"--db must be a new database; got the file {str(target)!r}. Name another, or move it away."
+        )
     with working("restoring"):
         restore_store(Path(file), url)
     key = key_path(url, key_file)

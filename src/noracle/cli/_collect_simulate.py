@@ -33,24 +33,40 @@ _NOTE = (
 
 
 def simulate(
-    runs: Annotated[int, typer.Option("--runs", metavar="N", min=2, help="Simulated projects a row.")] = 20,
-    n_items: Annotated[int, typer.Option("--n-items", metavar="N", min=100, help="Items a project.")] = 5000,
+    runs: Annotated[
+        int, typer.Option("--runs", metavar="N", min=2, help="Simulated projects a row.")
+    ] = 20,
+    n_items: Annotated[
+        int, typer.Option("--n-items", metavar="N", min=100, help="Items a project.")
+    ] = 5000,
     seed: opt.Seed = 0,
     as_json: opt.AsJson = False,
     html: opt.Html = None,
 ) -> None:
-    """Show what breaks the protocol: the bias of each estimate when a rule is broken, through the estimators of the dashboard."""
+    """Show what breaks the protocol: the bias of each estimate when a rule is broken, through the
+    estimators of the dashboard.
+    """
     from noracle.collect.live_simulation import PICKINGS, VIOLATIONS, simulate_protocol_table
 
     check_target("html", html)
-    with common.progress("simulated projects", runs * (len(VIOLATIONS) + 2 * len(PICKINGS))) as step:
+    with common.progress(
+        "simulated projects", runs * (len(VIOLATIONS) + 2 * len(PICKINGS))
+    ) as step:
         table = simulate_protocol_table(repetitions=runs, n_items=n_items, seed=seed, tick=step)
     title = f"What breaks the protocol: {runs} simulated projects of {n_items:,} items a row, seed {seed}"
     if html is not None:
         with replacing(html) as temporary:
             temporary.write_text(page(title, table), encoding="utf-8")
     if as_json:
-        say_json({"schema": "protocol-table/1", "runs": runs, "n_items": n_items, "seed": seed, "rows": [row.to_dict() for row in table]})
+        say_json(
+            {
+                "schema": "protocol-table/1",
+                "runs": runs,
+                "n_items": n_items,
+                "seed": seed,
+                "rows": [row.to_dict() for row in table],
+            }
+        )
         return
     for line in lines(title, table):
         say(line)
@@ -61,9 +77,26 @@ def simulate(
 def cells(row: ProtocolRow) -> list[str]:
     """The numbers of a row as they are shown; what does not apply is a dash."""
     points = [f"{value:+.1f}" for value in (row.complementary, row.ordinary, row.ml, row.shown)]
-    rates = [f"{row.se:.1f}", f"{100 * row.missed:.0f} %", f"{100 * row.found:.0f} %", f"{row.yes_rate:.3f}"]
-    values = (row.complementary, row.ordinary, row.ml, row.shown, row.se, row.missed, row.found, row.yes_rate)
-    return ["–" if math.isnan(value) else text for value, text in zip(values, points + rates, strict=True)]
+    rates = [
+        f"{row.se:.1f}",
+        f"{100 * row.missed:.0f} %",
+        f"{100 * row.found:.0f} %",
+        f"{row.yes_rate:.3f}",
+    ]
+    values = (
+        row.complementary,
+        row.ordinary,
+        row.ml,
+        row.shown,
+        row.se,
+        row.missed,
+        row.found,
+        row.yes_rate,
+    )
+    return [
+        "–" if math.isnan(value) else text
+        for value, text in zip(values, points + rates, strict=True)
+    ]
 
 
 def _name(row: ProtocolRow) -> str:
@@ -74,8 +107,16 @@ def lines(title: str, table: Sequence[ProtocolRow]) -> list[str]:
     """The table as text."""
     wide = max(len(_name(row)) for row in table) + 2
     widths = [max(len(head), 7) + 2 for head in _HEADS]
-    found = [title, "", " " * wide + "".join(head.rjust(width) for head, width in zip(_HEADS, widths, strict=True))]
-    found += [_name(row).ljust(wide) + "".join(cell.rjust(w) for cell, w in zip(cells(row), widths, strict=True)) for row in table]
+    found = [
+        title,
+        "",
+        " " * wide + "".join(head.rjust(width) for head, width in zip(_HEADS, widths, strict=True)),
+    ]
+    found += [
+        _name(row).ljust(wide)
+        + "".join(cell.rjust(w) for cell, w in zip(cells(row), widths, strict=True))
+        for row in table
+    ]
     return [*found, "", _NOTE]
 
 

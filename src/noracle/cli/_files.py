@@ -33,7 +33,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
         yield temporary
         mask = os.umask(0)
         os.umask(mask)
-        temporary.chmod(0o666 & ~mask)  # a temporary file is private to the user; a result is like any other file
+        temporary.chmod(
+            0o666 & ~mask
+        )  # a temporary file is private to the user; a result is like any other file
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -43,7 +45,10 @@ def replacing(path: str | Path) -> Iterator[Path]:
 def write_json(path: str | Path, value: Mapping[str, Any]) -> None:
     """Write one JSON value."""
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        temporary.write_text(
+            json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1) + "\n",
+            encoding="utf-8",
+        )
 
 
 def check_format(option: str, path: str | None) -> None:
@@ -53,7 +58,9 @@ def check_format(option: str, path: str | None) -> None:
 
 
 def write_table(path: str | Path, columns: Columns) -> None:
-    """Write columns as CSV, JSONL or Parquet, by the end of the name; null is an empty field in CSV."""
+    """Write columns as CSV, JSONL or Parquet, by the end of the name; null is an empty field in
+    CSV.
+    """
     suffix = Path(path).suffix.lower()
     with replacing(path) as temporary:
         if suffix == ".csv":
@@ -84,13 +91,17 @@ def _write_parquet(path: Path, columns: Columns) -> None:
     for name, values in columns.items():
         kinds = {type(v) for v in values if v is not None}
         types[name] = _SQL.get(kinds.pop(), "VARCHAR") if len(kinds) == 1 else "VARCHAR"
-    shape = ", ".join(f"{quoted(name, chr(39))}: {quoted(sql, chr(39))}" for name, sql in types.items())
+    shape = ", ".join(
+        f"{quoted(name, chr(39))}: {quoted(sql, chr(39))}" for name, sql in types.items()
+    )
     with tempfile.TemporaryDirectory() as folder:
         lines = Path(folder) / "rows.jsonl"
         _write_lines(lines, columns)
         source = f"read_json({quoted(str(lines), chr(39))}, format = 'newline_delimited', columns = {{{shape}}})"
         with connect() as connection:
-            connection.execute(f"COPY (SELECT * FROM {source}) TO {quoted(str(path), chr(39))} (FORMAT parquet)")  # noqa: S608 (quoted)
+            connection.execute(
+                f"COPY (SELECT * FROM {source}) TO {quoted(str(path), chr(39))} (FORMAT parquet)"  # noqa: S608 (quoted)
+            )
 
 
 def read_json(path: str, what: str) -> Any:
@@ -98,12 +109,30 @@ def read_json(path: str, what: str) -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise EvidenceError(fault(what, "must be a readable file", f"{path!r} ({error.strerror})", remedy="Check the path.")) from None
+        raise EvidenceError(
+            fault(
+                what,
+                "must be a readable file",
+                f"{path!r} ({error.strerror})",
+                remedy="Check the path.",
+            )
+        ) from None
     except UnicodeDecodeError:
-        raise EvidenceError(fault(what, "must be UTF-8 text", f"other bytes in {path!r}", remedy="Save it as UTF-8.")) from None
+        raise EvidenceError(
+            fault(
+                what, "must be UTF-8 text", f"other bytes in {path!r}", remedy="Save it as UTF-8."
+            )
+        ) from None
     except (json.JSONDecodeError, RecursionError) as error:
         place = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise EvidenceError(fault(what, "must be a JSON file", f"other text in {path!r}{place}", remedy="Write it again.")) from None
+        raise EvidenceError(
+            fault(
+                what,
+                "must be a JSON file",
+                f"other text in {path!r}{place}",
+                remedy="Write it again.",
+            )
+        ) from None
 
 
 def read_counts(path: str) -> AccuracyCounts:
@@ -111,7 +140,9 @@ def read_counts(path: str) -> AccuracyCounts:
     data = read_json(path, "--counts")
     shape = f"something else in {path!r}"
     if not isinstance(data, dict):
-        raise EvidenceError(fault("--counts", "must hold a JSON object with schema counts/1", shape))
+        raise EvidenceError(
+            fault("--counts", "must hold a JSON object with schema counts/1", shape)
+        )
     try:
         counts = AccuracyCounts.from_dict(data)
         _check_counts(counts)
@@ -120,7 +151,12 @@ def read_counts(path: str) -> AccuracyCounts:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         why = f"{shape} ({type(error).__name__}: {error})"
         raise EvidenceError(
-            fault("--counts", "must have the shape of schema counts/1", why, remedy="Write it with --save-counts.")
+            fault(
+                "--counts",
+                "must have the shape of schema counts/1",
+                why,
+                remedy="Write it with --save-counts.",
+            )
         ) from None
     return counts
 
@@ -130,25 +166,47 @@ def _check_counts(counts: AccuracyCounts) -> None:
         if tally.n_classes or tally.design == "uniform":  # grades of free text know of no classes
             check_n_classes(tally.n_classes)
         if tally.verdict not in ("yes", "no", "unsure"):
-            raise EvidenceError(fault("--counts: verdict", "must be yes, no or unsure", repr(tally.verdict)))
-        if tally.verdict == "no" and tally.n_classes and not 1 <= tally.n_ruled_out < tally.n_classes:
-            raise EvidenceError(fault("--counts: n_ruled_out", f"must be in [1, {tally.n_classes})", repr(tally.n_ruled_out)))
+            raise EvidenceError(
+                fault("--counts: verdict", "must be yes, no or unsure", repr(tally.verdict))
+            )
+        if (
+            tally.verdict == "no"
+            and tally.n_classes
+            and not 1 <= tally.n_ruled_out < tally.n_classes
+        ):
+            raise EvidenceError(
+                fault(
+                    "--counts: n_ruled_out",
+                    f"must be in [1, {tally.n_classes})",
+                    repr(tally.n_ruled_out),
+                )
+            )
         if n < 0:
             raise EvidenceError(fault("--counts: n", "must not be negative", n))
     for cell, n in counts.items.items():
         if cell.n_classes:
             check_n_classes(cell.n_classes)
         if not 0 <= counts.answered[cell] <= n:
-            raise EvidenceError(fault("--counts: answered", "must be between 0 and the number of items", counts.answered[cell]))
+            raise EvidenceError(
+                fault(
+                    "--counts: answered",
+                    "must be between 0 and the number of items",
+                    counts.answered[cell],
+                )
+            )
         if not cell.weight > 0:
             raise EvidenceError(fault("--counts: weight", "must be positive", cell.weight))
     names = {cell.system for cell in counts.items} | {tally.system for tally in counts.tallies}
     if not names or not all(isinstance(name, str) for name in names):
-        raise EvidenceError(fault("--counts", "must name at least one system", sorted(map(repr, names))))
+        raise EvidenceError(
+            fault("--counts", "must name at least one system", sorted(map(repr, names)))
+        )
 
 
 def read_matrix(path: str | None) -> list[list[float]] | None:
-    """A transition matrix: a JSON list of rows, or CSV rows of numbers; row = true class, column = ruled-out class."""
+    """A transition matrix: a JSON list of rows, or CSV rows of numbers; row = true class, column =
+    ruled-out class.
+    """
     if path is None:
         return None
     if Path(path).suffix.lower() == ".json":
@@ -158,20 +216,45 @@ def read_matrix(path: str | None) -> list[list[float]] | None:
             with Path(path).open(encoding="utf-8-sig", newline="") as file:
                 rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
         except OSError as error:
-            raise EvidenceError(fault("--transition", "must be a readable file", f"{path!r} ({error.strerror})")) from None
+            raise EvidenceError(
+                fault("--transition", "must be a readable file", f"{path!r} ({error.strerror})")
+            ) from None
         except (UnicodeDecodeError, csv.Error):
-            raise EvidenceError(fault("--transition", "must be UTF-8 text with rows of numbers", f"other bytes in {path!r}")) from None
+            raise EvidenceError(
+                fault(
+                    "--transition",
+                    "must be UTF-8 text with rows of numbers",
+                    f"other bytes in {path!r}",
+                )
+            ) from None
     try:
         matrix = [[float(cell) for cell in row] for row in rows]
     except (TypeError, ValueError):
         raise EvidenceError(
-            fault("--transition", "must hold rows of numbers", f"something else in {path!r}", remedy="Leave out headers.")
+            fault(
+                "--transition",
+                "must hold rows of numbers",
+                f"something else in {path!r}",
+                remedy="Leave out headers.",
+            )
         ) from None
     size = len(matrix)
     if size < 2 or any(len(row) != size for row in matrix):
         raise EvidenceError(
-            fault("--transition", "must be a square matrix", f"rows of lengths {[len(row) for row in matrix][:12]} in {path!r}")
+            fault(
+                "--transition",
+                "must be a square matrix",
+                f"rows of lengths {[len(row) for row in matrix][:12]} in {path!r}",
+            )
         )
-    if any(not 0 <= p <= 1 for row in matrix for p in row) or any(abs(sum(row) - 1) > 1e-6 for row in matrix):
-        raise EvidenceError(fault("--transition", "must hold probabilities whose rows sum to 1", f"other numbers in {path!r}"))
+    if any(not 0 <= p <= 1 for row in matrix for p in row) or any(
+        abs(sum(row) - 1) > 1e-6 for row in matrix
+    ):
+        raise EvidenceError(
+            fault(
+                "--transition",
+                "must hold probabilities whose rows sum to 1",
+                f"other numbers in {path!r}",
+            )
+        )
     return matrix

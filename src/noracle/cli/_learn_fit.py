@@ -1,4 +1,6 @@
-"""The work of ``noracle learn fit``: hold items out, train, save, and estimate on what was held out."""
+"""The work of ``noracle learn fit``: hold items out, train, save, and estimate on what was held
+out.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def read_transition(value: str, n_classes: int) -> str | Transition:
         return value
     path = Path(value)
     if not path.is_file():
-        raise ArgumentError(f"--transition must be uniform, anchors or a JSON, CSV or npy file; got {value!r}. Check the path.")
+        raise ArgumentError(
+            f"--transition must be uniform, anchors or a JSON, CSV or npy file; got {value!r}. Check the path."
+        )
     matrix: Any
     if path.suffix.lower() == ".npy":
         from noracle.learn._arrays import read_npy
@@ -55,14 +59,25 @@ def read_transition(value: str, n_classes: int) -> str | Transition:
             if stored.get("schema") == "analysis/1":
                 stored = next((t for t in stored.get("transitions", ()) if t.get("matrix")), {})
             matrix = stored.get("matrix")
-            if not isinstance(matrix, list) or any(not isinstance(row, list) or None in row for row in matrix):
-                raise EvidenceError(fault("--transition", "must hold a full matrix", f"none in {value!r}"))
-            found = Transition(np.array(matrix, dtype=np.float64), "given", path.name, bool(stored.get("oracle", False)))
+            if not isinstance(matrix, list) or any(
+                not isinstance(row, list) or None in row for row in matrix
+            ):
+                raise EvidenceError(
+                    fault("--transition", "must hold a full matrix", f"none in {value!r}")
+                )
+            found = Transition(
+                np.array(matrix, dtype=np.float64),
+                "given",
+                path.name,
+                bool(stored.get("oracle", False)),
+            )
         else:
             matrix = read_matrix(value)
             found = Transition(np.array(matrix, dtype=np.float64), "given", path.name)
     if found.n_classes != n_classes:
-        raise ArgumentError(f"--transition must have a row for each of the {n_classes} classes; got {found.n_classes} in {value!r}.")
+        raise ArgumentError(
+            f"--transition must have a row for each of the {n_classes} classes; got {found.n_classes} in {value!r}."
+        )
     return found
 
 
@@ -71,11 +86,32 @@ def train(read: LabelledItems, folder: Path, wishes: Wishes, *, use_labels: bool
     from noracle.learn.classifier import ComplementaryClassifier
 
     if read.items is None:
-        raise EvidenceError(fault("FILE", "must hold items to train on", "labels only", remedy="Name their columns with --items."))
+        raise EvidenceError(
+            fault(
+                "FILE",
+                "must hold items to train on",
+                "labels only",
+                remedy="Name their columns with --items.",
+            )
+        )
     if read.ruled_out is None and not (use_labels and read.label is not None):
-        raise EvidenceError(fault("FILE", "must hold ruled-out classes", "none", remedy="Name their column with --ruled-out."))
+        raise EvidenceError(
+            fault(
+                "FILE",
+                "must hold ruled-out classes",
+                "none",
+                remedy="Name their column with --ruled-out.",
+            )
+        )
     if read.n_classes < 2:
-        raise EvidenceError(fault("classes", "must be at least two", read.n_classes, remedy="Name all of them with --classes."))
+        raise EvidenceError(
+            fault(
+                "classes",
+                "must be at least two",
+                read.n_classes,
+                remedy="Name all of them with --classes.",
+            )
+        )
     transition = read_transition(wishes.transition, read.n_classes)
     ruled_out = np.full((len(read), 1), -1) if read.ruled_out is None else read.ruled_out
     label = read.label if use_labels and read.label is not None else np.full(len(read), -1)
@@ -85,10 +121,15 @@ def train(read: LabelledItems, folder: Path, wishes: Wishes, *, use_labels: bool
         made = fit_input(read, rows, scale=wishes.scale, max_words=wishes.max_words)
         X = made.prepare(read.items)
     classifier = ComplementaryClassifier(
-        transition=transition, hidden=wishes.hidden, classes=list(range(read.n_classes)), checkpoint=folder / CHECKPOINT,
+        transition=transition,
+        hidden=wishes.hidden,
+        classes=list(range(read.n_classes)),
+        checkpoint=folder / CHECKPOINT,
         validation_share=wishes.validation_share if wishes.others["patience"] is not None else 0.0,
-        verbose=sys.stderr.isatty() and not flags.quiet, random_state=wishes.seed, **wishes.others,
-    )  # fmt: skip
+        verbose=sys.stderr.isatty() and not flags.quiet,
+        random_state=wishes.seed,
+        **wishes.others,
+    )
     # Held-out items are there without a label, so that a memory-mapped file need not be copied.
     known_out, known = ruled_out.copy(), label.copy()
     known_out[held], known[held] = -1, -1
@@ -98,25 +139,44 @@ def train(read: LabelledItems, folder: Path, wishes: Wishes, *, use_labels: bool
     validation, reason = _validated(classifier, X, ruled_out, held, folder.resolve().name, wishes)
     trained = np.setdiff1d(rows, classifier.held_out_)
     counts = {
-        "items": len(read), "trained": len(trained), "stopping": len(classifier.held_out_), "held_out": len(held),
-        "ruled_out": int((ruled_out[trained] >= 0).sum()), "labels": int((known >= 0).sum()), "unlabelled": int((~some).sum()),
+        "items": len(read),
+        "trained": len(trained),
+        "stopping": len(classifier.held_out_),
+        "held_out": len(held),
+        "ruled_out": int((ruled_out[trained] >= 0).sum()),
+        "labels": int((known >= 0).sum()),
+        "unlabelled": int((~some).sum()),
         "words": len(made.words),
-    }  # fmt: skip
+    }
     said = {**wishes.others, "validation_share": wishes.validation_share, "seed": wishes.seed}
     return Training(
-        system=folder.resolve().name, folder=str(folder), classes=read.classes, counts=counts, settings=said,
-        transition={**classifier.transition_.summary(), "source": classifier.transition_source_}, history=classifier.history_.rows,
-        validation=validation, reason=reason,
-    )  # fmt: skip
+        system=folder.resolve().name,
+        folder=str(folder),
+        classes=read.classes,
+        counts=counts,
+        settings=said,
+        transition={**classifier.transition_.summary(), "source": classifier.transition_source_},
+        history=classifier.history_.rows,
+        validation=validation,
+        reason=reason,
+    )
 
 
-def _split(some: NDArray[np.bool_], may_be_held: NDArray[np.bool_], wishes: Wishes) -> tuple[Rows, Rows]:
-    """Items to train on, and items held out for the estimate; these have ruled-out classes and no true label."""
+def _split(
+    some: NDArray[np.bool_], may_be_held: NDArray[np.bool_], wishes: Wishes
+) -> tuple[Rows, Rows]:
+    """Items to train on, and items held out for the estimate; these have ruled-out classes and no
+    true label.
+    """
     share = wishes.validation_share
     if not 0 <= share < 1:
         raise ArgumentError(f"--validation-share must be in [0, 1); got {share}.")
     if not some.any():
-        raise EvidenceError(fault("ruled_out", "must name a class for some item", "none", remedy="Check --ruled-out."))
+        raise EvidenceError(
+            fault(
+                "ruled_out", "must name a class for some item", "none", remedy="Check --ruled-out."
+            )
+        )
     candidates = np.flatnonzero(may_be_held)
     n = min(round(share * len(candidates)), int(some.sum()) - 1)
     held = np.sort(np.random.default_rng([wishes.seed, 1]).permutation(candidates)[:n])
@@ -127,7 +187,7 @@ def _split(some: NDArray[np.bool_], may_be_held: NDArray[np.bool_], wishes: Wish
 
 def _validated(
     classifier: Any, X: Any, ruled_out: NDArray[np.int64], held: Rows, system: str, wishes: Wishes
-) -> tuple[Estimate | None, str]:  # fmt: skip
+) -> tuple[Estimate | None, str]:
     """Accuracy on held-out items from their ruled-out classes alone, or why there is none."""
     from noracle.learn.validation import estimate_model_accuracy
 
@@ -137,7 +197,11 @@ def _validated(
         predicted = classifier.predict(X[held])
         try:
             found = estimate_model_accuracy(
-                predicted, ruled_out[held], transition=classifier.transition_, system=system, confidence=wishes.confidence
+                predicted,
+                ruled_out[held],
+                transition=classifier.transition_,
+                system=system,
+                confidence=wishes.confidence,
             )
         except SingularTransition as error:
             return None, f"none: {error}"

@@ -42,19 +42,29 @@ class Input:
         """What the classifier takes."""
         found = kind_of(items)
         if found != self.kind:
-            raise EvidenceError(fault("items", f"must be {self.kind}, as the model was trained on", found))
+            raise EvidenceError(
+                fault("items", f"must be {self.kind}, as the model was trained on", found)
+            )
         if self.kind == "text":
             return self._vectoriser().transform(items)
         if "mean" in self.arrays:
             if items.shape[1] != len(self.arrays["mean"]):
-                raise EvidenceError(fault("items", f"must have {len(self.arrays['mean'])} features, as in training", items.shape[1]))
+                raise EvidenceError(
+                    fault(
+                        "items",
+                        f"must have {len(self.arrays['mean'])} features, as in training",
+                        items.shape[1],
+                    )
+                )
             return (np.asarray(items, dtype=np.float64) - self.arrays["mean"]) / self.arrays["sd"]
         return items
 
     def _vectoriser(self) -> Any:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        vectoriser = TfidfVectorizer(vocabulary=list(self.words), sublinear_tf=True, dtype=np.float32)
+        vectoriser = TfidfVectorizer(
+            vocabulary=list(self.words), sublinear_tf=True, dtype=np.float32
+        )
         vectoriser.idf_ = self.arrays["idf"].astype(np.float32)
         return vectoriser
 
@@ -78,13 +88,24 @@ def fit_input(read: LabelledItems, rows: NDArray[np.intp], *, scale: bool, max_w
         try:
             vectoriser.fit([read.items[i] for i in rows])
         except ValueError:
-            raise EvidenceError(fault("items", "must have texts with words of two letters or more", "none")) from None
+            raise EvidenceError(
+                fault("items", "must have texts with words of two letters or more", "none")
+            ) from None
         words = tuple(str(word) for word in vectoriser.get_feature_names_out())
-        return Input(kind=kind, columns=read.columns, words=words, arrays={"idf": np.asarray(vectoriser.idf_, dtype=np.float64)})
+        return Input(
+            kind=kind,
+            columns=read.columns,
+            words=words,
+            arrays={"idf": np.asarray(vectoriser.idf_, dtype=np.float64)},
+        )
     if kind == "features" and scale and not isinstance(read.items, np.memmap):
         chosen = np.asarray(read.items[rows], dtype=np.float64)
         sd = chosen.std(axis=0)
-        return Input(kind=kind, columns=read.columns, arrays={"mean": chosen.mean(axis=0), "sd": np.where(sd > 0, sd, 1.0)})
+        return Input(
+            kind=kind,
+            columns=read.columns,
+            arrays={"mean": chosen.mean(axis=0), "sd": np.where(sd > 0, sd, 1.0)},
+        )
     return Input(kind=kind, columns=read.columns)
 
 
@@ -92,7 +113,13 @@ def save_model(folder: Path, made: Input, classifier: Any, classes: Sequence[str
     """Write the folder; ``model.json`` comes last, so that a folder with it is complete."""
     with replacing(folder / "input.npz") as temporary, temporary.open("wb") as file:
         np.savez(file, **made.arrays)  # type: ignore[arg-type]
-    head = {"schema": SCHEMA, "version": __version__, "kind": made.kind, "columns": made.columns, "classes": list(classes)}
+    head = {
+        "schema": SCHEMA,
+        "version": __version__,
+        "kind": made.kind,
+        "columns": made.columns,
+        "classes": list(classes),
+    }
     write_json(folder / "input.json", {**head, "words": made.words})
     classifier.save(folder)
 
@@ -102,7 +129,9 @@ def load_model(folder: Path, *, device: str) -> tuple[Input, Any, list[str]]:
     from noracle.learn.classifier import ComplementaryClassifier
 
     if not (folder / "model.json").is_file():
-        raise ArgumentError(f"MODEL_DIR must be a folder that 'noracle learn fit' finished; got {str(folder)!r}. Run fit again to go on.")
+        raise ArgumentError(
+            f"MODEL_DIR must be a folder that 'noracle learn fit' finished; got {str(folder)!r}. Run fit again to go on."
+        )
     head = read_json(str(folder / "input.json"), "MODEL_DIR: input.json")
     classifier = ComplementaryClassifier.load(folder)
     classifier.set_params(device=device, verbose=False)
@@ -111,9 +140,16 @@ def load_model(folder: Path, *, device: str) -> tuple[Input, Any, list[str]]:
             raise ValueError
         with np.load(folder / "input.npz", allow_pickle=False) as stored:
             arrays = {name: np.asarray(stored[name], dtype=np.float64) for name in stored.files}
-        made = Input(kind=head["kind"], columns=tuple(head["columns"]), words=tuple(head["words"]), arrays=arrays)
+        made = Input(
+            kind=head["kind"],
+            columns=tuple(head["columns"]),
+            words=tuple(head["words"]),
+            arrays=arrays,
+        )
         names = [str(name) for name in head["classes"]]
-        if len(names) != len(classifier.classes_) or (made.words and len(made.words) != classifier.n_features_in_):
+        if len(names) != len(classifier.classes_) or (
+            made.words and len(made.words) != classifier.n_features_in_
+        ):
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
         raise ArgumentError(

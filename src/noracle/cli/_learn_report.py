@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Training(Result):
-    """One training run. ``transition`` says where T came from, and ``oracle`` in it whether true labels were seen."""
+    """One training run. ``transition`` says where T came from, and ``oracle`` in it whether true
+    labels were seen.
+    """
 
     schema: ClassVar[str] = "training/1"
 
@@ -44,7 +46,13 @@ class Training(Result):
 
         ax = plots.new_axes(ax, 6)
         epochs = [row["epoch"] for row in self.history]
-        ax.plot(epochs, [row["loss"] for row in self.history], color=plots.BLUE, marker="o" if len(epochs) < 30 else None, markersize=3)
+        ax.plot(
+            epochs,
+            [row["loss"] for row in self.history],
+            color=plots.BLUE,
+            marker="o" if len(epochs) < 30 else None,
+            markersize=3,
+        )
         ax.grid(axis="y", color=plots.LINE, linewidth=0.8)
         ax.set_axisbelow(True)
         ax.set_xlabel("epoch")
@@ -60,12 +68,26 @@ def _(result: Training) -> Content:
     epochs = len(result.history)
     figures = [f"loss {words.scalar(last['loss'])}"] if last else []
     return Content(
-        headline=(f"training of {result.system!r}", f"{epochs} epoch{'' if epochs == 1 else 's'}", *figures),
+        headline=(
+            f"training of {result.system!r}",
+            f"{epochs} epoch{'' if epochs == 1 else 's'}",
+            *figures,
+        ),
         alerts=("ORACLE: true labels were seen in T",) if transition["oracle"] else (),
         lines=labelled(
             ("evidence", _evidence(result.counts)),
-            ("classes", f"{len(result.classes)}: {', '.join(result.classes[:12])}{', …' if len(result.classes) > 12 else ''}"),
-            ("settings", ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in result.settings.items() if value is not None)),
+            (
+                "classes",
+                f"{len(result.classes)}: {', '.join(result.classes[:12])}{', …' if len(result.classes) > 12 else ''}",
+            ),
+            (
+                "settings",
+                ", ".join(
+                    f"{name.replace('_', ' ')} {value}"
+                    for name, value in result.settings.items()
+                    if value is not None
+                ),
+            ),
             ("transition", _transition(transition)),
             ("validation", result.reason),
             ("model", result.folder),
@@ -76,11 +98,16 @@ def _(result: Training) -> Content:
 
 def _evidence(counts: Mapping[str, int]) -> str:
     parts = (
-        f"{counts['items']} items", f"{counts['trained']} trained on", f"{counts['ruled_out']} ruled-out classes",
-        f"{counts['labels']} true labels used in training" if counts["labels"] else "no true label used",
-        f"{counts['stopping']} held out to stop" if counts["stopping"] else "", f"{counts['held_out']} held out for the estimate",
+        f"{counts['items']} items",
+        f"{counts['trained']} trained on",
+        f"{counts['ruled_out']} ruled-out classes",
+        f"{counts['labels']} true labels used in training"
+        if counts["labels"]
+        else "no true label used",
+        f"{counts['stopping']} held out to stop" if counts["stopping"] else "",
+        f"{counts['held_out']} held out for the estimate",
         f"{counts['unlabelled']} without any label" if counts["unlabelled"] else "",
-    )  # fmt: skip
+    )
     return ", ".join(part for part in parts if part)
 
 
@@ -95,13 +122,28 @@ def _transition(transition: Mapping[str, Any]) -> str:
 
 def _curve(history: Sequence[Mapping[str, float]]) -> Table:
     scored = any("score" in row for row in history)
-    header = ("epoch", "loss", "learning rate", "seconds", *(("score of held-out items",) if scored else ()))
+    header = (
+        "epoch",
+        "loss",
+        "learning rate",
+        "seconds",
+        *(("score of held-out items",) if scored else ()),
+    )
     rows = tuple(
         (
-            f"{row['epoch']:.0f}", f"{row['loss']:.5g}", f"{row['lr']:.3g}", f"{row['seconds']:.2f}",
+            f"{row['epoch']:.0f}",
+            f"{row['loss']:.5g}",
+            f"{row['lr']:.3g}",
+            f"{row['seconds']:.2f}",
             *((f"{row['score']:.5g}" if "score" in row else "—",) if scored else ()),
         )
         for row in history
-    )  # fmt: skip
+    )
     few = tuple(sorted({0, *range(max(0, len(rows) - 3), len(rows))})) if rows else ()
-    return Table(caption="Loss of every epoch", header=header, rows=rows, numeric=(True,) * len(header), shown=few)
+    return Table(
+        caption="Loss of every epoch",
+        header=header,
+        rows=rows,
+        numeric=(True,) * len(header),
+        shown=few,
+    )

@@ -42,7 +42,12 @@ AnswersFile = Annotated[
     ),
 ]
 JudgementsFile = Annotated[
-    str | None, _evidence("--judgements", metavar="FILE", text="item, class, verdict (yes, no, unsure); rater, propensity, cost, at.")
+    str | None,
+    _evidence(
+        "--judgements",
+        metavar="FILE",
+        text="item, class, verdict (yes, no, unsure); rater, propensity, cost, at.",
+    ),
 ]
 GradesFile = Annotated[
     str | None,
@@ -53,28 +58,57 @@ GradesFile = Annotated[
         "DeepEval, Inspect, lm-eval, OpenTelemetry; FILE#METRIC chooses a metric.",
     ),
 ]
-ItemsFile = Annotated[str | None, _evidence("--items", metavar="FILE", text="item; n_classes, stratum, cluster, weight.")]
+ItemsFile = Annotated[
+    str | None,
+    _evidence("--items", metavar="FILE", text="item; n_classes, stratum, cluster, weight."),
+]
 IsWide = Annotated[
     bool,
     typer.Option(
-        "--wide", help="The answers have one row per item; needed only where their columns do not tell.", rich_help_panel=_EVIDENCE
+        "--wide",
+        help="The answers have one row per item; needed only where their columns do not tell.",
+        rich_help_panel=_EVIDENCE,
     ),
 ]
 SystemNames = Annotated[
-    list[str] | None, _evidence("--systems", metavar="A,B", text="The systems, separated by commas; of a wide file their columns.")
+    list[str] | None,
+    _evidence(
+        "--systems",
+        metavar="A,B",
+        text="The systems, separated by commas; of a wide file their columns.",
+    ),
 ]
-ItemColumn = Annotated[str | None, _evidence("--item", metavar="COL", text="Of a wide file: the column that names items.")]
-LabelColumn = Annotated[str | None, _evidence("--label", metavar="COL", text="Of a wide file: the column with the true class.")]
-RuledOutColumn = Annotated[str | None, _evidence("--ruled-out", metavar="COL", text="Of a wide file: the column with a class ruled out.")]
+ItemColumn = Annotated[
+    str | None,
+    _evidence("--item", metavar="COL", text="Of a wide file: the column that names items."),
+]
+LabelColumn = Annotated[
+    str | None,
+    _evidence("--label", metavar="COL", text="Of a wide file: the column with the true class."),
+]
+RuledOutColumn = Annotated[
+    str | None,
+    _evidence(
+        "--ruled-out", metavar="COL", text="Of a wide file: the column with a class ruled out."
+    ),
+]
 ColumnNames = Annotated[
     list[str] | None,
     _evidence(
-        "--columns", metavar="NAME=COL", panel=_ABOUT,
+        "--columns",
+        metavar="NAME=COL",
+        panel=_ABOUT,
         text="Your names of columns: item=question_id,system=model; for one file answers.item=id. Common names are found without it.",
     ),
-]  # fmt: skip
+]
 NoAnswer = Annotated[
-    list[str] | None, _evidence("--no-answer", metavar="A,B", text="What stands for no answer, as -1,N/A; empty always does.", panel=_ABOUT)
+    list[str] | None,
+    _evidence(
+        "--no-answer",
+        metavar="A,B",
+        text="What stands for no answer, as -1,N/A; empty always does.",
+        panel=_ABOUT,
+    ),
 ]
 InvalidChoice = Annotated[
     Invalid,
@@ -84,10 +118,31 @@ InvalidChoice = Annotated[
         rich_help_panel=_ABOUT,
     ),
 ]
-NClasses = Annotated[int | None, _evidence("--n-classes", metavar="K", text="Number of classes, where the items do not say.", panel=_ABOUT)]
-Classes = Annotated[str | None, _evidence("--classes", metavar="A,B,C", text="All classes, where they are not 0 to K - 1.", panel=_ABOUT)]
+NClasses = Annotated[
+    int | None,
+    _evidence(
+        "--n-classes",
+        metavar="K",
+        text="Number of classes, where the items do not say.",
+        panel=_ABOUT,
+    ),
+]
+Classes = Annotated[
+    str | None,
+    _evidence(
+        "--classes",
+        metavar="A,B,C",
+        text="All classes, where they are not 0 to K - 1.",
+        panel=_ABOUT,
+    ),
+]
 ConflictChoice = Annotated[
-    Conflicts, typer.Option("--conflicts", help="Items whose labels contradict each other: refuse or leave out.", rich_help_panel=_ABOUT)
+    Conflicts,
+    typer.Option(
+        "--conflicts",
+        help="Items whose labels contradict each other: refuse or leave out.",
+        rich_help_panel=_ABOUT,
+    ),
 ]
 ProtocolChoice = Annotated[
     Protocol | None,
@@ -107,15 +162,21 @@ RepeatsChoice = Annotated[
     ),
 ]
 StoredCounts = Annotated[
-    list[str] | None, _evidence("--counts", metavar="FILE", text="Counts of --save-counts (counts/1 JSON); several are added.")
+    list[str] | None,
+    _evidence(
+        "--counts",
+        metavar="FILE",
+        text="Counts of --save-counts (counts/1 JSON); several are added.",
+    ),
 ]
 ProjectAddress = Annotated[
     str | None,
     _evidence(
-        "--project", metavar="DB#SLUG",
+        "--project",
+        metavar="DB#SLUG",
         text="A running project of noracle collect: sqlite:///noracle.db#slug, path#slug or postgresql://…#slug. The look is logged.",
     ),
-]  # fmt: skip
+]
 ClusterChoice = Annotated[
     Literal["auto", "ignore"],
     typer.Option(
@@ -125,23 +186,47 @@ ClusterChoice = Annotated[
     ),
 ]
 PopulationChoice = Annotated[
-    Literal["answers", "beyond"], typer.Option("--population", help="These items, or more of their kind.", rich_help_panel=_ABOUT)
+    Literal["answers", "beyond"],
+    typer.Option(
+        "--population", help="These items, or more of their kind.", rich_help_panel=_ABOUT
+    ),
 ]
-Confidence = Annotated[float, typer.Option("--confidence", metavar="P", help="Coverage that is promised, between 0 and 1.")]
-Strict = Annotated[bool, typer.Option("--strict", help="A failed check is an error (exit code 1) instead of a weaker promise.")]
+Confidence = Annotated[
+    float,
+    typer.Option("--confidence", metavar="P", help="Coverage that is promised, between 0 and 1."),
+]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="A failed check is an error (exit code 1) instead of a weaker promise."
+    ),
+]
 CheckRouting = Annotated[
     bool,
     typer.Option(
-        "--check/--no-check", help="Check how labels were collected and write it into the guarantee (reads the judgements again)."
+        "--check/--no-check",
+        help="Check how labels were collected and write it into the guarantee (reads the judgements again).",
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Makes everything random reproducible.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.", rich_help_panel=_OUTPUT)]
-Html = Annotated[str | None, typer.Option("--html", metavar="FILE", help="Also write a self-contained report.", rich_help_panel=_OUTPUT)]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print JSON and nothing else.", rich_help_panel=_OUTPUT)
+]
+Html = Annotated[
+    str | None,
+    typer.Option(
+        "--html",
+        metavar="FILE",
+        help="Also write a self-contained report.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
 
 
 def names(values: str | Sequence[str] | None) -> list[str] | None:
-    """Names separated by commas, given once or several times; a name with a comma is quoted as in CSV."""
+    """Names separated by commas, given once or several times; a name with a comma is quoted as in
+    CSV.
+    """
     if values is None:
         return None
     parts = [values] if isinstance(values, str) else list(values)
@@ -155,7 +240,9 @@ def column_names(values: Sequence[str] | None) -> dict[str, str]:
     for value in names(values) or ():
         name, mark, column = (part.strip() for part in value.partition("="))
         if not (name and mark and column):
-            raise ArgumentError(f"--columns must be name=column, as in item=question_id; got {value!r}.")
+            raise ArgumentError(
+                f"--columns must be name=column, as in item=question_id; got {value!r}."
+            )
         found[name] = column
     return found
 
@@ -215,11 +302,19 @@ class Sources:
         return any(v is not None for v in (self.answers, self.judgements, self.grades, self.items))
 
     def load(self, *, labels: bool = False) -> Evidence:
-        """The evidence; raises where the options do not fit together, and with ``labels`` where nobody said anything of the truth."""
+        """The evidence; raises where the options do not fit together, and with ``labels`` where
+        nobody said anything of the truth.
+        """
         started = time.perf_counter()
-        stray = [f"--{n}" for n, v in (("item", self.item), ("label", self.label), ("ruled-out", self.ruled_out)) if v is not None]
+        stray = [
+            f"--{n}"
+            for n, v in (("item", self.item), ("label", self.label), ("ruled-out", self.ruled_out))
+            if v is not None
+        ]
         if self.answers is None and (stray or (self.wide and self.grades is None)):
-            raise ArgumentError(f"{', '.join(stray or ['--wide'])} must go with --answers, a file with one row per item; got no --answers.")
+            raise ArgumentError(
+                f"{', '.join(stray or ['--wide'])} must go with --answers, a file with one row per item; got no --answers."
+            )
         if self.answers is None and self.judgements is None and self.grades is None:
             raise ArgumentError(
                 "evidence must be given: --answers and --judgements, or --grades, or --counts where the verb takes it; got none."
@@ -255,7 +350,11 @@ class Sources:
         found = names(self.classes)
         if found is None:
             return None
-        return [int(c) for c in found] if all(c.lstrip("-").isdecimal() for c in found) else list(found)
+        return (
+            [int(c) for c in found]
+            if all(c.lstrip("-").isdecimal() for c in found)
+            else list(found)
+        )
 
     def protocol(self, asked: Protocol | None) -> Protocol | None:
         """The protocol that was asked for; columns of a wide table were filled separately."""
@@ -263,11 +362,19 @@ class Sources:
 
 
 def policy_checks(
-    evidence: Evidence | AccuracyCounts, *, counts: AccuracyCounts | None = None, judgements: JudgementCounts | None = None,
-    systems: Sequence[str] | None = None, protocol: Protocol | None, seed: int, estimate: bool = False,
-    clusters: Literal["auto", "ignore"] = "auto", population: Literal["answers", "beyond"] = "answers",
-) -> list[Check]:  # fmt: skip
-    """The checks of :mod:`noracle.accuracy.policy` that apply; a failure is also warned about, with the way out.
+    evidence: Evidence | AccuracyCounts,
+    *,
+    counts: AccuracyCounts | None = None,
+    judgements: JudgementCounts | None = None,
+    systems: Sequence[str] | None = None,
+    protocol: Protocol | None,
+    seed: int,
+    estimate: bool = False,
+    clusters: Literal["auto", "ignore"] = "auto",
+    population: Literal["answers", "beyond"] = "answers",
+) -> list[Check]:
+    """The checks of :mod:`noracle.accuracy.policy` that apply; a failure is also warned about, with
+    the way out.
 
     With ``estimate`` nothing is said of failures that do not bear on an estimate of accuracy.
     """

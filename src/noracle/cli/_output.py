@@ -1,4 +1,6 @@
-"""What every verb prints: cards or JSON on stdout, an HTML page, progress and one-line messages on stderr."""
+"""What every verb prints: cards or JSON on stdout, an HTML page, progress and one-line messages on
+stderr.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,8 @@ class Settings:
 
 settings = Settings()
 
-# Names come from files: what would move the cursor or ring the bell is shown as a replacement character.
+# Names come from files: what would move the cursor or ring the bell is shown as a replacement
+# character.
 _CONTROL = {c: "\ufffd" for c in (*range(32), *range(127, 160)) if c not in (9, 10)}
 
 
@@ -69,14 +72,20 @@ class Output:
     ) -> None:
         """Print the results and write the page.
 
-        ``single`` prints one JSON object instead of a list; ``more`` are results that only the page shows; ``after`` are lines of text
-        below the cards.
+        ``single`` prints one JSON object instead of a list; ``more`` are results that only the page
+        shows; ``after`` are lines of text below the cards.
         """
         if self.html is not None:
             from noracle.report.page import write_page
 
             with working("drawing the report"):
-                write_page(self.html, [*results, *more], title=self.title, command=settings.command, seed=seed)
+                write_page(
+                    self.html,
+                    [*results, *more],
+                    title=self.title,
+                    command=settings.command,
+                    seed=seed,
+                )
         if self.as_json:
             from noracle.results import results_dict
 
@@ -99,7 +108,10 @@ _IN_FLAGS = tuple(
         (rf"(^|\| )({_TABLE})(\.\w+)(?= must)", r"\1--\2\3"),
         (rf"(^|\| )({_TABLE})(?= must| file ')", r"\1--\2"),
         (rf"(^|\| )({_TABLE}) and ({_TABLE})(?= must)", r"\1--\2 and --\3"),
-        (r"(^|\| )(system|systems|classes|raters|labels|columns|item|invalid)(?= must (?:be|name|map|have the type))", r"\1--\2"),
+        (
+            r"(^|\| )(system|systems|classes|raters|labels|columns|item|invalid)(?= must (?:be|name|map|have the type))",
+            r"\1--\2",
+        ),
         (r"(^|\| )wide(?= must)", r"\1--wide"),
         (r"(^|\| )n_classes(?= must)", r"\1--n-classes"),
         (r"(^|\| )no_answer(?= must)", r"\1--no-answer"),
@@ -127,7 +139,9 @@ def in_flags(text: str) -> str:
     """
     for pattern, words in _IN_FLAGS:
         text = pattern.sub(words, text)
-    return _LISTED.sub(lambda m: f"--{m[1]} " + ",".join(part.strip().strip("'") for part in m[2].split(",")), text)
+    return _LISTED.sub(
+        lambda m: f"--{m[1]} " + ",".join(part.strip().strip("'") for part in m[2].split(",")), text
+    )
 
 
 def check_target(option: str, path: str | None) -> None:
@@ -138,7 +152,9 @@ def check_target(option: str, path: str | None) -> None:
     if Path(path).is_dir():
         raise ArgumentError(f"{name} must name a file; got the folder {path!r}. Add a file name.")
     if not Path(path).parent.is_dir():
-        raise ArgumentError(f"{name} must lie in a folder that exists; got {path!r}. Make the folder {str(Path(path).parent)!r} first.")
+        raise ArgumentError(
+            f"{name} must lie in a folder that exists; got {path!r}. Make the folder {str(Path(path).parent)!r} first."
+        )
 
 
 def say(text: str, *, style: str = "") -> None:
@@ -189,7 +205,8 @@ def _write(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader closed the pipe (as `| head` does). The rest goes nowhere; files are still written and the exit code stands.
+        # The reader closed the pipe (as `| head` does). The rest goes nowhere; files are still
+        # written and the exit code stands.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)

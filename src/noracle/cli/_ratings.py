@@ -25,41 +25,105 @@ def _option(*flags: str, metavar: str, text: str) -> Any:
 
 RatingsFile = Annotated[
     str | None,
-    _option("--ratings", metavar="FILE", text="item, rater, label, or one row per item (CSV, JSONL, Parquet; globs); see --votes, --cuts."),
+    _option(
+        "--ratings",
+        metavar="FILE",
+        text="item, rater, label, or one row per item (CSV, JSONL, Parquet; globs); see --votes, --cuts.",
+    ),
 ]
-AnswersFile = Annotated[str | None, _option("--answers", metavar="FILE", text="item, system, answer: what systems said of these items.")]
-ItemsFile = Annotated[str | None, _option("--items", metavar="FILE", text="item, cluster: items of one cluster may depend on each other.")]
+AnswersFile = Annotated[
+    str | None,
+    _option(
+        "--answers", metavar="FILE", text="item, system, answer: what systems said of these items."
+    ),
+]
+ItemsFile = Annotated[
+    str | None,
+    _option(
+        "--items",
+        metavar="FILE",
+        text="item, cluster: items of one cluster may depend on each other.",
+    ),
+]
 IsWide = Annotated[
     bool,
-    typer.Option("--wide", help="Ratings have one row per item; needed only where columns do not tell.", rich_help_panel=_RATINGS),
+    typer.Option(
+        "--wide",
+        help="Ratings have one row per item; needed only where columns do not tell.",
+        rich_help_panel=_RATINGS,
+    ),
 ]
 ColumnNames = Annotated[
     list[str] | None,
-    _option("--columns", metavar="NAME=COL", text="Your names of columns: item=question_id,rater=worker; for one file ratings.item=id."),
+    _option(
+        "--columns",
+        metavar="NAME=COL",
+        text="Your names of columns: item=question_id,rater=worker; for one file ratings.item=id.",
+    ),
 ]
-NoAnswer = Annotated[list[str] | None, _option("--no-answer", metavar="A,B", text="What stands for no label or answer, as -1,N/A.")]
-IsVotes = Annotated[bool, typer.Option("--votes", help="The ratings are counts: item, label, n; raters unknown.", rich_help_panel=_RATINGS)]
+NoAnswer = Annotated[
+    list[str] | None,
+    _option("--no-answer", metavar="A,B", text="What stands for no label or answer, as -1,N/A."),
+]
+IsVotes = Annotated[
+    bool,
+    typer.Option(
+        "--votes",
+        help="The ratings are counts: item, label, n; raters unknown.",
+        rich_help_panel=_RATINGS,
+    ),
+]
 RaterNames = Annotated[
-    list[str] | None, _option("--raters", metavar="A,B", text="Of a wide file: the columns of the raters, separated by commas.")
+    list[str] | None,
+    _option(
+        "--raters",
+        metavar="A,B",
+        text="Of a wide file: the columns of the raters, separated by commas.",
+    ),
 ]
-ItemColumn = Annotated[str | None, _option("--item", metavar="COL", text="Of a wide file: the column with items; else the row number.")]
+ItemColumn = Annotated[
+    str | None,
+    _option(
+        "--item", metavar="COL", text="Of a wide file: the column with items; else the row number."
+    ),
+]
 SystemColumns = Annotated[
-    list[str] | None, _option("--systems", metavar="A,B", text="Columns of the wide file with the answers of systems.")
+    list[str] | None,
+    _option(
+        "--systems", metavar="A,B", text="Columns of the wide file with the answers of systems."
+    ),
 ]
 Labels = Annotated[
     str | None,
-    _option("--labels", metavar="A,B,C", text="All labels, in their order; with --cuts the label of each band (empty: leave it out)."),
+    _option(
+        "--labels",
+        metavar="A,B,C",
+        text="All labels, in their order; with --cuts the label of each band (empty: leave it out).",
+    ),
 ]
 Cuts = Annotated[
     str | None,
-    _option("--cuts", metavar="X,Y", text="Ratings are scores (item, rater, value), cut here; a cut is in the lower band."),
+    _option(
+        "--cuts",
+        metavar="X,Y",
+        text="Ratings are scores (item, rater, value), cut here; a cut is in the lower band.",
+    ),
 ]
 First = Annotated[
     int | None,
-    _option("--first", metavar="M", text="Use only the first M ratings of each item, by the column at or by the order of the rows."),
+    _option(
+        "--first",
+        metavar="M",
+        text="Use only the first M ratings of each item, by the column at or by the order of the rows.",
+    ),
 ]
 StoredRatings = Annotated[
-    list[str] | None, _option("--counts", metavar="FILE", text="Stored counts of ratings (rating-counts/1 JSON); several are added.")
+    list[str] | None,
+    _option(
+        "--counts",
+        metavar="FILE",
+        text="Stored counts of ratings (rating-counts/1 JSON); several are added.",
+    ),
 ]
 
 
@@ -87,22 +151,46 @@ class RatingSources:
         started = time.perf_counter()
         self._fit()
         if self.votes:
-            ratings = Ratings.from_votes(self.ratings, self.answers, items=self.items, labels=self._labels())
+            ratings = Ratings.from_votes(
+                self.ratings, self.answers, items=self.items, labels=self._labels()
+            )
         elif self.cuts is not None:
-            ratings = Ratings.from_scores(self.ratings, self.answers, cuts=self._cuts(), labels=self._bands(), first=self.first)
+            ratings = Ratings.from_scores(
+                self.ratings,
+                self.answers,
+                cuts=self._cuts(),
+                labels=self._bands(),
+                first=self.first,
+            )
         else:
             columns = column_names(self.columns)
             columns |= {} if self.item is None else {"ratings.item": self.item}
             ratings = Ratings.from_tables(
-                self.ratings, self.answers, items=self.items, labels=self._labels(), first=self.first, columns=columns,
-                wide=self.wide or None, raters=names(self.raters), systems=names(self.systems), no_answer=names(self.no_answer) or (),
-            )  # fmt: skip
+                self.ratings,
+                self.answers,
+                items=self.items,
+                labels=self._labels(),
+                first=self.first,
+                columns=columns,
+                wide=self.wide or None,
+                raters=names(self.raters),
+                systems=names(self.systems),
+                no_answer=names(self.no_answer) or (),
+            )
         say_notes(ratings.inferred)
         log.info("ratings opened in %.2f s", time.perf_counter() - started)
         return ratings
 
-    def count(self, loaded: Ratings | None = None, *, systems: Sequence[str] | None = None, pairs: bool = False) -> RatingCounts:
-        """The counts of the ratings (``loaded`` if they are open already) and of stored counts, added."""
+    def count(
+        self,
+        loaded: Ratings | None = None,
+        *,
+        systems: Sequence[str] | None = None,
+        pairs: bool = False,
+    ) -> RatingCounts:
+        """The counts of the ratings (``loaded`` if they are open already) and of stored counts,
+        added.
+        """
         parts = [read_rating_counts(path) for path in self.counts or ()]
         if self.ratings is not None or not parts:
             started = time.perf_counter()
@@ -115,13 +203,29 @@ class RatingSources:
 
     def _fit(self) -> None:
         if self.ratings is None:
-            raise ArgumentError("ratings must be given: --ratings FILE (or --counts FILE where the verb takes it); got none.")
-        forms = [flag for flag, on in (("--wide", self.wide), ("--votes", self.votes), ("--cuts", self.cuts is not None)) if on]
+            raise ArgumentError(
+                "ratings must be given: --ratings FILE (or --counts FILE where the verb takes it); got none."
+            )
+        forms = [
+            flag
+            for flag, on in (
+                ("--wide", self.wide),
+                ("--votes", self.votes),
+                ("--cuts", self.cuts is not None),
+            )
+            if on
+        ]
         if len(forms) > 1:
             raise ArgumentError(f"{' and '.join(forms)} must not come together; got both.")
-        stray = [f"--{n}" for n, v in (("raters", self.raters), ("item", self.item), ("systems", self.systems)) if v]
+        stray = [
+            f"--{n}"
+            for n, v in (("raters", self.raters), ("item", self.item), ("systems", self.systems))
+            if v
+        ]
         if stray and (self.votes or self.cuts is not None):
-            raise ArgumentError(f"{', '.join(stray)} must go with one row per item and a column for each rater; got {forms[0]}.")
+            raise ArgumentError(
+                f"{', '.join(stray)} must go with one row per item and a column for each rater; got {forms[0]}."
+            )
         if self.items is not None and self.cuts is not None:
             raise ArgumentError("--items must not come with --cuts; cut the scores first.")
         if self.first is not None and self.votes:
@@ -145,7 +249,9 @@ class RatingSources:
         try:
             return [float(cut) for cut in names(self.cuts) or ()]
         except ValueError:
-            raise ArgumentError(f"--cuts must be numbers separated by commas; got {self.cuts!r}.") from None
+            raise ArgumentError(
+                f"--cuts must be numbers separated by commas; got {self.cuts!r}."
+            ) from None
 
 
 def _is_whole(text: str) -> bool:
@@ -159,4 +265,6 @@ def read_rating_counts(path: str) -> RatingCounts:
         return RatingCounts.from_dict(value)
     except (NoracleError, KeyError, TypeError, ValueError, AttributeError):
         came = f"something else in {path!r}"
-        raise EvidenceError(fault("--counts", "must hold counts of ratings (schema rating-counts/1)", came)) from None
+        raise EvidenceError(
+            fault("--counts", "must hold counts of ratings (schema rating-counts/1)", came)
+        ) from None

@@ -46,12 +46,26 @@ def command(
         ),
     ] = None,
     metric: Annotated[
-        Metric, typer.Option("--metric", help="For krippendorff: labels are names, are ordered, or are numbers.", rich_help_panel=_HOW)
+        Metric,
+        typer.Option(
+            "--metric",
+            help="For krippendorff: labels are names, are ordered, or are numbers.",
+            rich_help_panel=_HOW,
+        ),
     ] = "nominal",
     pair: Annotated[
-        str | None, typer.Option("--pair", metavar="A,B", help="For cohen: two raters; default all pairs.", rich_help_panel=_HOW)
+        str | None,
+        typer.Option(
+            "--pair",
+            metavar="A,B",
+            help="For cohen: two raters; default all pairs.",
+            rich_help_panel=_HOW,
+        ),
     ] = None,
-    n_boot: Annotated[int, typer.Option("--n-boot", metavar="N", help="Resamples of the items.", rich_help_panel=_HOW)] = 2000,
+    n_boot: Annotated[
+        int,
+        typer.Option("--n-boot", metavar="N", help="Resamples of the items.", rich_help_panel=_HOW),
+    ] = 2000,
     confidence: opt.Confidence = 0.95,
     seed: opt.Seed = 0,
     as_json: opt.AsJson = False,
@@ -64,12 +78,23 @@ def command(
     output = Output(title="Agreement of raters", as_json=as_json, html=html)
     chosen = _chosen(statistic)
     if metric != "nominal" and "krippendorff" not in chosen:
-        raise ArgumentError(f"--metric must go with --statistic krippendorff; got {metric!r} without it.")
+        raise ArgumentError(
+            f"--metric must go with --statistic krippendorff; got {metric!r} without it."
+        )
     two = _two(pair, chosen)
     sources = RatingSources(
-        ratings=ratings, wide=wide, votes=votes, raters=raters, item=item, labels=labels, cuts=cuts, first=first, counts=counts,
-        columns=columns, no_answer=no_answer,
-    )  # fmt: skip
+        ratings=ratings,
+        wide=wide,
+        votes=votes,
+        raters=raters,
+        item=item,
+        labels=labels,
+        cuts=cuts,
+        first=first,
+        counts=counts,
+        columns=columns,
+        no_answer=no_answer,
+    )
     by_item = ratings is not None and not counts
     with working("counting"):
         loaded = sources.load() if by_item else None
@@ -91,7 +116,10 @@ def command(
 
 
 def _chosen(names: list[str] | None) -> list[Statistic]:
-    return [cast("Statistic", choose("--statistic", name, STATISTICS)) for name in dict.fromkeys(opt.names(names) or ("pairwise",))]
+    return [
+        cast("Statistic", choose("--statistic", name, STATISTICS))
+        for name in dict.fromkeys(opt.names(names) or ("pairwise",))
+    ]
 
 
 def _two(pair: str | None, statistics: list[Statistic]) -> tuple[str, str] | None:

@@ -48,17 +48,27 @@ def command(
     classes: opt.Classes = None,
     conflicts: opt.ConflictChoice = "error",
     per_label: Annotated[
-        bool, typer.Option("--per-label/--overall", help="Read 'accuracy' as that on each label, or as the grade over all labels.")
+        bool,
+        typer.Option(
+            "--per-label/--overall",
+            help="Read 'accuracy' as that on each label, or as the grade over all labels.",
+        ),
     ] = True,
-    trace: Annotated[str | None, typer.Option("--trace", metavar="LABEL", help="Also: how many items can have this label.")] = None,
-    threshold: Annotated[bool, typer.Option("--threshold", help="Also: the largest accuracy that raises no alarm.")] = False,
+    trace: Annotated[
+        str | None,
+        typer.Option("--trace", metavar="LABEL", help="Also: how many items can have this label."),
+    ] = None,
+    threshold: Annotated[
+        bool, typer.Option("--threshold", help="Also: the largest accuracy that raises no alarm.")
+    ] = False,
     time_limit: sk.TimeLimit = 30.0,
     as_json: opt.AsJson = False,
     html: opt.Html = None,
 ) -> None:
     """Prove from the answers alone that not all systems can be as good as claimed.
 
-    No answer key and no probability: the proof holds for every possible key. JSON output can be checked again with noracle verify.
+    No answer key and no probability: the proof holds for every possible key. JSON output can be
+    checked again with noracle verify.
     """
     output = Output(title="Can all be as good as claimed?", as_json=as_json, html=html)
     claim = _read(spec, per_label=per_label)
@@ -80,16 +90,22 @@ def command(
     )
     bounds = sk.prevalences(prevalence)
     with working("counting"):
-        gathered = sk.gather(sources, sketches=sketch, known=known, use_judgements=use_judgements, save=save_sketch)
+        gathered = sk.gather(
+            sources, sketches=sketch, known=known, use_judgements=use_judgements, save=save_sketch
+        )
     with working("proving"):
         proof = prove_malfunction(gathered, claim, prevalence=bounds, time_limit=time_limit)
         results: list[Any] = [proof]
         if trace is not None:
-            results.append(find_trace(gathered, claim, label=trace, prevalence=bounds, time_limit=time_limit))
+            results.append(
+                find_trace(gathered, claim, label=trace, prevalence=bounds, time_limit=time_limit)
+            )
         if threshold:
             kinds = {s.kind for s in claim.statements if not isinstance(s, Linear)}
             kind = "grade" if kinds == {"grade"} else "accuracy"
-            results.append(find_threshold(gathered, kind=kind, prevalence=bounds, time_limit=time_limit))  # type: ignore[arg-type]
+            results.append(
+                find_threshold(gathered, kind=kind, prevalence=bounds, time_limit=time_limit)  # type: ignore[arg-type]
+            )
     output.emit(results, single=len(results) == 1)
     if EXIT[proof.status]:
         raise typer.Exit(EXIT[proof.status])
@@ -103,7 +119,9 @@ def _read(text: str, *, per_label: bool) -> Spec:
     for s in spec.statements:
         if not isinstance(s, Linear) and s.kind == "accuracy":
             if s.on is not None:
-                raise ArgumentError(f"--overall must come without a claim about one label; got '{s}'.")
+                raise ArgumentError(
+                    f"--overall must come without a claim about one label; got '{s}'."
+                )
             changed.append(dataclasses.replace(s, kind="grade"))
         else:
             changed.append(s)

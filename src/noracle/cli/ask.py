@@ -44,28 +44,65 @@ def command(
     key_env: models.KeyVariable = None,
     preset: models.PresetName = None,
     workflow: Annotated[
-        str | None, option("--workflow", metavar="W", text="Name or JSON file; default direct, with --judge judge.", panel=WHAT)
+        str | None,
+        option(
+            "--workflow",
+            metavar="W",
+            text="Name or JSON file; default direct, with --judge judge.",
+            panel=WHAT,
+        ),
     ] = None,
     shuffle: models.Shuffle = True,
     seed: opt.Seed = 0,
     limit: models.Limit = None,
     system: Annotated[
-        str | None, option("--system", metavar="NAME", text="How the answers are signed; default model and workflow.", panel=WHAT)
+        str | None,
+        option(
+            "--system",
+            metavar="NAME",
+            text="How the answers are signed; default model and workflow.",
+            panel=WHAT,
+        ),
     ] = None,
     judge: Annotated[
-        bool, typer.Option("--judge", help="Grade the answers of --answers: yes, no or uncertain.", rich_help_panel=_JUDGE)
+        bool,
+        typer.Option(
+            "--judge",
+            help="Grade the answers of --answers: yes, no or uncertain.",
+            rich_help_panel=_JUDGE,
+        ),
     ] = False,
     answers: Annotated[
-        str | None, option("--answers", metavar="FILE", text="With --judge: item, system, answer of other systems.", panel=_JUDGE)
+        str | None,
+        option(
+            "--answers",
+            metavar="FILE",
+            text="With --judge: item, system, answer of other systems.",
+            panel=_JUDGE,
+        ),
     ] = None,
     scores: Annotated[
-        str | None, option("--scores", metavar="FILE", text="With --judge: also write item, rater, value alone.", panel=_JUDGE)
+        str | None,
+        option(
+            "--scores",
+            metavar="FILE",
+            text="With --judge: also write item, rater, value alone.",
+            panel=_JUDGE,
+        ),
     ] = None,
     repeats: Annotated[
-        int, typer.Option("--repeats", min=1, help="With --judge: grade so often; values are means.", rich_help_panel=_JUDGE)
+        int,
+        typer.Option(
+            "--repeats",
+            min=1,
+            help="With --judge: grade so often; values are means.",
+            rich_help_panel=_JUDGE,
+        ),
     ] = 1,
     concurrency: models.Concurrency = 8,
-    max_calls: Annotated[int | None, option("--max-calls", metavar="N", text="Most calls of this run.", panel=CAPS)] = None,
+    max_calls: Annotated[
+        int | None, option("--max-calls", metavar="N", text="Most calls of this run.", panel=CAPS)
+    ] = None,
     max_tokens: models.MaxTokens = None,
     max_cost: models.MaxCost = None,
     max_seconds: models.MaxSeconds = None,
@@ -74,26 +111,47 @@ def command(
     purge_cache: Annotated[
         bool,
         typer.Option(
-            "--purge-cache", help="First empty that cache, of --model where it is given; alone: nothing else.", rich_help_panel=KEEP
+            "--purge-cache",
+            help="First empty that cache, of --model where it is given; alone: nothing else.",
+            rich_help_panel=KEEP,
         ),
     ] = False,
     out: Annotated[
-        str | None, option("--out", metavar="FILE", text="CSV, JSONL or Parquet; default answers.csv, or ratings.csv.", panel=KEEP)
+        str | None,
+        option(
+            "--out",
+            metavar="FILE",
+            text="CSV, JSONL or Parquet; default answers.csv, or ratings.csv.",
+            panel=KEEP,
+        ),
     ] = None,
     save_items: Annotated[
-        str | None, option("--save-items", metavar="FILE", text="Also write item, n_classes, stratum, text, options.", panel=KEEP)
+        str | None,
+        option(
+            "--save-items",
+            metavar="FILE",
+            text="Also write item, n_classes, stratum, text, options.",
+            panel=KEEP,
+        ),
     ] = None,
     run: Annotated[
-        str | None, option("--run", metavar="FOLDER", text="What is done so far, to go on from; default beside --out.", panel=KEEP)
+        str | None,
+        option(
+            "--run",
+            metavar="FOLDER",
+            text="What is done so far, to go on from; default beside --out.",
+            panel=KEEP,
+        ),
     ] = None,
     yes: models.Yes = False,
     as_json: opt.AsJson = False,
 ) -> None:
     """Put items to a model and write the answers table, or have it grade the answers of others.
 
-    Options are shuffled and the order is written down; an answer is a class, the place of the option in the file, from 0. An item without
-    a readable answer has none, and a state that says why: invalid, refused or errored. What it may cost is said before the first call.
-    A run that was stopped or killed goes on with the same command and pays for no call twice.
+    Options are shuffled and the order is written down; an answer is a class, the place of the
+    option in the file, from 0. An item without a readable answer has none, and a state that says
+    why: invalid, refused or errored. What it may cost is said before the first call. A run that was
+    stopped or killed goes on with the same command and pays for no call twice.
     """
     from noracle.search.backends import open_model
     from noracle.search.reading import items_table
@@ -112,24 +170,48 @@ def command(
         check_format(name, path)
     job = Job.prepare(
         Wish(
-            items=items, preset=preset, workflow=workflow or ("judge" if judge else "direct"), shuffle=shuffle, seed=seed, limit=limit,
-            answers=answers, repeats=repeats,
+            items=items,
+            preset=preset,
+            workflow=workflow or ("judge" if judge else "direct"),
+            shuffle=shuffle,
+            seed=seed,
+            limit=limit,
+            answers=answers,
+            repeats=repeats,
         )
-    )  # fmt: skip
+    )
     if save_items is not None:
         write_table(save_items, items_table(job.task))
     opened = open_model(model, base_url=base_url, key_env=key_env)
     name = system or _signature(opened.name, job.workflow.name, judge=judge)
-    budget, known_prices = models.read_caps(calls=max_calls, tokens=max_tokens, cost=max_cost, seconds=max_seconds, prices=prices)
+    budget, known_prices = models.read_caps(
+        calls=max_calls, tokens=max_tokens, cost=max_cost, seconds=max_seconds, prices=prices
+    )
     folder = _folder(run or f"{Path(target).with_suffix('')}.run", job, opened, name)
     with folder:
-        project(job, folder, budget, known_prices, opened.name, ask_first=not yes and ":" not in model)
-        asked, ledger = models.interruptibly(work(job, folder, opened, budget, known_prices, concurrency, no_cache=no_cache))
+        project(
+            job, folder, budget, known_prices, opened.name, ask_first=not yes and ":" not in model
+        )
+        asked, ledger = models.interruptibly(
+            work(job, folder, opened, budget, known_prices, concurrency, no_cache=no_cache)
+        )
         _write(job, asked, name, target, scores)
-    _report(job, asked, ledger, name=name, model=opened.name, target=target, scores=scores, folder=folder.path, as_json=as_json)
+    _report(
+        job,
+        asked,
+        ledger,
+        name=name,
+        model=opened.name,
+        target=target,
+        scores=scores,
+        folder=folder.path,
+        as_json=as_json,
+    )
     errored = asked.states["errored"]
     if errored and ledger.failure:
-        complain(f"{errored:,} errored, the last because: {ledger.failure} The same command tries them again.")
+        complain(
+            f"{errored:,} errored, the last because: {ledger.failure} The same command tries them again."
+        )
     if asked.stopped:
         complain(f"stopped: {asked.stopped}")
     if asked.stopped or (errored and errored == len(asked.lines)):
@@ -138,8 +220,14 @@ def command(
 
 def _fit_judge(judge: bool, *, answers: str | None, scores: str | None, repeats: int) -> None:
     if judge and answers is None:
-        raise ArgumentError("--judge must come with --answers, the table of answers to grade; got none.")
-    stray = [n for n, v in (("--answers", answers), ("--scores", scores), ("--repeats", repeats > 1)) if v]
+        raise ArgumentError(
+            "--judge must come with --answers, the table of answers to grade; got none."
+        )
+    stray = [
+        n
+        for n, v in (("--answers", answers), ("--scores", scores), ("--repeats", repeats > 1))
+        if v
+    ]
     if stray and not judge:
         raise ArgumentError(f"{', '.join(stray)} must go with --judge; got no --judge.")
 
@@ -148,8 +236,14 @@ def _target(out: str | None, default: str, run: str | None) -> str:
     """Where the table goes. Without --out nothing that was there before this run is overwritten."""
     check_target("out", out)
     check_format("out", out)
-    if out is None and Path(default).exists() and not Path(run or f"{Path(default).with_suffix('')}.run").exists():
-        raise ArgumentError(f"--out must be given where {default} exists already and is not of this run; got none.")
+    if (
+        out is None
+        and Path(default).exists()
+        and not Path(run or f"{Path(default).with_suffix('')}.run").exists()
+    ):
+        raise ArgumentError(
+            f"--out must be given where {default} exists already and is not of this run; got none."
+        )
     return out or default
 
 
@@ -177,24 +271,50 @@ def _write(job: Job, asked: Asked, name: str, target: str, scores: str | None) -
     from noracle.search.asking import answers_table
     from noracle.search.judging import ratings_table, scores_table
 
-    write_table(target, answers_table(asked, name) if job.claims is None else ratings_table(job.claims, asked, name))
+    write_table(
+        target,
+        answers_table(asked, name)
+        if job.claims is None
+        else ratings_table(job.claims, asked, name),
+    )
     if scores is not None and job.claims is not None:
         write_table(scores, scores_table(job.claims, asked, name))
 
 
 def _report(
-    job: Job, asked: Asked, ledger: Ledger, *, name: str, model: str, target: str, scores: str | None, folder: Path, as_json: bool
+    job: Job,
+    asked: Asked,
+    ledger: Ledger,
+    *,
+    name: str,
+    model: str,
+    target: str,
+    scores: str | None,
+    folder: Path,
+    as_json: bool,
 ) -> None:
     labels = _labels(job, asked)
     if as_json:
         say_json(
             {
-                "schema": SCHEMA, "kind": job.settings["kind"], "task": job.task.name, "model": model, "system": name,
-                "workflow": job.workflow.name, "seed": job.wish.seed, "questions": asked.total, "done": len(asked.lines),
-                "states": dict(asked.states), **({"labels": labels} if labels is not None else {}), "ledger": ledger.to_dict(),
-                "out": target, **({"scores": scores} if scores is not None else {}), "run": str(folder), "stopped": asked.stopped or None,
+                "schema": SCHEMA,
+                "kind": job.settings["kind"],
+                "task": job.task.name,
+                "model": model,
+                "system": name,
+                "workflow": job.workflow.name,
+                "seed": job.wish.seed,
+                "questions": asked.total,
+                "done": len(asked.lines),
+                "states": dict(asked.states),
+                **({"labels": labels} if labels is not None else {}),
+                "ledger": ledger.to_dict(),
+                "out": target,
+                **({"scores": scores} if scores is not None else {}),
+                "run": str(folder),
+                "stopped": asked.stopped or None,
             }
-        )  # fmt: skip
+        )
         return
     states = ", ".join(f"{n:,} {state}" for state, n in asked.states.items())
     say(f"{name}: {len(asked.lines):,} of {asked.total:,} asked; {states}", style="bold")
@@ -214,5 +334,8 @@ def _labels(job: Job, asked: Asked) -> Mapping[str, int] | None:
     from noracle.search.judging import VERDICTS, verdicts
 
     found = verdicts(job.claims, asked)
-    count = {label: sum(v.label == label and v.state == "answered" for _, v in found) for label in VERDICTS}
+    count = {
+        label: sum(v.label == label and v.state == "answered" for _, v in found)
+        for label in VERDICTS
+    }
     return {**count, "without an answer": sum(v.state == "unanswered" for _, v in found)}

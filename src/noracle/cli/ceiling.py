@@ -33,13 +33,23 @@ def command(
     columns: rated.ColumnNames = None,
     no_answer: rated.NoAnswer = None,
     method: Annotated[
-        Choice, typer.Option("--method", help="Which bound; plurality assumes nothing of annotators. all shows every one that applies.")
+        Choice,
+        typer.Option(
+            "--method",
+            help="Which bound; plurality assumes nothing of annotators. all shows every one that applies.",
+        ),
     ] = "plurality",
     pairs: Annotated[
-        Literal["item", "pooled"], typer.Option("--pairs", help="How agreement is averaged; pooled is refused where numbers differ.")
+        Literal["item", "pooled"],
+        typer.Option(
+            "--pairs", help="How agreement is averaged; pooled is refused where numbers differ."
+        ),
     ] = "item",
     by_annotators: Annotated[
-        bool, typer.Option("--by-annotators", help="Also the bounds with fewer annotators, in the JSON output.")
+        bool,
+        typer.Option(
+            "--by-annotators", help="Also the bounds with fewer annotators, in the JSON output."
+        ),
     ] = False,
     confidence: opt.Confidence = 0.95,
     as_json: opt.AsJson = False,
@@ -51,18 +61,43 @@ def command(
     """
     output = Output(title="How accurate can annotators be?", as_json=as_json, html=html)
     sources = rated.RatingSources(
-        ratings=ratings, wide=wide, votes=votes, raters=raters, item=item, labels=labels, cuts=cuts, first=first, counts=counts,
-        columns=columns, no_answer=no_answer,
-    )  # fmt: skip
+        ratings=ratings,
+        wide=wide,
+        votes=votes,
+        raters=raters,
+        item=item,
+        labels=labels,
+        cuts=cuts,
+        first=first,
+        counts=counts,
+        columns=columns,
+        no_answer=no_answer,
+    )
     with working("counting"):
         counted = sources.count(pairs=method == "pairwise" or (method == "all" and not votes))
-    plain: tuple[Literal["plurality", "free", "quadratic", "paper"], ...] = ("plurality", "free", "quadratic", "paper")
+    plain: tuple[Literal["plurality", "free", "quadratic", "paper"], ...] = (
+        "plurality",
+        "free",
+        "quadratic",
+        "paper",
+    )
     with working("bounding"):
         if method == "all":
             # U_e is left out: it is not a bound. U* stands here where it is known who rated what.
-            results = [estimate_ceiling(counted, method=m, pairs=pairs, confidence=confidence) for m in plain]
+            results = [
+                estimate_ceiling(counted, method=m, pairs=pairs, confidence=confidence)
+                for m in plain
+            ]
             if counted.pairs:
                 results.append(estimate_ceiling(counted, method="pairwise", confidence=confidence))
         else:
-            results = [estimate_ceiling(counted, method=method, pairs=pairs, confidence=confidence, by_annotators=by_annotators)]
+            results = [
+                estimate_ceiling(
+                    counted,
+                    method=method,
+                    pairs=pairs,
+                    confidence=confidence,
+                    by_annotators=by_annotators,
+                )
+            ]
     output.emit(results, single=method != "all")

@@ -45,20 +45,33 @@ def command(
     invalid: opt.InvalidChoice = "wrong",
     counts: opt.StoredCounts = None,
     project: opt.ProjectAddress = None,
-    system: Annotated[str | None, typer.Option("--system", metavar="S", help="One system only; default all.")] = None,
+    system: Annotated[
+        str | None, typer.Option("--system", metavar="S", help="One system only; default all.")
+    ] = None,
     n_classes: opt.NClasses = None,
     classes: opt.Classes = None,
     conflicts: opt.ConflictChoice = "error",
     protocol: opt.ProtocolChoice = None,
-    by: Annotated[By, typer.Option("--by", help="Look at the routing as a whole, by rater, or by time.")] = "all",
-    at_least: Annotated[float | None, typer.Option("--at-least", metavar="A", help="How wrong may verdicts be before this falls?")] = None,
-    at_most: Annotated[float | None, typer.Option("--at-most", metavar="A", help="How wrong may verdicts be before this falls?")] = None,
+    by: Annotated[
+        By, typer.Option("--by", help="Look at the routing as a whole, by rater, or by time.")
+    ] = "all",
+    at_least: Annotated[
+        float | None,
+        typer.Option(
+            "--at-least", metavar="A", help="How wrong may verdicts be before this falls?"
+        ),
+    ] = None,
+    at_most: Annotated[
+        float | None,
+        typer.Option("--at-most", metavar="A", help="How wrong may verdicts be before this falls?"),
+    ] = None,
     confidence: opt.Confidence = 0.95,
     seed: opt.Seed = 0,
     as_json: opt.AsJson = False,
     html: opt.Html = None,
 ) -> None:
-    """Check how the labels were collected, all that applies; with --at-least or --at-most also sensitivity.
+    """Check how the labels were collected, all that applies; with --at-least or --at-most also
+    sensitivity.
 
     Where verdicts are unsure, the range of the accuracy over all that they may hide stands beside.
     """
@@ -82,9 +95,14 @@ def command(
         invalid=invalid,
     )
     others = {
-        "answers": answers, "judgements": judgements, "grades": grades, "items": items, "counts": counts, "at-least": at_least,
+        "answers": answers,
+        "judgements": judgements,
+        "grades": grades,
+        "items": items,
+        "counts": counts,
+        "at-least": at_least,
         "at-most": at_most,
-    }  # fmt: skip
+    }
     view = look_alone(project, others)
     if view is not None:
         if not view.checks:
@@ -110,28 +128,53 @@ def command(
         total = functools.reduce(operator.add, parts) if parts else None
         about = total if evidence is None else evidence
         if about is not None:
-            told = label_checks(about, counts=total, judgements=asked, systems=wanted, protocol=sources.protocol(protocol), seed=seed)
+            told = label_checks(
+                about,
+                counts=total,
+                judgements=asked,
+                systems=wanted,
+                protocol=sources.protocol(protocol),
+                seed=seed,
+            )
             results += [
-                seeded(check_routing(evidence, by=by, seed=seed), seed) if c.name == "routing" and by != "all" and evidence else c
+                seeded(check_routing(evidence, by=by, seed=seed), seed)
+                if c.name == "routing" and by != "all" and evidence
+                else c
                 for c in told
             ]
         if total is not None:
-            results += what_if(total, wanted or list(total.systems), at_least=at_least, at_most=at_most, confidence=confidence)
+            results += what_if(
+                total,
+                wanted or list(total.systems),
+                at_least=at_least,
+                at_most=at_most,
+                confidence=confidence,
+            )
     if not results:
-        raise ArgumentError("judgements must allow at least one check; got none that applies. Pass --answers too, or --protocol question.")
+        raise ArgumentError(
+            "judgements must allow at least one check; got none that applies. Pass --answers too, or --protocol question."
+        )
     output.emit(results, seed=seed)
     if any(isinstance(r, Check) and not r.passed for r in results):
         raise typer.Exit(1)
 
 
 def what_if(
-    counts: AccuracyCounts, systems: list[str], *, at_least: float | None, at_most: float | None, confidence: float
+    counts: AccuracyCounts,
+    systems: list[str],
+    *,
+    at_least: float | None,
+    at_most: float | None,
+    confidence: float,
 ) -> list[Check | Ranges]:
     """Sensitivity and the range of unsure verdicts, system by system."""
     of = {name: counts.of(name) for name in systems}
     results: list[Check | Ranges] = []
     if at_least is not None or at_most is not None:
-        results += [check_sensitivity(c, at_least=at_least, at_most=at_most, confidence=confidence) for c in of.values()]
+        results += [
+            check_sensitivity(c, at_least=at_least, at_most=at_most, confidence=confidence)
+            for c in of.values()
+        ]
     for own in of.values():
         recorded = any(t.design == "recorded" for t in own.tallies)
         if own.total(verdict="unsure") and not recorded:

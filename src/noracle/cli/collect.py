@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from noracle.cli import _collect_demo, _collect_files, _collect_people, _collect_projects, _collect_server, _collect_simulate
+from noracle.cli import (
+    _collect_demo,
+    _collect_files,
+    _collect_people,
+    _collect_projects,
+    _collect_server,
+    _collect_simulate,
+)
 
 EXAMPLE = """Example:
 

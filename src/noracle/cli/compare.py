@@ -43,7 +43,10 @@ def command(
     population: opt.PopulationChoice = "answers",
     interval: Annotated[
         Interval,
-        typer.Option("--interval", help="auto and fixed-n hold at this number of labels, betting at every look; wald is asymptotic."),
+        typer.Option(
+            "--interval",
+            help="auto and fixed-n hold at this number of labels, betting at every look; wald is asymptotic.",
+        ),
     ] = "auto",
     confidence: opt.Confidence = 0.95,
     check: opt.CheckRouting = True,
@@ -78,7 +81,12 @@ def command(
     )
     with working("comparing"):
         evidence = sources.load(labels=True)
-        about = {"protocol": sources.protocol(protocol), "clusters": clusters, "population": population, "seed": seed}
+        about = {
+            "protocol": sources.protocol(protocol),
+            "clusters": clusters,
+            "population": population,
+            "seed": seed,
+        }
         checks = policy_checks(evidence, systems=named, **about) if check else []  # type: ignore[arg-type]
         used: Checks = for_comparison(checks) if check else "none"
         result = compare_systems(

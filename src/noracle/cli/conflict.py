@@ -42,13 +42,21 @@ def command(
     n_classes: opt.NClasses = None,
     classes: opt.Classes = None,
     conflicts: opt.ConflictChoice = "error",
-    least: Annotated[bool, typer.Option("--least", help="Also: the least number of systems that break the claim.")] = False,
-    check_next: Annotated[bool, typer.Option("--check-next", help="Also: which item to check next, to settle the alarm.")] = False,
+    least: Annotated[
+        bool,
+        typer.Option("--least", help="Also: the least number of systems that break the claim."),
+    ] = False,
+    check_next: Annotated[
+        bool,
+        typer.Option("--check-next", help="Also: which item to check next, to settle the alarm."),
+    ] = False,
     time_limit: sk.TimeLimit = 30.0,
     as_json: opt.AsJson = False,
     html: opt.Html = None,
 ) -> None:
-    """Find a smallest set of systems that cannot all be as good as claimed, with the proof for this set alone."""
+    """Find a smallest set of systems that cannot all be as good as claimed, with the proof for this
+    set alone.
+    """
     output = Output(title="Who cannot all be right?", as_json=as_json, html=html)
     sources = Sources(
         answers=answers,
@@ -68,12 +76,16 @@ def command(
     )
     bounds = sk.prevalences(prevalence)
     with working("counting"):
-        gathered = sk.gather(sources, sketches=sketch, known=known, use_judgements=use_judgements, save=save_sketch)
+        gathered = sk.gather(
+            sources, sketches=sketch, known=known, use_judgements=use_judgements, save=save_sketch
+        )
     with working("proving"):
         proof = minimal_conflict(gathered, spec, prevalence=bounds, time_limit=time_limit)
         results: list[Any] = [proof]
         if least:
-            results.append(least_violators(gathered, spec, prevalence=bounds, time_limit=time_limit))
+            results.append(
+                least_violators(gathered, spec, prevalence=bounds, time_limit=time_limit)
+            )
         if check_next:
             results.append(range_checks(gathered, spec, prevalence=bounds, time_limit=time_limit))
     output.emit(results, single=len(results) == 1)

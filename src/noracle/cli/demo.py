@@ -52,29 +52,47 @@ judge-small = 0.005
 
 
 def command(
-    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Folder for the tables and the report.")] = "noracle-demo",
-    n_items: Annotated[int, typer.Option("--n-items", metavar="N", min=100, help="Number of items.")] = 4000,
+    out: Annotated[
+        str, typer.Option("--out", metavar="DIR", help="Folder for the tables and the report.")
+    ] = "noracle-demo",
+    n_items: Annotated[
+        int, typer.Option("--n-items", metavar="N", min=100, help="Number of items.")
+    ] = 4000,
     seed: opt.Seed = 7,
     as_json: opt.AsJson = False,
     html: opt.Html = None,
 ) -> None:
     """Simulate three systems, five people and two autoraters, and report on them as on any folder.
 
-    One question an item was asked: is it of this class? The tables lie in --out, as you would have them; key.csv is what you would not
-    have. The report leaves it aside; it is only used here to show how close the report came.
+    One question an item was asked: is it of this class? The tables lie in --out, as you would have
+    them; key.csv is what you would not have. The report leaves it aside; it is only used here to
+    show how close the report came.
     """
     check_target("html", html)
-    world = simulate_world(n_items=n_items, n_classes=_CLASSES, systems=_SYSTEMS, no_answer=0.03, unsure=0.02, seed=seed)
+    world = simulate_world(
+        n_items=n_items,
+        n_classes=_CLASSES,
+        systems=_SYSTEMS,
+        no_answer=0.03,
+        unsure=0.02,
+        seed=seed,
+    )
     with working("simulating"):
         write_world(world, out)
         write_more(world, Path(out))
     if not as_json:
-        say(f"simulated {n_items:,} items with {_CLASSES} classes, three systems and one question an item (seed {seed})\n")
+        say(
+            f"simulated {n_items:,} items with {_CLASSES} classes, three systems and one question an item (seed {seed})\n"
+        )
     page = html or str(Path(out) / "report.html")
     report(
-        out, seed=seed, page=page, saved=str(Path(page).with_suffix(".json")), as_json=as_json,
+        out,
+        seed=seed,
+        page=page,
+        saved=str(Path(page).with_suffix(".json")),
+        as_json=as_json,
         after=lambda oversight: [_against_key(oversight, world)],
-    )  # fmt: skip
+    )
 
 
 def write_more(world: World, folder: Path) -> None:
@@ -82,7 +100,10 @@ def write_more(world: World, folder: Path) -> None:
     n = len(world.key)
     rated = {item: world.key[item] for item in range(min(n, max(100, round(_RATED * n))))}
     write_table(
-        folder / "ratings.csv", simulate_raters(rated, raters=_PEOPLE, n_classes=_CLASSES, correlation=0.3, shared=0.2, seed=world.seed)
+        folder / "ratings.csv",
+        simulate_raters(
+            rated, raters=_PEOPLE, n_classes=_CLASSES, correlation=0.3, shared=0.2, seed=world.seed
+        ),
     )
     write_table(folder / "pilot.csv", _scores(world, "agent-1"))
     (folder / "prices.toml").write_text(_PRICES, encoding="utf-8", newline="\n")
@@ -90,7 +111,9 @@ def write_more(world: World, folder: Path) -> None:
 
 
 def _scores(world: World, system: str) -> dict[str, list[object]]:
-    """Is the answer right? Scores of an expert on some items, and of two autoraters on more: the cheaper, the noisier."""
+    """Is the answer right? Scores of an expert on some items, and of two autoraters on more: the
+    cheaper, the noisier.
+    """
     rng = np.random.default_rng([world.seed, 9])
     answers = {i: a for i, s, a in zip(*world.answers.values(), strict=True) if s == system}
     columns: dict[str, list[object]] = {"item": [], "rater": [], "value": []}
@@ -98,15 +121,26 @@ def _scores(world: World, system: str) -> dict[str, list[object]]:
     for item in range(min(n, max(200, round(_SCORED * n)))):
         right = float(answers[item] == world.key[item])
         noise = rng.standard_normal(2)
-        scores = {"judge-large": 0.15 + 0.7 * right + 0.12 * noise[0], "judge-small": 0.3 + 0.4 * right + 0.22 * noise[1]}
+        scores = {
+            "judge-large": 0.15 + 0.7 * right + 0.12 * noise[0],
+            "judge-small": 0.3 + 0.4 * right + 0.22 * noise[1],
+        }
         given = {"expert": right, **scores} if item < max(60, round(_GOLD * n)) else scores
         for rater, value in given.items():
-            for column, cell in zip(columns.values(), (item, rater, round(float(min(max(value, 0.0), 1.0)), 4)), strict=True):
+            for column, cell in zip(
+                columns.values(),
+                (item, rater, round(float(min(max(value, 0.0), 1.0)), 4)),
+                strict=True,
+            ):
                 column.append(cell)
     return columns
 
 
 def _against_key(oversight: Oversight, world: World) -> str:
     key = ", ".join(f"{name} {accuracy:.3f}" for name, accuracy in world.accuracy.items())
-    held = sum(s.low <= world.accuracy[s.system] <= s.high for s in oversight.systems if s.system in world.accuracy)
+    held = sum(
+        s.low <= world.accuracy[s.system] <= s.high
+        for s in oversight.systems
+        if s.system in world.accuracy
+    )
     return f"the key, which you would not have, says: {key}; {held} of {len(oversight.systems)} intervals hold it"

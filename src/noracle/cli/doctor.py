@@ -43,13 +43,16 @@ EXTRAS = {
     "store": "noracle report --store at a URL",
 }
 _LEAST_FREE = 1_000_000_000
-# Accuracy of the self-test: 100 items, 30 ordinary labels (24 right), 70 ruled-out classes (66 not the answer), K = 10.
+# Accuracy of the self-test: 100 items, 30 ordinary labels (24 right), 70 ruled-out classes (66 not
+# the answer), K = 10.
 _KNOWN = (0.747739, 0.584906, 0.866185)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One thing that was looked at. ``needed`` by every verb: if it is broken, so is the installation."""
+    """One thing that was looked at. ``needed`` by every verb: if it is broken, so is the
+    installation.
+    """
 
     part: str
     name: str
@@ -60,7 +63,9 @@ class Line:
 
 
 def command(
-    full: Annotated[bool, typer.Option("--full", help="Also import torch, to name its device, and start Java.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Also import torch, to name its device, and start Java.")
+    ] = False,
     as_json: opt.AsJson = False,
 ) -> None:
     """Say what works on this machine, what is missing, and the line that installs it.
@@ -71,10 +76,20 @@ def command(
         lines = examine(full=full)
     broken = [line for line in lines if line.health == "broken" and line.needed]
     if as_json:
-        say_json({"healthy": not broken, "version": __version__, "lines": [dataclasses.asdict(line) for line in lines]})
+        say_json(
+            {
+                "healthy": not broken,
+                "version": __version__,
+                "lines": [dataclasses.asdict(line) for line in lines],
+            }
+        )
     else:
         _show(lines)
-        say("\nsomething that every verb needs is broken" if broken else "\neverything that every verb needs works")
+        say(
+            "\nsomething that every verb needs is broken"
+            if broken
+            else "\neverything that every verb needs works"
+        )
     if broken:
         raise typer.Exit(1)
 
@@ -83,8 +98,18 @@ def examine(*, full: bool = False) -> list[Line]:
     """Everything that the doctor looks at."""
     core, extras = _requirements()
     return [
-        Line(part="machine", name="python", health="fine", found=f"{platform.python_version()} ({sys.executable})"),
-        Line(part="machine", name="noracle", health="fine", found=f"{__version__} ({Path(__file__).parents[1]})"),
+        Line(
+            part="machine",
+            name="python",
+            health="fine",
+            found=f"{platform.python_version()} ({sys.executable})",
+        ),
+        Line(
+            part="machine",
+            name="noracle",
+            health="fine",
+            found=f"{__version__} ({Path(__file__).parents[1]})",
+        ),
         Line(part="machine", name="cores", health="fine", found=str(os.cpu_count() or "unknown")),
         _memory(),
         _temporary(),
@@ -97,14 +122,18 @@ def examine(*, full: bool = False) -> list[Line]:
     ]
 
 
-# ---------------------------------------------------------------------------------------------------------------- the machine
+# ----------------------------------------------------------------------------------------------------------------
+# the machine
 
 
 def _memory() -> Line:
     from noracle.evidence import files
 
     total = files._memory()
-    limit = os.environ.get("NORACLE_MEMORY_LIMIT") or f"{min(files._MEMORY_LIMIT, total // 2) / 1e9:.1f} GB"
+    limit = (
+        os.environ.get("NORACLE_MEMORY_LIMIT")
+        or f"{min(files._MEMORY_LIMIT, total // 2) / 1e9:.1f} GB"
+    )
     found = f"{total / 1e9:.1f} GB; counting takes at most {limit}, then spills to disk (NORACLE_MEMORY_LIMIT)"
     return Line(part="machine", name="memory", health="fine", found=found)
 
@@ -118,20 +147,45 @@ def _temporary() -> Line:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         remedy = "Set TMPDIR to a folder that can be written."
-        return Line(part="machine", name="temporary folder", health="broken", found=f"{folder}: {error.strerror}", remedy=remedy)
-    remedy = "" if free >= _LEAST_FREE else "Set TMPDIR to a larger disk before counting large tables."
-    return Line(part="machine", name="temporary folder", health="fine", found=f"{folder}, {free / 1e9:.1f} GB free", remedy=remedy)
+        return Line(
+            part="machine",
+            name="temporary folder",
+            health="broken",
+            found=f"{folder}: {error.strerror}",
+            remedy=remedy,
+        )
+    remedy = (
+        "" if free >= _LEAST_FREE else "Set TMPDIR to a larger disk before counting large tables."
+    )
+    return Line(
+        part="machine",
+        name="temporary folder",
+        health="fine",
+        found=f"{folder}, {free / 1e9:.1f} GB free",
+        remedy=remedy,
+    )
 
 
 def _java(*, full: bool) -> Line:
-    found = shutil.which("java", path=os.pathsep.join(filter(None, [_java_home(), os.environ.get("PATH", "")])))
+    found = shutil.which(
+        "java", path=os.pathsep.join(filter(None, [_java_home(), os.environ.get("PATH", "")]))
+    )
     if found is None:
-        return Line(part="machine", name="java", health="absent", found="none", remedy="Spark needs Java 17.", needed=False)
+        return Line(
+            part="machine",
+            name="java",
+            health="absent",
+            found="none",
+            remedy="Spark needs Java 17.",
+            needed=False,
+        )
     said = found
     if full:
         import subprocess
 
-        done = subprocess.run([found, "-version"], capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run(
+            [found, "-version"], capture_output=True, text=True, check=False, timeout=30
+        )
         said = f"{found}: {(done.stderr or done.stdout).splitlines()[0] if done.stderr or done.stdout else done.returncode}"
     return Line(part="machine", name="java", health="fine", found=said, needed=False)
 
@@ -146,14 +200,23 @@ def _torch(*, full: bool) -> list[Line]:
     if _version("torch") is None:
         return []
     if not full:
-        return [Line(part="machine", name="torch device", health="fine", found="not looked at; see --full", needed=False)]
+        return [
+            Line(
+                part="machine",
+                name="torch device",
+                health="fine",
+                found="not looked at; see --full",
+                needed=False,
+            )
+        ]
     import torch
 
     device = f"cuda ({torch.cuda.get_device_name(0)})" if torch.cuda.is_available() else "cpu"
     return [Line(part="machine", name="torch device", health="fine", found=device, needed=False)]
 
 
-# ---------------------------------------------------------------------------------------------------------------- libraries
+# ----------------------------------------------------------------------------------------------------------------
+# libraries
 
 
 def _requirements() -> tuple[list[tuple[str, str]], dict[str, list[tuple[str, str]]]]:
@@ -166,7 +229,9 @@ def _requirements() -> tuple[list[tuple[str, str]], dict[str, list[tuple[str, st
     extras: dict[str, list[tuple[str, str]]] = {name: [] for name in EXTRAS}
     for text in wanted:
         requirement, _, marker = text.partition(";")
-        match = re.match(r"\s*([A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*(?:>=\s*([0-9][0-9.]*))?", requirement)
+        match = re.match(
+            r"\s*([A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*(?:>=\s*([0-9][0-9.]*))?", requirement
+        )
         if match is None or ("win32" in marker and (sys.platform == "win32") == ("!=" in marker)):
             continue
         name, floor = match[1], match[2] or ""
@@ -195,7 +260,11 @@ def _is_old(version: str, floor: str) -> bool:
     """
 
     def numbers(text: str) -> list[int]:
-        return [int(part) for part in re.findall(r"^\d+(?:\.\d+)*", text)[0].split(".")] if text[:1].isdigit() else []
+        return (
+            [int(part) for part in re.findall(r"^\d+(?:\.\d+)*", text)[0].split(".")]
+            if text[:1].isdigit()
+            else []
+        )
 
     mine, least = numbers(version), numbers(floor)
     size = max(len(mine), len(least))
@@ -208,20 +277,40 @@ def _dependency(name: str, floor: str) -> Line:
     if version is None:
         return Line(part="core", name=name, health="broken", found="not installed", remedy=remedy)
     if floor and _is_old(version, floor):
-        return Line(part="core", name=name, health="broken", found=f"{version}, needs {floor}", remedy=remedy)
-    return Line(part="core", name=name, health="fine", found=f"{version} (at least {floor})" if floor else version)
+        return Line(
+            part="core",
+            name=name,
+            health="broken",
+            found=f"{version}, needs {floor}",
+            remedy=remedy,
+        )
+    return Line(
+        part="core",
+        name=name,
+        health="fine",
+        found=f"{version} (at least {floor})" if floor else version,
+    )
 
 
 def _extra(extra: str, needs: list[tuple[str, str]]) -> Line:
-    lacking = [name for name, floor in needs if (version := _version(name)) is None or (floor and _is_old(version, floor))]
+    lacking = [
+        name
+        for name, floor in needs
+        if (version := _version(name)) is None or (floor and _is_old(version, floor))
+    ]
     found = f"{EXTRAS[extra]}" if not lacking else f"{EXTRAS[extra]}; lacks {', '.join(lacking)}"
     return Line(
-        part="extra", name=extra, health="absent" if lacking else "fine", found=found, needed=False,
+        part="extra",
+        name=extra,
+        health="absent" if lacking else "fine",
+        found=found,
+        needed=False,
         remedy=f"pip install 'noracle[{extra}]'" if lacking else "",
-    )  # fmt: skip
+    )
 
 
-# ---------------------------------------------------------------------------------------------------------------- does it work?
+# ----------------------------------------------------------------------------------------------------------------
+# does it work?
 
 
 def _duckdb() -> Line:
@@ -235,7 +324,9 @@ def _duckdb() -> Line:
     except Exception as error:  # noqa: BLE001 (whatever is wrong with the engine is what we want to know)
         works, found = False, f"{type(error).__name__}: {error}".splitlines()[0]
     remedy = "" if works else "pip install --force-reinstall duckdb"
-    return Line(part="test", name="duckdb", health="fine" if works else "broken", found=found, remedy=remedy)
+    return Line(
+        part="test", name="duckdb", health="fine" if works else "broken", found=found, remedy=remedy
+    )
 
 
 def _self_test() -> Line:
@@ -243,11 +334,21 @@ def _self_test() -> Line:
     try:
         values = self_test()
         works = all(abs(a - b) < 1e-5 for a, b in zip(values, _KNOWN, strict=True))
-        found = "an estimate on 100 items is as stored" if works else f"an estimate on 100 items is {values}, stored {_KNOWN}"
+        found = (
+            "an estimate on 100 items is as stored"
+            if works
+            else f"an estimate on 100 items is {values}, stored {_KNOWN}"
+        )
     except Exception as error:  # noqa: BLE001 (whatever is wrong is what we want to know)
         works, found = False, f"{type(error).__name__}: {error}".splitlines()[0]
     remedy = "" if works else "pip install --force-reinstall noracle"
-    return Line(part="test", name="estimate", health="fine" if works else "broken", found=found, remedy=remedy)
+    return Line(
+        part="test",
+        name="estimate",
+        health="fine" if works else "broken",
+        found=found,
+        remedy=remedy,
+    )
 
 
 def self_test() -> tuple[float, float, float]:
@@ -255,7 +356,9 @@ def self_test() -> tuple[float, float, float]:
     from noracle.accuracy import estimate_accuracy
     from noracle.counts import AccuracyCounts
 
-    e = estimate_accuracy(AccuracyCounts.from_counts(n_classes=10, ordinary=(30, 24), complementary=(70, 66)))
+    e = estimate_accuracy(
+        AccuracyCounts.from_counts(n_classes=10, ordinary=(30, 24), complementary=(70, 66))
+    )
     return e.value, e.low, e.high
 
 
@@ -267,6 +370,9 @@ def _show(lines: list[Line]) -> None:
         if line.part != part:
             say(f"{'' if not part else chr(10)}{line.part}", style="bold")
             part = line.part
-        say(f"  {line.name:<{width}}  {marks[line.health]:<6}  {line.found}", style="bold red" if line.health == "broken" else "")
+        say(
+            f"  {line.name:<{width}}  {marks[line.health]:<6}  {line.found}",
+            style="bold red" if line.health == "broken" else "",
+        )
         if line.remedy:
             say(f"  {'':<{width}}  {'':<6}  {line.remedy}")

@@ -43,30 +43,61 @@ def command(
     invalid: opt.InvalidChoice = "wrong",
     counts: opt.StoredCounts = None,
     project: opt.ProjectAddress = None,
-    save_counts: Annotated[str | None, typer.Option("--save-counts", metavar="FILE", help="Write the counts, to be added later.")] = None,
-    system: Annotated[str | None, typer.Option("--system", metavar="S", help="One system only; default all.")] = None,
+    save_counts: Annotated[
+        str | None,
+        typer.Option("--save-counts", metavar="FILE", help="Write the counts, to be added later."),
+    ] = None,
+    system: Annotated[
+        str | None, typer.Option("--system", metavar="S", help="One system only; default all.")
+    ] = None,
     n_classes: opt.NClasses = None,
     classes: opt.Classes = None,
     conflicts: opt.ConflictChoice = "error",
     protocol: opt.ProtocolChoice = None,
     clusters: opt.ClusterChoice = "auto",
     repeats: opt.RepeatsChoice = "mean",
-    method: Annotated[Method | None, typer.Option("--method", help="Default ml; scores where labels were not uniform.")] = None,
-    interval: Annotated[Interval, typer.Option("--interval", help="auto: the narrowest with a promise that the design allows.")] = "auto",
-    confidence: opt.Confidence = 0.95,
-    side: Annotated[Side, typer.Option("--side", help="Interval on both sides, or a lower or upper limit only.")] = "two-sided",
-    population: Annotated[
-        Literal["answers", "beyond"], typer.Option("--population", help="Accuracy on these items, or on more of their kind.")
-    ] = "answers",
-    weight: Annotated[float, typer.Option("--weight", metavar="W", help="For method weighted: the ordinary share.")] = 0.5,
-    transition: Annotated[
-        str | None, typer.Option("--transition", metavar="FILE", help="Matrix P(ruled out | true class), CSV or JSON; rows true.")
+    method: Annotated[
+        Method | None,
+        typer.Option("--method", help="Default ml; scores where labels were not uniform."),
     ] = None,
-    false_no: Annotated[float, typer.Option("--false-no", metavar="P", help="Known rate of no to a right answer.")] = 0.0,
-    false_yes: Annotated[float, typer.Option("--false-yes", metavar="P", help="Known rate of yes to a wrong answer.")] = 0.0,
+    interval: Annotated[
+        Interval,
+        typer.Option(
+            "--interval", help="auto: the narrowest with a promise that the design allows."
+        ),
+    ] = "auto",
+    confidence: opt.Confidence = 0.95,
+    side: Annotated[
+        Side, typer.Option("--side", help="Interval on both sides, or a lower or upper limit only.")
+    ] = "two-sided",
+    population: Annotated[
+        Literal["answers", "beyond"],
+        typer.Option("--population", help="Accuracy on these items, or on more of their kind."),
+    ] = "answers",
+    weight: Annotated[
+        float,
+        typer.Option("--weight", metavar="W", help="For method weighted: the ordinary share."),
+    ] = 0.5,
+    transition: Annotated[
+        str | None,
+        typer.Option(
+            "--transition",
+            metavar="FILE",
+            help="Matrix P(ruled out | true class), CSV or JSON; rows true.",
+        ),
+    ] = None,
+    false_no: Annotated[
+        float, typer.Option("--false-no", metavar="P", help="Known rate of no to a right answer.")
+    ] = 0.0,
+    false_yes: Annotated[
+        float, typer.Option("--false-yes", metavar="P", help="Known rate of yes to a wrong answer.")
+    ] = 0.0,
     guess: Annotated[
         Literal["leave-one-out", "column"],
-        typer.Option("--guess", help="For recorded propensities: the share of yes on other items, or the column guess of the answers."),
+        typer.Option(
+            "--guess",
+            help="For recorded propensities: the share of yes on other items, or the column guess of the answers.",
+        ),
     ] = "leave-one-out",
     check: opt.CheckRouting = True,
     strict: opt.Strict = False,
@@ -76,20 +107,30 @@ def command(
 ) -> None:
     """Estimate the accuracy of each system, with an interval and what it rests on.
 
-    An item without an answer counts as wrong. Without --system all systems are estimated, each at --confidence.
+    An item without an answer counts as wrong. Without --system all systems are estimated, each at
+    --confidence.
     """
     output = Output(title="Accuracy without an answer key", as_json=as_json, html=html)
     check_target("save-counts", save_counts)
     others = {
-        "answers": answers, "judgements": judgements, "grades": grades, "items": items, "counts": counts, "save-counts": save_counts,
-        "method": method, "interval": None if interval == "auto" else interval, "transition": transition,
-    }  # fmt: skip
+        "answers": answers,
+        "judgements": judgements,
+        "grades": grades,
+        "items": items,
+        "counts": counts,
+        "save-counts": save_counts,
+        "method": method,
+        "interval": None if interval == "auto" else interval,
+        "transition": transition,
+    }
     view = look_alone(project, others)
     if view is not None:
         found = [s.estimate for s in view.systems if system in (None, s.name)]
         if not found:
             raise ArgumentError(
-                f"--system must be a system of the project; got {system!r}." if system else "the project must have a system."
+                f"--system must be a system of the project; got {system!r}."
+                if system
+                else "the project must have a system."
             )
         output.emit(found, single=system is not None, more=list(view.checks))
         return
@@ -113,7 +154,8 @@ def command(
         invalid=invalid,
     )
     matrix = read_matrix(transition)
-    # A wide table needs its columns named; else --systems chooses among the systems. Stored counts hold all systems.
+    # A wide table needs its columns named; else --systems chooses among the systems. Stored counts
+    # hold all systems.
     wanted = [system] if system is not None else named
     checks: list[Check] = []
     parts = [read_counts(path) for path in counts or ()]
@@ -125,8 +167,16 @@ def command(
             order = None if evidence.classes is None else list(evidence.classes)
             started = time.perf_counter()
             chosen = None if save_counts or parts else wanted
-            by_cluster = clusters == "auto" and evidence.items is not None and "cluster" in evidence.items.columns
-            by = {"by_class": matrix is not None, "by_guess": guess == "column", "by_cluster": by_cluster}
+            by_cluster = (
+                clusters == "auto"
+                and evidence.items is not None
+                and "cluster" in evidence.items.columns
+            )
+            by = {
+                "by_class": matrix is not None,
+                "by_guess": guess == "column",
+                "by_cluster": by_cluster,
+            }
             parts.append(count_accuracy(evidence, systems=chosen, **by))
             log.info("answers and labels counted in %.2f s", time.perf_counter() - started)
             if check and evidence.judgements is not None:

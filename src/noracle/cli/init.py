@@ -22,7 +22,15 @@ noracle init my-project
 
 noracle report my-project"""
 
-FILES = ("answers.csv", "judgements.csv", "items.csv", "ratings.csv", "prices.toml", "noracle.toml", "README.md")
+FILES = (
+    "answers.csv",
+    "judgements.csv",
+    "items.csv",
+    "ratings.csv",
+    "prices.toml",
+    "noracle.toml",
+    "README.md",
+)
 _CLASSES, _ITEMS, _RATED = 5, 600, 400
 _SYSTEMS = {"agent-1": 0.92, "agent-2": 0.80, "agent-3": 0.74}
 _RATERS = (0.78, 0.75, 0.72, 0.69, 0.66)
@@ -84,7 +92,9 @@ One question at a time:
 
 
 def command(
-    folder: Annotated[str, typer.Argument(metavar="[FOLDER]", help="Where to write it; made if it is not there.")] = "noracle-project",
+    folder: Annotated[
+        str, typer.Argument(metavar="[FOLDER]", help="Where to write it; made if it is not there.")
+    ] = "noracle-project",
     seed: opt.Seed = 7,
     as_json: opt.AsJson = False,
 ) -> None:
@@ -97,7 +107,9 @@ def command(
         raise ArgumentError(f"FOLDER must be a folder; got the file {folder!r}.")
     there = [name for name in FILES if (target / name).exists()]
     if there:
-        raise ArgumentError(f"FOLDER must not hold files of a project yet; got {', '.join(there)} in {folder!r}. Name another folder.")
+        raise ArgumentError(
+            f"FOLDER must not hold files of a project yet; got {', '.join(there)} in {folder!r}. Name another folder."
+        )
     with working("writing a project"):
         tables, texts = _project(folder, seed)
         target.mkdir(parents=True, exist_ok=True)
@@ -118,14 +130,22 @@ def _project(folder: str, seed: int) -> tuple[dict[str, dict[str, list[Any]]], d
     """The tables and the texts."""
     from noracle.simulate import simulate_world
 
-    world = simulate_world(n_items=_ITEMS, n_classes=_CLASSES, systems=_SYSTEMS, no_answer=0.02, unsure=0.02, seed=seed)
+    world = simulate_world(
+        n_items=_ITEMS, n_classes=_CLASSES, systems=_SYSTEMS, no_answer=0.02, unsure=0.02, seed=seed
+    )
     tables = {
         "answers.csv": world.answers,
         "judgements.csv": world.judgements,
         "items.csv": world.items,
         "ratings.csv": _ratings(world, seed),
     }
-    values = {"folder": shlex.quote(folder), "seed": seed, "classes": _CLASSES, "last": _CLASSES - 1, "items": _ITEMS}
+    values = {
+        "folder": shlex.quote(folder),
+        "seed": seed,
+        "classes": _CLASSES,
+        "last": _CLASSES - 1,
+        "items": _ITEMS,
+    }
     values |= {"rated": _RATED, "raters": len(_RATERS)}
 
     def filled(text: str) -> str:
@@ -133,7 +153,11 @@ def _project(folder: str, seed: int) -> tuple[dict[str, dict[str, list[Any]]], d
             text = text.replace(f"{{{name}}}", str(value))
         return text
 
-    texts = {"prices.toml": _PRICES, "noracle.toml": filled(_SETTINGS), "README.md": filled(_README)}
+    texts = {
+        "prices.toml": _PRICES,
+        "noracle.toml": filled(_SETTINGS),
+        "README.md": filled(_README),
+    }
     return tables, texts
 
 

@@ -35,18 +35,36 @@ ANALYSE = """Example:
 
 noracle learn analyse labels.csv --ruled-out not_class --label truth --trusted checked --annotator who --html labels.html"""
 
-app = typer.Typer(help="Train a classifier on what items are not, without an answer key (extra learn).")
+app = typer.Typer(
+    help="Train a classifier on what items are not, without an answer key (extra learn)."
+)
 
 ItemColumns = Annotated[
     list[str] | None,
-    typer.Option("--items", metavar="COL", help="Text column, number columns (A,B,…), or array of the items.", rich_help_panel=_DATA),
+    typer.Option(
+        "--items",
+        metavar="COL",
+        help="Text column, number columns (A,B,…), or array of the items.",
+        rich_help_panel=_DATA,
+    ),
 ]
 RuledOut = Annotated[
     list[str] | None,
-    typer.Option("--ruled-out", metavar="COL", help="Ruled-out classes: one column (also a|b), or several.", rich_help_panel=_DATA),
+    typer.Option(
+        "--ruled-out",
+        metavar="COL",
+        help="Ruled-out classes: one column (also a|b), or several.",
+        rich_help_panel=_DATA,
+    ),
 ]
 Names = Annotated[
-    str | None, typer.Option("--classes", metavar="A,B,C", help="All classes; default those in the file.", rich_help_panel=_DATA)
+    str | None,
+    typer.Option(
+        "--classes",
+        metavar="A,B,C",
+        help="All classes; default those in the file.",
+        rich_help_panel=_DATA,
+    ),
 ]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
 
@@ -58,37 +76,88 @@ def _training(*names: str, text: str) -> Any:
 @app.command("fit", epilog=FIT)
 def fit(
     file: Annotated[str, typer.Argument(metavar="FILE", help=_FILE)],
-    out: Annotated[str, typer.Option("--out", metavar="MODEL_DIR", help="Folder of the model; holds the checkpoint too.")],
+    out: Annotated[
+        str,
+        typer.Option(
+            "--out", metavar="MODEL_DIR", help="Folder of the model; holds the checkpoint too."
+        ),
+    ],
     items: ItemColumns = None,
     ruled_out: RuledOut = None,
     label: Annotated[
         str | None,
         typer.Option(
-            "--label", metavar="COL", help="Also train on true labels in this column; without it none is used.", rich_help_panel=_DATA
+            "--label",
+            metavar="COL",
+            help="Also train on true labels in this column; without it none is used.",
+            rich_help_panel=_DATA,
         ),
     ] = None,
     classes: Names = None,
-    loss: Annotated[str, _training("--loss", text="scl_nl, fwd, ure_ga, l_w, … (a wrong name lists all).")] = "scl_nl",
+    loss: Annotated[
+        str, _training("--loss", text="scl_nl, fwd, ure_ga, l_w, … (a wrong name lists all).")
+    ] = "scl_nl",
     transition: Annotated[
-        str, _training("--transition", text="uniform, anchors (estimated without true labels), or a JSON, CSV or npy matrix; rows true.")
+        str,
+        _training(
+            "--transition",
+            text="uniform, anchors (estimated without true labels), or a JSON, CSV or npy matrix; rows true.",
+        ),
     ] = "uniform",
-    model: Annotated[Literal["linear", "mlp", "resnet18", "resnet34"], _training("--model", text="What is trained.")] = "linear",
-    hidden: Annotated[str, _training("--hidden", text="Sizes of the hidden layers of an mlp, separated by commas.")] = "500",
-    recipe: Annotated[Literal["plain", "consistency"], _training("--recipe", text="consistency: views of an image must agree.")] = "plain",
+    model: Annotated[
+        Literal["linear", "mlp", "resnet18", "resnet34"],
+        _training("--model", text="What is trained."),
+    ] = "linear",
+    hidden: Annotated[
+        str,
+        _training("--hidden", text="Sizes of the hidden layers of an mlp, separated by commas."),
+    ] = "500",
+    recipe: Annotated[
+        Literal["plain", "consistency"],
+        _training("--recipe", text="consistency: views of an image must agree."),
+    ] = "plain",
     epochs: Annotated[int, _training("--epochs", text="Times that all items are seen.")] = 50,
     batch_size: Annotated[int, _training("--batch-size", text="Items a step.")] = 256,
     lr: Annotated[float, _training("--lr", text="Learning rate; texts often want 0.01.")] = 1e-3,
-    weight_decay: Annotated[float, _training("--weight-decay", text="Pull of all weights to 0.")] = 0.0,
-    optimiser: Annotated[Literal["adam", "sgd"], _training("--optimiser", text="How steps are taken.")] = "adam",
-    schedule: Annotated[Literal["constant", "cosine", "one-cycle"], _training("--schedule", text="Learning rate over time.")] = "constant",
-    precision: Annotated[Literal["fp32", "bf16", "fp64"], _training("--precision", text="Numbers inside the model.")] = "fp32",
-    average: Annotated[float, _training("--average", text="Decay of the average of weights; 0 is none.")] = 0.0,
+    weight_decay: Annotated[
+        float, _training("--weight-decay", text="Pull of all weights to 0.")
+    ] = 0.0,
+    optimiser: Annotated[
+        Literal["adam", "sgd"], _training("--optimiser", text="How steps are taken.")
+    ] = "adam",
+    schedule: Annotated[
+        Literal["constant", "cosine", "one-cycle"],
+        _training("--schedule", text="Learning rate over time."),
+    ] = "constant",
+    precision: Annotated[
+        Literal["fp32", "bf16", "fp64"], _training("--precision", text="Numbers inside the model.")
+    ] = "fp32",
+    average: Annotated[
+        float, _training("--average", text="Decay of the average of weights; 0 is none.")
+    ] = 0.0,
     validation_share: Annotated[
-        float, _training("--validation-share", text="Items held out for the estimate of accuracy; with --patience as many again to stop.")
+        float,
+        _training(
+            "--validation-share",
+            text="Items held out for the estimate of accuracy; with --patience as many again to stop.",
+        ),
     ] = 0.1,
-    patience: Annotated[int | None, _training("--patience", text="Stop after so many epochs without a better score.")] = None,
-    scale: Annotated[bool, _training("--scale/--no-scale", text="Bring number columns to mean 0 and standard deviation 1.")] = True,
-    max_words: Annotated[int, typer.Option("--max-words", min=1, help="Most frequent words of texts.", rich_help_panel=_TRAINING)] = 50_000,
+    patience: Annotated[
+        int | None,
+        _training("--patience", text="Stop after so many epochs without a better score."),
+    ] = None,
+    scale: Annotated[
+        bool,
+        _training(
+            "--scale/--no-scale", text="Bring number columns to mean 0 and standard deviation 1."
+        ),
+    ] = True,
+    max_words: Annotated[
+        int,
+        typer.Option(
+            "--max-words", min=1, help="Most frequent words of texts.", rich_help_panel=_TRAINING
+        ),
+    ] = 50_000,
     device: Device = "auto",
     confidence: opt.Confidence = 0.95,
     seed: opt.Seed = 0,
@@ -97,7 +166,8 @@ def fit(
 ) -> None:
     """Train a classifier on ruled-out classes and estimate its accuracy on held-out ones.
 
-    Texts become TF-IDF. A label column is not looked at unless --label names it. The folder holds words of the texts, and no text.
+    Texts become TF-IDF. A label column is not looked at unless --label names it. The folder holds
+    words of the texts, and no text.
     """
     _need_learn()
     from noracle.cli._learn_fit import Wishes, train
@@ -108,17 +178,37 @@ def fit(
     if folder.is_file() or not folder.parent.is_dir():
         raise ArgumentError(f"--out must name a folder inside one that exists; got {out!r}.")
     wishes = Wishes(
-        transition=transition, scale=scale, max_words=max_words, hidden=sizes(hidden), validation_share=validation_share,
-        confidence=confidence, seed=seed,
+        transition=transition,
+        scale=scale,
+        max_words=max_words,
+        hidden=sizes(hidden),
+        validation_share=validation_share,
+        confidence=confidence,
+        seed=seed,
         others={
-            "loss": loss, "model": model, "recipe": recipe, "epochs": epochs, "batch_size": batch_size, "lr": lr,
-            "weight_decay": weight_decay, "optimiser": optimiser, "schedule": schedule, "precision": precision, "average": average,
-            "patience": patience, "device": device,
+            "loss": loss,
+            "model": model,
+            "recipe": recipe,
+            "epochs": epochs,
+            "batch_size": batch_size,
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "optimiser": optimiser,
+            "schedule": schedule,
+            "precision": precision,
+            "average": average,
+            "patience": patience,
+            "device": device,
         },
-    )  # fmt: skip
+    )
     with working("reading"):
         read = read_items(
-            file, items=opt.names(items), ruled_out=opt.names(ruled_out), label=label or (), annotator=(), classes=opt.names(classes)
+            file,
+            items=opt.names(items),
+            ruled_out=opt.names(ruled_out),
+            label=label or (),
+            annotator=(),
+            classes=opt.names(classes),
         )
     done = train(read, folder, wishes, use_labels=label is not None)
     results: list[Any] = [done] if done.validation is None else [done, done.validation]
@@ -126,7 +216,13 @@ def fit(
         from noracle.report.page import write_page
 
         with working("drawing the report"):
-            write_page(html, results, title="Training without an answer key", command=settings.command, seed=seed)
+            write_page(
+                html,
+                results,
+                title="Training without an answer key",
+                command=settings.command,
+                seed=seed,
+            )
     if as_json:
         say_json(done.to_dict())
         return
@@ -140,10 +236,22 @@ def fit(
 def predict(
     model: Annotated[str, typer.Argument(metavar="MODEL_DIR", help="Folder that fit made.")],
     file: Annotated[str, typer.Argument(metavar="FILE", help=_FILE)],
-    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Answers as CSV, JSONL or Parquet: item, system, answer.")],
+    out: Annotated[
+        str,
+        typer.Option(
+            "--out", metavar="FILE", help="Answers as CSV, JSONL or Parquet: item, system, answer."
+        ),
+    ],
     items: ItemColumns = None,
-    system: Annotated[str | None, typer.Option("--system", metavar="S", help="Name of the system; default that of the folder.")] = None,
-    chances: Annotated[bool, typer.Option("--chances", help="Also a column chance_CLASS for each class.")] = False,
+    system: Annotated[
+        str | None,
+        typer.Option(
+            "--system", metavar="S", help="Name of the system; default that of the folder."
+        ),
+    ] = None,
+    chances: Annotated[
+        bool, typer.Option("--chances", help="Also a column chance_CLASS for each class.")
+    ] = False,
     device: Device = "auto",
     as_json: opt.AsJson = False,
 ) -> None:
@@ -160,13 +268,26 @@ def predict(
 
     made, classifier, names = load_model(Path(model), device=device)
     with working("reading"):
-        read = read_items(file, items=opt.names(items) or list(made.columns) or None, ruled_out=(), label=(), annotator=())
+        read = read_items(
+            file,
+            items=opt.names(items) or list(made.columns) or None,
+            ruled_out=(),
+            label=(),
+            annotator=(),
+        )
     if read.items is None:
-        raise EvidenceError(fault("FILE", "must hold items", "none", remedy="Name their columns with --items."))
+        raise EvidenceError(
+            fault("FILE", "must hold items", "none", remedy="Name their columns with --items.")
+        )
     repeated = len(read) - len(set(read.ids))
     if repeated:
         raise EvidenceError(
-            fault("item", "must name each item once", f"{repeated} repeats", remedy="Number the items, or drop the column.")
+            fault(
+                "item",
+                "must name each item once",
+                f"{repeated} repeats",
+                remedy="Number the items, or drop the column.",
+            )
         )
     with working("answering"):
         found = classifier.predict_proba(made.prepare(read.items))
@@ -179,11 +300,22 @@ def predict(
         "answer": [keys[k] for k in answer],
     }
     if chances:
-        columns |= {f"chance_{name}": [round(float(p), 6) for p in found[:, k]] for k, name in enumerate(names)}
+        columns |= {
+            f"chance_{name}": [round(float(p), 6) for p in found[:, k]]
+            for k, name in enumerate(names)
+        }
     write_table(out, columns)
     shares = {name: answer.count(k) for k, name in enumerate(names)}
     if as_json:
-        say_json({"schema": "predictions/1", "system": columns["system"][0], "n_items": len(read), "answers": out, "classes": shares})
+        say_json(
+            {
+                "schema": "predictions/1",
+                "system": columns["system"][0],
+                "n_items": len(read),
+                "answers": out,
+                "classes": shares,
+            }
+        )
         return
     say(f"{len(read)} answers of {columns['system'][0]!r} in {out}")
     say("  " + ", ".join(f"{name} {n}" for name, n in shares.items()))
@@ -194,19 +326,36 @@ def analyse(
     file: Annotated[str, typer.Argument(metavar="FILE", help=_FILE)],
     ruled_out: RuledOut = None,
     label: Annotated[
-        str | None, typer.Option("--label", metavar="COL", help="True classes; they are marked oracle.", rich_help_panel=_DATA)
+        str | None,
+        typer.Option(
+            "--label",
+            metavar="COL",
+            help="True classes; they are marked oracle.",
+            rich_help_panel=_DATA,
+        ),
     ] = None,
     trusted: Annotated[
         str | None,
-        typer.Option("--trusted", metavar="COL", help="Where true, the label counts; default everywhere.", rich_help_panel=_DATA),
+        typer.Option(
+            "--trusted",
+            metavar="COL",
+            help="Where true, the label counts; default everywhere.",
+            rich_help_panel=_DATA,
+        ),
     ] = None,
     annotator: Annotated[
-        list[str] | None, typer.Option("--annotator", metavar="COL", help="Who ruled the class out.", rich_help_panel=_DATA)
+        list[str] | None,
+        typer.Option(
+            "--annotator", metavar="COL", help="Who ruled the class out.", rich_help_panel=_DATA
+        ),
     ] = None,
     features: Annotated[
         list[str] | None,
         typer.Option(
-            "--features", metavar="COL", help="Number columns: do labels depend on the item beyond its class?", rich_help_panel=_DATA
+            "--features",
+            metavar="COL",
+            help="Number columns: do labels depend on the item beyond its class?",
+            rich_help_panel=_DATA,
         ),
     ] = None,
     classes: Names = None,
@@ -215,7 +364,8 @@ def analyse(
     as_json: opt.AsJson = False,
     html: opt.Html = None,
 ) -> None:
-    """Say how noisy and how biased ruled-out labels are: noise, class bias, T, annotators, and what a method may assume.
+    """Say how noisy and how biased ruled-out labels are: noise, class bias, T, annotators, and what
+    a method may assume.
 
     True labels are looked at only where --label names them.
     """
@@ -229,20 +379,38 @@ def analyse(
         raise ArgumentError("--trusted must come with --label, the true classes; got no --label.")
     with working("reading"):
         read = read_items(
-            file, items=opt.names(features) or (), ruled_out=opt.names(ruled_out), label=label or (), annotator=opt.names(annotator),
+            file,
+            items=opt.names(features) or (),
+            ruled_out=opt.names(ruled_out),
+            label=label or (),
+            annotator=opt.names(annotator),
             classes=opt.names(classes),
-        )  # fmt: skip
+        )
         mask = None if trusted is None else _flags(file, trusted)
     if read.ruled_out is None:
-        raise EvidenceError(fault("FILE", "must hold ruled-out classes", "none", remedy="Name their column with --ruled-out."))
+        raise EvidenceError(
+            fault(
+                "FILE",
+                "must hold ruled-out classes",
+                "none",
+                remedy="Name their column with --ruled-out.",
+            )
+        )
     if read.texts or hasattr(read.items, "tocsr"):
         raise ArgumentError("--features must be columns of numbers; got others.")
     with working("analysing"):
         found = analyse_labels(
-            read.ruled_out, classes=read.classes, truth=read.label, trusted=mask, annotator=read.annotator,
-            features=None if read.items is None else np.asarray(read.items, dtype=np.float64).reshape(len(read), -1),
-            confidence=confidence, rng=np.random.default_rng(seed),
-        )  # fmt: skip
+            read.ruled_out,
+            classes=read.classes,
+            truth=read.label,
+            trusted=mask,
+            annotator=read.annotator,
+            features=None
+            if read.items is None
+            else np.asarray(read.items, dtype=np.float64).reshape(len(read), -1),
+            confidence=confidence,
+            rng=np.random.default_rng(seed),
+        )
     output.emit([found], single=True, seed=seed)
 
 
@@ -258,7 +426,9 @@ def sizes(text: str) -> tuple[int, ...]:
     except ValueError:
         found = ()
     if not found or min(found) < 1:
-        raise ArgumentError(f"--hidden must be whole numbers of at least 1, as 500,100; got {text!r}.")
+        raise ArgumentError(
+            f"--hidden must be whole numbers of at least 1, as 500,100; got {text!r}."
+        )
     return found
 
 
@@ -272,7 +442,13 @@ def _flags(file: str, column: str) -> Any:
     meaning = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
     strange = [name for name in read.classes if name.lower() not in meaning]
     if strange or read.label is None:
-        raise EvidenceError(fault("--trusted", "must be a column of true and false, yes and no, or 1 and 0", ", ".join(strange[:5])))
+        raise EvidenceError(
+            fault(
+                "--trusted",
+                "must be a column of true and false, yes and no, or 1 and 0",
+                ", ".join(strange[:5]),
+            )
+        )
     values = np.array([*(meaning[name.lower()] for name in read.classes), False])
     return values[read.label]
 

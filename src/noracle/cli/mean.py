@@ -45,12 +45,20 @@ def command(
     plan: Annotated[
         str | None,
         typer.Option(
-            "--plan", metavar="FILE", help="The plan that the data were collected by (JSON of 'noracle plan').", rich_help_panel=_DATA
+            "--plan",
+            metavar="FILE",
+            help="The plan that the data were collected by (JSON of 'noracle plan').",
+            rich_help_panel=_DATA,
         ),
     ] = None,
     raters: Annotated[
         list[str] | None,
-        typer.Option("--raters", metavar="A,B", help="The columns to use; default all that hold numbers.", rich_help_panel=_DATA),
+        typer.Option(
+            "--raters",
+            metavar="A,B",
+            help="The columns to use; default all that hold numbers.",
+            rich_help_panel=_DATA,
+        ),
     ] = None,
     same_mean: Annotated[
         list[str] | None,
@@ -62,11 +70,19 @@ def command(
         ),
     ] = None,
     strata: Annotated[
-        str | None, typer.Option("--strata", metavar="COL", help="The column that names strata.", rich_help_panel=_DATA)
+        str | None,
+        typer.Option(
+            "--strata", metavar="COL", help="The column that names strata.", rich_help_panel=_DATA
+        ),
     ] = None,
     share: Annotated[
         list[str] | None,
-        typer.Option("--share", metavar="STRATUM=P", help="Share of a stratum in the population; repeat.", rich_help_panel=_DATA),
+        typer.Option(
+            "--share",
+            metavar="STRATUM=P",
+            help="Share of a stratum in the population; repeat.",
+            rich_help_panel=_DATA,
+        ),
     ] = None,
     columns: Annotated[
         list[str] | None,
@@ -89,18 +105,26 @@ def command(
     measurements: Annotated[
         list[str] | None,
         typer.Option(
-            "--measurements", metavar="A+B,B", help="Sets of raters that may be used together; default as observed.", rich_help_panel=_HOW
+            "--measurements",
+            metavar="A+B,B",
+            help="Sets of raters that may be used together; default as observed.",
+            rich_help_panel=_HOW,
         ),
     ] = None,
-    side: Annotated[Side, typer.Option("--side", help="An interval, or a bound on one side.", rich_help_panel=_HOW)] = "two-sided",
+    side: Annotated[
+        Side,
+        typer.Option("--side", help="An interval, or a bound on one side.", rich_help_panel=_HOW),
+    ] = "two-sided",
     confidence: opt.Confidence = 0.95,
     seed: opt.Seed = 0,
     as_json: opt.AsJson = False,
     html: opt.Html = None,
 ) -> None:
-    """Estimate the mean of the gold rater, or any combination of means, from rows that observe different raters.
+    """Estimate the mean of the gold rater, or any combination of means, from rows that observe
+    different raters.
 
-    Rows must be independent, and what a row observes must not depend on its scores. The classical interval is shown beside.
+    Rows must be independent, and what a row observes must not depend on its scores. The classical
+    interval is shown beside.
     """
     from noracle.ppi import estimate_mean
 
@@ -108,7 +132,9 @@ def command(
     known = None if plan is None else _read_plan(plan)
     wanted = opt.combination("target", target)
     if wanted is None and known is None:
-        raise ArgumentError("--target must name the gold rater, or --plan must be given; got neither.")
+        raise ArgumentError(
+            "--target must name the gold rater, or --plan must be given; got neither."
+        )
     sets = opt.names(measurements)
     with working("estimating"):
         result = estimate_mean(
@@ -136,9 +162,23 @@ def _read_plan(path: str) -> Plan:
     try:
         plan = read_result(value)
     except (NoracleError, KeyError, TypeError, ValueError, AttributeError):
-        raise EvidenceError(fault("--plan", "must hold a plan (schema plan/1)", f"something else in {path!r}", remedy=remedy)) from None
+        raise EvidenceError(
+            fault(
+                "--plan",
+                "must hold a plan (schema plan/1)",
+                f"something else in {path!r}",
+                remedy=remedy,
+            )
+        ) from None
     if not isinstance(plan, Plan) or "problem" not in plan.diagnostics:
-        raise EvidenceError(fault("--plan", "must hold a plan across raters", f"another result in {path!r}", remedy=remedy))
+        raise EvidenceError(
+            fault(
+                "--plan",
+                "must hold a plan across raters",
+                f"another result in {path!r}",
+                remedy=remedy,
+            )
+        )
     return plan
 
 

@@ -50,12 +50,25 @@ def command(
             help="A folder with evidence, or its files: what is there counts, what is missing is planned.",
         ),
     ] = None,
-    n_classes: Annotated[int | None, typer.Option("--n-classes", metavar="K", help="Number of classes.")] = None,
+    n_classes: Annotated[
+        int | None, typer.Option("--n-classes", metavar="K", help="Number of classes.")
+    ] = None,
     accuracy: Annotated[
-        float | None, typer.Option("--accuracy", metavar="A", help="A guess of the accuracy; of the better system with --difference.")
+        float | None,
+        typer.Option(
+            "--accuracy",
+            metavar="A",
+            help="A guess of the accuracy; of the better system with --difference.",
+        ),
     ] = None,
     half_width: Annotated[
-        float | None, typer.Option("--half-width", metavar="W", help="Least cost for an interval of ± W.", rich_help_panel=_GOAL)
+        float | None,
+        typer.Option(
+            "--half-width",
+            metavar="W",
+            help="Least cost for an interval of ± W.",
+            rich_help_panel=_GOAL,
+        ),
     ] = None,
     budget: Annotated[
         list[str] | None,
@@ -68,27 +81,65 @@ def command(
         ),
     ] = None,
     match: Annotated[
-        int | None, typer.Option("--match", metavar="N", help="Complementary labels worth N ordinary ones.", rich_help_panel=_GOAL)
+        int | None,
+        typer.Option(
+            "--match",
+            metavar="N",
+            help="Complementary labels worth N ordinary ones.",
+            rich_help_panel=_GOAL,
+        ),
     ] = None,
     difference: Annotated[
-        float | None, typer.Option("--difference", metavar="D", help="Find a system that is better by D.", rich_help_panel=_GOAL)
+        float | None,
+        typer.Option(
+            "--difference",
+            metavar="D",
+            help="Find a system that is better by D.",
+            rich_help_panel=_GOAL,
+        ),
     ] = None,
     disagreement: Annotated[
-        float | None, typer.Option("--disagreement", metavar="P", help="Share of items on which exactly one of the two is right.")
+        float | None,
+        typer.Option(
+            "--disagreement",
+            metavar="P",
+            help="Share of items on which exactly one of the two is right.",
+        ),
     ] = None,
-    power: Annotated[float, typer.Option("--power", metavar="P", help="Chance to find the difference.")] = 0.8,
+    power: Annotated[
+        float, typer.Option("--power", metavar="P", help="Chance to find the difference.")
+    ] = 0.8,
     kind: Annotated[
         Kind | None,
-        typer.Option("--kind", help="Kind of label. Default with a folder: that of the labels there; else the cheapest with a price."),
+        typer.Option(
+            "--kind",
+            help="Kind of label. Default with a folder: that of the labels there; else the cheapest with a price.",
+        ),
     ] = None,
     systems: Annotated[
-        list[str] | None, typer.Option("--systems", metavar="A,B", help="With a folder: whose intervals are wanted; default all.")
+        list[str] | None,
+        typer.Option(
+            "--systems",
+            metavar="A,B",
+            help="With a folder: whose intervals are wanted; default all.",
+        ),
     ] = None,
     grades: Annotated[
-        str | None, typer.Option("--grades", metavar="FILE", help="Grades (item, system, verdict), beside a folder or without one.")
+        str | None,
+        typer.Option(
+            "--grades",
+            metavar="FILE",
+            help="Grades (item, system, verdict), beside a folder or without one.",
+        ),
     ] = None,
     n_items: Annotated[
-        int | None, typer.Option("--n-items", metavar="N", min=1, help="Without a folder: how many items there are, where these are all.")
+        int | None,
+        typer.Option(
+            "--n-items",
+            metavar="N",
+            min=1,
+            help="Without a folder: how many items there are, where these are all.",
+        ),
     ] = None,
     classes: opt.Classes = None,
     columns: opt.ColumnNames = None,
@@ -106,7 +157,10 @@ def command(
     target: Annotated[
         str | None,
         typer.Option(
-            "--target", metavar="NAME", help="The rater whose mean is wanted; or a combination, as in a=1,b=-1.", rich_help_panel=_PILOT
+            "--target",
+            metavar="NAME",
+            help="The rater whose mean is wanted; or a combination, as in a=1,b=-1.",
+            rich_help_panel=_PILOT,
         ),
     ] = None,
     have: Annotated[
@@ -119,12 +173,21 @@ def command(
         ),
     ] = None,
     strata: Annotated[
-        str | None, typer.Option("--strata", metavar="COL", help="The column of the pilot that names strata.", rich_help_panel=_PILOT)
+        str | None,
+        typer.Option(
+            "--strata",
+            metavar="COL",
+            help="The column of the pilot that names strata.",
+            rich_help_panel=_PILOT,
+        ),
     ] = None,
     share: Annotated[
         list[str] | None,
         typer.Option(
-            "--share", metavar="STRATUM=P", help="Share of a stratum, where the pilot does not have it; repeat.", rich_help_panel=_PILOT
+            "--share",
+            metavar="STRATUM=P",
+            help="Share of a stratum, where the pilot does not have it; repeat.",
+            rich_help_panel=_PILOT,
         ),
     ] = None,
     measurements: Annotated[
@@ -157,11 +220,23 @@ def command(
     ] = None,
     cap: Annotated[
         list[str] | None,
-        typer.Option("--cap", metavar="KIND=N", help="Most labels of a kind or scores of a rater; repeat.", rich_help_panel=_PRICES),
+        typer.Option(
+            "--cap",
+            metavar="KIND=N",
+            help="Most labels of a kind or scores of a rater; repeat.",
+            rich_help_panel=_PRICES,
+        ),
     ] = None,
-    epsilon: Annotated[float, typer.Option("--epsilon", metavar="E", help="Uniform share of targeted questions.")] = 0.05,
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", metavar="E", help="Uniform share of targeted questions.")
+    ] = 0.05,
     confidence: opt.Confidence = 0.95,
-    verify: Annotated[bool, typer.Option("--verify", help="Check the plan in another way; exit code 1 if it does not hold.")] = False,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Check the plan in another way; exit code 1 if it does not hold."
+        ),
+    ] = False,
     seed: opt.Seed = 0,
     out: Annotated[
         str | None,
@@ -174,7 +249,12 @@ def command(
     ] = None,
     items: Annotated[
         str | None,
-        typer.Option("--items", metavar="FILE", help="Items that could be looked at, for --assign.", rich_help_panel=_PILOT),
+        typer.Option(
+            "--items",
+            metavar="FILE",
+            help="Items that could be looked at, for --assign.",
+            rich_help_panel=_PILOT,
+        ),
     ] = None,
     assign: Annotated[
         str | None,
@@ -190,11 +270,13 @@ def command(
 ) -> None:
     """Plan labels for a wanted half-width, a budget, a match or a comparison.
 
-    With a folder the plan starts from its evidence: labels that are there count, estimates are the guesses, and every system's interval
-    gets the half-width. If the items that are left are too few for it, all of them are planned and the exit code is 3.
+    With a folder the plan starts from its evidence: labels that are there count, estimates are the
+    guesses, and every system's interval gets the half-width. If the items that are left are too few
+    for it, all of them are planned and the exit code is 3.
 
-    With --pilot the plan spreads a budget over raters and kinds of label, for the mean of --target. If --half-width cannot be reached
-    within --budget, the plan is the best within the budget and the exit code is 3.
+    With --pilot the plan spreads a budget over raters and kinds of label, for the mean of --target.
+    If --half-width cannot be reached within --budget, the plan is the best within the budget and
+    the exit code is 3.
     """
     output = Output(title="Labels to buy", as_json=as_json, html=html)
     check_target("out", out)
@@ -211,38 +293,95 @@ def command(
         raise ArgumentError(f"--epsilon must be in (0, 1]; got {epsilon:g}.")
     prices_of = opt.pairs("cost", cost) or {}
     budgets = budgets_of(budget)
-    pilots: list[Any] = with_names(pilot, opt.column_names(columns), "pilot") if pilot and columns else list(pilot or ())
+    pilots: list[Any] = (
+        with_names(pilot, opt.column_names(columns), "pilot")
+        if pilot and columns
+        else list(pilot or ())
+    )
     code, after = 0, list[str]()
     if places or grades is not None:
-        goal = {"budget": budget, "match": match, "difference": difference, "disagreement": disagreement, "accuracy": accuracy}
-        _only("without a folder", pilot=pilot, **goal, **{"n-items": n_items}, strata=strata, share=share, have=have, assign=assign)
+        goal = {
+            "budget": budget,
+            "match": match,
+            "difference": difference,
+            "disagreement": disagreement,
+            "accuracy": accuracy,
+        }
+        _only(
+            "without a folder",
+            pilot=pilot,
+            **goal,
+            **{"n-items": n_items},
+            strata=strata,
+            share=share,
+            have=have,
+            assign=assign,
+        )
         _only("with --pilot", measurements=measurements)
         with working("planning"):
             result = _from_folder(
-                places or [str(split_metric(str(grades))[0])], chosen={
-                    "n_classes": n_classes, "classes": class_names(classes), "columns": opt.column_names(columns) or None,
+                places or [str(split_metric(str(grades))[0])],
+                chosen={
+                    "n_classes": n_classes,
+                    "classes": class_names(classes),
+                    "columns": opt.column_names(columns) or None,
                     "no_answer": tuple(opt.names(no_answer) or ()) or None,
-                }, half_width=half_width, systems=opt.names(systems), grades=grades, kind=kind,
-                costs={**listed.labels, **prices_of}, caps={k: int(n) for k, n in caps.items()}, epsilon=epsilon, confidence=confidence,
+                },
+                half_width=half_width,
+                systems=opt.names(systems),
+                grades=grades,
+                kind=kind,
+                costs={**listed.labels, **prices_of},
+                caps={k: int(n) for k, n in caps.items()},
+                epsilon=epsilon,
+                confidence=confidence,
                 seed=seed,
-            )  # fmt: skip
+            )
         code = 3 if result.reason else 0
     elif pilot:
         _only("without --pilot", match=match, difference=difference, disagreement=disagreement)
         with working("planning"):
             found = plan_with_pilot(
                 Asked(
-                    pilot=pilots, target=opt.combination("target", target), prices=listed, costs=prices_of, caps=caps, budgets=budgets,
-                    half_width=half_width, have=have or (), measurements=opt.names(measurements), strata=strata,
-                    shares=opt.pairs("share", share), n_classes=n_classes, accuracy=accuracy, confidence=confidence, epsilon=epsilon,
+                    pilot=pilots,
+                    target=opt.combination("target", target),
+                    prices=listed,
+                    costs=prices_of,
+                    caps=caps,
+                    budgets=budgets,
+                    half_width=half_width,
+                    have=have or (),
+                    measurements=opt.names(measurements),
+                    strata=strata,
+                    shares=opt.pairs("share", share),
+                    n_classes=n_classes,
+                    accuracy=accuracy,
+                    confidence=confidence,
+                    epsilon=epsilon,
                 )
-            )  # fmt: skip
+            )
         result, code = found.plan, 3 if found.missed else 0
     else:
-        _only("with --pilot", target=target, have=have, strata=strata, share=share, assign=assign, measurements=measurements)
-        _only("with a folder", systems=systems, classes=classes, columns=columns, **{"no-answer": no_answer})
+        _only(
+            "with --pilot",
+            target=target,
+            have=have,
+            strata=strata,
+            share=share,
+            assign=assign,
+            measurements=measurements,
+        )
+        _only(
+            "with a folder",
+            systems=systems,
+            classes=classes,
+            columns=columns,
+            **{"no-answer": no_answer},
+        )
         if n_classes is None or accuracy is None:
-            missing = [n for n, v in (("--n-classes", n_classes), ("--accuracy", accuracy)) if v is None]
+            missing = [
+                n for n, v in (("--n-classes", n_classes), ("--accuracy", accuracy)) if v is None
+            ]
             raise ArgumentError(
                 f"{' and '.join(missing)} must be given, or a folder with evidence, or --pilot for raters; got none of them."
             )
@@ -281,10 +420,22 @@ def command(
 
 
 def _from_folder(
-    places: list[str], *, chosen: Mapping[str, Any], half_width: float | None, systems: list[str] | None, grades: str | None,
-    kind: Kind | None, costs: Mapping[str, float], caps: Mapping[str, int], epsilon: float, confidence: float, seed: int,
-) -> Plan:  # fmt: skip
-    """The plan for what a folder holds; prices and the half-width are those of its settings where no option says them."""
+    places: list[str],
+    *,
+    chosen: Mapping[str, Any],
+    half_width: float | None,
+    systems: list[str] | None,
+    grades: str | None,
+    kind: Kind | None,
+    costs: Mapping[str, float],
+    caps: Mapping[str, int],
+    epsilon: float,
+    confidence: float,
+    seed: int,
+) -> Plan:
+    """The plan for what a folder holds; prices and the half-width are those of its settings where
+    no option says them.
+    """
     from noracle.oversight.finding import find_evidence
     from noracle.oversight.loading import Loaded
     from noracle.oversight.opening import LABEL_KINDS
@@ -292,29 +443,59 @@ def _from_folder(
     from noracle.ppi.labels import KINDS
 
     given = {name: value for name, value in chosen.items() if value is not None}
-    inventory = find_evidence(places[0] if len(places) == 1 else places, chosen=given, grades=grades)
+    inventory = find_evidence(
+        places[0] if len(places) == 1 else places, chosen=given, grades=grades
+    )
     loaded = Loaded(inventory)
     if loaded.accuracy is None:
         remedy = "Add a table item, system, answer, or grades; or plan without a folder, by --n-classes and --accuracy."
-        raise EvidenceError(fault(f"evidence in {inventory.place!r}", "must have answers to plan labels for", "none", remedy=remedy))
+        raise EvidenceError(
+            fault(
+                f"evidence in {inventory.place!r}",
+                "must have answers to plan labels for",
+                "none",
+                remedy=remedy,
+            )
+        )
     if kind == "cheapest" and not (costs or loaded.prices.labels):
-        raise ArgumentError("--kind cheapest must come with prices: --cost KIND=PRICE, or prices in the folder; got none.")
-    prices = {name: price for name, price in {**loaded.prices.labels, **costs}.items() if name in LABEL_KINDS}
-    limits = {name: int(n) for name, n in {**loaded.prices.caps, **caps}.items() if name in LABEL_KINDS}
+        raise ArgumentError(
+            "--kind cheapest must come with prices: --cost KIND=PRICE, or prices in the folder; got none."
+        )
+    prices = {
+        name: price
+        for name, price in {**loaded.prices.labels, **costs}.items()
+        if name in LABEL_KINDS
+    }
+    limits = {
+        name: int(n) for name, n in {**loaded.prices.caps, **caps}.items() if name in LABEL_KINDS
+    }
     options: dict[str, Any] = {
-        "half_width": loaded.settings.half_width if half_width is None else half_width, "systems": systems, "costs": prices or None,
-        "caps": limits or None, "epsilon": epsilon, "confidence": confidence, "seed": seed,
-    }  # fmt: skip
+        "half_width": loaded.settings.half_width if half_width is None else half_width,
+        "systems": systems,
+        "costs": prices or None,
+        "caps": limits or None,
+        "epsilon": epsilon,
+        "confidence": confidence,
+        "seed": seed,
+    }
     if kind != "cheapest":
         return plan_accuracy(loaded.accuracy, kind=kind, **options)
-    plans = [plan_accuracy(loaded.accuracy, kind=name, **options) for name in (*KINDS, "grades") if name in prices]  # type: ignore[arg-type]
+    plans = [
+        plan_accuracy(loaded.accuracy, kind=name, **options)  # type: ignore[arg-type]
+        for name in (*KINDS, "grades")
+        if name in prices
+    ]
     return min(plans, key=lambda plan: (bool(plan.reason), plan.cost))
 
 
-def _without_grades(kind: Kind | None) -> Literal["ordinary", "complementary", "question", "targeted", "cheapest"]:
+def _without_grades(
+    kind: Kind | None,
+) -> Literal["ordinary", "complementary", "question", "targeted", "cheapest"]:
     """The kind of a plan without evidence, which knows of no answers to grade."""
     if kind == "grades":
-        raise ArgumentError("--kind grades must come with a folder or --grades; got neither. A grade counts as an ordinary label.")
+        raise ArgumentError(
+            "--kind grades must come with a folder or --grades; got neither. A grade counts as an ordinary label."
+        )
     return kind or "cheapest"
 
 

@@ -75,12 +75,23 @@ def command(
     )
     with working("racing"):
         evidence = sources.load(labels=True)
-        about = {"protocol": sources.protocol(protocol), "clusters": clusters, "population": population, "seed": seed}
+        about = {
+            "protocol": sources.protocol(protocol),
+            "clusters": clusters,
+            "population": population,
+            "seed": seed,
+        }
         checks = policy_checks(evidence, systems=named, **about) if check else []  # type: ignore[arg-type]
         used: Checks = for_comparison(checks) if check else "none"
         log.info("the race begins")
         result = race_systems(
-            evidence, systems=named, confidence=confidence, checks=used, clusters=clusters, population=population, strict=strict
+            evidence,
+            systems=named,
+            confidence=confidence,
+            checks=used,
+            clusters=clusters,
+            population=population,
+            strict=strict,
         )
     decided = len(result.leaders) == 1
     after = [] if decided else [f"labels used up: not separable among {', '.join(result.leaders)}"]

@@ -34,21 +34,37 @@ def command(
     invalid: opt.InvalidChoice = "wrong",
     sketch: sk.StoredSketches = None,
     save_sketch: sk.SaveSketch = None,
-    given: Annotated[str | None, typer.Option("--given", metavar="TEXT", help="Claims that are trusted, as in noracle alarm.")] = None,
+    given: Annotated[
+        str | None,
+        typer.Option(
+            "--given", metavar="TEXT", help="Claims that are trusted, as in noracle alarm."
+        ),
+    ] = None,
     known: sk.KnownFile = None,
     prevalence: sk.Prevalence = None,
     use_judgements: sk.UseJudgements = True,
     n_classes: opt.NClasses = None,
     classes: opt.Classes = None,
     conflicts: opt.ConflictChoice = "error",
-    only: Annotated[str | None, typer.Option("--only", metavar="NAME", help="One quantity, such as 'accuracy of gpt on A'.")] = None,
-    check_next: Annotated[bool, typer.Option("--check-next", help="Also: which item to check next for --only.")] = False,
-    exact: Annotated[bool, typer.Option("--exact/--outer", help="Exact ends, or quick outer bounds.")] = True,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            "--only", metavar="NAME", help="One quantity, such as 'accuracy of gpt on A'."
+        ),
+    ] = None,
+    check_next: Annotated[
+        bool, typer.Option("--check-next", help="Also: which item to check next for --only.")
+    ] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact/--outer", help="Exact ends, or quick outer bounds.")
+    ] = True,
     time_limit: sk.TimeLimit = 30.0,
     as_json: opt.AsJson = False,
     html: opt.Html = None,
 ) -> None:
-    """Say what remains possible for each accuracy, for every answer key that the evidence and the trusted claims allow."""
+    """Say what remains possible for each accuracy, for every answer key that the evidence and the
+    trusted claims allow.
+    """
     output = Output(title="What can each accuracy still be?", as_json=as_json, html=html)
     if check_next and (only is None or given is None):
         raise typer.BadParameter("--check-next must come with --only and --given.")
@@ -70,12 +86,18 @@ def command(
     )
     bounds = sk.prevalences(prevalence)
     with working("counting"):
-        gathered = sk.gather(sources, sketches=sketch, known=known, use_judgements=use_judgements, save=save_sketch)
+        gathered = sk.gather(
+            sources, sketches=sketch, known=known, use_judgements=use_judgements, save=save_sketch
+        )
     with working("proving"):
-        found = range_accuracies(gathered, given=given, prevalence=bounds, only=only, time_limit=time_limit, exact=exact)
+        found = range_accuracies(
+            gathered, given=given, prevalence=bounds, only=only, time_limit=time_limit, exact=exact
+        )
         results: list[Any] = [found]
         if check_next and given is not None:
-            results.append(range_checks(gathered, given, only=only, prevalence=bounds, time_limit=time_limit))
+            results.append(
+                range_checks(gathered, given, only=only, prevalence=bounds, time_limit=time_limit)
+            )
     output.emit(results, single=len(results) == 1)
     if "contradiction" in found.diagnostics:
         raise typer.Exit(1)

@@ -35,48 +35,96 @@ log = logging.getLogger("noracle.cli")
 
 
 def command(
-    places: Annotated[list[str], typer.Argument(metavar="PLACE...", help="A folder with evidence, or its files.", show_default=False)],
+    places: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PLACE...", help="A folder with evidence, or its files.", show_default=False
+        ),
+    ],
     out: Annotated[
-        str | None, typer.Option("--out", metavar="FILE", help=f"The page. Default {PAGE}.", rich_help_panel=_OUTPUT, show_default=False)
+        str | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help=f"The page. Default {PAGE}.",
+            rich_help_panel=_OUTPUT,
+            show_default=False,
+        ),
     ] = None,
     save_json: Annotated[
         str | None,
         typer.Option(
-            "--save-json", metavar="FILE", help="The same as JSON. Default beside the page.", rich_help_panel=_OUTPUT, show_default=False
+            "--save-json",
+            metavar="FILE",
+            help="The same as JSON. Default beside the page.",
+            rich_help_panel=_OUTPUT,
+            show_default=False,
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON and nothing else; files are written only where named.", rich_help_panel=_OUTPUT)
+        bool,
+        typer.Option(
+            "--json",
+            help="Print JSON and nothing else; files are written only where named.",
+            rich_help_panel=_OUTPUT,
+        ),
     ] = False,
     settings_file: Annotated[
-        str | None, typer.Option("--settings", metavar="FILE", help="Default: noracle.toml in the folder.", rich_help_panel=_ABOUT)
+        str | None,
+        typer.Option(
+            "--settings",
+            metavar="FILE",
+            help="Default: noracle.toml in the folder.",
+            rich_help_panel=_ABOUT,
+        ),
     ] = None,
     confidence: Annotated[
-        float | None, typer.Option("--confidence", metavar="P", help="Of everything that is said, together. Default 0.95.")
+        float | None,
+        typer.Option(
+            "--confidence", metavar="P", help="Of everything that is said, together. Default 0.95."
+        ),
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Makes everything random reproducible. Default 0.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", min=0, help="Makes everything random reproducible. Default 0."),
+    ] = None,
     grades: Annotated[
         str | None,
         typer.Option(
-            "--grades", metavar="FILE", help="A file of grades (item, system, verdict), there or elsewhere.", rich_help_panel=_ABOUT
+            "--grades",
+            metavar="FILE",
+            help="A file of grades (item, system, verdict), there or elsewhere.",
+            rich_help_panel=_ABOUT,
         ),
     ] = None,
     n_classes: opt.NClasses = None,
     classes: opt.Classes = None,
     conflicts: Annotated[
         opt.Conflicts | None,
-        typer.Option("--conflicts", help="Items whose labels contradict each other: refuse or leave out.", rich_help_panel=_ABOUT),
+        typer.Option(
+            "--conflicts",
+            help="Items whose labels contradict each other: refuse or leave out.",
+            rich_help_panel=_ABOUT,
+        ),
     ] = None,
     protocol: opt.ProtocolChoice = None,
     repeats: Annotated[
         opt.Repeats | None,
-        typer.Option("--repeats", help="Items answered more than once: mean of the runs, right in all, in any.", rich_help_panel=_ABOUT),
+        typer.Option(
+            "--repeats",
+            help="Items answered more than once: mean of the runs, right in all, in any.",
+            rich_help_panel=_ABOUT,
+        ),
     ] = None,
     columns: opt.ColumnNames = None,
     no_answer: opt.NoAnswer = None,
     invalid: Annotated[
         Invalid | None,
-        typer.Option("--invalid", help="An answer that is no class of its item: count it as wrong, or refuse.", rich_help_panel=_ABOUT),
+        typer.Option(
+            "--invalid",
+            help="An answer that is no class of its item: count it as wrong, or refuse.",
+            rich_help_panel=_ABOUT,
+        ),
     ] = None,
     claim: Annotated[
         str | None,
@@ -88,11 +136,21 @@ def command(
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--target", metavar="RATER", help="The gold rater of the scores.", rich_help_panel=_ABOUT)
+        str | None,
+        typer.Option(
+            "--target",
+            metavar="RATER",
+            help="The gold rater of the scores.",
+            rich_help_panel=_ABOUT,
+        ),
     ] = None,
     trained_on_annotators: Annotated[
         Literal["yes", "no", "unknown"] | None,
-        typer.Option("--trained-on-annotators", help="Whether systems learned from these annotators' labels.", rich_help_panel=_ABOUT),
+        typer.Option(
+            "--trained-on-annotators",
+            help="Whether systems learned from these annotators' labels.",
+            rich_help_panel=_ABOUT,
+        ),
     ] = None,
     store: Annotated[
         str | None,
@@ -107,16 +165,27 @@ def command(
 ) -> None:
     """Say everything that the evidence in a folder allows, on one page.
 
-    Tables are recognised by their columns; noracle.toml in the folder, and the options here, say what cannot be guessed. Exit code 1 says
-    that parts of the evidence contradict each other or that an alarm fired.
+    Tables are recognised by their columns; noracle.toml in the folder, and the options here, say
+    what cannot be guessed. Exit code 1 says that parts of the evidence contradict each other or
+    that an alarm fired.
     """
     chosen = {
-        "n_classes": n_classes, "classes": class_names(classes), "conflicts": conflicts, "protocol": protocol, "repeats": repeats,
-        "claim": claim, "target": target, "trained_on_annotators": trained_on_annotators, "invalid": invalid,
-        "columns": opt.column_names(columns) or None, "no_answer": tuple(opt.names(no_answer) or ()) or None,
-    }  # fmt: skip
+        "n_classes": n_classes,
+        "classes": class_names(classes),
+        "conflicts": conflicts,
+        "protocol": protocol,
+        "repeats": repeats,
+        "claim": claim,
+        "target": target,
+        "trained_on_annotators": trained_on_annotators,
+        "invalid": invalid,
+        "columns": opt.column_names(columns) or None,
+        "no_answer": tuple(opt.names(no_answer) or ()) or None,
+    }
     page = out if out is not None or as_json else PAGE
-    saved = save_json if save_json is not None or page is None else str(Path(page).with_suffix(".json"))
+    saved = (
+        save_json if save_json is not None or page is None else str(Path(page).with_suffix(".json"))
+    )
     report(
         places[0] if len(places) == 1 else places,
         settings_file=settings_file,
@@ -145,10 +214,11 @@ def report(
     store: str | None = None,
     after: Callable[[Oversight], Sequence[str]] = lambda _: (),
 ) -> None:
-    """Find the evidence, ask everything that it allows, and write and print what came out; exit code 1 for a contradiction or an alarm.
+    """Find the evidence, ask everything that it allows, and write and print what came out; exit
+    code 1 for a contradiction or an alarm.
 
-    ``chosen`` are settings that stand instead of those of ``settings_file``, which by default is the one in the folder. ``store`` keeps
-    what was counted of partitions.
+    ``chosen`` are settings that stand instead of those of ``settings_file``, which by default is
+    the one in the folder. ``store`` keeps what was counted of partitions.
     """
     from noracle.oversight.finding import find_evidence
     from noracle.oversight.oversight import oversee
@@ -157,7 +227,9 @@ def report(
     check_target("out", page)
     check_target("save-json", saved)
     if page is not None and saved is not None and Path(page) == Path(saved):
-        raise ArgumentError(f"--save-json must be another file than the page; got {saved!r} for both.")
+        raise ArgumentError(
+            f"--save-json must be another file than the page; got {saved!r} for both."
+        )
     _check_store(store, place)
     with _progress() as progress:
         progress("looking for evidence")
@@ -167,7 +239,9 @@ def report(
         if not as_json:
             for line in found_lines(inventory):
                 say(line)
-        oversight = oversee(inventory, confidence=confidence, seed=seed, store=store, progress=progress)
+        oversight = oversee(
+            inventory, confidence=confidence, seed=seed, store=store, progress=progress
+        )
         progress("writing the report")
         if page is not None:
             from noracle.oversight.page import write_oversight
@@ -188,8 +262,12 @@ def _check_store(store: str | None, place: str | Sequence[str]) -> None:
     if store is None or "://" in store or not isinstance(place, str) or not Path(place).is_dir():
         return
     folder, kept = Path(place).resolve(), Path(store).resolve()
-    if kept.is_relative_to(folder) and not any(part.startswith((".", "_")) for part in kept.relative_to(folder).parts):
-        raise ArgumentError(f"--store must lie outside of the folder, or have a name that begins with a full stop; got {store!r}.")
+    if kept.is_relative_to(folder) and not any(
+        part.startswith((".", "_")) for part in kept.relative_to(folder).parts
+    ):
+        raise ArgumentError(
+            f"--store must lie outside of the folder, or have a name that begins with a full stop; got {store!r}."
+        )
 
 
 def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,7 +289,11 @@ def class_names(text: str | None) -> tuple[int | str, ...] | None:
     found = opt.names(text)
     if found is None:
         return None
-    return tuple(int(c) for c in found) if all(c.lstrip("-").isdecimal() for c in found) else tuple(found)
+    return (
+        tuple(int(c) for c in found)
+        if all(c.lstrip("-").isdecimal() for c in found)
+        else tuple(found)
+    )
 
 
 def speaks_against(oversight: Oversight) -> bool:
@@ -225,16 +307,26 @@ def found_lines(inventory: Inventory) -> list[str]:
     """What was found, one line each, and what was left aside."""
     lines = []
     for source in inventory.sources:
-        more = f" and {len(source.paths) - _MOST_PATHS:,} more" if len(source.paths) > _MOST_PATHS else ""
+        more = (
+            f" and {len(source.paths) - _MOST_PATHS:,} more"
+            if len(source.paths) > _MOST_PATHS
+            else ""
+        )
         rows = "" if source.n_rows is None else f", {source.n_rows:,} rows"
-        lines.append(f"found {source.kind}: {', '.join(source.paths[:_MOST_PATHS])}{more} ({source.why}{rows})")
+        lines.append(
+            f"found {source.kind}: {', '.join(source.paths[:_MOST_PATHS])}{more} ({source.why}{rows})"
+        )
     lines += [f"left aside {u.path}: {u.reason}" for u in inventory.unused[:_MOST_UNUSED]]
     if len(inventory.unused) > _MOST_UNUSED:
-        lines.append(f"left aside {len(inventory.unused) - _MOST_UNUSED:,} more; the report names them")
+        lines.append(
+            f"left aside {len(inventory.unused) - _MOST_UNUSED:,} more; the report names them"
+        )
     return [*lines, *inventory.notes]
 
 
-def _say_report(oversight: Oversight, after: Sequence[str], page: str | None, saved: str | None) -> None:
+def _say_report(
+    oversight: Oversight, after: Sequence[str], page: str | None, saved: str | None
+) -> None:
     from noracle.oversight import page as words
     from noracle.oversight.loading import STORE
 
@@ -267,7 +359,9 @@ def _say_report(oversight: Oversight, after: Sequence[str], page: str | None, sa
 
 
 def system_lines(oversight: Oversight) -> list[str]:
-    """The first screen as text: a few lines for each system, and one line each where there are many."""
+    """The first screen as text: a few lines for each system, and one line each where there are
+    many.
+    """
     from noracle.oversight import plain
     from noracle.oversight.page import limits
 
@@ -278,9 +372,16 @@ def system_lines(oversight: Oversight) -> list[str]:
         lines.append(f"{s.system}    accuracy {value}    interval {interval}")
         if few:
             promise = "nothing is promised" if s.guarantee is None else plain.promised(s.guarantee)
-            lines += [f"  promised    {promise}", f"  rests on    {s.rests_on}", f"  next step   {s.next_step}", ""]
+            lines += [
+                f"  promised    {promise}",
+                f"  rests on    {s.rests_on}",
+                f"  next step   {s.next_step}",
+                "",
+            ]
     if len(oversight.systems) > _MOST_SYSTEMS:
-        lines.append(f"… and {len(oversight.systems) - _MOST_SYSTEMS:,} more systems; the report has all of them")
+        lines.append(
+            f"… and {len(oversight.systems) - _MOST_SYSTEMS:,} more systems; the report has all of them"
+        )
     return lines if few else [*lines, ""]
 
 

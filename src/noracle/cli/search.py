@@ -53,35 +53,90 @@ def command(
     model: models.ModelName = None,
     strategy: Annotated[
         StrategyChoice,
-        typer.Option("--strategy", help="adas and aflow have a designer model; mutate and halving need none.", rich_help_panel=_HOW),
+        typer.Option(
+            "--strategy",
+            help="adas and aflow have a designer model; mutate and halving need none.",
+            rich_help_panel=_HOW,
+        ),
     ] = "mutate",
     budget: Annotated[
-        int | None, option("--budget", metavar="CALLS", text="Most calls of the whole search, designer included.", panel=CAPS, minimum=1)
+        int | None,
+        option(
+            "--budget",
+            metavar="CALLS",
+            text="Most calls of the whole search, designer included.",
+            panel=CAPS,
+            minimum=1,
+        ),
     ] = None,
     designer: Annotated[
-        str | None, option("--designer", metavar="M", text="The model that writes workflows; default --model.", panel=MODEL)
+        str | None,
+        option(
+            "--designer",
+            metavar="M",
+            text="The model that writes workflows; default --model.",
+            panel=MODEL,
+        ),
     ] = None,
     base_url: models.BaseUrl = None,
     designer_url: Annotated[
-        str | None, option("--designer-url", metavar="URL", text="The server of --designer; default --base-url.", panel=MODEL)
+        str | None,
+        option(
+            "--designer-url",
+            metavar="URL",
+            text="The server of --designer; default --base-url.",
+            panel=MODEL,
+        ),
     ] = None,
     key_env: models.KeyVariable = None,
     preset: models.PresetName = None,
     limit: models.Limit = None,
     workflow: Annotated[
-        list[str] | None, option("--workflow", metavar="W", text="Name or JSON file of one more workflow to begin with.", panel=_HOW)
+        list[str] | None,
+        option(
+            "--workflow",
+            metavar="W",
+            text="Name or JSON file of one more workflow to begin with.",
+            panel=_HOW,
+        ),
     ] = None,
     baseline: Annotated[
-        list[str] | None, option("--baseline", metavar="W", text="Begin with these instead; the first is compared with.", panel=_HOW)
+        list[str] | None,
+        option(
+            "--baseline",
+            metavar="W",
+            text="Begin with these instead; the first is compared with.",
+            panel=_HOW,
+        ),
     ] = None,
     generations: Annotated[
-        int | None, option("--generations", metavar="N", text="Most proposals; default 30, aflow 20.", panel=_HOW, minimum=0)
+        int | None,
+        option(
+            "--generations",
+            metavar="N",
+            text="Most proposals; default 30, aflow 20.",
+            panel=_HOW,
+            minimum=0,
+        ),
     ] = None,
     repeats: Annotated[
-        int | None, option("--repeats", metavar="R", text="Answers to each item; default 1, aflow 3.", panel=_HOW, minimum=1)
+        int | None,
+        option(
+            "--repeats",
+            metavar="R",
+            text="Answers to each item; default 1, aflow 3.",
+            panel=_HOW,
+            minimum=1,
+        ),
     ] = None,
     shares: Annotated[
-        str, option("--shares", metavar="V,C,F", text="Shares of labelled items: validation, confirm, final.", panel=_HOW)
+        str,
+        option(
+            "--shares",
+            metavar="V,C,F",
+            text="Shares of labelled items: validation, confirm, final.",
+            panel=_HOW,
+        ),
     ] = "0.5,0.2,0.3",
     shuffle: models.Shuffle = True,
     confidence: opt.Confidence = 0.95,
@@ -93,7 +148,13 @@ def command(
     prices: models.PricesFile = None,
     no_cache: models.NoCache = False,
     out: Annotated[
-        str, option("--out", metavar="FOLDER", text="Journal, archive and calls; a search that is there goes on.", panel=KEEP)
+        str,
+        option(
+            "--out",
+            metavar="FOLDER",
+            text="Journal, archive and calls; a search that is there goes on.",
+            panel=KEEP,
+        ),
     ] = "noracle-search",
     yes: models.Yes = False,
     answers: opt.AnswersFile = None,
@@ -105,38 +166,78 @@ def command(
 ) -> None:
     """Search a workflow that answers better, with labels that may only say what is wrong.
 
-    Labelled items are split: validation labels score candidates, confirm labels decide whether one is better, final labels estimate the
-    winner and are opened once. No model and no strategy sees a label. With --answers and no model: the best of systems that exist.
+    Labelled items are split: validation labels score candidates, confirm labels decide whether one
+    is better, final labels estimate the winner and are opened once. No model and no strategy sees a
+    label. With --answers and no model: the best of systems that exist.
     """
     output = Output(title="A workflow found with weak labels", as_json=as_json, html=html)
     if answers is not None:
         _fit_pool(model=model, designer=designer, strategy=strategy)
         from noracle.cli._search_pool import race_answers
 
-        sources = Sources(answers=answers, judgements=judgements, items=items, n_classes=n_classes, classes=classes)
+        sources = Sources(
+            answers=answers,
+            judgements=judgements,
+            items=items,
+            n_classes=n_classes,
+            classes=classes,
+        )
         pool = dataclasses.replace(output, title="The best of systems that exist")
-        race_answers(sources, pool, systems=opt.names(systems), budget=budget, confidence=confidence, seed=seed)
+        race_answers(
+            sources,
+            pool,
+            systems=opt.names(systems),
+            budget=budget,
+            confidence=confidence,
+            seed=seed,
+        )
         return
     wanted = {"--items": items, "--judgements": judgements, "--model": model, "--budget": budget}
     missing = [name for name, value in wanted.items() if value is None]
     if missing or items is None or judgements is None or model is None or budget is None:
-        raise ArgumentError(f"{', '.join(missing)} must be given; got none. Without a model pass --answers and --strategy halving.")
+        raise ArgumentError(
+            f"{', '.join(missing)} must be given; got none. Without a model pass --answers and --strategy halving."
+        )
     check_target("out", str(Path(out) / "journal.jsonl") if Path(out).exists() else out)
     job = _prepare(
-        items=items, judgements=judgements, preset=preset, limit=limit, strategy=strategy, workflow=workflow or (), baseline=baseline or (),
-        generations=generations, repeats=repeats, shares=shares, seed=seed,
-    )  # fmt: skip
-    caps, known_prices = models.read_caps(calls=budget, tokens=max_tokens, cost=max_cost, seconds=max_seconds, prices=prices)
+        items=items,
+        judgements=judgements,
+        preset=preset,
+        limit=limit,
+        strategy=strategy,
+        workflow=workflow or (),
+        baseline=baseline or (),
+        generations=generations,
+        repeats=repeats,
+        shares=shares,
+        seed=seed,
+    )
+    caps, known_prices = models.read_caps(
+        calls=budget, tokens=max_tokens, cost=max_cost, seconds=max_seconds, prices=prices
+    )
     opened = _open_models(model, designer, strategy, base_url, designer_url, key_env)
-    _announce(job, budget, caps, known_prices, opened[0].name, ask_first=not yes and ":" not in model)
+    _announce(
+        job, budget, caps, known_prices, opened[0].name, ask_first=not yes and ":" not in model
+    )
     try:
         found = models.interruptibly(
             _work(
-                job, opened, folder=Path(out), budget=budget, caps=caps, prices=known_prices, concurrency=concurrency, no_cache=no_cache,
-                seed=seed, shuffle=shuffle, confidence=confidence,
+                job,
+                opened,
+                folder=Path(out),
+                budget=budget,
+                caps=caps,
+                prices=known_prices,
+                concurrency=concurrency,
+                no_cache=no_cache,
+                seed=seed,
+                shuffle=shuffle,
+                confidence=confidence,
             )
-        )  # fmt: skip
-    except BudgetReached as reached:  # before the first baseline was done, so there is nothing to report
+        )
+    except (
+        BudgetReached
+    ) as reached:  # before the first baseline was done, so there is nothing to report
         complain(f"stopped: {reached} {_GOES_ON}")
         raise typer.Exit(_UNDECIDED) from None
     _report(found, output, folder=Path(out), seed=seed)
@@ -159,9 +260,19 @@ class _Job:
 
 
 def _prepare(
-    *, items: str, judgements: str, preset: str | None, limit: int | None, strategy: StrategyChoice, workflow: Sequence[str],
-    baseline: Sequence[str], generations: int | None, repeats: int | None, shares: str, seed: int,
-) -> _Job:  # fmt: skip
+    *,
+    items: str,
+    judgements: str,
+    preset: str | None,
+    limit: int | None,
+    strategy: StrategyChoice,
+    workflow: Sequence[str],
+    baseline: Sequence[str],
+    generations: int | None,
+    repeats: int | None,
+    shares: str,
+    seed: int,
+) -> _Job:
     from noracle.search.engine import BASELINES
     from noracle.search.strategies import make_strategy
     from noracle.search.task import read_task
@@ -174,15 +285,26 @@ def _prepare(
     first = [load_workflow(w) for w in (baseline or _FIRST.get(strategy, BASELINES))]
     pool = [*(load_workflow(w) for w in BASELINES), *more] if strategy == "halving" else []
     rounds = generations if generations is not None else _ROUNDS[strategy]
-    made = make_strategy(strategy, task=task, workflows=pool, rounds=max(1, rounds), most_calls=20, seed=seed)
+    made = make_strategy(
+        strategy, task=task, workflows=pool, rounds=max(1, rounds), most_calls=20, seed=seed
+    )
     again = repeats if repeats is not None else int(getattr(made, "repeats", 1))
     unique = {w.digest: w for w in (first if strategy == "halving" else [*first, *more])}
-    return _Job(task=task, vault=vault, strategy=made, baselines=tuple(unique.values()), generations=rounds, repeats=again)
+    return _Job(
+        task=task,
+        vault=vault,
+        strategy=made,
+        baselines=tuple(unique.values()),
+        generations=rounds,
+        repeats=again,
+    )
 
 
 def _fit_pool(*, model: str | None, designer: str | None, strategy: str) -> None:
     if model is not None or designer is not None:
-        raise ArgumentError("--answers must come without --model and --designer; got both. Leave one out.")
+        raise ArgumentError(
+            "--answers must come without --model and --designer; got both. Leave one out."
+        )
     if strategy != "halving":
         raise ArgumentError(
             f"--answers must come with --strategy halving; got {strategy!r}. There is nothing to propose among systems that exist."
@@ -193,11 +315,18 @@ def _shares(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise ArgumentError(f"--shares must be three numbers separated by commas; got {text!r}.") from None
+        raise ArgumentError(
+            f"--shares must be three numbers separated by commas; got {text!r}."
+        ) from None
 
 
 def _open_models(
-    model: str, designer: str | None, strategy: str, base_url: str | None, designer_url: str | None, key_env: str | None
+    model: str,
+    designer: str | None,
+    strategy: str,
+    base_url: str | None,
+    designer_url: str | None,
+    key_env: str | None,
 ) -> tuple[Model, Model | None]:
     """The model that answers and the one that designs; one and the same unless another is named."""
     from noracle.search.backends import open_model
@@ -205,7 +334,9 @@ def _open_models(
     answering = open_model(model, base_url=base_url, key_env=key_env)
     if strategy not in _NEED_DESIGNER:
         if designer is not None:
-            raise ArgumentError(f"--designer must go with --strategy adas or aflow; got {strategy!r}, which needs none. Leave it out.")
+            raise ArgumentError(
+                f"--designer must go with --strategy adas or aflow; got {strategy!r}, which needs none. Leave it out."
+            )
         return answering, None
     if designer is None:
         return answering, answering
@@ -214,14 +345,18 @@ def _open_models(
     return answering, open_model(designer, base_url=url, key_env=key_env if server else None)
 
 
-def _announce(job: _Job, budget: int, caps: Budget, prices: Prices | None, model: str, *, ask_first: bool) -> None:
+def _announce(
+    job: _Job, budget: int, caps: Budget, prices: Prices | None, model: str, *, ask_first: bool
+) -> None:
     """Say on stderr what is to come; ask on a terminal."""
     from noracle.search.asking import expected_usage
     from noracle.search.task import pose
 
     sizes = {part: len(job.vault.items(part)) for part in ("validation", "confirm", "final")}
     usage = expected_usage([pose(item) for item in job.task.items[:200]], job.baselines[0])
-    projection = caps.project(budget, calls_per_item=1, tokens_per_call=usage, prices=prices, model=model)
+    projection = caps.project(
+        budget, calls_per_item=1, tokens_per_call=usage, prices=prices, model=model
+    )
     first = sum(w.most_calls for w in job.baselines) * sizes["validation"] * job.repeats
     parts = ", ".join(f"{n:,} {part}" for part, n in sizes.items())
     line = f"{job.strategy.name} on {sum(sizes.values()):,} labelled items ({parts}); baselines take up to {first:,} calls; {projection}"
@@ -229,9 +364,19 @@ def _announce(job: _Job, budget: int, caps: Budget, prices: Prices | None, model
 
 
 async def _work(
-    job: _Job, opened: tuple[Model, Model | None], *, folder: Path, budget: int, caps: Budget, prices: Prices | None, concurrency: int,
-    no_cache: bool, seed: int, shuffle: bool, confidence: float,
-) -> Found:  # fmt: skip
+    job: _Job,
+    opened: tuple[Model, Model | None],
+    *,
+    folder: Path,
+    budget: int,
+    caps: Budget,
+    prices: Prices | None,
+    concurrency: int,
+    no_cache: bool,
+    seed: int,
+    shuffle: bool,
+    confidence: float,
+) -> Found:
     from noracle.search.archive import CALLS
     from noracle.search.cache import Cache
     from noracle.search.caller import Caller
@@ -242,19 +387,36 @@ async def _work(
         own = stack.enter_context(Cache.open(folder / CALLS))
         stores = [own] if no_cache else [own, stack.enter_context(Cache.open())]
         answering, designing = opened
-        caller = Caller(answering, stores=stores, budget=caps, prices=prices, concurrency=concurrency)
+        caller = Caller(
+            answering, stores=stores, budget=caps, prices=prices, concurrency=concurrency
+        )
         callers = [caller]
         if designing is not None and designing is not answering:
-            callers.append(Caller(designing, stores=stores, budget=caps, prices=prices, concurrency=concurrency))
+            callers.append(
+                Caller(
+                    designing, stores=stores, budget=caps, prices=prices, concurrency=concurrency
+                )
+            )
         for one in {c.model.name: c for c in callers}.values():
             one.count_past(own)
         step = stack.enter_context(models.bar())
         try:
             return await search_workflows(
-                job.task, job.vault, strategy=job.strategy, calls=caller, designer=None if designing is None else callers[-1],
-                generations=job.generations, repeats=job.repeats, seed=seed, folder=folder, shuffle=shuffle, confidence=confidence,
-                baselines=job.baselines, budget=budget, progress=step,
-            )  # fmt: skip
+                job.task,
+                job.vault,
+                strategy=job.strategy,
+                calls=caller,
+                designer=None if designing is None else callers[-1],
+                generations=job.generations,
+                repeats=job.repeats,
+                seed=seed,
+                folder=folder,
+                shuffle=shuffle,
+                confidence=confidence,
+                baselines=job.baselines,
+                budget=budget,
+                progress=step,
+            )
         finally:
             for one in callers:
                 await one.close()
@@ -266,6 +428,13 @@ def _report(found: Found, output: Output, *, folder: Path, seed: int) -> None:
     write_json(folder / "winner.json", found.winner.to_dict())
     if output.html is not None:
         with working("drawing the report"), replacing(output.html) as temporary:
-            temporary.write_text(search_page(found, title=output.title, command=settings.command, seed=seed), encoding="utf-8")
-    after = [f"folder {folder}", f"winner {folder / 'winner.json'}", *([f"report {output.html}"] if output.html is not None else [])]
+            temporary.write_text(
+                search_page(found, title=output.title, command=settings.command, seed=seed),
+                encoding="utf-8",
+            )
+    after = [
+        f"folder {folder}",
+        f"winner {folder / 'winner.json'}",
+        *([f"report {output.html}"] if output.html is not None else []),
+    ]
     dataclasses.replace(output, html=None).emit([found], single=True, seed=seed, after=after)

@@ -30,30 +30,43 @@ def command(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="FILE", help="What --json printed (one result, or several), the .zip export of a collection project, or DB#SLUG."
+            metavar="FILE",
+            help="What --json printed (one result, or several), the .zip export of a collection project, or DB#SLUG.",
         ),
     ],
     as_json: opt.AsJson = False,
     published: Annotated[
         list[str] | None,
-        typer.Option(metavar="HASH", help="A commitment, root or chain head that was written down: it must be in the export. Repeatable."),
+        typer.Option(
+            metavar="HASH",
+            help="A commitment, root or chain head that was written down: it must be in the export. Repeatable.",
+        ),
     ] = None,
 ) -> None:
-    """Check saved proofs, plans and certificates again, without the code that found them; or everything in an export of a project."""
+    """Check saved proofs, plans and certificates again, without the code that found them; or
+    everything in an export of a project.
+    """
     running = "#" in file and not Path(file).exists()
     if running or _is_zip(file):
         _verify_export(file, published or [], as_json, running=running)
         return
     if published:
-        raise EvidenceError(fault("--published", "must go with the .zip export of a project", repr(file)))
+        raise EvidenceError(
+            fault("--published", "must go with the .zip export of a project", repr(file))
+        )
     results = _read(file)
     with working("checking"):
-        rows = [{"result": name, "what": what, "verified": _holds(result)} for name, what, result in results]
+        rows = [
+            {"result": name, "what": what, "verified": _holds(result)}
+            for name, what, result in results
+        ]
     if as_json:
         say_json({"verified": all(r["verified"] for r in rows), "results": rows})
     else:
         for row in rows:
-            say(f"{row['result']}: {row['what']}    {'verified' if row['verified'] else 'NOT verified'}")
+            say(
+                f"{row['result']}: {row['what']}    {'verified' if row['verified'] else 'NOT verified'}"
+            )
     if not all(r["verified"] for r in rows):
         raise typer.Exit(1)
 
@@ -77,16 +90,22 @@ def _verify_export(path: str, published: Sequence[str], as_json: bool, *, runnin
         say_json(result.to_dict())
     else:
         said = ", ".join(f"{n} {name}" for name, n in result.counts.items())
-        say(f"project {result.project} ({result.state}): {said}    {'verified' if result.passed else 'NOT verified'}")
+        say(
+            f"project {result.project} ({result.state}): {said}    {'verified' if result.passed else 'NOT verified'}"
+        )
         for check in result.checks:
             say(f"  {check.name:<11} {check.status}{f': {check.note}' if check.note else ''}")
             for line in check.findings:
                 say(f"    - {line}")
             if check.n_findings > len(check.findings):
                 say(f"    - and {check.n_findings - len(check.findings)} more")
-        say(f"  commitment  {result.commitment}\n  root        {result.root}\n  head        {result.head}")
+        say(
+            f"  commitment  {result.commitment}\n  root        {result.root}\n  head        {result.head}"
+        )
         if not published:
-            say("  Hold these three against what was published while the project ran (--published).")
+            say(
+                "  Hold these three against what was published while the project ran (--published)."
+            )
     if not result.passed:
         raise typer.Exit(1)
 
@@ -94,7 +113,13 @@ def _verify_export(path: str, published: Sequence[str], as_json: bool, *, runnin
 def _read(path: str) -> list[tuple[str, str, Any]]:
     data = read_json(path, "RESULT.json")
     if not isinstance(data, Mapping):
-        raise EvidenceError(fault("RESULT.json", "must hold a JSON object with a schema", f"something else in {path!r}"))
+        raise EvidenceError(
+            fault(
+                "RESULT.json",
+                "must hold a JSON object with a schema",
+                f"something else in {path!r}",
+            )
+        )
     parts = data.get("results") if data.get("schema") == "results/1" else [data]
     if not isinstance(parts, list) or not parts or not all(isinstance(p, Mapping) for p in parts):
         raise EvidenceError(fault("RESULT.json", "must hold results", f"none in {path!r}"))
@@ -105,14 +130,23 @@ def _read(path: str) -> list[tuple[str, str, Any]]:
         if kind is not None and not hasattr(kind, "verify"):
             able = sorted(name for name, c in RESULT_TYPES.items() if hasattr(c, "verify"))
             rule = f"must be of a kind that can be verified ({', '.join(able)})"
-            raise EvidenceError(fault(f"result {i}", rule, repr(schema), remedy="Compute it again from the evidence instead."))
+            raise EvidenceError(
+                fault(
+                    f"result {i}",
+                    rule,
+                    repr(schema),
+                    remedy="Compute it again from the evidence instead.",
+                )
+            )
         try:
             result = read_result(part)
         except NoracleError:
             raise
         except _BROKEN as error:
             why = f"something else ({type(error).__name__}: {error})"
-            raise EvidenceError(fault(f"result {i}", f"must have the shape of schema {schema}", why)) from None
+            raise EvidenceError(
+                fault(f"result {i}", f"must have the shape of schema {schema}", why)
+            ) from None
         found.append((f"result {i}", _what(result), result))
     return found
 

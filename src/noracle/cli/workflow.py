@@ -21,7 +21,9 @@ noracle workflow show debate --svg debate.svg
 
 noracle workflow show cot-sc --json > mine.json  (edit it, then: noracle workflow show mine.json)"""
 
-app = typer.Typer(help="Workflows as data: what they do, and the most calls they take.", no_args_is_help=True)
+app = typer.Typer(
+    help="Workflows as data: what they do, and the most calls they take.", no_args_is_help=True
+)
 
 
 @app.callback()
@@ -32,14 +34,21 @@ def _workflow() -> None:
 @app.command("show", epilog=SHOW)
 def show(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME|FILE]", help="A workflow that comes with noracle, or a JSON file; without: a list.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME|FILE]",
+            help="A workflow that comes with noracle, or a JSON file; without: a list.",
+        ),
     ] = None,
-    svg: Annotated[str | None, typer.Option("--svg", metavar="FILE", help="Also write the drawing as SVG.")] = None,
+    svg: Annotated[
+        str | None, typer.Option("--svg", metavar="FILE", help="Also write the drawing as SVG.")
+    ] = None,
     as_json: opt.AsJson = False,
 ) -> None:
     """Draw a workflow and say how many calls an item takes at most; nothing is called.
 
-    A file is checked against every rule; the first that is broken is the error. --json prints the workflow itself, ready to be edited.
+    A file is checked against every rule; the first that is broken is the error. --json prints the
+    workflow itself, ready to be edited.
     """
     check_target("svg", svg)
     if name is None:
@@ -65,7 +74,15 @@ def _list(svg: str | None, *, as_json: bool) -> None:
         )
     found = [load_workflow(known) for known in workflow_names()]
     if as_json:
-        rows = [{"name": w.name, "least_calls": w.least_calls, "most_calls": w.most_calls, "description": w.description} for w in found]
+        rows = [
+            {
+                "name": w.name,
+                "least_calls": w.least_calls,
+                "most_calls": w.most_calls,
+                "description": w.description,
+            }
+            for w in found
+        ]
         say_json({"workflows": rows})
         return
     widest = max(len(w.name) for w in found)

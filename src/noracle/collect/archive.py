@@ -1,4 +1,5 @@
-"""The export that proves itself: one ``.zip`` with everything that was drawn, asked and answered, and no personal data.
+"""The export that proves itself: one ``.zip`` with everything that was drawn, asked and answered,
+and no personal data.
 
     project.json       slug, name, state, spec, commitment, root, n_routes, seed (when closed), times, last_seq, head, texts
     items.jsonl        name, sha256, options, truth and chances (when closed), content (if asked for)      by name
@@ -20,7 +21,8 @@ What the events must carry, so that nothing in the files can be changed unseen:
     answer         actor = alias; at = received_at; payload answer, question, place, revision (0), value, shown_at, received_at
     amended        the same, revision 1, 2, …
 
-A question that is asked again after "unsure" has the place of the first, and ``draw`` = its draw + 1000 for each time.
+A question that is asked again after "unsure" has the place of the first, and ``draw`` = its draw +
+1000 for each time.
 """
 
 from __future__ import annotations
@@ -47,7 +49,15 @@ AGAIN = 1000
 
 Record = dict[str, Any]
 Table = Literal["items", "routes", "answers", "events", "systems", "predictions", "judgements"]
-TABLES: tuple[Table, ...] = ("items", "routes", "answers", "events", "systems", "predictions", "judgements")
+TABLES: tuple[Table, ...] = (
+    "items",
+    "routes",
+    "answers",
+    "events",
+    "systems",
+    "predictions",
+    "judgements",
+)
 KEYS: dict[Table, tuple[str, ...]] = {
     "items": ("name",),
     "routes": ("place",),
@@ -91,7 +101,8 @@ class Archive:
             return file.getvalue()
 
 
-# ------------------------------------------------------------------------------------------------------------------ making
+# ------------------------------------------------------------------------------------------------------------------
+# making
 
 
 def make_archive(
@@ -111,8 +122,9 @@ def make_archive(
     Parameters
     ----------
     project
-        ``slug``, ``name``, ``state``, ``spec`` (a :class:`ProjectSpec` or its dict), ``commitment``, ``root``, ``n_routes``,
-        ``seed`` (bytes or None), ``created_at``, ``sealed_at``, ``opened_at``, ``closed_at``, ``last_seq``, ``head``. The seed, the truths
+        ``slug``, ``name``, ``state``, ``spec`` (a :class:`ProjectSpec` or its dict),
+        ``commitment``, ``root``, ``n_routes``, ``seed`` (bytes or None), ``created_at``,
+        ``sealed_at``, ``opened_at``, ``closed_at``, ``last_seq``, ``head``. The seed, the truths
         and the chances are left out unless the state is closed.
     items
         With ``options`` as drawn and, for gold items, ``truth``.
@@ -130,9 +142,16 @@ def make_archive(
         Whether the content of the items is included; their fingerprints always are.
     """
     closed = project["state"] == "closed"
-    spec = project["spec"] if isinstance(project["spec"], ProjectSpec) else ProjectSpec.from_dict(project["spec"])
+    spec = (
+        project["spec"]
+        if isinstance(project["spec"], ProjectSpec)
+        else ProjectSpec.from_dict(project["spec"])
+    )
     seed = project.get("seed")
-    times = {key: _float(project.get(key)) for key in ("created_at", "sealed_at", "opened_at", "closed_at")}
+    times = {
+        key: _float(project.get(key))
+        for key in ("created_at", "sealed_at", "opened_at", "closed_at")
+    }
     head = {
         "format": FORMAT,
         "texts": bool(texts),
@@ -148,20 +167,41 @@ def make_archive(
     known = systems or {}
     return Archive(
         project=head,
-        items=_ordered("items", (_item_record(item, closed, (chances or {}).get(item.name), texts) for item in items)),
+        items=_ordered(
+            "items",
+            (_item_record(item, closed, (chances or {}).get(item.name), texts) for item in items),
+        ),
         routes=drawn,
         answers=given,
         events=_ordered("events", ({key: row[key] for key in _EVENT} for row in events)),
         systems=[
-            {"system": name, "sha256": answers_hash(known[name]), "uploaded_at": _float((uploaded_at or {}).get(name))}
+            {
+                "system": name,
+                "sha256": answers_hash(known[name]),
+                "uploaded_at": _float((uploaded_at or {}).get(name)),
+            }
             for name in sorted(known)
         ],
-        predictions=[{"system": name, "item": item, "answer": known[name][item]} for name in sorted(known) for item in sorted(known[name])],
+        predictions=[
+            {"system": name, "item": item, "answer": known[name][item]}
+            for name in sorted(known)
+            for item in sorted(known[name])
+        ],
         judgements=judgements_of(spec, drawn, given),
     )
 
 
-_ANSWER = ("answer", "question", "place", "draw", "revision", "rater", "value", "shown_at", "received_at")
+_ANSWER = (
+    "answer",
+    "question",
+    "place",
+    "draw",
+    "revision",
+    "rater",
+    "value",
+    "shown_at",
+    "received_at",
+)
 _EVENT = ("seq", "at", "actor", "kind", "payload", "prev", "hash")
 
 
@@ -182,9 +222,14 @@ def _item_record(item: Item, closed: bool, chances: Sequence[float] | None, text
 
 def _route_record(route: Route) -> Record:
     return {
-        "place": route.place, "item": route.item, "draw": route.draw, "kind": route.kind, "pool": route.pool, "shown": list(route.shown),
+        "place": route.place,
+        "item": route.item,
+        "draw": route.draw,
+        "kind": route.kind,
+        "pool": route.pool,
+        "shown": list(route.shown),
         "propensity": route.propensity,
-    }  # fmt: skip
+    }
 
 
 def _ordered(table: Table, records: Iterable[Record]) -> list[Record]:
@@ -192,12 +237,16 @@ def _ordered(table: Table, records: Iterable[Record]) -> list[Record]:
     return sorted(records, key=lambda record: tuple(record[key] for key in keys))
 
 
-def judgements_of(spec: ProjectSpec, routes: Sequence[Mapping[str, Any]], answers: Iterable[Mapping[str, Any]]) -> list[Record]:
+def judgements_of(
+    spec: ProjectSpec, routes: Sequence[Mapping[str, Any]], answers: Iterable[Mapping[str, Any]]
+) -> list[Record]:
     """What the first answers say: the rows of a judgements table, in the order of the answers.
 
-    One row for each class that was judged: ``item, class, verdict, rater, propensity, at, kind, draw, question``. A class that was ruled
-    out is a "no". Where all shown classes were refused or the answer is "unsure" as a whole (pick-wrong, ordinary), the class is None and
-    the verdict "unsure", or "none" for the trap. An ordinary label is a "yes". The kind is "reask" for a question that was asked again.
+    One row for each class that was judged: ``item, class, verdict, rater, propensity, at, kind,
+    draw, question``. A class that was ruled out is a "no". Where all shown classes were refused or
+    the answer is "unsure" as a whole (pick-wrong, ordinary), the class is None and the verdict
+    "unsure", or "none" for the trap. An ordinary label is a "yes". The kind is "reask" for a
+    question that was asked again.
     """
     by_place = {route["place"]: route for route in routes}
     rows: list[Record] = []
@@ -209,10 +258,17 @@ def judgements_of(spec: ProjectSpec, routes: Sequence[Mapping[str, Any]], answer
         for asked, verdict in verdicts(spec, route["shown"], answer["value"]):
             rows.append(
                 {
-                    "item": route["item"], "class": asked, "verdict": verdict, "rater": answer["rater"], "propensity": route["propensity"],
-                    "at": answer["received_at"], "kind": kind, "draw": answer["draw"], "question": answer["question"],
+                    "item": route["item"],
+                    "class": asked,
+                    "verdict": verdict,
+                    "rater": answer["rater"],
+                    "propensity": route["propensity"],
+                    "at": answer["received_at"],
+                    "kind": kind,
+                    "draw": answer["draw"],
+                    "question": answer["question"],
                 }
-            )  # fmt: skip
+            )
     return rows
 
 
@@ -230,13 +286,18 @@ def verdicts(spec: ProjectSpec, shown: Sequence[int], value: str) -> list[tuple[
         return [(shown[0], value)]
     if spec.protocol == "judge-all":
         parts = value.split("|")
-        return list(zip(shown, parts, strict=False)) if len(parts) > 1 else [(asked, value) for asked in shown]
+        return (
+            list(zip(shown, parts, strict=False))
+            if len(parts) > 1
+            else [(asked, value) for asked in shown]
+        )
     if value in ("unsure", "none"):
         return [(None, value)]
     return [(int(value), "no" if spec.protocol == "pick-wrong" else "yes")]
 
 
-# --------------------------------------------------------------------------------------------------------- writing, reading
+# ---------------------------------------------------------------------------------------------------------
+# writing, reading
 
 
 def write_archive(archive: Archive, path: str | Path) -> None:
@@ -264,7 +325,11 @@ def _write(archive: Archive, file: Any) -> None:
 
 def _member(name: str) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name, date_time=_EPOCH)
-    info.compress_type, info.create_system, info.external_attr = zipfile.ZIP_DEFLATED, 3, 0o600 << 16
+    info.compress_type, info.create_system, info.external_attr = (
+        zipfile.ZIP_DEFLATED,
+        3,
+        0o600 << 16,
+    )
     return info
 
 
@@ -291,20 +356,45 @@ def undisturbed() -> Iterator[None]:
 
 @undisturbed()
 def read_archive(path: str | Path | io.BytesIO) -> Archive:
-    """Read the file; what is not such a file at all is an error, everything else is left to :func:`verify_archive`."""
+    """Read the file; what is not such a file at all is an error, everything else is left to
+    :func:`verify_archive`.
+    """
     where = "the archive" if isinstance(path, io.BytesIO) else repr(str(path))
     try:
         with zipfile.ZipFile(path) as whole:
             wanted = ["project.json", *(f"{name}.jsonl" for name in TABLES)]
             if sorted(whole.namelist()) != sorted(wanted):
                 came = ", ".join(sorted(whole.namelist())[:12]) or "nothing"
-                raise EvidenceError(fault("archive", f"must hold {', '.join(wanted)}, each once", f"{came} in {where}"))
+                raise EvidenceError(
+                    fault(
+                        "archive", f"must hold {', '.join(wanted)}, each once", f"{came} in {where}"
+                    )
+                )
             if sum(info.file_size for info in whole.infolist()) > _BIGGEST:
-                raise EvidenceError(fault("archive", f"must hold at most {_BIGGEST} bytes", f"more in {where}"))
+                raise EvidenceError(
+                    fault("archive", f"must hold at most {_BIGGEST} bytes", f"more in {where}")
+                )
             project = _parse(whole.read("project.json").decode(), "project.json")
-            tables = {name: _lines(whole.read(f"{name}.jsonl").decode(), f"{name}.jsonl") for name in TABLES}
-    except (OSError, zipfile.BadZipFile, UnicodeDecodeError, EOFError, zipfile.LargeZipFile, NotImplementedError, RuntimeError) as error:
-        raise EvidenceError(fault("archive", "must be a .zip file that can be read", f"{type(error).__name__} in {where}")) from None
+            tables = {
+                name: _lines(whole.read(f"{name}.jsonl").decode(), f"{name}.jsonl")
+                for name in TABLES
+            }
+    except (
+        OSError,
+        zipfile.BadZipFile,
+        UnicodeDecodeError,
+        EOFError,
+        zipfile.LargeZipFile,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
+        raise EvidenceError(
+            fault(
+                "archive",
+                "must be a .zip file that can be read",
+                f"{type(error).__name__} in {where}",
+            )
+        ) from None
     if not isinstance(project, dict) or project.get("format") != FORMAT:
         found = project.get("format") if isinstance(project, dict) else type(project).__name__
         raise EvidenceError(fault("project.json", f"must be of format {FORMAT!r}", repr(found)))

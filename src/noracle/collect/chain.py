@@ -1,7 +1,8 @@
 """Canonical JSON, hashes, the Merkle tree of the routes and the chain of the events.
 
-Everything that is committed to goes through :func:`canonical`, so that the same values have the same bytes on every machine. Leaves and
-inner nodes of the tree begin with different bytes: no leaf can pass as a node. The tree is that of RFC 6962 (an odd node moves up whole).
+Everything that is committed to goes through :func:`canonical`, so that the same values have the
+same bytes on every machine. Leaves and inner nodes of the tree begin with different bytes: no leaf
+can pass as a node. The tree is that of RFC 6962 (an odd node moves up whole).
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from noracle.collect.model import Route
 from noracle.errors import ArgumentError
 
 _quoted = json.encoder.encode_basestring  # as JSON writes a text when it keeps letters beyond ASCII
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode
+_encode = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+).encode
 _sha256 = hashlib.sha256
 _LEAF, _NODE = b"\x00", b"\x01"
 
@@ -32,7 +35,9 @@ def canonical(value: object) -> str:
         text = _encode(value)
         text.encode()
     except (TypeError, ValueError) as error:  # UnicodeEncodeError is a ValueError
-        raise ArgumentError(f"value must be JSON: text in UTF-8, finite numbers, lists and names; got something else ({error}).") from None
+        raise ArgumentError(
+            f"value must be JSON: text in UTF-8, finite numbers, lists and names; got something else ({error})."
+        ) from None
     return text
 
 
@@ -57,14 +62,16 @@ def answers_hash(answers: Mapping[str, int | None]) -> str:
     return digest(dict(answers))
 
 
-# ------------------------------------------------------------------------------------------------------------------ events
+# ------------------------------------------------------------------------------------------------------------------
+# events
 
 
 def event_hash(prev: str, *, seq: int, at: float, actor: str, kind: str, payload: str) -> str:
     """The hash of one event of a chain.
 
-    SHA-256 of canonical({actor, at, kind, payload, prev, seq}). Each event holds the hash of the one before it, so that no event can be
-    changed, left out or moved without a change of the last hash.
+    SHA-256 of canonical({actor, at, kind, payload, prev, seq}). Each event holds the hash of the
+    one before it, so that no event can be changed, left out or moved without a change of the last
+    hash.
 
     Parameters
     ----------
@@ -87,18 +94,34 @@ def event_hash(prev: str, *, seq: int, at: float, actor: str, kind: str, payload
     return _sha256(record.encode()).hexdigest()
 
 
-# -------------------------------------------------------------------------------------------------------------- Merkle tree
+# --------------------------------------------------------------------------------------------------------------
+# Merkle tree
 
 
 def route_leaf(route: Route, sha256: str) -> str:
-    """What the tree commits to for one question: the whole route and the fingerprint of its item's content, as canonical JSON."""
-    return leaf_text((route.place, route.item, route.draw, route.kind, route.pool, route.shown, route.propensity), sha256)
+    """What the tree commits to for one question: the whole route and the fingerprint of its item's
+    content, as canonical JSON.
+    """
+    return leaf_text(
+        (
+            route.place,
+            route.item,
+            route.draw,
+            route.kind,
+            route.pool,
+            route.shown,
+            route.propensity,
+        ),
+        sha256,
+    )
 
 
 def leaf_text(fields: tuple[int, str, int, str, int, Sequence[int], float], sha256: str) -> str:
     """As :func:`route_leaf`, from the fields of a route in their order."""
     place, item, draw, kind, pool, shown, propensity = fields
-    classes = f"{shown[0]!r}" if len(shown) == 1 and type(shown[0]) is int else _encode(list(shown))[1:-1]
+    classes = (
+        f"{shown[0]!r}" if len(shown) == 1 and type(shown[0]) is int else _encode(list(shown))[1:-1]
+    )
     return (
         f'{{"draw":{draw},"item":{_quoted(item)},"kind":{_quoted(kind)},"place":{place},"pool":{pool},"propensity":{propensity!r},'
         f'"sha256":{_quoted(sha256)},"shown":[{classes}]}}'
@@ -106,7 +129,9 @@ def leaf_text(fields: tuple[int, str, int, str, int, Sequence[int], float], sha2
 
 
 def routes_root(routes: Sequence[Route], hashes: Mapping[str, str]) -> str:
-    """The Merkle root of the routes in the order of their places; ``hashes`` has the content's fingerprint of each item."""
+    """The Merkle root of the routes in the order of their places; ``hashes`` has the content's
+    fingerprint of each item.
+    """
     ordered = sorted(routes, key=lambda route: route.place)
     return merkle_root([route_leaf(route, hashes[route.item]) for route in ordered])
 
@@ -126,7 +151,8 @@ def merkle_root(leaves: Sequence[str]) -> str:
 
 
 def merkle_proof(leaves: Sequence[str], index: int) -> list[str]:
-    """The neighbours on the way from one leaf to the root: each with "L" or "R", the side on which it stands.
+    """The neighbours on the way from one leaf to the root: each with "L" or "R", the side on which
+    it stands.
 
     Examples
     --------
@@ -135,7 +161,9 @@ def merkle_proof(leaves: Sequence[str], index: int) -> list[str]:
     (['L'], True)
     """
     if not 0 <= index < len(leaves):
-        raise ArgumentError(f"index must be in [0, {len(leaves)}), the number of leaves; got {index}.")
+        raise ArgumentError(
+            f"index must be in [0, {len(leaves)}), the number of leaves; got {index}."
+        )
     level = [_sha256(_LEAF + leaf.encode()).digest() for leaf in leaves]
     steps = []
     while len(level) > 1:

@@ -1,8 +1,10 @@
-"""A small HTTP/1.1 client with asyncio: one connection that is kept open, and the five calls of an annotator.
+"""A small HTTP/1.1 client with asyncio: one connection that is kept open, and the five calls of an
+annotator.
 
-It is what the demo, the simulated specialists and the benchmarks use. It needs no library, and costs little beside the server that it
-measures. A request that the connection lost, or that a server without its database could not serve (503), is sent again: questions and
-answers always, because a repeated key is harmless; sign-in and joining never.
+It is what the demo, the simulated specialists and the benchmarks use. It needs no library, and
+costs little beside the server that it measures. A request that the connection lost, or that a
+server without its database could not serve (503), is sent again: questions and answers always,
+because a repeated key is harmless; sign-in and joining never.
 """
 
 from __future__ import annotations
@@ -20,7 +22,14 @@ from noracle.collect import errors
 from noracle.errors import ArgumentError
 
 _BY_STATUS: dict[int, type[errors.CollectError]] = {
-    kind.status: kind for kind in (errors.SignedOut, errors.Forbidden, errors.NotFound, errors.Conflict, errors.Refused)
+    kind.status: kind
+    for kind in (
+        errors.SignedOut,
+        errors.Forbidden,
+        errors.NotFound,
+        errors.Conflict,
+        errors.Refused,
+    )
 }
 _LOST = (ConnectionError, asyncio.IncompleteReadError, TimeoutError)
 _HEAD_LIMIT, _BODY_LIMIT = 1 << 16, 1 << 28
@@ -53,7 +62,9 @@ class Connection:
     def __init__(self, base_url: str, *, timeout: float = 30.0) -> None:
         parts = urllib.parse.urlsplit(base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ArgumentError(f"base_url must be http://host:port or https://host:port; got {base_url!r}.")
+            raise ArgumentError(
+                f"base_url must be http://host:port or https://host:port; got {base_url!r}."
+            )
         self.origin = f"{parts.scheme}://{parts.netloc}"
         self._host, self._secure = parts.hostname, parts.scheme == "https"
         self._port = parts.port or (443 if self._secure else 80)
@@ -65,12 +76,22 @@ class Connection:
         """Whether the next request goes over a connection that has been used before."""
         return self._streams is not None
 
-    async def request(self, method: str, path: str, *, headers: Mapping[str, str] | None = None, body: bytes = b"") -> Reply:
-        """Send one request and read its reply; whoever calls decides whether a lost one may be sent again."""
-        lines = [f"{method} {path} HTTP/1.1", f"host: {self._netloc}", f"content-length: {len(body)}"]
+    async def request(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, body: bytes = b""
+    ) -> Reply:
+        """Send one request and read its reply; whoever calls decides whether a lost one may be sent
+        again.
+        """
+        lines = [
+            f"{method} {path} HTTP/1.1",
+            f"host: {self._netloc}",
+            f"content-length: {len(body)}",
+        ]
         lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
         if any(ord(c) < 32 or ord(c) == 127 for line in lines for c in line) or " " in path:
-            raise ArgumentError("path and headers must hold no control characters, and a path no spaces; got some in a header line.")
+            raise ArgumentError(
+                "path and headers must hold no control characters, and a path no spaces; got some in a header line."
+            )
         if self._streams is not None and self._streams[0].at_eof():
             await self.close()  # the server has closed it meanwhile; nothing was sent yet
         try:
@@ -88,7 +109,9 @@ class Connection:
 
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         context = ssl.create_default_context() if self._secure else None
-        self._streams = await asyncio.open_connection(self._host, self._port, ssl=context, limit=_HEAD_LIMIT)
+        self._streams = await asyncio.open_connection(
+            self._host, self._port, ssl=context, limit=_HEAD_LIMIT
+        )
         return self._streams
 
     async def close(self) -> None:
@@ -139,7 +162,8 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
 
 
 class Client:
-    """What an annotator's browser does, without the browser: a session cookie, its CSRF token, questions and answers.
+    """What an annotator's browser does, without the browser: a session cookie, its CSRF token,
+    questions and answers.
 
     Parameters
     ----------
@@ -148,15 +172,25 @@ class Client:
     timeout
         Seconds until a request counts as lost.
     patience
-        Seconds during which a lost request is sent again (after a restart of the server or its database, say). 0: never.
+        Seconds during which a lost request is sent again (after a restart of the server or its
+        database, say). 0: never.
     token
         The token of a session that has begun already, instead of signing in.
     """
 
-    def __init__(self, base_url: str, *, timeout: float = 30.0, patience: float = 0.0, token: str | None = None) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        timeout: float = 30.0,
+        patience: float = 0.0,
+        token: str | None = None,
+    ) -> None:
         self._connection = Connection(base_url, timeout=timeout)
         self._patience = patience
-        self._session: dict[str, str] = {} if token is None else {"authorization": f"Bearer {token}"}
+        self._session: dict[str, str] = (
+            {} if token is None else {"authorization": f"Bearer {token}"}
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -168,7 +202,9 @@ class Client:
         """Close the connection; the session lives on."""
         await self._connection.close()
 
-    async def call(self, method: str, path: str, value: object = None, *, again: bool = False) -> Any:
+    async def call(
+        self, method: str, path: str, value: object = None, *, again: bool = False
+    ) -> Any:
         """Call the JSON interface; returns its JSON (None without a body), raises what it refuses.
 
         ``again`` says that sending the request twice does no harm.
@@ -181,16 +217,26 @@ class Client:
         while True:
             kept = self._connection.kept
             try:
-                reply = await self._connection.request(method, f"/api/v1{path}", headers=headers, body=body)
-                if not again or reply.status != errors.Unavailable.status or time.monotonic() >= until:
+                reply = await self._connection.request(
+                    method, f"/api/v1{path}", headers=headers, body=body
+                )
+                if (
+                    not again
+                    or reply.status != errors.Unavailable.status
+                    or time.monotonic() >= until
+                ):
                     break
                 await asyncio.sleep(min(_wait(reply, 1.0), max(0.05, until - time.monotonic())))
             except (*_LOST, OSError, ValueError) as error:
                 if isinstance(error, ArgumentError):
                     raise
-                if not again or (time.monotonic() >= until and not kept):  # a kept connection may have been closed just now
+                if not again or (
+                    time.monotonic() >= until and not kept
+                ):  # a kept connection may have been closed just now
                     what = str(error) or type(error).__name__
-                    raise Unreachable(f"the server at {self._connection.origin} must answer; got {what}. Is it running?") from None
+                    raise Unreachable(
+                        f"the server at {self._connection.origin} must answer; got {what}. Is it running?"
+                    ) from None
                 await asyncio.sleep(0.05)
         self._remember(reply)
         if reply.status >= 400:
@@ -199,7 +245,9 @@ class Client:
 
     async def sign_in(self, email: str, password: str) -> Any:
         """Begin a session."""
-        return self._keep(await self.call("POST", "/session", {"email": email, "password": password}))
+        return self._keep(
+            await self.call("POST", "/session", {"email": email, "password": password})
+        )
 
     async def sign_out(self) -> None:
         """End the session."""
@@ -209,17 +257,37 @@ class Client:
     async def join(self, invitation: str, *, name: str, email: str, password: str) -> Any:
         """Accept an invitation (its token, or the whole link) as a new person, and begin a session."""
         token = urllib.parse.quote(invitation.rstrip("/").rsplit("/", 1)[-1], safe="")
-        return self._keep(await self.call("POST", f"/invitations/{token}", {"name": name, "email": email, "password": password}))
+        return self._keep(
+            await self.call(
+                "POST",
+                f"/invitations/{token}",
+                {"name": name, "email": email, "password": password},
+            )
+        )
 
     async def next(self, project: str) -> dict[str, Any] | None:
         """The question that waits for this person, or None."""
         return _question(await self.call("POST", f"/projects/{project}/next", {}, again=True))
 
     async def answer(
-        self, project: str, asked: Mapping[str, Any], value: str, *, want_next: bool = True, shown_at: float | None = None
+        self,
+        project: str,
+        asked: Mapping[str, Any],
+        value: str,
+        *,
+        want_next: bool = True,
+        shown_at: float | None = None,
     ) -> tuple[int, dict[str, Any] | None]:
-        """Answer a question; returns the number of the answer, and the next question if it was wanted."""
-        sent = {"question": asked["question"], "key": asked["key"], "value": value, "want_next": want_next, "client_ms": None}
+        """Answer a question; returns the number of the answer, and the next question if it was
+        wanted.
+        """
+        sent = {
+            "question": asked["question"],
+            "key": asked["key"],
+            "value": value,
+            "want_next": want_next,
+            "client_ms": None,
+        }
         sent["shown_at"] = time.time() if shown_at is None else shown_at
         kept = await self.call("POST", f"/projects/{project}/answers", sent, again=True)
         return int(kept["answer"]), _question(kept)

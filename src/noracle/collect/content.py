@@ -1,10 +1,11 @@
 """What people upload, made safe to show: limited Markdown as HTML, and images that are drawn anew.
 
-Markdown goes through an allow-list: everything is escaped first, then paragraphs, line breaks, emphasis, code and lists are put in. The
-only tags that can come out are ``p br em strong code pre ul ol li``, none with an attribute. Links are shown as text.
+Markdown goes through an allow-list: everything is escaped first, then paragraphs, line breaks,
+emphasis, code and lists are put in. The only tags that can come out are ``p br em strong code pre
+ul ol li``, none with an attribute. Links are shown as text.
 
-Images are decoded and encoded again, so that nothing of the file survives but the pixels: no place where a photograph was taken, no script
-behind the last pixel. SVG is a program and is refused.
+Images are decoded and encoded again, so that nothing of the file survives but the pixels: no place
+where a photograph was taken, no script behind the last pixel. SVG is a program and is refused.
 """
 
 from __future__ import annotations
@@ -28,10 +29,22 @@ if TYPE_CHECKING:
 MOST_BYTES, MOST_PIXELS, MOST_SIDE = 10_000_000, 25_000_000, 10_000
 """Limits of an uploaded image."""
 
-_SIGNATURES = (("PNG", b"\x89PNG\r\n\x1a\n"), ("JPEG", b"\xff\xd8\xff"), ("GIF", b"GIF87a"), ("GIF", b"GIF89a"), ("WEBP", b"RIFF"))
-_WRITTEN = {"PNG": ("PNG", "image/png"), "GIF": ("PNG", "image/png"), "JPEG": ("JPEG", "image/jpeg"), "WEBP": ("WEBP", "image/webp")}
+_SIGNATURES = (
+    ("PNG", b"\x89PNG\r\n\x1a\n"),
+    ("JPEG", b"\xff\xd8\xff"),
+    ("GIF", b"GIF87a"),
+    ("GIF", b"GIF89a"),
+    ("WEBP", b"RIFF"),
+)
+_WRITTEN = {
+    "PNG": ("PNG", "image/png"),
+    "GIF": ("PNG", "image/png"),
+    "JPEG": ("JPEG", "image/jpeg"),
+    "WEBP": ("WEBP", "image/webp"),
+}
 
-# ---------------------------------------------------------------------------------------------------------------- Markdown
+# ----------------------------------------------------------------------------------------------------------------
+# Markdown
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff]")
 _FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
@@ -53,7 +66,9 @@ def render_markdown(text: str) -> Markup:
     <p>A <em>small</em> <code>&lt;b&gt;</code> test</p>
     <ul><li>one</li><li>two (https://example.org)</li></ul>
     """
-    lines = html.escape(_CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n")), quote=True).split("\n")
+    lines = html.escape(
+        _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n")), quote=True
+    ).split("\n")
     return Markup("\n".join(_blocks(lines)))  # noqa: S704 (escaped above, and only the tags of the docstring are put in)
 
 
@@ -66,9 +81,13 @@ def render_text(text: str) -> Markup:
     <p>1 &lt; 2<br>yes</p>
     <p>next</p>
     """
-    clean = html.escape(_CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n")), quote=True)
+    clean = html.escape(
+        _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n")), quote=True
+    )
     parts = [part.strip("\n") for part in re.split(r"\n[ \t]*\n", clean)]
-    return Markup("\n".join("<p>" + part.replace("\n", "<br>") + "</p>" for part in parts if part.strip()))  # noqa: S704 (escaped above)
+    return Markup(  # noqa: S704 (escaped above)
+        "\n".join("<p>" + part.replace("\n", "<br>") + "</p>" for part in parts if part.strip())
+    )
 
 
 def _blocks(lines: list[str]) -> Iterator[str]:
@@ -83,10 +102,16 @@ def _blocks(lines: list[str]) -> Iterator[str]:
             i = end + 1
         elif _LIST.match(line):
             end = i
-            while end < len(lines) and _LIST.match(lines[end]) and _marker(lines[end]) == _marker(line):
+            while (
+                end < len(lines)
+                and _LIST.match(lines[end])
+                and _marker(lines[end]) == _marker(line)
+            ):
                 end += 1
             tag = _marker(line)
-            points = "".join("<li>" + _inline(_LIST.sub(r"\2", each)) + "</li>" for each in lines[i:end])
+            points = "".join(
+                "<li>" + _inline(_LIST.sub(r"\2", each)) + "</li>" for each in lines[i:end]
+            )
             yield f"<{tag}>{points}</{tag}>"
             i = end
         elif heading := _HEADING.match(line):
@@ -94,7 +119,11 @@ def _blocks(lines: list[str]) -> Iterator[str]:
             i += 1
         else:
             end = i
-            while end < len(lines) and lines[end].strip() and not (_FENCE.match(lines[end]) or _LIST.match(lines[end])):
+            while (
+                end < len(lines)
+                and lines[end].strip()
+                and not (_FENCE.match(lines[end]) or _LIST.match(lines[end]))
+            ):
                 end += 1
             yield "<p>" + "<br>".join(_inline(each.strip()) for each in lines[i:end]) + "</p>"
             i = end
@@ -108,7 +137,9 @@ def _marker(line: str) -> str:
 def _inline(text: str) -> str:
     text = _BACKSLASH.sub(lambda found: f"&#{ord(found[1])};", text)
     parts = _CODE.split(text)
-    return "".join(f"<code>{part}</code>" if i % 2 else _emphasis(part) for i, part in enumerate(parts))
+    return "".join(
+        f"<code>{part}</code>" if i % 2 else _emphasis(part) for i, part in enumerate(parts)
+    )
 
 
 def _emphasis(text: str) -> str:
@@ -123,7 +154,8 @@ def _weak(text: str) -> str:
     return _EM.sub(lambda found: f"<em>{found[1] or found[2]}</em>", text)
 
 
-# ------------------------------------------------------------------------------------------------------------------ images
+# ------------------------------------------------------------------------------------------------------------------
+# images
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,10 +169,14 @@ class Picture:
     height: int
 
 
-def clean_image(data: bytes, *, most_bytes: int = MOST_BYTES, most_pixels: int = MOST_PIXELS) -> Picture:
-    """Decode a PNG, JPEG, WebP or GIF (its first frame) and encode it again without metadata; slow, so never inside a write.
+def clean_image(
+    data: bytes, *, most_bytes: int = MOST_BYTES, most_pixels: int = MOST_PIXELS
+) -> Picture:
+    """Decode a PNG, JPEG, WebP or GIF (its first frame) and encode it again without metadata; slow,
+    so never inside a write.
 
-    JPEG and WebP stay what they are, the others become PNG. The picture is turned as its camera said.
+    JPEG and WebP stay what they are, the others become PNG. The picture is turned as its camera
+    said.
 
     Raises
     ------
@@ -158,22 +194,36 @@ def clean_image(data: bytes, *, most_bytes: int = MOST_BYTES, most_pixels: int =
     try:
         with Image.open(io.BytesIO(data), formats=[kind]) as opened:
             if opened.width * opened.height > most_pixels or max(opened.size) > MOST_SIDE:
-                raise Refused(f"image must have at most {most_pixels} pixels and {MOST_SIDE} a side; got {opened.width} × {opened.height}.")
+                raise Refused(
+                    f"image must have at most {most_pixels} pixels and {MOST_SIDE} a side; got {opened.width} × {opened.height}."
+                )
             opened.load()
             pixels = _plain(ImageOps.exif_transpose(opened))
         written, media = _WRITTEN[kind]
         target = io.BytesIO()
-        (pixels.convert("RGB") if written == "JPEG" else pixels).save(target, format=written, quality=92)
+        (pixels.convert("RGB") if written == "JPEG" else pixels).save(
+            target, format=written, quality=92
+        )
     except Refused:
         raise
     except Exception as error:  # noqa: BLE001 (decoders raise what they like on hostile bytes)
-        raise Refused(f"image must be a complete {kind} file; it could not be decoded ({type(error).__name__}).") from None
+        raise Refused(
+            f"image must be a complete {kind} file; it could not be decoded ({type(error).__name__})."
+        ) from None
     out = target.getvalue()
-    return Picture(sha256=hashlib.sha256(out).hexdigest(), media=media, data=out, width=pixels.width, height=pixels.height)
+    return Picture(
+        sha256=hashlib.sha256(out).hexdigest(),
+        media=media,
+        data=out,
+        width=pixels.width,
+        height=pixels.height,
+    )
 
 
 def _plain(pixels: Pixels) -> Pixels:
-    """Eight bits a channel, grey or colour, with transparency where there is some; nothing else of the file."""
+    """Eight bits a channel, grey or colour, with transparency where there is some; nothing else of
+    the file.
+    """
     if pixels.mode in ("I", "F") or pixels.mode.startswith("I;16"):
         _, high = pixels.convert("F").getextrema()
         scale = 255.0 / 65535.0 if float(high) > 255.0 else 1.0  # type: ignore[arg-type]
@@ -188,15 +238,21 @@ def _plain(pixels: Pixels) -> Pixels:
 
 
 def _refuse_tail(kind: str, data: bytes) -> None:
-    """Refuse bytes behind the end of the image: a file may be an image from the front and a program from the back."""
+    """Refuse bytes behind the end of the image: a file may be an image from the front and a program
+    from the back.
+    """
     try:
         tail = data[_ENDS[kind](data) :]
     except (IndexError, struct.error):
         raise Refused(f"image must be a complete {kind} file; its end is missing.") from None
     padding = not tail.strip(b"\x00\r\n\t ")
-    second_picture = kind == "JPEG" and tail.startswith(b"\xff\xd8\xff")  # some cameras append a preview
+    second_picture = kind == "JPEG" and tail.startswith(
+        b"\xff\xd8\xff"
+    )  # some cameras append a preview
     if not (padding or second_picture):
-        raise Refused(f"image must end where the {kind} ends; got {len(tail)} more bytes. Save it again with a picture program.")
+        raise Refused(
+            f"image must end where the {kind} ends; got {len(tail)} more bytes. Save it again with a picture program."
+        )
 
 
 def _end_of_png(data: bytes) -> int:
@@ -254,9 +310,15 @@ def _end_of_jpeg(data: bytes) -> int:
             continue
         (length,) = struct.unpack_from(">H", data, at + 2)
         at += 2 + length
-        if marker == 0xDA:  # what follows is coded pixels, until a marker that is no restart and no stuffed byte
+        if (
+            marker == 0xDA
+        ):  # what follows is coded pixels, until a marker that is no restart and no stuffed byte
             at = data.find(b"\xff", at)
-            while at >= 0 and at + 1 < len(data) and (data[at + 1] == 0 or 0xD0 <= data[at + 1] <= 0xD7):
+            while (
+                at >= 0
+                and at + 1 < len(data)
+                and (data[at + 1] == 0 or 0xD0 <= data[at + 1] <= 0xD7)
+            ):
                 at = data.find(b"\xff", at + 2)
             if at < 0:
                 raise IndexError

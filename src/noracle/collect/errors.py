@@ -1,4 +1,5 @@
-"""The exceptions of the collection service; ``status`` is the HTTP status that a page or the JSON interface answers with.
+"""The exceptions of the collection service; ``status`` is the HTTP status that a page or the JSON
+interface answers with.
 
 CollectError       400   everything that the service refuses on purpose
 ├── SignedOut      401   no session, or one that has ended
@@ -28,7 +29,9 @@ class SignedOut(CollectError):
 
     status = 401
 
-    def __init__(self, message: str = "Sign in first: there is no session, or it has ended.") -> None:
+    def __init__(
+        self, message: str = "Sign in first: there is no session, or it has ended."
+    ) -> None:
         super().__init__(message)
 
 
@@ -69,13 +72,16 @@ class Throttled(CollectError):
 
     status = 429
 
-    def __init__(self, message: str = "Too many attempts; wait a little.", *, wait: float = 60.0) -> None:
+    def __init__(
+        self, message: str = "Too many attempts; wait a little.", *, wait: float = 60.0
+    ) -> None:
         self.wait = wait
         super().__init__(message)
 
 
 class Unavailable(CollectError):
-    """The database does not answer now. Whether the last change was kept is not known: send it again, with the same key.
+    """The database does not answer now. Whether the last change was kept is not known: send it
+    again, with the same key.
 
     Parameters
     ----------
@@ -87,6 +93,11 @@ class Unavailable(CollectError):
 
     status = 503
 
-    def __init__(self, message: str = "The database does not answer now; try again in a moment.", *, wait: float = 1.0) -> None:
+    def __init__(
+        self,
+        message: str = "The database does not answer now; try again in a moment.",
+        *,
+        wait: float = 1.0,
+    ) -> None:
         self.wait = wait
         super().__init__(message)

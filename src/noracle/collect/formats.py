@@ -1,11 +1,13 @@
-"""Files in: items, known labels and systems' answers from JSONL, JSON, CSV, TSV, Parquet, Label Studio tasks, folders and zips.
+"""Files in: items, known labels and systems' answers from JSONL, JSON, CSV, TSV, Parquet, Label
+Studio tasks, folders and zips.
 
     items     item; text, markdown and/or image (a path inside the folder or zip); options (a list); truth (gold)
     gold      item, truth (or label)
     answers   item, answer; system where one file holds several
 
-A class is written as its number or its name; where names look like numbers, a text is taken for a name. Nothing is fetched from the
-network. Messages name files, lines and items; they never quote a text.
+A class is written as its number or its name; where names look like numbers, a text is taken for a
+name. Nothing is fetched from the network. Messages name files, lines and items; they never quote a
+text.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class Upload:
     pictures: dict[str, Picture] = dataclasses.field(repr=False)
 
 
-# ------------------------------------------------------------------------------------------------------------------- items
+# -------------------------------------------------------------------------------------------------------------------
+# items
 
 
 def read_items(
@@ -45,13 +48,14 @@ def read_items(
     images: str | Path | None = None,
     gold: Mapping[str, int] | None = None,
 ) -> Upload:
-    """Items out of a file, a folder or a zip; pictures are decoded here, so never call it inside a write.
+    """Items out of a file, a folder or a zip; pictures are decoded here, so never call it inside a
+    write.
 
     Parameters
     ----------
     source
-        A path, or the bytes of an upload whose file name is ``name``. A folder or a zip holds one table (``items.…``, or the only one) and
-        the images that it names.
+        A path, or the bytes of an upload whose file name is ``name``. A folder or a zip holds one
+        table (``items.…``, or the only one) and the images that it names.
     images
         A folder with the images, for a table that stands alone.
     gold
@@ -73,13 +77,31 @@ def read_items(
             from noracle.collect.label_studio import item_row
 
             rows, first = (item_row(row, spec) for row in rows), item_row(first, spec)
-        items = [_item(row, i + 1, title, spec, shelf, known) for i, row in enumerate(itertools.chain([first], rows))]
+        items = [
+            _item(row, i + 1, title, spec, shelf, known)
+            for i, row in enumerate(itertools.chain([first], rows))
+        ]
     if known:
-        raise Refused(fault("gold", "must name items of the table", "others", where=list(known)[:5], total=len(known)))
+        raise Refused(
+            fault(
+                "gold",
+                "must name items of the table",
+                "others",
+                where=list(known)[:5],
+                total=len(known),
+            )
+        )
     return Upload(items=items, pictures=shelf.pictures)
 
 
-def _item(row: Mapping[str, Any], number: int, title: str, spec: ProjectSpec, shelf: Shelf, known: dict[str, int]) -> Item:
+def _item(
+    row: Mapping[str, Any],
+    number: int,
+    title: str,
+    spec: ProjectSpec,
+    shelf: Shelf,
+    known: dict[str, int],
+) -> Item:
     name = _name(row, number, title)
     content: Record = {key: str(row[key]) for key in ("text", "markdown") if _filled(row.get(key))}
     if _filled(row.get("image")):
@@ -97,7 +119,9 @@ def _item(row: Mapping[str, Any], number: int, title: str, spec: ProjectSpec, sh
 def _name(row: Mapping[str, Any], number: int, title: str) -> str:
     value = row.get("item")
     if not _filled(value) or isinstance(value, bool | dict | list):
-        raise Refused(f"{title} must have a column item with a name in every row; row {number} has none.")
+        raise Refused(
+            f"{title} must have a column item with a name in every row; row {number} has none."
+        )
     return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
 
 
@@ -112,7 +136,14 @@ def _options(value: object, name: str) -> list[str]:
         except ValueError:
             value = None
     if not isinstance(value, list | tuple):
-        raise Refused(fault("options", "must be a list, JSON or texts with | between them", "something else", where=[name]))
+        raise Refused(
+            fault(
+                "options",
+                "must be a list, JSON or texts with | between them",
+                "something else",
+                where=[name],
+            )
+        )
     return [str(option).strip() if isinstance(option, str) else str(option) for option in value]
 
 
@@ -128,10 +159,25 @@ def class_number(value: object, spec: ProjectSpec, name: str) -> int:
     names = [c.name for c in spec.classes]
     if isinstance(value, str) and value.strip() in names:
         return names.index(value.strip())
-    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
-    if not isinstance(value, bool) and text.isdecimal() and text.isascii() and len(text) < 10 and int(text) < len(names):
+    text = (
+        str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+    )
+    if (
+        not isinstance(value, bool)
+        and text.isdecimal()
+        and text.isascii()
+        and len(text) < 10
+        and int(text) < len(names)
+    ):
         return int(text)
-    raise Refused(fault("class", f"must be the name of a class or a number in [0, {len(names)})", repr(value)[:60], where=[name]))
+    raise Refused(
+        fault(
+            "class",
+            f"must be the name of a class or a number in [0, {len(names)})",
+            repr(value)[:60],
+            where=[name],
+        )
+    )
 
 
 def read_gold(source: str | Path | bytes, *, spec: ProjectSpec, name: str = "") -> dict[str, int]:
@@ -147,32 +193,50 @@ def read_gold(source: str | Path | bytes, *, spec: ProjectSpec, name: str = "") 
     return found
 
 
-def read_answers(source: str | Path | bytes, *, spec: ProjectSpec, name: str = "", system: str = "") -> dict[str, dict[str, int | None]]:
-    """What systems answered: columns ``item``, ``answer`` and, unless ``system`` says, ``system``; an empty answer is none."""
+def read_answers(
+    source: str | Path | bytes, *, spec: ProjectSpec, name: str = "", system: str = ""
+) -> dict[str, dict[str, int | None]]:
+    """What systems answered: columns ``item``, ``answer`` and, unless ``system`` says, ``system``;
+    an empty answer is none.
+    """
     with opened(source, name, None) as (table, title, _):
         found: dict[str, dict[str, int | None]] = {}
         for number, row in enumerate(rows_of(table, title), 1):
             item = _name(row, number, title)
             who = system or str(row.get("system") or "").strip()
             if not who or "answer" not in row:
-                raise Refused(f"{title} must have the columns item, answer and system; row {number} lacks one.")
+                raise Refused(
+                    f"{title} must have the columns item, answer and system; row {number} lacks one."
+                )
             answers = found.setdefault(who, {})
             if item in answers:
-                raise Refused(fault("answers", "must name an item once for each system", repr(item)))
-            answers[item] = class_number(row["answer"], spec, item) if _filled(row["answer"]) else None
+                raise Refused(
+                    fault("answers", "must name an item once for each system", repr(item))
+                )
+            answers[item] = (
+                class_number(row["answer"], spec, item) if _filled(row["answer"]) else None
+            )
     return found
 
 
-def read_propensities(source: str | Path | bytes, *, spec: ProjectSpec, name: str = "") -> dict[str, list[float]]:
-    """The chance of each class, for targeted routing: columns ``item``, ``class``, ``propensity``, one row for each class of each item."""
+def read_propensities(
+    source: str | Path | bytes, *, spec: ProjectSpec, name: str = ""
+) -> dict[str, list[float]]:
+    """The chance of each class, for targeted routing: columns ``item``, ``class``, ``propensity``,
+    one row for each class of each item.
+    """
     chances: dict[str, list[float]] = {}
     with opened(source, name, None) as (table, title, _):
         for number, row in enumerate(rows_of(table, title), 1):
             item = _name(row, number, title)
             try:
-                chances.setdefault(item, [0.0] * spec.n_classes)[class_number(row.get("class"), spec, item)] = float(row["propensity"])
+                chances.setdefault(item, [0.0] * spec.n_classes)[
+                    class_number(row.get("class"), spec, item)
+                ] = float(row["propensity"])
             except (KeyError, TypeError, ValueError) as error:
                 if isinstance(error, Refused):
                     raise
-                raise Refused(fault("propensity", "must be a number", "something else", where=[item])) from None
+                raise Refused(
+                    fault("propensity", "must be a number", "something else", where=[item])
+                ) from None
     return chances

@@ -1,7 +1,8 @@
 """Tasks of Label Studio: in as items, out with what was said.
 
-In: ``text``, ``markdown`` or ``image`` of ``data``, or its only text; the name is ``data.item``, else the task's ``id``. An annotation
-that is marked as ground truth gives the truth. Out: one annotation for each answer, in the shape of a choice.
+In: ``text``, ``markdown`` or ``image`` of ``data``, or its only text; the name is ``data.item``,
+else the task's ``id``. An annotation that is marked as ground truth gives the truth. Out: one
+annotation for each answer, in the shape of a choice.
 """
 
 from __future__ import annotations
@@ -36,9 +37,15 @@ def item_row(task: Mapping[str, Any], spec: ProjectSpec) -> Record:
     if data.get("image"):
         row["image"] = _file(str(data["image"]))
     if len(row) == 1 + ("options" in row):
-        texts = [key for key, value in data.items() if isinstance(value, str) and value.strip() and key != "item"]
+        texts = [
+            key
+            for key, value in data.items()
+            if isinstance(value, str) and value.strip() and key != "item"
+        ]
         if len(texts) != 1:
-            raise Refused(f"data must hold text, markdown or image, or one text under another name; got {len(texts)} texts.")
+            raise Refused(
+                f"data must hold text, markdown or image, or one text under another name; got {len(texts)} texts."
+            )
         row["text"] = data[texts[0]]
     truth = _truth(task, spec)
     return row if truth is None else {**row, "truth": truth}
@@ -64,7 +71,9 @@ def _truth(task: Mapping[str, Any], spec: ProjectSpec) -> str | None:
     return None
 
 
-def tasks_of(spec: ProjectSpec, items: Sequence[Mapping[str, Any]], answers: Iterable[Mapping[str, Any]]) -> list[Record]:
+def tasks_of(
+    spec: ProjectSpec, items: Sequence[Mapping[str, Any]], answers: Iterable[Mapping[str, Any]]
+) -> list[Record]:
     """Items and first answers as tasks with annotations.
 
     Parameters
@@ -78,7 +87,11 @@ def tasks_of(spec: ProjectSpec, items: Sequence[Mapping[str, Any]], answers: Ite
     for answer in answers:
         by_item.setdefault(answer["item"], []).append(_annotation(spec, answer))
     return [
-        {"id": number, "data": {"item": item["name"], **item["content"]}, "annotations": by_item.get(item["name"], [])}
+        {
+            "id": number,
+            "data": {"item": item["name"], **item["content"]},
+            "annotations": by_item.get(item["name"], []),
+        }
         for number, item in enumerate(items, 1)
     ]
 
@@ -87,11 +100,18 @@ def _annotation(spec: ProjectSpec, answer: Mapping[str, Any]) -> Record:
     names = [c.name for c in spec.classes]
     shown, value = answer["shown"], answer["value"]
     if spec.protocol in ("partitioned", "judge-all"):
-        results = [_choice(f"class-{asked}", said, names[asked]) for asked, said in zip(shown, value.split("|"), strict=False)]
+        results = [
+            _choice(f"class-{asked}", said, names[asked])
+            for asked, said in zip(shown, value.split("|"), strict=False)
+        ]
     elif value in ("unsure", "none"):
         results = [_choice("label", value, "")]
     else:
-        results = [_choice("ruled-out" if spec.protocol == "pick-wrong" else "label", names[int(value)], "")]
+        results = [
+            _choice(
+                "ruled-out" if spec.protocol == "pick-wrong" else "label", names[int(value)], ""
+            )
+        ]
     return {
         "id": answer["answer"],
         "completed_by": answer["rater"],
@@ -104,5 +124,10 @@ def _annotation(spec: ProjectSpec, answer: Mapping[str, Any]) -> Record:
 
 
 def _choice(field: str, said: str, about: str) -> Record:
-    choice: Record = {"from_name": field, "to_name": "item", "type": "choices", "value": {"choices": [said]}}
+    choice: Record = {
+        "from_name": field,
+        "to_name": "item",
+        "type": "choices",
+        "value": {"choices": [said]},
+    }
     return {**choice, "meta": {"class": about}} if about else choice

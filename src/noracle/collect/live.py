@@ -17,7 +17,13 @@ import numpy as np
 
 from noracle.collect.live_checks import check_project
 from noracle.collect.live_estimates import partitioned_view
-from noracle.collect.live_protocols import agreement_of, judge_all_view, ordinary_view, pick_wrong_view, votes_of
+from noracle.collect.live_protocols import (
+    agreement_of,
+    judge_all_view,
+    ordinary_view,
+    pick_wrong_view,
+    votes_of,
+)
 from noracle.collect.live_quality import error_rates, rates_for_correction
 from noracle.collect.live_rows import MAIN, UNSURE, YES, Project, open_places, read_project
 from noracle.collect.live_view import ClassProgress, LiveView, Point, SystemView
@@ -30,14 +36,16 @@ __all__ = ["ClassProgress", "LiveView", "Point", "SystemView", "live_view", "vie
 def live_view(work: Work, project: int, *, now: float) -> LiveView:
     """What is known of a project now.
 
-    The interval of each system holds at every look together, so that nobody is punished for looking. Every look should be logged all the
-    same.
+    The interval of each system holds at every look together, so that nobody is punished for
+    looking. Every look should be logged all the same.
     """
     return view_of(read_project(work, project), now=now)
 
 
 def view_of(project: Project, *, now: float, points: int = 16) -> LiveView:
-    """The view of a project that has been read, or simulated; ``points`` of the past are computed for the chart."""
+    """The view of a project that has been read, or simulated; ``points`` of the past are computed
+    for the chart.
+    """
     main = project.rows.of(MAIN)
     checks = check_project(project)
     failed = [c for c in checks if not c.passed]
@@ -45,26 +53,48 @@ def view_of(project: Project, *, now: float, points: int = 16) -> LiveView:
     opened = open_places(main, len(project.spec.pools))
     in_order = int((main.done & (main.place < opened.min())).sum()) if len(opened) else 0
     return LiveView(
-        project=project.slug, name=project.name, state=project.state, protocol=project.spec.protocol, n_classes=project.spec.n_classes,
+        project=project.slug,
+        name=project.name,
+        state=project.state,
+        protocol=project.spec.protocol,
+        n_classes=project.spec.n_classes,
         at=now,
-        asked=len(main.item), answered=int(main.done.sum()), in_order=in_order, planned_n=project.spec.planned_n,
+        asked=len(main.item),
+        answered=int(main.done.sum()),
+        in_order=in_order,
+        planned_n=project.spec.planned_n,
         pending=project.rows.pending,
-        classes=_classes(project), systems=systems, checks=checks, rates=error_rates(project), agreement=agreement, notes=_notes(project),
-    )  # fmt: skip
+        classes=_classes(project),
+        systems=systems,
+        checks=checks,
+        rates=error_rates(project),
+        agreement=agreement,
+        notes=_notes(project),
+    )
 
 
-def _systems(project: Project, failed: list[Check], points: int) -> tuple[tuple[SystemView, ...], Estimate | None]:
+def _systems(
+    project: Project, failed: list[Check], points: int
+) -> tuple[tuple[SystemView, ...], Estimate | None]:
     match project.spec.protocol:
         case "partitioned":
             rates = rates_for_correction(project)
-            return tuple(partitioned_view(project, name, checks=failed, rates=rates, points=points) for name in project.answers), None
+            return tuple(
+                partitioned_view(project, name, checks=failed, rates=rates, points=points)
+                for name in project.answers
+            ), None
         case "judge-all":
-            return tuple(judge_all_view(project, name, checks=failed, points=points) for name in project.answers), None
+            return tuple(
+                judge_all_view(project, name, checks=failed, points=points)
+                for name in project.answers
+            ), None
         case "pick-wrong":
             return tuple(pick_wrong_view(project, name) for name in project.answers), None
         case "ordinary":
             votes, items, unsure = votes_of(project)
-            found = tuple(ordinary_view(project, name, votes, items, unsure) for name in project.answers)
+            found = tuple(
+                ordinary_view(project, name, votes, items, unsure) for name in project.answers
+            )
             return found, agreement_of(votes, project.spec.confidence)
 
 
@@ -73,38 +103,68 @@ def _classes(project: Project) -> tuple[ClassProgress, ...]:
     n = len(spec.pools)
     opened = open_places(main, n)
     done = main.done
-    names = [c.name for c in spec.classes] if spec.protocol == "partitioned" else [f"{i + 1}" for i in range(n)] if n > 1 else ["everybody"]
+    names = (
+        [c.name for c in spec.classes]
+        if spec.protocol == "partitioned"
+        else [f"{i + 1}" for i in range(n)]
+        if n > 1
+        else ["everybody"]
+    )
 
     def count(chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> list[int]:
         return [int(v) for v in np.bincount(main.pool[chosen], minlength=n)]
 
     every = np.ones(len(main.item), dtype=bool)
-    asked, answered, in_order = count(every), count(done), count(done & (main.place < opened[main.pool]))
-    yes, unsure = count(main.value == YES) if spec.protocol == "partitioned" else [0] * n, count(main.unsure)
+    asked, answered, in_order = (
+        count(every),
+        count(done),
+        count(done & (main.place < opened[main.pool])),
+    )
+    yes, unsure = (
+        count(main.value == YES) if spec.protocol == "partitioned" else [0] * n,
+        count(main.unsure),
+    )
     expired = [int(v) for v in np.bincount(main.pool, weights=main.expired, minlength=n)]
     seen = [int(v) for v in np.bincount(main.pool, weights=main.expired + done, minlength=n)]
     return tuple(
         ClassProgress(
-            pool=i, name=names[i], people=project.members.get(i, 0), asked=asked[i], answered=answered[i], in_order=in_order[i], yes=yes[i],
-            unsure=unsure[i], expired=expired[i], unsure_rate=unsure[i] / answered[i] if answered[i] else 0.0,
+            pool=i,
+            name=names[i],
+            people=project.members.get(i, 0),
+            asked=asked[i],
+            answered=answered[i],
+            in_order=in_order[i],
+            yes=yes[i],
+            unsure=unsure[i],
+            expired=expired[i],
+            unsure_rate=unsure[i] / answered[i] if answered[i] else 0.0,
             expired_rate=expired[i] / seen[i] if seen[i] else 0.0,
         )
         for i in range(n)
-    )  # fmt: skip
+    )
 
 
 def _notes(project: Project) -> tuple[str, ...]:
     notes = []
     main = project.rows.of(MAIN)
     if project.spec.protocol == "pick-wrong":
-        notes.append("picked classes are training data: the estimates promise nothing unless people pick uniformly among the wrong classes")
+        notes.append(
+            "picked classes are training data: the estimates promise nothing unless people pick uniformly among the wrong classes"
+        )
     if project.spec.protocol == "ordinary":
-        notes.append("ratings say how well a system agrees with its annotators; certificates against them are made from the export")
+        notes.append(
+            "ratings say how well a system agrees with its annotators; certificates against them are made from the export"
+        )
     if project.spec.protocol == "partitioned":
-        asked, done = (np.bincount(main.pool[m], minlength=project.spec.n_classes) for m in (np.ones(len(main.item), bool), main.done))
+        asked, done = (
+            np.bincount(main.pool[m], minlength=project.spec.n_classes)
+            for m in (np.ones(len(main.item), bool), main.done)
+        )
         absent = [project.spec.classes[i].name for i in np.flatnonzero((asked > 0) & (done == 0))]
         if absent and done.any():
-            notes.append(f"no answer yet for {len(absent)} of {len(asked)} classes ({', '.join(absent[:5])}): they contribute bounds only")
+            notes.append(
+                f"no answer yet for {len(absent)} of {len(asked)} classes ({', '.join(absent[:5])}): they contribute bounds only"
+            )
     if (main.value == UNSURE).any():
         notes.append("unsure is not no: intervals cover every verdict that it may hide")
     return tuple(notes)

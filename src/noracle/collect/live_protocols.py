@@ -1,4 +1,6 @@
-"""The view of a system where several classes are shown at once (judge-all, pick-wrong), and where the class itself is said (ordinary)."""
+"""The view of a system where several classes are shown at once (judge-all, pick-wrong), and where
+the class itself is said (ordinary).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,18 @@ from noracle.accuracy.score import law_of
 from noracle.bounds import linear
 from noracle.bounds.betting import Score, betting_interval, equal_together
 from noracle.collect.live_estimates import PICKS, make_estimate
-from noracle.collect.live_rows import MAIN, NO, UNANSWERED, UNSURE, YES, Project, Real, Rows, Whole, open_places
+from noracle.collect.live_rows import (
+    MAIN,
+    NO,
+    UNANSWERED,
+    UNSURE,
+    YES,
+    Project,
+    Real,
+    Rows,
+    Whole,
+    open_places,
+)
 from noracle.collect.live_sequences import unsure_limits
 from noracle.collect.live_view import Point, SystemView
 from noracle.counts import RatingCounts
@@ -35,13 +48,14 @@ def _ratio(yes: float, n: float, share: float) -> float:
     return share * yes / n if n else math.nan
 
 
-def judge_all_view(project: Project, name: str, *, checks: Sequence[Check] = (), points: int = 16) -> SystemView:
+def judge_all_view(
+    project: Project, name: str, *, checks: Sequence[Check] = (), points: int = 16
+) -> SystemView:
     """A system where m random classes are shown and each is judged.
 
-    A = s·P(yes about the answer | the answer is shown): each such verdict stands for K/m questions. It does not matter in which order, or
-    how, people
-    choose among the shown classes, since all are judged. Verdicts about one item go together, so only the first of each item enters the
-    interval.
+    A = s·P(yes about the answer | the answer is shown): each such verdict stands for K/m questions.
+    It does not matter in which order, or how, people choose among the shown classes, since all are
+    judged. Verdicts about one item go together, so only the first of each item enters the interval.
     """
     main, answers, spec = project.rows.of(MAIN), project.answers[name], project.spec
     share, used = _share(main, answers), _prefix(main)
@@ -66,10 +80,16 @@ def judge_all_view(project: Project, name: str, *, checks: Sequence[Check] = (),
             )
         path.append(Point(n=len(first), value=value, low=share * low, high=share * high))
     estimate = make_estimate(
-        name, value, linear.Limits(share * low, share * high), spec.confidence,
+        name,
+        value,
+        linear.Limits(share * low, share * high),
+        spec.confidence,
         f"verdicts on all shown classes, weight K/{spec.shown}, clustered by item",
-        None, Kind.FINITE_SAMPLE, "" if len(verdict) else "no verdict about an answer yet", checks=checks,
-    )  # fmt: skip
+        None,
+        Kind.FINITE_SAMPLE,
+        "" if len(verdict) else "no verdict about an answer yet",
+        checks=checks,
+    )
     return SystemView(name=name, estimate=estimate, worst=worst, best=best, path=tuple(path))
 
 
@@ -88,8 +108,8 @@ def _limits(verdict: Whole, error: float) -> tuple[float, float]:
 
 
 def pick_wrong_view(project: Project, name: str) -> SystemView:
-    """A system where people rule out one of the shown classes: training data. The estimate rests on an assumption that people
-    rarely keep.
+    """A system where people rule out one of the shown classes: training data. The estimate rests on
+    an assumption that people rarely keep.
     """
     main, answers, spec = project.rows.of(MAIN), project.answers[name], project.spec
     share, used = _share(main, answers), _prefix(main)
@@ -106,18 +126,28 @@ def pick_wrong_view(project: Project, name: str) -> SystemView:
     first = ruled[picked.firsts]
     ends = linear.Limits(0.0, 1.0)
     if len(first):
-        ends = linear.anytime([linear.Cell(len(first), int((~first).sum()), *law)], 1 - spec.confidence)
+        ends = linear.anytime(
+            [linear.Cell(len(first), int((~first).sum()), *law)], 1 - spec.confidence
+        )
     estimate = make_estimate(
-        name, score(wrong, n), linear.Limits(share * ends.low, share * ends.high), spec.confidence,
-        "ruled-out classes, if picked uniformly", None, Kind.HEURISTIC, "" if n else "no class was ruled out yet",
+        name,
+        score(wrong, n),
+        linear.Limits(share * ends.low, share * ends.high),
+        spec.confidence,
+        "ruled-out classes, if picked uniformly",
+        None,
+        Kind.HEURISTIC,
+        "" if n else "no class was ruled out yet",
         assumptions=(Assumption(name=PICKS), Assumption(name="iid items")),
-    )  # fmt: skip
+    )
     worst, best = max(0.0, score(wrong + unsure, n + unsure)), min(1.0, score(wrong, n + unsure))
     return SystemView(name=name, estimate=estimate, worst=worst, best=best)
 
 
 def votes_of(project: Project) -> tuple[Whole, Whole, Whole]:
-    """Ratings of an ordinary project: votes by item and class, items, and the unsure ratings of each; items with all their ratings."""
+    """Ratings of an ordinary project: votes by item and class, items, and the unsure ratings of
+    each; items with all their ratings.
+    """
     main, k = project.rows.of(MAIN), project.spec.n_classes
     items, place = np.unique(main.item, return_inverse=True)
     missing = np.bincount(place, weights=main.value == UNANSWERED, minlength=len(items))
@@ -129,23 +159,41 @@ def votes_of(project: Project) -> tuple[Whole, Whole, Whole]:
     return votes[complete], items[complete], unsure[complete]
 
 
-def ordinary_view(project: Project, name: str, votes: Whole, items: Whole, unsure: Whole) -> SystemView:
-    """How often a rating is the system's answer; a certificate against the annotators is made from the export."""
+def ordinary_view(
+    project: Project, name: str, votes: Whole, items: Whole, unsure: Whole
+) -> SystemView:
+    """How often a rating is the system's answer; a certificate against the annotators is made from
+    the export.
+    """
     given = project.answers[name][items]
     answered = (given >= 0) & (given < votes.shape[1])
-    same = np.where(answered, votes[np.arange(len(items)), np.where(answered, given, 0)], 0) if len(items) else np.zeros(0, dtype=np.int64)
+    same = (
+        np.where(answered, votes[np.arange(len(items)), np.where(answered, given, 0)], 0)
+        if len(items)
+        else np.zeros(0, dtype=np.int64)
+    )
     total = votes.sum(axis=1) + unsure
     rated = total > unsure
     value = float((same[rated] / votes.sum(axis=1)[rated]).mean()) if rated.any() else math.nan
-    low_scores, high_scores = same / np.maximum(total, 1), (same + unsure * answered) / np.maximum(total, 1)
+    low_scores, high_scores = (
+        same / np.maximum(total, 1),
+        (same + unsure * answered) / np.maximum(total, 1),
+    )
     error = 1 - project.spec.confidence
     low, _ = betting_interval(_scores(low_scores), error / 2, 0.0)
     _, high = betting_interval(_scores(high_scores), 0.0, error / 2)
     estimate = make_estimate(
-        name, value, linear.ordered(low, high), project.spec.confidence, "share of the ratings that are the answer", None,
-        Kind.FINITE_SAMPLE, "" if rated.any() else "no item has all its ratings yet", assumptions=(Assumption(name="iid items"),),
+        name,
+        value,
+        linear.ordered(low, high),
+        project.spec.confidence,
+        "share of the ratings that are the answer",
+        None,
+        Kind.FINITE_SAMPLE,
+        "" if rated.any() else "no item has all its ratings yet",
+        assumptions=(Assumption(name="iid items"),),
         quantity="agreement with the annotators",
-    )  # fmt: skip
+    )
     worst, best = (float(s.mean()) if len(s) else math.nan for s in (low_scores, high_scores))
     return SystemView(name=name, estimate=estimate, worst=worst, best=best)
 

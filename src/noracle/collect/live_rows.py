@@ -1,8 +1,8 @@
 """The questions and answers of a project as arrays: one row a question, one read of each table.
 
-A database hands over each table as one text of numbers, which is several times faster than rows of their own (100,000 answers in a tenth
-of a
-second) and gives the estimators the sealed order, on which their promises rest. Simulated projects build the same arrays directly.
+A database hands over each table as one text of numbers, which is several times faster than rows of
+their own (100,000 answers in a tenth of a second) and gives the estimators the sealed order, on
+which their promises rest. Simulated projects build the same arrays directly.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ _FOREVER = np.iinfo(np.int64).max
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Questions in the sealed order (by place), without void ones and with answers to re-asks put in their place.
+    """Questions in the sealed order (by place), without void ones and with answers to re-asks put
+    in their place.
 
-    ``value`` is the answer that counts: the first one, or where that was "unsure" the first that was not among the re-asks. ``unsure``
-    says that
-    the first answer was "unsure". ``held`` marks a question that somebody has seen and not answered. ``shown`` and ``verdicts`` (judge-
-    all) have
-    one column a shown class. ``propensity`` is None where every class was asked with the same chance.
+    ``value`` is the answer that counts: the first one, or where that was "unsure" the first that
+    was not among the re-asks. ``unsure`` says that the first answer was "unsure". ``held`` marks a
+    question that somebody has seen and not answered. ``shown`` and ``verdicts`` (judge- all) have
+    one column a shown class. ``propensity`` is None where every class was asked with the same
+    chance.
     """
 
     item: Whole
@@ -67,7 +68,12 @@ class Rows:
         if chosen.dtype == bool and chosen.all():
             return self
         parts = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return Rows(**{name: part[chosen] if isinstance(part, np.ndarray) else part for name, part in parts.items()})
+        return Rows(
+            **{
+                name: part[chosen] if isinstance(part, np.ndarray) else part
+                for name, part in parts.items()
+            }
+        )
 
     @property
     def items(self) -> Whole:
@@ -77,7 +83,9 @@ class Rows:
     @property
     def firsts(self) -> Whole:
         """The first row of each item, in the sealed order."""
-        first = np.full(int(self.item.max()) + 1 if len(self.item) else 0, len(self.item), dtype=np.int64)
+        first = np.full(
+            int(self.item.max()) + 1 if len(self.item) else 0, len(self.item), dtype=np.int64
+        )
         np.minimum.at(first, self.item, np.arange(len(self.item)))
         return np.sort(first[self.items])
 
@@ -88,8 +96,8 @@ class Rows:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """A project as the estimators see it. ``answers`` maps a system to its answer by item number (-1: none); ``truth`` is that of
-    gold items.
+    """A project as the estimators see it. ``answers`` maps a system to its answer by item number
+    (-1: none); ``truth`` is that of gold items.
     """
 
     slug: str
@@ -105,63 +113,102 @@ class Project:
 
 def read_project(work: Work, project: int) -> Project:
     """Read what the live view needs; nothing of people but how many there are."""
-    row = work.one("SELECT slug, name, state, spec, root FROM project WHERE id = :project", project=project)
+    row = work.one(
+        "SELECT slug, name, state, spec, root FROM project WHERE id = :project", project=project
+    )
     if row is None:
         raise NotFound("There is no such project.")
     spec = ProjectSpec.from_dict(json.loads(row["spec"]))
     truth = {
         int(r["item_id"]): int(r["truth"])
         for r in work.all(
-            "SELECT g.item_id, g.truth FROM gold g JOIN item i ON i.id = g.item_id WHERE i.project_id = :project", project=project
+            "SELECT g.item_id, g.truth FROM gold g JOIN item i ON i.id = g.item_id WHERE i.project_id = :project",
+            project=project,
         )
     }
-    members = work.all("SELECT pool, COUNT(*) AS n FROM pool_member WHERE project_id = :project GROUP BY pool", project=project)
+    members = work.all(
+        "SELECT pool, COUNT(*) AS n FROM pool_member WHERE project_id = :project GROUP BY pool",
+        project=project,
+    )
     rows = read_rows(work, project, spec)
     size = int(rows.item.max()) + 1 if len(rows.item) else 1
     return Project(
-        slug=str(row["slug"]), name=str(row["name"]), state=str(row["state"]), spec=spec, rows=rows, truth=truth,
-        answers=_read_systems(work, project, size, row["root"]), members={int(r["pool"]): int(r["n"]) for r in members},
-    )  # fmt: skip
+        slug=str(row["slug"]),
+        name=str(row["name"]),
+        state=str(row["state"]),
+        spec=spec,
+        rows=rows,
+        truth=truth,
+        answers=_read_systems(work, project, size, row["root"]),
+        members={int(r["pool"]): int(r["n"]) for r in members},
+    )
 
 
 def read_rows(work: Work, project: int, spec: ProjectSpec) -> Rows:
     """All questions of a project with their first answers."""
     kind = " ".join(f"WHEN '{name}' THEN {i}" for i, name in enumerate(KINDS))
-    span = work.one("SELECT MIN(id) AS first, MAX(id) AS last FROM question WHERE project_id = :project", project=project)
+    span = work.one(
+        "SELECT MIN(id) AS first, MAX(id) AS last FROM question WHERE project_id = :project",
+        project=project,
+    )
     if span is None or span["first"] is None:
         return _joined(
-            spec, {name: np.zeros(0, dtype=np.int64) for name in ("id", "item", "place", "pool", "kind", "status", "lease")}, {}, ""
+            spec,
+            {
+                name: np.zeros(0, dtype=np.int64)
+                for name in ("id", "item", "place", "pool", "kind", "status", "lease")
+            },
+            {},
+            "",
         )
     several = spec.protocol in ("judge-all", "pick-wrong")
     expired = "CASE WHEN lease > 63 THEN 63 ELSE lease END"
     packed = f"(((CAST(place AS BIGINT) * 1024 + pool) * 8 + CASE kind {kind} END) * 4 + status) * 64 + {expired}"
-    parts = [_text(work, column) for column in ("id", "item_id", packed, *(["shown"] if several else []))]
+    parts = [
+        _text(work, column) for column in ("id", "item_id", packed, *(["shown"] if several else []))
+    ]
     found = work.one(  # the sign keeps the database to one pass over the table, which is faster than the index here
         f"SELECT {', '.join(f'{part} AS c{i}' for i, part in enumerate(parts))}, "  # noqa: S608
         "MAX(CASE WHEN kind = 'main' THEN ABS(propensity - :chance) ELSE 0 END) AS odd "
         "FROM question WHERE id BETWEEN :first AND :last AND +project_id = :project",
-        project=project, first=span["first"], last=span["last"], chance=spec.draws / spec.n_classes,
-    )  # fmt: skip
+        project=project,
+        first=span["first"],
+        last=span["last"],
+        chance=spec.draws / spec.n_classes,
+    )
     if found is None:
         raise NotFound("There is no such project.")
     texts = [str(found[f"c{i}"] or "") for i in range(len(parts))]
     code = _numbers(texts[2])
     q = {
-        "id": _numbers(texts[0]), "item": _numbers(texts[1]), "place": code >> 21, "pool": (code >> 11) & 1023, "kind": (code >> 8) & 7,
-        "status": (code >> 6) & 3, "lease": code & 63,
-    }  # fmt: skip
+        "id": _numbers(texts[0]),
+        "item": _numbers(texts[1]),
+        "place": code >> 21,
+        "pool": (code >> 11) & 1023,
+        "kind": (code >> 8) & 7,
+        "status": (code >> 6) & 3,
+        "lease": code & 63,
+    }
     recorded = spec.protocol == "partitioned" and float(found["odd"] or 0) > 1e-9
     chances = _propensities(work, project, q["id"]) if recorded else None
-    return _joined(spec, q, _read_answers(work, project, spec), texts[-1] if several else "", chances)
+    return _joined(
+        spec, q, _read_answers(work, project, spec), texts[-1] if several else "", chances
+    )
 
 
 def _joined(
-    spec: ProjectSpec, q: Mapping[str, Whole], said: Mapping[str, Whole], shown: str, propensity: NDArray[np.float64] | None = None
+    spec: ProjectSpec,
+    q: Mapping[str, Whole],
+    said: Mapping[str, Whole],
+    shown: str,
+    propensity: NDArray[np.float64] | None = None,
 ) -> Rows:
     n = len(q["id"])
     value = np.full(n, UNANSWERED, dtype=np.int64)
     width = spec.shown if spec.protocol in ("judge-all", "pick-wrong") else 0
-    verdicts = np.full((n, width), UNANSWERED, dtype=np.int64) if spec.protocol == "judge-all" else None
+    verdicts = (
+        np.full((n, width), UNANSWERED, dtype=np.int64) if spec.protocol == "judge-all" else None
+    )
     if len(said.get("question", ())):
         row_of = np.zeros(int(q["id"].max()) - int(q["id"].min()) + 1, dtype=np.int64)
         row_of[q["id"] - q["id"].min()] = np.arange(n)
@@ -174,7 +221,13 @@ def _joined(
     answered_again = again & (value != UNANSWERED) & (value != UNSURE)
     pending = int((again & (value == UNANSWERED)).sum())
     if answered_again.any():
-        second = dict(zip(q["place"][answered_again].tolist(), np.flatnonzero(answered_again).tolist(), strict=True))
+        second = dict(
+            zip(
+                q["place"][answered_again].tolist(),
+                np.flatnonzero(answered_again).tolist(),
+                strict=True,
+            )
+        )
         for i in np.flatnonzero(unsure & ~again):
             j = second.get(int(q["place"][i]), i)
             value[i] = value[j]
@@ -184,11 +237,19 @@ def _joined(
     keep = np.flatnonzero((q["status"] != VOID) & ~again)
     keep = keep[np.argsort(q["place"][keep], kind="stable")]
     return Rows(
-        item=q["item"][keep], place=q["place"][keep], pool=q["pool"][keep], kind=q["kind"][keep], value=value[keep], unsure=unsure[keep],
-        held=((value == UNANSWERED) & (q["lease"] > 0))[keep], expired=np.maximum(q["lease"] - used, 0)[keep],
-        shown=_numbers(shown).reshape(n, width)[keep] if width else None, verdicts=None if verdicts is None else verdicts[keep],
-        propensity=None if propensity is None else propensity[keep], pending=pending,
-    )  # fmt: skip
+        item=q["item"][keep],
+        place=q["place"][keep],
+        pool=q["pool"][keep],
+        kind=q["kind"][keep],
+        value=value[keep],
+        unsure=unsure[keep],
+        held=((value == UNANSWERED) & (q["lease"] > 0))[keep],
+        expired=np.maximum(q["lease"] - used, 0)[keep],
+        shown=_numbers(shown).reshape(n, width)[keep] if width else None,
+        verdicts=None if verdicts is None else verdicts[keep],
+        propensity=None if propensity is None else propensity[keep],
+        pending=pending,
+    )
 
 
 _VALUE = "CASE value WHEN 'unsure' THEN '-2' WHEN 'none' THEN '-3' ELSE value END"
@@ -202,7 +263,10 @@ def _read_answers(work: Work, project: int, spec: ProjectSpec) -> dict[str, Whol
         code = _numbers(str((packed or {})["packed"] or ""))
         return {"question": code >> 2, "value": np.array([NO, YES, UNSURE, UNSURE])[code & 3]}
     value = "value" if spec.protocol == "judge-all" else _VALUE
-    found = work.one(f"SELECT {_text(work, 'question_id')} AS question, {_text(work, value)} AS value {where}", project=project)
+    found = work.one(
+        f"SELECT {_text(work, 'question_id')} AS question, {_text(work, value)} AS value {where}",
+        project=project,
+    )
     question, text = (str((found or {})[name] or "") for name in ("question", "value"))
     if spec.protocol != "judge-all":
         return {"question": _numbers(question), "value": _numbers(text)}
@@ -215,19 +279,32 @@ def _read_answers(work: Work, project: int, spec: ProjectSpec) -> dict[str, Whol
 
 def _propensities(work: Work, project: int, ids: Whole) -> NDArray[np.float64]:
     """The recorded chances, in the order of ``ids``."""
-    found = {int(r["id"]): float(r["propensity"]) for r in work.all("SELECT id, propensity FROM question WHERE project_id = :p", p=project)}
+    found = {
+        int(r["id"]): float(r["propensity"])
+        for r in work.all("SELECT id, propensity FROM question WHERE project_id = :p", p=project)
+    }
     return np.array([found[i] for i in ids.tolist()])
 
 
 _KEPT: dict[tuple[str, int, str, int], Whole] = {}
-"""Answers of systems, which never change once they are uploaded; a few are kept, because a dashboard asks for them every few seconds."""
+"""Answers of systems, which never change once they are uploaded; a few are kept, because a
+dashboard asks for them every few seconds.
+"""
 
 
 def _read_systems(work: Work, project: int, size: int, root: str | None) -> dict[str, Whole]:
     """The answers of each system by item number, in the order in which the systems came."""
     found = {}
-    for system in work.all("SELECT id, name, sha256 FROM system WHERE project_id = :project ORDER BY id", project=project):
-        key = (str(root), int(system["id"]), str(system["sha256"]), size)  # the root of a sealed project is unique in the world
+    for system in work.all(
+        "SELECT id, name, sha256 FROM system WHERE project_id = :project ORDER BY id",
+        project=project,
+    ):
+        key = (
+            str(root),
+            int(system["id"]),
+            str(system["sha256"]),
+            size,
+        )  # the root of a sealed project is unique in the world
         answers = _KEPT.get(key) if root else None
         if answers is None:
             answers = _read_system(work, key[1], size)
@@ -243,32 +320,44 @@ def _read_systems(work: Work, project: int, size: int, root: str | None) -> dict
 def _read_system(work: Work, system: int, size: int) -> Whole:
     row = work.one(
         f"SELECT {_text(work, 'item_id * 1024 + answer')} AS packed FROM prediction "  # noqa: S608
-        "WHERE system_id = :system AND answer IS NOT NULL", system=system,
-    )  # fmt: skip
+        "WHERE system_id = :system AND answer IS NOT NULL",
+        system=system,
+    )
     code = _numbers(str((row or {})["packed"] or ""))
-    answers = np.full(max(size, int(code.max() >> 10) + 1 if len(code) else 0), NO_ANSWER, dtype=np.int64)
+    answers = np.full(
+        max(size, int(code.max() >> 10) + 1 if len(code) else 0), NO_ANSWER, dtype=np.int64
+    )
     answers[code >> 10] = code & 1023
     return answers
 
 
 def _text(work: Work, column: str) -> str:
     """SQL for all values of a column as one text."""
-    return f"group_concat({column}, ' ')" if work.dialect == "sqlite" else f"string_agg(CAST({column} AS text), ' ')"
+    return (
+        f"group_concat({column}, ' ')"
+        if work.dialect == "sqlite"
+        else f"string_agg(CAST({column} AS text), ' ')"
+    )
 
 
 _BRACKETS = str.maketrans("[],", "   ")
 
 
 def _numbers(text: str) -> Whole:
-    return np.fromstring(text.translate(_BRACKETS), sep=" ", dtype=np.int64) if text.strip() else np.zeros(0, dtype=np.int64)
+    return (
+        np.fromstring(text.translate(_BRACKETS), sep=" ", dtype=np.int64)
+        if text.strip()
+        else np.zeros(0, dtype=np.int64)
+    )
 
 
 def open_places(rows: Rows, pools: int) -> Whole:
-    """For each pool the place up to which its main questions are complete: all earlier ones that could be asked have an answer.
+    """For each pool the place up to which its main questions are complete: all earlier ones that
+    could be asked have an answer.
 
-    That is the first question which somebody holds or let expire, or the first that nobody has seen after the last answered one. (Earlier
-    ones
-    that nobody has seen were passed over because their experts know the item already; this does not depend on any answer.)
+    That is the first question which somebody holds or let expire, or the first that nobody has seen
+    after the last answered one. (Earlier ones that nobody has seen were passed over because their
+    experts know the item already; this does not depend on any answer.)
     """
     places = np.full(pools, _FOREVER, dtype=np.int64)
     last = np.full(pools, -1, dtype=np.int64)

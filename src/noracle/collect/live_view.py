@@ -1,4 +1,6 @@
-"""What a dashboard shows: frozen records, ready for JSON. The rules behind the numbers stand in ``live.py``."""
+"""What a dashboard shows: frozen records, ready for JSON. The rules behind the numbers stand in
+``live.py``.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ from noracle.results.base import encode
 class ClassProgress:
     """One pool: a class (partitioned), a place of the balanced design (ordinary), or everybody.
 
-    ``asked`` counts main questions, ``answered`` those with an answer, ``in_order`` those before the first gap; the rates are shares of
-    the answered
-    ones (``expired_rate``: of the questions that somebody has seen).
+    ``asked`` counts main questions, ``answered`` those with an answer, ``in_order`` those before
+    the first gap; the rates are shares of the answered ones (``expired_rate``: of the questions
+    that somebody has seen).
     """
 
     pool: int
@@ -51,10 +53,9 @@ class Point:
 class SystemView:
     """One system.
 
-    ``estimate`` has the value repaired for unequal completion and the interval that holds at every look. ``worst`` and ``best`` are the
-    value if
-    all unsure verdicts and absent classes go against the system, or for it. ``fixed`` is the interval at the declared n, None before.
-    ``corrected``
+    ``estimate`` has the value repaired for unequal completion and the interval that holds at every
+    look. ``worst`` and ``best`` are the value if all unsure verdicts and absent classes go against
+    the system, or for it. ``fixed`` is the interval at the declared n, None before. ``corrected``
     is the sensitivity line with the error rates of gold or panel items, None without them.
     """
 
@@ -70,7 +71,9 @@ class SystemView:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LiveView:
-    """A project now. ``alarms`` are the names of the checks that failed; all checks together cry wolf in at most 5 % of projects."""
+    """A project now. ``alarms`` are the names of the checks that failed; all checks together cry
+    wolf in at most 5 % of projects.
+    """
 
     project: str
     name: str
@@ -107,4 +110,9 @@ class LiveView:
         plain["checks"] = [{**c.to_dict(), "passed": c.passed} for c in self.checks]
         for row, c in zip(plain["classes"], self.classes, strict=True):
             row["completion"] = c.completion
-        return {"schema": "live/1", **plain, "alarms": list(self.alarms), "completion": self.completion}
+        return {
+            "schema": "live/1",
+            **plain,
+            "alarms": list(self.alarms),
+            "completion": self.completion,
+        }

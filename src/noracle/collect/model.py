@@ -1,8 +1,8 @@
 """The records of a collection project; plain, frozen, JSON in and out.
 
-A *question* is one thing that one person is asked about one item. All questions are drawn when the project is sealed. A *pool* is the
-group of people who may be asked: the experts of class k (partitioned), the annotator in place a of the balanced design (ordinary), or
-everybody (0).
+A *question* is one thing that one person is asked about one item. All questions are drawn when the
+project is sealed. A *pool* is the group of people who may be asked: the experts of class k
+(partitioned), the annotator in place a of the balanced design (ordinary), or everybody (0).
 
     protocol      question.shown          value of an answer
     partitioned   [k]                     "yes" | "no" | "unsure"
@@ -10,8 +10,9 @@ everybody (0).
     pick-wrong    four classes            the number of the class that is ruled out, "none" (the trap), or "unsure"
     ordinary      all classes, in order   the number of the class, or "unsure"
 
-Classes are numbers 0 … K - 1 in the order of the specification. Where the options of an item are shuffled, ``shown`` holds *original*
-classes, and ``Item.options[p]`` is the class that stands at place p on the page.
+Classes are numbers 0 … K - 1 in the order of the specification. Where the options of an item are
+shuffled, ``shown`` holds *original* classes, and ``Item.options[p]`` is the class that stands at
+place p on the page.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class ProjectSpec:
     Parameters
     ----------
     draws
-        Questions an item: classes without replacement (partitioned), annotators an item (judge-all, pick-wrong, ordinary).
+        Questions an item: classes without replacement (partitioned), annotators an item (judge-all,
+        pick-wrong, ordinary).
     shown
         Classes that are shown at a time (judge-all, pick-wrong).
     trap
@@ -58,7 +60,8 @@ class ProjectSpec:
     annotators
         Places of the balanced design (ordinary).
     gold_rate, panel_items
-        Share of extra questions whose answer is known; number of items that are put to all K classes.
+        Share of extra questions whose answer is known; number of items that are put to all K
+        classes.
     reasks
         How often a question that was answered "unsure" is put to another person of the same pool.
     lease_seconds
@@ -90,15 +93,32 @@ class ProjectSpec:
 
     def __post_init__(self) -> None:
         k = len(self.classes)
-        most = {"partitioned": k, "judge-all": 100, "pick-wrong": 100, "ordinary": self.annotators}.get(self.protocol, 0)
+        most = {
+            "partitioned": k,
+            "judge-all": 100,
+            "pick-wrong": 100,
+            "ordinary": self.annotators,
+        }.get(self.protocol, 0)
         for name, ok, rule in (
             ("protocol", most > 0, "partitioned, judge-all, pick-wrong or ordinary"),
-            ("classes", 2 <= k <= 1000 and len({c.name for c in self.classes}) == k, "2 to 1000, each with its own name"),
+            (
+                "classes",
+                2 <= k <= 1000 and len({c.name for c in self.classes}) == k,
+                "2 to 1000, each with its own name",
+            ),
             ("draws", 1 <= self.draws <= max(1, most), f"from 1 to {max(1, most)}"),
-            ("shown", self.protocol in ("partitioned", "ordinary") or 2 <= self.shown <= k, f"from 2 to {k}"),
+            (
+                "shown",
+                self.protocol in ("partitioned", "ordinary") or 2 <= self.shown <= k,
+                f"from 2 to {k}",
+            ),
             ("annotators", self.annotators >= 1, "at least 1"),
             ("gold_rate", 0 <= self.gold_rate < 1, "in [0, 1)"),
-            ("panel_items", self.panel_items == 0 or (self.panel_items > 0 and self.protocol == "partitioned"), "0, unless partitioned"),
+            (
+                "panel_items",
+                self.panel_items == 0 or (self.panel_items > 0 and self.protocol == "partitioned"),
+                "0, unless partitioned",
+            ),
             ("reasks", 0 <= self.reasks <= 10, "from 0 to 10"),
             ("lease_seconds", 10 <= self.lease_seconds <= 7 * 86400, "from 10 seconds to a week"),
             ("planned_n", self.planned_n is None or self.planned_n >= 1, "at least 1"),
@@ -122,7 +142,10 @@ class ProjectSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {**dataclasses.asdict(self), "classes": [dataclasses.asdict(c) for c in self.classes]}
+        return {
+            **dataclasses.asdict(self),
+            "classes": [dataclasses.asdict(c) for c in self.classes],
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -130,7 +153,9 @@ class ProjectSpec:
         known = {f.name for f in dataclasses.fields(cls)}
         unknown = sorted(set(values) - known)
         if unknown:
-            raise ArgumentError(f"spec must have no other names than {', '.join(sorted(known))}; got {', '.join(unknown[:5])}.")
+            raise ArgumentError(
+                f"spec must have no other names than {', '.join(sorted(known))}; got {', '.join(unknown[:5])}."
+            )
         missing = sorted({"protocol", "classes"} - set(values))
         if missing:
             raise ArgumentError(f"spec must name {' and '.join(missing)}; got none.")
@@ -148,7 +173,8 @@ class Item:
     name
         The user's own id, unique in the project.
     content
-        ``{"text": …}``, ``{"markdown": …}`` and/or ``{"image": sha256}``, and ``{"options": [...]}`` where the class is the position.
+        ``{"text": …}``, ``{"markdown": …}`` and/or ``{"image": sha256}``, and ``{"options":
+        [...]}`` where the class is the position.
     truth
         The true class of a gold item; else None. It never leaves the table of gold.
     options
@@ -165,8 +191,9 @@ class Item:
 class Route:
     """One drawn question: the unit of the Merkle tree.
 
-    ``place`` counts from 0 over the project: the random order in which questions are put inside their pool. ``propensity`` is the chance
-    with which just these classes were drawn for this item (for ``shown`` of m classes: that a given class is among them, m/K).
+    ``place`` counts from 0 over the project: the random order in which questions are put inside
+    their pool. ``propensity`` is the chance with which just these classes were drawn for this item
+    (for ``shown`` of m classes: that a given class is among them, m/K).
     """
 
     place: int
@@ -180,7 +207,9 @@ class Route:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A question as its person may see it: nothing about gold, predictions or others. ``key`` makes a repeated answer harmless."""
+    """A question as its person may see it: nothing about gold, predictions or others. ``key`` makes
+    a repeated answer harmless.
+    """
 
     question: int
     project: int

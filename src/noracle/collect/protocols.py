@@ -1,4 +1,5 @@
-"""The questions of a project: who is asked what about which item, and in which order. All drawn at sealing, from the seed alone.
+"""The questions of a project: who is asked what about which item, and in which order. All drawn at
+sealing, from the seed alone.
 
     partitioned   each item: ``draws`` different classes, uniformly; the experts of class k are asked "is it k?"
     targeted      (partitioned with chances) one class an item, with the chances that are recorded
@@ -6,8 +7,9 @@
     pick-wrong    the same; the annotator rules one of the classes out
     ordinary      ``draws`` of the ``annotators`` places an item: every two places share nearly equally many items
 
-Beside these *main* questions: *gold* and *attention* items, whose truth is known, are asked about as if they were others, and *panel* items
-are put to all K classes. None of them has a main question. All questions stand in one random order.
+Beside these *main* questions: *gold* and *attention* items, whose truth is known, are asked about
+as if they were others, and *panel* items are put to all K classes. None of them has a main
+question. All questions stand in one random order.
 """
 
 from __future__ import annotations
@@ -22,7 +24,14 @@ import numpy as np
 
 from noracle.collect.chain import content_hash, digest, routes_root
 from noracle.collect.model import EVERYBODY, Item, Kind, ProjectSpec, Route
-from noracle.collect.sealing import Stream, commitment, keyed_digest, new_seed, permutation, shuffle_options
+from noracle.collect.sealing import (
+    Stream,
+    commitment,
+    keyed_digest,
+    new_seed,
+    permutation,
+    shuffle_options,
+)
 from noracle.errors import ArgumentError
 
 Chances = Mapping[str, Sequence[float]]
@@ -46,7 +55,9 @@ class Question(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sealed:
-    """A sealed draw. The seed stays secret until closing; ``payload`` belongs into the event ``sealed``, to bind all that is exported."""
+    """A sealed draw. The seed stays secret until closing; ``payload`` belongs into the event
+    ``sealed``, to bind all that is exported.
+    """
 
     seed: bytes
     commitment: str
@@ -56,7 +67,13 @@ class Sealed:
     payload: Mapping[str, object]
 
 
-def seal(spec: ProjectSpec, items: Sequence[Item], *, seed: bytes | None = None, propensities: Chances | None = None) -> Sealed:
+def seal(
+    spec: ProjectSpec,
+    items: Sequence[Item],
+    *,
+    seed: bytes | None = None,
+    propensities: Chances | None = None,
+) -> Sealed:
     """Draw all questions from a fresh seed, and everything that must be published with them.
 
     Examples
@@ -76,20 +93,45 @@ def seal(spec: ProjectSpec, items: Sequence[Item], *, seed: bytes | None = None,
         "root": root,
         "n_routes": len(routes),
         "spec": spec.to_dict(),
-        "items": items_digest({item.name: (hashes[item.name], options.get(item.name)) for item in items}),
-        "hidden": hidden_digest(seed, {item.name: (item.truth, (propensities or {}).get(item.name)) for item in items}),
+        "items": items_digest(
+            {item.name: (hashes[item.name], options.get(item.name)) for item in items}
+        ),
+        "hidden": hidden_digest(
+            seed, {item.name: (item.truth, (propensities or {}).get(item.name)) for item in items}
+        ),
     }
-    return Sealed(seed=seed, commitment=commitment(seed), root=root, routes=routes, options=options, payload=payload)
+    return Sealed(
+        seed=seed,
+        commitment=commitment(seed),
+        root=root,
+        routes=routes,
+        options=options,
+        payload=payload,
+    )
 
 
 def items_digest(items: Mapping[str, tuple[str, Sequence[int] | None]]) -> str:
-    """What is published about all items: the fingerprint of the content and the order of the options, by name."""
-    return digest([[name, sha256, None if order is None else list(order)] for name, (sha256, order) in sorted(items.items())])
+    """What is published about all items: the fingerprint of the content and the order of the
+    options, by name.
+    """
+    return digest(
+        [
+            [name, sha256, None if order is None else list(order)]
+            for name, (sha256, order) in sorted(items.items())
+        ]
+    )
 
 
-def hidden_digest(seed: bytes, items: Mapping[str, tuple[int | None, Sequence[float] | None]]) -> str:
-    """What is committed to but not shown before closing: the truth of gold items and the recorded chances, by name."""
-    rows = [[name, truth, None if chances is None else [float(c) for c in chances]] for name, (truth, chances) in sorted(items.items())]
+def hidden_digest(
+    seed: bytes, items: Mapping[str, tuple[int | None, Sequence[float] | None]]
+) -> str:
+    """What is committed to but not shown before closing: the truth of gold items and the recorded
+    chances, by name.
+    """
+    rows = [
+        [name, truth, None if chances is None else [float(c) for c in chances]]
+        for name, (truth, chances) in sorted(items.items())
+    ]
     return keyed_digest(seed, "hidden", rows)
 
 
@@ -107,22 +149,27 @@ def draw_routes(
     seed
         32 secret bytes, drawn after the items were fixed.
     propensities
-        For a targeted design: the chance of each of the K classes, by item, all above 0 (for instance from the answers of earlier
-        systems, see :func:`noracle.route_items`). One class is drawn, and its chance is recorded.
+        For a targeted design: the chance of each of the K classes, by item, all above 0 (for
+        instance from the answers of earlier systems, see :func:`noracle.route_items`). One class is
+        drawn, and its chance is recorded.
 
     Returns
     -------
     tuple
-        The routes in the order of their places, and the class that stands at each place of the page for items with shuffled options.
+        The routes in the order of their places, and the class that stands at each place of the page
+        for items with shuffled options.
 
     Notes
     -----
-    The recorded propensity is the chance that a class is asked about for its item: d/K for d of K classes without replacement, m/K for m
-    shown classes, the given chance of a targeted class, 1 for panel items, and 1 where all classes are shown.
+    The recorded propensity is the chance that a class is asked about for its item: d/K for d of K
+    classes without replacement, m/K for m shown classes, the given chance of a targeted class, 1
+    for panel items, and 1 where all classes are shown.
 
-    Gold in a partitioned project: n questions of different (item, class) pairs. The number of pairs whose right answer is yes is n/K
-    (rounded at random, so that its mean is exact); they are of different items. The others ask about uniformly drawn wrong classes. So a
-    pair has the chance n/(G·K), whether it is right or wrong, as among main questions, and nothing tells gold from others.
+    Gold in a partitioned project: n questions of different (item, class) pairs. The number of pairs
+    whose right answer is yes is n/K (rounded at random, so that its mean is exact); they are of
+    different items. The others ask about uniformly drawn wrong classes. So a pair has the chance
+    n/(G·K), whether it is right or wrong, as among main questions, and nothing tells gold from
+    others.
 
     Examples
     --------
@@ -134,7 +181,15 @@ def draw_routes(
     """
     questions, options = draw_questions(spec, items, seed, propensities=propensities)
     routes = [
-        Route(place=place, item=q.item, draw=q.draw, kind=q.kind, pool=q.pool, shown=q.shown, propensity=q.propensity)
+        Route(
+            place=place,
+            item=q.item,
+            draw=q.draw,
+            kind=q.kind,
+            pool=q.pool,
+            shown=q.shown,
+            propensity=q.propensity,
+        )
         for place, q in enumerate(questions)
     ]
     return routes, options
@@ -151,7 +206,10 @@ def draw_questions(
     panel = {*Stream(seed, "panel").distinct(len(others), spec.panel_items)}
     main = [item for i, item in enumerate(others) if i not in panel]
     if spec.protocol == "partitioned":
-        questions = [*_asked(spec, main, seed, propensities), *_panel(spec, [others[i] for i in sorted(panel)])]
+        questions = [
+            *_asked(spec, main, seed, propensities),
+            *_panel(spec, [others[i] for i in sorted(panel)]),
+        ]
         questions += _gold_pairs(spec, known, _wanted(spec, len(main) * spec.draws), seed)
     else:
         n_gold = min(len(known), max(1, _wanted(spec, len(main)))) if spec.gold_rate else 0
@@ -163,7 +221,9 @@ def draw_questions(
     for place, question in zip(permutation(seed, "place", len(questions)), questions, strict=True):
         ordered_questions[place] = question
     shuffled = [item for item in ordered if spec.shuffle_options and "options" in item.content]
-    return ordered_questions, {item.name: shuffle_options(seed, item.name, spec.n_classes) for item in shuffled}
+    return ordered_questions, {
+        item.name: shuffle_options(seed, item.name, spec.n_classes) for item in shuffled
+    }
 
 
 def _kind_of(item: Item) -> Kind:
@@ -177,10 +237,13 @@ def _wanted(spec: ProjectSpec, n_main: int) -> int:
     return int(n_main * spec.gold_rate / (1 - spec.gold_rate) + 0.5)
 
 
-# ------------------------------------------------------------------------------------------------------------- partitioned
+# -------------------------------------------------------------------------------------------------------------
+# partitioned
 
 
-def _asked(spec: ProjectSpec, items: Sequence[Item], seed: bytes, chances: Chances | None) -> Iterator[Question]:
+def _asked(
+    spec: ProjectSpec, items: Sequence[Item], seed: bytes, chances: Chances | None
+) -> Iterator[Question]:
     k, uniform = spec.n_classes, spec.draws / spec.n_classes
     for item in items:
         stream = Stream(seed, "route", item.name)
@@ -199,7 +262,9 @@ def _panel(spec: ProjectSpec, items: Sequence[Item]) -> Iterator[Question]:
             yield Question(item.name, asked, "panel", asked, (asked,), 1.0)
 
 
-def _gold_pairs(spec: ProjectSpec, known: Sequence[Item], wanted: int, seed: bytes) -> Iterator[Question]:
+def _gold_pairs(
+    spec: ProjectSpec, known: Sequence[Item], wanted: int, seed: bytes
+) -> Iterator[Question]:
     if not spec.gold_rate:
         return
     k, n_items = spec.n_classes, len(known)
@@ -217,10 +282,13 @@ def _gold_pairs(spec: ProjectSpec, known: Sequence[Item], wanted: int, seed: byt
             yield Question(item.name, draw, _kind_of(item), asked, (asked,), n / (n_items * k))
 
 
-# --------------------------------------------------------------------------------------------------- judge-all, pick-wrong
+# ---------------------------------------------------------------------------------------------------
+# judge-all, pick-wrong
 
 
-def _shown(spec: ProjectSpec, items: Sequence[Item], seed: bytes, purpose: str) -> Iterator[Question]:
+def _shown(
+    spec: ProjectSpec, items: Sequence[Item], seed: bytes, purpose: str
+) -> Iterator[Question]:
     k, m = spec.n_classes, spec.shown
     for item in items:
         for draw in range(spec.draws):
@@ -228,10 +296,13 @@ def _shown(spec: ProjectSpec, items: Sequence[Item], seed: bytes, purpose: str) 
             yield Question(item.name, draw, _kind_of(item), EVERYBODY, shown, m / k)
 
 
-# ---------------------------------------------------------------------------------------------------------------- ordinary
+# ----------------------------------------------------------------------------------------------------------------
+# ordinary
 
 
-def _placed(spec: ProjectSpec, items: Sequence[Item], seed: bytes, purpose: str) -> Iterator[Question]:
+def _placed(
+    spec: ProjectSpec, items: Sequence[Item], seed: bytes, purpose: str
+) -> Iterator[Question]:
     sets = balanced_sets(spec.annotators, spec.draws, len(items))
     names = permutation(seed, ("places", purpose), spec.annotators)
     order = permutation(seed, ("sets", purpose), len(items))
@@ -244,8 +315,9 @@ def _placed(spec: ProjectSpec, items: Sequence[Item], seed: bytes, purpose: str)
 def balanced_sets(n_places: int, size: int, n: int) -> list[tuple[int, ...]]:
     """``n`` sets of ``size`` places, such that every two places are together nearly equally often.
 
-    Every possible set is used equally often, which is exactly balanced; the sets that are left over are chosen one by one, each with the
-    pairs that were used least. Where there are too many possible sets, all are built one by one in this way.
+    Every possible set is used equally often, which is exactly balanced; the sets that are left over
+    are chosen one by one, each with the pairs that were used least. Where there are too many
+    possible sets, all are built one by one in this way.
 
     Examples
     --------
@@ -261,7 +333,9 @@ def balanced_sets(n_places: int, size: int, n: int) -> list[tuple[int, ...]]:
 
 
 def _least_used(sets: Sequence[tuple[int, ...]], n_places: int, n: int) -> Iterator[int]:
-    """``n`` different sets: each adds least to the sum of squared pair counts, then to that of place counts."""
+    """``n`` different sets: each adds least to the sum of squared pair counts, then to that of
+    place counts.
+    """
     member = np.zeros((len(sets), n_places))
     for i, chosen in enumerate(sets):
         member[i, list(chosen)] = 1
@@ -292,20 +366,26 @@ def _built_sets(n_places: int, size: int, n: int) -> list[tuple[int, ...]]:
     return sets
 
 
-# ------------------------------------------------------------------------------------------------------------------- rules
+# -------------------------------------------------------------------------------------------------------------------
+# rules
 
 
 def _check(spec: ProjectSpec, items: Sequence[Item], chances: Chances | None) -> None:
     k = spec.n_classes
     n_known = sum(item.truth is not None for item in items)
     for wrong, message in (
-        (_first(a.name for a, b in itertools.pairwise(items) if a.name == b.name), "items must have different names; got {!r} twice."),
+        (
+            _first(a.name for a, b in itertools.pairwise(items) if a.name == b.name),
+            "items must have different names; got {!r} twice.",
+        ),
         (
             _first(i.name for i in items if i.truth is not None and not 0 <= i.truth < k),
             f"truth must be in [0, {k}), a class; got another at item {{!r}}.",
         ),
         (
-            _first(i.name for i in items if "options" in i.content and len(i.content["options"]) != k),
+            _first(
+                i.name for i in items if "options" in i.content and len(i.content["options"]) != k
+            ),
             f"options must be as many as classes, {k}; got another number at item {{!r}}.",
         ),
         (
@@ -318,9 +398,15 @@ def _check(spec: ProjectSpec, items: Sequence[Item], chances: Chances | None) ->
     if spec.protocol == "ordinary" and spec.annotators > _MOST_PLACES:
         raise ArgumentError(f"annotators must be at most {_MOST_PLACES}; got {spec.annotators}.")
     if len(items) - n_known - spec.panel_items < 1:
-        raise ArgumentError(f"items must be more than gold and panel items, {n_known + spec.panel_items}; got {len(items)}.")
+        raise ArgumentError(
+            f"items must be more than gold and panel items, {n_known + spec.panel_items}; got {len(items)}."
+        )
     if bool(n_known) != bool(spec.gold_rate):
-        remedy = "Set gold_rate, or leave the truth out." if n_known else "Bring items with a truth, or set gold_rate to 0."
+        remedy = (
+            "Set gold_rate, or leave the truth out."
+            if n_known
+            else "Bring items with a truth, or set gold_rate to 0."
+        )
         raise ArgumentError(
             f"gold_rate must be above 0 just where items have a truth; got {spec.gold_rate} and {n_known} such items. {remedy}"
         )
@@ -330,13 +416,21 @@ def _check(spec: ProjectSpec, items: Sequence[Item], chances: Chances | None) ->
 
 def _check_chances(spec: ProjectSpec, items: Sequence[Item], chances: Chances) -> None:
     if spec.protocol != "partitioned" or spec.draws != 1:
-        raise ArgumentError(f"propensities must be left out unless partitioned with one draw; got {spec.protocol}, {spec.draws} draws.")
+        raise ArgumentError(
+            f"propensities must be left out unless partitioned with one draw; got {spec.protocol}, {spec.draws} draws."
+        )
     for item in items:
         given = chances.get(item.name)
         if given is None:
             if item.truth is None:
-                raise ArgumentError(f"propensities must name every item; got none for {item.name!r}.")
-        elif len(given) != spec.n_classes or not all(1e-9 <= c <= 1 for c in given) or abs(math.fsum(given) - 1) > 1e-9:
+                raise ArgumentError(
+                    f"propensities must name every item; got none for {item.name!r}."
+                )
+        elif (
+            len(given) != spec.n_classes
+            or not all(1e-9 <= c <= 1 for c in given)
+            or abs(math.fsum(given) - 1) > 1e-9
+        ):
             raise ArgumentError(
                 f"propensities must be {spec.n_classes} chances above 0 with sum 1; got {list(given)} at item {item.name!r}."
             )

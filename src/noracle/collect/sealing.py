@@ -1,9 +1,11 @@
-"""Everything random in a project comes from one seed that is committed to before the first question is asked.
+"""Everything random in a project comes from one seed that is committed to before the first question
+is asked.
 
-The seed is 32 random bytes; its SHA-256 is published when the project is sealed, the seed itself when it is closed. Each decision has a
-stream of its own: HMAC-SHA-256(seed, purpose | counter), cut into words of 64 bits. A number below n is a word modulo n; words beyond the
-largest multiple of n are thrown away, so that every value has exactly the same chance. Without the seed the draws cannot be told from
-random ones; with it anybody can make them again.
+The seed is 32 random bytes; its SHA-256 is published when the project is sealed, the seed itself
+when it is closed. Each decision has a stream of its own: HMAC-SHA-256(seed, purpose | counter), cut
+into words of 64 bits. A number below n is a word modulo n; words beyond the largest multiple of n
+are thrown away, so that every value has exactly the same chance. Without the seed the draws cannot
+be told from random ones; with it anybody can make them again.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ _RANGE = 2**64
 _quoted = json.encoder.encode_basestring
 
 Part = str | int
-"""A purpose is made of names and numbers; it is written as a JSON list, so that no two purposes look alike."""
+"""A purpose is made of names and numbers; it is written as a JSON list, so that no two purposes
+look alike.
+"""
 
 
 def new_seed() -> bytes:
@@ -68,7 +72,9 @@ class Stream:
         limit = _RANGE - _RANGE % n
         while True:
             if not self._words:
-                block = hmac.digest(self._seed, self._purpose + self._block.to_bytes(8, "big"), "sha256")
+                block = hmac.digest(
+                    self._seed, self._purpose + self._block.to_bytes(8, "big"), "sha256"
+                )
                 self._block += 1
                 self._words = [*_WORDS.unpack(block)]
                 self._words.reverse()
@@ -77,7 +83,9 @@ class Stream:
                 return word % n
 
     def distinct(self, n: int, size: int) -> list[int]:
-        """``size`` different numbers below n, in random order: the first steps of a Fisher-Yates shuffle."""
+        """``size`` different numbers below n, in random order: the first steps of a Fisher-Yates
+        shuffle.
+        """
         if not 0 <= size <= n:
             raise ArgumentError(f"size must be from 0 to {n}; got {size}.")
         if size == 1:
@@ -99,7 +107,9 @@ class Stream:
             left -= weight
             if left < 0:
                 return i
-        raise ArgumentError("weights must not be negative.")  # pragma: no cover - left is below their sum
+        raise ArgumentError(
+            "weights must not be negative."
+        )  # pragma: no cover - left is below their sum
 
 
 def draw_below(seed: bytes, purpose: str | Sequence[Part], n: int) -> int:
@@ -135,11 +145,19 @@ def shuffle_options(seed: bytes, item: str, n_classes: int) -> tuple[int, ...]:
 
 
 def keyed_digest(seed: bytes, purpose: str, value: object) -> str:
-    """A commitment to values that must not be guessed from their hash before the seed is revealed, such as the truth of gold items."""
-    return hmac.digest(_check_seed(seed), canonical(["commit", purpose]).encode() + canonical(value).encode(), "sha256").hex()
+    """A commitment to values that must not be guessed from their hash before the seed is revealed,
+    such as the truth of gold items.
+    """
+    return hmac.digest(
+        _check_seed(seed),
+        canonical(["commit", purpose]).encode() + canonical(value).encode(),
+        "sha256",
+    ).hex()
 
 
 def _check_seed(seed: bytes) -> bytes:
     if not isinstance(seed, bytes | bytearray | memoryview) or len(seed) != SEED_BYTES:
-        raise ArgumentError(f"seed must be {SEED_BYTES} bytes; got {type(seed).__name__} of length {len(seed)}.")
+        raise ArgumentError(
+            f"seed must be {SEED_BYTES} bytes; got {type(seed).__name__} of length {len(seed)}."
+        )
     return bytes(seed)

@@ -21,7 +21,9 @@ from noracle.errors import ArgumentError, MissingExtra
 if TYPE_CHECKING:
     from noracle.collect.store.base import Store
 
-_SETTINGS = "NORACLE_COLLECT_SERVER"  # how the parent tells the processes that it starts what to serve
+_SETTINGS = (
+    "NORACLE_COLLECT_SERVER"  # how the parent tells the processes that it starts what to serve
+)
 _START = 60
 _GRACE = 10  # seconds that open requests have to finish
 
@@ -31,7 +33,12 @@ def make_application(settings: ServerSettings, store: Store, *, port: int) -> An
     from noracle.collect.web.app import WebSettings, make_app
 
     key = read_key(settings.key_file)
-    web = WebSettings(base_url=settings.base_url(port), secure=settings.secure, key=key, metrics_token=metrics_token())
+    web = WebSettings(
+        base_url=settings.base_url(port),
+        secure=settings.secure,
+        key=key,
+        metrics_token=metrics_token(),
+    )
     if settings.answers_per_minute is not None:
         web = dataclasses.replace(web, answers_per_minute=settings.answers_per_minute)
     return make_app(store, settings=web)
@@ -72,7 +79,9 @@ def serve(settings: ServerSettings, *, ready: Callable[[str], None]) -> None:
     uvicorn = _uvicorn()
     read_key(settings.key_file)
     _listen(settings).close()  # a port that is taken is found before any process starts
-    os.environ[_SETTINGS] = json.dumps({**dataclasses.asdict(settings), "key_file": str(settings.key_file)})
+    os.environ[_SETTINGS] = json.dumps(
+        {**dataclasses.asdict(settings), "key_file": str(settings.key_file)}
+    )
     ready(settings.base_url(settings.port))
     uvicorn.run(
         "noracle.collect.server:application",
@@ -85,7 +94,8 @@ def serve(settings: ServerSettings, *, ready: Callable[[str], None]) -> None:
 
 
 class Running:
-    """One server process on one store, in this thread or in one of its own (for the demo and tests).
+    """One server process on one store, in this thread or in one of its own (for the demo and
+    tests).
 
     Examples
     --------
@@ -107,7 +117,11 @@ class Running:
         self.url = settings.base_url(port)
         app = make_application(settings, self.store, port=port)
         self._server = _server_class(uvicorn)(uvicorn.Config(app, **_how(settings)))
-        self._thread = threading.Thread(target=self._serve, name="noracle-server", daemon=True) if in_thread else None
+        self._thread = (
+            threading.Thread(target=self._serve, name="noracle-server", daemon=True)
+            if in_thread
+            else None
+        )
 
     def run(self, ready: Callable[[str], None]) -> None:
         """Serve in this thread until told to stop."""
@@ -124,7 +138,9 @@ class Running:
             while not self._server.started:
                 if time.monotonic() > until or not self._thread.is_alive():
                     self.__exit__()
-                    raise ArgumentError(f"the server must start within {_START} seconds; it did not.")
+                    raise ArgumentError(
+                        f"the server must start within {_START} seconds; it did not."
+                    )
                 time.sleep(0.01)
         return self
 
@@ -138,7 +154,11 @@ class Running:
     def wait(self) -> None:
         """Wait until the process is told to stop (Ctrl-C, SIGTERM), or the server ends."""
         told = threading.Event()
-        numbers = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+        numbers = (
+            (signal.SIGINT, signal.SIGTERM)
+            if threading.current_thread() is threading.main_thread()
+            else ()
+        )
         before = {number: signal.signal(number, lambda *_: told.set()) for number in numbers}
         try:
             while self._thread is not None and self._thread.is_alive() and not told.wait(0.2):
@@ -158,7 +178,9 @@ def _uvicorn() -> Any:
 
 
 def _how(settings: ServerSettings) -> dict[str, Any]:
-    """What every server process is told. Only behind a proxy does anybody else's word about the caller's address count."""
+    """What every server process is told. Only behind a proxy does anybody else's word about the
+    caller's address count.
+    """
     return {
         "proxy_headers": settings.proxy is not None,
         "forwarded_allow_ips": settings.trusted if settings.proxy is not None else "",

@@ -1,6 +1,7 @@
 """What a server is told: the database, the secret key, and where it may listen.
 
-Plain http is for this machine alone. Whoever listens elsewhere gives a certificate, or says which https address a proxy answers at.
+Plain http is for this machine alone. Whoever listens elsewhere gives a certificate, or says which
+https address a proxy answers at.
 """
 
 from __future__ import annotations
@@ -31,11 +32,15 @@ def database_url(text: str) -> str:
     """
     scheme, mark, _ = text.partition("://")
     if not text or text.isspace():
-        raise ArgumentError("--db must be sqlite:///path, postgresql://host/name or a path; got nothing.")
+        raise ArgumentError(
+            "--db must be sqlite:///path, postgresql://host/name or a path; got nothing."
+        )
     if not mark:
         return f"sqlite:///{text}"
     if scheme not in ("sqlite", "postgresql", "postgres"):
-        raise ArgumentError(f"--db must be sqlite:///path, postgresql://host/name or a path; got {scheme}://….")
+        raise ArgumentError(
+            f"--db must be sqlite:///path, postgresql://host/name or a path; got {scheme}://…."
+        )
     return text
 
 
@@ -57,7 +62,9 @@ def make_key(path: Path) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise ArgumentError(f"the key file must not exist yet; got {str(path)!r}. Keep it, or name another with --key-file.") from None
+        raise ArgumentError(
+            f"the key file must not exist yet; got {str(path)!r}. Keep it, or name another with --key-file."
+        ) from None
     with os.fdopen(handle, "w", encoding="ascii") as file:
         file.write(secrets.token_hex(_KEY_BYTES) + "\n")
 
@@ -67,20 +74,28 @@ def read_key(path: Path) -> bytes:
     try:
         text, mode = path.read_text(encoding="ascii").strip(), path.stat().st_mode
     except (OSError, UnicodeDecodeError):
-        raise ArgumentError(f"the key file must be readable; got {str(path)!r}. Make one with: noracle collect init") from None
+        raise ArgumentError(
+            f"the key file must be readable; got {str(path)!r}. Make one with: noracle collect init"
+        ) from None
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ArgumentError(f"the key file must be readable by its owner alone; got mode {mode & 0o777:o}. Run: chmod 600 {path}")
+        raise ArgumentError(
+            f"the key file must be readable by its owner alone; got mode {mode & 0o777:o}. Run: chmod 600 {path}"
+        )
     try:
         key = bytes.fromhex(text)
     except ValueError:
         key = b""
     if len(key) != _KEY_BYTES or len(set(key)) < 8:
-        raise ArgumentError(f"the key file must hold {_KEY_BYTES} random bytes as hexadecimal digits; got something else in {str(path)!r}.")
+        raise ArgumentError(
+            f"the key file must hold {_KEY_BYTES} random bytes as hexadecimal digits; got something else in {str(path)!r}."
+        )
     return key
 
 
 def metrics_token() -> str | None:
-    """The token that ``/metrics`` wants, from the environment: arguments can be seen by others. None if it is not set or empty."""
+    """The token that ``/metrics`` wants, from the environment: arguments can be seen by others.
+    None if it is not set or empty.
+    """
     token = os.environ.get(METRICS_TOKEN, "")
     if not token:
         return None
@@ -105,7 +120,8 @@ class ServerSettings:
     host, port
         Where to listen; port 0 takes a free one.
     proxy
-        The https address that people use, if a proxy on this or another machine speaks TLS for the server.
+        The https address that people use, if a proxy on this or another machine speaks TLS for the
+        server.
     trusted
         Addresses of proxies whose word about the caller's address is believed.
     tls_cert, tls_key
@@ -144,18 +160,30 @@ class ServerSettings:
             if address is not None:
                 _check_public(option, address)
         if self.public_url is not None and self.tls_cert is None:
-            raise ArgumentError("--public-url must come with --tls-cert; got none. Behind a proxy, pass --behind-proxy URL.")
+            raise ArgumentError(
+                "--public-url must come with --tls-cert; got none. Behind a proxy, pass --behind-proxy URL."
+            )
         if not self.secure and not is_loopback(self.host):
             raise ArgumentError(
                 f"--host must be this machine (127.0.0.1) for plain http; got {self.host!r}. "
                 "Pass --behind-proxy https://public.address, or --tls-cert and --tls-key."
             )
-        if self.tls_cert is not None and self.public_url is None and self.host in ("0.0.0.0", "::", ""):  # noqa: S104 (compared, not bound)
-            raise ArgumentError(f"--public-url must say at which https address people find host {self.host!r}; got none.")
+        if (
+            self.tls_cert is not None
+            and self.public_url is None
+            and self.host in ("0.0.0.0", "::", "")  # noqa: S104 (compared, not bound)
+        ):
+            raise ArgumentError(
+                f"--public-url must say at which https address people find host {self.host!r}; got none."
+            )
         if self.workers < 1 or (self.workers > 1 and sqlite_path(self.url) is not None):
-            raise ArgumentError(f"--workers must be 1 with SQLite, which has one writer; got {self.workers}. More need PostgreSQL.")
+            raise ArgumentError(
+                f"--workers must be 1 with SQLite, which has one writer; got {self.workers}. More need PostgreSQL."
+            )
         if self.answers_per_minute is not None and self.answers_per_minute < 1:
-            raise ArgumentError(f"--answers-per-minute must be 1 or more; got {self.answers_per_minute}.")
+            raise ArgumentError(
+                f"--answers-per-minute must be 1 or more; got {self.answers_per_minute}."
+            )
         if self.workers > 1 and self.port == 0:
             raise ArgumentError("--port must be given with --workers; got 0.")
 
@@ -191,5 +219,12 @@ def is_loopback(host: str) -> bool:
 
 def _check_public(option: str, address: str) -> None:
     parts = urllib.parse.urlsplit(address)
-    if parts.scheme != "https" or not parts.hostname or parts.path not in ("", "/") or parts.query or parts.fragment or parts.username:
+    if (
+        parts.scheme != "https"
+        or not parts.hostname
+        or parts.path not in ("", "/")
+        or parts.query
+        or parts.fragment
+        or parts.username
+    ):
         raise ArgumentError(f"{option} must be an https address without a path; got {address!r}.")

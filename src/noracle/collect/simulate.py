@@ -1,6 +1,7 @@
 """Simulated people who answer over HTTP: for the demo, the tests and the benchmarks.
 
-They see what a browser would see, and nothing else. A key of their own says which class an item has; habits say how they err.
+They see what a browser would see, and nothing else. A key of their own says which class an item
+has; habits say how they err.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def fingerprint(content: Mapping[str, Any]) -> str:
     return json.dumps(dict(content), sort_keys=True, ensure_ascii=False)
 
 
-def reply(protocol: Protocol, shown: Sequence[int], truth: int, habits: Habits, rng: random.Random) -> str:
+def reply(
+    protocol: Protocol, shown: Sequence[int], truth: int, habits: Habits, rng: random.Random
+) -> str:
     """What somebody with these habits answers about an item of class ``truth``.
 
     Whoever picks a wrong class picks each one equally often.
@@ -93,7 +96,11 @@ def reply(protocol: Protocol, shown: Sequence[int], truth: int, habits: Habits, 
 def _verdict(right: bool, habits: Habits, rng: random.Random) -> str:
     if rng.random() < habits.unsure:
         return "unsure"
-    return "yes" if right != (rng.random() < (habits.false_no if right else habits.false_yes)) else "no"
+    return (
+        "yes"
+        if right != (rng.random() < (habits.false_no if right else habits.false_yes))
+        else "no"
+    )
 
 
 async def work(
@@ -104,7 +111,8 @@ async def work(
     most: int | None = None,
     each: Callable[[], None] | None = None,
 ) -> list[int]:
-    """Answer one question after the other until there is none (or ``most`` are done); returns the numbers of the answers.
+    """Answer one question after the other until there is none (or ``most`` are done); returns the
+    numbers of the answers.
 
     A server that says "too many" is obeyed.
     """
@@ -112,7 +120,9 @@ async def work(
     asked = await _patiently(lambda: client.next(project))
     while asked is not None and (most is None or len(done) < most):
         held, value = asked, answer(asked)
-        number, asked = await _patiently(lambda held=held, value=value: client.answer(project, held, value))  # type: ignore[misc]
+        number, asked = await _patiently(
+            lambda held=held, value=value: client.answer(project, held, value)  # type: ignore[misc]
+        )
         done.append(number)
         if each is not None:
             each()
@@ -138,7 +148,8 @@ async def crowd(
     most: int | None = None,
     each: Callable[[], None] | None = None,
 ) -> list[int]:
-    """Let all these people join and answer at the same time, each over a connection of their own; returns answers by person.
+    """Let all these people join and answer at the same time, each over a connection of their own;
+    returns answers by person.
 
     Parameters
     ----------
@@ -154,10 +165,14 @@ async def crowd(
         rng = random.Random(f"{seed}|{place}")  # noqa: S311 (simulated people need no secrets)
 
         def answer(asked: Mapping[str, Any]) -> str:
-            return reply(protocol, asked["shown"], key[fingerprint(asked["content"])], person.habits, rng)
+            return reply(
+                protocol, asked["shown"], key[fingerprint(asked["content"])], person.habits, rng
+            )
 
         async with Client(base_url, patience=10.0) as client:
-            await client.join(person.invitation, name=person.name, email=person.email, password=person.password)
+            await client.join(
+                person.invitation, name=person.name, email=person.email, password=person.password
+            )
             done = await work(client, project, answer, most=most, each=each)
             with contextlib.suppress(Exception):
                 await client.sign_out()

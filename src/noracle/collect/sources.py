@@ -27,7 +27,8 @@ _UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, 
 Record = dict[str, Any]
 
 
-# ------------------------------------------------------------------------------------------------------------------ images
+# ------------------------------------------------------------------------------------------------------------------
+# images
 
 
 class Images(Protocol):
@@ -80,11 +81,23 @@ class Shelf:
         if name not in self._known:
             if "://" in name or name.startswith(("//", "data:")):
                 raise Refused(
-                    fault("image", "must be a file that is uploaded with the table; nothing is fetched", "an address", where=[item])
+                    fault(
+                        "image",
+                        "must be a file that is uploaded with the table; nothing is fetched",
+                        "an address",
+                        where=[item],
+                    )
                 )
             data = self._images.read(name.replace("\\", "/").removeprefix("./"))
             if data is None:
-                raise Refused(fault("image", "must be a file inside the folder or zip", "one that is not there", where=[item]))
+                raise Refused(
+                    fault(
+                        "image",
+                        "must be a file inside the folder or zip",
+                        "one that is not there",
+                        where=[item],
+                    )
+                )
             try:
                 picture = clean_image(data)
             except Refused as error:
@@ -94,7 +107,8 @@ class Shelf:
         return self._known[name]
 
 
-# ------------------------------------------------------------------------------------------------------------------ tables
+# ------------------------------------------------------------------------------------------------------------------
+# tables
 
 
 class opened:  # noqa: N801 (used as a function)
@@ -111,11 +125,15 @@ class opened:  # noqa: N801 (used as a function)
             self.__exit__(type(error), error)
             raise
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, *_: object
+    ) -> None:
         while self._open:
             self._open.pop().close()
         if isinstance(error, _UNREADABLE):
-            raise Refused(f"{PurePosixPath(self._name).name or 'the file'} must be readable; {type(error).__name__}.") from None
+            raise Refused(
+                f"{PurePosixPath(self._name).name or 'the file'} must be readable; {type(error).__name__}."
+            ) from None
 
     def _find(self) -> tuple[IO[bytes], str, Images]:
         images: Images = _None() if self._images is None else _Folder(Path(self._images))
@@ -129,7 +147,9 @@ class opened:  # noqa: N801 (used as a function)
                 images = _Folder(path) if self._images is None else images
                 path = path / inside
             if not path.is_file():
-                raise Refused(f"source must name a file or folder that is there; got {str(path)!r}.")
+                raise Refused(
+                    f"source must name a file or folder that is there; got {str(path)!r}."
+                )
             file, title = path.open("rb"), path.name
         self._open.append(file)
         if title.lower().endswith(".zip") or file.read(4) == b"PK\x03\x04":
@@ -137,10 +157,18 @@ class opened:  # noqa: N801 (used as a function)
         file.seek(0)
         return file, title, images
 
-    def _find_in_zip(self, file: IO[bytes], title: str, images: Images) -> tuple[IO[bytes], str, Images]:
+    def _find_in_zip(
+        self, file: IO[bytes], title: str, images: Images
+    ) -> tuple[IO[bytes], str, Images]:
         whole = zipfile.ZipFile(file)
         self._open.append(whole)
-        names = [n for n in whole.namelist() if not n.endswith("/") and not PurePosixPath(n).name.startswith(".") and "__MACOSX" not in n]
+        names = [
+            n
+            for n in whole.namelist()
+            if not n.endswith("/")
+            and not PurePosixPath(n).name.startswith(".")
+            and "__MACOSX" not in n
+        ]
         if len(names) > _MOST_MEMBERS:
             raise Refused(f"{title} must hold at most {_MOST_MEMBERS} files; got {len(names)}.")
         inside = _choose(names, title)
@@ -148,7 +176,11 @@ class opened:  # noqa: N801 (used as a function)
             raise Refused(f"{inside} must have at most {_MOST_TABLE} bytes.")
         table = whole.open(inside)
         self._open.append(table)
-        return table, inside, _Zip(whole, str(PurePosixPath(inside).parent)) if self._images is None else images
+        return (
+            table,
+            inside,
+            _Zip(whole, str(PurePosixPath(inside).parent)) if self._images is None else images,
+        )
 
 
 def _choose(names: Sequence[str], title: str) -> str:
@@ -170,7 +202,13 @@ def rows_of(file: IO[bytes], title: str) -> Iterator[Record]:
         return
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
     try:
-        reader = _json_lines if suffix in (".jsonl", ".ndjson") else _json_list if suffix == ".json" else _table
+        reader = (
+            _json_lines
+            if suffix in (".jsonl", ".ndjson")
+            else _json_list
+            if suffix == ".json"
+            else _table
+        )
         yield from reader(text, title)
     except UnicodeDecodeError:
         raise Refused(f"{title} must be UTF-8 text. Save it as UTF-8.") from None
@@ -187,7 +225,9 @@ def _json_lines(text: IO[str], title: str) -> Iterator[Record]:
             try:
                 row = json.loads(line)
             except ValueError:
-                raise Refused(f"{title} must hold one JSON object a line; line {number} is none.") from None
+                raise Refused(
+                    f"{title} must hold one JSON object a line; line {number} is none."
+                ) from None
             yield _object(row, title, number)
 
 
@@ -218,10 +258,14 @@ def _table(text: IO[str], title: str) -> Iterator[Record]:
         for cells in reader:
             if cells:
                 if len(cells) != len(names):
-                    raise Refused(f"{title} must have {len(names)} cells in every row; line {reader.line_num + 1} has {len(cells)}.")
+                    raise Refused(
+                        f"{title} must have {len(names)} cells in every row; line {reader.line_num + 1} has {len(cells)}."
+                    )
                 yield dict(zip(names, cells, strict=True))
     except csv.Error as error:
-        raise Refused(f"{title} must be a regular CSV file; line {reader.line_num + 1}: {error}.") from None
+        raise Refused(
+            f"{title} must be a regular CSV file; line {reader.line_num + 1}: {error}."
+        ) from None
 
 
 def _parquet(file: IO[bytes]) -> Iterator[Record]:
@@ -238,5 +282,7 @@ def _parquet(file: IO[bytes]) -> Iterator[Record]:
                 relation = files.scan(copy, "items", connection.sql)
                 names, rows = list(relation.columns), relation.fetchall()
             except (EvidenceError, duckdb.Error):
-                raise Refused("the table must be a complete Parquet file. Write it again.") from None
+                raise Refused(
+                    "the table must be a complete Parquet file. Write it again."
+                ) from None
     yield from (dict(zip(names, row, strict=True)) for row in rows)

@@ -44,7 +44,10 @@ def table_bytes(table: Table, kind: TableFormat) -> bytes:
     else:
         names = list(table.columns)
         for row in table.rows:
-            text.write(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, allow_nan=False) + "\n")
+            text.write(
+                json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, allow_nan=False)
+                + "\n"
+            )
     return text.getvalue().encode()
 
 
@@ -61,10 +64,14 @@ def _parquet(table: Table) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "rows.jsonl", Path(folder) / "rows.parquet"
         source.write_bytes(table_bytes(table, "jsonl"))
-        columns = ", ".join(f"{_quoted(name)}: {_quoted(_SQL[kind])}" for name, kind in table.columns.items())
+        columns = ", ".join(
+            f"{_quoted(name)}: {_quoted(_SQL[kind])}" for name, kind in table.columns.items()
+        )
         reader = f"read_json('{source}', format = 'newline_delimited', columns = {{{columns}}}, maximum_object_size = 67108864)"
         with files.connect() as connection:
-            connection.execute(f"COPY (SELECT * FROM {reader}) TO '{target}' (FORMAT parquet, COMPRESSION zstd)")  # noqa: S608 (our own names)
+            connection.execute(
+                f"COPY (SELECT * FROM {reader}) TO '{target}' (FORMAT parquet, COMPRESSION zstd)"  # noqa: S608 (our own names)
+            )
         return target.read_bytes()
 
 
@@ -73,11 +80,13 @@ def _quoted(text: str) -> str:
 
 
 def table_files(tables: Mapping[str, Table], kind: TableFormat) -> dict[str, bytes]:
-    """File names and bytes of several tables; tables without rows are left out, because an empty table says nothing.
+    """File names and bytes of several tables; tables without rows are left out, because an empty
+    table says nothing.
 
-    Readers of CSV guess the type of a column from what they see. Where some names of items look like numbers, dates or truth values and
-    others do not, the guess may differ between files; then all names get the prefix ``item:`` in the CSV files, and the table of items has
-    the name itself in the column ``name``.
+    Readers of CSV guess the type of a column from what they see. Where some names of items look
+    like numbers, dates or truth values and others do not, the guess may differ between files; then
+    all names get the prefix ``item:`` in the CSV files, and the table of items has the name itself
+    in the column ``name``.
     """
     filled = {name: table for name, table in tables.items() if table.rows}
     if kind == "csv" and not _safe_names(filled):
@@ -86,10 +95,17 @@ def table_files(tables: Mapping[str, Table], kind: TableFormat) -> dict[str, byt
 
 
 def _safe_names(tables: Mapping[str, Table]) -> bool:
-    names = {str(row[0]) for table in tables.values() if next(iter(table.columns)) == "item" for row in table.rows}
+    names = {
+        str(row[0])
+        for table in tables.values()
+        if next(iter(table.columns)) == "item"
+        for row in table.rows
+    }
     whole = sum(re.fullmatch(r"0|[1-9][0-9]{0,15}", name) is not None for name in names)
     words = re.compile(r"(?i)true|false|nan|inf|infinity|null|t|f|yes|no")
-    plain = sum(re.match(r"[A-Za-z_]", name) is not None and not words.fullmatch(name) for name in names)
+    plain = sum(
+        re.match(r"[A-Za-z_]", name) is not None and not words.fullmatch(name) for name in names
+    )
     return whole == len(names) or plain == len(names)
 
 
@@ -107,6 +123,10 @@ def zip_bytes(files: Mapping[str, bytes]) -> bytes:
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as out:
         for name, data in files.items():
             info = zipfile.ZipInfo(name, date_time=_EPOCH)
-            info.compress_type, info.create_system, info.external_attr = zipfile.ZIP_DEFLATED, 3, 0o600 << 16
+            info.compress_type, info.create_system, info.external_attr = (
+                zipfile.ZIP_DEFLATED,
+                3,
+                0o600 << 16,
+            )
             out.writestr(info, data)
     return whole.getvalue()

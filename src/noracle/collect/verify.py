@@ -1,4 +1,5 @@
-"""Does an export hold? Everything is recomputed from the file alone, without a database or a network.
+"""Does an export hold? Everything is recomputed from the file alone, without a database or a
+network.
 
     files      every record has its fields, each of its kind, in its order, once
     events     the chain is whole: numbers without gaps, each hash right, and the last one is the head
@@ -11,7 +12,8 @@
     systems    added after sealing; their answers are those whose hash was logged
     judgements are what the first answers say
 
-What a whole new file would hide must be held against what was published: the commitment, the root, or the head of the chain at some time.
+What a whole new file would hide must be held against what was published: the commitment, the root,
+or the head of the chain at some time.
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ from operator import itemgetter
 from typing import Any, Literal
 
 from noracle.collect.archive import TABLES, Archive, Record, judgements_of, undisturbed
-from noracle.collect.chain import answers_hash, canonical, content_hash, event_hash, leaf_text, merkle_root
+from noracle.collect.chain import (
+    answers_hash,
+    canonical,
+    content_hash,
+    event_hash,
+    leaf_text,
+    merkle_root,
+)
 from noracle.collect.model import Item
 from noracle.collect.protocols import draw_questions, hidden_digest, items_digest
 from noracle.collect.verify_answers import faults_of_answers
@@ -37,7 +46,15 @@ _STATES = {"draft": 1, "sealed": 2, "open": 3, "closed": 4}
 _LIFE = ("created", "sealed", "opened", "closed")
 _fields = itemgetter("place", "item", "draw", "kind", "pool", "shown", "propensity")
 _content = itemgetter("seq", "at", "actor", "kind", "payload")
-_BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError)
+_BROKEN = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    ArithmeticError,
+    RecursionError,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +70,9 @@ class Checked:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What the checks of an archive found. ``revealed`` says whether the seed is there, so that the draws could be made again."""
+    """What the checks of an archive found. ``revealed`` says whether the seed is there, so that the
+    draws could be made again.
+    """
 
     checks: tuple[Checked, ...]
     project: str
@@ -67,7 +86,9 @@ class Verification:
     @property
     def passed(self) -> bool:
         """No fault was found."""
-        return not any(check.findings or check.status in ("fails", "not looked at") for check in self.checks)
+        return not any(
+            check.findings or check.status in ("fails", "not looked at") for check in self.checks
+        )
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -76,7 +97,12 @@ class Verification:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"schema": "collection-check/1", "verified": self.passed, **dataclasses.asdict(self), "findings": list(self.findings)}
+        return {
+            "schema": "collection-check/1",
+            "verified": self.passed,
+            **dataclasses.asdict(self),
+            "findings": list(self.findings),
+        }
 
 
 @undisturbed()
@@ -88,12 +114,13 @@ def verify_archive(archive: Archive, *, published: Sequence[str] = ()) -> Verifi
     archive
         From :func:`noracle.collect.archive.read_archive`.
     published
-        Values that were written down while the project ran: the commitment, the root, or the head of the chain at any time. Each must be
-        found in the archive.
+        Values that were written down while the project ran: the commitment, the root, or the head
+        of the chain at any time. Each must be found in the archive.
 
     Notes
     -----
-    Without the seed (before closing) the draws cannot be made again, and truths are not in the file; everything else is checked.
+    Without the seed (before closing) the draws cannot be made again, and truths are not in the
+    file; everything else is checked.
     """
     project = archive.project
     checks = [_run("files", lambda: faults_of_files(archive))]
@@ -111,16 +138,29 @@ def verify_archive(archive: Archive, *, published: Sequence[str] = ()) -> Verifi
             ("published", lambda: _published(archive, published)),
         ):
             if name == "draws" and not project["seed"]:
-                checks.append(Checked(name=name, status="not yet", note="the seed is revealed when the project is closed"))
+                checks.append(
+                    Checked(
+                        name=name,
+                        status="not yet",
+                        note="the seed is revealed when the project is closed",
+                    )
+                )
             elif name == "draws" and any(c.findings for c in checks):
-                checks.append(Checked(name=name, status="not looked at", note="because of the faults above"))
+                checks.append(
+                    Checked(name=name, status="not looked at", note="because of the faults above")
+                )
             elif name != "published" or published:
                 checks.append(_run(name, faults))
     return Verification(
-        checks=tuple(checks), project=str(project.get("slug")), state=str(project.get("state")), revealed=bool(project.get("seed")),
-        commitment=str(project.get("commitment") or ""), root=str(project.get("root") or ""), head=str(project.get("head") or ""),
+        checks=tuple(checks),
+        project=str(project.get("slug")),
+        state=str(project.get("state")),
+        revealed=bool(project.get("seed")),
+        commitment=str(project.get("commitment") or ""),
+        root=str(project.get("root") or ""),
+        head=str(project.get("head") or ""),
         counts={name: len(archive.table(name)) for name in TABLES},
-    )  # fmt: skip
+    )
 
 
 def _run(name: str, faults: Callable[[], Iterator[str]]) -> Checked:
@@ -134,11 +174,17 @@ def _run(name: str, faults: Callable[[], Iterator[str]]) -> Checked:
     except NoracleError as error:
         found, total = [*found, str(error)], total + 1
     except _BROKEN as error:
-        found, total = [*found, f"the records cannot be read ({type(error).__name__}: {str(error)[:100]})"], total + 1
-    return Checked(name=name, status="fails" if found else "holds", findings=tuple(found), n_findings=total)
+        found, total = (
+            [*found, f"the records cannot be read ({type(error).__name__}: {str(error)[:100]})"],
+            total + 1,
+        )
+    return Checked(
+        name=name, status="fails" if found else "holds", findings=tuple(found), n_findings=total
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------------ events
+# ------------------------------------------------------------------------------------------------------------------
+# events
 
 
 def _events(archive: Archive, parsed: list[tuple[Record, Any]]) -> Iterator[str]:
@@ -151,14 +197,21 @@ def _events(archive: Archive, parsed: list[tuple[Record, Any]]) -> Iterator[str]
             yield f"event {i} must name the hash of the event before it"
         prev = event["hash"]
         made = event_hash(
-            event["prev"], seq=event["seq"], at=event["at"], actor=event["actor"], kind=event["kind"], payload=event["payload"]
+            event["prev"],
+            seq=event["seq"],
+            at=event["at"],
+            actor=event["actor"],
+            kind=event["kind"],
+            payload=event["payload"],
         )
         if made != prev:
             yield f"event {i} ({event['kind']}) was changed: its hash is not that of its content"
     if (archive.project["last_seq"], archive.project["head"]) != (len(archive.events), prev):
         yield f"the head of the chain must be that of event {len(archive.events)}, the last one"
     payloads = json.loads(f"[{','.join([event['payload'] for event in archive.events])}]")
-    if len(payloads) != len(archive.events) or not all(type(payload) is dict for payload in payloads):
+    if len(payloads) != len(archive.events) or not all(
+        type(payload) is dict for payload in payloads
+    ):
         yield "the payload of each event must be one JSON object"
         return
     parsed.extend(zip(archive.events, payloads, strict=True))
@@ -174,13 +227,16 @@ def _life(project: Record, parsed: Sequence[tuple[Record, Any]]) -> Iterator[str
     for kind in _LIFE:
         if project[f"{kind}_at"] != at.get(kind):
             yield f"{kind}_at must be the time of its event, {at.get(kind)}; got {project[f'{kind}_at']}"
-    created: Mapping[str, Any] = next((payload for event, payload in found if event["kind"] == "created"), {})
+    created: Mapping[str, Any] = next(
+        (payload for event, payload in found if event["kind"] == "created"), {}
+    )
     for name in ("slug", "name"):
         if project[name] != created.get(name):
             yield f"{name} must be that of the event created, {created.get(name)!r}; got {project[name]!r}"
 
 
-# -------------------------------------------------------------------------------------------------------------------- seal
+# --------------------------------------------------------------------------------------------------------------------
+# seal
 
 
 def _seal(archive: Archive, parsed: Sequence[tuple[Record, Any]]) -> Iterator[str]:
@@ -194,17 +250,25 @@ def _seal(archive: Archive, parsed: Sequence[tuple[Record, Any]]) -> Iterator[st
             yield f"{name} must be that which was sealed, {sealed.get(name)}; got {project[name]}"
     if canonical(project["spec"]) != canonical(sealed.get("spec")):
         yield "the specification must be that which was sealed"
-    if sealed.get("items") != items_digest({i["name"]: (i["sha256"], i["options"]) for i in archive.items}):
+    if sealed.get("items") != items_digest(
+        {i["name"]: (i["sha256"], i["options"]) for i in archive.items}
+    ):
         yield "the items (names, fingerprints, orders of options) must be those that were sealed"
     for item in archive.items:
         if (item["content"] is not None) != project["texts"]:
             yield f"item {item['name']!r} must have its content just where texts are included"
         elif item["content"] is not None and content_hash(item["content"]) != item["sha256"]:
             yield f"the content of item {item['name']!r} is not that of its fingerprint"
-    yield from _seed(archive, sealed, next((payload for event, payload in parsed if event["kind"] == "closed"), None))
+    yield from _seed(
+        archive,
+        sealed,
+        next((payload for event, payload in parsed if event["kind"] == "closed"), None),
+    )
 
 
-def _seed(archive: Archive, sealed: Mapping[str, Any], closed: Mapping[str, Any] | None) -> Iterator[str]:
+def _seed(
+    archive: Archive, sealed: Mapping[str, Any], closed: Mapping[str, Any] | None
+) -> Iterator[str]:
     project = archive.project
     if closed is None:
         if project["seed"] is not None:
@@ -219,11 +283,14 @@ def _seed(archive: Archive, sealed: Mapping[str, Any], closed: Mapping[str, Any]
     seed = bytes.fromhex(project["seed"])
     if hashlib.sha256(seed).hexdigest() != project["commitment"]:
         yield "the seed is not the one that was committed to"
-    if sealed.get("hidden") != hidden_digest(seed, {i["name"]: (i["truth"], i["chances"]) for i in archive.items}):
+    if sealed.get("hidden") != hidden_digest(
+        seed, {i["name"]: (i["truth"], i["chances"]) for i in archive.items}
+    ):
         yield "the truths of gold items and the recorded chances must be those that were sealed"
 
 
-# ------------------------------------------------------------------------------------------------------------------ routes
+# ------------------------------------------------------------------------------------------------------------------
+# routes
 
 
 def _routes(archive: Archive) -> Iterator[str]:
@@ -239,13 +306,16 @@ def _routes(archive: Archive) -> Iterator[str]:
             yield f"the item of the route at place {i} must be one of the items; got {route['item']!r}"
             return
     if project["root"] is not None or archive.routes:
-        root = merkle_root([leaf_text(_fields(route), hashes[route["item"]]) for route in archive.routes])
+        root = merkle_root(
+            [leaf_text(_fields(route), hashes[route["item"]]) for route in archive.routes]
+        )
         if root != project["root"]:
             yield f"the routes were changed: their root is {root}, and {project['root']} was sealed"
 
 
 def _draws(archive: Archive) -> Iterator[str]:
-    # A draw needs no texts: whether an item has options shows in their order, and whether it is an attention item in its routes.
+    # A draw needs no texts: whether an item has options shows in their order, and whether it is an
+    # attention item in its routes.
     attention = {route["item"] for route in archive.routes if route["kind"] == "attention"}
     order = {"options": list(range(archive.spec.n_classes))}
     contents: dict[tuple[bool, bool], dict[str, Any]] = {
@@ -255,14 +325,29 @@ def _draws(archive: Archive) -> Iterator[str]:
         (False, False): {},
     }
     items = [
-        Item(name=i["name"], truth=i["truth"], content=contents[i["options"] is not None, i["name"] in attention]) for i in archive.items
+        Item(
+            name=i["name"],
+            truth=i["truth"],
+            content=contents[i["options"] is not None, i["name"] in attention],
+        )
+        for i in archive.items
     ]
     chances = {i["name"]: i["chances"] for i in archive.items if i["chances"] is not None}
-    questions, options = draw_questions(archive.spec, items, bytes.fromhex(archive.project["seed"]), propensities=chances or None)
+    questions, options = draw_questions(
+        archive.spec, items, bytes.fromhex(archive.project["seed"]), propensities=chances or None
+    )
     if len(questions) != len(archive.routes):
         yield f"the seed gives {len(questions)} routes; got {len(archive.routes)}"
     for place, (drawn, route) in enumerate(zip(questions, archive.routes, strict=False)):
-        if (place, drawn.item, drawn.draw, drawn.kind, drawn.pool, [*drawn.shown], drawn.propensity) != _fields(route):
+        if (
+            place,
+            drawn.item,
+            drawn.draw,
+            drawn.kind,
+            drawn.pool,
+            [*drawn.shown],
+            drawn.propensity,
+        ) != _fields(route):
             yield f"place {place}: the seed gives class {list(drawn.shown)} of item {drawn.item!r} ({drawn.kind}), not this route"
     for item in archive.items:
         drawn_order = options.get(item["name"])
@@ -270,7 +355,8 @@ def _draws(archive: Archive) -> Iterator[str]:
             yield f"item {item['name']!r}: the seed gives another order of options"
 
 
-# ----------------------------------------------------------------------------------------------------- systems, judgements
+# -----------------------------------------------------------------------------------------------------
+# systems, judgements
 
 
 def _systems(archive: Archive, parsed: Sequence[tuple[Record, Any]]) -> Iterator[str]:
@@ -314,7 +400,11 @@ def _judgements(archive: Archive) -> Iterator[str]:
 
 
 def _published(archive: Archive, published: Sequence[str]) -> Iterator[str]:
-    known = {archive.project["commitment"], archive.project["root"], *(event["hash"] for event in archive.events)}
+    known = {
+        archive.project["commitment"],
+        archive.project["root"],
+        *(event["hash"] for event in archive.events),
+    }
     for value in published:
         if value.strip().lower() not in known:
             yield f"{value[:70]} is neither the commitment, nor the root, nor a hash of the chain: another project was published"

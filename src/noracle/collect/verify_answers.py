@@ -1,4 +1,6 @@
-"""The check of the answers: each with its event, its question, and the state of the project at that moment."""
+"""The check of the answers: each with its event, its question, and the state of the project at that
+moment.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ class _Walk:
             yield f"answer {number} must have one event; event {seq} is another"
             return
         self.seen.add(row["answer"])
-        for name in sorted(_PAYLOAD) if _PAYLOAD - payload.keys() or _said(payload) != _said(row) else ():
+        for name in (
+            sorted(_PAYLOAD) if _PAYLOAD - payload.keys() or _said(payload) != _said(row) else ()
+        ):
             if name not in payload or payload[name] != row[name]:
                 yield f"answer {number}: {name} must be as event {seq} says, {payload.get(name)!r}; got {row[name]!r}"
         if event["actor"] != row["rater"] or event["at"] != row["received_at"]:
@@ -96,7 +100,9 @@ class _Walk:
         opened, closed = self.period
         if not self.is_open:
             yield f"answer {number} must have come while the project was open; event {seq} is outside"
-        elif row["received_at"] < (opened or 0) - SKEW or (closed is not None and row["received_at"] > closed + SKEW):
+        elif row["received_at"] < (opened or 0) - SKEW or (
+            closed is not None and row["received_at"] > closed + SKEW
+        ):
             yield f"answer {number} must have come while the project was open; its time is outside"
         if route["pool"] not in self.pools.get(row["rater"], ()):
             yield f"answer {number}: {row['rater']} was no member of pool {route['pool']} at that time"
@@ -112,18 +118,27 @@ class _Walk:
         route, before = self.routes[place], self.first.setdefault(place, [])
         if row["draw"] != route["draw"] + AGAIN * len(before):
             yield f"answer {number} must be to draw {route['draw'] + AGAIN * len(before)} of place {place}; got {row['draw']}"
-        if before and (len(before) > self.spec.reasks or route["kind"] != "main" or {*before[-1]["value"].split("|")} != {"unsure"}):
+        if before and (
+            len(before) > self.spec.reasks
+            or route["kind"] != "main"
+            or {*before[-1]["value"].split("|")} != {"unsure"}
+        ):
             yield f"place {place} must have one first answer; answer {number} is another"
         if row["question"] in self.last:
             yield f"question {row['question']} must have one first answer; answer {number} is another"
         if (rater, route["item"]) in self.items:
             yield f"answer {number}: {rater} was asked twice about item {route['item']!r}"
         if not before:
-            # Each other member holds one question at most; twice as many may be on their way back. What the rater may not be asked,
-            # because they know the item, is not skipped.
+            # Each other member holds one question at most; twice as many may be on their way back.
+            # What the rater may not be asked, because they know the item, is not skipped.
             most = 2 * self.members[route["pool"]]
-            earlier = ((p, (rater, self.routes[p]["item"])) for p in self.order.passed_over(route["pool"], place))
-            passed = (p for p, known in earlier if known not in self.items and known not in self.held)
+            earlier = (
+                (p, (rater, self.routes[p]["item"]))
+                for p in self.order.passed_over(route["pool"], place)
+            )
+            passed = (
+                p for p, known in earlier if known not in self.items and known not in self.held
+            )
             if sum(1 for _ in islice(passed, most + 1)) > most:
                 yield f"answer {number}: place {place} was answered before more than {most} earlier places of its pool"
         before.append(row)
@@ -142,7 +157,9 @@ class _Walk:
 
 
 class _Order:
-    """Which earlier places of a pool are still without an answer. People of one pool hold a question each, so a few may be."""
+    """Which earlier places of a pool are still without an answer. People of one pool hold a
+    question each, so a few may be.
+    """
 
     def __init__(self, routes: Sequence[Record]) -> None:
         self.places: dict[int, list[int]] = defaultdict(list)
@@ -171,4 +188,8 @@ def _fits(spec: ProjectSpec, shown: Sequence[int], value: str) -> bool:
     if spec.protocol == "judge-all":
         parts = value.split("|")
         return len(parts) == len(shown) and _VERDICTS.issuperset(parts)
-    return value == "unsure" or (spec.trap and spec.protocol == "pick-wrong" and value == "none") or value in map(str, shown)
+    return (
+        value == "unsure"
+        or (spec.trap and spec.protocol == "pick-wrong" and value == "none")
+        or value in map(str, shown)
+    )

@@ -11,30 +11,83 @@ from noracle.collect.chain import canonical
 from noracle.collect.model import ProjectSpec
 
 _MAY: dict[str, tuple[type, ...]] = {
-    "text": (str,), "number": (int,), "decimal": (float,), "list": (list,), "object": (dict,), "flag": (bool,),
-}  # fmt: skip
+    "text": (str,),
+    "number": (int,),
+    "decimal": (float,),
+    "list": (list,),
+    "object": (dict,),
+    "flag": (bool,),
+}
 _FIELDS: dict[str, dict[str, str]] = {
     "project": {
-        "format": "text", "texts": "flag", "spec": "object", "seed": "text?", "slug": "text", "name": "text", "state": "text",
-        "commitment": "text?", "root": "text?", "created_at": "decimal", "sealed_at": "decimal?", "opened_at": "decimal?",
-        "closed_at": "decimal?", "n_routes": "number", "last_seq": "number", "head": "text",
+        "format": "text",
+        "texts": "flag",
+        "spec": "object",
+        "seed": "text?",
+        "slug": "text",
+        "name": "text",
+        "state": "text",
+        "commitment": "text?",
+        "root": "text?",
+        "created_at": "decimal",
+        "sealed_at": "decimal?",
+        "opened_at": "decimal?",
+        "closed_at": "decimal?",
+        "n_routes": "number",
+        "last_seq": "number",
+        "head": "text",
     },
-    "items": {"name": "text", "sha256": "text", "options": "list?", "truth": "number?", "chances": "list?", "content": "object?"},
+    "items": {
+        "name": "text",
+        "sha256": "text",
+        "options": "list?",
+        "truth": "number?",
+        "chances": "list?",
+        "content": "object?",
+    },
     "routes": {
-        "place": "number", "item": "text", "draw": "number", "kind": "text", "pool": "number", "shown": "list", "propensity": "decimal",
+        "place": "number",
+        "item": "text",
+        "draw": "number",
+        "kind": "text",
+        "pool": "number",
+        "shown": "list",
+        "propensity": "decimal",
     },
     "answers": {
-        "answer": "number", "question": "number", "place": "number", "draw": "number", "revision": "number", "rater": "text",
-        "value": "text", "shown_at": "decimal", "received_at": "decimal",
+        "answer": "number",
+        "question": "number",
+        "place": "number",
+        "draw": "number",
+        "revision": "number",
+        "rater": "text",
+        "value": "text",
+        "shown_at": "decimal",
+        "received_at": "decimal",
     },
-    "events": {"seq": "number", "at": "decimal", "actor": "text", "kind": "text", "payload": "text", "prev": "text", "hash": "text"},
+    "events": {
+        "seq": "number",
+        "at": "decimal",
+        "actor": "text",
+        "kind": "text",
+        "payload": "text",
+        "prev": "text",
+        "hash": "text",
+    },
     "systems": {"system": "text", "sha256": "text", "uploaded_at": "decimal"},
     "predictions": {"system": "text", "item": "text", "answer": "number?"},
     "judgements": {
-        "item": "text", "class": "number?", "verdict": "text", "rater": "text", "propensity": "decimal", "at": "decimal", "kind": "text",
-        "draw": "number", "question": "number",
+        "item": "text",
+        "class": "number?",
+        "verdict": "text",
+        "rater": "text",
+        "propensity": "decimal",
+        "at": "decimal",
+        "kind": "text",
+        "draw": "number",
+        "question": "number",
     },
-}  # fmt: skip
+}
 
 
 def faults_of_files(archive: Archive) -> Iterator[str]:
@@ -57,9 +110,16 @@ def faults_of_files(archive: Archive) -> Iterator[str]:
 
 def _shape(name: str, records: Sequence[Record]) -> Iterator[str]:
     fields = _FIELDS[name]
-    may = {field: {*_MAY[kind.rstrip("?")], *((type(None),) if kind.endswith("?") else ())} for field, kind in fields.items()}
+    may = {
+        field: {*_MAY[kind.rstrip("?")], *((type(None),) if kind.endswith("?") else ())}
+        for field, kind in fields.items()
+    }
     try:
-        wrong = [field for field in fields if not may[field].issuperset(map(type, map(itemgetter(field), records)))]
+        wrong = [
+            field
+            for field in fields
+            if not may[field].issuperset(map(type, map(itemgetter(field), records)))
+        ]
         whole = {*map(len, records)} <= {len(fields)}
     except KeyError:
         wrong, whole = [], False

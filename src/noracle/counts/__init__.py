@@ -12,7 +12,13 @@ from noracle.counts.patterns import count_patterns, label_rows
 from noracle.counts.questions import count_judgements
 from noracle.counts.ratings import RatingCounts, count_ratings
 from noracle.counts.sketch import Sketch
-from noracle.counts.tallies import AccuracyCounts, JudgementCounts, PatternCounts, Question, check_n_classes
+from noracle.counts.tallies import (
+    AccuracyCounts,
+    JudgementCounts,
+    PatternCounts,
+    Question,
+    check_n_classes,
+)
 
 __all__ = [
     "AccuracyCounts",

@@ -22,7 +22,13 @@ from noracle.counts.met import NOT_ALL_SYSTEMS, WITHOUT_ANSWERS, as_aimed, label
 from noracle.counts.patterns import count_patterns, unlabelled_patterns
 from noracle.counts.questions import count_first_verdicts, count_judgements
 from noracle.counts.sketch import MISSING, Sketch
-from noracle.counts.tallies import AccuracyCounts, JudgementCounts, PatternCounts, Question, repeats_together
+from noracle.counts.tallies import (
+    AccuracyCounts,
+    JudgementCounts,
+    PatternCounts,
+    Question,
+    repeats_together,
+)
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import fetch
@@ -35,8 +41,8 @@ SCHEMA = "counted/1"
 class Reading:
     """Which partitions stand behind counts, by name.
 
-    ``read`` were read now, ``known`` come from the store, ``changed`` are those of ``read`` that the store held in another state, and
-    ``vanished`` are in the store but were not given now.
+    ``read`` were read now, ``known`` come from the store, ``changed`` are those of ``read`` that
+    the store held in another state, and ``vanished`` are in the store but were not given now.
     """
 
     read: tuple[str, ...] = ()
@@ -65,8 +71,8 @@ class Reading:
 class Counted:
     """Everything that was counted of some items.
 
-    Counts of disjoint sets of items add (``a + b``): the sum is what one count of all items would give, also where a system answered
-    in only some of the parts.
+    Counts of disjoint sets of items add (``a + b``): the sum is what one count of all items would
+    give, also where a system answered in only some of the parts.
 
     Attributes
     ----------
@@ -75,12 +81,15 @@ class Counted:
     judgements
         What was asked and said; None without judgements.
     patterns
-        How systems met the same labels together; None without answers, empty but for its population without judgements.
+        How systems met the same labels together; None without answers, empty but for its population
+        without judgements.
     decisions, answers_only
-        Patterns of answers with what judgements say of the items, and without; None where they were not asked for. A part without any
-        answer has none, so items of such a part are in no pattern of a sum; nothing that is proved of the others changes.
+        Patterns of answers with what judgements say of the items, and without; None where they were
+        not asked for. A part without any answer has none, so items of such a part are in no pattern
+        of a sum; nothing that is proved of the others changes.
     first_verdicts
-        Where propensities were recorded: items by their first verdict and the number of questions about them.
+        Where propensities were recorded: items by their first verdict and the number of questions
+        about them.
     reading
         Which partitions were read; no part of the value.
 
@@ -136,9 +145,16 @@ class Counted:
             judgements=functools.reduce(operator.add, judgements).ordered() if judgements else None,
             patterns=_added_patterns(found),
             decisions=add_sketches([p.decisions for p in found if p.decisions is not None]),
-            answers_only=add_sketches([p.answers_only for p in found if p.answers_only is not None]),
+            answers_only=add_sketches(
+                [p.answers_only for p in found if p.answers_only is not None]
+            ),
             first_verdicts=_summed(p.first_verdicts for p in found),
-            reading=Reading(**{f.name: tuple(n for p in found for n in getattr(p.reading, f.name)) for f in dataclasses.fields(Reading)}),
+            reading=Reading(
+                **{
+                    f.name: tuple(n for p in found for n in getattr(p.reading, f.name))
+                    for f in dataclasses.fields(Reading)
+                }
+            ),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -150,7 +166,11 @@ class Counted:
             "patterns": None if self.patterns is None else _patterns_to_dict(self.patterns),
             "decisions": None if self.decisions is None else self.decisions.to_dict(),
             "answers_only": None if self.answers_only is None else self.answers_only.to_dict(),
-            **({"first_verdicts": [[*key, n] for key, n in sorted(self.first_verdicts.items())]} if self.first_verdicts else {}),
+            **(
+                {"first_verdicts": [[*key, n] for key, n in sorted(self.first_verdicts.items())]}
+                if self.first_verdicts
+                else {}
+            ),
         }
 
     @classmethod
@@ -165,18 +185,33 @@ class Counted:
             "decisions": Sketch.from_dict,
             "answers_only": Sketch.from_dict,
         }
-        found: dict[str, Any] = {name: read(data[name]) for name, read in readers.items() if data.get(name) is not None}
-        found["first_verdicts"] = {(str(verdict), int(asked)): int(n) for verdict, asked, n in data.get("first_verdicts", ())}
+        found: dict[str, Any] = {
+            name: read(data[name]) for name, read in readers.items() if data.get(name) is not None
+        }
+        found["first_verdicts"] = {
+            (str(verdict), int(asked)): int(n)
+            for verdict, asked, n in data.get("first_verdicts", ())
+        }
         return cls(**found)
 
     def without_clusters(self) -> Counted:
         """The same counts as if items had not been counted by cluster."""
         accuracy = None if self.accuracy is None else self.accuracy.without_clusters()
-        return dataclasses.replace(self, accuracy=accuracy, patterns=None if self.patterns is None else self.patterns.without_clusters())
+        return dataclasses.replace(
+            self,
+            accuracy=accuracy,
+            patterns=None if self.patterns is None else self.patterns.without_clusters(),
+        )
 
     def without_chances(self) -> Counted:
-        """The same counts as if the questions had not been aimed; see :meth:`AccuracyCounts.without_chances`."""
-        return self if self.accuracy is None else dataclasses.replace(self, accuracy=self.accuracy.without_chances())
+        """The same counts as if the questions had not been aimed; see
+        :meth:`AccuracyCounts.without_chances`.
+        """
+        return (
+            self
+            if self.accuracy is None
+            else dataclasses.replace(self, accuracy=self.accuracy.without_chances())
+        )
 
 
 def count_evidence(
@@ -194,18 +229,22 @@ def count_evidence(
     evidence
         Answers, judgements, grades.
     sketch
-        Also count the patterns of answers, for proofs from answers alone; ``"decisions"`` only those with what judgements say.
+        Also count the patterns of answers, for proofs from answers alone; ``"decisions"`` only
+        those with what judgements say.
     by_cluster
         Keep the cluster of each item.
     recorded
-        The tables are part of larger ones in which propensities other than 1/K were recorded, so that 1/K is no uniform question here.
+        The tables are part of larger ones in which propensities other than 1/K were recorded, so
+        that 1/K is no uniform question here.
     aim
-        The tables are part of larger ones in which questions were aimed at the answers, with this uniform share.
+        The tables are part of larger ones in which questions were aimed at the answers, with this
+        uniform share.
 
     Returns
     -------
     Counted
-        Equal to ``count_accuracy``, ``count_judgements``, ``count_patterns`` and ``count_decisions`` one by one.
+        Equal to ``count_accuracy``, ``count_judgements``, ``count_patterns`` and
+        ``count_decisions`` one by one.
 
     Examples
     --------
@@ -221,13 +260,21 @@ def count_evidence(
     evidence.check()
     judgements = None if evidence.judgements is None else count_judgements(evidence)
     if evidence.answers is None and evidence.grades is None:
-        return Counted(accuracy=_unanswered(evidence), judgements=judgements, first_verdicts=count_first_verdicts(evidence))
-    sketch = sketch and evidence.answers is not None and knows_classes(evidence)  # free text has no classes to agree on
+        return Counted(
+            accuracy=_unanswered(evidence),
+            judgements=judgements,
+            first_verdicts=count_first_verdicts(evidence),
+        )
+    sketch = (
+        sketch and evidence.answers is not None and knows_classes(evidence)
+    )  # free text has no classes to agree on
     bare = evidence.judgements is None and evidence.grades is None
     return Counted(
         accuracy=count_accuracy(evidence, by_cluster=by_cluster),
         judgements=judgements,
-        patterns=unlabelled_patterns(evidence, by_cluster=by_cluster) if bare else count_patterns(evidence, by_cluster=by_cluster),
+        patterns=unlabelled_patterns(evidence, by_cluster=by_cluster)
+        if bare
+        else count_patterns(evidence, by_cluster=by_cluster),
         decisions=count_decisions(evidence) if sketch else None,
         answers_only=count_decisions(evidence, judgements="ignore") if sketch is True else None,
         first_verdicts=count_first_verdicts(evidence),
@@ -235,7 +282,9 @@ def count_evidence(
 
 
 def remember(evidence: Evidence, counted: Counted) -> None:
-    """Let an evidence know what was counted of its partitions: its rows keep their rules, and the design of its questions is known."""
+    """Let an evidence know what was counted of its partitions: its rows keep their rules, and the
+    design of its questions is known.
+    """
     about = (evidence.judgements, evidence.items, evidence.n_classes)
     evidence._kept["propensities"] = about, counted.propensities
     evidence._kept["first verdicts"] = (*about, evidence.grades), counted.first_verdicts
@@ -245,10 +294,19 @@ def remember(evidence: Evidence, counted: Counted) -> None:
 def _unanswered(evidence: Evidence) -> AccuracyCounts:
     """Judgements without any answers: nothing is labelled, and what was said is named as unused."""
     labels = labels_of(evidence)
-    n = 0 if labels.items is None else int(fetch(labels.items.select(n=nw.col("n_judged").sum()))[0][0] or 0)
+    n = (
+        0
+        if labels.items is None
+        else int(fetch(labels.items.select(n=nw.col("n_judged").sum()))[0][0] or 0)
+    )
     unused = {name: m for name, m in {**labels.unused, WITHOUT_ANSWERS: n}.items() if m}
     return AccuracyCounts(
-        tallies={}, items={}, answered={}, unused=unused, inferred=evidence.assumed, propensities=propensities_of(evidence)
+        tallies={},
+        items={},
+        answered={},
+        unused=unused,
+        inferred=evidence.assumed,
+        propensities=propensities_of(evidence),
     )
 
 
@@ -256,11 +314,23 @@ def _unanswered(evidence: Evidence) -> AccuracyCounts:
 
 
 def _added_patterns(parts: Sequence[Counted]) -> PatternCounts | None:
-    """Patterns of all parts; where a system has no answers in a part, none of its labelled items was put to every system."""
+    """Patterns of all parts; where a system has no answers in a part, none of its labelled items
+    was put to every system.
+    """
     found = [p.patterns for p in parts if p.patterns is not None]
     if not found:
         return None
-    systems = tuple(sorted({s for p in parts for counts in (p.patterns, p.accuracy) if counts is not None for s in counts.systems}))
+    systems = tuple(
+        sorted(
+            {
+                s
+                for p in parts
+                for counts in (p.patterns, p.accuracy)
+                if counts is not None
+                for s in counts.systems
+            }
+        )
+    )
     total: dict[Pattern, int] = {}
     unused: dict[str, int] = {}
     states: dict[tuple[str, str], int] = {}
@@ -272,12 +342,16 @@ def _added_patterns(parts: Sequence[Counted]) -> PatternCounts | None:
             _add_to(items, part.patterns.items)
         elif part.patterns is not None and part.patterns.patterns:
             own = part.patterns.patterns
-            widened = {p: _widened(p, part.patterns.systems, systems) for p in own if p.design == "graded"}
+            widened = {
+                p: _widened(p, part.patterns.systems, systems) for p in own if p.design == "graded"
+            }
             _add_to(total, {q: own[p] for p, q in widened.items()})
             left = sum(n for p, n in own.items() if p not in widened)
             _add_to(unused, {NOT_ALL_SYSTEMS: left} if left else {})
             _add_to(items, part.patterns.items if widened else {})
-        rest = part.accuracy if part.patterns is None else part.patterns  # answers or judgements alone make no patterns
+        rest = (
+            part.accuracy if part.patterns is None else part.patterns
+        )  # answers or judgements alone make no patterns
         if rest is not None:
             _add_to(unused, rest.unused)
             _add_to(states, rest.states)
@@ -285,11 +359,22 @@ def _added_patterns(parts: Sequence[Counted]) -> PatternCounts | None:
     silent: dict[Any, int] = {}
     mine = [counts for counts in found if counts.systems == systems]
     for counts in mine if any(counts.silent for counts in mine) else ():
-        _add_to(silent, counts.silent or {(cell, (False,) * len(systems)): n for cell, n in counts.items.items()})
+        _add_to(
+            silent,
+            counts.silent
+            or {(cell, (False,) * len(systems)): n for cell, n in counts.items.items()},
+        )
     return PatternCounts(
-        systems=systems, patterns=total, unused=unused, inferred=inferred, states=states, items=items,
-        whole=all(counts.whole for counts in found), silent=silent, **about,
-    ).ordered()  # fmt: skip
+        systems=systems,
+        patterns=total,
+        unused=unused,
+        inferred=inferred,
+        states=states,
+        items=items,
+        whole=all(counts.whole for counts in found),
+        silent=silent,
+        **about,
+    ).ordered()
 
 
 def _widened(p: Pattern, own: Sequence[str], systems: Sequence[str]) -> Pattern:
@@ -315,14 +400,22 @@ def _add_to(total: dict[Any, int], more: Mapping[Any, int]) -> None:
 
 
 def add_sketches(sketches: Sequence[Sketch]) -> Sketch | None:
-    """The sum of sketches in one step. A classifier that a part lacks has no answers there; a label that it lacks is not allowed there."""
+    """The sum of sketches in one step. A classifier that a part lacks has no answers there; a label
+    that it lacks is not allowed there.
+    """
     if len(sketches) < 2:
         return sketches[0] if sketches else None
     classifiers = sorted({c for s in sketches for c in s.classifiers})
     labels = max((s.labels for s in sketches), key=len)
     for sketch in sketches:
         if sketch.labels != labels[: len(sketch.labels)]:
-            raise EvidenceError(fault("labels of the sketches", "must be the same", f"{list(sketch.labels)} and {list(labels)}"))
+            raise EvidenceError(
+                fault(
+                    "labels of the sketches",
+                    "must be the same",
+                    f"{list(sketch.labels)} and {list(labels)}",
+                )
+            )
     codes = np.full((sum(s.n_groups for s in sketches), len(classifiers)), MISSING, dtype=np.int16)
     allowed = np.zeros((len(codes), len(labels)), dtype=bool)
     start = 0
@@ -340,11 +433,17 @@ def add_sketches(sketches: Sequence[Sketch]) -> Sketch | None:
 
 def _judgements_to_dict(counts: JudgementCounts) -> dict[str, Any]:
     rows = sorted(counts.questions.items(), key=lambda pair: tuple(str(v) for v in pair[0]))
-    return {"questions": [{**q._asdict(), "n": n} for q, n in rows], "inferred": list(counts.inferred)}
+    return {
+        "questions": [{**q._asdict(), "n": n} for q, n in rows],
+        "inferred": list(counts.inferred),
+    }
 
 
 def _judgements_from_dict(data: Mapping[str, Any]) -> JudgementCounts:
-    questions = {Question(**{k: v for k, v in row.items() if k != "n"}): int(row["n"]) for row in data["questions"]}
+    questions = {
+        Question(**{k: v for k, v in row.items() if k != "n"}): int(row["n"])
+        for row in data["questions"]
+    }
     return JudgementCounts(questions=questions, inferred=tuple(data["inferred"]))
 
 
@@ -352,15 +451,33 @@ def _patterns_to_dict(counts: PatternCounts) -> dict[str, Any]:
     rows = sorted(counts.patterns.items(), key=lambda pair: tuple(str(v) for v in pair[0]))
     return {
         "systems": list(counts.systems),
-        "patterns": [{**{k: v for k, v in p._asdict().items() if k != "known" or v is not None}, "n": n} for p, n in rows],
+        "patterns": [
+            {**{k: v for k, v in p._asdict().items() if k != "known" or v is not None}, "n": n}
+            for p, n in rows
+        ],
         "unused": dict(counts.unused),
         "inferred": list(counts.inferred),
-        "states": [{"system": s, "state": w, "n": n} for (s, w), n in sorted(counts.states.items())],
+        "states": [
+            {"system": s, "state": w, "n": n} for (s, w), n in sorted(counts.states.items())
+        ],
         "population": [{**c._asdict(), "n": n} for c, n in sorted(counts.items.items())],
-        **({"runs": dict(counts.runs), "repeats": counts.repeats, "most_answers": dict(counts.most_answers)} if counts.runs else {}),
+        **(
+            {
+                "runs": dict(counts.runs),
+                "repeats": counts.repeats,
+                "most_answers": dict(counts.most_answers),
+            }
+            if counts.runs
+            else {}
+        ),
         **({} if counts.whole else {"whole": False}),
         **(
-            {"silent": [{**c._asdict(), "missing": list(m), "n": n} for (c, m), n in sorted(counts.silent.items())]}
+            {
+                "silent": [
+                    {**c._asdict(), "missing": list(m), "n": n}
+                    for (c, m), n in sorted(counts.silent.items())
+                ]
+            }
             if counts.silent
             else {}
         ),
@@ -371,7 +488,9 @@ def _patterns_from_dict(data: Mapping[str, Any]) -> PatternCounts:
     lists = ("hits", "yes_scores", "no_scores", "groups", "hit_shares", "answered_shares", "known")
     patterns = {}
     for row in data["patterns"]:
-        values: dict[str, Any] = {k: tuple(v) if k in lists and v is not None else v for k, v in row.items() if k != "n"}
+        values: dict[str, Any] = {
+            k: tuple(v) if k in lists and v is not None else v for k, v in row.items() if k != "n"
+        }
         patterns[Pattern(**values)] = int(row["n"])
     return PatternCounts(
         systems=tuple(data["systems"]),
@@ -379,12 +498,18 @@ def _patterns_from_dict(data: Mapping[str, Any]) -> PatternCounts:
         unused=dict(data["unused"]),
         inferred=tuple(data["inferred"]),
         states={(str(row["system"]), str(row["state"])): int(row["n"]) for row in data["states"]},
-        items={Cell(**{k: v for k, v in row.items() if k != "n"}): int(row["n"]) for row in data.get("population", ())},
+        items={
+            Cell(**{k: v for k, v in row.items() if k != "n"}): int(row["n"])
+            for row in data.get("population", ())
+        },
         runs=dict(data.get("runs", {})),
         repeats=data.get("repeats", "mean"),
         most_answers=dict(data.get("most_answers", {})),
         whole=bool(data.get("whole", True)),
         silent={
-            (Cell(**{k: row[k] for k in Cell._fields}), tuple(map(bool, row["missing"]))): int(row["n"]) for row in data.get("silent", ())
+            (Cell(**{k: row[k] for k in Cell._fields}), tuple(map(bool, row["missing"]))): int(
+                row["n"]
+            )
+            for row in data.get("silent", ())
         },
     )

@@ -33,13 +33,15 @@ def count_decisions(
     Parameters
     ----------
     evidence
-        Answers, and judgements as side information. The items are those of ``items`` if that table is there, else those with answers.
+        Answers, and judgements as side information. The items are those of ``items`` if that table
+        is there, else those with answers.
     systems
         The systems, in the order of the patterns; by default all, sorted.
     known
         True labels by item, beside the judgements.
     judgements
-        ``"use"``: a yes makes the label of an item known, a no takes a label away. ``"ignore"``: answers only.
+        ``"use"``: a yes makes the label of an item known, a no takes a label away. ``"ignore"``:
+        answers only.
 
     Returns
     -------
@@ -81,23 +83,49 @@ def count_decisions(
         mine = fetch(frame.filter(nw.col("item").is_in(list(told))).select(*keys, "item"))
         missing = [item for item in told if item not in {row[-1] for row in mine}]
         if missing:
-            raise EvidenceError(fault("known", "must be about items of the evidence", "unknown items", where=missing, total=len(missing)))
-        more = {key: np.array([row[j] or 0 for row in mine], dtype=np.int64) for j, key in enumerate(keys)}
-        more_codes, more_allowed, _ = _unpacked({**more, "n": np.ones(len(mine))}, packs, masks, len(names), len(labels))
+            raise EvidenceError(
+                fault(
+                    "known",
+                    "must be about items of the evidence",
+                    "unknown items",
+                    where=missing,
+                    total=len(missing),
+                )
+            )
+        more = {
+            key: np.array([row[j] or 0 for row in mine], dtype=np.int64)
+            for j, key in enumerate(keys)
+        }
+        more_codes, more_allowed, _ = _unpacked(
+            {**more, "n": np.ones(len(mine))}, packs, masks, len(names), len(labels)
+        )
         truth = np.array([told[row[-1]] for row in mine])
         wrong = ~more_allowed[np.arange(len(mine)), truth]
         if wrong.any():
             where = sorted(mine[i][-1] for i in np.flatnonzero(wrong))
             rule = "must not contradict the judgements or the number of classes"
-            raise EvidenceError(fault("known", rule, "labels that are ruled out", where=where, total=len(where), remedy="Correct one."))
+            raise EvidenceError(
+                fault(
+                    "known",
+                    rule,
+                    "labels that are ruled out",
+                    where=where,
+                    total=len(where),
+                    remedy="Correct one.",
+                )
+            )
         codes = np.concatenate([codes, more_codes])
         allowed = np.concatenate([allowed, np.eye(len(labels), dtype=bool)[truth]])
         n = np.concatenate([n, np.ones(len(mine), dtype=np.int64)])
-    return Sketch.from_arrays(codes, labels=[str(v) for v in labels], classifiers=names, allowed=allowed, n=n)
+    return Sketch.from_arrays(
+        codes, labels=[str(v) for v in labels], classifiers=names, allowed=allowed, n=n
+    )
 
 
 def _systems(answers: Frame, systems: Sequence[str] | None, evidence: Evidence) -> list[str]:
-    found = sorted(str(row[0]) for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system")))
+    found = sorted(
+        str(row[0]) for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system"))
+    )
     missing = [s for s in systems or () if str(s) not in found]
     if missing:
         raise unknown_systems(missing, evidence)
@@ -105,7 +133,9 @@ def _systems(answers: Frame, systems: Sequence[str] | None, evidence: Evidence) 
 
 
 def _labels(evidence: Evidence) -> list[Any]:
-    """All labels that the truth can be. Classes of text that nobody named but ``n_classes`` promises are called 'unseen 1', …"""
+    """All labels that the truth can be. Classes of text that nobody named but ``n_classes``
+    promises are called 'unseen 1', …
+    """
     if evidence.classes is not None:
         return list(evidence.classes)
     if evidence.class_kind == "whole":
@@ -113,11 +143,23 @@ def _labels(evidence: Evidence) -> list[Any]:
             return list(range(int(fetch(evidence.items.select(nw.col("n_classes").max()))[0][0])))
         return list(range(int(evidence.n_classes or 0)))
     if evidence.has_own_n_classes:
-        raise EvidenceError(fault("classes", "must be given where items have their own number of text classes", "none"))
+        raise EvidenceError(
+            fault(
+                "classes", "must be given where items have their own number of text classes", "none"
+            )
+        )
     seen: set[str] = set()
     for frame, column in ((evidence.answers, "answer"), (evidence.judgements, "class")):
         if frame is not None:
-            seen |= {str(r[0]) for r in fetch(frame.filter(~nw.col(column).is_null()).group_by(column).agg(n=nw.len()).select(column))}
+            seen |= {
+                str(r[0])
+                for r in fetch(
+                    frame.filter(~nw.col(column).is_null())
+                    .group_by(column)
+                    .agg(n=nw.len())
+                    .select(column)
+                )
+            }
     unseen = int(evidence.n_classes or 0) - len(seen)
     return [*sorted(seen), *(f"unseen {i + 1}" for i in range(unseen))]
 
@@ -141,7 +183,9 @@ def _digits(n_labels: int) -> int:
     return digits
 
 
-def _packed(evidence: Evidence, answers: Frame, names: Sequence[str], labels: Sequence[Any]) -> tuple[Frame, list[str]]:
+def _packed(
+    evidence: Evidence, answers: Frame, names: Sequence[str], labels: Sequence[Any]
+) -> tuple[Frame, list[str]]:
     """One row an item, all answers packed into few whole numbers: Σ (place + 1)·base^position."""
     base, digits = len(labels) + 1, _digits(len(labels))
     digit = (_place("answer", labels, evidence) + 1).cast(nw.Int64)
@@ -150,14 +194,18 @@ def _packed(evidence: Evidence, answers: Frame, names: Sequence[str], labels: Se
         first, *others = names[start : start + digits]
         weight: Any = nw.when(nw.col("system") == first).then(nw.lit(1, dtype=nw.Int64))
         for position, name in enumerate(others, start=1):
-            weight = weight.when(nw.col("system") == name).then(nw.lit(base**position, dtype=nw.Int64))
+            weight = weight.when(nw.col("system") == name).then(
+                nw.lit(base**position, dtype=nw.Int64)
+            )
         packs[f"pack_{start}"] = weight.otherwise(nw.lit(0, dtype=nw.Int64)) * nw.col("digit")
     given = answers.filter(~nw.col("answer").is_null()).select("item", "system", digit=digit)
     packed = given.with_columns(**packs).group_by("item").agg(*[nw.col(p).sum() for p in packs])
     everyone = answers if evidence.items is None else evidence.items
     if evidence.items is None and evidence.answers is not None:
         everyone = evidence.answers  # also the items that the chosen systems left out
-    items = everyone.select("item", *([nw.col("n_classes").alias("k")] if evidence.has_own_n_classes else []))
+    items = everyone.select(
+        "item", *([nw.col("n_classes").alias("k")] if evidence.has_own_n_classes else [])
+    )
     if evidence.items is None:
         items = items.group_by("item").agg(rows=nw.len()).select("item")
     joined = items.join(packed, on="item", how="left")
@@ -165,12 +213,16 @@ def _packed(evidence: Evidence, answers: Frame, names: Sequence[str], labels: Se
 
 
 def _with_masks(evidence: Evidence, frame: Frame, labels: Sequence[Any]) -> tuple[Frame, list[str]]:
-    """The frame with the labels that judgements forbid, one bit a label; items whose judgements contradict each other have none."""
+    """The frame with the labels that judgements forbid, one bit a label; items whose judgements
+    contradict each other have none.
+    """
     if evidence.judgements is None:
         return frame, []
     gathered = gather(evidence)
     fine = gathered.known.filter(~nw.col("conflict")).select("item", "n_yes")
-    said = gathered.said.join(fine, on="item", how="inner").with_columns(place=_place("class", labels, evidence).cast(nw.Int64))
+    said = gathered.said.join(fine, on="item", how="inner").with_columns(
+        place=_place("class", labels, evidence).cast(nw.Int64)
+    )
     masks: dict[str, nw.Expr] = {}
     for start in range(0, len(labels), _BITS):
         bit: Any = nw.when(nw.col("place") == start).then(nw.lit(1, dtype=nw.Int64))
@@ -178,7 +230,9 @@ def _with_masks(evidence: Evidence, frame: Frame, labels: Sequence[Any]) -> tupl
             bit = bit.when(nw.col("place") == start + j).then(nw.lit(2**j, dtype=nw.Int64))
         bit = bit.otherwise(nw.lit(0, dtype=nw.Int64))
         masks[f"yes_{start}"] = bit * nw.col("yes")
-        masks[f"no_{start}"] = bit * nw.when(nw.col("n_yes") == 0).then(nw.col("no")).otherwise(nw.lit(0, dtype=nw.Int64))
+        masks[f"no_{start}"] = bit * nw.when(nw.col("n_yes") == 0).then(nw.col("no")).otherwise(
+            nw.lit(0, dtype=nw.Int64)
+        )
     forbidden = said.with_columns(**masks).group_by("item").agg(*[nw.col(m).sum() for m in masks])
     joined = frame.join(forbidden, on="item", how="left")
     return joined.with_columns(*[nw.col(m).fill_null(0).cast(nw.Int64) for m in masks]), list(masks)
@@ -192,11 +246,18 @@ def _columns(frame: Frame) -> dict[str, NDArray[Any]]:
     if frame.implementation.is_polars():
         return {name: values.to_numpy() for name, values in native.collect().to_dict().items()}
     rows = fetch(frame)
-    return {name: np.array([row[j] for row in rows], dtype=np.int64) for j, name in enumerate(frame.columns)}
+    return {
+        name: np.array([row[j] for row in rows], dtype=np.int64)
+        for j, name in enumerate(frame.columns)
+    }
 
 
 def _unpacked(
-    columns: Mapping[str, NDArray[Any]], packs: Sequence[str], masks: Sequence[str], n_systems: int, n_labels: int
+    columns: Mapping[str, NDArray[Any]],
+    packs: Sequence[str],
+    masks: Sequence[str],
+    n_systems: int,
+    n_labels: int,
 ) -> tuple[NDArray[np.int16], NDArray[np.bool_], NDArray[np.int64]]:
     """Codes, allowed labels and numbers of items of the groups."""
     n = np.asarray(columns["n"]).astype(np.int64)
@@ -233,5 +294,13 @@ def _places_of(known: Mapping[Any, Any] | None, labels: Sequence[Any]) -> dict[A
     wrong = [item for item, label in (known or {}).items() if str(label) not in place]
     if wrong:
         first = (known or {})[wrong[0]]
-        raise EvidenceError(fault("known", f"must be labels among {list(labels)[:10]}", repr(first), where=wrong, total=len(wrong)))
+        raise EvidenceError(
+            fault(
+                "known",
+                f"must be labels among {list(labels)[:10]}",
+                repr(first),
+                where=wrong,
+                total=len(wrong),
+            )
+        )
     return {item: place[str(label)] for item, label in (known or {}).items()}

@@ -13,12 +13,18 @@ Counts = NDArray[np.int64]
 
 
 def group_rows(codes: Codes, allowed: Flags, n: Counts) -> tuple[NDArray[np.intp], Counts]:
-    """The first row of each group of equal rows, and the sums of ``n``; sorted by pattern unless there are very many."""
+    """The first row of each group of equal rows, and the sums of ``n``; sorted by pattern unless
+    there are very many.
+    """
     if not len(n):
         return np.zeros(0, dtype=np.intp), n
     order = np.random.default_rng(20_250_301)  # fixed multipliers of a hash that is checked below
-    key = (codes.astype(np.uint64) * order.integers(1, 2**63, codes.shape[1], dtype=np.uint64)).sum(axis=1, dtype=np.uint64)
-    key += (allowed * order.integers(1, 2**63, allowed.shape[1], dtype=np.uint64)).sum(axis=1, dtype=np.uint64)
+    key = (codes.astype(np.uint64) * order.integers(1, 2**63, codes.shape[1], dtype=np.uint64)).sum(
+        axis=1, dtype=np.uint64
+    )
+    key += (allowed * order.integers(1, 2**63, allowed.shape[1], dtype=np.uint64)).sum(
+        axis=1, dtype=np.uint64
+    )
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     if len(first) < len(n):
         same = (codes[first[inverse]] == codes).all() and (allowed[first[inverse]] == allowed).all()

@@ -16,7 +16,8 @@ from noracle.evidence.labels import gather
 
 
 def item_keys(evidence: Evidence) -> tuple[Keys, str]:
-    """The sorted keys of all items in any table, and the kind of the items: ``whole`` (the key is the item) or ``text``.
+    """The sorted keys of all items in any table, and the kind of the items: ``whole`` (the key is
+    the item) or ``text``.
 
     Examples
     --------
@@ -26,7 +27,10 @@ def item_keys(evidence: Evidence) -> tuple[Keys, str]:
     """
     frames = _item_frames(evidence)
     kind = "whole" if frames[0].collect_schema()["item"] == nw.Int64 else "text"
-    pools = [fetch_arrays(frame)["item"].astype(np.int64) if kind == "whole" else _hashed(frame) for frame in frames]
+    pools = [
+        fetch_arrays(frame)["item"].astype(np.int64) if kind == "whole" else _hashed(frame)
+        for frame in frames
+    ]
     keys: Keys = np.unique(np.concatenate(pools))
     return keys, kind
 
@@ -34,7 +38,12 @@ def item_keys(evidence: Evidence) -> tuple[Keys, str]:
 def items_with(evidence: Evidence, keys: Keys) -> set[str]:
     """The items of text that have one of these keys."""
     wanted = set(keys.tolist())
-    return {str(row[0]) for frame in _item_frames(evidence) for row in fetch(frame) if key_of(str(row[0])) in wanted}
+    return {
+        str(row[0])
+        for frame in _item_frames(evidence)
+        for row in fetch(frame)
+        if key_of(str(row[0])) in wanted
+    }
 
 
 def key_of(item: str) -> int:
@@ -51,12 +60,16 @@ def key_of(item: str) -> int:
 def _item_frames(evidence: Evidence) -> list[Frame]:
     """The items of each table, each once."""
     frames = [] if evidence.judgements is None else [gather(evidence).items.select("item")]
-    tables = [frame for frame in (evidence.answers, evidence.grades, evidence.items) if frame is not None]
+    tables = [
+        frame for frame in (evidence.answers, evidence.grades, evidence.items) if frame is not None
+    ]
     return frames + [frame.group_by("item").agg(_n=nw.len()).select("item") for frame in tables]
 
 
 def _hashed(frame: Frame) -> Any:
     native: Any = frame.to_native()
     if frame.implementation.is_duckdb():
-        return np.asarray(native.select("md5_number_lower(item) AS item").fetchnumpy()["item"]).astype(np.uint64)
+        return np.asarray(
+            native.select("md5_number_lower(item) AS item").fetchnumpy()["item"]
+        ).astype(np.uint64)
     return np.array([key_of(str(row[0])) for row in fetch(frame)], dtype=np.uint64)

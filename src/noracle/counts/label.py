@@ -6,8 +6,8 @@
     tally     a tally from facts that a query engine has worked out already
     pattern   a pattern from such facts
 
-Every count, stream, live view, fitness and validation makes its tallies here; :mod:`noracle.accuracy.score` is the only place that turns a
-tally into a score.
+Every count, stream, live view, fitness and validation makes its tallies here;
+:mod:`noracle.accuracy.score` is the only place that turns a tally into a score.
 """
 
 from __future__ import annotations
@@ -23,18 +23,22 @@ Repeats = Literal["mean", "all", "any"]
 class Tally(NamedTuple):
     """How one system met one kind of label.
 
-    ``verdict`` is the item's label: ``yes`` (the true class is known), ``no`` (``n_ruled_out`` classes are ruled out), ``unsure``.
-    ``hit`` says that the answer is the class that the label speaks of: right for ``yes``, wrong for ``no``, open for ``unsure``.
-    ``ruled_hit`` says that the answer is among the ruled-out classes (for ``no`` the same as ``hit``).
-    ``design`` is ``uniform`` where every class was asked with the same probability, ``recorded`` where propensities say otherwise; then
-    ``yes_score`` is 1{asked = answer, yes}/propensity of the item's first question and ``no_score`` is 1{asked = answer, no}/propensity.
-    It is ``graded`` where somebody said of this very answer that it is right or wrong: an ordinary label (``yes``, with ``hit`` if it is
-    right) that needs no classes; ``n_classes`` is then 0 where it is not known.
-    ``asked`` and ``answer`` are classes, kept only when counted by class; ``guess`` is the guess of correctness that came with the
-    answer, kept only when counted by guess and where propensities were recorded; ``cluster`` is kept only when counted by cluster.
-    ``hit_share`` and ``answered_share`` are there only where repeats of an item differ: the share of them that hit and that have an
-    answer; where any right one will do, the *number* of different answers that hit and of all different answers, two or more.
-    ``chance`` is the probability with which the answer itself would have been asked about, where the design tells it for every item.
+    ``verdict`` is the item's label: ``yes`` (the true class is known), ``no`` (``n_ruled_out``
+    classes are ruled out), ``unsure``. ``hit`` says that the answer is the class that the label
+    speaks of: right for ``yes``, wrong for ``no``, open for ``unsure``. ``ruled_hit`` says that the
+    answer is among the ruled-out classes (for ``no`` the same as ``hit``). ``design`` is
+    ``uniform`` where every class was asked with the same probability, ``recorded`` where
+    propensities say otherwise; then ``yes_score`` is 1{asked = answer, yes}/propensity of the
+    item's first question and ``no_score`` is 1{asked = answer, no}/propensity. It is ``graded``
+    where somebody said of this very answer that it is right or wrong: an ordinary label (``yes``,
+    with ``hit`` if it is right) that needs no classes; ``n_classes`` is then 0 where it is not
+    known. ``asked`` and ``answer`` are classes, kept only when counted by class; ``guess`` is the
+    guess of correctness that came with the answer, kept only when counted by guess and where
+    propensities were recorded; ``cluster`` is kept only when counted by cluster. ``hit_share`` and
+    ``answered_share`` are there only where repeats of an item differ: the share of them that hit
+    and that have an answer; where any right one will do, the *number* of different answers that hit
+    and of all different answers, two or more. ``chance`` is the probability with which the answer
+    itself would have been asked about, where the design tells it for every item.
     """
 
     system: str
@@ -74,10 +78,21 @@ def rounded(value: Any) -> float | None:
 
 
 def tally(
-    place: Cell, verdict: Verdict, *, hit: bool, answered: bool = True, n_ruled_out: int | None = None, ruled_hit: bool | None = None,
-    inverse: float | None = None, asked: Any = None, answer: Any = None, guess: float | None = None,
-    shares: tuple[float, float] | None = None, chance: float | None = None, graded: bool = False,
-) -> Tally:  # fmt: skip
+    place: Cell,
+    verdict: Verdict,
+    *,
+    hit: bool,
+    answered: bool = True,
+    n_ruled_out: int | None = None,
+    ruled_hit: bool | None = None,
+    inverse: float | None = None,
+    asked: Any = None,
+    answer: Any = None,
+    guess: float | None = None,
+    shares: tuple[float, float] | None = None,
+    chance: float | None = None,
+    graded: bool = False,
+) -> Tally:
     """How an answer met a label, from facts that are known already.
 
     Parameters
@@ -87,12 +102,15 @@ def tally(
     hit, answered
         Whether the label speaks of the answer, and whether there is one.
     n_ruled_out, ruled_hit
-        How many classes are ruled out and whether the answer is among them; by default what one question says.
+        How many classes are ruled out and whether the answer is among them; by default what one
+        question says.
     inverse
-        1{asked = answer}/propensity where the class was asked with a recorded propensity; None for a uniform design.
+        1{asked = answer}/propensity where the class was asked with a recorded propensity; None for
+        a uniform design.
     shares
-        Where an item's repeats differ: the share of them that hit and that have an answer, or numbers of different answers. A label speaks
-        of classes one by one, so the score of several answers is the sum of their scores with these weights.
+        Where an item's repeats differ: the share of them that hit and that have an answer, or
+        numbers of different answers. A label speaks of classes one by one, so the score of several
+        answers is the sum of their scores with these weights.
     chance
         The probability with which the answer itself would have been asked about.
     graded
@@ -133,11 +151,13 @@ def tally(
 class Pattern(NamedTuple):
     """``n`` labelled items on which the systems met the label in the same way.
 
-    ``hits`` has one entry per system of the :class:`PatternCounts`: True or False as in :class:`Tally`, None without an answer.
-    Where propensities were recorded there are also ``yes_scores`` and ``no_scores``, one entry per system (0 without an answer), and
-    ``groups``: systems with the same answer share a number, counted from 0 in the order of the systems; -1 is no answer.
-    ``hit_shares`` and ``answered_shares`` are there where repeats of some system differ, one entry per system, as in :class:`Tally`.
-    ``known`` is there where grades speak of some systems only, one entry per system: the others say nothing here.
+    ``hits`` has one entry per system of the :class:`PatternCounts`: True or False as in
+    :class:`Tally`, None without an answer. Where propensities were recorded there are also
+    ``yes_scores`` and ``no_scores``, one entry per system (0 without an answer), and ``groups``:
+    systems with the same answer share a number, counted from 0 in the order of the systems; -1 is
+    no answer. ``hit_shares`` and ``answered_shares`` are there where repeats of some system differ,
+    one entry per system, as in :class:`Tally`. ``known`` is there where grades speak of some
+    systems only, one entry per system: the others say nothing here.
     """
 
     n_classes: int
@@ -156,7 +176,9 @@ class Pattern(NamedTuple):
     known: tuple[bool, ...] | None = None
 
     def of(self, places: Sequence[int]) -> Self | None:
-        """The pattern of some of its systems, in this order; None where it says nothing of one of them."""
+        """The pattern of some of its systems, in this order; None where it says nothing of one of
+        them.
+        """
         if self.known is not None and not all(self.known[i] for i in places):
             return None
 
@@ -175,10 +197,17 @@ class Pattern(NamedTuple):
 
 
 def pattern(
-    place: Cell, verdict: Verdict, hits: Iterable[bool | None], *, n_ruled_out: int | None = None,
-    inverse: Sequence[float | None] | None = None, answers: Sequence[Any] | None = None,
-    shares: Sequence[tuple[float, float] | None] | None = None, known: Sequence[bool] | None = None, graded: bool = False,
-) -> Pattern:  # fmt: skip
+    place: Cell,
+    verdict: Verdict,
+    hits: Iterable[bool | None],
+    *,
+    n_ruled_out: int | None = None,
+    inverse: Sequence[float | None] | None = None,
+    answers: Sequence[Any] | None = None,
+    shares: Sequence[tuple[float, float] | None] | None = None,
+    known: Sequence[bool] | None = None,
+    graded: bool = False,
+) -> Pattern:
     """How several answers met a label together, from facts that are known already.
 
     Parameters
@@ -190,12 +219,14 @@ def pattern(
     n_ruled_out
         How many classes are ruled out; by default what one question says.
     inverse, answers
-        1{asked = answer}/propensity and the answer of each system where the class was asked with a recorded propensity; None for a
-        uniform design. Repeats that differ are an answer of their own.
+        1{asked = answer}/propensity and the answer of each system where the class was asked with a
+        recorded propensity; None for a uniform design. Repeats that differ are an answer of their
+        own.
     shares
         For each system as in :func:`tally`; None where its repeats do not differ.
     known, graded
-        The label is made of grades, and these are the systems of which it says something; by default all.
+        The label is made of grades, and these are the systems of which it says something; by
+        default all.
 
     Examples
     --------
@@ -210,7 +241,10 @@ def pattern(
     none = (0.0,) * len(met)
     order: dict[Any, int] = {}
     differ = shares is not None and any(share is not None for share in shares)
-    mass = [share or (float(bool(hit)), float(hit is not None)) for share, hit in zip(shares or (), met, strict=False)]
+    mass = [
+        share or (float(bool(hit)), float(hit is not None))
+        for share, hit in zip(shares or (), met, strict=False)
+    ]
     return Pattern(
         place.n_classes,
         verdict,
@@ -219,7 +253,9 @@ def pattern(
         design="graded" if graded else "uniform" if inverse is None else "recorded",
         yes_scores=(scores if verdict == "yes" else none) if told else None,
         no_scores=(scores if verdict == "no" else none) if told else None,
-        groups=None if inverse is None else tuple(-1 if a is None else order.setdefault(a, len(order)) for a in answers or ()),
+        groups=None
+        if inverse is None
+        else tuple(-1 if a is None else order.setdefault(a, len(order)) for a in answers or ()),
         stratum=place.stratum,
         weight=place.weight,
         cluster=place.cluster,
@@ -232,10 +268,12 @@ def pattern(
 class Label(NamedTuple):
     """What was said of one item.
 
-    ``classes`` are those that the label speaks of: the true one for ``yes``, those ruled out for ``no``, those asked about for
-    ``unsure``. ``propensity`` is the probability with which the class was asked; None says that every class was as likely.
-    ``ruled_out`` are the classes that were ruled out beside a confirmed one; no score needs them, a check does. A label that is ``graded``
-    speaks of one system's answer itself, whatever it is: ``yes`` says that it is right, ``no`` that it is wrong.
+    ``classes`` are those that the label speaks of: the true one for ``yes``, those ruled out for
+    ``no``, those asked about for ``unsure``. ``propensity`` is the probability with which the class
+    was asked; None says that every class was as likely. ``ruled_out`` are the classes that were
+    ruled out beside a confirmed one; no score needs them, a check does. A label that is ``graded``
+    speaks of one system's answer itself, whatever it is: ``yes`` says that it is right, ``no`` that
+    it is wrong.
 
     Examples
     --------
@@ -258,23 +296,35 @@ class Label(NamedTuple):
     graded: bool = False
 
     @classmethod
-    def grade(cls, verdict: Verdict, *, propensity: float | None = None, n_classes: int = 0) -> Self:
-        """The label of one system's answer that was called right (``yes``), wrong (``no``) or neither (``unsure``).
+    def grade(
+        cls, verdict: Verdict, *, propensity: float | None = None, n_classes: int = 0
+    ) -> Self:
+        """The label of one system's answer that was called right (``yes``), wrong (``no``) or
+        neither (``unsure``).
 
         With the ``propensity`` of a question about that answer it has the score of such a question.
         """
         return cls(n_classes, verdict, propensity=propensity, graded=True)
 
     @classmethod
-    def of(cls, said: Iterable[tuple[Any, Verdict, float | None]], *, n_classes: int, recorded: bool = False) -> Self | None:
-        """The label out of an item's judgements (class, verdict, propensity) in the order of time; None where they contradict each other.
+    def of(
+        cls,
+        said: Iterable[tuple[Any, Verdict, float | None]],
+        *,
+        n_classes: int,
+        recorded: bool = False,
+    ) -> Self | None:
+        """The label out of an item's judgements (class, verdict, propensity) in the order of time;
+        None where they contradict each other.
 
-        ``recorded`` says that the table has propensities other than 1/K. Then the first question of an item with a propensity is its
-        label: whether a second one is asked may depend on the first verdict, and an ``unsure`` is missing, not replaced by the next.
-        Otherwise a confirmed class is the label, else all classes ruled out.
+        ``recorded`` says that the table has propensities other than 1/K. Then the first question of
+        an item with a propensity is its label: whether a second one is asked may depend on the
+        first verdict, and an ``unsure`` is missing, not replaced by the next. Otherwise a confirmed
+        class is the label, else all classes ruled out.
 
-        Two confirmed classes, a class both confirmed and ruled out, and every class ruled out are contradictions, in whatever order they
-        were said. Judgements carry no rater here: one rater who says ``unsure`` and something else of one class is for the tables to see.
+        Two confirmed classes, a class both confirmed and ruled out, and every class ruled out are
+        contradictions, in whatever order they were said. Judgements carry no rater here: one rater
+        who says ``unsure`` and something else of one class is for the tables to see.
         """
         rows = list(said)
         yes = {c for c, verdict, _ in rows if verdict == "yes"}
@@ -285,7 +335,12 @@ class Label(NamedTuple):
             first, verdict, propensity = rows[0]
             return cls(n_classes, verdict, frozenset({first}), propensity)
         found = yes or no or {c for c, _, _ in rows}
-        return cls(n_classes, "yes" if yes else "no" if no else "unsure", frozenset(found), ruled_out=frozenset(no if yes else ()))
+        return cls(
+            n_classes,
+            "yes" if yes else "no" if no else "unsure",
+            frozenset(found),
+            ruled_out=frozenset(no if yes else ()),
+        )
 
     @property
     def place(self) -> Cell:
@@ -299,16 +354,24 @@ class Label(NamedTuple):
         hit = answer is not None and answer in self.classes
         ruled = self.classes if self.verdict == "no" else self.ruled_out
         return tally(
-            self.place._replace(system=system), self.verdict, hit=hit, answered=answer is not None, n_ruled_out=len(ruled),
-            ruled_hit=answer is not None and answer in ruled, inverse=None if self.propensity is None else hit / self.propensity,
+            self.place._replace(system=system),
+            self.verdict,
+            hit=hit,
+            answered=answer is not None,
+            n_ruled_out=len(ruled),
+            ruled_hit=answer is not None and answer in ruled,
+            inverse=None if self.propensity is None else hit / self.propensity,
             chance=chance,
-        )  # fmt: skip
+        )
 
-    def meet_runs(self, answers: Sequence[Any], *, system: str = "system", how: Repeats = "mean") -> Tally:
+    def meet_runs(
+        self, answers: Sequence[Any], *, system: str = "system", how: Repeats = "mean"
+    ) -> Tally:
         """How the answers of several runs (None: a run without one) meet this label.
 
-        ``mean`` gives every run the same weight. ``any`` gives every different answer the weight 1: the truth is one of them or none, so
-        their scores add up to 1 or 0 on average. ``all`` is one answer, or none where the runs differ: they are not all right then.
+        ``mean`` gives every run the same weight. ``any`` gives every different answer the weight 1:
+        the truth is one of them or none, so their scores add up to 1 or 0 on average. ``all`` is
+        one answer, or none where the runs differ: they are not all right then.
 
         Examples
         --------
@@ -328,20 +391,35 @@ class Label(NamedTuple):
         hits = sum(a in self.classes for a in given)
         ruled = self.classes if self.verdict == "no" else self.ruled_out
         return tally(
-            self.place._replace(system=system), self.verdict, hit=hits == len(answers) if how == "mean" else hits > 0, answered=True,
-            n_ruled_out=len(ruled), ruled_hit=ruled >= set(given if how == "any" else answers),
-            inverse=None if self.propensity is None else weight * hits / self.propensity, shares=(weight * hits, weight * len(given)),
-        )  # fmt: skip
+            self.place._replace(system=system),
+            self.verdict,
+            hit=hits == len(answers) if how == "mean" else hits > 0,
+            answered=True,
+            n_ruled_out=len(ruled),
+            ruled_hit=ruled >= set(given if how == "any" else answers),
+            inverse=None if self.propensity is None else weight * hits / self.propensity,
+            shares=(weight * hits, weight * len(given)),
+        )
 
     def _meet_grade(self, place: Cell, *, answered: bool) -> Tally:
         if self.propensity is not None:
-            return tally(place, self.verdict, hit=answered, answered=answered, inverse=answered / self.propensity)
+            return tally(
+                place,
+                self.verdict,
+                hit=answered,
+                answered=answered,
+                inverse=answered / self.propensity,
+            )
         verdict: Verdict = "unsure" if self.verdict == "unsure" else "yes"
-        return tally(place, verdict, hit=answered and self.verdict != "no", answered=answered, graded=True)
+        return tally(
+            place, verdict, hit=answered and self.verdict != "no", answered=answered, graded=True
+        )
 
     def meet_all(self, answers: Sequence[Any]) -> Pattern:
         """How the answers of several systems meet this label together."""
         hits = [None if a is None else a in self.classes for a in answers]
         inverse = None if self.propensity is None else [bool(hit) / self.propensity for hit in hits]
         ruled = self.classes if self.verdict == "no" else self.ruled_out
-        return pattern(self.place, self.verdict, hits, n_ruled_out=len(ruled), inverse=inverse, answers=answers)
+        return pattern(
+            self.place, self.verdict, hits, n_ruled_out=len(ruled), inverse=inverse, answers=answers
+        )

@@ -4,10 +4,11 @@
     <digest>.npz      one partition: its counts, and the keys of its items, by which an item in two partitions is found
     total.npz         the sum of the partitions that index.json names for it
 
-A folder is a plain one, or a place that fsspec knows (``s3://bucket/store``, ``memory://store``). In a plain folder every file is written
-under another name and then renamed; elsewhere it is put in one call, which an object store does whole or not at all. index.json comes last:
-a run that is stopped anywhere leaves the store as it was before the partition at hand, and the next run goes on from there. A partition
-whose file is gone is counted again. Nothing is unpickled.
+A folder is a plain one, or a place that fsspec knows (``s3://bucket/store``, ``memory://store``).
+In a plain folder every file is written under another name and then renamed; elsewhere it is put in
+one call, which an object store does whole or not at all. index.json comes last: a run that is
+stopped anywhere leaves the store as it was before the partition at hand, and the next run goes on
+from there. A partition whose file is gone is counted again. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -43,9 +44,11 @@ Keys = NDArray[Any]
 
 
 class Kept(NamedTuple):
-    """One counted partition: its counts, the sorted keys of its items, and whether items are whole numbers or text.
+    """One counted partition: its counts, the sorted keys of its items, and whether items are whole
+    numbers or text.
 
-    ``aims`` is what its propensities say of the design, and ``aim`` the share that it was counted with.
+    ``aims`` is what its propensities say of the design, and ``aim`` the share that it was counted
+    with.
     """
 
     counted: Counted
@@ -67,9 +70,11 @@ class About(NamedTuple):
 
 
 def fingerprint(paths: Sequence[str]) -> str:
-    """The state of some files: names, sizes, times of change, and the first and last 64 KiB (in Parquet the footer is last).
+    """The state of some files: names, sizes, times of change, and the first and last 64 KiB (in
+    Parquet the footer is last).
 
-    A file that was changed in the middle, with the same size and the time of change set back, is not noticed.
+    A file that was changed in the middle, with the same size and the time of change set back, is
+    not noticed.
     """
     state = hashlib.sha256()
     for path in sorted(paths):
@@ -93,39 +98,78 @@ class PartitionStore:
         self._index = self._read_index()
 
     def _read_index(self) -> dict[str, Any]:
-        empty: dict[str, Any] = {"schema": SCHEMA, "options": self._options, "partitions": {}, "total": []}
+        empty: dict[str, Any] = {
+            "schema": SCHEMA,
+            "options": self._options,
+            "partitions": {},
+            "total": [],
+        }
         if _INDEX not in self._found:
             others = [name for name in self._found if not name.endswith((".npz", ".part"))]
             if others:
                 came = f"a folder with {min(others)!r}"
-                raise EvidenceError(fault("store", "must be a new folder or one that this function made", came, remedy="Name another one."))
+                raise EvidenceError(
+                    fault(
+                        "store",
+                        "must be a new folder or one that this function made",
+                        came,
+                        remedy="Name another one.",
+                    )
+                )
             return empty
         path = f"{self.folder.path}/{_INDEX}"
         try:
             index: dict[str, Any] = json.loads(self.folder.read(_INDEX).decode())
             schema = str(index["schema"])
         except (ValueError, KeyError, TypeError):
-            raise EvidenceError(fault("store", "must hold a readable index.json", path, remedy="Delete the folder.")) from None
+            raise EvidenceError(
+                fault("store", "must hold a readable index.json", path, remedy="Delete the folder.")
+            ) from None
         if schema.partition("/")[0] != SCHEMA.partition("/")[0]:
-            raise EvidenceError(fault("store", f"must have schema {SCHEMA!r}", repr(schema), remedy="Name another folder."))
+            raise EvidenceError(
+                fault(
+                    "store",
+                    f"must have schema {SCHEMA!r}",
+                    repr(schema),
+                    remedy="Name another folder.",
+                )
+            )
         return index if schema == SCHEMA and index["options"] == self._options else empty
 
-    # ------------------------------------------------------------------------------------------------ what it knows
+    # ------------------------------------------------------------------------------------------------
+    # what it knows
 
     @property
     def names(self) -> list[str]:
         """The partitions that it holds."""
-        return [name for name, entry in self._index["partitions"].items() if entry["file"] in self._found]
+        return [
+            name
+            for name, entry in self._index["partitions"].items()
+            if entry["file"] in self._found
+        ]
 
     def state(self, name: str) -> str | None:
-        """The fingerprint that a partition had when it was counted; None where it is not known, or its file is gone."""
+        """The fingerprint that a partition had when it was counted; None where it is not known, or
+        its file is gone.
+        """
         entry = self._index["partitions"].get(name)
-        return None if entry is None or entry["file"] not in self._found else str(entry["fingerprint"])
+        return (
+            None if entry is None or entry["file"] not in self._found else str(entry["fingerprint"])
+        )
 
     def about(self, name: str) -> About:
-        """The least and the largest key of a partition's items, their kind, and the design of its questions."""
+        """The least and the largest key of a partition's items, their kind, and the design of its
+        questions.
+        """
         e = self._index["partitions"][name]
-        return About(e["low"], e["high"], e["item_kind"], e["propensities"], None if e["aims"] is None else Aims(*e["aims"]), e["aim"])
+        return About(
+            e["low"],
+            e["high"],
+            e["item_kind"],
+            e["propensities"],
+            None if e["aims"] is None else Aims(*e["aims"]),
+            e["aim"],
+        )
 
     def keys(self, name: str) -> Keys:
         """The sorted keys of a partition's items."""
@@ -137,27 +181,46 @@ class PartitionStore:
         return _unpacked(self._arrays(self._index["partitions"][name]["file"]))
 
     def total(self, names: Sequence[str]) -> tuple[Counted | None, set[str]]:
-        """The sum of some partitions that is there already, if all of them are among ``names``, and which these are."""
+        """The sum of some partitions that is there already, if all of them are among ``names``, and
+        which these are.
+        """
         entries = self._index["partitions"]
         mine = self._index["total"]
         members = {name for name, digest in mine if entries.get(name, {}).get("file") == digest}
-        if not mine or len(members) != len(mine) or not members <= set(names) or _TOTAL not in self._found:
+        if (
+            not mine
+            or len(members) != len(mine)
+            or not members <= set(names)
+            or _TOTAL not in self._found
+        ):
             return None, set()
         return _unpacked(self._arrays(_TOTAL)), members
 
-    # ------------------------------------------------------------------------------------------------ what it learns
+    # ------------------------------------------------------------------------------------------------
+    # what it learns
 
     def add(self, name: str, state: str, kept: Kept) -> None:
-        """Keep a partition that was counted. How it was counted is part of the name of its file, so that no sum takes it for another."""
+        """Keep a partition that was counted. How it was counted is part of the name of its file, so
+        that no sum takes it for another.
+        """
         counted = [name, state, self._options, kept.counted.propensities, kept.aim]
-        file = f"{hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()[:24]}.npz"
+        file = (
+            f"{hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()[:24]}.npz"
+        )
         self._write(file, {**_packed(kept.counted), "keys": kept.keys})
         old = self._index["partitions"].get(name)
         low, high = (int(kept.keys[0]), int(kept.keys[-1])) if len(kept.keys) else (None, None)
         self._index["partitions"][name] = {
-            "fingerprint": state, "file": file, "low": low, "high": high, "item_kind": kept.item_kind, "n_items": len(kept.keys),
-            "propensities": kept.counted.propensities, "aims": kept.aims, "aim": kept.aim,
-        }  # fmt: skip
+            "fingerprint": state,
+            "file": file,
+            "low": low,
+            "high": high,
+            "item_kind": kept.item_kind,
+            "n_items": len(kept.keys),
+            "propensities": kept.counted.propensities,
+            "aims": kept.aims,
+            "aim": kept.aim,
+        }
         self._write_index()
         if old is not None and old["file"] != file:
             self._delete(old["file"])
@@ -171,17 +234,22 @@ class PartitionStore:
             self._delete(file)
 
     def keep_total(self, names: Sequence[str], counted: Counted) -> None:
-        """Keep the sum of partitions. A sum belongs to the index that names it, so the index forgets the old one first."""
+        """Keep the sum of partitions. A sum belongs to the index that names it, so the index
+        forgets the old one first.
+        """
         self._index["total"] = []
         self._write_index()
         self._write(_TOTAL, _packed(counted))
         self._index["total"] = [[name, self._index["partitions"][name]["file"]] for name in names]
         self._write_index()
         used = {entry["file"] for entry in self._index["partitions"].values()} | {_TOTAL, _INDEX}
-        for name in sorted(self._found - used):  # what a run that was stopped has left; not what another run is writing now
+        for name in sorted(
+            self._found - used
+        ):  # what a run that was stopped has left; not what another run is writing now
             self._delete(name)
 
-    # ------------------------------------------------------------------------------------------------ files
+    # ------------------------------------------------------------------------------------------------
+    # files
 
     def _write_index(self) -> None:
         self.folder.write(_INDEX, json.dumps(self._index, ensure_ascii=False, indent=0).encode())
@@ -203,7 +271,9 @@ class PartitionStore:
                 return {name: found[name] for name in ([only] if only else found.files)}
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             came = f"a broken {self.folder.path}/{file}"
-            raise EvidenceError(fault("store", "must hold whole files", came, remedy="Delete the folder.")) from None
+            raise EvidenceError(
+                fault("store", "must hold whole files", came, remedy="Delete the folder.")
+            ) from None
 
 
 class _Folder:
@@ -214,7 +284,13 @@ class _Folder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise EvidenceError(fault("store", "must be a folder that can be made", f"{str(folder)!r} ({error.strerror})")) from None
+            raise EvidenceError(
+                fault(
+                    "store",
+                    "must be a folder that can be made",
+                    f"{str(folder)!r} ({error.strerror})",
+                )
+            ) from None
 
     def names(self) -> set[str]:
         return {entry.name for entry in self.path.iterdir()}
@@ -249,18 +325,27 @@ class _Remote:
         try:
             fsspec = importlib.import_module("fsspec")
         except ImportError:
-            raise MissingExtra(f"A store at {url.partition('://')[0]}://", "fsspec", "store") from None
+            raise MissingExtra(
+                f"A store at {url.partition('://')[0]}://", "fsspec", "store"
+            ) from None
         self.path = url.rstrip("/")
         try:
             self._system, self._folder = fsspec.core.url_to_fs(self.path)
             self._system.makedirs(self._folder, exist_ok=True)
         except (ImportError, OSError, ValueError) as error:
             came = f"{url!r} ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
-            raise EvidenceError(fault("store", "must be a place that fsspec opens", came, remedy="Check the address.")) from None
+            raise EvidenceError(
+                fault(
+                    "store", "must be a place that fsspec opens", came, remedy="Check the address."
+                )
+            ) from None
 
     def names(self) -> set[str]:
         self._system.invalidate_cache()
-        return {str(path).rstrip("/").rsplit("/", 1)[-1] for path in self._system.ls(self._folder, detail=False)}
+        return {
+            str(path).rstrip("/").rsplit("/", 1)[-1]
+            for path in self._system.ls(self._folder, detail=False)
+        }
 
     def open(self, name: str) -> IO[bytes]:
         return io.BytesIO(self.read(name))
@@ -285,7 +370,11 @@ def _packed(counted: Counted) -> dict[str, Any]:
         sketch: Sketch | None = getattr(counted, name)
         if sketch is not None:
             small[name] = {"classifiers": sketch.classifiers, "labels": sketch.labels}
-            arrays |= {f"{name}_patterns": sketch.patterns, f"{name}_allowed": np.packbits(sketch.allowed, axis=1), f"{name}_n": sketch.n}
+            arrays |= {
+                f"{name}_patterns": sketch.patterns,
+                f"{name}_allowed": np.packbits(sketch.allowed, axis=1),
+                f"{name}_n": sketch.n,
+            }
     arrays["json"] = np.frombuffer(json.dumps(small, allow_nan=False).encode(), dtype=np.uint8)
     return arrays
 
@@ -297,9 +386,14 @@ def _unpacked(arrays: Mapping[str, Any]) -> Counted:
         about = small.pop(name)
         if about is not None:
             labels = tuple(about["labels"])
-            allowed = np.unpackbits(arrays[f"{name}_allowed"], axis=1, count=len(labels)).astype(bool)
+            allowed = np.unpackbits(arrays[f"{name}_allowed"], axis=1, count=len(labels)).astype(
+                bool
+            )
             sketches[name] = Sketch(
-                classifiers=tuple(about["classifiers"]), labels=labels, patterns=arrays[f"{name}_patterns"], allowed=allowed,
+                classifiers=tuple(about["classifiers"]),
+                labels=labels,
+                patterns=arrays[f"{name}_patterns"],
+                allowed=allowed,
                 n=arrays[f"{name}_n"],
-            )  # fmt: skip
+            )
     return dataclasses.replace(Counted.from_dict(small), **sketches)  # type: ignore[arg-type]

@@ -1,8 +1,9 @@
 """Counting partition by partition: yesterday's partition is read once and never again.
 
-Counts of partitions add only where no item is in two of them. That is not taken on trust: the items of every partition are kept as
-sorted keys (8 bytes an item), and partitions whose ranges of keys overlap are compared. A key is the item itself where items are whole
-numbers, else 64 bits of the MD5 of its text; texts behind equal keys are compared themselves.
+Counts of partitions add only where no item is in two of them. That is not taken on trust: the items
+of every partition are kept as sorted keys (8 bytes an item), and partitions whose ranges of keys
+overlap are compared. A key is the item itself where items are whole numbers, else 64 bits of the
+MD5 of its text; texts behind equal keys are compared themselves.
 """
 
 from __future__ import annotations
@@ -50,11 +51,14 @@ class Partition:
         return (*self.answers, *self.judgements, *self.grades, *self.items)
 
 
-def pair_partitions(answers: Paths = (), judgements: Paths = (), items: Paths = (), *, grades: Paths = ()) -> tuple[Partition, ...]:
+def pair_partitions(
+    answers: Paths = (), judgements: Paths = (), items: Paths = (), *, grades: Paths = ()
+) -> tuple[Partition, ...]:
     """Partitions out of the files of each table.
 
-    Files belong together that share their Hive keys (``day=2026-03-01``), else their name without the words answers, judgements, grades
-    and items, else the name of their folder. Where that does not pair the files, there is one partition with all of them.
+    Files belong together that share their Hive keys (``day=2026-03-01``), else their name without
+    the words answers, judgements, grades and items, else the name of their folder. Where that does
+    not pair the files, there is one partition with all of them.
 
     Parameters
     ----------
@@ -67,7 +71,12 @@ def pair_partitions(answers: Paths = (), judgements: Paths = (), items: Paths = 
     >>> [(p.name, len(p.judgements)) for p in pairs]
     [('day=1', 1), ('day=2', 0)]
     """
-    tables = {"answers": _listed(answers), "judgements": _listed(judgements), "items": _listed(items), "grades": _listed(grades)}
+    tables = {
+        "answers": _listed(answers),
+        "judgements": _listed(judgements),
+        "items": _listed(items),
+        "grades": _listed(grades),
+    }
     keyed: dict[str, dict[str, list[str]]] = {name: {} for name in tables}
     for name, paths in tables.items():
         for path in paths:
@@ -80,12 +89,16 @@ def pair_partitions(answers: Paths = (), judgements: Paths = (), items: Paths = 
     return tuple(
         Partition(name=key, **{name: tuple(found.get(key, ())) for name, found in keyed.items()})
         for key in sorted(keys)
-    )  # fmt: skip
+    )
 
 
 def _listed(paths: Paths) -> list[str]:
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    return [name for path in given for name in ([str(f) for f in files_of(os.fspath(path))] or [os.fspath(path)])]
+    return [
+        name
+        for path in given
+        for name in ([str(f) for f in files_of(os.fspath(path))] or [os.fspath(path)])
+    ]
 
 
 def _key(path: str) -> str:
@@ -122,22 +135,27 @@ def count_partitions(
     partitions
         Files that belong together (:func:`pair_partitions`), or evidence that is open already.
     n_classes, classes, conflicts
-        As in :meth:`Evidence.from_tables`, for partitions that are files. The number of classes must be given, here or in the items:
-        one partition may not show all classes.
+        As in :meth:`Evidence.from_tables`, for partitions that are files. The number of classes
+        must be given, here or in the items: one partition may not show all classes.
     repeats
-        When an item is right that was answered more than once, as in :meth:`Evidence.with_repeats`, for partitions that are files.
+        When an item is right that was answered more than once, as in :meth:`Evidence.with_repeats`,
+        for partitions that are files.
     sketch
-        Also count the patterns of answers; ``"decisions"`` only those with what judgements say of the items.
+        Also count the patterns of answers; ``"decisions"`` only those with what judgements say of
+        the items.
     by_cluster
         Keep the cluster of each item, where items name clusters.
     store
-        A folder for what was counted, here or at a URL that fsspec opens (``s3://…``; extra ``store``). A partition whose files have the
-        size, the time of change and the first and last 64 KiB that they had when it was counted is not read again.
+        A folder for what was counted, here or at a URL that fsspec opens (``s3://…``; extra
+        ``store``). A partition whose files have the size, the time of change and the first and last
+        64 KiB that they had when it was counted is not read again.
     vanished
-        What becomes of partitions that the store holds and that are not given now: ``"drop"`` forgets them, ``"keep"`` counts them in.
+        What becomes of partitions that the store holds and that are not given now: ``"drop"``
+        forgets them, ``"keep"`` counts them in.
     read, read_as
-        How the files of a partition become evidence, instead of by ``n_classes``, ``classes`` and ``conflicts``; and what that depends
-        on, as values for JSON: a store is emptied where these differ.
+        How the files of a partition become evidence, instead of by ``n_classes``, ``classes`` and
+        ``conflicts``; and what that depends on, as values for JSON: a store is emptied where these
+        differ.
     progress
         Called with one line a partition that is read.
 
@@ -149,7 +167,8 @@ def count_partitions(
     Raises
     ------
     EvidenceError
-        If rows of a partition break a rule, or an item is in two partitions; the partitions and items are named.
+        If rows of a partition break a rule, or an item is in two partitions; the partitions and
+        items are named.
 
     Examples
     --------
@@ -166,8 +185,19 @@ Split by item, or count them as one.
     if vanished not in {"drop", "keep"}:
         raise ArgumentError(f"vanished must be 'drop' or 'keep'; got {vanished!r}.")
     named = _named(partitions)
-    told = {"n_classes": n_classes, "classes": None if classes is None else list(classes), "conflicts": conflicts, "repeats": repeats}
-    options = {**told, "sketch": sketch, "by_cluster": by_cluster, "read_as": dict(read_as or {}), "version": __version__}
+    told = {
+        "n_classes": n_classes,
+        "classes": None if classes is None else list(classes),
+        "conflicts": conflicts,
+        "repeats": repeats,
+    }
+    options = {
+        **told,
+        "sketch": sketch,
+        "by_cluster": by_cluster,
+        "read_as": dict(read_as or {}),
+        "version": __version__,
+    }
 
     def opened(name: str) -> Evidence:
         part = named[name]
@@ -175,7 +205,9 @@ Split by item, or count them as one.
             return part
         if read is not None:
             return read(part)
-        return _open(part, n_classes=n_classes, classes=classes, conflicts=conflicts).with_repeats(repeats)
+        return _open(part, n_classes=n_classes, classes=classes, conflicts=conflicts).with_repeats(
+            repeats
+        )
 
     def counted(name: str, *, recorded: bool = False, aim: float | None = None) -> Kept:
         if progress is not None:
@@ -183,12 +215,24 @@ Split by item, or count them as one.
         try:
             evidence = _with_clusters(opened(name)) if by_cluster else opened(name)
             if any(line.startswith("n_classes =") for line in evidence.inferred):
-                raise EvidenceError(fault("n_classes", "must be given to count partitions", "none", remedy="Pass n_classes or classes."))
+                raise EvidenceError(
+                    fault(
+                        "n_classes",
+                        "must be given to count partitions",
+                        "none",
+                        remedy="Pass n_classes or classes.",
+                    )
+                )
             if recorded and propensities_of(evidence) == "uniform":
                 evidence = as_recorded(evidence)
             found = count_evidence(evidence, sketch=sketch, by_cluster=by_cluster, aim=aim)
             aims = aims_of(evidence)
-            return Kept(found, *item_keys(evidence), aims, aim if aim is not None or aims is None else aims.share)
+            return Kept(
+                found,
+                *item_keys(evidence),
+                aims,
+                aim if aim is not None or aims is None else aims.share,
+            )
         except EvidenceError as error:
             raise EvidenceError(*[f"partition {name!r}: {line}" for line in error.faults]) from None
 
@@ -203,14 +247,18 @@ Split by item, or count them as one.
     spans = {name: (*_ends(k.keys), k.item_kind) for name, k in kept.items()}
     _require_disjoint(spans, list(named), lambda name: kept[name].keys, opened)
     total = Counted.total(k.counted for k in kept.values())
-    return dataclasses.replace(total if aim is not None else total.without_chances(), reading=Reading(read=tuple(named)))
+    return dataclasses.replace(
+        total if aim is not None else total.without_chances(), reading=Reading(read=tuple(named))
+    )
 
 
 def _with_clusters(evidence: Evidence) -> Evidence:
     """Items of a partition that name no cluster, where others do, are clusters of their own."""
     if evidence.items is None or "cluster" in evidence.items.columns:
         return evidence
-    return dataclasses.replace(evidence, items=evidence.items.with_columns(cluster=nw.lit(None, dtype=nw.String)), _kept={})
+    return dataclasses.replace(
+        evidence, items=evidence.items.with_columns(cluster=nw.lit(None, dtype=nw.String)), _kept={}
+    )
 
 
 def _with_store(
@@ -224,7 +272,14 @@ def _with_store(
     for name, part in named.items():
         if isinstance(part, Evidence) or any(is_url(path) for path in part.paths):
             came = "open evidence" if isinstance(part, Evidence) else "a URL"
-            raise EvidenceError(fault("partitions", "must be local files to be kept in a store", came, remedy="Leave store out."))
+            raise EvidenceError(
+                fault(
+                    "partitions",
+                    "must be local files to be kept in a store",
+                    came,
+                    remedy="Leave store out.",
+                )
+            )
         states[name] = fingerprint(part.paths)
     changed = [name for name in named if store.state(name) not in {None, states[name]}]
     gone = [name for name in store.names if name not in named]
@@ -234,11 +289,17 @@ def _with_store(
     if vanished == "drop":
         store.forget(gone)
     names = [*named, *(gone if vanished == "keep" else ())]
-    again = [name for name in _other_design({name: store.about(name).propensities for name in names}) if name in named]
+    again = [
+        name
+        for name in _other_design({name: store.about(name).propensities for name in names})
+        if name in named
+    ]
     for name in again:
         store.add(name, states[name], counted(name, recorded=True))
     aim = _aim({name: store.about(name).aims for name in names})
-    aimed = _other_aim({name: (store.about(name).aims, store.about(name).aim) for name in names}, aim)
+    aimed = _other_aim(
+        {name: (store.about(name).aims, store.about(name).aim) for name in names}, aim
+    )
     if not set(aimed) <= named.keys():  # a partition that is gone cannot be counted again
         aim, aimed = None, []
     for name in aimed:
@@ -248,16 +309,26 @@ def _with_store(
     others = [name for name in names if name not in members]
     _require_disjoint({name: store.about(name)[:3] for name in names}, others, store.keys, opened)
     if others or total is None:
-        total = Counted.total([*([] if total is None else [total]), *(store.read(name) for name in others)])
+        total = Counted.total(
+            [*([] if total is None else [total]), *(store.read(name) for name in others)]
+        )
         store.keep_total(names, total)
     known = tuple(name for name in named if name not in set(read))
     reading = Reading(read=tuple(read), known=known, changed=tuple(changed), vanished=tuple(gone))
-    return dataclasses.replace(total if aim is not None else total.without_chances(), reading=reading)
+    return dataclasses.replace(
+        total if aim is not None else total.without_chances(), reading=reading
+    )
 
 
 def _other_design(propensities: Mapping[str, str]) -> list[str]:
-    """The partitions with propensities of 1/K only, if others have different ones: no question of the whole is then a uniform one."""
-    return [name for name, kind in propensities.items() if kind == "uniform"] if "recorded" in propensities.values() else []
+    """The partitions with propensities of 1/K only, if others have different ones: no question of
+    the whole is then a uniform one.
+    """
+    return (
+        [name for name, kind in propensities.items() if kind == "uniform"]
+        if "recorded" in propensities.values()
+        else []
+    )
 
 
 def _aim(aims: Mapping[str, Aims | None]) -> float | None:
@@ -265,9 +336,17 @@ def _aim(aims: Mapping[str, Aims | None]) -> float | None:
     return Aims.total(part for part in aims.values() if part is not None).share
 
 
-def _other_aim(aims: Mapping[str, tuple[Aims | None, float | None]], aim: float | None) -> list[str]:
-    """The partitions that were counted with another share than that of the whole; without a share chances are left out of the sum."""
-    return [name for name, (told, mine) in aims.items() if told is not None and mine != aim] if aim is not None else []
+def _other_aim(
+    aims: Mapping[str, tuple[Aims | None, float | None]], aim: float | None
+) -> list[str]:
+    """The partitions that were counted with another share than that of the whole; without a share
+    chances are left out of the sum.
+    """
+    return (
+        [name for name, (told, mine) in aims.items() if told is not None and mine != aim]
+        if aim is not None
+        else []
+    )
 
 
 def _named(partitions: Iterable[Partition | Evidence]) -> dict[str, Partition | Evidence]:
@@ -282,12 +361,43 @@ def _named(partitions: Iterable[Partition | Evidence]) -> dict[str, Partition | 
     return named
 
 
-def _open(part: Partition, *, n_classes: int | None, classes: Sequence[int | str] | None, conflicts: Conflicts) -> Evidence:
-    if n_classes is None and classes is None and not part.items and not (part.grades and not part.judgements):
-        raise EvidenceError(fault("n_classes", "must be given to count partitions", "none", remedy="Pass n_classes or classes."))
-    given = {"answers": part.answers, "judgements": part.judgements, "grades": part.grades, "items": part.items}
+def _open(
+    part: Partition,
+    *,
+    n_classes: int | None,
+    classes: Sequence[int | str] | None,
+    conflicts: Conflicts,
+) -> Evidence:
+    if (
+        n_classes is None
+        and classes is None
+        and not part.items
+        and not (part.grades and not part.judgements)
+    ):
+        raise EvidenceError(
+            fault(
+                "n_classes",
+                "must be given to count partitions",
+                "none",
+                remedy="Pass n_classes or classes.",
+            )
+        )
+    given = {
+        "answers": part.answers,
+        "judgements": part.judgements,
+        "grades": part.grades,
+        "items": part.items,
+    }
     tables = {name: list(paths) or None for name, paths in given.items()}
-    return Evidence._made(tables, Shape(), n_classes=n_classes, classes=classes, conflicts=conflicts, invalid="wrong", part=True)
+    return Evidence._made(
+        tables,
+        Shape(),
+        n_classes=n_classes,
+        classes=classes,
+        conflicts=conflicts,
+        invalid="wrong",
+        part=True,
+    )
 
 
 # ---------------------------------------------------------------- no item in two partitions
@@ -298,9 +408,14 @@ def _ends(keys: Keys) -> tuple[Any, Any]:
 
 
 def _require_disjoint(
-    spans: dict[str, tuple[Any, Any, str]], new: Sequence[str], keys_of: Callable[[str], Keys], opened: Callable[[str], Evidence]
+    spans: dict[str, tuple[Any, Any, str]],
+    new: Sequence[str],
+    keys_of: Callable[[str], Keys],
+    opened: Callable[[str], Evidence],
 ) -> None:
-    """Refuse an item that is in two partitions; partitions that are not ``new`` were compared with each other before."""
+    """Refuse an item that is in two partitions; partitions that are not ``new`` were compared with
+    each other before.
+    """
     kinds = {kind: name for name, (_, _, kind) in spans.items()}
     if len(kinds) > 1:
         came = " and ".join(f"{kind} in {name!r}" for kind, name in sorted(kinds.items()))
@@ -342,9 +457,15 @@ def _clusters(spans: dict[str, tuple[Any, Any, str]]) -> Iterator[list[str]]:
 
 
 def _compare(
-    one: str, other: str, keys_of: Callable[[str], Keys], spans: dict[str, tuple[Any, Any, str]], opened: Callable[[str], Evidence]
+    one: str,
+    other: str,
+    keys_of: Callable[[str], Keys],
+    spans: dict[str, tuple[Any, Any, str]],
+    opened: Callable[[str], Evidence],
 ) -> None:
-    """Refuse two partitions that share items, and name these; equal keys of different texts are no fault."""
+    """Refuse two partitions that share items, and name these; equal keys of different texts are no
+    fault.
+    """
     first, second = sorted((one, other))
     keys: Keys = np.intersect1d(keys_of(first), keys_of(second), assume_unique=True)
     if spans[first][2] == "whole":
@@ -354,4 +475,13 @@ def _compare(
     if shared:
         came = f"{first!r} and {second!r}, which share {len(shared)}"
         remedy = "Split by item, or count them as one."
-        raise EvidenceError(fault("partitions", "must have no item in common", came, where=shared[:5], total=len(shared), remedy=remedy))
+        raise EvidenceError(
+            fault(
+                "partitions",
+                "must have no item in common",
+                came,
+                where=shared[:5],
+                total=len(shared),
+                remedy=remedy,
+            )
+        )

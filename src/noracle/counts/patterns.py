@@ -34,12 +34,16 @@ _RUNS = ("runs", "answered", "hit")
 ONE_SYSTEM = "items graded for one system only"
 
 
-def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None, by_cluster: bool = False) -> PatternCounts:
-    """How systems met the same labels together, over the labelled items that every system was asked about.
+def count_patterns(
+    evidence: Evidence, *, systems: Sequence[str] | None = None, by_cluster: bool = False
+) -> PatternCounts:
+    """How systems met the same labels together, over the labelled items that every system was asked
+    about.
 
-    ``by_cluster`` keeps the cluster of each item. Items with grades count for those systems whose answers were graded: a label of two
-    systems is one for their difference. Where judgements name the right class of an item they speak of all systems, and go before its
-    grades; where they do not, grades of at least two answers go before them.
+    ``by_cluster`` keeps the cluster of each item. Items with grades count for those systems whose
+    answers were graded: a label of two systems is one for their difference. Where judgements name
+    the right class of an item they speak of all systems, and go before its grades; where they do
+    not, grades of at least two answers go before them.
 
     Examples
     --------
@@ -66,22 +70,44 @@ def count_patterns(evidence: Evidence, *, systems: Sequence[str] | None = None, 
     states = {key: n for key, n in given.items() if key[0] in names}
     items = _population(evidence, systems, len(names), by_cluster=by_cluster)
     return PatternCounts(
-        systems=names, patterns=dict(patterns), unused=unused, inferred=evidence.assumed, states=states, items=items,
-        whole=not evidence.open_ended, silent=_silent(evidence, names, by_cluster=by_cluster), **repeats_of(evidence, names),
-    ).ordered()  # fmt: skip
+        systems=names,
+        patterns=dict(patterns),
+        unused=unused,
+        inferred=evidence.assumed,
+        states=states,
+        items=items,
+        whole=not evidence.open_ended,
+        silent=_silent(evidence, names, by_cluster=by_cluster),
+        **repeats_of(evidence, names),
+    ).ordered()
 
 
 def unlabelled_patterns(evidence: Evidence, *, by_cluster: bool = False) -> PatternCounts:
     """The population of answers that nobody has judged yet."""
     answers = answers_of(evidence, None, every=True)
-    names = tuple(sorted(str(row[0]) for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system"))))
+    names = tuple(
+        sorted(
+            str(row[0])
+            for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system"))
+        )
+    )
     items = _population(evidence, None, len(names), by_cluster=by_cluster)
-    found = PatternCounts(systems=names, patterns={}, inferred=evidence.assumed, states=count_states(answers), items=items)
+    found = PatternCounts(
+        systems=names,
+        patterns={},
+        inferred=evidence.assumed,
+        states=count_states(answers),
+        items=items,
+    )
     return found.ordered()
 
 
-def _population(evidence: Evidence, systems: Sequence[str] | None, n_systems: int, *, by_cluster: bool = False) -> dict[Cell, int]:
-    """How many items every system was asked about, by number of classes, stratum and weight; nothing where graded items are a sample."""
+def _population(
+    evidence: Evidence, systems: Sequence[str] | None, n_systems: int, *, by_cluster: bool = False
+) -> dict[Cell, int]:
+    """How many items every system was asked about, by number of classes, stratum and weight;
+    nothing where graded items are a sample.
+    """
     if evidence.open_ended:
         return {}
     places = place_columns(evidence, by_cluster=by_cluster)
@@ -96,18 +122,35 @@ def _population(evidence: Evidence, systems: Sequence[str] | None, n_systems: in
     return dict(items)
 
 
-def _silent(evidence: Evidence, names: Sequence[str], *, by_cluster: bool) -> dict[tuple[Cell, tuple[bool, ...]], int]:
-    """Items that every system was asked about, by who gave no answer; only beside grades, and where some answer is missing.
+def _silent(
+    evidence: Evidence, names: Sequence[str], *, by_cluster: bool
+) -> dict[tuple[Cell, tuple[bool, ...]], int]:
+    """Items that every system was asked about, by who gave no answer; only beside grades, and where
+    some answer is missing.
 
-    An answer that is missing has no grade and needs none, so that items with one may be labelled at another rate than items without.
+    An answer that is missing has no grade and needs none, so that items with one may be labelled at
+    another rate than items without.
     """
-    if evidence.grades is None or evidence.answers is None or not fetch(evidence.answers.filter(nw.col("answer").is_null()).head(1)):
+    if (
+        evidence.grades is None
+        or evidence.answers is None
+        or not fetch(evidence.answers.filter(nw.col("answer").is_null()).head(1))
+    ):
         return {}
     flags = {
-        f"silent_{i}": nw.when(nw.col("system") == name).then(nw.col("answer").is_null().cast(nw.Int64)) for i, name in enumerate(names)
+        f"silent_{i}": nw.when(nw.col("system") == name).then(
+            nw.col("answer").is_null().cast(nw.Int64)
+        )
+        for i, name in enumerate(names)
     }
-    told = evidence.answers.with_columns(**flags).group_by("item").agg(*[nw.col(flag).max() for flag in flags])
-    frame = placed(told.filter(*[~nw.col(flag).is_null() for flag in flags]), evidence, by_cluster=by_cluster)
+    told = (
+        evidence.answers.with_columns(**flags)
+        .group_by("item")
+        .agg(*[nw.col(flag).max() for flag in flags])
+    )
+    frame = placed(
+        told.filter(*[~nw.col(flag).is_null() for flag in flags]), evidence, by_cluster=by_cluster
+    )
     keys = [*place_columns(evidence, by_cluster=by_cluster), *flags]
     found: Counter[tuple[Cell, tuple[bool, ...]]] = Counter()
     for *values, n in fetch(frame.group_by(*keys).agg(n=nw.len()).sort(*keys)):
@@ -119,48 +162,77 @@ def _silent(evidence: Evidence, names: Sequence[str], *, by_cluster: bool) -> di
 def label_rows(
     evidence: Evidence, *, systems: Sequence[str] | None = None, by_cluster: bool = False
 ) -> tuple[tuple[str, ...], list[Pattern]]:
-    """The systems, and the labelled items one by one in the order in which their labels were complete.
+    """The systems, and the labelled items one by one in the order in which their labels were
+    complete.
 
-    The order is that of column ``at`` of the judgements where there is one (the last judgement of an item completes its label), else
-    that of the rows, where the engine keeps it (files, dicts, pandas, Polars, Arrow; not PySpark, Ibis or SQLFrame).
+    The order is that of column ``at`` of the judgements where there is one (the last judgement of
+    an item completes its label), else that of the rows, where the engine keeps it (files, dicts,
+    pandas, Polars, Arrow; not PySpark, Ibis or SQLFrame).
     """
     names, frame, keys, _ = _patterns(evidence, systems, ordered=True, by_cluster=by_cluster)
     rows = fetch(frame.select(*keys, "at", "item").sort("at", "item"))
-    patterns = (_pattern(evidence, dict(zip(keys, row[:-2], strict=True)), len(names)) for row in rows)
+    patterns = (
+        _pattern(evidence, dict(zip(keys, row[:-2], strict=True)), len(names)) for row in rows
+    )
     return names, [met for met in patterns if met is not None]
 
 
 def _patterns(
-    evidence: Evidence, systems: Sequence[str] | None, *, ordered: bool = False, by_cluster: bool = False
+    evidence: Evidence,
+    systems: Sequence[str] | None,
+    *,
+    ordered: bool = False,
+    by_cluster: bool = False,
 ) -> tuple[tuple[str, ...], Frame, list[str], dict[str, int]]:
-    """One row per labelled item with a column ``met_i`` for system i (null: not asked), and the columns that make a pattern."""
+    """One row per labelled item with a column ``met_i`` for system i (null: not asked), and the
+    columns that make a pattern.
+    """
     answers = asked_of(evidence, systems)
     if evidence.judgements is None and evidence.grades is None:
         raise EvidenceError(fault("evidence", "must have judgements or grades", "neither"))
     evidence.check()
-    found = {str(row[0]) for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system"))}
+    found = {
+        str(row[0]) for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system"))
+    }
     missing = [s for s in systems or () if str(s) not in found]
     if missing:
         raise unknown_systems(missing, evidence)
-    names = tuple(sorted(found)) if systems is None else tuple(dict.fromkeys(str(s) for s in systems))
+    names = (
+        tuple(sorted(found)) if systems is None else tuple(dict.fromkeys(str(s) for s in systems))
+    )
     labels = labels_of(evidence)
     scored = labels.scored
     repeated = evidence.repeats is not None and evidence.repeats_as != "all"
     answered, hit = nw.col("answered"), nw.col("hit")
     if repeated:
         met, _ = met_runs(evidence, answers, labels, by_cluster=by_cluster)
-        answered, hit = answered > 0, hit > 0 if evidence.repeats_as == "any" else hit == nw.col("runs")
+        answered, hit = (
+            answered > 0,
+            hit > 0 if evidence.repeats_as == "any" else hit == nw.col("runs"),
+        )
     elif by_cluster:
         met = met_labels(evidence, answers, labels, by_cluster=True, given=scored)
     else:
         met = met_once(evidence, answers, labels)
     graded = evidence.grades is not None
     judged = ~nw.col("verdict").is_null()
-    met = met.filter(judged | ~nw.col("grade").is_null() | ~nw.col("answered") if graded else judged)
-    code = nw.when(~answered).then(nw.lit(_NO_ANSWER)).when(hit).then(nw.lit(_HIT)).otherwise(nw.lit(_MISS))
+    met = met.filter(
+        judged | ~nw.col("grade").is_null() | ~nw.col("answered") if graded else judged
+    )
+    code = (
+        nw.when(~answered)
+        .then(nw.lit(_NO_ANSWER))
+        .when(hit)
+        .then(nw.lit(_HIT))
+        .otherwise(nw.lit(_MISS))
+    )
     met = met.with_columns(code=code)
     told = ["verdict", "n_no"]
-    shared = place_columns(evidence, by_cluster=by_cluster) if graded else [*told, *place_columns(evidence, by_cluster=by_cluster)]
+    shared = (
+        place_columns(evidence, by_cluster=by_cluster)
+        if graded
+        else [*told, *place_columns(evidence, by_cluster=by_cluster)]
+    )
     per_system: dict[str, nw.Expr] = {name: nw.col(name) for name in told} if graded else {}
     for i, name in enumerate(names):
         chosen = nw.col("system") == name
@@ -169,12 +241,24 @@ def _patterns(
             per_system[f"grade_{i}"] = nw.when(chosen).then(nw.col("grade"))
         if scored:
             per_system[f"inverse_{i}"] = nw.when(chosen).then(nw.col("inverse"))
-            per_system[f"given_{i}"] = nw.when(chosen & ~nw.col("inverse").is_null()).then(nw.col("given"))
+            per_system[f"given_{i}"] = nw.when(chosen & ~nw.col("inverse").is_null()).then(
+                nw.col("given")
+            )
         if repeated:
-            per_system |= {f"{name}_{i}": nw.when(chosen & nw.col("differ")).then(nw.col(name)) for name in _RUNS}
-    frame = met.with_columns(**per_system).group_by("item", *shared).agg(*[nw.col(c).max() for c in per_system])
+            per_system |= {
+                f"{name}_{i}": nw.when(chosen & nw.col("differ")).then(nw.col(name))
+                for name in _RUNS
+            }
+    frame = (
+        met.with_columns(**per_system)
+        .group_by("item", *shared)
+        .agg(*[nw.col(c).max() for c in per_system])
+    )
     if graded:  # an item of which nothing is said but that some system gave no answer has no label
-        spoken = [~nw.col(name).is_null() for name in ("verdict", *(f"grade_{i}" for i in range(len(names))))]
+        spoken = [
+            ~nw.col(name).is_null()
+            for name in ("verdict", *(f"grade_{i}" for i in range(len(names))))
+        ]
         frame = frame.filter(nw.any_horizontal(*spoken, ignore_nulls=True))
     if ordered:
         frame = frame.join(_times(evidence), on="item", how="left")
@@ -183,11 +267,22 @@ def _patterns(
 
 
 def _times(evidence: Evidence) -> Frame:
-    """When the label of each item was complete: by ``at`` where all tables of labels have it, else by the order of rows."""
+    """When the label of each item was complete: by ``at`` where all tables of labels have it, else
+    by the order of rows.
+    """
     tables = [table for table in (evidence.judgements, evidence.grades) if table is not None]
     timed = all("at" in table.columns for table in tables)
-    frames = [(table if timed else number_rows(table, "row")).select("item", at=nw.col("at" if timed else "row")) for table in tables]
-    return (frames[0] if len(frames) == 1 else nw.concat(frames)).group_by("item").agg(at=nw.col("at").max())
+    frames = [
+        (table if timed else number_rows(table, "row")).select(
+            "item", at=nw.col("at" if timed else "row")
+        )
+        for table in tables
+    ]
+    return (
+        (frames[0] if len(frames) == 1 else nw.concat(frames))
+        .group_by("item")
+        .agg(at=nw.col("at").max())
+    )
 
 
 def _pattern(evidence: Evidence, row: dict[str, Any], n_systems: int) -> Pattern | None:
@@ -201,25 +296,46 @@ def _pattern(evidence: Evidence, row: dict[str, Any], n_systems: int) -> Pattern
     verdict: Any = VERDICTS[int(row["verdict"])]
     hits = [None if code == _NO_ANSWER else code == _HIT for code in codes]
     runs = [{name: row.get(f"{name}_{i}") for name in _RUNS} for i in range(n_systems)]
-    shares = [shares_of(evidence.repeats_as, {"differ": own["runs"] is not None, **own}) for own in runs]
+    shares = [
+        shares_of(evidence.repeats_as, {"differ": own["runs"] is not None, **own}) for own in runs
+    ]
     inverse = [row.get(f"inverse_{i}") for i in range(n_systems)]
     place = place_of(evidence, row)
     if all(value is None for value in inverse):
         return pattern(place, verdict, hits, n_ruled_out=int(row["n_no"]), shares=shares)
-    answers: list[Any] = [row[f"given_{i}"] if shares[i] is None else ("runs", i) for i in range(n_systems)]
+    answers: list[Any] = [
+        row[f"given_{i}"] if shares[i] is None else ("runs", i) for i in range(n_systems)
+    ]
     if evidence.answers is None:  # nobody knows who shares an answer: each system has its own
         answers = list(range(n_systems))
-    return pattern(place, verdict, hits, n_ruled_out=int(row["n_no"]), inverse=inverse, answers=answers, shares=shares)
+    return pattern(
+        place,
+        verdict,
+        hits,
+        n_ruled_out=int(row["n_no"]),
+        inverse=inverse,
+        answers=answers,
+        shares=shares,
+    )
 
 
-def _graded_pattern(evidence: Evidence, row: dict[str, Any], codes: Sequence[int | None]) -> Pattern | None:
-    """The pattern of the answers that were graded, if it says something of two systems; no answer is wrong without a grade."""
+def _graded_pattern(
+    evidence: Evidence, row: dict[str, Any], codes: Sequence[int | None]
+) -> Pattern | None:
+    """The pattern of the answers that were graded, if it says something of two systems; no answer
+    is wrong without a grade.
+    """
     grades = [row[f"grade_{i}"] for i in range(len(codes))]
     silent = [code == _NO_ANSWER for code in codes]
     known = [grade in (YES, NO) or none for grade, none in zip(grades, silent, strict=True)]
     sure = any(grade in (YES, NO) for grade in grades)
     if not sure and row["verdict"] is None and UNSURE in grades:
-        return pattern(place_of(evidence, row), "unsure", [None if none else False for none in silent], graded=True)
+        return pattern(
+            place_of(evidence, row),
+            "unsure",
+            [None if none else False for none in silent],
+            graded=True,
+        )
     if not sure or sum(known) < min(2, len(codes)):
         return None
     hits = [None if none else grade == YES for grade, none in zip(grades, silent, strict=True)]

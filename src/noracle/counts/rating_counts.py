@@ -1,7 +1,7 @@
 """How raters voted: items with the same votes are counted together.
 
-Who voted is kept only in ``pairs``; ceilings and certificates need the votes alone, so that a table of votes per item (rater unknown) is
-enough for them.
+Who voted is kept only in ``pairs``; ceilings and certificates need the votes alone, so that a table
+of votes per item (rater unknown) is enough for them.
 """
 
 from __future__ import annotations
@@ -30,19 +30,22 @@ class RatingCounts:
     labels
         The R labels.
     votes
-        Row p, column l: how many raters gave label l to an item of kind p. Rows differ from each other.
+        Row p, column l: how many raters gave label l to an item of kind p. Rows differ from each
+        other.
     n_items
         How many items have these votes.
     answers
-        For each system: row p, column l is the number of items of kind p to which it answered label l; the last column (R) counts
-        the items without an answer, or with an answer that is no label.
+        For each system: row p, column l is the number of items of kind p to which it answered label
+        l; the last column (R) counts the items without an answer, or with an answer that is no
+        label.
     raters
         The J raters; empty where they are unknown.
     pairs
-        For raters i < j (places in ``raters``) with common items: row a, column b is the number of items that i called a and j called b.
+        For raters i < j (places in ``raters``) with common items: row a, column b is the number of
+        items that i called a and j called b.
     matches
-        For each system, where items were given a reference label of their own: row p holds how many items of kind p it answered with
-        that label, and how many not.
+        For each system, where items were given a reference label of their own: row p holds how many
+        items of kind p it answered with that label, and how many not.
     """
 
     labels: tuple[int | str, ...]
@@ -63,10 +66,16 @@ class RatingCounts:
 
     @classmethod
     def from_arrays(
-        cls, ratings: Any, *, labels: Sequence[int | str] | int | None = None, raters: Sequence[str] = (),
-        answers: Mapping[str, Any] | None = None, pairs: bool = False,
-    ) -> Self:  # fmt: skip
-        """Counts from a matrix with one row an item and one column a rater; entries are places in ``labels``, -1 is missing.
+        cls,
+        ratings: Any,
+        *,
+        labels: Sequence[int | str] | int | None = None,
+        raters: Sequence[str] = (),
+        answers: Mapping[str, Any] | None = None,
+        pairs: bool = False,
+    ) -> Self:
+        """Counts from a matrix with one row an item and one column a rater; entries are places in
+        ``labels``, -1 is missing.
 
         Examples
         --------
@@ -76,9 +85,19 @@ class RatingCounts:
         """
         given = np.asarray(ratings, dtype=np.int64)
         if given.ndim != 2:
-            raise EvidenceError(fault("ratings", "must be a matrix of items and raters", f"{given.ndim} dimensions"))
-        size = int(given.max(initial=0)) + 1 if labels is None else labels if isinstance(labels, int) else len(labels)
-        names: tuple[int | str, ...] = tuple(range(size)) if labels is None or isinstance(labels, int) else tuple(labels)
+            raise EvidenceError(
+                fault("ratings", "must be a matrix of items and raters", f"{given.ndim} dimensions")
+            )
+        size = (
+            int(given.max(initial=0)) + 1
+            if labels is None
+            else labels
+            if isinstance(labels, int)
+            else len(labels)
+        )
+        names: tuple[int | str, ...] = (
+            tuple(range(size)) if labels is None or isinstance(labels, int) else tuple(labels)
+        )
         if given.size and (given.min() < -1 or given.max() >= size):
             raise EvidenceError(fault("ratings", f"must be in [0, {size}) or -1", int(given.max())))
         rows = np.arange(len(given))
@@ -91,10 +110,16 @@ class RatingCounts:
 
     @classmethod
     def from_votes(
-        cls, votes: Any, *, labels: Sequence[int | str] | None = None, answers: Mapping[str, Any] | None = None,
-        raters: Sequence[str] = (), pairs: Mapping[tuple[int, int], Whole] | None = None,
-    ) -> Self:  # fmt: skip
-        """Counts from a matrix of votes, one row an item and one column a label; items without votes are left out.
+        cls,
+        votes: Any,
+        *,
+        labels: Sequence[int | str] | None = None,
+        answers: Mapping[str, Any] | None = None,
+        raters: Sequence[str] = (),
+        pairs: Mapping[tuple[int, int], Whole] | None = None,
+    ) -> Self:
+        """Counts from a matrix of votes, one row an item and one column a label; items without
+        votes are left out.
 
         ``answers`` maps a system to its answers, one an item, as places in ``labels`` (-1: none).
         """
@@ -106,12 +131,19 @@ class RatingCounts:
         for system, chosen in (answers or {}).items():
             column = np.asarray(chosen, dtype=np.int64)[rated]
             column = np.where((column < 0) | (column >= size), size, column)
-            counted[system] = np.bincount(place * (size + 1) + column, minlength=len(kinds) * (size + 1)).reshape(len(kinds), size + 1)
+            counted[system] = np.bincount(
+                place * (size + 1) + column, minlength=len(kinds) * (size + 1)
+            ).reshape(len(kinds), size + 1)
         unused = {"items without a rating": int((~rated).sum())} if not rated.all() else {}
         return cls(
-            labels=tuple(range(size)) if labels is None else tuple(labels), votes=kinds, n_items=n, answers=counted,
-            raters=tuple(raters), pairs=dict(pairs or {}), unused=unused,
-        )  # fmt: skip
+            labels=tuple(range(size)) if labels is None else tuple(labels),
+            votes=kinds,
+            n_items=n,
+            answers=counted,
+            raters=tuple(raters),
+            pairs=dict(pairs or {}),
+            unused=unused,
+        )
 
     def summary(self) -> dict[str, Any]:
         """The figures that a card prints."""
@@ -158,7 +190,9 @@ class RatingCounts:
             answers={s: table(t, size + 1) for s, t in data["answers"].items()},
             matches={s: table(t, 2) for s, t in data.get("matches", {}).items()},
             raters=tuple(data["raters"]),
-            pairs={(p["raters"][0], p["raters"][1]): table(p["table"], size) for p in data["pairs"]},
+            pairs={
+                (p["raters"][0], p["raters"][1]): table(p["table"], size) for p in data["pairs"]
+            },
             unused=dict(data.get("unused", {})),
             inferred=tuple(data.get("inferred", ())),
         )
@@ -167,11 +201,26 @@ class RatingCounts:
 
     def _check(self) -> None:
         """Refuse numbers that no ratings can give."""
-        tables = [self.votes, self.n_items, *self.answers.values(), *self.matches.values(), *self.pairs.values()]
+        tables = [
+            self.votes,
+            self.n_items,
+            *self.answers.values(),
+            *self.matches.values(),
+            *self.pairs.values(),
+        ]
         sums = [t.sum(axis=1) for t in (*self.answers.values(), *self.matches.values())]
-        whole = len(self.votes) == len(self.n_items) and all(np.array_equal(s, self.n_items) for s in sums)
+        whole = len(self.votes) == len(self.n_items) and all(
+            np.array_equal(s, self.n_items) for s in sums
+        )
         if not whole or any((t < 0).any() for t in tables) or (self.votes.sum(axis=1) < 1).any():
-            raise EvidenceError(fault("counts", "must be whole numbers that add up to n_items", "others", remedy="Count again."))
+            raise EvidenceError(
+                fault(
+                    "counts",
+                    "must be whole numbers that add up to n_items",
+                    "others",
+                    remedy="Count again.",
+                )
+            )
 
     def __add__(self, other: RatingCounts) -> RatingCounts:
         """Counts of disjoint sets of items add; labels are brought into the order of the first."""
@@ -204,6 +253,8 @@ class RatingCounts:
     def hits(self, system: str) -> Whole:
         """Items of each kind to which the system gave a label with the most votes (shared or not)."""
         if system not in self.answers:
-            raise EvidenceError(fault("system", f"must be one of {sorted(self.answers)}", repr(system)))
+            raise EvidenceError(
+                fault("system", f"must be one of {sorted(self.answers)}", repr(system))
+            )
         chosen = self.answers[system][:, :-1]
         return np.asarray((chosen * (self.votes == self.top[:, None])).sum(axis=1))

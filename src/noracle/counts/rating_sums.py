@@ -20,13 +20,29 @@ def added(first: RatingCounts, second: RatingCounts) -> RatingCounts:
         If labels or systems differ, or if only one side knows its raters' pairs or its matches.
     """
     if set(first.labels) != set(second.labels):
-        raise EvidenceError(fault("labels", f"must be {list(first.labels)} on both sides", list(second.labels), remedy="Pass labels."))
+        raise EvidenceError(
+            fault(
+                "labels",
+                f"must be {list(first.labels)} on both sides",
+                list(second.labels),
+                remedy="Pass labels.",
+            )
+        )
     for name in ("answers", "matches"):
         here, there = set(getattr(first, name)), set(getattr(second, name))
         if here != there:
-            raise EvidenceError(fault(name, f"must be of {sorted(here)} on both sides", sorted(there)))
+            raise EvidenceError(
+                fault(name, f"must be of {sorted(here)} on both sides", sorted(there))
+            )
     if bool(first.pairs) != bool(second.pairs):
-        raise EvidenceError(fault("pairs", "must be counted on both sides or on none", "one side", remedy="Count both with pairs=True."))
+        raise EvidenceError(
+            fault(
+                "pairs",
+                "must be counted on both sides or on none",
+                "one side",
+                remedy="Count both with pairs=True.",
+            )
+        )
     order = [second.labels.index(label) for label in first.labels]
     votes = np.concatenate([first.votes, second.votes[:, order]])
     kinds, place, _ = kinds_of(votes)
@@ -51,9 +67,15 @@ def added(first: RatingCounts, second: RatingCounts) -> RatingCounts:
     )
 
 
-def _pairs(first: RatingCounts, second: RatingCounts, raters: tuple[str, ...], order: list[int]) -> dict[tuple[int, int], Whole]:
+def _pairs(
+    first: RatingCounts, second: RatingCounts, raters: tuple[str, ...], order: list[int]
+) -> dict[tuple[int, int], Whole]:
     if first.pairs and not (first.raters and second.raters):
-        raise EvidenceError(fault("raters", "must be named on both sides to add their pairs", "raters without names"))
+        raise EvidenceError(
+            fault(
+                "raters", "must be named on both sides to add their pairs", "raters without names"
+            )
+        )
     place = {rater: i for i, rater in enumerate(raters)}
     total: dict[tuple[int, int], Whole] = {}
     for counts, labels in ((first, list(range(len(order)))), (second, order)):

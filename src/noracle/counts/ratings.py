@@ -34,7 +34,11 @@ __all__ = ["RatingCounts", "count_ratings"]
 
 
 def count_ratings(
-    ratings: Ratings, *, systems: Sequence[str] | None = None, pairs: bool = False, reference: Mapping[Any, int | str | None] | None = None
+    ratings: Ratings,
+    *,
+    systems: Sequence[str] | None = None,
+    pairs: bool = False,
+    reference: Mapping[Any, int | str | None] | None = None,
 ) -> RatingCounts:
     """How the raters voted, and how systems answered to items with the same votes.
 
@@ -43,11 +47,14 @@ def count_ratings(
     ratings
         Ratings, with or without answers.
     systems
-        The systems to count; by default all that have answers. A rated item without an answer of a system counts as not answered.
+        The systems to count; by default all that have answers. A rated item without an answer of a
+        system counts as not answered.
     pairs
-        Also count how each pair of raters labelled their common items, for Cohen's kappa and for bounds that know the raters.
+        Also count how each pair of raters labelled their common items, for Cohen's kappa and for
+        bounds that know the raters.
     reference
-        A label for each item, for example from :func:`noracle.superhuman.aggregate_labels`; then ``matches`` is counted too.
+        A label for each item, for example from :func:`noracle.superhuman.aggregate_labels`; then
+        ``matches`` is counted too.
 
     Raises
     ------
@@ -63,21 +70,41 @@ def count_ratings(
     """
     labels = ratings.check().seen_labels()
     chosen = systems_of(ratings, systems)
-    counted = _by_columns(ratings, labels, chosen) if len(labels) <= MOST_COLUMNS else _by_rows(ratings, labels, chosen)
-    lines = [] if ratings.labels is not None else [f"{len(labels)} label{'' if len(labels) == 1 else 's'} inferred: those that were seen"]
+    counted = (
+        _by_columns(ratings, labels, chosen)
+        if len(labels) <= MOST_COLUMNS
+        else _by_rows(ratings, labels, chosen)
+    )
+    lines = (
+        []
+        if ratings.labels is not None
+        else [
+            f"{len(labels)} label{'' if len(labels) == 1 else 's'} inferred: those that were seen"
+        ]
+    )
     if ratings.first is not None:
         fewer = int(counted.n_items[counted.n_ratings < ratings.first].sum())
-        lines.append(f"only the first {ratings.first} ratings of each item are used; {fewer} items have fewer")
+        lines.append(
+            f"only the first {ratings.first} ratings of each item are used; {fewer} items have fewer"
+        )
     tables = pair_tables(code_matrix(ratings, labels)[1], len(labels)) if pairs else {}
     counted = dataclasses.replace(
-        counted, raters=ratings.seen_raters(), pairs=tables, unused={**_missing(ratings, counted), **counted.unused}, inferred=tuple(lines)
+        counted,
+        raters=ratings.seen_raters(),
+        pairs=tables,
+        unused={**_missing(ratings, counted), **counted.unused},
+        inferred=tuple(lines),
     )
     if reference is None:
         return counted
-    return dataclasses.replace(counted, matches={s: _matches(ratings, counted, reference, s) for s in chosen})
+    return dataclasses.replace(
+        counted, matches={s: _matches(ratings, counted, reference, s) for s in chosen}
+    )
 
 
-def _by_columns(ratings: Ratings, labels: Sequence[int | str], systems: Sequence[str]) -> RatingCounts:
+def _by_columns(
+    ratings: Ratings, labels: Sequence[int | str], systems: Sequence[str]
+) -> RatingCounts:
     """One column a label, grouped in the engine: first by item, then by votes."""
     names = vote_columns(labels)
     votes = vote_frame(ratings, labels)
@@ -90,12 +117,25 @@ def _by_columns(ratings: Ratings, labels: Sequence[int | str], systems: Sequence
     answers, unused = {}, {}
     if systems:
         given = given_answers(ratings, systems)
-        met = votes.join(given.select("item", "system", code=coded("answer", labels, len(labels))), on="item", how="inner")
-        found = fetch_arrays(met.group_by(*names, "system", "code").agg(n=nw.len()).sort(*names, "system", "code"))
+        met = votes.join(
+            given.select("item", "system", code=coded("answer", labels, len(labels))),
+            on="item",
+            how="inner",
+        )
+        found = fetch_arrays(
+            met.group_by(*names, "system", "code").agg(n=nw.len()).sort(*names, "system", "code")
+        )
         n = found["n"].astype(np.int64)
         stacked, at, _ = kinds_of(np.concatenate([kinds, matrix(found, names)]))
         if len(stacked) != len(kinds):
-            raise EvidenceError(fault("ratings", "must stay as they are", "rows that changed meanwhile", remedy="Read them again."))
+            raise EvidenceError(
+                fault(
+                    "ratings",
+                    "must stay as they are",
+                    "rows that changed meanwhile",
+                    remedy="Read them again.",
+                )
+            )
         for system in systems:
             of = found["system"] == system
             table = np.zeros((len(kinds), len(labels) + 1), dtype=np.int64)
@@ -103,14 +143,22 @@ def _by_columns(ratings: Ratings, labels: Sequence[int | str], systems: Sequence
             answers[system] = table
         unused = _strangers(ratings, systems, {s: int(t.sum()) for s, t in answers.items()})
         answers = {s: _with_silent(t, n_items) for s, t in answers.items()}
-    return RatingCounts(labels=tuple(labels), votes=kinds, n_items=n_items, answers=answers, unused=unused)
+    return RatingCounts(
+        labels=tuple(labels), votes=kinds, n_items=n_items, answers=answers, unused=unused
+    )
 
 
-def _of_one_system(ratings: Ratings, labels: Sequence[int | str], system: str, votes: Frame) -> RatingCounts:
-    """The same with one query: an item has at most one answer of a system, so that joining it repeats no item."""
+def _of_one_system(
+    ratings: Ratings, labels: Sequence[int | str], system: str, votes: Frame
+) -> RatingCounts:
+    """The same with one query: an item has at most one answer of a system, so that joining it
+    repeats no item.
+    """
     names, size = vote_columns(labels), len(labels)
     given = given_answers(ratings, [system]).select("item", code=coded("answer", labels, size))
-    met = votes.join(given, on="item", how="left").with_columns(code=nw.col("code").fill_null(size + 1))
+    met = votes.join(given, on="item", how="left").with_columns(
+        code=nw.col("code").fill_null(size + 1)
+    )
     found = fetch_arrays(met.group_by(*names, "code").agg(n=nw.len()).sort(*names, "code"))
     kinds, place, _ = kinds_of(matrix(found, names))
     table = np.zeros((len(kinds), size + 2), dtype=np.int64)
@@ -118,7 +166,9 @@ def _of_one_system(ratings: Ratings, labels: Sequence[int | str], system: str, v
     unused = _strangers(ratings, [system], {system: int(table[:, :-1].sum())})
     n_items = np.asarray(table.sum(axis=1))
     answers = {system: _with_silent(table[:, :-1].copy(), n_items)}
-    return RatingCounts(labels=tuple(labels), votes=kinds, n_items=n_items, answers=answers, unused=unused)
+    return RatingCounts(
+        labels=tuple(labels), votes=kinds, n_items=n_items, answers=answers, unused=unused
+    )
 
 
 def _with_silent(table: Whole, n_items: Whole) -> Whole:
@@ -128,11 +178,20 @@ def _with_silent(table: Whole, n_items: Whole) -> Whole:
 
 
 def _strangers(ratings: Ratings, systems: Sequence[str], met: Mapping[str, int]) -> dict[str, int]:
-    """Answers to items that nobody rated; ``met`` says how many answers of each system met a rated item."""
+    """Answers to items that nobody rated; ``met`` says how many answers of each system met a rated
+    item.
+    """
     silent = [s for s in systems if not met[s]]
     if silent:
         came = f"none of the items of {', '.join(map(repr, silent[:5]))}"
-        raise EvidenceError(fault("answers.item", "must name items that were rated", came, remedy="Check the names of the items."))
+        raise EvidenceError(
+            fault(
+                "answers.item",
+                "must name items that were rated",
+                came,
+                remedy="Check the names of the items.",
+            )
+        )
     strange = count(given_answers(ratings, systems)) - sum(met.values())
     return {"answers to items without a rating": strange} if strange else {}
 
@@ -155,14 +214,20 @@ def _by_rows(ratings: Ratings, labels: Sequence[int | str], systems: Sequence[st
 
 def _missing(ratings: Ratings, counted: RatingCounts) -> dict[str, int]:
     """Items of the table that nobody rated."""
-    if ratings.form == "long" and not fetch(ratings.frame.filter(nw.col("label").is_null()).select("item").head(1)):
+    if ratings.form == "long" and not fetch(
+        ratings.frame.filter(nw.col("label").is_null()).select("item").head(1)
+    ):
         return {}
-    total = count(ratings.frame if ratings.form == "wide" else ratings.frame.group_by("item").agg(_n=nw.len()))
+    total = count(
+        ratings.frame if ratings.form == "wide" else ratings.frame.group_by("item").agg(_n=nw.len())
+    )
     without = total - int(counted.n_items.sum())
     return {"items without a rating": without} if without else {}
 
 
-def _matches(ratings: Ratings, counted: RatingCounts, reference: Mapping[Any, int | str | None], system: str) -> Whole:
+def _matches(
+    ratings: Ratings, counted: RatingCounts, reference: Mapping[Any, int | str | None], system: str
+) -> Whole:
     """How many items of each kind the system answered with the reference label, and how many not."""
     names = vote_columns(counted.labels)
     if len(counted.labels) <= MOST_COLUMNS:
@@ -173,9 +238,19 @@ def _matches(ratings: Ratings, counted: RatingCounts, reference: Mapping[Any, in
     missing = [item for item in items if item not in reference]
     if missing:
         where = sorted(missing)[:5]
-        raise EvidenceError(fault("reference", "must have a label for each rated item", "none", where=where, total=len(missing)))
+        raise EvidenceError(
+            fault(
+                "reference",
+                "must have a label for each rated item",
+                "none",
+                where=where,
+                total=len(missing),
+            )
+        )
     said = {item: answer for item, _, answer in fetch(given_answers(ratings, [system]))}
-    met = np.array([reference[item] is not None and said.get(item) == reference[item] for item in items])
+    met = np.array(
+        [reference[item] is not None and said.get(item) == reference[item] for item in items]
+    )
     _, place, _ = kinds_of(votes)
     hits = np.bincount(place, weights=met, minlength=len(counted.votes)).astype(np.int64)
     return np.stack([hits, counted.n_items - hits], axis=1)

@@ -1,14 +1,14 @@
 """Answers that were given more than once: every item counts once.
 
-Repeats of an item (epochs, samples of a model) share its truth and its label, so they are no more labels than one, and items, not runs, are
-the unit. When is an item right?
+Repeats of an item (epochs, samples of a model) share its truth and its label, so they are no more
+labels than one, and items, not runs, are the unit. When is an item right?
 
     mean   as often as its runs are: its score is the mean of the scores of its runs, 0 for a run without an answer
     any    if one of its different answers is: since at most one of them can be, its score is the sum of their scores
     all    if all its runs are: they must give one answer, else the item is wrong whatever its label (:func:`noracle.counts.met.answers_of`)
 
-An item whose runs all gave one answer is counted as if there were one run; so identical repeats change nothing. Whether runs differ is a
-matter of the answers, never of the label.
+An item whose runs all gave one answer is counted as if there were one run; so identical repeats
+change nothing. Whether runs differ is a matter of the answers, never of the label.
 """
 
 from __future__ import annotations
@@ -20,7 +20,16 @@ from typing import Any
 import narwhals as nw
 
 from noracle.counts.label import Cell, Repeats, Tally, tally
-from noracle.counts.met import Labels, answers_of, labels_of, met_labels, place_columns, place_of, placed, unused_of
+from noracle.counts.met import (
+    Labels,
+    answers_of,
+    labels_of,
+    met_labels,
+    place_columns,
+    place_of,
+    placed,
+    unused_of,
+)
 from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
@@ -31,7 +40,9 @@ _REMEDY = "Keep one answer of each item, or pass repeats='all'."
 
 
 def count_states(answers: Frame) -> dict[tuple[str, str], int]:
-    """How many answers of each system are missing for each reason; empty without a column ``state``."""
+    """How many answers of each system are missing for each reason; empty without a column
+    ``state``.
+    """
     if "state" not in answers.columns:
         return {}
     silent = answers.filter(nw.col("answer").is_null() & ~nw.col("state").is_null())
@@ -40,43 +51,72 @@ def count_states(answers: Frame) -> dict[tuple[str, str], int]:
 
 
 def repeats_of(evidence: Evidence, systems: Sequence[str]) -> dict[str, Any]:
-    """What counts say of repeats: ``runs``, ``repeats`` and ``most_answers``; nothing where no item was answered more than once."""
+    """What counts say of repeats: ``runs``, ``repeats`` and ``most_answers``; nothing where no item
+    was answered more than once.
+    """
     if evidence.repeats is None:
         return {}
     wanted = evidence.repeats.filter(nw.col("system").is_in(list(systems)))
-    runs = {str(name): int(n) for name, n in fetch(wanted.group_by("system").agg(n=nw.len()).select("system", "n"))}
+    runs = {
+        str(name): int(n)
+        for name, n in fetch(wanted.group_by("system").agg(n=nw.len()).select("system", "n"))
+    }
     about: dict[str, Any] = {"runs": runs, "repeats": evidence.repeats_as}
     if evidence.repeats_as == "any":
         given = different_answers(wanted.filter(~nw.col("answer").is_null()))
-        most = given.group_by("item", "system").agg(n=nw.len()).group_by("system").agg(n=nw.col("n").max())
+        most = (
+            given.group_by("item", "system")
+            .agg(n=nw.len())
+            .group_by("system")
+            .agg(n=nw.col("n").max())
+        )
         about["most_answers"] = {str(name): int(n) for name, n in fetch(most.select("system", "n"))}
     return about
 
 
 def different_answers(answers: Frame) -> Frame:
     """Each answer of a system to an item once; no answer is one of them."""
-    return answers.group_by("item", "system", "answer").agg(times=nw.len()).select("item", "system", "answer")
+    return (
+        answers.group_by("item", "system", "answer")
+        .agg(times=nw.len())
+        .select("item", "system", "answer")
+    )
 
 
-def met_runs(evidence: Evidence, answers: Frame, labels: Labels | None, *, by_cluster: bool) -> tuple[Frame, list[str]]:
+def met_runs(
+    evidence: Evidence, answers: Frame, labels: Labels | None, *, by_cluster: bool
+) -> tuple[Frame, list[str]]:
     """One row per item and system, and the names of the columns that are the same for all its runs.
 
-    ``runs``, ``answered``, ``hit`` and ``ruled_hit`` are numbers of runs, or of different answers where any right one will do; ``differ``
-    says whether answers differ, ``inverse`` is the mean or the sum of 1{asked = answer}/propensity, ``given`` the last of the answers.
+    ``runs``, ``answered``, ``hit`` and ``ruled_hit`` are numbers of runs, or of different answers
+    where any right one will do; ``differ`` says whether answers differ, ``inverse`` is the mean or
+    the sum of 1{asked = answer}/propensity, ``given`` the last of the answers.
     """
     any_of = evidence.repeats_as == "any"
     answers = different_answers(answers) if any_of else answers
     if labels is None:
-        frame = placed(answers, evidence, by_cluster=by_cluster).with_columns(answered=~nw.col("answer").is_null(), given=nw.col("answer"))
+        frame = placed(answers, evidence, by_cluster=by_cluster).with_columns(
+            answered=~nw.col("answer").is_null(), given=nw.col("answer")
+        )
     else:
         frame = met_labels(evidence, answers, labels, by_cluster=by_cluster, given=True)
-    constant = ["system", *(name for name in ("verdict", "n_no") if labels is not None), *place_columns(evidence, by_cluster=by_cluster)]
-    sums = {name: nw.col(name).cast(nw.Int64).sum() for name in ("answered", "hit", "ruled_hit") if name in frame.columns}
+    constant = [
+        "system",
+        *(name for name in ("verdict", "n_no") if labels is not None),
+        *place_columns(evidence, by_cluster=by_cluster),
+    ]
+    sums = {
+        name: nw.col(name).cast(nw.Int64).sum()
+        for name in ("answered", "hit", "ruled_hit")
+        if name in frame.columns
+    }
     inverse = nw.col("inverse").sum() if any_of else nw.col("inverse").mean()
     more = {"inverse": inverse} if "inverse" in frame.columns else {}
     if more and any_of:  # a sum without a value would be 0, which is a recorded question
         more["told"] = (~nw.col("inverse").is_null()).cast(nw.Int64).max()
-    found = frame.group_by("item", *constant).agg(runs=nw.len(), low=nw.col("given").min(), given=nw.col("given").max(), **sums, **more)
+    found = frame.group_by("item", *constant).agg(
+        runs=nw.len(), low=nw.col("given").min(), given=nw.col("given").max(), **sums, **more
+    )
     differ = (nw.col("low") != nw.col("given")).fill_null(value=False)
     if not any_of:
         differ = differ | ((nw.col("answered") > 0) & (nw.col("answered") < nw.col("runs")))
@@ -94,23 +134,46 @@ def shares_of(how: Repeats, row: dict[str, Any]) -> tuple[float, float] | None:
     return int(row["hit"]) / weight, int(row["answered"]) / weight
 
 
-def count_repeats(evidence: Evidence, *, systems: Sequence[str] | None, by_class: bool, by_guess: bool, by_cluster: bool) -> AccuracyCounts:
+def count_repeats(
+    evidence: Evidence,
+    *,
+    systems: Sequence[str] | None,
+    by_class: bool,
+    by_guess: bool,
+    by_cluster: bool,
+) -> AccuracyCounts:
     """How often repeated answers met the labels, where runs are averaged or any right one will do."""
     if by_class or by_guess:
         what = "transition matrices, rates by class and guesses"
-        raise EvidenceError(fault("answers", f"must have one row for each item and system for {what}", "repeats", remedy=_REMEDY))
+        raise EvidenceError(
+            fault(
+                "answers",
+                f"must have one row for each item and system for {what}",
+                "repeats",
+                remedy=_REMEDY,
+            )
+        )
     evidence.check()
     answers = answers_of(evidence, systems, every=True)
     labels = None if evidence.judgements is None else labels_of(evidence)
     by_item, constant = met_runs(evidence, answers, labels, by_cluster=by_cluster)
-    keys = [*constant, *(name for name in ("runs", "answered", "hit", "ruled_hit", "differ", "inverse") if name in by_item.columns)]
+    keys = [
+        *constant,
+        *(
+            name
+            for name in ("runs", "answered", "hit", "ruled_hit", "differ", "inverse")
+            if name in by_item.columns
+        ),
+    ]
     found = fetch(by_item.group_by(*keys).agg(n=nw.len()).sort(*keys).select(*keys, "n"))
     unused = {} if labels is None else unused_of(labels, answers)
     rows = [dict(zip([*keys, "n"], row, strict=True)) for row in found]
     return _tallied(evidence, rows, {name: n for name, n in unused.items() if n})
 
 
-def _tallied(evidence: Evidence, rows: Sequence[dict[str, Any]], unused: dict[str, int]) -> AccuracyCounts:
+def _tallied(
+    evidence: Evidence, rows: Sequence[dict[str, Any]], unused: dict[str, int]
+) -> AccuracyCounts:
     tallies: Counter[Tally] = Counter()
     items: Counter[Cell] = Counter()
     answered: Counter[Cell] = Counter()
@@ -121,7 +184,13 @@ def _tallied(evidence: Evidence, rows: Sequence[dict[str, Any]], unused: dict[st
         answered[cell] += n if row["answered"] else 0
         if row.get("verdict") is not None:
             tallies[_tally(evidence.repeats_as, row, cell)] += n
-    return AccuracyCounts(tallies=dict(tallies), items=dict(items), answered=dict(answered), unused=unused, inferred=evidence.assumed)
+    return AccuracyCounts(
+        tallies=dict(tallies),
+        items=dict(items),
+        answered=dict(answered),
+        unused=unused,
+        inferred=evidence.assumed,
+    )
 
 
 def _tally(how: Repeats, row: dict[str, Any], cell: Cell) -> Tally:

@@ -1,6 +1,8 @@
-"""The sketch of joint decisions: how often each pattern of answers was given, and which labels an item can still have.
+"""The sketch of joint decisions: how often each pattern of answers was given, and which labels an
+item can still have.
 
-That is all that a proof from answers alone may see. Items with the same answers and the same possible labels are one group.
+That is all that a proof from answers alone may see. Items with the same answers and the same
+possible labels are one group.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class Sketch:
     patterns
         One row a group: the place of each classifier's answer in ``labels``, or -1 for no answer.
     allowed
-        One row a group: the labels that its items can have. A known answer leaves one, "not this label" takes one away.
+        One row a group: the labels that its items can have. A known answer leaves one, "not this
+        label" takes one away.
     n
         Number of items of each group, at least 1.
 
@@ -62,10 +65,15 @@ class Sketch:
             pattern = tuple(self.patterns[int(np.argmin(self.allowed.any(axis=1)))].tolist())
             answers = ", ".join("no answer" if c < 0 else self.labels[c] for c in pattern)
             raise EvidenceError(
-                fault("side information", "must leave each item a label", f"items answered ({answers}) with every label ruled out")
+                fault(
+                    "side information",
+                    "must leave each item a label",
+                    f"items answered ({answers}) with every label ruled out",
+                )
             )
 
-    # ------------------------------------------------------------------------------------------------ builders
+    # ------------------------------------------------------------------------------------------------
+    # builders
 
     @classmethod
     def from_arrays(
@@ -83,7 +91,8 @@ class Sketch:
         Parameters
         ----------
         answers
-            One row an item and one column a classifier: places in ``labels``, from 0; -1 is no answer.
+            One row an item and one column a classifier: places in ``labels``, from 0; -1 is no
+            answer.
         labels
             All labels that the truth can be, in order.
         classifiers
@@ -102,17 +111,37 @@ class Sketch:
         """
         codes = np.asarray(answers)
         if codes.ndim != 2 or codes.dtype.kind not in "iub":
-            raise EvidenceError(fault("answers", "must be a table of whole numbers, items by classifiers", f"{codes.dtype} {codes.shape}"))
+            raise EvidenceError(
+                fault(
+                    "answers",
+                    "must be a table of whole numbers, items by classifiers",
+                    f"{codes.dtype} {codes.shape}",
+                )
+            )
         R = len(labels)
-        names = tuple(str(c) for c in (range(codes.shape[1]) if classifiers is None else classifiers))
+        names = tuple(
+            str(c) for c in (range(codes.shape[1]) if classifiers is None else classifiers)
+        )
         if len(names) != codes.shape[1]:
-            raise EvidenceError(fault("classifiers", f"must name the {codes.shape[1]} columns of answers", f"{len(names)} names"))
+            raise EvidenceError(
+                fault(
+                    "classifiers",
+                    f"must name the {codes.shape[1]} columns of answers",
+                    f"{len(names)} names",
+                )
+            )
         _check_names("labels", tuple(str(v) for v in labels), 2)
         if codes.size and (codes.min() < MISSING or codes.max() >= R):
             worst = codes.max() if codes.max() >= R else codes.min()
-            raise EvidenceError(fault("answers", f"must be in [0, {R}) or -1 for no answer", int(worst)))
+            raise EvidenceError(
+                fault("answers", f"must be in [0, {R}) or -1 for no answer", int(worst))
+            )
         codes = codes.astype(np.int16, copy=False)
-        can = np.ones((len(codes), R), dtype=bool) if allowed is None else np.array(allowed, dtype=bool)
+        can = (
+            np.ones((len(codes), R), dtype=bool)
+            if allowed is None
+            else np.array(allowed, dtype=bool)
+        )
         if can.shape != (len(codes), R):
             raise EvidenceError(fault("allowed", f"must have shape ({len(codes)}, {R})", can.shape))
         if known is not None:
@@ -120,11 +149,27 @@ class Sketch:
         if not can.any(axis=1).all():
             where = np.flatnonzero(~can.any(axis=1)).tolist()
             rule = "must leave each item a label"
-            raise EvidenceError(fault("side information", rule, "every label ruled out", where=where, total=len(where)))
+            raise EvidenceError(
+                fault(
+                    "side information", rule, "every label ruled out", where=where, total=len(where)
+                )
+            )
         weights = np.ones(len(codes), dtype=np.int64) if n is None else np.asarray(n)
-        if weights.shape != (len(codes),) or weights.dtype.kind not in "iub" or (weights.size and weights.min() < 0):
-            raise EvidenceError(fault("n", f"must be {len(codes)} whole numbers, none negative", np.asarray(n).tolist()[:5]))
-        return cls._of_rows(names, tuple(str(v) for v in labels), codes, can, weights.astype(np.int64))
+        if (
+            weights.shape != (len(codes),)
+            or weights.dtype.kind not in "iub"
+            or (weights.size and weights.min() < 0)
+        ):
+            raise EvidenceError(
+                fault(
+                    "n",
+                    f"must be {len(codes)} whole numbers, none negative",
+                    np.asarray(n).tolist()[:5],
+                )
+            )
+        return cls._of_rows(
+            names, tuple(str(v) for v in labels), codes, can, weights.astype(np.int64)
+        )
 
     @classmethod
     def from_counts(
@@ -141,12 +186,14 @@ class Sketch:
         Parameters
         ----------
         counts
-            The answers of all classifiers, in order (None: no answer), and how many items were answered so.
+            The answers of all classifiers, in order (None: no answer), and how many items were
+            answered so.
         classifiers, labels
             In the order of the patterns; all labels that the truth can be.
         known, ruled_out
-            Of the items of a pattern, how many are known to have a label, and how many are known not to have it. These are different
-            items; an item with several ruled-out labels needs :meth:`from_arrays`.
+            Of the items of a pattern, how many are known to have a label, and how many are known
+            not to have it. These are different items; an item with several ruled-out labels needs
+            :meth:`from_arrays`.
 
         Examples
         --------
@@ -162,26 +209,54 @@ class Sketch:
         for given, _ in side:
             for pattern in given:
                 if pattern not in counts:
-                    raise EvidenceError(fault("side information", "must be about patterns in counts", pattern))
+                    raise EvidenceError(
+                        fault("side information", "must be about patterns in counts", pattern)
+                    )
         for pattern, total in counts.items():
             if not isinstance(pattern, tuple) or len(pattern) != len(classifiers):
-                raise EvidenceError(fault("counts", f"must be keyed by tuples of {len(classifiers)} answers", repr(pattern)))
+                raise EvidenceError(
+                    fault(
+                        "counts",
+                        f"must be keyed by tuples of {len(classifiers)} answers",
+                        repr(pattern),
+                    )
+                )
             strange = [a for a in pattern if a is not None and str(a) not in place]
             if strange:
-                raise EvidenceError(fault("counts", f"must be keyed by answers among {list(labels)}", repr(strange[0])))
+                raise EvidenceError(
+                    fault(
+                        "counts", f"must be keyed by answers among {list(labels)}", repr(strange[0])
+                    )
+                )
             _check_count(f"counts[{pattern!r}]", total)
             codes = [MISSING if a is None else place[str(a)] for a in pattern]
             left = int(total)
             for given, keep in side:
                 for label, m in given.get(pattern, {}).items():
                     if str(label) not in place:
-                        raise EvidenceError(fault("side information", f"must be about labels among {list(labels)}", repr(label)))
+                        raise EvidenceError(
+                            fault(
+                                "side information",
+                                f"must be about labels among {list(labels)}",
+                                repr(label),
+                            )
+                        )
                     _check_count(f"side information about {pattern!r}", m)
-                    rows.append((codes, [(i == place[str(label)]) == keep for i in range(len(labels))], int(m)))
+                    rows.append(
+                        (
+                            codes,
+                            [(i == place[str(label)]) == keep for i in range(len(labels))],
+                            int(m),
+                        )
+                    )
                     left -= int(m)
             if left < 0:
                 raise EvidenceError(
-                    fault(f"side information about {pattern!r}", f"must be about at most its {total} items", int(total) - left)
+                    fault(
+                        f"side information about {pattern!r}",
+                        f"must be about at most its {total} items",
+                        int(total) - left,
+                    )
                 )
             rows.append((codes, [True] * len(labels), left))
         if not rows:
@@ -195,14 +270,28 @@ class Sketch:
         )
 
     @classmethod
-    def _of_rows(cls, classifiers: tuple[str, ...], labels: tuple[str, ...], codes: Codes, allowed: Flags, n: Counts) -> Self:
+    def _of_rows(
+        cls,
+        classifiers: tuple[str, ...],
+        labels: tuple[str, ...],
+        codes: Codes,
+        allowed: Flags,
+        n: Counts,
+    ) -> Self:
         keep = n > 0
         if not keep.all():
             codes, allowed, n = codes[keep], allowed[keep], n[keep]
         first, total = group_rows(codes, allowed, n)
-        return cls(classifiers=classifiers, labels=labels, patterns=codes[first], allowed=allowed[first], n=total)
+        return cls(
+            classifiers=classifiers,
+            labels=labels,
+            patterns=codes[first],
+            allowed=allowed[first],
+            n=total,
+        )
 
-    # ------------------------------------------------------------------------------------------------ what it holds
+    # ------------------------------------------------------------------------------------------------
+    # what it holds
 
     @property
     def n_items(self) -> int:
@@ -228,7 +317,10 @@ class Sketch:
     def uses(self) -> Counts:
         """How often each classifier gave each answer (N × R)."""
         size = len(self.labels) + 1  # sums of whole numbers below 2^53 are exact in floats
-        found = [np.bincount(self.patterns[:, i] + 1, weights=self.n, minlength=size)[1:] for i in range(len(self.classifiers))]
+        found = [
+            np.bincount(self.patterns[:, i] + 1, weights=self.n, minlength=size)[1:]
+            for i in range(len(self.classifiers))
+        ]
         return np.rint(found).astype(np.int64)
 
     def of(self, classifiers: Sequence[str]) -> Self:
@@ -242,19 +334,42 @@ class Sketch:
         """
         strange = [c for c in classifiers if str(c) not in self.classifiers]
         if isinstance(classifiers, str) or strange or not classifiers:
-            raise EvidenceError(fault("classifiers", f"must be among {list(self.classifiers)}", repr(strange or classifiers)))
+            raise EvidenceError(
+                fault(
+                    "classifiers",
+                    f"must be among {list(self.classifiers)}",
+                    repr(strange or classifiers),
+                )
+            )
         places = [self.classifiers.index(str(c)) for c in classifiers]
-        return self._of_rows(tuple(str(c) for c in classifiers), self.labels, self.patterns[:, places], self.allowed, self.n)
+        return self._of_rows(
+            tuple(str(c) for c in classifiers),
+            self.labels,
+            self.patterns[:, places],
+            self.allowed,
+            self.n,
+        )
 
     def __add__(self, other: Self) -> Self:
         if not isinstance(other, Sketch):
             return NotImplemented
-        for name, mine, theirs in (("classifiers", self.classifiers, other.classifiers), ("labels", self.labels, other.labels)):
+        for name, mine, theirs in (
+            ("classifiers", self.classifiers, other.classifiers),
+            ("labels", self.labels, other.labels),
+        ):
             if set(mine) != set(theirs):
-                raise EvidenceError(fault(f"{name} of both sketches", "must be the same", f"{list(mine)} and {list(theirs)}"))
+                raise EvidenceError(
+                    fault(
+                        f"{name} of both sketches",
+                        "must be the same",
+                        f"{list(mine)} and {list(theirs)}",
+                    )
+                )
         columns = [other.classifiers.index(c) for c in self.classifiers]
         order = [other.labels.index(label) for label in self.labels]
-        back = np.array([*np.argsort(order), MISSING], dtype=np.int16)  # their code → ours; -1 stays -1
+        back = np.array(
+            [*np.argsort(order), MISSING], dtype=np.int16
+        )  # their code → ours; -1 stays -1
         return self._of_rows(
             self.classifiers,
             self.labels,
@@ -271,13 +386,16 @@ class Sketch:
     def __repr__(self) -> str:
         return f"Sketch({self.n_items} items, {len(self.classifiers)} classifiers, {len(self.labels)} labels, {self.n_groups} groups)"
 
-    # ------------------------------------------------------------------------------------------------ JSON
+    # ------------------------------------------------------------------------------------------------
+    # JSON
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values: a pattern is text, one letter a classifier (``0`` the first label, ``.`` no answer).
+        """JSON-ready values: a pattern is text, one letter a classifier (``0`` the first label,
+        ``.`` no answer).
 
-        With more than 62 labels a pattern is a list of places instead, -1 for no answer. ``allowed`` lists the places of the possible
-        labels of each group; None where all are possible.
+        With more than 62 labels a pattern is a list of places instead, -1 for no answer.
+        ``allowed`` lists the places of the possible labels of each group; None where all are
+        possible.
         """
         patterns: list[Any]
         if len(self.labels) <= len(ALPHABET):
@@ -289,7 +407,10 @@ class Sketch:
         full: Flags = np.asarray(self.allowed.all(axis=1))
         allowed = None
         if not full.all():
-            allowed = [None if whole else np.flatnonzero(row).tolist() for whole, row in zip(full.tolist(), self.allowed, strict=True)]
+            allowed = [
+                None if whole else np.flatnonzero(row).tolist()
+                for whole, row in zip(full.tolist(), self.allowed, strict=True)
+            ]
         return {
             "schema": "sketch/1",
             "classifiers": list(self.classifiers),
@@ -312,19 +433,29 @@ class Sketch:
         if data.get("schema") != "sketch/1":
             raise EvidenceError(fault("schema", "must be 'sketch/1'", repr(data.get("schema"))))
         R, patterns = len(data["labels"]), data["patterns"]
-        codes = [[ALPHABET.find(c) for c in p] for p in patterns] if patterns and isinstance(patterns[0], str) else patterns
+        codes = (
+            [[ALPHABET.find(c) for c in p] for p in patterns]
+            if patterns and isinstance(patterns[0], str)
+            else patterns
+        )
         allowed = None
         if data.get("allowed") is not None:
             allowed = np.array([[a is None or r in a for r in range(R)] for a in data["allowed"]])
         return cls.from_arrays(
-            np.array(codes, dtype=np.int16), labels=data["labels"], classifiers=data["classifiers"], allowed=allowed, n=data["n"]
+            np.array(codes, dtype=np.int16),
+            labels=data["labels"],
+            classifiers=data["classifiers"],
+            allowed=allowed,
+            n=data["n"],
         )
 
 
 def _check_names(argument: str, names: tuple[str, ...], least: int) -> None:
     if len(names) < least or len(set(names)) != len(names):
         count = {1: "one", 2: "two"}[least]
-        raise EvidenceError(fault(argument, f"must be at least {count}, all different", list(names)))
+        raise EvidenceError(
+            fault(argument, f"must be at least {count}, all different", list(names))
+        )
 
 
 def _check_count(argument: str, value: object) -> None:
@@ -334,6 +465,16 @@ def _check_count(argument: str, value: object) -> None:
 
 def _only(known: NDArray[Any], n_items: int, n_labels: int) -> Flags:
     """Which labels a known answer leaves; all where it is -1."""
-    if known.shape != (n_items,) or known.dtype.kind not in "iu" or (known.size and not (known.min() >= -1 and known.max() < n_labels)):
-        raise EvidenceError(fault("known", f"must be {n_items} places in [0, {n_labels}), or -1 where unknown", known.tolist()[:5]))
+    if (
+        known.shape != (n_items,)
+        or known.dtype.kind not in "iu"
+        or (known.size and not (known.min() >= -1 and known.max() < n_labels))
+    ):
+        raise EvidenceError(
+            fault(
+                "known",
+                f"must be {n_items} places in [0, {n_labels}), or -1 where unknown",
+                known.tolist()[:5],
+            )
+        )
     return np.asarray((known[:, None] == np.arange(n_labels)) | (known[:, None] < 0))

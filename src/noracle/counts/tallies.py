@@ -1,6 +1,7 @@
 """Tallies: all that an estimator may see of the evidence.
 
-A published table is enough to rebuild them (``from_counts``), and tallies of disjoint sets of items add (``a + b``).
+A published table is enough to rebuild them (``from_counts``), and tallies of disjoint sets of items
+add (``a + b``).
 
     AccuracyCounts     per system: how often an answer met a label         → estimate_accuracy
     PatternCounts      per label: which systems were hit together          → compare_systems
@@ -28,13 +29,16 @@ _T = TypeVar("_T")
 class AccuracyCounts:
     """What is known of the accuracy of each system.
 
-    ``tallies`` counts labelled items; ``items`` and ``answered`` count the population, labelled or not: all items asked about and
-    those with an answer. ``unused`` names what the evidence held and no estimator uses. ``states`` counts, by system and state, answers
-    that are missing; ``runs`` counts, by system, all answers where items were answered more than once. ``whole`` says that ``items`` are
-    all items there are to ask about; False where only a sample of them was published. ``propensities`` says whether probabilities were
-    recorded and whether all of them are 1/K, which is a property of the whole table and never of one row; a tally of a recorded question
-    says that they were. ``repeats`` says when an item that was answered more than once is right (see :meth:`Evidence.with_repeats`), and
-    ``most_answers``, by system, how many different answers an item has at most where any right one will do.
+    ``tallies`` counts labelled items; ``items`` and ``answered`` count the population, labelled or
+    not: all items asked about and those with an answer. ``unused`` names what the evidence held and
+    no estimator uses. ``states`` counts, by system and state, answers that are missing; ``runs``
+    counts, by system, all answers where items were answered more than once. ``whole`` says that
+    ``items`` are all items there are to ask about; False where only a sample of them was published.
+    ``propensities`` says whether probabilities were recorded and whether all of them are 1/K, which
+    is a property of the whole table and never of one row; a tally of a recorded question says that
+    they were. ``repeats`` says when an item that was answered more than once is right (see
+    :meth:`Evidence.with_repeats`), and ``most_answers``, by system, how many different answers an
+    item has at most where any right one will do.
     """
 
     tallies: Mapping[Tally, int]
@@ -76,9 +80,11 @@ class AccuracyCounts:
         ordinary
             Labelled items with an answer, and how many of these answers are right.
         complementary
-            Items with ``n_ruled_out`` ruled-out classes and an answer, and how many of these answers are *not* ruled out.
+            Items with ``n_ruled_out`` ruled-out classes and an answer, and how many of these
+            answers are *not* ruled out.
         n_items, n_without_answer
-            The population asked about and how many of it have no answer. By default the labelled items, all answered, as a sample of more.
+            The population asked about and how many of it have no answer. By default the labelled
+            items, all answered, as a sample of more.
 
         Examples
         --------
@@ -97,17 +103,32 @@ class AccuracyCounts:
         )
         for name, (n, good), verdict, m in kinds:
             if not (_is_count(n) and _is_count(good) and good <= n):
-                raise EvidenceError(fault(name, "must be (n, good) with whole numbers 0 <= good <= n", (n, good)))
+                raise EvidenceError(
+                    fault(name, "must be (n, good) with whole numbers 0 <= good <= n", (n, good))
+                )
             for hit, count in ((verdict == "yes", good), (verdict == "no", n - good)):
                 tallies[tally(cell, verdict, hit=hit, n_ruled_out=m)] += int(count)
         labelled = int(ordinary[0] + complementary[0])
         total = labelled + n_without_answer if n_items is None else n_items
-        if not (_is_count(n_without_answer) and _is_count(total) and total - n_without_answer >= labelled):
+        if not (
+            _is_count(n_without_answer)
+            and _is_count(total)
+            and total - n_without_answer >= labelled
+        ):
             raise EvidenceError(
-                fault("n_items", f"must be at least {labelled + n_without_answer} (labelled and unanswered items)", n_items)
+                fault(
+                    "n_items",
+                    f"must be at least {labelled + n_without_answer} (labelled and unanswered items)",
+                    n_items,
+                )
             )
         answered = {cell: total - n_without_answer}
-        return cls(tallies=dict(+tallies), items={cell: total}, answered=answered, whole=n_items is not None)
+        return cls(
+            tallies=dict(+tallies),
+            items={cell: total},
+            answered=answered,
+            whole=n_items is not None,
+        )
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -139,10 +160,19 @@ class AccuracyCounts:
         """The counts of one system; None is allowed where there is only one."""
         if system is None:
             if len(self.systems) != 1:
-                raise EvidenceError(fault("system", f"must be named, one of {list(self.systems)}", None))
+                raise EvidenceError(
+                    fault("system", f"must be named, one of {list(self.systems)}", None)
+                )
             return self
         if system not in self.systems:
-            raise EvidenceError(fault("system", "must be one of those counted", repr(system), remedy=known_names(system, self.systems)))
+            raise EvidenceError(
+                fault(
+                    "system",
+                    "must be one of those counted",
+                    repr(system),
+                    remedy=known_names(system, self.systems),
+                )
+            )
         return dataclasses.replace(
             self,
             tallies={t: n for t, n in self.tallies.items() if t.system == system},
@@ -161,10 +191,14 @@ class AccuracyCounts:
         return found
 
     def cells(self) -> dict[Cell, dict[Tally, int]]:
-        """Tallies grouped by stratum, number of classes and weight; cells without labels are there and empty."""
+        """Tallies grouped by stratum, number of classes and weight; cells without labels are there
+        and empty.
+        """
         groups: dict[Cell, dict[Tally, int]] = {cell: {} for cell in self.items}
         for t, n in self.tallies.items():
-            groups.setdefault(Cell(t.system, t.n_classes, t.stratum, t.weight, t.cluster), {})[t] = n
+            groups.setdefault(Cell(t.system, t.n_classes, t.stratum, t.weight, t.cluster), {})[
+                t
+            ] = n
         return groups
 
     @property
@@ -184,16 +218,26 @@ class AccuracyCounts:
         for found, known in ((items, self.items), (answered, self.answered)):
             for c, n in known.items():
                 found[c._replace(cluster="")] += n
-        return dataclasses.replace(self, tallies=dict(tallies), items=dict(items), answered=dict(answered)).ordered()
+        return dataclasses.replace(
+            self, tallies=dict(tallies), items=dict(items), answered=dict(answered)
+        ).ordered()
 
     def ordered(self) -> Self:
-        """The same counts in one order, that of :meth:`to_dict`, so that sums are the same to the last bit however they were counted."""
+        """The same counts in one order, that of :meth:`to_dict`, so that sums are the same to the
+        last bit however they were counted.
+        """
         return dataclasses.replace(
-            self, tallies=_in_order(self.tallies), items=_in_order(self.items), answered=_in_order(self.answered), runs=_in_order(self.runs)
+            self,
+            tallies=_in_order(self.tallies),
+            items=_in_order(self.items),
+            answered=_in_order(self.answered),
+            runs=_in_order(self.runs),
         )
 
     def without_chances(self) -> Self:
-        """The same counts as if the design did not tell with which probability an answer would have been asked about."""
+        """The same counts as if the design did not tell with which probability an answer would have
+        been asked about.
+        """
         if all(t.chance is None for t in self.tallies):
             return self
         tallies: Counter[Tally] = Counter()
@@ -202,8 +246,12 @@ class AccuracyCounts:
         return dataclasses.replace(self, tallies=dict(tallies)).ordered()
 
     def total(self, **match: object) -> int:
-        """Number of labelled items whose tally has these values, for example ``total(verdict="yes", hit=True)``."""
-        return sum(n for t, n in self.tallies.items() if all(getattr(t, k) == v for k, v in match.items()))
+        """Number of labelled items whose tally has these values, for example ``total(verdict="yes",
+        hit=True)``.
+        """
+        return sum(
+            n for t, n in self.tallies.items() if all(getattr(t, k) == v for k, v in match.items())
+        )
 
     def summary(self) -> dict[str, Any]:
         """The figures that a card prints."""
@@ -222,7 +270,9 @@ class AccuracyCounts:
             "unused": dict(self.unused),
             **self._more(),
         }
-        if any(t.hit_share is not None for t in self.tallies):  # an answer that differs between repeats is neither right nor wrong
+        if any(
+            t.hit_share is not None for t in self.tallies
+        ):  # an answer that differs between repeats is neither right nor wrong
             for name in ("ordinary_right", "complementary_avoided")[self.repeats == "any" :]:
                 del summary[name]
         if self.runs and self.repeats == "all":
@@ -232,13 +282,21 @@ class AccuracyCounts:
     def _spoken(self, verdict: str, **match: bool) -> int:
         """Labelled and answered items with this label of a class."""
         wanted = {"verdict": verdict, "answered": True, **match}
-        return sum(n for t, n in self.tallies.items() if not _is_grade(t) and all(getattr(t, k) == v for k, v in wanted.items()))
+        return sum(
+            n
+            for t, n in self.tallies.items()
+            if not _is_grade(t) and all(getattr(t, k) == v for k, v in wanted.items())
+        )
 
     def _more(self) -> dict[str, Any]:
         """The figures that only some evidence has: grades, why answers are missing, and repeats."""
         more: dict[str, Any] = {}
         if any(map(_is_grade, self.tallies)):
-            own = {t: n for t, n in self.tallies.items() if _is_grade(t) and t.answered and t.verdict != "unsure"}
+            own = {
+                t: n
+                for t, n in self.tallies.items()
+                if _is_grade(t) and t.answered and t.verdict != "unsure"
+            }
             more["graded"] = sum(n for t, n in own.items() if t.hit or t.design == "graded")
             more["graded_right"] = sum(n for t, n in own.items() if t.hit and t.verdict == "yes")
             others = sum(n for t, n in own.items() if not t.hit and t.design == "recorded")
@@ -248,23 +306,38 @@ class AccuracyCounts:
         if self.runs:
             more["answers"] = sum(self.runs.values())
             if self.repeats != "all":
-                more["items_whose_repeats_differ"] = sum(n for t, n in self.tallies.items() if t.hit_share is not None)
+                more["items_whose_repeats_differ"] = sum(
+                    n for t, n in self.tallies.items() if t.hit_share is not None
+                )
         return more
 
     def when_right(self) -> str:
-        """When an item counts as right that was answered more than once, in a few words; empty without repeats."""
-        return when_right(self.repeats, sum(self.runs.values()), sum(self.items.values())) if self.runs else ""
+        """When an item counts as right that was answered more than once, in a few words; empty
+        without repeats.
+        """
+        return (
+            when_right(self.repeats, sum(self.runs.values()), sum(self.items.values()))
+            if self.runs
+            else ""
+        )
 
     def __add__(self, other: AccuracyCounts) -> AccuracyCounts:
         """Tallies of disjoint sets of items add.
 
-        Where one side has other propensities than 1/K, a 1/K of the other side belongs to that design too and is no uniform question; it
-        must have been counted so.
+        Where one side has other propensities than 1/K, a 1/K of the other side belongs to that
+        design too and is no uniform question; it must have been counted so.
         """
         kinds = {self.propensities, other.propensities}
         if kinds == {"uniform", "recorded"}:
             rule = "must have one design: where some propensities are not 1/K, none of them is a uniform question"
-            raise EvidenceError(fault("counts", rule, "uniform and other propensities", remedy="Count the tables together."))
+            raise EvidenceError(
+                fault(
+                    "counts",
+                    rule,
+                    "uniform and other propensities",
+                    remedy="Count the tables together.",
+                )
+            )
         return AccuracyCounts(
             tallies=_added(self.tallies, other.tallies),
             items=_added(self.items, other.items),
@@ -281,18 +354,38 @@ class AccuracyCounts:
         """JSON-ready values with schema ``counts/1``: items are counted, never named."""
         return {
             "schema": "counts/1",
-            "tallies": [{**_fields(t), "n": n} for t, n in sorted(self.tallies.items(), key=_text_key)],
+            "tallies": [
+                {**_fields(t), "n": n} for t, n in sorted(self.tallies.items(), key=_text_key)
+            ],
             "population": [
-                {**_fields(c), "items": n, "answered": self.answered.get(c, 0)} for c, n in sorted(self.items.items(), key=_text_key)
+                {**_fields(c), "items": n, "answered": self.answered.get(c, 0)}
+                for c, n in sorted(self.items.items(), key=_text_key)
             ],
             "unused": dict(self.unused),
             "inferred": list(self.inferred),
-            **({"states": [{"system": s, "state": w, "n": n} for (s, w), n in sorted(self.states.items())]} if self.states else {}),
+            **(
+                {
+                    "states": [
+                        {"system": s, "state": w, "n": n}
+                        for (s, w), n in sorted(self.states.items())
+                    ]
+                }
+                if self.states
+                else {}
+            ),
             **({"runs": dict(sorted(self.runs.items()))} if self.runs else {}),
             **({} if self.repeats == "mean" else {"repeats": self.repeats}),
-            **({"most_answers": dict(sorted(self.most_answers.items()))} if self.most_answers else {}),
+            **(
+                {"most_answers": dict(sorted(self.most_answers.items()))}
+                if self.most_answers
+                else {}
+            ),
             **({} if self.whole else {"whole": False}),
-            **({} if self.propensities == _implied(self.tallies) else {"propensities": self.propensities}),
+            **(
+                {}
+                if self.propensities == _implied(self.tallies)
+                else {"propensities": self.propensities}
+            ),
         }
 
     @classmethod
@@ -301,14 +394,20 @@ class AccuracyCounts:
         if data.get("schema") != "counts/1":
             raise EvidenceError(fault("schema", "must be 'counts/1'", repr(data.get("schema"))))
         tallies = {read_tally(row): int(row["n"]) for row in data["tallies"]}
-        cells = [(Cell(**{k: row[k] for k in Cell._fields if k in row}), row) for row in data["population"]]
+        cells = [
+            (Cell(**{k: row[k] for k in Cell._fields if k in row}), row)
+            for row in data["population"]
+        ]
         return cls(
             tallies=tallies,
             items={c: int(row["items"]) for c, row in cells},
             answered={c: int(row["answered"]) for c, row in cells},
             unused=dict(data.get("unused", {})),
             inferred=tuple(data.get("inferred", ())),
-            states={(str(row["system"]), str(row["state"])): int(row["n"]) for row in data.get("states", ())},
+            states={
+                (str(row["system"]), str(row["state"])): int(row["n"])
+                for row in data.get("states", ())
+            },
             runs={str(name): int(n) for name, n in data.get("runs", {}).items()},
             whole=bool(data.get("whole", True)),
             propensities=data.get("propensities", _implied(tallies)),
@@ -321,8 +420,9 @@ class AccuracyCounts:
 class PatternCounts:
     """How systems met the same labels together; only items that every system was asked about.
 
-    ``items`` counts the population: all such items, labelled or not, by number of classes, stratum and weight; empty where it is not
-    known. ``states`` counts, by system and state, the answers that are missing. ``runs``, ``repeats`` and ``most_answers`` are as in
+    ``items`` counts the population: all such items, labelled or not, by number of classes, stratum
+    and weight; empty where it is not known. ``states`` counts, by system and state, the answers
+    that are missing. ``runs``, ``repeats`` and ``most_answers`` are as in
     :class:`AccuracyCounts`. ``whole`` says that the items are all that were asked about; False where graded items are a sample of more.
     ``silent`` counts, beside grades, the population by who gave no answer.
     """
@@ -339,17 +439,23 @@ class PatternCounts:
     whole: bool = True
     silent: Mapping[tuple[Cell, tuple[bool, ...]], int] = dataclasses.field(default_factory=dict)
     still: float = 0.0
-    """The share of all items that is left out here because none of these systems answered them: all of them score 0."""
+    """The share of all items that is left out here because none of these systems answered them: all
+    of them score 0.
+    """
 
     @classmethod
     def from_counts(
-        cls, *, n_classes: int, systems: tuple[str, ...], yes: Mapping[tuple[bool | None, ...], int] | None = None,
+        cls,
+        *,
+        n_classes: int,
+        systems: tuple[str, ...],
+        yes: Mapping[tuple[bool | None, ...], int] | None = None,
         no: Mapping[tuple[bool | None, ...], int] | None = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Counts from published patterns.
 
-        ``yes`` maps who was right to a number of items with an ordinary label, ``no`` maps who gave the ruled-out class to a number
-        of items with one complementary label.
+        ``yes`` maps who was right to a number of items with an ordinary label, ``no`` maps who gave
+        the ruled-out class to a number of items with one complementary label.
 
         Examples
         --------
@@ -359,11 +465,18 @@ class PatternCounts:
         """
         check_n_classes(n_classes)
         patterns: Counter[Pattern] = Counter()
-        tables: tuple[tuple[Mapping[tuple[bool | None, ...], int], Verdict], ...] = ((yes or {}, "yes"), (no or {}, "no"))
+        tables: tuple[tuple[Mapping[tuple[bool | None, ...], int], Verdict], ...] = (
+            (yes or {}, "yes"),
+            (no or {}, "no"),
+        )
         for table, verdict in tables:
             for hits, n in table.items():
                 if len(hits) != len(systems) or not _is_count(n):
-                    raise EvidenceError(fault(verdict, f"must map {len(systems)} entries to a whole number", (hits, n)))
+                    raise EvidenceError(
+                        fault(
+                            verdict, f"must map {len(systems)} entries to a whole number", (hits, n)
+                        )
+                    )
                 patterns[pattern(Cell("", n_classes), verdict, hits)] += int(n)
         return cls(systems=tuple(systems), patterns=dict(patterns))
 
@@ -373,14 +486,17 @@ class PatternCounts:
 
     @property
     def partial(self) -> bool:
-        """Whether some labels speak of some systems only, as grades do; or are not needed, where an answer is missing."""
+        """Whether some labels speak of some systems only, as grades do; or are not needed, where an
+        answer is missing.
+        """
         return bool(self.silent) or any(p.known is not None for p in self.patterns)
 
     def of(self, places: Sequence[int]) -> Self:
         """The counts of some systems, by their places: the labels that speak of all of them.
 
-        Beside grades, items with a missing answer are a stratum of their own: an answer that is missing needs no grade. Items that none of
-        the systems answered need no label at all, and are left out; ``still`` is their share.
+        Beside grades, items with a missing answer are a stratum of their own: an answer that is
+        missing needs no grade. Items that none of the systems answered need no label at all, and
+        are left out; ``still`` is their share.
         """
         found: Counter[Pattern] = Counter()
         for p, n in self.patterns.items():
@@ -388,7 +504,11 @@ class PatternCounts:
             if own is not None:
                 silent = tuple(hit is None for hit in own.hits)
                 if not (self.silent and all(silent)):
-                    found[own._replace(stratum=_by_silence(own.stratum, silent)) if self.silent else own] += n
+                    found[
+                        own._replace(stratum=_by_silence(own.stratum, silent))
+                        if self.silent
+                        else own
+                    ] += n
         items, still = self.items, 0.0
         if self.silent:
             told: Counter[Cell] = Counter()
@@ -399,18 +519,24 @@ class PatternCounts:
             items = dict(told)
             total = sum(cell.weight * n for (cell, _), n in self.silent.items())
             still = 1 - sum(cell.weight * n for cell, n in items.items()) / total
-        if not self.whole:  # these items are a sample, and those that were graded for the others are none of it
+        if (
+            not self.whole
+        ):  # these items are a sample, and those that were graded for the others are none of it
             sampled: Counter[Cell] = Counter()
             for p, n in found.items():
                 sampled[Cell("", p.n_classes, p.stratum, p.weight, p.cluster)] += n
             items = dict(sampled)
         named = tuple(self.systems[i] for i in places)
-        return dataclasses.replace(self, systems=named, patterns=dict(found), items=items, silent={}, still=still)
+        return dataclasses.replace(
+            self, systems=named, patterns=dict(found), items=items, silent={}, still=still
+        )
 
     @property
     def clustered(self) -> bool:
         """Whether items were counted by cluster."""
-        return any(c.cluster for c in self.items) or (not self.whole and any(p.cluster for p in self.patterns))
+        return any(c.cluster for c in self.items) or (
+            not self.whole and any(p.cluster for p in self.patterns)
+        )
 
     def without_clusters(self) -> Self:
         """The same counts as if items had not been counted by cluster."""
@@ -425,7 +551,9 @@ class PatternCounts:
         silent: Counter[tuple[Cell, tuple[bool, ...]]] = Counter()
         for (c, flags), n in self.silent.items():
             silent[c._replace(cluster=""), flags] += n
-        return dataclasses.replace(self, patterns=dict(patterns), items=dict(items), silent=dict(silent)).ordered()
+        return dataclasses.replace(
+            self, patterns=dict(patterns), items=dict(items), silent=dict(silent)
+        ).ordered()
 
     def _by_silence(self, other: PatternCounts) -> Mapping[tuple[Cell, tuple[bool, ...]], int]:
         """The population by who gave no answer, where one side has missing answers."""
@@ -435,12 +563,16 @@ class PatternCounts:
 
     def ordered(self) -> Self:
         """The same counts in one order; see :meth:`AccuracyCounts.ordered`."""
-        return dataclasses.replace(self, patterns=_in_order(self.patterns), items=_in_order(self.items))
+        return dataclasses.replace(
+            self, patterns=_in_order(self.patterns), items=_in_order(self.items)
+        )
 
     def __add__(self, other: PatternCounts) -> PatternCounts:
         """Patterns of the same systems on disjoint sets of items add."""
         if self.systems != other.systems:
-            raise EvidenceError(fault("systems", f"must be {list(self.systems)} on both sides", list(other.systems)))
+            raise EvidenceError(
+                fault("systems", f"must be {list(self.systems)} on both sides", list(other.systems))
+            )
         return PatternCounts(
             systems=self.systems,
             patterns=_added(self.patterns, other.patterns),
@@ -458,17 +590,29 @@ class PatternCounts:
         return Counter(dict.fromkeys(self.systems, sum(self.items.values())))
 
     def when_right(self) -> str:
-        """When an item counts as right that was answered more than once, in a few words; empty without repeats."""
-        return when_right(self.repeats, sum(self.runs.values()), sum(self.sizes().values())) if self.runs else ""
+        """When an item counts as right that was answered more than once, in a few words; empty
+        without repeats.
+        """
+        return (
+            when_right(self.repeats, sum(self.runs.values()), sum(self.sizes().values()))
+            if self.runs
+            else ""
+        )
 
 
 def _by_silence(stratum: str, silent: Sequence[bool]) -> str:
     """A stratum apart by which answers are missing."""
-    return f"{stratum} without answers of {[i for i, none in enumerate(silent) if none]}" if any(silent) else stratum
+    return (
+        f"{stratum} without answers of {[i for i, none in enumerate(silent) if none]}"
+        if any(silent)
+        else stratum
+    )
 
 
 class Question(NamedTuple):
-    """One kind of judgement: who was asked about which class, with which probability, and what was said."""
+    """One kind of judgement: who was asked about which class, with which probability, and what was
+    said.
+    """
 
     n_classes: int
     asked: int | str
@@ -499,7 +643,8 @@ class JudgementCounts:
     def __add__(self, other: JudgementCounts) -> JudgementCounts:
         """Judgements of disjoint sets of items add."""
         return JudgementCounts(
-            questions=_added(self.questions, other.questions), inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred)))
+            questions=_added(self.questions, other.questions),
+            inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
         )
 
     def __repr__(self) -> str:
@@ -509,7 +654,9 @@ class JudgementCounts:
 def check_n_classes(n_classes: object) -> int:
     """Return the number of classes if it is a whole number of at least 2."""
     if not _is_count(n_classes) or int(n_classes) < 2:  # type: ignore[call-overload]
-        raise EvidenceError(fault("n_classes", "must be a whole number of at least 2", repr(n_classes)))
+        raise EvidenceError(
+            fault("n_classes", "must be a whole number of at least 2", repr(n_classes))
+        )
     return int(n_classes)  # type: ignore[call-overload, no-any-return]
 
 
@@ -535,7 +682,9 @@ def _by_state(states: Mapping[tuple[str, str], int]) -> dict[str, int]:
 
 
 def _is_grade(t: Tally) -> bool:
-    """Whether a label is a grade: of the answer itself, or drawn among answers whose classes are not known."""
+    """Whether a label is a grade: of the answer itself, or drawn among answers whose classes are
+    not known.
+    """
     return t.design == "graded" or (t.design == "recorded" and not t.n_classes)
 
 
@@ -544,7 +693,11 @@ def _implied(tallies: Iterable[Tally]) -> Propensities:
     return "recorded" if any(t.design == "recorded" for t in tallies) else "none"
 
 
-_RIGHT = {"mean": "share of the runs that are right", "all": "right every time", "any": "right at least once"}
+_RIGHT = {
+    "mean": "share of the runs that are right",
+    "all": "right every time",
+    "any": "right at least once",
+}
 
 
 def when_right(repeats: Repeats, runs: int, n_items: int) -> str:
@@ -556,14 +709,27 @@ def when_right(repeats: Repeats, runs: int, n_items: int) -> str:
     ('right every time (4 runs)', 'right at least once (3.5 runs on average)')
     """
     each = runs / n_items if n_items else 0.0
-    return f"{_RIGHT[repeats]} ({int(each)} runs)" if each == int(each) else f"{_RIGHT[repeats]} ({each:.1f} runs on average)"
+    return (
+        f"{_RIGHT[repeats]} ({int(each)} runs)"
+        if each == int(each)
+        else f"{_RIGHT[repeats]} ({each:.1f} runs on average)"
+    )
 
 
 def repeats_together(parts: Sequence[AccuracyCounts] | Sequence[PatternCounts]) -> dict[str, Any]:
-    """``runs``, ``repeats`` and ``most_answers`` of a sum of counts; a part without repeats has no rule of its own."""
+    """``runs``, ``repeats`` and ``most_answers`` of a sum of counts; a part without repeats has no
+    rule of its own.
+    """
     rules = {c.repeats for c in parts if c.runs}
     if len(rules) > 1:
-        raise EvidenceError(fault("counts", "must take repeats in one way", " and ".join(sorted(rules)), remedy="Count the tables again."))
+        raise EvidenceError(
+            fault(
+                "counts",
+                "must take repeats in one way",
+                " and ".join(sorted(rules)),
+                remedy="Count the tables again.",
+            )
+        )
     runs: Counter[str] = Counter()
     most: dict[str, int] = {}
     for c in parts if rules else ():
@@ -575,12 +741,19 @@ def repeats_together(parts: Sequence[AccuracyCounts] | Sequence[PatternCounts]) 
 
 
 def read_tally(row: Mapping[str, Any]) -> Tally:
-    """A tally from its JSON values, if its shares of repeats, or its numbers of different answers, are possible."""
+    """A tally from its JSON values, if its shares of repeats, or its numbers of different answers,
+    are possible.
+    """
     found = Tally(**{k: v for k, v in row.items() if k != "n"})
     hit, answered = found.hit_share, found.answered_share
     if hit is None and answered is None:
         return found
-    if hit is None or answered is None or not 0 <= hit <= answered or (answered > 1 and (answered % 1 or hit % 1)):
+    if (
+        hit is None
+        or answered is None
+        or not 0 <= hit <= answered
+        or (answered > 1 and (answered % 1 or hit % 1))
+    ):
         rule = "must be 0 <= hit_share <= answered_share <= 1, or whole numbers"
         raise EvidenceError(fault("hit_share and answered_share", rule, (hit, answered)))
     return found
@@ -607,7 +780,14 @@ def _in_order(counts: Mapping[_T, int]) -> dict[_T, int]:
     """Counts by the text of their keys; very many stay as they came."""
     if len(counts) > _SORT_UP_TO:
         return dict(counts)
-    return dict(sorted(counts.items(), key=lambda pair: tuple(map(str, pair[0])) if isinstance(pair[0], tuple) else (str(pair[0]),)))
+    return dict(
+        sorted(
+            counts.items(),
+            key=lambda pair: (
+                tuple(map(str, pair[0])) if isinstance(pair[0], tuple) else (str(pair[0]),)
+            ),
+        )
+    )
 
 
 def _text_key(pair: tuple[Iterable[object], int]) -> tuple[str, ...]:

@@ -1,4 +1,6 @@
-"""Ratings as votes: one row an item and one column a label, in the engine, and small tables out of it as arrays."""
+"""Ratings as votes: one row an item and one column a label, in the engine, and small tables out of
+it as arrays.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,11 @@ def fetch_arrays(frame: Frame) -> dict[str, NDArray[Any]]:
 
 def matrix(found: Mapping[str, NDArray[Any]], names: Sequence[str]) -> Whole:
     """Some columns side by side."""
-    return np.stack([found[name].astype(np.int64) for name in names], axis=1) if names else np.zeros((0, 0), dtype=np.int64)
+    return (
+        np.stack([found[name].astype(np.int64) for name in names], axis=1)
+        if names
+        else np.zeros((0, 0), dtype=np.int64)
+    )
 
 
 def vote_columns(labels: Sequence[int | str]) -> list[str]:
@@ -59,12 +65,20 @@ def vote_frame(ratings: Ratings, labels: Sequence[int | str]) -> Frame:
     used = ratings.used
     if ratings.form == "wide":
         columns = ratings.raters or ()
-        sums = [_added_up([_one_if(c, label) for c in columns]).alias(name) for name, label in zip(names, labels, strict=True)]
+        sums = [
+            _added_up([_one_if(c, label) for c in columns]).alias(name)
+            for name, label in zip(names, labels, strict=True)
+        ]
         counted = used.select("item", *sums)
     else:
         amount = nw.col("n") if ratings.form == "votes" else nw.lit(1)
         sums = [
-            nw.when(nw.col("label") == label).then(amount).otherwise(nw.lit(0)).sum().cast(nw.Int64).alias(name)
+            nw.when(nw.col("label") == label)
+            .then(amount)
+            .otherwise(nw.lit(0))
+            .sum()
+            .cast(nw.Int64)
+            .alias(name)
             for name, label in zip(names, labels, strict=True)
         ]
         counted = used.group_by("item").agg(*sums)
@@ -111,26 +125,56 @@ def _label_counts(ratings: Ratings) -> Frame:
     return used.group_by("item", "label").agg(n=nw.len())
 
 
-def code_matrix(ratings: Ratings, labels: Sequence[int | str]) -> tuple[NDArray[Any], NDArray[np.int16]]:
-    """The items, and a matrix with one row an item and one column a rater: places in ``labels``, -1 where there is no rating.
+def code_matrix(
+    ratings: Ratings, labels: Sequence[int | str]
+) -> tuple[NDArray[Any], NDArray[np.int16]]:
+    """The items, and a matrix with one row an item and one column a rater: places in ``labels``, -1
+    where there is no rating.
 
-    Long ratings are packed in the engine: a rater is a digit of a number in base R + 1, so that one sum an item holds many raters.
+    Long ratings are packed in the engine: a rater is a digit of a number in base R + 1, so that one
+    sum an item holds many raters.
     """
     raters = ratings.seen_raters()
     if ratings.form == "votes":
-        raise EvidenceError(fault("ratings", "must say who rated", "votes of unknown raters", remedy="Pass a table with a column rater."))
+        raise EvidenceError(
+            fault(
+                "ratings",
+                "must say who rated",
+                "votes of unknown raters",
+                remedy="Pass a table with a column rater.",
+            )
+        )
     if len(labels) > MOST_COLUMNS:
-        raise EvidenceError(fault("labels", f"must be at most {MOST_COLUMNS} to compare raters", len(labels)))
+        raise EvidenceError(
+            fault("labels", f"must be at most {MOST_COLUMNS} to compare raters", len(labels))
+        )
     if ratings.form == "wide":
-        found = fetch_arrays(ratings.used.select("item", *[coded(c, labels, -1).alias(f"c{i}") for i, c in enumerate(raters)]))
+        found = fetch_arrays(
+            ratings.used.select(
+                "item", *[coded(c, labels, -1).alias(f"c{i}") for i, c in enumerate(raters)]
+            )
+        )
         return found["item"], matrix(found, [f"c{i}" for i in range(len(raters))]).astype(np.int16)
     base = len(labels) + 1
     digits = int(62 * math.log(2) / math.log(base))
     groups = [raters[start : start + digits] for start in range(0, len(raters), digits)]
     places = _rater_places(ratings.used, groups, base)
     digit = (coded("label", labels, -1) + 1) * nw.col("_power")
-    sums = [nw.when(nw.col("_group") == g).then(digit).otherwise(nw.lit(0)).sum().cast(nw.Int64).alias(f"p{g}") for g in range(len(groups))]
-    found = fetch_arrays(ratings.used.select("item", "rater", "label").join(places, on="rater", how="inner").group_by("item").agg(*sums))
+    sums = [
+        nw.when(nw.col("_group") == g)
+        .then(digit)
+        .otherwise(nw.lit(0))
+        .sum()
+        .cast(nw.Int64)
+        .alias(f"p{g}")
+        for g in range(len(groups))
+    ]
+    found = fetch_arrays(
+        ratings.used.select("item", "rater", "label")
+        .join(places, on="rater", how="inner")
+        .group_by("item")
+        .agg(*sums)
+    )
     codes = np.empty((len(found["item"]), len(raters)), dtype=np.int16)
     for g, group in enumerate(groups):
         rest = found[f"p{g}"].astype(np.int64)
@@ -148,23 +192,36 @@ def _rater_places(frame: Frame, groups: Sequence[Sequence[str]], base: int) -> F
         group = group.when(nw.col("rater").is_in(list(names))).then(nw.lit(g))
     power: Any = nw.when(nw.col("rater").is_null()).then(nw.lit(0))
     for i in range(max(len(names) for names in groups)):
-        power = power.when(nw.col("rater").is_in([names[i] for names in groups if i < len(names)])).then(nw.lit(base**i))
-    return alone.select("rater", _group=group.otherwise(nw.lit(-1)), _power=power.otherwise(nw.lit(0)).cast(nw.Int64))
+        power = power.when(
+            nw.col("rater").is_in([names[i] for names in groups if i < len(names)])
+        ).then(nw.lit(base**i))
+    return alone.select(
+        "rater",
+        _group=group.otherwise(nw.lit(-1)),
+        _power=power.otherwise(nw.lit(0)).cast(nw.Int64),
+    )
 
 
 def pair_tables(codes: NDArray[np.int16], size: int) -> dict[tuple[int, int], Whole]:
-    """For each pair of columns with common rows: how often the first had code a and the second code b.
+    """For each pair of columns with common rows: how often the first had code a and the second code
+    b.
 
     One product of indicator matrices counts all pairs at once.
     """
     n, n_raters = codes.shape
     if n_raters > MOST_PAIRED:
-        raise EvidenceError(fault("raters", f"must be at most {MOST_PAIRED} to count pairs", n_raters))
+        raise EvidenceError(
+            fault("raters", f"must be at most {MOST_PAIRED} to count pairs", n_raters)
+        )
     total = np.zeros((n_raters * size, n_raters * size))
     step = max(1, 4_000_000 // max(1, n_raters * size))
     labels = np.arange(size, dtype=codes.dtype)
     for start in range(0, n, step):
-        ones = (codes[start : start + step, :, None] == labels).astype(np.float32).reshape(-1, n_raters * size)
+        ones = (
+            (codes[start : start + step, :, None] == labels)
+            .astype(np.float32)
+            .reshape(-1, n_raters * size)
+        )
         total += (ones.T @ ones).astype(np.float64)  # below 2**24 rows a part: exact in float32
     blocks = total.round().astype(np.int64).reshape(n_raters, size, n_raters, size)
     tables = {(i, j): blocks[i, :, j, :] for i in range(n_raters) for j in range(i + 1, n_raters)}
@@ -180,18 +237,26 @@ def kinds_of(rows: Whole) -> tuple[Whole, Whole, Whole]:
     key = np.zeros(len(rows), dtype=np.int64)
     for column in rows.T:
         key = key * base + column
-    _, seen_at, place, n = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
+    _, seen_at, place, n = np.unique(
+        key, return_index=True, return_inverse=True, return_counts=True
+    )
     return rows[seen_at], place.reshape(-1).astype(np.int64), n.astype(np.int64)
 
 
 def systems_of(ratings: Ratings, systems: Sequence[str] | None) -> list[str]:
     """The systems that were asked for, if they have answers; by default all."""
-    groups = [] if ratings.answers is None else fetch(ratings.answers.group_by("system").agg(n=nw.len()).select("system"))
+    groups = (
+        []
+        if ratings.answers is None
+        else fetch(ratings.answers.group_by("system").agg(n=nw.len()).select("system"))
+    )
     found = sorted(str(row[0]) for row in groups)
     missing = [s for s in systems or () if s not in found]
     if missing:
         came = f"{missing}, which have no answers"
-        raise EvidenceError(fault("systems", "must be in answers", came, remedy=known_names(missing[0], found)))
+        raise EvidenceError(
+            fault("systems", "must be in answers", came, remedy=known_names(missing[0], found))
+        )
     return found if systems is None else list(dict.fromkeys(systems))
 
 
@@ -199,4 +264,6 @@ def given_answers(ratings: Ratings, systems: Sequence[str]) -> Frame:
     """The answers of these systems, without those that are missing."""
     if ratings.answers is None:
         raise EvidenceError(fault("ratings", "must have answers", "none", remedy="Pass answers."))
-    return ratings.answers.filter(~nw.col("answer").is_null() & nw.col("system").is_in(list(systems))).select("item", "system", "answer")
+    return ratings.answers.filter(
+        ~nw.col("answer").is_null() & nw.col("system").is_in(list(systems))
+    ).select("item", "system", "answer")

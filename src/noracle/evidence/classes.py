@@ -1,17 +1,22 @@
-"""Classes as people write them: no answer, letters, spellings, places from one, and answers that cannot be.
+"""Classes as people write them: no answer, letters, spellings, places from one, and answers that
+cannot be.
 
-Answers and labels must speak of classes in one way. This module finds the way that fits every value, and says so in a note:
+Answers and labels must speak of classes in one way. This module finds the way that fits every
+value, and says so in a note:
 
-- white space around a class, and its case, do not matter; ``A)``, ``(a)`` and ``A.`` are the letter A;
-- letters and texts of options are places of options, where the items have options or numbers of classes, or where the other table holds
-  places;
+- white space around a class, and its case, do not matter; ``A)``, ``(a)`` and ``A.`` are the letter
+  A;
+- letters and texts of options are places of options, where the items have options or numbers of
+  classes, or where the other table holds places;
 - text of digits is whole numbers, where the others are;
-- classes 1 to K are places 0 to K - 1 where K is known: K occurs and 0 does not, so they cannot count from 0. Classes 1 to K - 1 alone
-  are read as they stand, since nothing shows that they count from 1.
+- classes 1 to K are places 0 to K - 1 where K is known: K occurs and 0 does not, so they cannot
+  count from 0. Classes 1 to K - 1 alone are read as they stand, since nothing shows that they count
+  from 1.
 
-What can be read in two ways with two meanings is an error that names both. An answer that is no class of its item is never right: it
-becomes "no answer" with the state ``invalid``, so that it counts as wrong; proofs from answers alone leave it out like any missing
-answer, which is valid, because whoever is not good enough on the rest is not better with wrong answers added.
+What can be read in two ways with two meanings is an error that names both. An answer that is no
+class of its item is never right: it becomes "no answer" with the state ``invalid``, so that it
+counts as wrong; proofs from answers alone leave it out like any missing answer, which is valid,
+because whoever is not good enough on the rest is not better with wrong answers added.
 """
 
 from __future__ import annotations
@@ -46,7 +51,9 @@ _SAMPLE = 1_000
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Classes:
-    """How classes are read in the tables of one evidence; ``frames``, ``classes`` and ``notes`` change while they are read."""
+    """How classes are read in the tables of one evidence; ``frames``, ``classes`` and ``notes``
+    change while they are read.
+    """
 
     frames: dict[str, Frame]
     pairs: Sequence[Pair]
@@ -62,7 +69,8 @@ class Classes:
     """Whether tables may be kept on the engine."""
     _extents: dict[Pair, tuple[int | None, int | None]] = dataclasses.field(default_factory=dict)
 
-    # ------------------------------------------------------------------------------------------------------------ what is there
+    # ------------------------------------------------------------------------------------------------------------
+    # what is there
 
     @property
     def _here(self) -> list[Pair]:
@@ -78,7 +86,9 @@ class Classes:
         """The least and the largest class of a column."""
         if pair not in self._extents:
             col = nw.col(pair[1])
-            low, high = fetch(self.frames[pair[0]].select(col.min().alias("low"), col.max().alias("high")))[0]
+            low, high = fetch(
+                self.frames[pair[0]].select(col.min().alias("low"), col.max().alias("high"))
+            )[0]
             self._extents[pair] = low, high
         return self._extents[pair]
 
@@ -88,11 +98,14 @@ class Classes:
         answered = column == "answer" and "state" in frame.columns
         frame = frame.with_columns(expr.alias(column))
         if answered:  # what became no answer was not answered
-            state = nw.when(~((nw.col("state") == "answered") & nw.col(column).is_null())).then(nw.col("state"))
+            state = nw.when(~((nw.col("state") == "answered") & nw.col(column).is_null())).then(
+                nw.col("state")
+            )
             frame = frame.with_columns(state=state)
         self.frames[table] = frame
 
-    # ------------------------------------------------------------------------------------------------------------ reading
+    # ------------------------------------------------------------------------------------------------------------
+    # reading
 
     def read(self) -> tuple[str, list[str]]:
         """Bring all columns to one way of speaking; returns ``whole`` or ``text``, and the faults."""
@@ -106,30 +119,56 @@ class Classes:
         kinds = {pair: self._is_whole(pair) for pair in self._here}
         if len(set(kinds.values())) > 1:
             words = {True: "whole numbers", False: "text"}
-            found = ", ".join(f"{words[kind]} in {table}.{column}" for (table, column), kind in kinds.items())
+            found = ", ".join(
+                f"{words[kind]} in {table}.{column}" for (table, column), kind in kinds.items()
+            )
             remedy = "Write all as text or all as whole numbers."
-            return "text", [fault(self.what, "must have one type in all tables", found, remedy=remedy)]
+            return "text", [
+                fault(self.what, "must have one type in all tables", found, remedy=remedy)
+            ]
         kind = "whole" if any(kinds.values()) else "text"
-        if self.classes is not None and kinds and (kind == "text") != isinstance(self.classes[0], str):
+        if (
+            self.classes is not None
+            and kinds
+            and (kind == "text") != isinstance(self.classes[0], str)
+        ):
             has = "text" if kind == "text" else "whole numbers"
-            return kind, [fault(self.named, f"must have the type of {self.what}", f"{self.classes[0]!r} and {has}")]
+            return kind, [
+                fault(
+                    self.named,
+                    f"must have the type of {self.what}",
+                    f"{self.classes[0]!r} and {has}",
+                )
+            ]
         return kind, []
 
     def silence(self) -> str:
-        """Make null of what means no answer, and leave all other answers as they are; returns ``whole`` or ``text``."""
+        """Make null of what means no answer, and leave all other answers as they are; returns
+        ``whole`` or ``text``.
+        """
         for pair in self._here:
             self._silence(pair, {})
-        return "whole" if self._here and all(self._is_whole(pair) for pair in self._here) else "text"
+        return (
+            "whole" if self._here and all(self._is_whole(pair) for pair in self._here) else "text"
+        )
 
     def _silence(self, pair: Pair, told: dict[Pair, list[str] | None]) -> None:
-        """Make null of what means no answer; texts that are left are noted in ``told`` (None where they are too many)."""
+        """Make null of what means no answer; texts that are left are noted in ``told`` (None where
+        they are too many).
+        """
         frame, column = self.frames[pair[0]], nw.col(pair[1])
         if self._is_whole(pair):
             numbers = [int(float(word)) for word in self.no_answer if _NUMBER.fullmatch(word)]
             if numbers:
                 self._put(pair, nw.when(~column.is_in(numbers)).then(column))
             return
-        seen = frame.filter(~column.is_null()).group_by(pair[1]).agg(_n=nw.len()).select(pair[1]).head(MOST_VALUES + 1)
+        seen = (
+            frame.filter(~column.is_null())
+            .group_by(pair[1])
+            .agg(_n=nw.len())
+            .select(pair[1])
+            .head(MOST_VALUES + 1)
+        )
         values = sorted(str(row[0]) for row in fetch(seen))
         if len(values) > MOST_VALUES:
             plain = column.str.strip_chars()
@@ -146,7 +185,9 @@ class Classes:
     def _agree(self, told: dict[Pair, list[str] | None]) -> None:
         for pair, values in told.items():
             if values == [] and len(told) < len(self._here):
-                self._put(pair, nw.lit(None, dtype=nw.Int64))  # a column without values takes the type of the others
+                self._put(
+                    pair, nw.lit(None, dtype=nw.Int64)
+                )  # a column without values takes the type of the others
         texts = {pair: values for pair, values in told.items() if not self._is_whole(pair)}
         if self._items_have("options") and self.classes is None:
             self._count_options()
@@ -158,28 +199,57 @@ class Classes:
         if texts and all(not self._is_whole(pair) for pair in self._here):
             self._spell({pair: values for pair, values in texts.items() if values is not None})
 
-    def _to_whole(self, texts: dict[Pair, list[str] | None], *, needed: bool = False) -> dict[Pair, list[str] | None]:
-        """Text of digits, and letters, as whole numbers, where the other columns hold them or the number of classes is known."""
+    def _to_whole(
+        self, texts: dict[Pair, list[str] | None], *, needed: bool = False
+    ) -> dict[Pair, list[str] | None]:
+        """Text of digits, and letters, as whole numbers, where the other columns hold them or the
+        number of classes is known.
+        """
         own = self._items_have("n_classes")
         whole = needed or own or any(self._is_whole(pair) for pair in self._here)
-        digits = {p: bool(v) and all(_NUMBER.fullmatch(x.strip()) for x in v) for p, v in texts.items() if v is not None}
-        letters = {p: bool(v) and all(_LETTER.fullmatch(x.strip()) for x in v) for p, v in texts.items() if v is not None}
-        way = {p: "digits" if digits.get(p) else "letters" if letters.get(p) and whole and not needed else "" for p in texts}
+        digits = {
+            p: bool(v) and all(_NUMBER.fullmatch(x.strip()) for x in v)
+            for p, v in texts.items()
+            if v is not None
+        }
+        letters = {
+            p: bool(v) and all(_LETTER.fullmatch(x.strip()) for x in v)
+            for p, v in texts.items()
+            if v is not None
+        }
+        way = {
+            p: "digits"
+            if digits.get(p)
+            else "letters"
+            if letters.get(p) and whole and not needed
+            else ""
+            for p in texts
+        }
         if not all(way.values()) or not (whole or self.n_classes is not None):
             return texts
         for pair, how in way.items():
             column = nw.col(pair[1])
             if how == "digits":
                 # "1.0" is 1; the text before the point is cast, so that long numbers stay exact
-                self._put(pair, column.str.strip_chars().str.replace_all(r"\.0+$", "").cast(nw.Int64))
-                if any(self._is_whole(p) for p in self._here if p not in texts) or len(self._here) == 1:
-                    self.notes.append(f"{pair[0]}.{pair[1]}: text of digits is read as whole numbers")
+                self._put(
+                    pair, column.str.strip_chars().str.replace_all(r"\.0+$", "").cast(nw.Int64)
+                )
+                if (
+                    any(self._is_whole(p) for p in self._here if p not in texts)
+                    or len(self._here) == 1
+                ):
+                    self.notes.append(
+                        f"{pair[0]}.{pair[1]}: text of digits is read as whole numbers"
+                    )
             else:
                 self._put(pair, letter_places(column))
-                self.notes.append(f"{pair[0]}.{pair[1]}: letters are read as places, A as 0, B as 1, …")
+                self.notes.append(
+                    f"{pair[0]}.{pair[1]}: letters are read as places, A as 0, B as 1, …"
+                )
         return {}
 
-    # ------------------------------------------------------------------------------------------------------------ spellings
+    # ------------------------------------------------------------------------------------------------------------
+    # spellings
 
     def _spell(self, texts: Mapping[Pair, list[str]]) -> None:
         """One spelling for each class: that of the classes given, else the one in the labels."""
@@ -189,16 +259,27 @@ class Classes:
             spelled = {v: _nearest(v, known) for v in every}
         else:
             letters = bool(every) and all(_LETTER.fullmatch(v.strip()) for v in every)
-            highest = max((string.ascii_uppercase.index(_letter(v)) for v in every), default=0) if letters else 0
+            highest = (
+                max((string.ascii_uppercase.index(_letter(v)) for v in every), default=0)
+                if letters
+                else 0
+            )
             beyond = self.n_classes is not None and self.n_classes <= highest
             if beyond and self.n_classes is not None:
                 self.classes = tuple(string.ascii_uppercase[: self.n_classes])
-                self.notes.append(f"classes are the letters A to {self.classes[-1]}, since n_classes = {self.n_classes}")
-            labels = {v for (table, _), values in texts.items() if table != "answers" for v in values}
+                self.notes.append(
+                    f"classes are the letters A to {self.classes[-1]}, since n_classes = {self.n_classes}"
+                )
+            labels = {
+                v for (table, _), values in texts.items() if table != "answers" for v in values
+            }
             groups: dict[str, list[str]] = {}
             for v in every:
                 groups.setdefault(_letter(v) if letters else v.strip().casefold(), []).append(v)
-            best = {name: min(group, key=lambda g: (g != g.strip(), g not in labels, g)).strip() for name, group in groups.items()}
+            best = {
+                name: min(group, key=lambda g: (g != g.strip(), g not in labels, g)).strip()
+                for name, group in groups.items()
+            }
             if letters and (beyond or any(len(b) > 1 for b in best.values())):
                 best = {name: name for name in groups}
             spelled = {v: best[name] for name, group in groups.items() for v in group}
@@ -206,11 +287,16 @@ class Classes:
             changed = {v: spelled[v] for v in values if spelled[v] != v}
             if changed:
                 self.frames[pair[0]] = replaced(self.frames[pair[0]], pair[1], changed)
-                some = ", ".join(f"{v[:30]!r} as {to[:30]!r}" for v, to in list(changed.items())[:_SHOWN])
+                some = ", ".join(
+                    f"{v[:30]!r} as {to[:30]!r}" for v, to in list(changed.items())[:_SHOWN]
+                )
                 more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
-                self.notes.append(f"{pair[0]}.{pair[1]}: spellings are read as one class: {some}{more}")
+                self.notes.append(
+                    f"{pair[0]}.{pair[1]}: spellings are read as one class: {some}{more}"
+                )
 
-    # ------------------------------------------------------------------------------------------------------------ options
+    # ------------------------------------------------------------------------------------------------------------
+    # options
 
     def _count_options(self) -> None:
         """The number of options is the number of classes of an item, where nobody says another."""
@@ -219,8 +305,12 @@ class Classes:
         listed = self._options()
         if listed and all(len(o) >= 2 for o in listed.values()):
             items = self.frames["items"]
-            counted = beside(items, {"item": list(listed), "n_classes": [len(o) for o in listed.values()]})
-            self.frames["items"] = settle(items.join(counted, on="item", how="left"), ours=self.ours)
+            counted = beside(
+                items, {"item": list(listed), "n_classes": [len(o) for o in listed.values()]}
+            )
+            self.frames["items"] = settle(
+                items.join(counted, on="item", how="left"), ours=self.ours
+            )
 
     def _options(self) -> dict[Any, list[str]]:
         """The options of each item; empty where some cannot be read, or there are too many."""
@@ -243,12 +333,22 @@ class Classes:
             if pair in texts and values is None:
                 continue
             by_place = values is None or all(_NUMBER.fullmatch(v.strip()) for v in values)
-            by_letter = values is not None and bool(values) and all(_LETTER.fullmatch(v.strip()) for v in values)
-            if by_place and not any(_NUMBER.fullmatch(o) for options in folded.values() for o in options):
+            by_letter = (
+                values is not None
+                and bool(values)
+                and all(_LETTER.fullmatch(v.strip()) for v in values)
+            )
+            if by_place and not any(
+                _NUMBER.fullmatch(o) for options in folded.values() for o in options
+            ):
                 continue
-            if by_letter and not any(len(o) == 1 and o.isalpha() for options in folded.values() for o in options):
+            if by_letter and not any(
+                len(o) == 1 and o.isalpha() for options in folded.values() for o in options
+            ):
                 self._put(pair, letter_places(nw.col(pair[1])))
-                self.notes.append(f"{pair[0]}.{pair[1]}: letters are read as places of options, A as 0, B as 1, …")
+                self.notes.append(
+                    f"{pair[0]}.{pair[1]}: letters are read as places of options, A as 0, B as 1, …"
+                )
                 left.pop(pair)
                 continue
             faults += self._text_of_options(pair, folded, by_letter=by_letter, by_place=by_place)
@@ -257,60 +357,129 @@ class Classes:
             raise EvidenceError(*faults)
         return left
 
-    def _text_of_options(self, pair: Pair, folded: Mapping[Any, list[str]], *, by_letter: bool, by_place: bool) -> list[str]:
-        """Read a column as texts of options, where every value allows it and none is a place with another meaning."""
+    def _text_of_options(
+        self, pair: Pair, folded: Mapping[Any, list[str]], *, by_letter: bool, by_place: bool
+    ) -> list[str]:
+        """Read a column as texts of options, where every value allows it and none is a place with
+        another meaning.
+        """
         table, column = pair
-        rows = [(item, text, place) for item, options in folded.items() for place, text in enumerate(options) if options.count(text) == 1]
+        rows = [
+            (item, text, place)
+            for item, options in folded.items()
+            for place, text in enumerate(options)
+            if options.count(text) == 1
+        ]
         known = beside(
             self.frames["items"],
-            {"item": [r[0] for r in rows], "_option": [r[1] for r in rows], "_place": [r[2] for r in rows]},
+            {
+                "item": [r[0] for r in rows],
+                "_option": [r[1] for r in rows],
+                "_place": [r[2] for r in rows],
+            },
         )
         value: nw.Expr = nw.col(column)
-        plain = value.cast(nw.String) if self._is_whole(pair) else value.str.strip_chars().str.to_lowercase()
-        frame = self.frames[table].with_columns(_option=plain).join(known, on=["item", "_option"], how="left")
+        plain = (
+            value.cast(nw.String)
+            if self._is_whole(pair)
+            else value.str.strip_chars().str.to_lowercase()
+        )
+        frame = (
+            self.frames[table]
+            .with_columns(_option=plain)
+            .join(known, on=["item", "_option"], how="left")
+        )
         place: nw.Expr | None = None
         if by_letter:
             place = letter_places(value)
         elif by_place:
-            place = value if self._is_whole(pair) else value.str.strip_chars().str.replace_all(r"\.0+$", "").cast(nw.Int64)
+            place = (
+                value
+                if self._is_whole(pair)
+                else value.str.strip_chars().str.replace_all(r"\.0+$", "").cast(nw.Int64)
+            )
         if place is not None:
-            sizes = beside(self.frames["items"], {"item": list(folded), "_size": [len(o) for o in folded.values()]})
+            sizes = beside(
+                self.frames["items"],
+                {"item": list(folded), "_size": [len(o) for o in folded.values()]},
+            )
             frame = frame.join(sizes, on="item", how="left").with_columns(_other=place)
             fits = (nw.col("_other") >= 0) & (nw.col("_other") < nw.col("_size"))
             text, other = ~nw.col("_place").is_null(), fits.fill_null(value=False)
             both = text & other & (nw.col("_other") != nw.col("_place"))
             alone = [frame.filter(text & ~other), frame.filter(other & ~text)]
-            clash = fetch(frame.filter(both.fill_null(value=False)).select("item", column, "_place").sort("item").head(5))
+            clash = fetch(
+                frame.filter(both.fill_null(value=False))
+                .select("item", column, "_place")
+                .sort("item")
+                .head(5)
+            )
             if not clash and all(fetch(f.select("item").head(1)) for f in alone):
-                clash = fetch(frame.filter(text & ~other).select("item", column, "_place").sort("item").head(5))
+                clash = fetch(
+                    frame.filter(text & ~other)
+                    .select("item", column, "_place")
+                    .sort("item")
+                    .head(5)
+                )
             if clash:
                 first = clash[0]
                 kind = "letter" if by_letter else "place, from 0,"
                 came = f"{first[1]!r}, which is a {kind} of an option and also the text of the option at place {first[2]}"
                 remedy = "Write the letter of the option (A, B, …), or leave the column options out of the items to read places."
-                return [fault(f"{table}.{column}", "must be readable in one way", came, where=[r[0] for r in clash], remedy=remedy)]
+                return [
+                    fault(
+                        f"{table}.{column}",
+                        "must be readable in one way",
+                        came,
+                        where=[r[0] for r in clash],
+                        remedy=remedy,
+                    )
+                ]
             if not fetch(alone[0].select("item").head(1)):
                 if not self._is_whole(pair):
                     self._put(pair, place)
                 return []
-        odd = fetch(frame.filter(nw.col("_place").is_null() & ~value.is_null()).select("item").sort("item").head(6))
+        odd = fetch(
+            frame.filter(nw.col("_place").is_null() & ~value.is_null())
+            .select("item")
+            .sort("item")
+            .head(6)
+        )
         if odd and table != "answers":
             remedy = "Correct it: it must be the text or the letter of an option."
-            return [fault(f"{table}.{column}", "must be an option of its item", "other text", where=[r[0] for r in odd], remedy=remedy)]
-        # An answer that is no option stays out of every range, so that it is counted as invalid and not as missing.
+            return [
+                fault(
+                    f"{table}.{column}",
+                    "must be an option of its item",
+                    "other text",
+                    where=[r[0] for r in odd],
+                    remedy=remedy,
+                )
+            ]
+        # An answer that is no option stays out of every range, so that it is counted as invalid and
+        # not as missing.
         outside = nw.when(~value.is_null()).then(nw.lit(-1, dtype=nw.Int64))
-        read = nw.when(~nw.col("_place").is_null()).then(nw.col("_place").cast(nw.Int64)).otherwise(outside)
+        read = (
+            nw.when(~nw.col("_place").is_null())
+            .then(nw.col("_place").cast(nw.Int64))
+            .otherwise(outside)
+        )
         made = [c for c in ("_option", "_place", "_other", "_size") if c in frame.columns]
-        self.frames[table] = settle(frame.with_columns(read.alias(column)).drop(*made), ours=self.ours)
+        self.frames[table] = settle(
+            frame.with_columns(read.alias(column)).drop(*made), ours=self.ours
+        )
         self.notes.append(f"{table}.{column}: texts of options are read as their places")
         return []
 
-    # ------------------------------------------------------------------------------------------------------------ places from one
+    # ------------------------------------------------------------------------------------------------------------
+    # places from one
 
     def count_from_zero(self, *, shift: bool = True) -> list[str]:
-        """Classes 1 to K as 0 to K - 1, where they can be nothing else; the faults where it cannot be told.
+        """Classes 1 to K as 0 to K - 1, where they can be nothing else; the faults where it cannot
+        be told.
 
-        Without ``shift`` these are only a part of the evidence, and another part may not show how it counts.
+        Without ``shift`` these are only a part of the evidence, and another part may not show how
+        it counts.
         """
         own = self._items_have("n_classes")
         if self.classes is not None or not (own or self.n_classes):
@@ -319,13 +488,18 @@ class Classes:
         sides = {pair: side for pair, side in sides.items() if side}
         if "one" not in sides.values() and "odd" not in sides.values():
             return []
-        named = {side: [f"{t}.{c}" for (t, c), s in sides.items() if s == side] for side in ("zero", "one", "odd", "unclear")}
+        named = {
+            side: [f"{t}.{c}" for (t, c), s in sides.items() if s == side]
+            for side in ("zero", "one", "odd", "unclear")
+        }
         if shift and all(side == "one" for side in sides.values()):
             for pair in sides:
                 self._put(pair, nw.col(pair[1]) - 1)
                 self._extents.pop(pair, None)
             k = "the number of classes" if own else str(self.n_classes)
-            self.notes.append(f"{' and '.join(named['one'])}: classes are read as counted from 1, since {k} occurs and 0 does not")
+            self.notes.append(
+                f"{' and '.join(named['one'])}: classes are read as counted from 1, since {k} occurs and 0 does not"
+            )
             return []
         k = "their number" if own else str(self.n_classes)
         if named["odd"]:
@@ -337,13 +511,17 @@ class Classes:
                 f"classes from 1 in {' and '.join(named['one'])} (0 never, {k} occurs); {' and '.join(named['unclear'])} "
                 "can be read from 0 or from 1"
             )
-        remedy = "Write all classes from 0" + ("." if own else f", or pass classes={list(range(1, (self.n_classes or 0) + 1))[:6]!r}.")
+        remedy = "Write all classes from 0" + (
+            "." if own else f", or pass classes={list(range(1, (self.n_classes or 0) + 1))[:6]!r}."
+        )
         if not own and (self.n_classes or 0) > 6:
             remedy = f"Write all classes from 0, or pass classes 1 to {self.n_classes}."
         return [fault(self.what, "must count classes in one way", came, remedy=remedy)]
 
     def _side(self, pair: Pair, *, own: bool) -> str:
-        """Whether a column counts from ``zero``, from ``one``, cannot be either (``odd``), or is ``unclear``; empty without values."""
+        """Whether a column counts from ``zero``, from ``one``, cannot be either (``odd``), or is
+        ``unclear``; empty without values.
+        """
         table, column = pair
         col = nw.col(column)
         frame = self.frames[table]
@@ -358,7 +536,10 @@ class Classes:
         items = self.frames["items"].select("item", _k=nw.col("n_classes"))
         joined = frame.select("item", column).join(items, on="item", how="inner")
         at, above = fetch(
-            joined.select((col == nw.col("_k")).cast(nw.Int64).sum().alias("at"), (col > nw.col("_k")).cast(nw.Int64).sum().alias("above"))
+            joined.select(
+                (col == nw.col("_k")).cast(nw.Int64).sum().alias("at"),
+                (col > nw.col("_k")).cast(nw.Int64).sum().alias("above"),
+            )
         )[0]
         return "unclear" if not at else "odd" if above else "one"
 
@@ -366,10 +547,13 @@ class Classes:
     def _odd(frame: Frame, at: nw.Expr) -> str:
         return "odd" if fetch(frame.filter(at).head(1)) else "unclear"
 
-    # ------------------------------------------------------------------------------------------------------------ answers that cannot be
+    # ------------------------------------------------------------------------------------------------------------
+    # answers that cannot be
 
     def set_aside(self) -> list[str]:
-        """Answers that are no class of their item become no answer, with the state ``invalid``; returns the faults."""
+        """Answers that are no class of their item become no answer, with the state ``invalid``;
+        returns the faults.
+        """
         if "answers" not in self.frames:
             return []
         answers, col = self.frames["answers"], nw.col("answer")
@@ -379,34 +563,67 @@ class Classes:
             broken = ~col.is_in(list(self.classes))
         elif whole:
             low, high = self._extent(("answers", "answer"))
-            k: Any = fetch(self.frames["items"].select(nw.col("n_classes").min()))[0][0] if own else self.n_classes
+            k: Any = (
+                fetch(self.frames["items"].select(nw.col("n_classes").min()))[0][0]
+                if own
+                else self.n_classes
+            )
             if low is None or high is None or (low >= 0 and (k is None or high < k)):
                 return []
-            broken = (col < 0) | (col >= nw.col("_k")) if own else (col < 0) | (col >= k) if k is not None else col < 0
+            broken = (
+                (col < 0) | (col >= nw.col("_k"))
+                if own
+                else (col < 0) | (col >= k)
+                if k is not None
+                else col < 0
+            )
         else:
             return []
         if own:
-            answers = answers.join(self.frames["items"].select("item", _k=nw.col("n_classes")), on="item", how="left")
+            answers = answers.join(
+                self.frames["items"].select("item", _k=nw.col("n_classes")), on="item", how="left"
+            )
         broken = (broken & ~col.is_null()).fill_null(value=False)
         given = (~col.is_null()).cast(nw.Int64).sum()
         rows = fetch(
-            answers.group_by("system").agg(bad=broken.cast(nw.Int64).sum(), given=given).select("system", "bad", "given").sort("system")
+            answers.group_by("system")
+            .agg(bad=broken.cast(nw.Int64).sum(), given=given)
+            .select("system", "bad", "given")
+            .sort("system")
         )
         bad = {str(system): int(n) for system, n, _ in rows if n}
         if not bad:
             return []
         if sum(bad.values()) == sum(int(n or 0) for _, _, n in rows):
             found = fetch(answers.filter(broken).select("item", "answer").sort("item").head(5))
-            rule = f"must be among the classes {list(self.classes)[:8]!r}" if self.classes is not None else "must be a class of its item"
+            rule = (
+                f"must be among the classes {list(self.classes)[:8]!r}"
+                if self.classes is not None
+                else "must be a class of its item"
+            )
             came = f"none that is: {str(found[0][1])[:40]!r}"
             remedy = "Correct n_classes, classes or the answers."
-            return [fault("answers.answer", rule, came, where=[r[0] for r in found], total=sum(bad.values()), remedy=remedy)]
+            return [
+                fault(
+                    "answers.answer",
+                    rule,
+                    came,
+                    where=[r[0] for r in found],
+                    total=sum(bad.values()),
+                    remedy=remedy,
+                )
+            ]
         invalid = nw.lit("invalid")
         state: Any = nw.when(broken).then(invalid)
         state = state.otherwise(nw.col("state")) if "state" in answers.columns else state
-        answers = answers.with_columns(nw.when(~broken).then(col).alias("answer"), state.alias("state"))
+        answers = answers.with_columns(
+            nw.when(~broken).then(col).alias("answer"), state.alias("state")
+        )
         self.frames["answers"] = settle(answers.drop("_k") if own else answers, ours=self.ours)
-        some = ", ".join(f"{system} {n:,}" for system, n in sorted(bad.items(), key=lambda pair: -pair[1])[: _SHOWN + 2])
+        some = ", ".join(
+            f"{system} {n:,}"
+            for system, n in sorted(bad.items(), key=lambda pair: -pair[1])[: _SHOWN + 2]
+        )
         more = f" and {len(bad) - _SHOWN - 2} more systems" if len(bad) > _SHOWN + 2 else ""
         self.notes.append(f"answers that are no class of their item count as wrong: {some}{more}")
         return []
@@ -420,8 +637,12 @@ def no_answers(words: Sequence[object] | str | None) -> tuple[str, ...]:
     >>> no_answers(["N/A", -1])
     ('n/a', '-1')
     """
-    if isinstance(words, str) or not all(isinstance(w, (str, int, float)) and not isinstance(w, bool) for w in words or ()):
-        raise ArgumentError(f"no_answer must be a list of texts or numbers; got {words!r}. Write [{words!r}].")
+    if isinstance(words, str) or not all(
+        isinstance(w, (str, int, float)) and not isinstance(w, bool) for w in words or ()
+    ):
+        raise ArgumentError(
+            f"no_answer must be a list of texts or numbers; got {words!r}. Write [{words!r}]."
+        )
     return tuple(dict.fromkeys(str(w).strip().lower() for w in words or ()))
 
 
@@ -432,7 +653,8 @@ def check_invalid(invalid: object) -> None:
 
 
 def options_of(value: object) -> list[str] | None:
-    """The options of an item: a list, JSON, or texts with ``|`` between them; None where it is none of these.
+    """The options of an item: a list, JSON, or texts with ``|`` between them; None where it is none
+    of these.
 
     Examples
     --------
@@ -473,7 +695,9 @@ def _nearest(value: str, known: Sequence[str]) -> str:
     if value in known:
         return value
     plain = value.strip()
-    same = [c for c in known if c.strip() == plain] or [c for c in known if c.strip().casefold() == plain.casefold()]
+    same = [c for c in known if c.strip() == plain] or [
+        c for c in known if c.strip().casefold() == plain.casefold()
+    ]
     if not same and _LETTER.fullmatch(plain) and all(len(c) == 1 and c.isalpha() for c in known):
         same = [c for c in known if c.casefold() == _letter(plain).casefold()]
     return same[0] if len(same) == 1 else value
@@ -485,11 +709,17 @@ def replaced(frame: Frame, column: str, values: Mapping[str, str]) -> Frame:
     if len(values) <= _CHAIN:
         chain: Any = None
         for value, to in values.items():
-            chain = nw.when(col == value).then(nw.lit(to)) if chain is None else chain.when(col == value).then(nw.lit(to))
+            chain = (
+                nw.when(col == value).then(nw.lit(to))
+                if chain is None
+                else chain.when(col == value).then(nw.lit(to))
+            )
         return frame.with_columns(chain.otherwise(col).alias(column))
     known = beside(frame, {column: list(values), "_to": list(values.values())})
     joined = frame.join(known, on=column, how="left")
-    return joined.with_columns(nw.when(~nw.col("_to").is_null()).then(nw.col("_to")).otherwise(col).alias(column)).drop("_to")
+    return joined.with_columns(
+        nw.when(~nw.col("_to").is_null()).then(nw.col("_to")).otherwise(col).alias(column)
+    ).drop("_to")
 
 
 def beside(frame: Frame, columns: Mapping[str, list[Any]]) -> Frame:
@@ -509,15 +739,20 @@ def beside(frame: Frame, columns: Mapping[str, list[Any]]) -> Frame:
     else:
         table: Any = frame.to_native()
         session = table.session if frame.implementation.is_sqlframe() else table.sparkSession
-        made = nw.from_native(session.createDataFrame(list(zip(*columns.values(), strict=True)), list(columns)))
+        made = nw.from_native(
+            session.createDataFrame(list(zip(*columns.values(), strict=True)), list(columns))
+        )
     return made
 
 
-# -------------------------------------------------------------------------------------------------------------------- ids
+# --------------------------------------------------------------------------------------------------------------------
+# ids
 
 
 def meet_ids(frames: dict[str, Frame], notes: list[str], pairs: Sequence[Pair]) -> list[str]:
-    """Items in all tables as whole numbers where text is digits and the others are numbers; returns the faults."""
+    """Items in all tables as whole numbers where text is digits and the others are numbers; returns
+    the faults.
+    """
     texts = [(t, c) for t, c in pairs if t in frames and frames[t].collect_schema()[c] != nw.Int64]
     if not texts or len(texts) == sum(t in frames for t, _ in pairs):
         return []
@@ -530,25 +765,40 @@ def meet_ids(frames: dict[str, Frame], notes: list[str], pairs: Sequence[Pair]) 
             frames[table] = frames[table].with_columns(nw.lit(None, dtype=nw.Int64).alias(column))
         elif not fetch(frames[table].filter((rest != "").fill_null(value=False)).head(1)):
             frames[table] = frames[table].with_columns(plain.cast(nw.Int64).alias(column))
-            notes.append(f"{table}.{column}: text of digits is read as whole numbers, as in the other tables")
+            notes.append(
+                f"{table}.{column}: text of digits is read as whole numbers, as in the other tables"
+            )
         else:
             faults.append(table)
     if not faults:
         return []
     words = {True: "whole numbers", False: "text"}
-    kinds = [f"{words[frames[t].collect_schema()[c] == nw.Int64]} in {t}.{c} ({ids_of(frames[t])})" for t, c in pairs if t in frames]
+    kinds = [
+        f"{words[frames[t].collect_schema()[c] == nw.Int64]} in {t}.{c} ({ids_of(frames[t])})"
+        for t, c in pairs
+        if t in frames
+    ]
     remedy = "Write all as text or all as whole numbers."
     return [fault("item", "must have one type in all tables", ", ".join(kinds), remedy=remedy)]
 
 
 def apart(frames: Mapping[str, Frame], second: str, about: str) -> list[str]:
-    """A fault where the answers share no item with a second table; less than half of its items is warned about."""
+    """A fault where the answers share no item with a second table; less than half of its items is
+    warned about.
+    """
     met = shared_ids(frames, "answers", second)
     if met is None or 2 * met[0] >= met[1]:
         return []
     shown = f"{ids_of(frames['answers'])}, … in answers and {ids_of(frames[second])}, … in {second}"
     if not met[0]:
-        return [fault("item", f"must be shared by answers and {second}", f"none in common: {shown}", remedy="Use the same ids in both.")]
+        return [
+            fault(
+                "item",
+                f"must be shared by answers and {second}",
+                f"none in common: {shown}",
+                remedy="Use the same ids in both.",
+            )
+        ]
     line = f"only {met[0]:,} of {met[1]:,} {about} items have answers ({shown})"
     warnings.warn(f"{line}. Check that both name items alike.", EvidenceWarning, stacklevel=4)
     return []
@@ -556,12 +806,16 @@ def apart(frames: Mapping[str, Frame], second: str, about: str) -> list[str]:
 
 def ids_of(frame: Frame) -> str:
     """Three ids of a table."""
-    found = [row[0] for row in fetch(frame.filter(~nw.col("item").is_null()).select("item").head(_SAMPLE))]
+    found = [
+        row[0]
+        for row in fetch(frame.filter(~nw.col("item").is_null()).select("item").head(_SAMPLE))
+    ]
     return ", ".join(str(v)[:40] for v in list(dict.fromkeys(found))[:_SHOWN]) or "none"
 
 
 def shared_ids(frames: Mapping[str, Frame], first: str, second: str) -> tuple[int, int] | None:
-    """Of how many items of the second table the first one has how many; None where either is not there.
+    """Of how many items of the second table the first one has how many; None where either is not
+    there.
 
     A sample tells in most cases; where it holds less than half, all items are counted.
     """
@@ -572,12 +826,38 @@ def shared_ids(frames: Mapping[str, Frame], first: str, second: str) -> tuple[in
     if not sample:
         return None
     ours = frames[first].select("item")
-    met = len(fetch(ours.filter(nw.col("item").is_in(sample)).group_by("item").agg(_n=nw.len()).select("item")))
+    met = len(
+        fetch(
+            ours.filter(nw.col("item").is_in(sample))
+            .group_by("item")
+            .agg(_n=nw.len())
+            .select("item")
+        )
+    )
     if len(some) < _SAMPLE or (2 * met >= len(sample) and len(sample) >= 20):
         return met, len(sample)
-    theirs = frames[second].filter(~nw.col("item").is_null()).group_by("item").agg(_n=nw.len()).select("item")
-    both = theirs.join(ours.group_by("item").agg(_m=nw.len()).select("item"), on="item", how="inner")
+    theirs = (
+        frames[second]
+        .filter(~nw.col("item").is_null())
+        .group_by("item")
+        .agg(_n=nw.len())
+        .select("item")
+    )
+    both = theirs.join(
+        ours.group_by("item").agg(_m=nw.len()).select("item"), on="item", how="inner"
+    )
     return int(fetch(both.select(n=nw.len()))[0][0]), int(fetch(theirs.select(n=nw.len()))[0][0])
 
 
-__all__ = ["Classes", "Invalid", "apart", "beside", "check_invalid", "ids_of", "meet_ids", "no_answers", "options_of", "shared_ids"]
+__all__ = [
+    "Classes",
+    "Invalid",
+    "apart",
+    "beside",
+    "check_invalid",
+    "ids_of",
+    "meet_ids",
+    "no_answers",
+    "options_of",
+    "shared_ids",
+]

@@ -30,7 +30,8 @@ FIRST_ONLY = "answers have repeats: only the first of each system and item is us
 class Evidence:
     """Tables of what was said, on one engine, lazily; never changed.
 
-    Columns and types are checked when the evidence is made, rows when they are first counted, so that a large file is read once;
+    Columns and types are checked when the evidence is made, rows when they are first counted, so
+    that a large file is read once;
     :meth:`check` checks the rows at once. Build it with :meth:`from_tables`, :meth:`from_wide` or :meth:`from_paper_csv`.
 
     Attributes
@@ -38,11 +39,14 @@ class Evidence:
     answers, judgements, grades, items
         Lazy narwhals frames with canonical columns, or None.
     repeats
-        All answers, where some item was answered more than once by a system; ``answers`` then has the first of each.
+        All answers, where some item was answered more than once by a system; ``answers`` then has
+        the first of each.
     repeats_as
-        How often such an item is right: the share of its runs (``mean``), ``all`` of them or ``any``; see :meth:`with_repeats`.
+        How often such an item is right: the share of its runs (``mean``), ``all`` of them or
+        ``any``; see :meth:`with_repeats`.
     n_classes
-        Number of classes of every item; None where ``items`` has a column ``n_classes``, and beside grades where nobody says it.
+        Number of classes of every item; None where ``items`` has a column ``n_classes``, and beside
+        grades where nobody says it.
     classes
         The classes themselves, where they were given.
     class_kind
@@ -52,8 +56,9 @@ class Evidence:
     inferred
         The visible choices that were made, one line each.
     protocol
-        ``"question"``: one random class was asked about an item. ``"sets"``: ordinary labels and ruled-out classes were collected
-        separately, as in two columns of a wide table. None where the tables do not say.
+        ``"question"``: one random class was asked about an item. ``"sets"``: ordinary labels and
+        ruled-out classes were collected separately, as in two columns of a wide table. None where
+        the tables do not say.
     """
 
     answers: Frame | None
@@ -69,15 +74,21 @@ class Evidence:
     inferred: tuple[str, ...] = ()
     protocol: Literal["question", "sets"] | None = None
     _listed: bool = dataclasses.field(default=True, repr=False)
-    """Whether the items, if there are some, were given; False where they are those that were graded."""
+    """Whether the items, if there are some, were given; False where they are those that were
+    graded.
+    """
     _read: frozenset[str] = dataclasses.field(default=frozenset(), repr=False)
-    """The lines of ``inferred`` that say how the tables were read: names of columns, the wide form, spellings of classes."""
+    """The lines of ``inferred`` that say how the tables were read: names of columns, the wide form,
+    spellings of classes.
+    """
     _connection: object = dataclasses.field(default=None, repr=False)
     _checked: list[bool] = dataclasses.field(default_factory=list, repr=False)
     _kept: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """What is asked for again: labels by item, how answers met them, and counts."""
     _rows: Frame | None = dataclasses.field(default=None, repr=False)
-    """The items of answers that had one row per item: if each is there once, no answer is repeated, which is quick to see."""
+    """The items of answers that had one row per item: if each is there once, no answer is repeated,
+    which is quick to see.
+    """
 
     @classmethod
     def from_tables(
@@ -103,49 +114,62 @@ class Evidence:
         Parameters
         ----------
         answers
-            ``item``, ``system``, ``answer`` (null: no answer) and optionally ``guess``, ``state`` (answered, invalid, refused, errored)
-            and ``repeat``, the number of the run where a system answered an item more than once (or ``epoch``, ``run``, ``sample``,
-            ``attempt``, ``trial``: a note says so). Or one row per item with a column for each system; its
-            columns ``n_classes``, ``stratum``, ``cluster``, ``weight`` and ``options`` are the items, where none are given. Or a log of
-            Inspect (``.eval``, ``.json``) or of
-            lm-evaluation-harness (``samples_*.jsonl``): options then give the number of classes, and labels in the metadata of samples
-            are judgements, unless ``items`` and ``judgements`` are given.
+            ``item``, ``system``, ``answer`` (null: no answer) and optionally ``guess``, ``state``
+            (answered, invalid, refused, errored) and ``repeat``, the number of the run where a
+            system answered an item more than once (or ``epoch``, ``run``, ``sample``, ``attempt``,
+            ``trial``: a note says so). Or one row per item with a column for each system; its
+            columns ``n_classes``, ``stratum``, ``cluster``, ``weight`` and ``options`` are the
+            items, where none are given. Or a log of Inspect (``.eval``, ``.json``) or of
+            lm-evaluation-harness (``samples_*.jsonl``): options then give the number of classes,
+            and labels in the metadata of samples are judgements, unless ``items`` and
+            ``judgements`` are given.
         judgements
-            ``item``, ``class``, ``verdict`` (yes, no, unsure) and optionally ``rater``, ``propensity``, ``cost``, ``at``.
+            ``item``, ``class``, ``verdict`` (yes, no, unsure) and optionally ``rater``,
+            ``propensity``, ``cost``, ``at``.
         items
-            ``item`` and optionally ``n_classes``, ``stratum``, ``weight``, ``text``, ``options``, ``image``.
+            ``item`` and optionally ``n_classes``, ``stratum``, ``weight``, ``text``, ``options``,
+            ``image``.
         grades
-            ``item``, ``system``, ``verdict`` (is this system's answer to this item right? yes/no, true/false, 1/0, right/wrong,
-            correct/incorrect, pass/fail, unsure) and optionally ``rater``, ``propensity``, ``cost``, ``at``, ``cluster``. They need neither
-            answers nor classes, so that answers may be free text. A grade speaks of its own system; with a propensity (of a question
-            about that answer, given the item) of all systems, as a question about that class.
+            ``item``, ``system``, ``verdict`` (is this system's answer to this item right? yes/no,
+            true/false, 1/0, right/wrong, correct/incorrect, pass/fail, unsure) and optionally
+            ``rater``, ``propensity``, ``cost``, ``at``, ``cluster``. They need neither answers nor
+            classes, so that answers may be free text. A grade speaks of its own system; with a
+            propensity (of a question about that answer, given the item) of all systems, as a
+            question about that class.
         n_classes
-            Number of classes K where ``items`` does not say. Without it K is inferred, with a warning: one more than the largest
-            class seen, or the number of different classes seen where classes are text. Grades alone need none.
+            Number of classes K where ``items`` does not say. Without it K is inferred, with a
+            warning: one more than the largest class seen, or the number of different classes seen
+            where classes are text. Grades alone need none.
         classes
             The classes, where they are not 0 to K - 1.
         conflicts
-            ``"error"`` refuses items whose labels contradict each other; ``"drop"`` leaves these labels unused and counts the items.
+            ``"error"`` refuses items whose labels contradict each other; ``"drop"`` leaves these
+            labels unused and counts the items.
         columns
-            Your names of the columns: ``{"item": "question_id"}`` for every table, ``{"answers.item": "id"}`` for one. Without it
-            common names (``question_id``, ``model``, ``prediction``, …) are taken where the column itself is missing.
+            Your names of the columns: ``{"item": "question_id"}`` for every table,
+            ``{"answers.item": "id"}`` for one. Without it common names (``question_id``, ``model``,
+            ``prediction``, …) are taken where the column itself is missing.
         wide
             Whether answers have one row per item; by default their columns tell.
         systems
-            The columns of wide answers; by default all that are not the item, about the item, or a key.
+            The columns of wide answers; by default all that are not the item, about the item, or a
+            key.
         label, ruled_out
-            Columns of wide answers with the true class, and with a class that is ruled out: these are the judgements then.
+            Columns of wide answers with the true class, and with a class that is ruled out: these
+            are the judgements then.
         no_answer
             What stands for no answer, such as ``[-1, "N/A"]``; null and empty text always do.
         invalid
-            An answer that is no class of its item counts as ``"wrong"`` and is named in ``inferred``; ``"refuse"`` makes it an error.
+            An answer that is no class of its item counts as ``"wrong"`` and is named in
+            ``inferred``; ``"refuse"`` makes it an error.
 
-        White space around classes, their case, letters (``A)``), texts of options and classes that count from 1 are read as
+        White space around classes, their case, letters (``A)``), texts of options and classes that
+        count from 1 are read as
         :mod:`noracle.evidence.classes` says. Each choice is a line of ``inferred``.
 
-        Each table is a path, a glob or a URL (CSV, JSONL, Parquet), a list of these, a dict of columns, or a pandas, Polars, Arrow,
-        DuckDB, PySpark, Ibis or SQLFrame frame.
-        Further columns are allowed and ignored. Frames of pandas mark a missing answer with NaN.
+        Each table is a path, a glob or a URL (CSV, JSONL, Parquet), a list of these, a dict of
+        columns, or a pandas, Polars, Arrow, DuckDB, PySpark, Ibis or SQLFrame frame. Further
+        columns are allowed and ignored. Frames of pandas mark a missing answer with NaN.
 
         Raises
         ------
@@ -162,25 +186,47 @@ class Evidence:
         >>> evidence.n_classes
         3
         """
-        shape = shape_of(columns, wide=wide, systems=systems, label=label, ruled_out=ruled_out, no_answer=no_answers(no_answer))
+        shape = shape_of(
+            columns,
+            wide=wide,
+            systems=systems,
+            label=label,
+            ruled_out=ruled_out,
+            no_answer=no_answers(no_answer),
+        )
         return cls._made(
-            {"answers": answers, "judgements": judgements, "grades": grades, "items": items}, shape, n_classes=n_classes, classes=classes,
-            conflicts=conflicts, invalid=invalid,
-        )  # fmt: skip
+            {"answers": answers, "judgements": judgements, "grades": grades, "items": items},
+            shape,
+            n_classes=n_classes,
+            classes=classes,
+            conflicts=conflicts,
+            invalid=invalid,
+        )
 
     @classmethod
     def _made(
-        cls, given: dict[str, Any], shape: Shape, *, n_classes: int | None, classes: Sequence[int | str] | None, conflicts: Conflicts,
-        invalid: Invalid, part: bool = False,
-    ) -> Self:  # fmt: skip
-        """Evidence from the tables that are given; ``part`` where they are a part of the evidence, so that others hold the rest."""
+        cls,
+        given: dict[str, Any],
+        shape: Shape,
+        *,
+        n_classes: int | None,
+        classes: Sequence[int | str] | None,
+        conflicts: Conflicts,
+        invalid: Invalid,
+        part: bool = False,
+    ) -> Self:
+        """Evidence from the tables that are given; ``part`` where they are a part of the evidence,
+        so that others hold the rest.
+        """
         if conflicts not in {"error", "drop"}:
             raise ArgumentError(f"conflicts must be 'error' or 'drop'; got {conflicts!r}.")
         given, notes = _from_logs(given)
         check_invalid(invalid)
         tables = {name: table for name, table in given.items() if table is not None}
         if not tables.keys() & {"answers", "judgements", "grades"}:
-            raise EvidenceError(fault("evidence", "must have answers, judgements or grades", "none of them"))
+            raise EvidenceError(
+                fault("evidence", "must have answers, judgements or grades", "none of them")
+            )
         known = _known_classes(n_classes, classes)
         frames, connection = open_frames(tables)
         made = shaped(frames, shape)
@@ -188,7 +234,12 @@ class Evidence:
         if "answers" in frames:
             frames["answers"], runs = numbered_runs(frames["answers"])
             notes += runs
-        free = "grades" in frames and "judgements" not in frames and n_classes is None and known is None
+        free = (
+            "grades" in frames
+            and "judgements" not in frames
+            and n_classes is None
+            and known is None
+        )
         if free:
             frames = _free_text(frames)
         faults: list[str] = []
@@ -202,16 +253,23 @@ class Evidence:
             raise EvidenceError(*faults)
         faults = meet_ids(frames, made.notes, [(name, "item") for name in frames])
         reader = Classes(
-            frames=frames, pairs=[("answers", "answer"), ("judgements", "class")], n_classes=n_classes, classes=known,
-            no_answer=shape.no_answer, notes=made.notes, ours=connection is not None,
-        )  # fmt: skip
+            frames=frames,
+            pairs=[("answers", "answer"), ("judgements", "class")],
+            n_classes=n_classes,
+            classes=known,
+            no_answer=shape.no_answer,
+            notes=made.notes,
+            ours=connection is not None,
+        )
         kind = "text"
         if not faults and free:
             kind = reader.silence()
         elif not faults:
             kind, faults = _read_classes(reader, invalid, part=part)
         if not part:
-            faults = faults or apart(frames, "judgements", "judged") + apart(frames, "grades", "graded")
+            faults = faults or apart(frames, "judgements", "judged") + apart(
+                frames, "grades", "graded"
+            )
         if faults:
             raise EvidenceError(*faults)
         known = reader.classes
@@ -253,7 +311,8 @@ class Evidence:
         n_classes: int | None = None,
         classes: Sequence[int | str] | None = None,
     ) -> Self:
-        """Evidence from a table with one row per item and one column per system, as :meth:`from_tables` takes it too.
+        """Evidence from a table with one row per item and one column per system, as
+        :meth:`from_tables` takes it too.
 
         Parameters
         ----------
@@ -264,7 +323,8 @@ class Evidence:
         item
             The column that names items; by default one called so, else the row number, from 0.
         label, ruled_out
-            The columns with the true class and with a class that is ruled out; null where nobody said.
+            The columns with the true class and with a class that is ruled out; null where nobody
+            said.
 
         Examples
         --------
@@ -274,7 +334,14 @@ class Evidence:
         """
         named = None if item is None else {"answers.item": item}
         evidence = cls.from_tables(
-            table, n_classes=n_classes, classes=classes, wide=True, systems=systems, label=label, ruled_out=ruled_out, columns=named
+            table,
+            n_classes=n_classes,
+            classes=classes,
+            wide=True,
+            systems=systems,
+            label=label,
+            ruled_out=ruled_out,
+            columns=named,
         )
         return dataclasses.replace(evidence, protocol="sets")
 
@@ -282,14 +349,17 @@ class Evidence:
     def from_paper_csv(cls, path: str | Path, *, answers: object = None) -> Self:
         """Evidence from a CSV file with columns ``Question, A, B, …, Answer, Comp_label``.
 
-        Option letters become classes 0, 1, …; an item is named by its row, from 0; its number of classes is the number of options
-        that are filled. ``Answer`` is an ordinary label, ``Comp_label`` a ruled-out class. ``answers`` is a long table with these
-        item numbers, whose answers are letters or classes. Texts are kept only in ``items``.
+        Option letters become classes 0, 1, …; an item is named by its row, from 0; its number of
+        classes is the number of options that are filled. ``Answer`` is an ordinary label,
+        ``Comp_label`` a ruled-out class. ``answers`` is a long table with these item numbers, whose
+        answers are letters or classes. Texts are kept only in ``items``.
         """
         from noracle.evidence.shapes import answers_as_classes, read_paper_csv
 
         judgements, items = read_paper_csv(path)
-        evidence = cls.from_tables(None if answers is None else answers_as_classes(answers), judgements, items)
+        evidence = cls.from_tables(
+            None if answers is None else answers_as_classes(answers), judgements, items
+        )
         return dataclasses.replace(evidence, protocol="sets")
 
     def check(self) -> Self:
@@ -308,14 +378,16 @@ class Evidence:
         return self
 
     def with_repeats(self, how: Repeats) -> Self:
-        """The same evidence, with another answer to "when is an item right that was answered several times?".
+        """The same evidence, with another answer to "when is an item right that was answered
+        several times?".
 
         Parameters
         ----------
         how
-            ``mean``: as often as its runs are, so that the accuracy is that of one run. ``all``: if every run is right. ``any``: if at
-            least one run is. A run without an answer is wrong. Estimates, comparisons and races count by it, checks look at the same
-            answers; everything else uses the first run.
+            ``mean``: as often as its runs are, so that the accuracy is that of one run. ``all``: if
+            every run is right. ``any``: if at least one run is. A run without an answer is wrong.
+            Estimates, comparisons and races count by it, checks look at the same answers;
+            everything else uses the first run.
 
         Examples
         --------
@@ -329,11 +401,17 @@ class Evidence:
             raise ArgumentError(f"repeats must be 'mean', 'all' or 'any'; got {how!r}.")
         if how == self.repeats_as:
             return self
-        kept = {name: value for name, value in self._kept.items() if name in {"labels", "propensities"}}
+        kept = {
+            name: value for name, value in self._kept.items() if name in {"labels", "propensities"}
+        }
         return dataclasses.replace(self, repeats_as=how, _kept=kept)
 
-    def rows(self, table: Literal["answers", "judgements", "grades", "items"], *columns: str) -> list[tuple[Any, ...]]:
-        """The rows of a table as tuples of plain values; by default with all columns that it has of :data:`TABLES`."""
+    def rows(
+        self, table: Literal["answers", "judgements", "grades", "items"], *columns: str
+    ) -> list[tuple[Any, ...]]:
+        """The rows of a table as tuples of plain values; by default with all columns that it has of
+        :data:`TABLES`.
+        """
         frame: Frame | None = getattr(self, table)
         if frame is None:
             return []
@@ -341,7 +419,9 @@ class Evidence:
         return fetch(frame.select(*(columns or known)))
 
     def __repr__(self) -> str:
-        """One line, without a query: the engine, the tables, the classes, and what was counted already."""
+        """One line, without a query: the engine, the tables, the classes, and what was counted
+        already.
+        """
         named = ("answers", "judgements", "grades", "items")
         tables = {name: frame for name in named if (frame := getattr(self, name, None)) is not None}
         engine = str(next(iter(tables.values())).implementation) if tables else "no table"
@@ -361,7 +441,9 @@ class Evidence:
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """The choices that results rest on; how columns and spellings were read is told when the tables are opened."""
+        """The choices that results rest on; how columns and spellings were read is told when the
+        tables are opened.
+        """
         return tuple(line for line in self.inferred if line not in self._read)
 
     @property
@@ -371,8 +453,14 @@ class Evidence:
 
     @property
     def open_ended(self) -> bool:
-        """Whether nothing lists the items asked about: there are grades alone, and graded items are a sample of more."""
-        return self.grades is not None and self.answers is None and (self.items is None or not self._listed)
+        """Whether nothing lists the items asked about: there are grades alone, and graded items are
+        a sample of more.
+        """
+        return (
+            self.grades is not None
+            and self.answers is None
+            and (self.items is None or not self._listed)
+        )
 
     def _with_n_classes(self) -> Self:
         """Infer the number of classes where nobody gave it, and say so."""
@@ -381,20 +469,33 @@ class Evidence:
         if self.grades is not None and self.judgements is None and self.n_classes is None:
             return self  # a grade is right or wrong whatever the number of classes
         if self.class_kind == "whole":
-            return self if self.n_classes is not None else self._inferred(self._largest_class() + 1, "the largest class seen plus one")
-        seen = self._seen_classes(_MOST_INFERRED + 1 if self.n_classes is None else self.n_classes + 6)
+            return (
+                self
+                if self.n_classes is not None
+                else self._inferred(self._largest_class() + 1, "the largest class seen plus one")
+            )
+        seen = self._seen_classes(
+            _MOST_INFERRED + 1 if self.n_classes is None else self.n_classes + 6
+        )
         if self.n_classes is None:
             return self._inferred(len(seen), "the number of different classes seen")
         if len(seen) > self.n_classes:
             shown = ", ".join(repr(s[:40]) for s in seen[:6])
             rule = f"must have at most {self.n_classes} different classes"
-            raise EvidenceError(fault("answer and class", rule, f"more: {shown}, …", remedy="Pass classes."))
+            raise EvidenceError(
+                fault("answer and class", rule, f"more: {shown}, …", remedy="Pass classes.")
+            )
         return self
 
     def _inferred(self, k: int, how: str) -> Self:
         if not 2 <= k <= _MOST_INFERRED:
             raise EvidenceError(
-                fault("n_classes", f"must be given unless {how} is between 2 and {_MOST_INFERRED}", k, remedy="Pass n_classes or classes.")
+                fault(
+                    "n_classes",
+                    f"must be given unless {how} is between 2 and {_MOST_INFERRED}",
+                    k,
+                    remedy="Pass n_classes or classes.",
+                )
             )
         line = f"n_classes = {k} inferred: {how}"
         warnings.warn(f"{line}. Pass n_classes to be sure.", EvidenceWarning, stacklevel=4)
@@ -412,7 +513,12 @@ class Evidence:
         seen: set[str] = set()
         for frame, column in ((self.answers, "answer"), (self.judgements, "class")):
             if frame is not None:
-                different = frame.filter(~nw.col(column).is_null()).group_by(column).agg(n=nw.len()).head(most)
+                different = (
+                    frame.filter(~nw.col(column).is_null())
+                    .group_by(column)
+                    .agg(n=nw.len())
+                    .head(most)
+                )
                 seen.update(str(row[0]) for row in fetch(different))
         return sorted(seen)
 
@@ -424,7 +530,11 @@ def _from_logs(given: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         log = read_logs(given["answers"], labels=given.get("judgements") is None)
         notes = log.notes
         told = {"judgements": log.judgements, "items": log.items}
-        given = {**given, "answers": log.answers, **{name: t for name, t in told.items() if given.get(name) is None}}
+        given = {
+            **given,
+            "answers": log.answers,
+            **{name: t for name, t in told.items() if given.get(name) is None},
+        }
     if given.get("grades") is not None:
         from noracle.evidence.grade_logs import grades_log_format, read_grades
 
@@ -452,7 +562,9 @@ _RUNS = ("epoch", "run", "sample", "attempt", "trial")
 
 
 def numbered_runs(answers: Frame) -> tuple[Frame, tuple[str, ...]]:
-    """The answers with a column ``repeat``, where rows of one item and system are told apart by a column of numbers of another name."""
+    """The answers with a column ``repeat``, where rows of one item and system are told apart by a
+    column of numbers of another name.
+    """
     schema = answers.collect_schema()
     named = [name for name in _RUNS if name in schema and schema[name].is_numeric()]
     if not named or "repeat" in schema or not {"item", "system", "answer"} <= set(schema):
@@ -461,7 +573,9 @@ def numbered_runs(answers: Frame) -> tuple[Frame, tuple[str, ...]]:
         return answers, ()
     for name in named:
         if not fetch(repeats(answers, ("item", "system", name)).head(1)):
-            return answers.rename({name: "repeat"}), (f"column {name!r} of the answers numbers the runs of an item",)
+            return answers.rename({name: "repeat"}), (
+                f"column {name!r} of the answers numbers the runs of an item",
+            )
     return answers, ()
 
 
@@ -476,7 +590,9 @@ def first_runs(answers: Frame | None) -> tuple[Frame | None, Frame | None]:
 
 
 def _free_text(frames: dict[str, Frame]) -> dict[str, Frame]:
-    """Answers beside grades, without classes, may be any text: numbers with a fraction are text too."""
+    """Answers beside grades, without classes, may be any text: numbers with a fraction are text
+    too.
+    """
     schema = frames["answers"].collect_schema() if "answers" in frames else {}
     if "answer" in schema and schema["answer"].is_numeric() and not schema["answer"].is_integer():
         number = nw.col("answer").cast(nw.Float64)
@@ -486,24 +602,36 @@ def _free_text(frames: dict[str, Frame]) -> dict[str, Frame]:
 
 
 def _clusters_of_grades(frames: dict[str, Frame]) -> tuple[dict[str, Frame], tuple[str, ...]]:
-    """The clusters that grades name, as those of the items, where the items name none; and what must be said.
+    """The clusters that grades name, as those of the items, where the items name none; and what
+    must be said.
 
-    They are taken where every item asked about has a grade that names its cluster: sizes of clusters must be known.
+    They are taken where every item asked about has a grade that names its cluster: sizes of
+    clusters must be known.
     """
     grades, items = frames["grades"], frames.get("items")
     if "cluster" not in grades.columns or (items is not None and "cluster" in items.columns):
         return frames, ()
     named = grades.filter(~nw.col("cluster").is_null() & ~nw.col("item").is_null())
     own = named.group_by("item").agg(cluster=nw.col("cluster").max(), least=nw.col("cluster").min())
-    several = fetch(own.filter(nw.col("cluster") != nw.col("least")).select("item").sort("item").head(5))
+    several = fetch(
+        own.filter(nw.col("cluster") != nw.col("least")).select("item").sort("item").head(5)
+    )
     if several:
         where = [row[0] for row in several]
         raise EvidenceError(
-            fault("grades.cluster", "must be the same in all rows of an item", "different ones", where=where, total=len(where))
+            fault(
+                "grades.cluster",
+                "must be the same in all rows of an item",
+                "different ones",
+                where=where,
+                total=len(where),
+            )
         )
     asked = items if items is not None else frames.get("answers", grades)
     if asked is not grades and fetch(asked.join(own, on="item", how="anti").select("item").head(1)):
-        return frames, ("clusters of grades are not used: items without a grade have none. Name them in the items",)
+        return frames, (
+            "clusters of grades are not used: items without a grade have none. Name them in the items",
+        )
     rows = asked.group_by("item").agg(_n=nw.len()).select("item") if items is None else items
     return {**frames, "items": rows.join(own.select("item", "cluster"), on="item", how="left")}, ()
 
@@ -512,9 +640,11 @@ _EMPTY = "must have rows; got an empty table. Write rows into it or leave it out
 
 
 def read_table(source: object, table: str, *, shape: Shape | None = None) -> Frame:
-    """Read and check one table of :data:`TABLES`; returns a lazy narwhals frame with its known columns.
+    """Read and check one table of :data:`TABLES`; returns a lazy narwhals frame with its known
+    columns.
 
-    ``shape`` says how its columns are called, and whether it has one row per item; by default the columns tell.
+    ``shape`` says how its columns are called, and whether it has one row per item; by default the
+    columns tell.
 
     Examples
     --------
@@ -531,7 +661,12 @@ def read_table(source: object, table: str, *, shape: Shape | None = None) -> Fra
         raise EvidenceError(f"{table} {_EMPTY}")
     spoken = WIDE.get(table, ("", ""))[1]
     if spoken in ("answer", "label"):
-        reader = Classes(frames={table: frame}, pairs=[(table, spoken)], no_answer=shape.no_answer if shape else (), ours=False)
+        reader = Classes(
+            frames={table: frame},
+            pairs=[(table, spoken)],
+            no_answer=shape.no_answer if shape else (),
+            ours=False,
+        )
         reader.silence()
         frame = reader.frames[table]
     faults = faults_of_table(frame, TABLES[table])
@@ -540,15 +675,34 @@ def read_table(source: object, table: str, *, shape: Shape | None = None) -> Fra
     return frame
 
 
-def _known_classes(n_classes: object, classes: Sequence[int | str] | None) -> tuple[int | str, ...] | None:
-    if n_classes is not None and (isinstance(n_classes, bool) or not isinstance(n_classes, int) or not 2 <= n_classes <= MAX_CLASSES):
-        raise EvidenceError(fault("n_classes", f"must be a whole number from 2 to {MAX_CLASSES}", repr(n_classes)))
+def _known_classes(
+    n_classes: object, classes: Sequence[int | str] | None
+) -> tuple[int | str, ...] | None:
+    if n_classes is not None and (
+        isinstance(n_classes, bool)
+        or not isinstance(n_classes, int)
+        or not 2 <= n_classes <= MAX_CLASSES
+    ):
+        raise EvidenceError(
+            fault("n_classes", f"must be a whole number from 2 to {MAX_CLASSES}", repr(n_classes))
+        )
     if classes is None:
         return None
     known = tuple(classes)
     one_type = len({type(c) for c in known}) == 1 and isinstance(known[0], (int, str))
     if len(set(known)) != len(known) or len(known) < 2 or not one_type:
-        raise EvidenceError(fault("classes", "must be at least two different texts or whole numbers", repr(known)[:80]))
+        raise EvidenceError(
+            fault(
+                "classes", "must be at least two different texts or whole numbers", repr(known)[:80]
+            )
+        )
     if n_classes is not None and n_classes != len(known):
-        raise EvidenceError(fault("n_classes", f"must be the number of classes, {len(known)}", n_classes, remedy="Leave it out."))
+        raise EvidenceError(
+            fault(
+                "n_classes",
+                f"must be the number of classes, {len(known)}",
+                n_classes,
+                remedy="Leave it out.",
+            )
+        )
     return known

@@ -1,7 +1,7 @@
 """Files as DuckDB relations: CSV, JSONL and Parquet, also compressed and as globs.
 
-Errors of the engine become one line that names the file and what to do; lines of the file are never quoted, because they may
-hold the text of an item.
+Errors of the engine become one line that names the file and what to do; lines of the file are never
+quoted, because they may hold the text of an item.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from noracle.errors import EvidenceError, fault
 if TYPE_CHECKING:
     import duckdb
 
-# Types that a column of text may have. Not BOOLEAN: a column of yes and no is text, also where these are classes or names of systems.
+# Types that a column of text may have. Not BOOLEAN: a column of yes and no is text, also where
+# these are classes or names of systems.
 _TYPES = "auto_type_candidates = ['BIGINT', 'DOUBLE', 'TIME', 'DATE', 'TIMESTAMP', 'VARCHAR']"
 _READERS = {
     ".csv": f"read_csv({{}}, header = true, skip = 0, union_by_name = true, {_TYPES}{{}})",
@@ -41,8 +42,8 @@ _connections = itertools.count()
 def connect() -> duckdb.DuckDBPyConnection:
     """A private DuckDB connection that spills to disk instead of taking all memory.
 
-    The limit is 4.5 GB or half the memory of the machine, whichever is less, or what the environment variable
-    ``NORACLE_MEMORY_LIMIT`` says (for example ``8GB``).
+    The limit is 4.5 GB or half the memory of the machine, whichever is less, or what the
+    environment variable ``NORACLE_MEMORY_LIMIT`` says (for example ``8GB``).
     """
     import duckdb
 
@@ -62,16 +63,21 @@ def _memory() -> int:
 
 
 def _forget_engines() -> None:
-    """At exit: narwhals keeps its DuckDB namespace for ever, and DuckDB 2.0 would then report its types as leaked on stderr."""
+    """At exit: narwhals keeps its DuckDB namespace for ever, and DuckDB 2.0 would then report its
+    types as leaked on stderr.
+    """
     cached = getattr(sys.modules.get("narwhals._namespace"), "_builtin_namespace", None)
     if cached is not None and hasattr(cached, "cache_clear"):
         cached.cache_clear()
 
 
-def scan(path: object, table: str, run: Callable[[str], duckdb.DuckDBPyRelation]) -> duckdb.DuckDBPyRelation:
+def scan(
+    path: object, table: str, run: Callable[[str], duckdb.DuckDBPyRelation]
+) -> duckdb.DuckDBPyRelation:
     """The file, glob or list of these as a relation; ``run`` makes a relation out of a query.
 
-    A URL (``s3://``, ``gs://``, ``abfs://``, ``https://``, ``file://``) goes to DuckDB's own readers as it is.
+    A URL (``s3://``, ``gs://``, ``abfs://``, ``https://``, ``file://``) goes to DuckDB's own
+    readers as it is.
     """
     import duckdb
 
@@ -79,13 +85,24 @@ def scan(path: object, table: str, run: Callable[[str], duckdb.DuckDBPyRelation]
     shown = repr(given[0]) if len(given) == 1 else f"{given[0]!r} and {len(given) - 1} more"
     readers = {_reader(name) for name in given}
     if None in readers or len(readers) > 1:
-        rule = f"must be a file ending in {', '.join(_READERS)}" if None in readers else "must be files of one kind"
+        rule = (
+            f"must be a file ending in {', '.join(_READERS)}"
+            if None in readers
+            else "must be files of one kind"
+        )
         raise EvidenceError(fault(table, rule, shown, remedy="Rename it or pass a data frame."))
     files = [file for name in given for file in _files(name, table)]
     local = [file for file in files if not is_url(file)]
     for file in local:
         if Path(file).stat().st_size == 0:
-            raise EvidenceError(fault(table, "must not be empty", f"the empty file {file!r}", remedy="Write a header and rows into it."))
+            raise EvidenceError(
+                fault(
+                    table,
+                    "must not be empty",
+                    f"the empty file {file!r}",
+                    remedy="Write a header and rows into it.",
+                )
+            )
     # The engine reads its own globs: a file whose name has one in it is meant as it is.
     plain = [file if is_url(file) else glob.escape(file) for file in files]
     listed = "[" + ", ".join("'" + f.replace("'", "''") + "'" for f in plain) + "]"
@@ -101,7 +118,9 @@ def is_url(path: str | os.PathLike[str]) -> bool:
 
 
 def _reader(name: str) -> str | None:
-    """The reader of a file, by the end of its name; what follows a question mark in a URL is no part of it."""
+    """The reader of a file, by the end of its name; what follows a question mark in a URL is no
+    part of it.
+    """
     suffixes = [s.lower() for s in Path(name.split("?", 1)[0] if is_url(name) else name).suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()
@@ -116,12 +135,21 @@ def _files(name: str, table: str) -> list[str]:
         return [name]
     files = [f for f in sorted(glob.glob(name, recursive=True)) if Path(f).is_file()]  # noqa: PTH207 (the pattern may be absolute)
     if not files:
-        raise EvidenceError(fault(table, "must name a file or a glob that matches files", repr(name), remedy="Check the path."))
+        raise EvidenceError(
+            fault(
+                table,
+                "must name a file or a glob that matches files",
+                repr(name),
+                remedy="Check the path.",
+            )
+        )
     return files
 
 
 def _delimiter(files: list[str]) -> str:
-    """The delimiter of the header line; guessed from all lines, one ragged line could make it disappear."""
+    """The delimiter of the header line; guessed from all lines, one ragged line could make it
+    disappear.
+    """
     if not files or files[0].lower().endswith(_COMPRESSED):
         return ""
     with Path(files[0]).open("rb") as file:
@@ -131,26 +159,51 @@ def _delimiter(files: list[str]) -> str:
 
 
 _REASONS = (
-    (r"invalid unicode|not utf-8|byte sequence|invalid utf", "must be UTF-8 text", "Save it as UTF-8"),
-    (r"magic bytes|footer|thrift|snappy|truncated|not a parquet|too small to be", "must be a complete Parquet file", "Write it again"),
+    (
+        r"invalid unicode|not utf-8|byte sequence|invalid utf",
+        "must be UTF-8 text",
+        "Save it as UTF-8",
+    ),
+    (
+        r"magic bytes|footer|thrift|snappy|truncated|not a parquet|too small to be",
+        "must be a complete Parquet file",
+        "Write it again",
+    ),
     (r"json", "must hold one JSON object a line", "Repair that line"),
-    (r"convert", "must keep one type a column", "Make the whole column text or the whole column whole numbers"),
+    (
+        r"convert",
+        "must keep one type a column",
+        "Make the whole column text or the whole column whole numbers",
+    ),
     (r"csv", "must be a regular CSV file", "Repair that line"),
-    (r"schema|type mismatch|mismatch", "must have the same columns in every file", "Write the files again with one schema"),
+    (
+        r"schema|type mismatch|mismatch",
+        "must have the same columns in every file",
+        "Write the files again with one schema",
+    ),
 )
 
 
 def unreadable(error: Exception, what: str) -> EvidenceError:
     """One line about a file (or a query on it) that the engine refused."""
     text = str(error)
-    extension = re.search(r"required extension '(\w+)|extension \"(\w+)\"|(\w+) extension", text, flags=re.IGNORECASE)
+    extension = re.search(
+        r"required extension '(\w+)|extension \"(\w+)\"|(\w+) extension", text, flags=re.IGNORECASE
+    )
     if extension and re.search(r"install|load|missing extension", text, flags=re.IGNORECASE):
         name = next(group for group in extension.groups() if group)
         remedy = f"With a network run once: python -c \"import duckdb; duckdb.sql('INSTALL {name}')\", or copy the file to this machine."
         return EvidenceError(
-            fault(what, "must be readable", f"a place that needs DuckDB's extension {name!r}, not installed", remedy=remedy)
+            fault(
+                what,
+                "must be readable",
+                f"a place that needs DuckDB's extension {name!r}, not installed",
+                remedy=remedy,
+            )
         )
-    named = re.search(r"file = (.+)$", text, flags=re.MULTILINE) or re.search(r"file [\"']([^\"']+)[\"']", text)
+    named = re.search(r"file = (.+)$", text, flags=re.MULTILINE) or re.search(
+        r"file [\"']([^\"']+)[\"']", text
+    )
     if named and "file" not in what:
         what = f"file {named[1].strip()!r}"
     lines = re.search(r"line:?\s*(\d+)", text, flags=re.IGNORECASE)
@@ -160,8 +213,22 @@ def unreadable(error: Exception, what: str) -> EvidenceError:
     kind = text.split(":", 1)[0]
     for pattern, rule, remedy in _REASONS:
         if re.search(pattern, text, flags=re.IGNORECASE):
-            return EvidenceError(fault(what, rule, f"{_article(kind)}{place}", remedy=f"{remedy}, or pass a data frame."))
-    return EvidenceError(fault(what, "must be readable", f"{_article(kind)}{place}", remedy="Open it with its own tool and save it again."))
+            return EvidenceError(
+                fault(
+                    what,
+                    rule,
+                    f"{_article(kind)}{place}",
+                    remedy=f"{remedy}, or pass a data frame.",
+                )
+            )
+    return EvidenceError(
+        fault(
+            what,
+            "must be readable",
+            f"{_article(kind)}{place}",
+            remedy="Open it with its own tool and save it again.",
+        )
+    )
 
 
 def _article(kind: str) -> str:

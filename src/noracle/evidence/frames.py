@@ -1,7 +1,7 @@
 """Any data frame or file as a lazy narwhals frame, and lazy frames as plain rows.
 
-Polars, PySpark (also Spark Connect), Ibis and SQLFrame stay where they are; everything else (files, dicts, pandas, Arrow, DuckDB
-relations) runs in DuckDB.
+Polars, PySpark (also Spark Connect), Ibis and SQLFrame stay where they are; everything else (files,
+dicts, pandas, Arrow, DuckDB relations) runs in DuckDB.
 """
 
 from __future__ import annotations
@@ -28,14 +28,21 @@ Frame = nw.LazyFrame[Any]
 """A lazy table of any backend."""
 
 _ACCEPTED = "a path, a dict of columns, or a pandas, Polars, Arrow, DuckDB, PySpark, Ibis or SQLFrame frame, or a list of paths"
-_ENGINES = {"pyspark": "PySpark", "pyspark[connect]": "Spark Connect", "ibis": "Ibis", "sqlframe": "SQLFrame"}
+_ENGINES = {
+    "pyspark": "PySpark",
+    "pyspark[connect]": "Spark Connect",
+    "ibis": "Ibis",
+    "sqlframe": "SQLFrame",
+}
 """Engines that count where their tables are: nothing else is brought to them."""
 _SCORES = ("scores", "data", "pilot")  # what tables of numbers by raters are called
 _settled = itertools.count()
 
 
 def backend(table: object, name: str = "table") -> str:
-    """Which engine holds this table: path, dict, pandas, polars, pyarrow, duckdb, pyspark, pyspark[connect], ibis or sqlframe."""
+    """Which engine holds this table: path, dict, pandas, polars, pyarrow, duckdb, pyspark,
+    pyspark[connect], ibis or sqlframe.
+    """
     if isinstance(table, (str, os.PathLike)) or _is_paths(table):
         return "path"
     if isinstance(table, Mapping):
@@ -46,23 +53,37 @@ def backend(table: object, name: str = "table") -> str:
         raise EvidenceError(fault(name, f"must be {_ACCEPTED}", type(table).__name__)) from None
     kind = str(native.implementation)
     if kind not in {"pandas", "polars", "pyarrow", "duckdb", *_ENGINES}:
-        raise EvidenceError(fault(name, f"must be {_ACCEPTED}", f"a {kind} frame", remedy="Convert it first."))
+        raise EvidenceError(
+            fault(name, f"must be {_ACCEPTED}", f"a {kind} frame", remedy="Convert it first.")
+        )
     return kind
 
 
 def _is_paths(table: object) -> bool:
-    return isinstance(table, (list, tuple)) and bool(table) and all(isinstance(part, (str, os.PathLike)) for part in table)
+    return (
+        isinstance(table, (list, tuple))
+        and bool(table)
+        and all(isinstance(part, (str, os.PathLike)) for part in table)
+    )
 
 
 def open_frames(tables: Mapping[str, object]) -> tuple[dict[str, Frame], object]:
-    """Bring tables onto one engine; also returns the connection, which must live as long as the frames."""
+    """Bring tables onto one engine; also returns the connection, which must live as long as the
+    frames.
+    """
     kinds = {name: backend(table, name) for name, table in tables.items()}
     used = set(kinds.values())
-    natives: dict[str, Any] = {name: nw.to_native(table, pass_through=True) for name, table in tables.items()}
+    natives: dict[str, Any] = {
+        name: nw.to_native(table, pass_through=True) for name, table in tables.items()
+    }
     for kind, engine in _ENGINES.items():
         if kind in used and len(used) > 1:
             remedy = f"Read the others with {engine} too."
-            raise EvidenceError(fault("tables", f"must all be {engine} frames or none", _listed(kinds), remedy=remedy))
+            raise EvidenceError(
+                fault(
+                    "tables", f"must all be {engine} frames or none", _listed(kinds), remedy=remedy
+                )
+            )
     if len(used) == 1 and used <= {"polars", *_ENGINES}:
         _require_one_session(natives, used)
         return {name: nw.from_native(native).lazy() for name, native in natives.items()}, None
@@ -73,7 +94,9 @@ def open_frames(tables: Mapping[str, object]) -> tuple[dict[str, Frame], object]
         # DuckDB finds ``frame`` by its name in the query: it looks at the variables of the caller.
         return anchors[0].query("noracle_anchor", query) if anchors else connection.sql(query)  # type: ignore[union-attr]
 
-    frames = {name: nw.from_native(_relation(natives[name], kinds[name], name, run)) for name in tables}
+    frames = {
+        name: nw.from_native(_relation(natives[name], kinds[name], name, run)) for name in tables
+    }
     if len(anchors) > 1:
         _require_one_connection(anchors)
     return frames, connection
@@ -85,12 +108,25 @@ def _require_one_session(natives: Mapping[str, Any], used: set[str]) -> None:
         if used == {"ibis"}:
             homes = {id(native.get_backend()) for native in natives.values()}
         else:
-            homes = {id(native.session) for native in natives.values()} if used == {"sqlframe"} else set()
+            homes = (
+                {id(native.session) for native in natives.values()}
+                if used == {"sqlframe"}
+                else set()
+            )
     except Exception as error:  # noqa: BLE001 (an Ibis table without a connection, or with several, is refused by an error of Ibis's own)
         came = f"tables for which Ibis says {type(error).__name__}"
-        raise EvidenceError(fault("tables", "must belong to one connection", came, remedy="Connect them first.")) from None
+        raise EvidenceError(
+            fault("tables", "must belong to one connection", came, remedy="Connect them first.")
+        ) from None
     if len(homes) > 1:
-        raise EvidenceError(fault("tables", "must belong to one connection", "two", remedy="Make them with the same connection."))
+        raise EvidenceError(
+            fault(
+                "tables",
+                "must belong to one connection",
+                "two",
+                remedy="Make them with the same connection.",
+            )
+        )
 
 
 def _require_one_connection(relations: Sequence[Any]) -> None:
@@ -98,14 +134,23 @@ def _require_one_connection(relations: Sequence[Any]) -> None:
 
     try:
         for other in relations[1:]:
-            relations[0].limit(0).set_alias("left_side").cross(other.limit(0).set_alias("right_side"))
+            relations[0].limit(0).set_alias("left_side").cross(
+                other.limit(0).set_alias("right_side")
+            )
     except duckdb.Error:
         raise EvidenceError(
-            fault("tables", "must be relations of one DuckDB connection", "two connections", remedy="Make them with the same connection.")
+            fault(
+                "tables",
+                "must be relations of one DuckDB connection",
+                "two connections",
+                remedy="Make them with the same connection.",
+            )
         ) from None
 
 
-def _relation(table: Any, kind: str, name: str, run: Callable[..., duckdb.DuckDBPyRelation]) -> duckdb.DuckDBPyRelation:
+def _relation(
+    table: Any, kind: str, name: str, run: Callable[..., duckdb.DuckDBPyRelation]
+) -> duckdb.DuckDBPyRelation:
     if kind == "path" and name == "answers" and log_format(table) is not None:
         return _from_columns(read_logs(table, labels=False).answers, name, run)
     if kind == "path" and name in ("grades", *_SCORES):
@@ -146,12 +191,21 @@ def _refuse_mixed(table: Any, name: str) -> None:
         if table[column].dtype == object:
             seen = {type(v).__name__ for v in table[column] if v is not None and v == v}
             if len(seen) > 1 and not seen <= {"int", "float"}:
-                faults.append(fault(f"{name}.{column}", "must hold one type", " and ".join(sorted(seen)), remedy="Convert the column."))
+                faults.append(
+                    fault(
+                        f"{name}.{column}",
+                        "must hold one type",
+                        " and ".join(sorted(seen)),
+                        remedy="Convert the column.",
+                    )
+                )
     if faults:
         raise EvidenceError(*faults)
 
 
-def _from_columns(table: Mapping[str, Any], name: str, run: Callable[..., duckdb.DuckDBPyRelation]) -> duckdb.DuckDBPyRelation:
+def _from_columns(
+    table: Mapping[str, Any], name: str, run: Callable[..., duckdb.DuckDBPyRelation]
+) -> duckdb.DuckDBPyRelation:
     columns = {str(k): _values(v) for k, v in table.items()}
     lengths = {len(v) for v in columns.values()}
     if len(lengths) > 1:
@@ -164,7 +218,9 @@ def _from_columns(table: Mapping[str, Any], name: str, run: Callable[..., duckdb
         try:
             types[k] = _sql_type(v)
         except TypeError as error:
-            faults.append(fault(f"{name}.{k}", "must hold one type", error, remedy="Convert the column."))
+            faults.append(
+                fault(f"{name}.{k}", "must hold one type", error, remedy="Convert the column.")
+            )
     if faults:
         raise EvidenceError(*faults)
     parts = ", ".join(f"CAST({_quoted(k)} AS {sql}) AS {_quoted(k)}" for k, sql in types.items())
@@ -199,11 +255,15 @@ def _array(values: Sequence[Any], sql: str) -> Any:
     """A numpy array that DuckDB can scan without any data frame library."""
     if sql in {"BIGINT", "BOOLEAN"}:
         kind = np.int64 if sql == "BIGINT" else np.bool_
-        return np.ma.masked_array([v or 0 for v in values], mask=[v is None for v in values], dtype=kind)
+        return np.ma.masked_array(
+            [v or 0 for v in values], mask=[v is None for v in values], dtype=kind
+        )
     if sql == "DOUBLE":
         return np.array([math.nan if v is None else v for v in values], dtype=np.float64)
     array = np.empty(len(values), dtype=object)
-    array[:] = [[str(part) for part in v] if sql == "VARCHAR[]" and v is not None else v for v in values]
+    array[:] = [
+        [str(part) for part in v] if sql == "VARCHAR[]" and v is not None else v for v in values
+    ]
     return array
 
 
@@ -231,15 +291,20 @@ def fetch(frame: Frame) -> list[tuple[Any, ...]]:
         return rows
     if frame.implementation.is_ibis():
         table = native.to_pyarrow()
-        return list(zip(*(column.to_pylist() for column in table.columns), strict=True)) if table.num_columns else []
+        return (
+            list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+            if table.num_columns
+            else []
+        )
     return [tuple(row) for row in native.collect()]
 
 
 def settle(frame: Frame, *, ours: bool) -> Frame:
-    """The frame worked out once, for several queries: a temporary table that spills to disk (DuckDB), or a frame in memory (Polars).
+    """The frame worked out once, for several queries: a temporary table that spills to disk
+    (DuckDB), or a frame in memory (Polars).
 
-    Without ``ours`` the connection is somebody else's, and no table is left on it. PySpark, Ibis and SQLFrame keep their own plans: what is
-    cached there would stay after us.
+    Without ``ours`` the connection is somebody else's, and no table is left on it. PySpark, Ibis
+    and SQLFrame keep their own plans: what is cached there would stay after us.
     """
     native: Any = frame.to_native()
     if frame.implementation.is_polars():
@@ -251,7 +316,10 @@ def settle(frame: Frame, *, ours: bool) -> Frame:
 
     name = f"noracle_settled_{next(_settled)}"
     try:
-        native.query("noracle_unsettled", f"CREATE TEMP TABLE {name} AS SELECT * FROM noracle_unsettled")  # noqa: S608 (our own name)
+        native.query(
+            "noracle_unsettled",
+            f"CREATE TEMP TABLE {name} AS SELECT * FROM noracle_unsettled",  # noqa: S608 (our own name)
+        )
         settled: Frame = nw.from_native(native.query("noracle_unsettled", f"SELECT * FROM {name}"))  # noqa: S608 (our own name)
     except duckdb.Error as error:
         raise files.unreadable(error, "evidence") from None
@@ -259,7 +327,9 @@ def settle(frame: Frame, *, ours: bool) -> Frame:
 
 
 def keeps_order(frame: Frame) -> bool:
-    """Whether the rows of a frame have an order of their own; on a cluster or in a warehouse they have none."""
+    """Whether the rows of a frame have an order of their own; on a cluster or in a warehouse they
+    have none.
+    """
     return frame.implementation.is_polars() or frame.implementation.is_duckdb()
 
 
@@ -269,7 +339,9 @@ def engine_of(frame: Frame) -> str:
 
 
 def number_rows(frame: Frame, name: str) -> Frame:
-    """The frame with its row numbers (from 0) in a new column, where the engine keeps the order of rows."""
+    """The frame with its row numbers (from 0) in a new column, where the engine keeps the order of
+    rows.
+    """
     native: Any = frame.to_native()
     if frame.implementation.is_polars():
         native = native.with_row_index(name).cast({name: importlib.import_module("polars").Int64})
@@ -279,8 +351,12 @@ def number_rows(frame: Frame, name: str) -> Frame:
         native = native.mutate(**{name: importlib.import_module("ibis").row_number()})
     elif frame.implementation.is_sqlframe():
         dialect = type(native).__module__.rsplit(".", 1)[0]
-        functions, window = (importlib.import_module(f"{dialect}.{part}") for part in ("functions", "window"))
-        native = native.withColumn(name, functions.row_number().over(window.Window.orderBy(functions.lit(1))) - 1)
+        functions, window = (
+            importlib.import_module(f"{dialect}.{part}") for part in ("functions", "window")
+        )
+        native = native.withColumn(
+            name, functions.row_number().over(window.Window.orderBy(functions.lit(1))) - 1
+        )
     else:
         connect = ".connect" if frame.implementation.is_pyspark_connect() else ""
         functions = importlib.import_module(f"pyspark.sql{connect}.functions")

@@ -1,4 +1,5 @@
-"""Results of evaluation tools as grades: who said that which system's answer to which item is right.
+"""Results of evaluation tools as grades: who said that which system's answer to which item is
+right.
 
     Inspect         scores of samples in ``.eval`` and ``.json`` logs, by scorers and by models that grade
     lm-eval         metrics of each document in ``samples_*.jsonl``
@@ -6,9 +7,11 @@
     DeepEval        ``test_run_*.json``, and ``EvaluationResult`` written as JSON
     OpenTelemetry   ``gen_ai.evaluation.result`` events as JSON lines: OTLP, single log records, flat records, and events of spans
 
-Each metric is a rater of its own name, with the model that judged where the file says so: ``Correctness by gpt-4.1``. A file with several
-metrics does not say which one is the grade: ``FILE#METRIC`` does. ``FILE#METRIC>=0.5`` makes a grade of a score, ``FILE#METRIC=LABEL``
-of a label, and ``FILE#all`` takes every metric. An error of the tool or of the judge is not a wrong answer: it is left out, and counted.
+Each metric is a rater of its own name, with the model that judged where the file says so:
+``Correctness by gpt-4.1``. A file with several metrics does not say which one is the grade:
+``FILE#METRIC`` does. ``FILE#METRIC>=0.5`` makes a grade of a score, ``FILE#METRIC=LABEL`` of a
+label, and ``FILE#all`` takes every metric. An error of the tool or of the judge is not a wrong
+answer: it is left out, and counted.
 """
 
 from __future__ import annotations
@@ -50,7 +53,9 @@ _ID = ("id", "item", "item_id", "question_id", "qid", "doc_id")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GradeLog:
-    """A table out of results, as columns. ``notes`` are the visible choices that were made, one line each."""
+    """A table out of results, as columns. ``notes`` are the visible choices that were made, one
+    line each.
+    """
 
     columns: Columns
     notes: tuple[str, ...] = ()
@@ -64,11 +69,13 @@ class _Choice(NamedTuple):
     label: str | None = None
 
 
-# --------------------------------------------------------------------------------------------------------------- what a file is
+# ---------------------------------------------------------------------------------------------------------------
+# what a file is
 
 
 def grades_log_format(path: object) -> GradesFormat | None:
-    """The tool that wrote a file of results, or None where it is none; for a glob or a list the first file tells.
+    """The tool that wrote a file of results, or None where it is none; for a glob or a list the
+    first file tells.
 
     ``#METRIC`` at the end of a path is no part of the name.
 
@@ -104,7 +111,12 @@ def _format_of_lines(head: bytes) -> GradesFormat | None:
     if _EVENT.encode() in head or b'"gen_ai.evaluation.name"' in head:
         return "opentelemetry"
     line = head.lstrip().split(b"\n", 1)[0]
-    return "promptfoo" if line[:1] == b"{" and all(key in line for key in (b'"testIdx"', b'"promptIdx"', b'"success"')) else None
+    return (
+        "promptfoo"
+        if line[:1] == b"{"
+        and all(key in line for key in (b'"testIdx"', b'"promptIdx"', b'"success"'))
+        else None
+    )
 
 
 def _format_of_json(path: Path, head: bytes) -> GradesFormat | None:
@@ -115,10 +127,18 @@ def _format_of_json(path: Path, head: bytes) -> GradesFormat | None:
     if re.match(rb'\s*\{\s*"test_results"\s*:\s*\[', head):
         return "deepeval"
     if re.match(rb'\s*\{\s*"resource(?:Logs|Spans)"\s*:\s*\[', head):
-        return "opentelemetry" if _EVENT.encode() in head or path.stat().st_size > _PARSED or _has(path, _EVENT) else None
+        return (
+            "opentelemetry"
+            if _EVENT.encode() in head or path.stat().st_size > _PARSED or _has(path, _EVENT)
+            else None
+        )
     if any(word in head for word in (b'"metricsData"', b'"metrics_data"')):
         return "deepeval"
-    if b'"results"' in head and b'"success"' in head and (b'"promptIdx"' in head or b'"gradingResult"' in head):
+    if (
+        b'"results"' in head
+        and b'"success"' in head
+        and (b'"promptIdx"' in head or b'"gradingResult"' in head)
+    ):
         return "promptfoo"
     words = (b'"results"', b'"testCases"', b'"test_results"', b'"conversationalTestCases"')
     if path.stat().st_size > _PARSED or not any(word in head for word in words):
@@ -130,7 +150,11 @@ def _format_of_json(path: Path, head: bytes) -> GradesFormat | None:
     if _deepeval_cases(value):
         return "deepeval"
     rows = _promptfoo_rows(value)
-    return "promptfoo" if rows and isinstance(rows[0], dict) and {"success", "provider"} <= rows[0].keys() else None
+    return (
+        "promptfoo"
+        if rows and isinstance(rows[0], dict) and {"success", "provider"} <= rows[0].keys()
+        else None
+    )
 
 
 def _has(path: Path, word: str) -> bool:
@@ -138,7 +162,8 @@ def _has(path: Path, word: str) -> bool:
 
 
 def split_metric(path: str | Path) -> tuple[str | Path, str | None]:
-    """A path and the metric after ``#``; a file that has the mark in its own name is meant as it is.
+    """A path and the metric after ``#``; a file that has the mark in its own name is meant as it
+    is.
 
     Examples
     --------
@@ -151,55 +176,83 @@ def split_metric(path: str | Path) -> tuple[str | Path, str | None]:
     return place, metric.strip() or None
 
 
-# --------------------------------------------------------------------------------------------------------------- tables
+# ---------------------------------------------------------------------------------------------------------------
+# tables
 
 
-def read_grades(path: Paths, *, metric: str | None = None, repeats: Literal["first", "all"] = "first") -> GradeLog:
-    """The grades in results of an evaluation tool: item, system, verdict, rater; and repeat, where all runs of an item are wanted.
+def read_grades(
+    path: Paths, *, metric: str | None = None, repeats: Literal["first", "all"] = "first"
+) -> GradeLog:
+    """The grades in results of an evaluation tool: item, system, verdict, rater; and repeat, where
+    all runs of an item are wanted.
 
     Parameters
     ----------
     path
         A file, a glob or a list of files of one tool; ``FILE#METRIC`` chooses a metric.
     metric
-        The metric that is the grade, as after ``#``: its name, ``name>=0.5`` for scores, ``name=label`` for labels, ``all`` for all.
+        The metric that is the grade, as after ``#``: its name, ``name>=0.5`` for scores,
+        ``name=label`` for labels, ``all`` for all.
     repeats
-        ``first`` takes the first run of an item (epochs, repeated tests, several files of one system), with a note; ``all`` takes every
-        run and numbers them in a column ``repeat``.
+        ``first`` takes the first run of an item (epochs, repeated tests, several files of one
+        system), with a note; ``all`` takes every run and numbers them in a column ``repeat``.
 
     Raises
     ------
     EvidenceError
-        If the file is cut off or of another kind; if several metrics could be the grade; if the metric is a score without a limit.
+        If the file is cut off or of another kind; if several metrics could be the grade; if the
+        metric is a score without a limit.
     """
     said, name = _marks(path)
     choice = _choice(metric if metric is not None else _metric_of(path))
-    marks, note = _only_metric(said, name) if choice.metric is None else (_chosen(said, choice, name), "")
+    marks, note = (
+        _only_metric(said, name) if choice.metric is None else (_chosen(said, choice, name), "")
+    )
     notes = _about_errors(said, marks)
     faults, verdicts = _verdicts(marks, choice, name)
     if faults:
         raise EvidenceError(*faults)
-    kept = [(mark, verdict) for mark, verdict in zip(marks, verdicts, strict=True) if verdict is not None]
+    kept = [
+        (mark, verdict)
+        for mark, verdict in zip(marks, verdicts, strict=True)
+        if verdict is not None
+    ]
     missing = len(marks) - len(kept)
     if missing:
         notes.append(f"{name}: {missing} result{'s' * (missing > 1)} without a verdict left out")
     if not kept:
-        raise EvidenceError(fault("grades", "must hold verdicts", f"none in {name}", remedy="Look at the errors in the file."))
+        raise EvidenceError(
+            fault(
+                "grades",
+                "must hold verdicts",
+                f"none in {name}",
+                remedy="Look at the errors in the file.",
+            )
+        )
     judges = sorted({mark.rater for mark, _ in kept if mark.judge})
     if judges:
-        notes.append(f"{name}: verdicts are those of a model ({', '.join(judges)}), and as right as it is")
+        notes.append(
+            f"{name}: verdicts are those of a model ({', '.join(judges)}), and as right as it is"
+        )
     notes = ([note] if note else []) + notes
     columns: Columns = {"item": [], "system": [], "verdict": [], "rater": [], "repeat": []}
     seen: Counter[tuple[Any, ...]] = Counter()
     for mark, verdict in kept:
         key = (str(mark.item), mark.system, mark.rater)
         seen[key] += 1
-        for column, value in zip(columns.values(), (mark.item, mark.system, verdict, mark.rater, seen[key]), strict=True):
+        for column, value in zip(
+            columns.values(), (mark.item, mark.system, verdict, mark.rater, seen[key]), strict=True
+        ):
             column.append(value)
     later = [place for place, run in enumerate(columns["repeat"]) if run > 1]
     if later and repeats == "first":
-        notes.append(f"{name}: {len(later)} grades of later runs of the same items are not used; the first run of an item counts")
-        columns = {key: [v for v, run in zip(values, columns["repeat"], strict=True) if run == 1] for key, values in columns.items()}
+        notes.append(
+            f"{name}: {len(later)} grades of later runs of the same items are not used; the first run of an item counts"
+        )
+        columns = {
+            key: [v for v, run in zip(values, columns["repeat"], strict=True) if run == 1]
+            for key, values in columns.items()
+        }
     if repeats == "first" or not later:
         del columns["repeat"]
     one_type(columns["item"])
@@ -209,20 +262,34 @@ def read_grades(path: Paths, *, metric: str | None = None, repeats: Literal["fir
 def read_scores(path: Paths, *, metric: str | None = None) -> GradeLog:
     """The scores in results of an evaluation tool: item, rater, value; every metric is a rater.
 
-    An item that was scored more than once has the mean of its scores. All results must be of one system.
+    An item that was scored more than once has the mean of its scores. All results must be of one
+    system.
     """
     said, name = _marks(path)
     choice = _choice(metric if metric is not None else _metric_of(path))
-    marks = [mark for mark in said if mark.metric is not None and not mark.failed and mark.value is not None]
+    marks = [
+        mark
+        for mark in said
+        if mark.metric is not None and not mark.failed and mark.value is not None
+    ]
     if choice.metric is not None:
         marks = _chosen(marks, choice, name)
     notes = _about_errors(said, marks)
     if not marks:
-        raise EvidenceError(fault("scores", "must hold numbers", f"none in {name}", remedy="Read it as grades."))
+        raise EvidenceError(
+            fault("scores", "must hold numbers", f"none in {name}", remedy="Read it as grades.")
+        )
     systems = sorted({mark.system for mark in marks})
     if len(systems) > 1:
         came = f"{len(systems)} in {name} ({', '.join(systems[:3])}{', …' if len(systems) > 3 else ''})"
-        raise EvidenceError(fault("scores", "must be of one system", came, remedy="Write the results of each system into a file."))
+        raise EvidenceError(
+            fault(
+                "scores",
+                "must be of one system",
+                came,
+                remedy="Write the results of each system into a file.",
+            )
+        )
     sums: dict[tuple[Any, str], list[float]] = {}
     for mark in marks:
         sums.setdefault((mark.item, mark.rater), []).append(float(mark.value or 0.0))
@@ -243,7 +310,14 @@ def _metric_of(path: Paths) -> str | None:
     parts = [path] if isinstance(path, (str, Path)) else list(path)
     named = {split_metric(part)[1] for part in parts}
     if len(named) > 1:
-        raise EvidenceError(fault("grades", "must be read by one metric", ", ".join(sorted(map(str, named))), remedy="Name one of them."))
+        raise EvidenceError(
+            fault(
+                "grades",
+                "must be read by one metric",
+                ", ".join(sorted(map(str, named))),
+                remedy="Name one of them.",
+            )
+        )
     return named.pop() if named else None
 
 
@@ -255,7 +329,9 @@ def _marks(path: Paths) -> tuple[list[Mark], str]:
     kind = grades_log_format(places) if found else None
     if not found or kind is None:
         remedy = f"Results of {', '.join(TOOLS.values())} are read."
-        raise EvidenceError(fault("grades", "must name results of an evaluation tool", _shown(parts), remedy=remedy))
+        raise EvidenceError(
+            fault("grades", "must name results of an evaluation tool", _shown(parts), remedy=remedy)
+        )
     name = found[0].name if len(found) == 1 else f"{found[0].name} and {len(found) - 1} more"
     if kind == "inspect":
         from noracle.evidence.inspect_logs import inspect_marks
@@ -265,23 +341,44 @@ def _marks(path: Paths) -> tuple[list[Mark], str]:
         from noracle.evidence.lm_eval import lm_eval_marks
 
         return list(lm_eval_marks(found)), name
-    reader: Callable[[Path], Iterator[Mark]] = {"promptfoo": _promptfoo, "deepeval": _deepeval, "opentelemetry": _opentelemetry}[kind]
+    reader: Callable[[Path], Iterator[Mark]] = {
+        "promptfoo": _promptfoo,
+        "deepeval": _deepeval,
+        "opentelemetry": _opentelemetry,
+    }[kind]
     marks: list[Mark] = []
     for file in found:
         try:
             marks += reader(file)
         except EvidenceError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            IndexError,
+            RecursionError,
+        ) as error:
             what = f"{file.name!r} ({type(error).__name__})"
-            raise EvidenceError(fault("grades", f"must be results of {TOOLS[kind]}", what, remedy="Write them again.")) from None
+            raise EvidenceError(
+                fault(
+                    "grades", f"must be results of {TOOLS[kind]}", what, remedy="Write them again."
+                )
+            ) from None
     if not marks:
         raise EvidenceError(fault("grades", "must hold results", f"none in {name}"))
     return marks, name
 
 
 def _shown(parts: Sequence[object]) -> str:
-    return repr(parts[0]) if len(parts) == 1 else f"{parts[0]!r} and {len(parts) - 1} more" if parts else "no path"
+    return (
+        repr(parts[0])
+        if len(parts) == 1
+        else f"{parts[0]!r} and {len(parts) - 1} more"
+        if parts
+        else "no path"
+    )
 
 
 def _about_errors(said: Sequence[Mark], used: Sequence[Mark]) -> list[str]:
@@ -289,7 +386,9 @@ def _about_errors(said: Sequence[Mark], used: Sequence[Mark]) -> list[str]:
     failed = sum(mark.failed and mark.metric in metrics for mark in said)
     if not failed:
         return []
-    return [f"{failed} result{'s' * (failed > 1)} with an error or without a score left out: that is no wrong answer"]
+    return [
+        f"{failed} result{'s' * (failed > 1)} with an error or without a score left out: that is no wrong answer"
+    ]
 
 
 def _choice(given: str | None) -> _Choice:
@@ -297,12 +396,18 @@ def _choice(given: str | None) -> _Choice:
         return _Choice()
     found = _CHOICE.fullmatch(given.strip())
     if found is None:
-        raise EvidenceError(fault("metric", "must be NAME, NAME>=NUMBER or NAME=LABEL", repr(given)))
+        raise EvidenceError(
+            fault("metric", "must be NAME, NAME>=NUMBER or NAME=LABEL", repr(given))
+        )
     try:
         least = None if found["least"] is None else float(found["least"])
     except ValueError:
-        raise EvidenceError(fault("metric", "must be NAME, NAME>=NUMBER or NAME=LABEL", repr(given))) from None
-    return _Choice(found["metric"], least, None if found["label"] is None else found["label"].strip())
+        raise EvidenceError(
+            fault("metric", "must be NAME, NAME>=NUMBER or NAME=LABEL", repr(given))
+        ) from None
+    return _Choice(
+        found["metric"], least, None if found["label"] is None else found["label"].strip()
+    )
 
 
 def _metrics(marks: Sequence[Mark]) -> list[str]:
@@ -310,61 +415,131 @@ def _metrics(marks: Sequence[Mark]) -> list[str]:
 
 
 def _only_metric(marks: Sequence[Mark], name: str) -> tuple[list[Mark], str]:
-    """The marks of the one metric that there is; where the tool sums its metrics up (``whole``), of the sum."""
+    """The marks of the one metric that there is; where the tool sums its metrics up (``whole``), of
+    the sum.
+    """
     whole = [mark for mark in marks if mark.whole]
     parts = _metrics([mark for mark in marks if not mark.whole])
     if whole:
-        told = f": all of {', '.join(parts[:6])}{', …' if len(parts) > 6 else ''} must pass; #METRIC chooses one" if len(parts) > 1 else ""
+        told = (
+            f": all of {', '.join(parts[:6])}{', …' if len(parts) > 6 else ''} must pass; #METRIC chooses one"
+            if len(parts) > 1
+            else ""
+        )
         rater = parts[0] if len(parts) == 1 else None
         if rater is None:
             return whole, f"{name}: the verdict is the tool's own{told}" if told else ""
         judges = [mark.judge for mark in marks if not mark.whole and mark.judge]
-        return [mark._replace(metric=rater, judge=judges[0] if len(set(judges)) == 1 else None) for mark in whole], ""
+        return [
+            mark._replace(metric=rater, judge=judges[0] if len(set(judges)) == 1 else None)
+            for mark in whole
+        ], ""
     if len(parts) > 1:
         listed = ", ".join(parts[:12]) + (", …" if len(parts) > 12 else "")
         remedy = f"Choose one, as in '{name.split(' and ', maxsplit=1)[0]}#{parts[0]}'."
-        raise EvidenceError(fault("grades", "must be read by one metric", f"{len(parts)} in {name}: {listed}", remedy=remedy))
+        raise EvidenceError(
+            fault(
+                "grades",
+                "must be read by one metric",
+                f"{len(parts)} in {name}: {listed}",
+                remedy=remedy,
+            )
+        )
     if not parts:
-        raise EvidenceError(fault("grades", "must hold verdicts", f"none in {name}", remedy="Look at the errors in the file."))
+        raise EvidenceError(
+            fault(
+                "grades",
+                "must hold verdicts",
+                f"none in {name}",
+                remedy="Look at the errors in the file.",
+            )
+        )
     return [mark for mark in marks if mark.metric is not None and not mark.failed], ""
 
 
 def _chosen(marks: Sequence[Mark], choice: _Choice, name: str) -> list[Mark]:
-    parts = [mark for mark in marks if mark.metric is not None and not mark.failed and not mark.whole]
+    parts = [
+        mark for mark in marks if mark.metric is not None and not mark.failed and not mark.whole
+    ]
     if choice.metric == "all":
         return parts
     wanted = str(choice.metric)
     exact = [mark for mark in parts if wanted in (mark.metric, mark.rater)]
-    for found in (exact, [mark for mark in parts if wanted.casefold() == str(mark.metric).casefold()]):
+    for found in (
+        exact,
+        [mark for mark in parts if wanted.casefold() == str(mark.metric).casefold()],
+    ):
         if len({mark.metric for mark in found}) == 1:
             return found
     known = _metrics(parts)
-    remedy = f"Known are {', '.join(known[:12])}{', …' if len(known) > 12 else ''}." if known else "It has none."
+    remedy = (
+        f"Known are {', '.join(known[:12])}{', …' if len(known) > 12 else ''}."
+        if known
+        else "It has none."
+    )
     raise EvidenceError(fault("metric", f"must be one of {name}", repr(wanted), remedy=remedy))
 
 
-def _verdicts(marks: Sequence[Mark], choice: _Choice, name: str) -> tuple[list[str], list[str | None]]:
+def _verdicts(
+    marks: Sequence[Mark], choice: _Choice, name: str
+) -> tuple[list[str], list[str | None]]:
     """Yes, no, unsure or None (nothing was said) for each mark, or why they cannot be told."""
     if choice.least is not None:
-        return [], [None if m.value is None else "yes" if m.value >= choice.least else "no" for m in marks]
+        return [], [
+            None if m.value is None else "yes" if m.value >= choice.least else "no" for m in marks
+        ]
     if choice.label is not None:
         label = choice.label.casefold()
         if not any((m.label or "").casefold() == label for m in marks):
             known = sorted({m.label for m in marks if m.label})
-            return [fault("label", f"must be one of those in {name}", repr(choice.label), remedy=f"Known are {', '.join(known[:8])}.")], []
-        return [], [None if m.label is None else "yes" if m.label.casefold() == label else "no" for m in marks]
+            return [
+                fault(
+                    "label",
+                    f"must be one of those in {name}",
+                    repr(choice.label),
+                    remedy=f"Known are {', '.join(known[:8])}.",
+                )
+            ], []
+        return [], [
+            None if m.label is None else "yes" if m.label.casefold() == label else "no"
+            for m in marks
+        ]
     faults, first = [], name.split(" and ", maxsplit=1)[0]
     for metric in _metrics(marks):
         of = [m for m in marks if m.metric == metric]
-        labels = sorted({m.label for m in of if m.label is not None and m.label.strip().casefold() not in _WORDS})
-        numbers = sorted({m.value for m in of if m.label is None and m.value is not None and m.value not in (0.0, 1.0)})
+        labels = sorted(
+            {
+                m.label
+                for m in of
+                if m.label is not None and m.label.strip().casefold() not in _WORDS
+            }
+        )
+        numbers = sorted(
+            {
+                m.value
+                for m in of
+                if m.label is None and m.value is not None and m.value not in (0.0, 1.0)
+            }
+        )
         if labels:
             remedy = f"Say which label is right, as in '{first}#{metric}={labels[0]}'."
-            faults.append(fault(f"labels of {metric}", "must be words such as pass and fail", ", ".join(labels[:6]), remedy=remedy))
+            faults.append(
+                fault(
+                    f"labels of {metric}",
+                    "must be words such as pass and fail",
+                    ", ".join(labels[:6]),
+                    remedy=remedy,
+                )
+            )
         elif numbers:
             remedy = f"Say from where on it is right, as in '{first}#{metric}>=0.5', or read it as scores with 'noracle mean --data'."
             faults.append(
-                fault(f"{metric} in {name}", "must be right or wrong to be a grade", f"scores such as {numbers[0]:g}", remedy=remedy)
+                fault(
+                    f"{metric} in {name}",
+                    "must be right or wrong to be a grade",
+                    f"scores such as {numbers[0]:g}",
+                    remedy=remedy,
+                )
             )
     return faults, [] if faults else [_word(mark) for mark in marks]
 
@@ -375,7 +550,8 @@ def _word(mark: Mark) -> str | None:
     return None if mark.value is None else "yes" if mark.value == 1.0 else "no"
 
 
-# --------------------------------------------------------------------------------------------------------------- promptfoo
+# ---------------------------------------------------------------------------------------------------------------
+# promptfoo
 
 
 def _promptfoo_rows(value: object) -> list[Any] | None:
@@ -388,9 +564,15 @@ def _promptfoo_rows(value: object) -> list[Any] | None:
 
 
 def _promptfoo(path: Path) -> Iterator[Mark]:
-    rows = [line for _, line in _lines(path)] if path.suffix.lower() != ".json" else _promptfoo_rows(_json(path))
+    rows = (
+        [line for _, line in _lines(path)]
+        if path.suffix.lower() != ".json"
+        else _promptfoo_rows(_json(path))
+    )
     if rows is None:
-        raise EvidenceError(fault("grades", "must be results of promptfoo", f"{path.name!r}, which has no results"))
+        raise EvidenceError(
+            fault("grades", "must be results of promptfoo", f"{path.name!r}, which has no results")
+        )
     prompts: dict[str, set[Any]] = {}
     for row in rows:
         prompts.setdefault(_provider(row.get("provider")), set()).add(row.get("promptIdx", 0))
@@ -399,17 +581,25 @@ def _promptfoo(path: Path) -> Iterator[Mark]:
         system = _provider(row.get("provider"))
         if len(prompts[system]) > 1:
             system = f"{system} [{_prompt(row)}]"
-        if row.get("failureReason") == 2 or (row.get("failureReason") is None and row.get("error") and not row.get("gradingResult")):
+        if row.get("failureReason") == 2 or (
+            row.get("failureReason") is None and row.get("error") and not row.get("gradingResult")
+        ):
             yield Mark(item, system, failed=True)
             continue
         passed, score = row.get("success"), row.get("score")
-        yield Mark(item, system, "promptfoo", value=_float(score), label=_passed(passed), whole=True)
+        yield Mark(
+            item, system, "promptfoo", value=_float(score), label=_passed(passed), whole=True
+        )
         parts: dict[str, list[tuple[bool, float | None, str | None]]] = {}
         for part in _components(row.get("gradingResult")):
             rule = part["assertion"]
             name = str(rule.get("metric") or rule.get("type") or "assertion")
             parts.setdefault(name, []).append(
-                (part.get("pass") is True, _float(part.get("score")), _provider(rule.get("provider")) or None)
+                (
+                    part.get("pass") is True,
+                    _float(part.get("score")),
+                    _provider(rule.get("provider")) or None,
+                )
             )
         for name, said in parts.items():
             scores = [s for _, s, _ in said if s is not None]
@@ -418,17 +608,29 @@ def _promptfoo(path: Path) -> Iterator[Mark]:
 
 
 def _promptfoo_ids(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Tests by an id among their variables where all have one, else by number; a test that was run again keeps its first number."""
+    """Tests by an id among their variables where all have one, else by number; a test that was run
+    again keeps its first number.
+    """
     tests = [(row.get("testCase") or {}) for row in rows]
-    given = [row.get("vars") or test.get("vars") or {} for row, test in zip(rows, tests, strict=True)]
+    given = [
+        row.get("vars") or test.get("vars") or {} for row, test in zip(rows, tests, strict=True)
+    ]
     keys = [
-        json.dumps([variables, test.get("assert"), test.get("description")], sort_keys=True, default=str)
+        json.dumps(
+            [variables, test.get("assert"), test.get("description")], sort_keys=True, default=str
+        )
         for test, variables in zip(tests, given, strict=True)
     ]
     for name in _ID:
-        named = given and all(isinstance(v.get(name), (int, str)) and not isinstance(v.get(name), bool) for v in given)
-        if named and len({(key, v[name]) for key, v in zip(keys, given, strict=True)}) == len({v[name] for v in given}):
-            return [v[name] for v in given]  # an id of the test, not of something that several tests share
+        named = given and all(
+            isinstance(v.get(name), (int, str)) and not isinstance(v.get(name), bool) for v in given
+        )
+        if named and len({(key, v[name]) for key, v in zip(keys, given, strict=True)}) == len(
+            {v[name] for v in given}
+        ):
+            return [
+                v[name] for v in given
+            ]  # an id of the test, not of something that several tests share
     numbers: dict[str, Any] = {}
     found = []
     for place, (row, key, variables) in enumerate(zip(rows, keys, given, strict=True)):
@@ -446,7 +648,12 @@ def _provider(value: object) -> str:
 def _prompt(row: Mapping[str, Any]) -> str:
     prompt = row.get("prompt")
     label = prompt.get("label") if isinstance(prompt, Mapping) else None
-    short = isinstance(label, str) and 0 < len(label) <= 40 and "\n" not in label and label != prompt.get("raw")  # type: ignore[union-attr]
+    short = (
+        isinstance(label, str)
+        and 0 < len(label) <= 40
+        and "\n" not in label
+        and label != prompt.get("raw")  # type: ignore[union-attr]
+    )
     return str(label) if short else f"prompt {row.get('promptIdx', 0)}"
 
 
@@ -461,15 +668,24 @@ def _components(grading: object, depth: int = 8) -> Iterator[Mapping[str, Any]]:
         yield from _components(part, depth - 1)
 
 
-# --------------------------------------------------------------------------------------------------------------- DeepEval
+# ---------------------------------------------------------------------------------------------------------------
+# DeepEval
 
 
 def _deepeval_cases(value: object) -> list[Mapping[str, Any]]:
-    """The test cases of a run, by the names of attributes or of the file that DeepEval itself writes."""
+    """The test cases of a run, by the names of attributes or of the file that DeepEval itself
+    writes.
+    """
     if not isinstance(value, Mapping):
         return []
     cases: list[Mapping[str, Any]] = []
-    for name in ("test_results", "testCases", "test_cases", "conversationalTestCases", "conversational_test_cases"):
+    for name in (
+        "test_results",
+        "testCases",
+        "test_cases",
+        "conversationalTestCases",
+        "conversational_test_cases",
+    ):
         rows = value.get(name)
         cases += [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
     return [case for case in cases if "metrics_data" in case or "metricsData" in case]
@@ -479,8 +695,16 @@ def _deepeval(path: Path) -> Iterator[Mark]:
     value = _json(path)
     cases = _deepeval_cases(value)
     if not cases:
-        raise EvidenceError(fault("grades", "must be results of DeepEval", f"{path.name!r}, which has no test case with metrics"))
-    settings = value.get("hyperparameters") if isinstance(value.get("hyperparameters"), Mapping) else {}
+        raise EvidenceError(
+            fault(
+                "grades",
+                "must be results of DeepEval",
+                f"{path.name!r}, which has no test case with metrics",
+            )
+        )
+    settings = (
+        value.get("hyperparameters") if isinstance(value.get("hyperparameters"), Mapping) else {}
+    )
     system = str(settings.get("model") or value.get("identifier") or path.stem)
     names = [case.get("name") for case in cases]
     named = all(isinstance(name, str) and name for name in names) and len(set(names)) == len(names)
@@ -489,41 +713,89 @@ def _deepeval(path: Path) -> Iterator[Mark]:
         item: Any = names[place] if named else place if order is None else order
         for data in _first(case, "metrics_data", "metricsData") or []:
             judge = _first(data, "evaluation_model", "evaluationModel")
-            failed = bool(data.get("error")) or (data.get("success") is None and data.get("score") is None)
+            failed = bool(data.get("error")) or (
+                data.get("success") is None and data.get("score") is None
+            )
             score = _float(data.get("score"))
-            yield Mark(item, system, str(data["name"]), str(judge) if judge else None, score, _passed(data.get("success")), failed)
+            yield Mark(
+                item,
+                system,
+                str(data["name"]),
+                str(judge) if judge else None,
+                score,
+                _passed(data.get("success")),
+                failed,
+            )
 
 
 def _first(row: Mapping[str, Any], *names: str) -> Any:
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 
-# --------------------------------------------------------------------------------------------------------------- OpenTelemetry
+# ---------------------------------------------------------------------------------------------------------------
+# OpenTelemetry
 
 
 def _opentelemetry(path: Path) -> Iterator[Mark]:
-    """Events of semantic conventions 1.38: what was evaluated is the response, else the span that the event belongs to."""
-    rows: Iterator[tuple[int, Any]] = iter([(1, _json(path))]) if path.suffix.lower() == ".json" else _lines(path)
+    """Events of semantic conventions 1.38: what was evaluated is the response, else the span that
+    the event belongs to.
+    """
+    rows: Iterator[tuple[int, Any]] = (
+        iter([(1, _json(path))]) if path.suffix.lower() == ".json" else _lines(path)
+    )
     for number, row in rows:
         for event in _events(row):
             name = event.get("gen_ai.evaluation.name")
             item = _first(event, "item", "item.id", "gen_ai.response.id", "span")
             if not isinstance(name, str) or item is None:
                 what = f"neither gen_ai.response.id nor a span at line {number} of {path.name!r}"
-                what = f"no gen_ai.evaluation.name at line {number} of {path.name!r}" if not isinstance(name, str) else what
-                raise EvidenceError(fault("grades", "must be evaluation events with a name and what was evaluated", what))
-            system = _first(event, "system", "gen_ai.agent.name", "gen_ai.request.model", "gen_ai.response.model", "service.name")
-            value, label = _float(event.get("gen_ai.evaluation.score.value")), event.get("gen_ai.evaluation.score.label")
+                what = (
+                    f"no gen_ai.evaluation.name at line {number} of {path.name!r}"
+                    if not isinstance(name, str)
+                    else what
+                )
+                raise EvidenceError(
+                    fault(
+                        "grades",
+                        "must be evaluation events with a name and what was evaluated",
+                        what,
+                    )
+                )
+            system = _first(
+                event,
+                "system",
+                "gen_ai.agent.name",
+                "gen_ai.request.model",
+                "gen_ai.response.model",
+                "service.name",
+            )
+            value, label = (
+                _float(event.get("gen_ai.evaluation.score.value")),
+                event.get("gen_ai.evaluation.score.label"),
+            )
             failed = bool(event.get("error.type")) or (value is None and label is None)
             label = None if label is None or not str(label).strip() else str(label)
-            yield Mark(item if isinstance(item, int) else str(item), str(system or path.stem), name, None, value, label, failed)
+            yield Mark(
+                item if isinstance(item, int) else str(item),
+                str(system or path.stem),
+                name,
+                None,
+                value,
+                label,
+                failed,
+            )
 
 
 def _events(row: object) -> Iterator[dict[str, Any]]:
-    """The evaluation events in one line, flat: attributes of the event over those of its span over those of the resource."""
+    """The evaluation events in one line, flat: attributes of the event over those of its span over
+    those of the resource.
+    """
     if not isinstance(row, Mapping):
         return
-    for outer, inner, leaf in (("resourceLogs", "scopeLogs", "logRecords"), ("resourceSpans", "scopeSpans", "spans")):
+    for outer, inner, leaf in (
+        ("resourceLogs", "scopeLogs", "logRecords"),
+        ("resourceSpans", "scopeSpans", "spans"),
+    ):
         for group in row.get(outer) or []:
             resource = _attributes((group.get("resource") or {}).get("attributes"))
             for scope in group.get(inner) or []:
@@ -538,7 +810,11 @@ def _events(row: object) -> Iterator[dict[str, Any]]:
     names = (row.get("eventName"), row.get("event_name"), row.get("name"), own.get("event.name"))
     if _EVENT in names or (not any(names) and "gen_ai.evaluation.name" in own):
         yield {
-            **_attributes((row.get("resource") or {}).get("attributes") if isinstance(row.get("resource"), Mapping) else None),
+            **_attributes(
+                (row.get("resource") or {}).get("attributes")
+                if isinstance(row.get("resource"), Mapping)
+                else None
+            ),
             **where,
             **own,
         }
@@ -560,11 +836,14 @@ def _attributes(value: object) -> dict[str, Any]:
         typed = pair.get("value") if isinstance(pair, Mapping) else None
         if isinstance(typed, Mapping):
             kind, inner = next(iter(typed.items()), ("", None))
-            found[str(pair["key"])] = int(inner) if kind == "intValue" and inner is not None else inner
+            found[str(pair["key"])] = (
+                int(inner) if kind == "intValue" and inner is not None else inner
+            )
     return found
 
 
-# --------------------------------------------------------------------------------------------------------------- values and files
+# ---------------------------------------------------------------------------------------------------------------
+# values and files
 
 
 def _passed(value: object) -> str | None:
@@ -583,7 +862,9 @@ def _json(path: Path) -> Any:
     except (ValueError, RecursionError) as error:
         place = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         what = f"{path.name!r}, which is cut off or broken{place}"
-        raise EvidenceError(fault("grades", "must be a whole JSON file", what, remedy="Write it again.")) from None
+        raise EvidenceError(
+            fault("grades", "must be a whole JSON file", what, remedy="Write it again.")
+        ) from None
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Any]]:
@@ -595,5 +876,10 @@ def _lines(path: Path) -> Iterator[tuple[int, Any]]:
                 except (ValueError, RecursionError):
                     what = f"other text at line {number} of {path.name!r}"
                     raise EvidenceError(
-                        fault("grades", "must hold one JSON object on each line", what, remedy="Repair that line.")
+                        fault(
+                            "grades",
+                            "must hold one JSON object on each line",
+                            what,
+                            remedy="Repair that line.",
+                        )
                     ) from None

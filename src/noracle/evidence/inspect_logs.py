@@ -1,8 +1,10 @@
-"""Logs of Inspect, without inspect_ai: ``.eval`` (a ZIP whose members are deflated or zstd) and ``.json``.
+"""Logs of Inspect, without inspect_ai: ``.eval`` (a ZIP whose members are deflated or zstd) and
+``.json``.
 
-Summaries are read first: they hold ids, options, answers, metadata and errors, so that a thousand samples take a few hundredths of a
-second. A whole sample is opened only where its summary does not tell: no answer, no score, or metadata that was cut.
-A run that was killed has no summaries at its end; its journal has them.
+Summaries are read first: they hold ids, options, answers, metadata and errors, so that a thousand
+samples take a few hundredths of a second. A whole sample is opened only where its summary does not
+tell: no answer, no score, or metadata that was cut. A run that was killed has no summaries at its
+end; its journal has them.
 """
 
 from __future__ import annotations
@@ -28,14 +30,20 @@ _SCORERS = ("weak_choice", "choice")  # whose answer counts, where several score
 _REFUSED = {"refusal"}
 _OWN = {"weak_choice"}  # our own scorer says what is known of an answer, not whether it is right
 _VALUES = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
-FINISH: Mapping[str, Finish] = {"max_tokens": "length", "model_length": "length", "content_filter": "refused"}
+FINISH: Mapping[str, Finish] = {
+    "max_tokens": "length",
+    "model_length": "length",
+    "content_filter": "refused",
+}
 """What Inspect calls the end of a reply, as :mod:`noracle.evidence.replies` calls it."""
 Sample = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InspectLog:
-    """One log: what it says of itself, its samples (or their summaries), and how to open a whole sample."""
+    """One log: what it says of itself, its samples (or their summaries), and how to open a whole
+    sample.
+    """
 
     path: Path
     about: Mapping[str, Any]
@@ -67,8 +75,9 @@ class InspectLog:
 def read_inspect(paths: Sequence[Path], *, labels: bool = True) -> LogTables:
     """The tables of these logs.
 
-    Systems are models; where one model ran a task more than once, ``model@time``. Items are sample ids; with several tasks, ``task/id``.
-    Of a run and its retries only the latest counts. Repeats are epochs. A sample that failed has the state ``errored``.
+    Systems are models; where one model ran a task more than once, ``model@time``. Items are sample
+    ids; with several tasks, ``task/id``. Of a run and its retries only the latest counts. Repeats
+    are epochs. A sample that failed has the state ``errored``.
     """
     logs, notes = _latest([open_inspect(path) for path in paths])
     notes += [_unfinished(log) for log in logs if log.status != "success"]
@@ -78,7 +87,11 @@ def read_inspect(paths: Sequence[Path], *, labels: bool = True) -> LogTables:
         for log, system, task in _named(logs):
             for sample in log.samples:
                 row = _logged(log, sample, system, labels=labels)
-                found.update((key, row.item) for key in METADATA if row.labels and (sample.get("metadata") or {}).get(key) is not None)
+                found.update(
+                    (key, row.item)
+                    for key in METADATA
+                    if row.labels and (sample.get("metadata") or {}).get(key) is not None
+                )
                 row = row._replace(item=f"{task}{row.item}") if task else row
                 yield orders.same(row, sample.get("choices") or ())
 
@@ -91,21 +104,31 @@ def read_inspect(paths: Sequence[Path], *, labels: bool = True) -> LogTables:
         return tables
     numbers = Counter(key for key, _ in found)
     told = ", ".join(f"{numbers[key]} {key}" for key in METADATA if numbers[key])
-    return dataclasses.replace(tables, notes=(*tables.notes, f"labels out of the metadata of samples: {told}"))
+    return dataclasses.replace(
+        tables, notes=(*tables.notes, f"labels out of the metadata of samples: {told}")
+    )
 
 
 def inspect_marks(paths: Sequence[Path]) -> Iterator[Mark]:
-    """What scorers said of the answers in these logs: the words C, I and N, and numbers (P, partly right, is ½).
+    """What scorers said of the answers in these logs: the words C, I and N, and numbers (P, partly
+    right, is ½).
 
-    Systems and items are called as in :func:`read_inspect`. A scorer that is a model is named with it where the log says which.
+    Systems and items are called as in :func:`read_inspect`. A scorer that is a model is named with
+    it where the log says which.
     """
     logs, _ = _latest([open_inspect(path, "grades") for path in paths])
     for log, system, task in _named(logs):
         judges = {
-            str(scorer.get("name")): _judge(scorer, log.about) for scorer in log.about.get("scorers") or [] if isinstance(scorer, dict)
+            str(scorer.get("name")): _judge(scorer, log.about)
+            for scorer in log.about.get("scorers") or []
+            if isinstance(scorer, dict)
         }
         for sample in log.samples:
-            item = sample["id"] if isinstance(sample["id"], int) and not task else f"{task}{sample['id']}"
+            item = (
+                sample["id"]
+                if isinstance(sample["id"], int) and not task
+                else f"{task}{sample['id']}"
+            )
             if sample.get("error"):
                 yield Mark(item, system, failed=True)
                 continue
@@ -114,7 +137,9 @@ def inspect_marks(paths: Sequence[Path]) -> Iterator[Mark]:
                 yield Mark(item, system, failed=True)
             for name, score in scores.items():
                 if name not in _OWN:
-                    yield from _scored(Mark(item, system, name, judges.get(name)), (score or {}).get("value"))
+                    yield from _scored(
+                        Mark(item, system, name, judges.get(name)), (score or {}).get("value")
+                    )
 
 
 def _scored(mark: Mark, value: object) -> Iterator[Mark]:
@@ -132,7 +157,9 @@ def _scored(mark: Mark, value: object) -> Iterator[Mark]:
 
 
 def _judge(scorer: Mapping[str, Any], about: Mapping[str, Any]) -> str | None:
-    """The model that a scorer asks, where the log names it: among its options, or as the role of a grader."""
+    """The model that a scorer asks, where the log names it: among its options, or as the role of a
+    grader.
+    """
     model = (scorer.get("options") or {}).get("model")
     if model is None and "model_graded" in str(scorer.get("name")):
         role = (scorer.get("options") or {}).get("model_role") or "grader"
@@ -166,11 +193,22 @@ class _Orders:
             return row
         if sorted(choices) != sorted(first) or len(set(choices)) < len(choices):
             rule = "must be the same in all logs, in any order"
-            raise EvidenceError(fault("options", rule, "different ones", where=[row.item], total=1, remedy="Read the logs apart."))
+            raise EvidenceError(
+                fault(
+                    "options",
+                    rule,
+                    "different ones",
+                    where=[row.item],
+                    total=1,
+                    remedy="Read the logs apart.",
+                )
+            )
         self.moved.add(row.item)
         place = [first.index(text) for text in choices]
         labels = tuple(label._replace(kind=place[label.kind]) for label in row.labels)
-        return row._replace(answer=place[row.answer] if isinstance(row.answer, int) else row.answer, labels=labels)
+        return row._replace(
+            answer=place[row.answer] if isinstance(row.answer, int) else row.answer, labels=labels
+        )
 
 
 def _latest(logs: Sequence[InspectLog]) -> tuple[list[InspectLog], list[str]]:
@@ -179,7 +217,11 @@ def _latest(logs: Sequence[InspectLog]) -> tuple[list[InspectLog], list[str]]:
         if log.run not in newest or log.created > newest[log.run].created:
             newest[log.run] = log
     left = len(logs) - len(newest)
-    notes = [f"{left} log{'' if left == 1 else 's'} of runs that were retried or copied left out"] if left else []
+    notes = (
+        [f"{left} log{'' if left == 1 else 's'} of runs that were retried or copied left out"]
+        if left
+        else []
+    )
     return list(newest.values()), notes
 
 
@@ -190,13 +232,16 @@ def _unfinished(log: InspectLog) -> str:
     return f"{log.path.name} is not finished ({log.status}): {len(log.samples)}{total} samples"
 
 
-# ----------------------------------------------------------------------------------------------------- one sample
+# -----------------------------------------------------------------------------------------------------
+# one sample
 
 
 def _logged(log: InspectLog, sample: Sample, system: str, *, labels: bool) -> Logged:
     item, choices = sample["id"], sample.get("choices") or None
     metadata = sample.get("metadata") or {}
-    if labels and any(str(metadata.get(key, "")).startswith("Key removed from summary") for key in METADATA):
+    if labels and any(
+        str(metadata.get(key, "")).startswith("Key removed from summary") for key in METADATA
+    ):
         metadata = log.whole(sample).get("metadata") or {}
     said, bad = labels_of(metadata, choices) if labels else ((), "")
     answer, state = _answer(log, sample, choices)
@@ -212,7 +257,9 @@ def _logged(log: InspectLog, sample: Sample, system: str, *, labels: bool) -> Lo
     )
 
 
-def _answer(log: InspectLog, sample: Sample, choices: Sequence[str] | None) -> tuple[int | str | None, str]:
+def _answer(
+    log: InspectLog, sample: Sample, choices: Sequence[str] | None
+) -> tuple[int | str | None, str]:
     if sample.get("error"):
         return None, "errored"
     score = _score(sample.get("scores"))
@@ -232,11 +279,15 @@ def _score(scores: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         if name in scores:
             score: Mapping[str, Any] = scores[name]
             return score
-    first: Mapping[str, Any] = next((s for s in scores.values() if s.get("answer")), next(iter(scores.values())))
+    first: Mapping[str, Any] = next(
+        (s for s in scores.values() if s.get("answer")), next(iter(scores.values()))
+    )
     return first
 
 
-def answer_of_output(output: Mapping[str, Any], choices: Sequence[str] | None) -> tuple[int | str | None, str]:
+def answer_of_output(
+    output: Mapping[str, Any], choices: Sequence[str] | None
+) -> tuple[int | str | None, str]:
     """The class in the output of a model, and the state.
 
     Examples
@@ -252,7 +303,8 @@ def answer_of_output(output: Mapping[str, Any], choices: Sequence[str] | None) -
     return read_choice(text, choices, finish=finish) if choices else read_text(text, finish=finish)
 
 
-# ------------------------------------------------------------------------------------------------------------ files
+# ------------------------------------------------------------------------------------------------------------
+# files
 
 
 def open_inspect(path: Path, table: str = "answers") -> InspectLog:
@@ -261,21 +313,41 @@ def open_inspect(path: Path, table: str = "answers") -> InspectLog:
         return _open_json(path) if path.suffix.lower() == ".json" else _open_zip(path)
     except zipfile.BadZipFile:
         remedy = "If the run was killed, try: inspect log recover."
-        raise EvidenceError(fault(table, "must be a whole .eval file", f"{path.name!r}, which is cut off", remedy=remedy)) from None
+        raise EvidenceError(
+            fault(
+                table,
+                "must be a whole .eval file",
+                f"{path.name!r}, which is cut off",
+                remedy=remedy,
+            )
+        ) from None
     except (KeyError, ValueError, TypeError, AttributeError, struct.error) as error:
         what = f"{path.name!r} ({type(error).__name__})"
-        raise EvidenceError(fault(table, "must be a log of Inspect", what, remedy="Write it again with its own tool.")) from None
+        raise EvidenceError(
+            fault(
+                table, "must be a log of Inspect", what, remedy="Write it again with its own tool."
+            )
+        ) from None
 
 
 def _open_json(path: Path) -> InspectLog:
     data = json.loads(path.read_bytes())
     samples = [_without_error_text(s) for s in data.get("samples") or []]
-    return InspectLog(path=path, about=data["eval"], status=str(data["status"]), samples=samples, whole=lambda sample: sample)
+    return InspectLog(
+        path=path,
+        about=data["eval"],
+        status=str(data["status"]),
+        samples=samples,
+        whole=lambda sample: sample,
+    )
 
 
 def _without_error_text(sample: dict[str, Any]) -> dict[str, Any]:
     """Only what is needed: events and messages may be large."""
-    return {key: sample.get(key) for key in ("id", "epoch", "choices", "metadata", "scores", "error", "output")}
+    return {
+        key: sample.get(key)
+        for key in ("id", "epoch", "choices", "metadata", "scores", "error", "output")
+    }
 
 
 def _open_zip(path: Path) -> InspectLog:
@@ -283,17 +355,25 @@ def _open_zip(path: Path) -> InspectLog:
     header = archive.json("header.json")
     about = header or archive.json("_journal/start.json")
     if about is None:
-        raise EvidenceError(fault("answers", "must be a log of Inspect", f"{path.name!r}, a ZIP without a header"))
+        raise EvidenceError(
+            fault("answers", "must be a log of Inspect", f"{path.name!r}, a ZIP without a header")
+        )
     summaries = archive.json("summaries.json")
     if summaries is None:
-        parts = sorted((n for n in archive.names if n.startswith("_journal/summaries/")), key=lambda n: int(Path(n).stem))
+        parts = sorted(
+            (n for n in archive.names if n.startswith("_journal/summaries/")),
+            key=lambda n: int(Path(n).stem),
+        )
         summaries = [row for name in parts for row in archive.json(name) or []]
     known = {(str(s["id"]), int(s.get("epoch") or 1)) for s in summaries}
     more = [n for n in archive.names if n.startswith("samples/")]
     if len(more) > len(known):
         for name in more:
             sample = archive.json(name)
-            if sample is not None and (str(sample["id"]), int(sample.get("epoch") or 1)) not in known:
+            if (
+                sample is not None
+                and (str(sample["id"]), int(sample.get("epoch") or 1)) not in known
+            ):
                 summaries.append(_without_error_text(sample))
 
     def whole(sample: Sample) -> Sample:
@@ -305,12 +385,16 @@ def _open_zip(path: Path) -> InspectLog:
 
 
 class _Archive:
-    """A ZIP whose members may be zstd (method 93), which the standard library reads only from Python 3.14 on."""
+    """A ZIP whose members may be zstd (method 93), which the standard library reads only from
+    Python 3.14 on.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with zipfile.ZipFile(path) as archive:
-            self.members = {info.filename: info for info in archive.infolist()}  # of members with one name the last counts
+            self.members = {
+                info.filename: info for info in archive.infolist()
+            }  # of members with one name the last counts
 
     @property
     def names(self) -> list[str]:
@@ -333,5 +417,7 @@ class _Archive:
             header = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
             file.seek(header[-2] + header[-1], io.SEEK_CUR)  # the name and the extra field
             raw = file.read(info.compress_size)
-        with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(raw), read_across_frames=True) as reader:
+        with zstandard.ZstdDecompressor().stream_reader(
+            io.BytesIO(raw), read_across_frames=True
+        ) as reader:
             return reader.read()

@@ -1,19 +1,23 @@
 """Judgements of the same item as one label.
 
 - ``once``: one row per judgement, exact repeats counted once;
-- ``first_questions``: the first question of each item, which is its label where propensities were recorded;
+- ``first_questions``: the first question of each item, which is its label where propensities were
+  recorded;
 - ``class_labels``: one row per item and class, what was said of it;
-- ``item_labels``: one row per item, how many classes were confirmed and ruled out, and whether that is possible;
-- ``gather``: all of them for one evidence, worked out once and kept with it, because every count asks for them.
+- ``item_labels``: one row per item, how many classes were confirmed and ruled out, and whether that
+  is possible;
+- ``gather``: all of them for one evidence, worked out once and kept with it, because every count
+  asks for them.
 
 A grade says of one system's answer to an item that it is right or wrong:
 
-- ``questions_of``: the judgements, and with them the grades that have a propensity: a question about the class that the system answered;
+- ``questions_of``: the judgements, and with them the grades that have a propensity: a question
+  about the class that the system answered;
 - ``grade_labels``: one row per item and system, what grades say of that system alone;
 - ``contradictions``: the items of which judgements and grades say what cannot be true together.
 
-Whether questions were uniform is a property of the whole table (``propensities_of``): a propensity that happens to be 1/K in a table with
-others belongs to a design that may depend on the answers.
+Whether questions were uniform is a property of the whole table (``propensities_of``): a propensity
+that happens to be 1/K in a table with others belongs to a design that may depend on the answers.
 """
 
 from __future__ import annotations
@@ -38,9 +42,10 @@ _NOTHING = -1
 class Gathered(NamedTuple):
     """Judgements gathered.
 
-    ``each`` has every judgement once, ``said`` and ``known`` all that they say by item and class and by item. ``kept`` has those that make
-    the labels, ``classes`` and ``items`` what these say; contradictory items are there and marked. The two differ only where propensities
-    were recorded and an item was asked about more than once.
+    ``each`` has every judgement once, ``said`` and ``known`` all that they say by item and class
+    and by item. ``kept`` has those that make the labels, ``classes`` and ``items`` what these say;
+    contradictory items are there and marked. The two differ only where propensities were recorded
+    and an item was asked about more than once.
     """
 
     each: Frame
@@ -52,7 +57,9 @@ class Gathered(NamedTuple):
 
 
 def gather(evidence: Evidence) -> Gathered:
-    """The judgements of an evidence gathered into labels; the work is done once, except on a cluster or in a warehouse."""
+    """The judgements of an evidence gathered into labels; the work is done once, except on a
+    cluster or in a warehouse.
+    """
     about = (
         evidence.judgements,
         evidence.items,
@@ -66,17 +73,24 @@ def gather(evidence: Evidence) -> Gathered:
         ours = evidence._connection is not None
         aimed = propensities_of(evidence) == "recorded"
         each = settle(once(number_rows(questions, "row") if aimed else questions), ours=ours)
-        # Without an unsure only a yes against a no is mixed, which the classes show: no need to look at each rater.
-        plain = (ours or each.implementation.is_polars()) and not fetch(each.filter(nw.col("said") == UNSURE).head(1))
+        # Without an unsure only a yes against a no is mixed, which the classes show: no need to
+        # look at each rater.
+        plain = (ours or each.implementation.is_polars()) and not fetch(
+            each.filter(nw.col("said") == UNSURE).head(1)
+        )
         said = settle(class_labels(evidence, each, by_rater=not plain, scored=aimed), ours=ours)
         known = settle(item_labels(said), ours=ours)
         found = Gathered(each, said, known, each, said, known)
         if aimed and fetch(known.filter(nw.col("n_judged") > 1).head(1)):
             _require_order(each)
             label = settle(first_questions(each), ours=ours)
-            classes = settle(class_labels(evidence, label, by_rater=not plain, scored=True), ours=ours)
+            classes = settle(
+                class_labels(evidence, label, by_rater=not plain, scored=True), ours=ours
+            )
             whole = known.select("item", "conflict", "n_judged")
-            items = item_labels(classes).drop("conflict", "n_judged").join(whole, on="item", how="left")
+            items = (
+                item_labels(classes).drop("conflict", "n_judged").join(whole, on="item", how="left")
+            )
             found = Gathered(each, said, known, label, classes, settle(items, ours=ours))
         kept = evidence._kept["labels"] = about, found
     gathered: Gathered = kept[1]
@@ -84,11 +98,22 @@ def gather(evidence: Evidence) -> Gathered:
 
 
 def _require_order(each: Frame) -> None:
-    """The first question of an item is its label: where rows have no order, only ``at`` tells which one that is."""
-    if keeps_order(each) or ("at" in each.columns and not fetch(each.filter(nw.col("at").is_null()).head(1))):
+    """The first question of an item is its label: where rows have no order, only ``at`` tells which
+    one that is.
+    """
+    if keeps_order(each) or (
+        "at" in each.columns and not fetch(each.filter(nw.col("at").is_null()).head(1))
+    ):
         return
     rule = "must have a column at, filled, where propensities are recorded and items were asked about more than once"
-    raise EvidenceError(fault("judgements", rule, "no times", remedy=f"Rows of {engine_of(each)} frames have no order."))
+    raise EvidenceError(
+        fault(
+            "judgements",
+            rule,
+            "no times",
+            remedy=f"Rows of {engine_of(each)} frames have no order.",
+        )
+    )
 
 
 def propensities_of(evidence: Evidence) -> Literal["none", "uniform", "recorded"]:
@@ -103,8 +128,14 @@ def propensities_of(evidence: Evidence) -> Literal["none", "uniform", "recorded"
     if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
         told = with_n_classes(judgements.filter(~nw.col("propensity").is_null()), evidence)
         off = (nw.col("propensity") * nw.col("k").cast(nw.Float64) - 1.0).abs() > _UNIFORM_WITHIN
-        rows, wrong = fetch(told.select(off=off.fill_null(value=False).cast(nw.Int64)).select(n=nw.len(), off=nw.col("off").max()))[0]
-        kind: Literal["none", "uniform", "recorded"] = "none" if not rows else "recorded" if wrong else "uniform"
+        rows, wrong = fetch(
+            told.select(off=off.fill_null(value=False).cast(nw.Int64)).select(
+                n=nw.len(), off=nw.col("off").max()
+            )
+        )[0]
+        kind: Literal["none", "uniform", "recorded"] = (
+            "none" if not rows else "recorded" if wrong else "uniform"
+        )
         evidence._kept["propensities"] = about, kind
         return kind
     found: Literal["none", "uniform", "recorded"] = kept[1]
@@ -118,18 +149,27 @@ def as_recorded(evidence: Evidence) -> Evidence:
 
 
 def first_questions(each: Frame) -> Frame:
-    """The first question of every item that has a recorded propensity, all judgements of the others.
+    """The first question of every item that has a recorded propensity, all judgements of the
+    others.
 
-    First is by ``at``, then by the order of rows. Whether there is a second question may depend on the first verdict, so that a mean over
-    an item's questions is biased; an ``unsure`` is missing and is not replaced by the next question.
+    First is by ``at``, then by the order of rows. Whether there is a second question may depend on
+    the first verdict, so that a mean over an item's questions is biased; an ``unsure`` is missing
+    and is not replaced by the next question.
     """
-    aimed = each.filter(~nw.col("propensity").is_null()).group_by("item").agg(rows=nw.len()).select("item")
+    aimed = (
+        each.filter(~nw.col("propensity").is_null())
+        .group_by("item")
+        .agg(rows=nw.len())
+        .select("item")
+    )
     mine = each.join(aimed, on="item", how="inner")
     if "at" in each.columns:
         mine = mine.join(mine.group_by("item").agg(start=nw.col("at").min()), on="item", how="left")
         mine = mine.filter((nw.col("at") == nw.col("start")) | nw.col("start").is_null())
     frame = each.join(mine.group_by("item").agg(first=nw.col("row").min()), on="item", how="left")
-    return frame.filter((nw.col("row") == nw.col("first")) | nw.col("first").is_null()).drop("first")
+    return frame.filter((nw.col("row") == nw.col("first")) | nw.col("first").is_null()).drop(
+        "first"
+    )
 
 
 def knows_classes(evidence: Evidence) -> bool:
@@ -138,40 +178,67 @@ def knows_classes(evidence: Evidence) -> bool:
 
 
 def with_n_classes(frame: Frame, evidence: Evidence) -> Frame:
-    """The frame with the number of classes of its item in column ``k`` (null for an item that ``items`` does not know)."""
+    """The frame with the number of classes of its item in column ``k`` (null for an item that
+    ``items`` does not know).
+    """
     if evidence.has_own_n_classes and evidence.items is not None:
-        return frame.join(evidence.items.select("item", k=nw.col("n_classes")), on="item", how="left")
+        return frame.join(
+            evidence.items.select("item", k=nw.col("n_classes")), on="item", how="left"
+        )
     return frame.with_columns(k=nw.lit(evidence.n_classes, dtype=nw.Int64))
 
 
 def once(judgements: Frame) -> Frame:
-    """Each judgement once, at its first time: same item, class, verdict, rater and propensity; no rater is one unnamed rater."""
+    """Each judgement once, at its first time: same item, class, verdict, rater and propensity; no
+    rater is one unnamed rater.
+    """
     rater = nw.col("rater").fill_null("") if "rater" in judgements.columns else nw.lit("")
     frame = judgements.with_columns(rater=rater)
-    keys = ["item", "class", "said", "rater", *(["propensity"] if "propensity" in judgements.columns else [])]
+    keys = [
+        "item",
+        "class",
+        "said",
+        "rater",
+        *(["propensity"] if "propensity" in judgements.columns else []),
+    ]
     first = {name: nw.col(name).min() for name in ("at", "row") if name in judgements.columns}
     return frame.group_by(*keys).agg(repeats=nw.len(), **first)
 
 
-def class_labels(evidence: Evidence, judgements: Frame, *, by_rater: bool = True, scored: bool = False) -> Frame:
+def class_labels(
+    evidence: Evidence, judgements: Frame, *, by_rater: bool = True, scored: bool = False
+) -> Frame:
     """What was said of each class of each item, out of judgements that are there once.
 
-    Columns ``yes``, ``no``, ``unsure`` and ``mixed`` (one rater said different things) are 0 or 1 and ``n_judged`` counts judgements;
-    where the propensities make the design (``scored``) ``recorded`` is 0 or 1 and ``inverse`` is 1/propensity.
-    Without ``by_rater`` it is known that nobody was unsure; then mixed is what was confirmed and ruled out.
+    Columns ``yes``, ``no``, ``unsure`` and ``mixed`` (one rater said different things) are 0 or 1
+    and ``n_judged`` counts judgements; where the propensities make the design (``scored``)
+    ``recorded`` is 0 or 1 and ``inverse`` is 1/propensity. Without ``by_rater`` it is known that
+    nobody was unsure; then mixed is what was confirmed and ruled out.
     """
     frame = with_n_classes(judgements, evidence)
     said = nw.col("said")
-    flags = {name: (said == code).cast(nw.Int64) for name, code in (("yes", YES), ("no", NO), ("unsure", UNSURE))}
+    flags = {
+        name: (said == code).cast(nw.Int64)
+        for name, code in (("yes", YES), ("no", NO), ("unsure", UNSURE))
+    }
     frame = frame.with_columns(**flags, n_judged=nw.lit(1, dtype=nw.Int64))
     highest = [*flags, "k"]
     if scored:
         told = ~nw.col("propensity").is_null()
-        frame = frame.with_columns(recorded=told.cast(nw.Int64), inverse=nw.when(told).then(1.0 / nw.col("propensity")))
+        frame = frame.with_columns(
+            recorded=told.cast(nw.Int64), inverse=nw.when(told).then(1.0 / nw.col("propensity"))
+        )
         highest += ["recorded", "inverse"]
-    wanted = {**{name: nw.col(name).max() for name in highest}, "n_judged": nw.col("n_judged").sum()}
+    wanted = {
+        **{name: nw.col(name).max() for name in highest},
+        "n_judged": nw.col("n_judged").sum(),
+    }
     if not by_rater:
-        return frame.group_by("item", "class").agg(**wanted).with_columns(mixed=nw.col("yes") * nw.col("no"))
+        return (
+            frame.group_by("item", "class")
+            .agg(**wanted)
+            .with_columns(mixed=nw.col("yes") * nw.col("no"))
+        )
     frame = frame.group_by("item", "class", "rater").agg(**wanted, low=said.min(), high=said.max())
     frame = frame.with_columns(mixed=(nw.col("low") != nw.col("high")).cast(nw.Int64))
     return frame.group_by("item", "class").agg(**wanted, mixed=nw.col("mixed").max())
@@ -180,8 +247,9 @@ def class_labels(evidence: Evidence, judgements: Frame, *, by_rater: bool = True
 def item_labels(classes: Frame, *, by_class: bool = False) -> Frame:
     """The label of each item, with ``conflict`` where no true class could explain what was said.
 
-    A conflict is: two confirmed classes, a class both confirmed and ruled out, every class ruled out, or one rater who said
-    different things of one class. ``by_class`` adds ``asked``, the class that the label speaks of where it is one.
+    A conflict is: two confirmed classes, a class both confirmed and ruled out, every class ruled
+    out, or one rater who said different things of one class. ``by_class`` adds ``asked``, the class
+    that the label speaks of where it is one.
     """
     wanted = {
         "n_yes": nw.col("yes").sum(),
@@ -191,27 +259,42 @@ def item_labels(classes: Frame, *, by_class: bool = False) -> Frame:
         "k": nw.col("k").max(),
         "clash": nw.col("clash").max(),
     }
-    frame = classes.with_columns(clash=nw.max_horizontal(nw.col("yes") * nw.col("no"), nw.col("mixed")))
+    frame = classes.with_columns(
+        clash=nw.max_horizontal(nw.col("yes") * nw.col("no"), nw.col("mixed"))
+    )
     if "recorded" in classes.columns:
         wanted["recorded"] = nw.col("recorded").max()
     if by_class:
         for name in ("yes", "no", "unsure"):
-            frame = frame.with_columns(nw.when(nw.col(name) == 1).then(nw.col("class")).alias(f"{name}_class"))
+            frame = frame.with_columns(
+                nw.when(nw.col(name) == 1).then(nw.col("class")).alias(f"{name}_class")
+            )
             wanted[f"{name}_class"] = nw.col(f"{name}_class").max()
     frame = frame.group_by("item").agg(**wanted)
     n_yes, n_no = nw.col("n_yes"), nw.col("n_no")
     none_left = ((n_yes == 0) & (n_no >= nw.col("k"))).fill_null(value=False)
-    verdict = nw.when(n_yes > 0).then(nw.lit(YES)).when(n_no > 0).then(nw.lit(NO)).otherwise(nw.lit(UNSURE))
-    frame = frame.with_columns(conflict=(n_yes > 1) | (nw.col("clash") > 0) | none_left, verdict=verdict)
+    verdict = (
+        nw.when(n_yes > 0)
+        .then(nw.lit(YES))
+        .when(n_no > 0)
+        .then(nw.lit(NO))
+        .otherwise(nw.lit(UNSURE))
+    )
+    frame = frame.with_columns(
+        conflict=(n_yes > 1) | (nw.col("clash") > 0) | none_left, verdict=verdict
+    )
     if by_class:
         asked = nw.when(n_yes == 1).then(nw.col("yes_class"))
         asked = asked.when((n_yes == 0) & (n_no == 1)).then(nw.col("no_class"))
-        asked = asked.when((n_yes == 0) & (n_no == 0) & (nw.col("n_unsure") == 1)).then(nw.col("unsure_class"))
+        asked = asked.when((n_yes == 0) & (n_no == 0) & (nw.col("n_unsure") == 1)).then(
+            nw.col("unsure_class")
+        )
         frame = frame.with_columns(asked=asked)
     return frame
 
 
-# ------------------------------------------------------------------------------------------------------------------ grades
+# ------------------------------------------------------------------------------------------------------------------
+# grades
 
 
 def recorded_grades(evidence: Evidence) -> bool:
@@ -227,10 +310,12 @@ def recorded_grades(evidence: Evidence) -> bool:
 
 
 def questions_of(evidence: Evidence) -> Frame:
-    """What was said of classes: the judgements and, where the answers are there, the grades with a propensity.
+    """What was said of classes: the judgements and, where the answers are there, the grades with a
+    propensity.
 
-    Such a grade is a question about the class that its system answered, asked with that probability, and so it speaks of every system. A
-    grade without a propensity is none: which answers were graded may depend on whose they are.
+    Such a grade is a question about the class that its system answered, asked with that
+    probability, and so it speaks of every system. A grade without a propensity is none: which
+    answers were graded may depend on whose they are.
     """
     if evidence.grades is None:
         if evidence.judgements is None:
@@ -240,19 +325,33 @@ def questions_of(evidence: Evidence) -> Frame:
     if evidence.judgements is not None and not recorded:
         return evidence.judgements
     rows = _as_judgements(evidence)
-    told = ~nw.col("propensity").is_null() if recorded and evidence.answers is not None else nw.col("said") == _NOTHING
-    return _joined([*([] if evidence.judgements is None else [evidence.judgements]), rows.filter(told)])
+    told = (
+        ~nw.col("propensity").is_null()
+        if recorded and evidence.answers is not None
+        else nw.col("said") == _NOTHING
+    )
+    return _joined(
+        [*([] if evidence.judgements is None else [evidence.judgements]), rows.filter(told)]
+    )
 
 
 def _as_judgements(evidence: Evidence) -> Frame:
-    """Every grade of an answer as a judgement of the class that was answered; without answers the system stands for the class."""
+    """Every grade of an answer as a judgement of the class that was answered; without answers the
+    system stands for the class.
+    """
     if evidence.grades is None:
         raise EvidenceError(fault("evidence", "must have grades", "none"))
-    names = [c for c in ("item", "system", "said", "rater", "propensity", "at") if c in evidence.grades.columns]
+    names = [
+        c
+        for c in ("item", "system", "said", "rater", "propensity", "at")
+        if c in evidence.grades.columns
+    ]
     frame = evidence.grades.select(*names)
     if evidence.answers is None:
         return frame.rename({"system": "class"})
-    given = evidence.answers.filter(~nw.col("answer").is_null()).select("item", "system", nw.col("answer").alias("class"))
+    given = evidence.answers.filter(~nw.col("answer").is_null()).select(
+        "item", "system", nw.col("answer").alias("class")
+    )
     return frame.join(given, on=["item", "system"], how="inner").drop("system")
 
 
@@ -269,17 +368,29 @@ def _joined(frames: Sequence[Frame]) -> Frame:
                 if kind != schema[name]:
                     remedy = "Write both in the same way."
                     raise EvidenceError(
-                        fault(name, "must have one type in judgements and grades", f"{kind} and {schema[name]}", remedy=remedy)
+                        fault(
+                            name,
+                            "must have one type in judgements and grades",
+                            f"{kind} and {schema[name]}",
+                            remedy=remedy,
+                        )
                     )
     parts = [
-        frame.select(*[nw.col(c) if c in schema else nw.lit(None, dtype=kind).alias(c) for c, kind in columns.items()])
+        frame.select(
+            *[
+                nw.col(c) if c in schema else nw.lit(None, dtype=kind).alias(c)
+                for c, kind in columns.items()
+            ]
+        )
         for frame, schema in zip(frames, schemas, strict=True)
     ]
     return nw.concat(parts)
 
 
 def graded_pairs(evidence: Evidence) -> Frame:
-    """One row per graded item and system: ``times`` it was graded, and whether as ``right`` or ``wrong``; worked out once."""
+    """One row per graded item and system: ``times`` it was graded, and whether as ``right`` or
+    ``wrong``; worked out once.
+    """
     if evidence.grades is None:
         raise EvidenceError(fault("evidence", "must have grades", "none"))
     kept = evidence._kept.get("graded pairs")
@@ -288,24 +399,35 @@ def graded_pairs(evidence: Evidence) -> Frame:
         flags = {"right": (said == YES).cast(nw.Int64), "wrong": (said == NO).cast(nw.Int64)}
         found = evidence.grades.select("item", "system", **flags).group_by("item", "system")
         pairs = found.agg(times=nw.len(), right=nw.col("right").max(), wrong=nw.col("wrong").max())
-        kept = evidence._kept["graded pairs"] = evidence.grades, settle(pairs, ours=evidence._connection is not None)
+        kept = evidence._kept["graded pairs"] = (
+            evidence.grades,
+            settle(pairs, ours=evidence._connection is not None),
+        )
     pairs_found: Frame = kept[1]
     return pairs_found
 
 
 def grade_labels(evidence: Evidence) -> Frame:
-    """One row per item and system with what grades say of that system alone: ``grade`` is a code of a verdict.
+    """One row per item and system with what grades say of that system alone: ``grade`` is a code of
+    a verdict.
 
-    ``inverse`` is 1/propensity of a grade with a propensity, where there are no answers that would tell whom else it speaks of; where they
-    are there such grades are among :func:`questions_of`.
+    ``inverse`` is 1/propensity of a grade with a propensity, where there are no answers that would
+    tell whom else it speaks of; where they are there such grades are among :func:`questions_of`.
     """
     if evidence.grades is None:
         raise EvidenceError(fault("evidence", "must have grades", "none"))
-    grade = nw.when(nw.col("right") == 1).then(nw.lit(YES)).when(nw.col("wrong") == 1).then(nw.lit(NO)).otherwise(nw.lit(UNSURE))
+    grade = (
+        nw.when(nw.col("right") == 1)
+        .then(nw.lit(YES))
+        .when(nw.col("wrong") == 1)
+        .then(nw.lit(NO))
+        .otherwise(nw.lit(UNSURE))
+    )
     frame, aimed = evidence.grades, recorded_grades(evidence)
     if not aimed:
         return graded_pairs(evidence).select("item", "system", grade=grade)
-    # Of an item with a drawn question that question is the label: whether there is a grade beside it may depend on the draw.
+    # Of an item with a drawn question that question is the label: whether there is a grade beside
+    # it may depend on the draw.
     told = ~nw.col("propensity").is_null()
     drawn = frame.filter(told).group_by("item").agg(_n=nw.len()).select("item")
     others = frame.filter(~told).join(drawn, on="item", how="anti")
@@ -314,8 +436,16 @@ def grade_labels(evidence: Evidence) -> Frame:
     flags = {"right": (said == YES).cast(nw.Int64), "wrong": (said == NO).cast(nw.Int64)}
     if evidence.answers is None:
         flags["inverse"] = 1.0 / nw.col("propensity")
-    frame = frame.with_columns(**flags).group_by("item", "system").agg(**{name: nw.col(name).max() for name in flags})
-    columns: dict[str, nw.Expr] = {"item": nw.col("item"), "system": nw.col("system"), "grade": grade}
+    frame = (
+        frame.with_columns(**flags)
+        .group_by("item", "system")
+        .agg(**{name: nw.col(name).max() for name in flags})
+    )
+    columns: dict[str, nw.Expr] = {
+        "item": nw.col("item"),
+        "system": nw.col("system"),
+        "grade": grade,
+    }
     if "inverse" in flags:
         columns["inverse"] = nw.col("inverse")
     return frame.select(**columns)
@@ -325,47 +455,89 @@ _CLASH = {"n_yes": 0, "clash": 1, "n_no": 0, "k": 0}
 
 
 def _grade_clashes(evidence: Evidence, grades: Frame) -> Frame:
-    """Items with an answer that is called right and wrong, or of which one rater says different things."""
+    """Items with an answer that is called right and wrong, or of which one rater says different
+    things.
+    """
     pairs = graded_pairs(evidence)
     flags = {"right": nw.col("right").max(), "wrong": nw.col("wrong").max()}
     told = pairs
     if evidence.answers is not None:  # systems that share an answer must have the same grade
-        given = evidence.answers.filter(~nw.col("answer").is_null()).select("item", "system", "answer")
-        told = pairs.join(given, on=["item", "system"], how="inner").group_by("item", "answer").agg(**flags)
+        given = evidence.answers.filter(~nw.col("answer").is_null()).select(
+            "item", "system", "answer"
+        )
+        told = (
+            pairs.join(given, on=["item", "system"], how="inner")
+            .group_by("item", "answer")
+            .agg(**flags)
+        )
     found = [told.filter((nw.col("right") == 1) & (nw.col("wrong") == 1)).select("item")]
     if fetch(pairs.filter(nw.col("times") > 1).head(1)):
         if evidence.answers is not None:
-            found.append(pairs.filter((nw.col("right") == 1) & (nw.col("wrong") == 1)).select("item"))
+            found.append(
+                pairs.filter((nw.col("right") == 1) & (nw.col("wrong") == 1)).select("item")
+            )
         rater = nw.col("rater").fill_null("") if "rater" in grades.columns else nw.lit("")
-        by_rater = grades.select("item", "system", "said", rater=rater).group_by("item", "system", "rater")
-        mixed = by_rater.agg(low=nw.col("said").min(), high=nw.col("said").max()).filter(nw.col("low") != nw.col("high"))
+        by_rater = grades.select("item", "system", "said", rater=rater).group_by(
+            "item", "system", "rater"
+        )
+        mixed = by_rater.agg(low=nw.col("said").min(), high=nw.col("said").max()).filter(
+            nw.col("low") != nw.col("high")
+        )
         found.append(mixed.select("item"))
     return (found[0] if len(found) == 1 else nw.concat(found)).group_by("item").agg(_n=nw.len())
 
 
 def contradictions(evidence: Evidence) -> Frame:
-    """The items of which no truth could explain what was said: ``item``, ``n_yes``, ``clash``, ``n_no`` and ``k``.
+    """The items of which no truth could explain what was said: ``item``, ``n_yes``, ``clash``,
+    ``n_no`` and ``k``.
 
-    With grades an answer that is called right and wrong, by a grade or by a judgement of that class, is a contradiction; where classes
-    are known, so are two different right answers of one item. Free text may have several right answers.
+    With grades an answer that is called right and wrong, by a grade or by a judgement of that
+    class, is a contradiction; where classes are known, so are two different right answers of one
+    item. Free text may have several right answers.
     """
     names = ("item", "n_yes", "clash", "n_no", "k")
     if evidence.grades is None:
         return gather(evidence).items.filter(nw.col("conflict")).select(*names)
-    about = (evidence.grades, evidence.judgements, evidence.answers, evidence.items, evidence.n_classes)
+    about = (
+        evidence.grades,
+        evidence.judgements,
+        evidence.answers,
+        evidence.items,
+        evidence.n_classes,
+    )
     kept = evidence._kept.get("contradictions")
     if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
-        found = _grade_clashes(evidence, evidence.grades).select("item", **{name: nw.lit(n, dtype=nw.Int64) for name, n in _CLASH.items()})
+        found = _grade_clashes(evidence, evidence.grades).select(
+            "item", **{name: nw.lit(n, dtype=nw.Int64) for name, n in _CLASH.items()}
+        )
         more = []
-        if evidence.answers is not None and (knows_classes(evidence) or evidence.judgements is not None):
-            tables = [*([] if evidence.judgements is None else [evidence.judgements]), _as_judgements(evidence)]
+        if evidence.answers is not None and (
+            knows_classes(evidence) or evidence.judgements is not None
+        ):
+            tables = [
+                *([] if evidence.judgements is None else [evidence.judgements]),
+                _as_judgements(evidence),
+            ]
             items = item_labels(class_labels(evidence, once(_joined(tables)), by_rater=False))
-            more.append(items.filter(nw.col("conflict") if knows_classes(evidence) else nw.col("clash") > 0))
+            more.append(
+                items.filter(nw.col("conflict") if knows_classes(evidence) else nw.col("clash") > 0)
+            )
         if evidence.judgements is not None:
-            more.append(gather(dataclasses.replace(evidence, grades=None, _kept={})).items.filter(nw.col("conflict")))
+            more.append(
+                gather(dataclasses.replace(evidence, grades=None, _kept={})).items.filter(
+                    nw.col("conflict")
+                )
+            )
         for other in more:
-            rest = other.select(*[nw.col(name) if name == "item" else nw.col(name).cast(nw.Int64) for name in names])
-            found = nw.concat([found.select(*names), rest.join(found.select("item"), on="item", how="anti")])
-        kept = evidence._kept["contradictions"] = about, settle(found, ours=evidence._connection is not None)
+            rest = other.select(
+                *[nw.col(name) if name == "item" else nw.col(name).cast(nw.Int64) for name in names]
+            )
+            found = nw.concat(
+                [found.select(*names), rest.join(found.select("item"), on="item", how="anti")]
+            )
+        kept = evidence._kept["contradictions"] = (
+            about,
+            settle(found, ours=evidence._connection is not None),
+        )
     bad: Frame = kept[1]
     return bad

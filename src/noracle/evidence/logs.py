@@ -4,8 +4,9 @@
     lm_eval.py        lm-evaluation-harness: ``samples_*.jsonl``
     grade_logs.py     what these and other tools said of the answers: promptfoo, DeepEval, OpenTelemetry
 
-Every reader gives one :class:`Logged` for each record of the log. A class is the place of an option, from 0; where a log has no options
-the classes are texts. Nothing here imports the tools, and answer keys in a log (targets) are not read.
+Every reader gives one :class:`Logged` for each record of the log. A class is the place of an
+option, from 0; where a log has no options the classes are texts. Nothing here imports the tools,
+and answer keys in a log (targets) are not read.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class Label(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """One record of a log. ``repeat`` counts runs of the same item; ``bad`` is metadata that should be a label and is not."""
+    """One record of a log. ``repeat`` counts runs of the same item; ``bad`` is metadata that should
+    be a label and is not.
+    """
 
     item: int | str
     system: str
@@ -51,7 +54,9 @@ class Logged(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """One metric of one answer: a number, a word, or an error. ``whole`` is a tool's own sum over its metrics."""
+    """One metric of one answer: a number, a word, or an error. ``whole`` is a tool's own sum over
+    its metrics.
+    """
 
     item: Any
     system: str
@@ -70,7 +75,9 @@ class Mark(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LogTables:
-    """Tables out of logs, as columns. ``notes`` are the visible choices that were made, one line each."""
+    """Tables out of logs, as columns. ``notes`` are the visible choices that were made, one line
+    each.
+    """
 
     answers: Columns
     items: Columns | None = None
@@ -79,7 +86,9 @@ class LogTables:
 
 
 def log_format(path: object) -> str | None:
-    """``inspect``, ``lm-eval``, or None where this is not a log; for a glob or a list the first file tells."""
+    """``inspect``, ``lm-eval``, or None where this is not a log; for a glob or a list the first
+    file tells.
+    """
     if isinstance(path, (list, tuple)) and path:
         return log_format(path[0])
     if not isinstance(path, (str, Path)):
@@ -98,8 +107,18 @@ def log_format(path: object) -> str | None:
     except OSError:
         return None
     if name.endswith(".json"):
-        return "inspect" if re.match(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"\w+"\s*,\s*"eval"\s*:', head) else None
-    return "lm-eval" if all(key in head for key in (b'"doc_id"', b'"filtered_resps"', b'"arguments"')) else None
+        return (
+            "inspect"
+            if re.match(
+                rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"\w+"\s*,\s*"eval"\s*:', head
+            )
+            else None
+        )
+    return (
+        "lm-eval"
+        if all(key in head for key in (b'"doc_id"', b'"filtered_resps"', b'"arguments"'))
+        else None
+    )
 
 
 def files_of(path: str | Path | Sequence[str | Path]) -> list[Path]:
@@ -117,7 +136,8 @@ def read_logs(path: str | Path | Sequence[str | Path], *, labels: bool = True) -
     Parameters
     ----------
     path
-        ``.eval`` or ``.json`` logs of Inspect, or ``samples_*.jsonl`` of lm-evaluation-harness; not both in one glob.
+        ``.eval`` or ``.json`` logs of Inspect, or ``samples_*.jsonl`` of lm-evaluation-harness; not
+        both in one glob.
     labels
         Look for labels in the metadata of samples (Inspect only).
 
@@ -129,7 +149,14 @@ def read_logs(path: str | Path | Sequence[str | Path], *, labels: bool = True) -
     found = files_of(path)
     kind = log_format(path)
     if not found or kind is None:
-        raise EvidenceError(fault("answers", "must name a log or a glob that matches logs", repr(path), remedy="Check the path."))
+        raise EvidenceError(
+            fault(
+                "answers",
+                "must name a log or a glob that matches logs",
+                repr(path),
+                remedy="Check the path.",
+            )
+        )
     if kind == "inspect":
         from noracle.evidence.inspect_logs import read_inspect
 
@@ -147,7 +174,9 @@ def tables_of(rows: Iterable[Logged], notes: Sequence[str] = ()) -> LogTables:
     bad: dict[int | str, str] = {}
     clash: dict[int | str, None] = {}
     for row in rows:
-        for column, value in zip(answers.values(), (row.item, row.system, row.answer, row.state, row.repeat), strict=True):
+        for column, value in zip(
+            answers.values(), (row.item, row.system, row.answer, row.state, row.repeat), strict=True
+        ):
             column.append(value)
         if classes.setdefault(row.item, row.n_classes) != row.n_classes:
             clash[row.item] = None
@@ -159,17 +188,42 @@ def tables_of(rows: Iterable[Logged], notes: Sequence[str] = ()) -> LogTables:
     if bad:
         remedy = "Write a letter, a place from 0 or the text of an option, or pass judgements."
         rule = "must name an option of its sample"
-        faults.append(fault("metadata", rule, next(iter(bad.values())), where=list(bad)[:5], total=len(bad), remedy=remedy))
+        faults.append(
+            fault(
+                "metadata",
+                rule,
+                next(iter(bad.values())),
+                where=list(bad)[:5],
+                total=len(bad),
+                remedy=remedy,
+            )
+        )
     if clash:
         rule = "must be the same in all logs"
         faults.append(
-            fault("number of options", rule, "different ones", where=list(clash)[:5], total=len(clash), remedy="Read them apart.")
+            fault(
+                "number of options",
+                rule,
+                "different ones",
+                where=list(clash)[:5],
+                total=len(clash),
+                remedy="Read them apart.",
+            )
         )
     known = [k is not None for k in classes.values()]
     if any(known) and not all(known):
         without = [item for item, k in classes.items() if k is None]
         rule = "must be there for all samples or for none"
-        faults.append(fault("options", rule, "samples without", where=without[:5], total=len(without), remedy="Read the tasks apart."))
+        faults.append(
+            fault(
+                "options",
+                rule,
+                "samples without",
+                where=without[:5],
+                total=len(without),
+                remedy="Read the tasks apart.",
+            )
+        )
     if faults:
         raise EvidenceError(*faults)
     if not answers["item"]:
@@ -194,9 +248,18 @@ def one_type(items: list[Any]) -> None:
 
 
 def _judgements(labels: Iterable[tuple[Any, Label]], *, text: bool) -> Columns | None:
-    columns: Columns = {"item": [], "class": [], "verdict": [], "rater": [], "propensity": [], "cost": []}
+    columns: Columns = {
+        "item": [],
+        "class": [],
+        "verdict": [],
+        "rater": [],
+        "propensity": [],
+        "cost": [],
+    }
     for item, label in labels:
-        for column, value in zip(columns.values(), (str(item) if text else item, *label), strict=True):
+        for column, value in zip(
+            columns.values(), (str(item) if text else item, *label), strict=True
+        ):
             column.append(value)
     if not columns["item"]:
         return None
@@ -206,7 +269,8 @@ def _judgements(labels: Iterable[tuple[Any, Label]], *, text: bool) -> Columns |
     return columns
 
 
-# ------------------------------------------------------------------------------------------------- options, letters, labels
+# -------------------------------------------------------------------------------------------------
+# options, letters, labels
 
 
 def _place_of_text(text: str, choices: Sequence[str]) -> int | None:
@@ -226,11 +290,14 @@ def place_of_label(value: object, choices: Sequence[str] | None) -> int | str | 
     return place if place is not None else place_of_letter(text, len(choices))
 
 
-def labels_of(metadata: Mapping[str, Any], choices: Sequence[str] | None) -> tuple[tuple[Label, ...], str]:
+def labels_of(
+    metadata: Mapping[str, Any], choices: Sequence[str] | None
+) -> tuple[tuple[Label, ...], str]:
     """The labels in the metadata of a sample, and what could not be read.
 
-    ``label`` is the true class, ``ruled_out`` one class or a list of classes that are wrong, ``judgement`` an object (or a list of them)
-    with ``class``, ``verdict`` and optionally ``rater``, ``propensity``, ``cost``.
+    ``label`` is the true class, ``ruled_out`` one class or a list of classes that are wrong,
+    ``judgement`` an object (or a list of them) with ``class``, ``verdict`` and optionally
+    ``rater``, ``propensity``, ``cost``.
 
     Examples
     --------
@@ -244,14 +311,20 @@ def labels_of(metadata: Mapping[str, Any], choices: Sequence[str] | None) -> tup
         asked += [(key, {"class": v, "verdict": verdict}) for v in values if v is not None]
     value = metadata.get("judgement")
     values = list(value) if isinstance(value, (list, tuple)) else [value]
-    asked += [("judgement", v if isinstance(v, Mapping) else {"class": None}) for v in values if v is not None]
+    asked += [
+        ("judgement", v if isinstance(v, Mapping) else {"class": None})
+        for v in values
+        if v is not None
+    ]
     labels = []
     for key, said in asked:
         place, word = place_of_label(said.get("class"), choices), said.get("verdict")
         word = ("yes" if word else "no") if isinstance(word, bool) else word
         if place is None or not isinstance(word, str):
             return (), f"something else in {key!r}"
-        labels.append(Label(place, word, _text(said.get("rater")), said.get("propensity"), said.get("cost")))
+        labels.append(
+            Label(place, word, _text(said.get("rater")), said.get("propensity"), said.get("cost"))
+        )
     return tuple(labels), ""
 
 

@@ -28,7 +28,9 @@ def odd(column: str) -> str:
 
 
 def kind_of(dtype: Any) -> str:
-    """``whole``, ``float``, ``text``, ``null`` or the name of a type that cannot name items or classes."""
+    """``whole``, ``float``, ``text``, ``null`` or the name of a type that cannot name items or
+    classes.
+    """
     if dtype.is_integer():
         return "whole"
     if dtype.is_float() or dtype.is_decimal():
@@ -49,12 +51,23 @@ def normalise(frame: Frame, table: Table) -> tuple[Frame, list[str]]:
     missing = [c for c in table.names(required=True) if c not in schema]
     if missing:
         rule = f"must have columns {', '.join(table.names(required=True))}"
-        faults.append(fault(table.name, rule, f"no {', '.join(missing)} in {shown(schema)}", remedy="Rename the columns."))
+        faults.append(
+            fault(
+                table.name,
+                rule,
+                f"no {', '.join(missing)} in {shown(schema)}",
+                remedy="Rename the columns.",
+            )
+        )
     columns: list[nw.Expr] = []
     for column in table.columns:
         if column.name in schema:
             kind = kind_of(schema[column.name])
-            if kind == "text" and column.kind in {"number", "count"} and _without_values(frame, column.name):
+            if (
+                kind == "text"
+                and column.kind in {"number", "count"}
+                and _without_values(frame, column.name)
+            ):
                 kind = "null"
             exprs, problem = _canonical(column, schema[column.name], kind, table.name)
             columns.extend(exprs)
@@ -70,7 +83,8 @@ def normalise(frame: Frame, table: Table) -> tuple[Frame, list[str]]:
 
 
 def verdict_column(columns: Iterable[str]) -> str | None:
-    """The column of a table of grades that stands for ``verdict``; None where that is there, or none or several could be it.
+    """The column of a table of grades that stands for ``verdict``; None where that is there, or
+    none or several could be it.
 
     Examples
     --------
@@ -83,11 +97,15 @@ def verdict_column(columns: Iterable[str]) -> str | None:
 
 
 def shown(columns: Iterable[str]) -> list[str]:
-    """The columns as a message shows them; what looks like text of a file without a header stays hidden."""
+    """The columns as a message shows them; what looks like text of a file without a header stays
+    hidden.
+    """
     return [name if _NAME.fullmatch(name) else "…" for name in list(columns)[:12]]
 
 
-def _canonical(column: Column, dtype: Any, kind: str, table: str) -> tuple[list[nw.Expr], list[str]]:
+def _canonical(
+    column: Column, dtype: Any, kind: str, table: str
+) -> tuple[list[nw.Expr], list[str]]:
     name, col = column.name, nw.col(column.name)
     if column.kind == "any":
         return [col], []
@@ -95,22 +113,35 @@ def _canonical(column: Column, dtype: Any, kind: str, table: str) -> tuple[list[
         if kind == "null":
             return [nw.lit(None, dtype=nw.Float64).alias(name)], []
         if kind not in {"whole", "float"}:
-            return [col], [fault(f"{table}.{name}", "must hold numbers", kind, remedy="Convert the column.")]
+            return [col], [
+                fault(f"{table}.{name}", "must hold numbers", kind, remedy="Convert the column.")
+            ]
         return [col if dtype == nw.Float64 else col.cast(nw.Float64)], []
     if column.kind in {"verdict", "grade"}:
         return _verdict(column, dtype, kind, table)
     if kind not in {"whole", "float", "text", "null"}:
-        return [col], [fault(f"{table}.{name}", "must hold whole numbers or text", kind, remedy="Convert the column.")]
+        return [col], [
+            fault(
+                f"{table}.{name}",
+                "must hold whole numbers or text",
+                kind,
+                remedy="Convert the column.",
+            )
+        ]
     if column.kind in {"name", "state"}:
         return [col if dtype == nw.String else col.cast(nw.String)], []
     if column.kind == "count" and kind == "text":
-        return [col], [fault(f"{table}.{name}", "must hold whole numbers", kind, remedy="Convert the column.")]
+        return [col], [
+            fault(f"{table}.{name}", "must hold whole numbers", kind, remedy="Convert the column.")
+        ]
     if kind == "whole":
         return [col if dtype == nw.Int64 else col.cast(nw.Int64)], []
     if kind == "float":
         return _whole(col if dtype == nw.Float64 else col.cast(nw.Float64), name), []
     if kind == "null":
-        return [nw.lit(None, dtype=nw.Int64 if column.kind == "count" else nw.String).alias(name)], []
+        return [
+            nw.lit(None, dtype=nw.Int64 if column.kind == "count" else nw.String).alias(name)
+        ], []
     return [col if dtype == nw.String else col.cast(nw.String)], []
 
 
@@ -119,8 +150,15 @@ def _verdict(column: Column, dtype: Any, kind: str, table: str) -> tuple[list[nw
     if dtype == nw.Boolean:
         return [nw.when(col).then(nw.lit("yes")).when(~col).then(nw.lit("no")).alias(name)], []
     if kind not in {"whole", "float", "text", "null"}:
-        return [col], [fault(f"{table}.{name}", "must hold words or numbers", kind, remedy="Convert the column.")]
-    if column.kind == "grade" and kind in {"whole", "float"}:  # 1 and 0, also as 1.0 and 0.0; NaN is null
+        return [col], [
+            fault(
+                f"{table}.{name}", "must hold words or numbers", kind, remedy="Convert the column."
+            )
+        ]
+    if column.kind == "grade" and kind in {
+        "whole",
+        "float",
+    }:  # 1 and 0, also as 1.0 and 0.0; NaN is null
         given = nw.when(col == 1).then(nw.lit("yes")).when(col == 0).then(nw.lit("no"))
         missing = col.is_null() | col.is_nan() if dtype.is_float() else col.is_null()
         return [given.when(~missing).then(col.cast(nw.String)).alias(name)], []
@@ -128,11 +166,16 @@ def _verdict(column: Column, dtype: Any, kind: str, table: str) -> tuple[list[nw
 
 
 def _whole(col: nw.Expr, name: str) -> list[nw.Expr]:
-    """Floats as whole numbers: NaN is null (so pandas marks it), a fraction is null and marked as odd."""
+    """Floats as whole numbers: NaN is null (so pandas marks it), a fraction is null and marked as
+    odd.
+    """
     broken = (col != col.floor()) | (col.abs() > 2.0**53)
     given = ~col.is_null() & ~col.is_nan()
     safe = nw.when(given & ~broken).then(col).otherwise(nw.lit(None, dtype=nw.Float64))
-    return [safe.cast(nw.Int64).alias(name), (given & broken).fill_null(value=False).alias(odd(name))]
+    return [
+        safe.cast(nw.Int64).alias(name),
+        (given & broken).fill_null(value=False).alias(odd(name)),
+    ]
 
 
 def _said() -> nw.Expr:
@@ -154,25 +197,38 @@ def _graded() -> nw.Expr:
     return found
 
 
-def agree(frames: dict[str, Frame], pairs: Iterable[tuple[str, str]], what: str) -> tuple[dict[str, Frame], str, list[str]]:
+def agree(
+    frames: dict[str, Frame], pairs: Iterable[tuple[str, str]], what: str
+) -> tuple[dict[str, Frame], str, list[str]]:
     """Make columns of several tables comparable; they must be all whole numbers or all text.
 
-    A column without any value takes the type of the others. Returns the frames, the common kind and the faults.
+    A column without any value takes the type of the others. Returns the frames, the common kind and
+    the faults.
     """
     kinds: dict[tuple[str, str], str] = {}
     for table, column in pairs:
         if table in frames:
-            kinds[table, column] = "whole" if frames[table].collect_schema()[column] == nw.Int64 else "text"
+            kinds[table, column] = (
+                "whole" if frames[table].collect_schema()[column] == nw.Int64 else "text"
+            )
     if len(set(kinds.values())) > 1:
         for (table, column), kind in list(kinds.items()):
             if kind == "text" and _without_values(frames[table], column):
-                frames[table] = frames[table].with_columns(nw.lit(None, dtype=nw.Int64).alias(column))
+                frames[table] = frames[table].with_columns(
+                    nw.lit(None, dtype=nw.Int64).alias(column)
+                )
                 kinds[table, column] = "whole"
     if len(set(kinds.values())) > 1:
         words = {"whole": "whole numbers", "text": "text"}
-        found = ", ".join(f"{words[kind]} in {table}.{column}" for (table, column), kind in kinds.items())
+        found = ", ".join(
+            f"{words[kind]} in {table}.{column}" for (table, column), kind in kinds.items()
+        )
         remedy = "Write all as text or all as whole numbers."
-        return frames, "text", [fault(what, "must have one type in all tables", found, remedy=remedy)]
+        return (
+            frames,
+            "text",
+            [fault(what, "must have one type in all tables", found, remedy=remedy)],
+        )
     return frames, next(iter(kinds.values()), "text"), []
 
 

@@ -71,13 +71,17 @@ def read_prices(path: str | Path) -> Prices:
     try:
         data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise EvidenceError(fault("prices", "must be a readable file", f"{path} ({error.strerror})")) from None
+        raise EvidenceError(
+            fault("prices", "must be a readable file", f"{path} ({error.strerror})")
+        ) from None
     except UnicodeDecodeError:
         raise EvidenceError(fault("prices", "must be UTF-8 text", str(path))) from None
     except tomllib.TOMLDecodeError as error:
         raise EvidenceError(fault("prices", "must be TOML", f"{path}: {error}")) from None
     faults = [
-        fault("prices", f"must have the tables {', '.join(_TABLES)} only", repr(name)) for name, t in data.items() if name not in _TABLES
+        fault("prices", f"must have the tables {', '.join(_TABLES)} only", repr(name))
+        for name, t in data.items()
+        if name not in _TABLES
     ]
     tables: dict[str, dict[str, Any]] = {}
     for name in _TABLES:
@@ -95,7 +99,13 @@ def read_prices(path: str | Path) -> Prices:
     if not data:
         faults.append(fault("prices", "must not be empty", str(path)))
     if not faults and ("lengths" in data) != (tables["costs"].get("model") == "cascade"):
-        faults.append(fault("prices", "must have lengths with the model cascade, and only then", "one without the other"))
+        faults.append(
+            fault(
+                "prices",
+                "must have lengths with the model cascade, and only then",
+                "one without the other",
+            )
+        )
     if faults:
         raise EvidenceError(*faults)
     costs = tables["costs"]
@@ -108,7 +118,10 @@ def read_prices(path: str | Path) -> Prices:
         output=float(costs.get("output", 0.0)),
         input=float(costs.get("input", 0.0)),
         lengths={k: float(v) for k, v in tables["lengths"].items()},
-        budgets={name: {k: float(v) for k, v in table.items()} for name, table in tables["budgets"].items()},
+        budgets={
+            name: {k: float(v) for k, v in table.items()}
+            for name, table in tables["budgets"].items()
+        },
     )
 
 
@@ -118,15 +131,29 @@ def _cost_faults(table: Mapping[str, Any]) -> list[str]:
     for key, value in table.items():
         if key == "model":
             if value not in MODELS:
-                faults.append(fault("prices.costs.model", f"must be one of {', '.join(MODELS)}", repr(value)))
+                faults.append(
+                    fault("prices.costs.model", f"must be one of {', '.join(MODELS)}", repr(value))
+                )
         elif key not in _NUMBERS:
-            faults.append(fault("prices.costs", f"must have model, {', '.join(_NUMBERS)} only", repr(key)))
-        elif isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value >= 0):
-            faults.append(fault(f"prices.costs.{key}", "must be a number of at least 0", repr(value)))
+            faults.append(
+                fault("prices.costs", f"must have model, {', '.join(_NUMBERS)} only", repr(key))
+            )
+        elif (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or not (math.isfinite(value) and value >= 0)
+        ):
+            faults.append(
+                fault(f"prices.costs.{key}", "must be a number of at least 0", repr(value))
+            )
     cascade = table.get("model") == "cascade"
     if cascade != ("output" in table) or ("input" in table and not cascade):
         faults.append(
-            fault("prices.costs", "must have output, and may have input, with the model cascade and only then", repr(dict(table)))
+            fault(
+                "prices.costs",
+                "must have output, and may have input, with the model cascade and only then",
+                repr(dict(table)),
+            )
         )
     return faults
 
@@ -136,11 +163,23 @@ def _budget_faults(table: Mapping[str, Any]) -> list[str]:
     faults = []
     for name, prices in table.items():
         if not isinstance(prices, dict) or not prices:
-            faults.append(fault(f"prices.budgets.{name}", "must be a table of prices", repr(prices)))
+            faults.append(
+                fault(f"prices.budgets.{name}", "must be a table of prices", repr(prices))
+            )
             continue
         for key, value in prices.items():
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value >= 0):
-                faults.append(fault(f"prices.budgets.{name}.{key}", "must be a number of at least 0", repr(value)))
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int, float))
+                or not (math.isfinite(value) and value >= 0)
+            ):
+                faults.append(
+                    fault(
+                        f"prices.budgets.{name}.{key}",
+                        "must be a number of at least 0",
+                        repr(value),
+                    )
+                )
     return faults
 
 
@@ -151,5 +190,7 @@ def _is_sound(table: str, value: object) -> bool:
 
 
 def _fault(table: str, key: str, value: object) -> str:
-    rule = "must be a whole number of at least 0" if table == "caps" else "must be a positive number"
+    rule = (
+        "must be a whole number of at least 0" if table == "caps" else "must be a positive number"
+    )
     return fault(f"prices.{table}.{key}", rule, repr(value))

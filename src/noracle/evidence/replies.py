@@ -1,17 +1,23 @@
-r"""What did a reply answer? The one reader of what a model said, for logs, for ``noracle ask`` and for ``noracle search``.
+r"""What did a reply answer? The one reader of what a model said, for logs, for ``noracle ask`` and
+for ``noracle search``.
 
-A reply to a question with options is read in this order, and the first rule that says anything decides:
+A reply to a question with options is read in this order, and the first rule that says anything
+decides:
 
-    1. claims: ``ANSWER: X``, a field ``answer`` of JSON, ``\boxed{X}``, ``<answer>X</answer>``; the last one counts
+    1. claims: ``ANSWER: X``, a field ``answer`` of JSON, ``\boxed{X}``, ``<answer>X</answer>``; the
+       last one counts
     2. sentences: "the answer is X", "I choose X", "option X is correct"; the last one counts
     3. the reply declines ("I cannot answer …"): refused
-    4. lines that are a letter or an option, such as ``B) Paris``; all must agree, but options that are listed first do not count
-       where a line of its own names one of them
-    5. a short reply, or a last line such as "Therefore B.", that names one letter or quotes one option and denies none
+    4. lines that are a letter or an option, such as ``B) Paris``; all must agree, but options that
+       are listed first do not count where a line of its own names one of them
+    5. a short reply, or a last line such as "Therefore B.", that names one letter or quotes one
+       option and denies none
 
-X is a letter or the text of an option; numbers are compared as numbers. Two different letters in one claim, or a letter with the text of
-another option, are no answer. Thoughts (``<think>…</think>``) are not read. "Not B" and "anything but B" do not say B.
-A reply that was cut off is only read by rules 1, 2 and, where it is a letter and nothing else, 4: its last words are not its answer.
+X is a letter or the text of an option; numbers are compared as numbers. Two different letters in
+one claim, or a letter with the text of another option, are no answer. Thoughts
+(``<think>…</think>``) are not read. "Not B" and "anything but B" do not say B. A reply that was cut
+off is only read by rules 1, 2 and, where it is a letter and nothing else, 4: its last words are not
+its answer.
 
 A reply to a question without options is its own text, or the claim in it: see :func:`read_text`.
 """
@@ -34,8 +40,13 @@ State = Literal["answered", "invalid", "refused", "errored"]
 _MOST = 200_000  # characters that are read, from the end
 _UNCLEAR: Final = -1  # a claim that names two options
 
-_THOUGHT = re.compile(r"(?:<(think|thinking|reasoning)>.*?(?:</\1>|\Z)|\[THINK\].*?(?:\[/THINK\]|\Z))", re.DOTALL | re.IGNORECASE)
-_THOUGHT_END = re.compile(r"</(?:think|thinking|reasoning)>|\[/THINK\]|<\|channel\|>final<\|message\|>", re.IGNORECASE)
+_THOUGHT = re.compile(
+    r"(?:<(think|thinking|reasoning)>.*?(?:</\1>|\Z)|\[THINK\].*?(?:\[/THINK\]|\Z))",
+    re.DOTALL | re.IGNORECASE,
+)
+_THOUGHT_END = re.compile(
+    r"</(?:think|thinking|reasoning)>|\[/THINK\]|<\|channel\|>final<\|message\|>", re.IGNORECASE
+)
 _BOXED = r"\\boxed\s*\{(?:\\(?:text|textbf|mathrm|mathbf)\s*\{)?(?P<boxed>[^{}]{0,400})\}"
 _TAG = r"<answer>(?P<tag>[^<]{0,400})(?:</answer>|\Z)"
 _MARK = r"(?:\b(?:final|correct|best|my)[ _])?(?<![A-Za-z])(?:answer|choice)\b[\"'*_` ]{0,6}(?::|=(?!=))(?P<mark>[^\n]{0,400})"
@@ -52,10 +63,41 @@ _SENTENCE = re.compile(
     r"|正解は(?P<jp>[^\n]{0,40})",
     re.IGNORECASE,
 )
-# Words without which the pattern beside them finds nothing: most of a long reply is not looked at twice.
+# Words without which the pattern beside them finds nothing: most of a long reply is not looked at
+# twice.
 _HINTS = (
-    (_CLAIM, ("boxed", "answer", "choice", "答え", "回答", "解答", "正解", "antwort", "réponse", "respuesta")),
-    (_SENTENCE, ("answer", "choice", "option", "solution", "choose", "chose", "pick", "select", "say", "go with", "go for", "正解は")),
+    (
+        _CLAIM,
+        (
+            "boxed",
+            "answer",
+            "choice",
+            "答え",
+            "回答",
+            "解答",
+            "正解",
+            "antwort",
+            "réponse",
+            "respuesta",
+        ),
+    ),
+    (
+        _SENTENCE,
+        (
+            "answer",
+            "choice",
+            "option",
+            "solution",
+            "choose",
+            "chose",
+            "pick",
+            "select",
+            "say",
+            "go with",
+            "go for",
+            "正解は",
+        ),
+    ),
 )
 _BEFORE = 24  # characters of a pattern before its word: "I would ", "final "
 _REFUSAL = re.compile(
@@ -81,14 +123,24 @@ _SHORT = 12  # words beside the letter or the option in rule 5
 # Possessive repeats (``*+``): no reply, however odd, makes these slow.
 _NAME = r"([A-Za-z]|\d{1,3}(?!\.?\d))"  # a letter; beyond Z the options of a log are 1, 2, …
 _OPEN, _CLOSE = r"[\s\"'`*_$(\[{<]*+", r"[\s\"'`*_$)\]}>.,;:!?。、-]*+"
-_WHOLE = re.compile(rf"{_OPEN}(?:(?:option|choice|letter|answer)\s++)?{_OPEN}{_NAME}{_CLOSE}\Z", re.IGNORECASE)
-_LEAD = re.compile(rf"{_OPEN}(?:(?:option|choice|letter)\s++)?{_OPEN}{_NAME}(?![A-Za-z0-9])", re.IGNORECASE)
-_ENDS = r"[\"'`*_$)\]}>]*+"
-_ALSO = re.compile(rf"{_ENDS}\s*+(?:,|/|&|\+|\b(?i:and|or|nor)\b)?{_OPEN}(?:(?i:option)\s++)?([A-Z])(?![A-Za-z0-9'])")
-_DENIES = re.compile(
-    rf"{_ENDS}\s++(?:(?:is|was|are|seems?|looks?)\s++(?:not|wrong|incorrect|false|out|unlikely)|isn't|cannot|can't|won't)\b", re.IGNORECASE
+_WHOLE = re.compile(
+    rf"{_OPEN}(?:(?:option|choice|letter|answer)\s++)?{_OPEN}{_NAME}{_CLOSE}\Z", re.IGNORECASE
 )
-_GOES_ON = re.compile(rf"{_ENDS}(?:\Z|[^\s\w]|\s+(?:[^\w\s]|(?:because|since|as|is|for|due|which|with|given|so|here|by)\b))", re.IGNORECASE)
+_LEAD = re.compile(
+    rf"{_OPEN}(?:(?:option|choice|letter)\s++)?{_OPEN}{_NAME}(?![A-Za-z0-9])", re.IGNORECASE
+)
+_ENDS = r"[\"'`*_$)\]}>]*+"
+_ALSO = re.compile(
+    rf"{_ENDS}\s*+(?:,|/|&|\+|\b(?i:and|or|nor)\b)?{_OPEN}(?:(?i:option)\s++)?([A-Z])(?![A-Za-z0-9'])"
+)
+_DENIES = re.compile(
+    rf"{_ENDS}\s++(?:(?:is|was|are|seems?|looks?)\s++(?:not|wrong|incorrect|false|out|unlikely)|isn't|cannot|can't|won't)\b",
+    re.IGNORECASE,
+)
+_GOES_ON = re.compile(
+    rf"{_ENDS}(?:\Z|[^\s\w]|\s+(?:[^\w\s]|(?:because|since|as|is|for|due|which|with|given|so|here|by)\b))",
+    re.IGNORECASE,
+)
 _STOPS = re.compile(rf"{_ENDS}(?:\Z|[.:,;])")
 _LINE = re.compile(
     r"[\s>*_`\"'(\[#-]*+(?:(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s++)?[*_`\"'(\[]*+([A-Z])[*_`\"')\]]*+(?:(?<=\))|[.:、-]|\s*+\Z)"
@@ -96,7 +148,8 @@ _LINE = re.compile(
 _SEVERAL = re.compile(rf"{_OPEN}([A-Z]{{2,26}}){_CLOSE}\Z")
 _ALONE = re.compile(r"(?<![\w'’\-])([A-Z])(?![\w'’])(?!-\w)")
 _SO = re.compile(
-    r"\W{0,4}(?:so|therefore|thus|hence|consequently|overall|in conclusion|in summary|conclusion|final(?:ly)?)\b", re.IGNORECASE
+    r"\W{0,4}(?:so|therefore|thus|hence|consequently|overall|in conclusion|in summary|conclusion|final(?:ly)?)\b",
+    re.IGNORECASE,
 )
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,30})?(?:\.\d{1,30})?(?:[eE][-+]?\d{1,3})?")
 
@@ -108,8 +161,11 @@ _FREE_LINE = re.compile(
 _FREE_TAG = re.compile(f"{_BOXED}|{_TAG}", re.IGNORECASE)
 
 
-def read_choice(text: str, options: Sequence[str], *, finish: Finish = "stop") -> tuple[int | None, State]:
-    r"""The place of the option that a reply chose, or None with the state that says why there is none.
+def read_choice(
+    text: str, options: Sequence[str], *, finish: Finish = "stop"
+) -> tuple[int | None, State]:
+    r"""The place of the option that a reply chose, or None with the state that says why there is
+    none.
 
     Parameters
     ----------
@@ -118,7 +174,8 @@ def read_choice(text: str, options: Sequence[str], *, finish: Finish = "stop") -
     options
         The options in the order in which they were shown: A, B, …; after Z come 1, 2, …
     finish
-        Why the model stopped. ``"refused"`` is taken at its word; after ``"length"`` only a plain claim counts.
+        Why the model stopped. ``"refused"`` is taken at its word; after ``"length"`` only a plain
+        claim counts.
 
     Returns
     -------
@@ -150,10 +207,12 @@ def read_choice(text: str, options: Sequence[str], *, finish: Finish = "stop") -
 
 
 def read_text(text: str, *, finish: Finish = "stop") -> tuple[str | None, State]:
-    r"""What a reply to a question without options says, or None with the state that says why it says nothing.
+    r"""What a reply to a question without options says, or None with the state that says why it
+    says nothing.
 
-    Where the reply makes a claim, that is it: a field ``answer`` of JSON, the last ``<answer>X</answer>`` or ``\boxed{X}``, or
-    ``ANSWER: X`` and "the answer is X" in the last line. Else it is the whole reply, without thoughts.
+    Where the reply makes a claim, that is it: a field ``answer`` of JSON, the last
+    ``<answer>X</answer>`` or ``\boxed{X}``, or ``ANSWER: X`` and "the answer is X" in the last
+    line. Else it is the whole reply, without thoughts.
 
     Examples
     --------
@@ -167,7 +226,9 @@ def read_text(text: str, *, finish: Finish = "stop") -> tuple[str | None, State]
     said = _spoken(text)
     found, value = _json_answer(said)
     if found:
-        return (None, "invalid") if value is None or not value.strip() else (value.strip(), "answered")
+        return (
+            (None, "invalid") if value is None or not value.strip() else (value.strip(), "answered")
+        )
     tags = list(_FREE_TAG.finditer(said[-_MOST:]))
     if tags:
         claim = tags[-1][tags[-1].lastgroup or 0]
@@ -214,7 +275,8 @@ def _first(reader: _Reader, said: str, *, cut: bool) -> int | None:
         places = [at for at in map(small.find, words) if at >= 0]
         begin = max(0, min(places, default=0) - _BEFORE) if len(small) == len(said) else 0
         for found, end in reversed(_spans(pattern, said, begin) if places else []):
-            # Where the end is missing, an option may be the beginning of another one; a letter is whole.
+            # Where the end is missing, an option may be the beginning of another one; a letter is
+            # whole.
             place = reader.lead(found) if cut and end == len(said) else reader.claim(found)
             if place is not None:
                 return place
@@ -246,7 +308,9 @@ def _spoken(text: str) -> str:
 
 
 def _json_answer(said: str) -> tuple[bool, str | None]:
-    """Whether the whole reply is one JSON object with a field ``answer``, also inside a fence, and what it holds."""
+    """Whether the whole reply is one JSON object with a field ``answer``, also inside a fence, and
+    what it holds.
+    """
     body = said.removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     if not body.startswith("{"):
         return False, None
@@ -261,7 +325,9 @@ def _json_answer(said: str) -> tuple[bool, str | None]:
     if not names:
         return False, None
     found = named[names[0]]
-    return True, str(found) if isinstance(found, (str, int, float)) and not isinstance(found, bool) else None
+    return True, str(found) if isinstance(found, (str, int, float)) and not isinstance(
+        found, bool
+    ) else None
 
 
 def _number(text: str) -> float | None:
@@ -286,12 +352,22 @@ class _Reader:
 
     def __init__(self, options: Sequence[str]) -> None:
         self.options = [_bare(option) for option in options]
-        self.longest = 2 * max(map(len, options), default=0) + 200  # longer texts are no option, whatever stands around it
+        self.longest = (
+            2 * max(map(len, options), default=0) + 200
+        )  # longer texts are no option, whatever stands around it
         times = Counter(self.options)
-        self.unique = {option: place for place, option in enumerate(self.options) if option and times[option] == 1}
+        self.unique = {
+            option: place
+            for place, option in enumerate(self.options)
+            if option and times[option] == 1
+        }
         numbers = [_number(option) for option in self.options]
         often = Counter(numbers)
-        self.numbers = {number: place for place, number in enumerate(numbers) if number is not None and often[number] == 1}
+        self.numbers = {
+            number: place
+            for place, number in enumerate(numbers)
+            if number is not None and often[number] == 1
+        }
 
     def place(self, letter: str) -> int | None:
         return place_of_letter(letter, len(self.options))
@@ -315,14 +391,24 @@ class _Reader:
         return None if number is None else self.numbers.get(number)
 
     def begins(self, text: str) -> int | None:
-        """The text begins with an option and a mark, as in "No, because …", and quotes no other one."""
-        head = re.split(r"[,.;:!\u2014\u2013](?:\s|\Z)|\s[-\u2014\u2013]\s", text[:_HEAD], maxsplit=1)
+        """The text begins with an option and a mark, as in "No, because …", and quotes no other
+        one.
+        """
+        head = re.split(
+            r"[,.;:!\u2014\u2013](?:\s|\Z)|\s[-\u2014\u2013]\s", text[:_HEAD], maxsplit=1
+        )
         place = self.option(head[0]) if len(head) == 2 else None
-        return place if place is not None and self._without_options(text[:_HEAD])[1] == {place} else None
+        return (
+            place
+            if place is not None and self._without_options(text[:_HEAD])[1] == {place}
+            else None
+        )
 
     def claim(self, text: str) -> int | None:
         """What stands after ``ANSWER:`` and the like."""
-        text = text.strip().rstrip("}").strip() if text.count("}") > text.count("{") else text.strip()
+        text = (
+            text.strip().rstrip("}").strip() if text.count("}") > text.count("{") else text.strip()
+        )
         place = self.letter(text)
         if place is not None:
             return place
@@ -336,7 +422,9 @@ class _Reader:
         return self._many(text) if place is None else place
 
     def lead(self, text: str) -> int | None:
-        """The letter that the text begins with, unless it is a word of a sentence or a second letter follows."""
+        """The letter that the text begins with, unless it is a word of a sentence or a second
+        letter follows.
+        """
         match = _LEAD.match(text)
         place = None if match is None else self.place(match[1])
         if match is None or place is None:
@@ -357,7 +445,11 @@ class _Reader:
     def _many(self, text: str) -> int | None:
         """Letters without anything between them, as in ``AB``, are several answers."""
         match = _SEVERAL.match(text)
-        if match and len(set(match[1])) == len(match[1]) and all(self.place(c) is not None for c in match[1]):
+        if (
+            match
+            and len(set(match[1])) == len(match[1])
+            and all(self.place(c) is not None for c in match[1])
+        ):
             return _UNCLEAR
         return None
 
@@ -400,9 +492,13 @@ class _Reader:
         letters = {
             self.place(m[1])
             for m in _ALONE.finditer(rest)
-            if not (m[1] in "AI" and re.match(r"\s+(?!(?:or|and|is|but|because)\b)[a-z]", rest[m.end() :]))
+            if not (
+                m[1] in "AI"
+                and re.match(r"\s+(?!(?:or|and|is|but|because)\b)[a-z]", rest[m.end() :])
+            )
         }
-        # "no idea" does not say no, and "2 doubts" does not say 2: only longer options count where they are quoted in passing.
+        # "no idea" does not say no, and "2 doubts" does not say 2: only longer options count where
+        # they are quoted in passing.
         told = {place for place in quoted if len(self.options[place]) >= _LONG}
         found = told | {place for place in letters if place is not None}
         if not found:

@@ -1,12 +1,15 @@
-"""The shapes that people have: their own names of columns, one row per item, and the CSV schema of published benchmarks.
+"""The shapes that people have: their own names of columns, one row per item, and the CSV schema of
+published benchmarks.
 
 Every table passes here before its types are looked at. Three things are settled:
 
-- **names**: a column is the one that the caller names, or has the canonical name, or that name in other case or with white space around
-  it, or a common name of the same thing (``question_id``, ``model``, ``prediction``); every such choice is a note, and two candidates
-  are an error that shows what to write;
+- **names**: a column is the one that the caller names, or has the canonical name, or that name in
+  other case or with white space around it, or a common name of the same thing (``question_id``,
+  ``model``, ``prediction``); every such choice is a note, and two candidates are an error that
+  shows what to write;
 - **roles**: answers given as judgements, and the other way round, are recognised;
-- **form**: a table with one row per item and one column per system (or rater) becomes one row per item and system, in the engine.
+- **form**: a table with one row per item and one column per system (or rater) becomes one row per
+  item and system, in the engine.
 """
 
 from __future__ import annotations
@@ -25,17 +28,43 @@ from noracle.evidence.frames import Frame, engine_of, fetch, keeps_order, number
 from noracle.evidence.normal import kind_of, shown
 from noracle.evidence.tables import GRADE_COLUMNS, TABLES, Table
 
-WIDE = {"answers": ("system", "answer"), "grades": ("system", "verdict"), "ratings": ("rater", "label"), "scores": ("rater", "value")}
-"""Tables that may have one row per item: the column that a header becomes, and the column that its values become."""
+WIDE = {
+    "answers": ("system", "answer"),
+    "grades": ("system", "verdict"),
+    "ratings": ("rater", "label"),
+    "scores": ("rater", "value"),
+}
+"""Tables that may have one row per item: the column that a header becomes, and the column that its
+values become.
+"""
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "item": (
-        "question_id", "id", "qid", "doc_id", "example_id", "sample_id", "item_id", "task_id", "instance_id", "prompt_id", "uid", "idx",
+        "question_id",
+        "id",
+        "qid",
+        "doc_id",
+        "example_id",
+        "sample_id",
+        "item_id",
+        "task_id",
+        "instance_id",
+        "prompt_id",
+        "uid",
+        "idx",
     ),
     "system": ("model", "model_name", "model_id", "system_name"),
     "rater": ("annotator", "worker", "judge", "grader", "annotator_id", "worker_id", "rater_id"),
     "answers.answer": (
-        "prediction", "pred", "predicted", "response", "output", "choice", "model_answer", "predicted_answer", "predicted_label",
+        "prediction",
+        "pred",
+        "predicted",
+        "response",
+        "output",
+        "choice",
+        "model_answer",
+        "predicted_answer",
+        "predicted_label",
     ),
     "judgements.class": ("label", "option", "choice", "candidate"),
     "judgements.verdict": ("is_correct", "correct", "grade", "judgement", "judgment", "is_right"),
@@ -44,17 +73,52 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "scores.value": ("score", "rating"),
     "votes.n": ("votes", "count"),
     "known.label": ("key", "truth", "gold", "target", "correct_answer", "answer_key"),
-}  # fmt: skip
-"""Common names of the required columns, for every table or for one; taken only where the column itself is missing."""
+}
+"""Common names of the required columns, for every table or for one; taken only where the column
+itself is missing.
+"""
 
 KEYS = (
-    "answer", "label", "class", "key", "truth", "target", "gold", "correct", "correct_answer", "answer_key", "answer_index", "gold_label",
-)  # fmt: skip
+    "answer",
+    "label",
+    "class",
+    "key",
+    "truth",
+    "target",
+    "gold",
+    "correct",
+    "correct_answer",
+    "answer_key",
+    "answer_index",
+    "gold_label",
+)
 """Names that an answer key has; such a column of a wide table is nobody's answer."""
 _ABOUT = (
-    "n_options", "num_options", "question", "prompt", "input", "context", "choices", "category", "subject", "topic", "difficulty", "split",
-    "source", "src", "language", "date", "time", "timestamp", "at", "cost", "note", "notes", "comment", "comments",
-)  # fmt: skip
+    "n_options",
+    "num_options",
+    "question",
+    "prompt",
+    "input",
+    "context",
+    "choices",
+    "category",
+    "subject",
+    "topic",
+    "difficulty",
+    "split",
+    "source",
+    "src",
+    "language",
+    "date",
+    "time",
+    "timestamp",
+    "at",
+    "cost",
+    "note",
+    "notes",
+    "comment",
+    "comments",
+)
 _PLACES = ("n_classes", "stratum", "cluster", "weight", "options")
 _ROW = "_noracle_row"
 _SHOWN = 5
@@ -68,7 +132,8 @@ class Shape:
     Attributes
     ----------
     columns
-        The caller's name of a column: ``{"item": "question_id"}`` for every table, ``{"answers.item": "id"}`` for one.
+        The caller's name of a column: ``{"item": "question_id"}`` for every table,
+        ``{"answers.item": "id"}`` for one.
     wide
         Whether tables have one row per item; by default their columns tell.
     systems, raters
@@ -84,14 +149,22 @@ class Shape:
     label: str | None = None
     ruled_out: str | None = None
     no_answer: tuple[str, ...] = ()
-    """Texts that stand for no answer, so that a column of numbers with some of them is one of numbers."""
+    """Texts that stand for no answer, so that a column of numbers with some of them is one of
+    numbers.
+    """
 
 
 def shape_of(
-    columns: Mapping[str, Any] | None = None, *, wide: bool | None = None, systems: Sequence[str] | None = None,
-    raters: Sequence[str] | None = None, item: str | None = None, label: str | None = None, ruled_out: str | None = None,
+    columns: Mapping[str, Any] | None = None,
+    *,
+    wide: bool | None = None,
+    systems: Sequence[str] | None = None,
+    raters: Sequence[str] | None = None,
+    item: str | None = None,
+    label: str | None = None,
+    ruled_out: str | None = None,
     no_answer: Sequence[str] = (),
-) -> Shape:  # fmt: skip
+) -> Shape:
     """The shape, if what was said of it can be meant; ``columns`` may be nested by table.
 
     Examples
@@ -107,21 +180,41 @@ def shape_of(
     faults = []
     for name, column in flat.items():
         table, _, canonical = name.rpartition(".")
-        names = known if not table else {c.name for c in TABLES[table].columns} if table in TABLES else set()
+        names = (
+            known
+            if not table
+            else {c.name for c in TABLES[table].columns}
+            if table in TABLES
+            else set()
+        )
         if canonical not in names or not isinstance(column, str) or not column:
             rule = "must map columns such as item, system or answers.item to columns of the tables"
-            faults.append(fault("columns", rule, f"{name}={column}", remedy=f"Known are {', '.join(sorted(names or TABLES))}."))
+            faults.append(
+                fault(
+                    "columns",
+                    rule,
+                    f"{name}={column}",
+                    remedy=f"Known are {', '.join(sorted(names or TABLES))}.",
+                )
+            )
     for name, given in (("systems", systems), ("raters", raters)):
-        if isinstance(given, str) or (given is not None and (not given or len(set(given)) != len(given))):
+        if isinstance(given, str) or (
+            given is not None and (not given or len(set(given)) != len(given))
+        ):
             faults.append(fault(name, "must be a list of different columns", repr(given)[:80]))
     if faults:
         raise EvidenceError(*faults)
     if item is not None:
         flat |= {f"{table}.item": item for table in WIDE}
     return Shape(
-        columns=flat, wide=wide, systems=tuple(map(str, systems or ())), raters=tuple(map(str, raters or ())), label=label,
-        ruled_out=ruled_out, no_answer=tuple(no_answer),
-    )  # fmt: skip
+        columns=flat,
+        wide=wide,
+        systems=tuple(map(str, systems or ())),
+        raters=tuple(map(str, raters or ())),
+        label=label,
+        ruled_out=ruled_out,
+        no_answer=tuple(no_answer),
+    )
 
 
 @dataclasses.dataclass(slots=True)
@@ -143,7 +236,8 @@ def shaped(frames: Mapping[str, Frame], shape: Shape) -> Shaped:
     Raises
     ------
     EvidenceError
-        If a table has the columns of another one, lacks a column, or a column can be meant in two ways; all faults at once.
+        If a table has the columns of another one, lacks a column, or a column can be meant in two
+        ways; all faults at once.
     """
     found = Shaped(dict(frames), [])
     faults = [*_roles(frames, shape), *_strange_columns(frames, shape)]
@@ -157,7 +251,12 @@ def shaped(frames: Mapping[str, Frame], shape: Shape) -> Shaped:
         except EvidenceError as error:
             faults += error.faults
     wide = [name for name in WIDE if name in frames]
-    if shape.wide and wide and not faults and all(is_long(frames[name], name, shape) for name in wide):
+    if (
+        shape.wide
+        and wide
+        and not faults
+        and all(is_long(frames[name], name, shape) for name in wide)
+    ):
         faults.append(long_fault(wide[0]))
     if faults:
         raise EvidenceError(*faults)
@@ -165,21 +264,38 @@ def shaped(frames: Mapping[str, Frame], shape: Shape) -> Shaped:
 
 
 def long_fault(name: str) -> str:
-    """The fault of a table that is said to have one row per item, and has the columns of the long form."""
+    """The fault of a table that is said to have one row per item, and has the columns of the long
+    form.
+    """
     needed = ", ".join(TABLES[name].names(required=True))
-    return fault("wide", f"must go with {name} that have one row per item", f"columns {needed}", remedy="Leave it out.")
+    return fault(
+        "wide",
+        f"must go with {name} that have one row per item",
+        f"columns {needed}",
+        remedy="Leave it out.",
+    )
 
 
-# ---------------------------------------------------------------------------------------------------------------- names
+# ----------------------------------------------------------------------------------------------------------------
+# names
 
 
 def rename(frame: Frame, table: Table, columns: Mapping[str, str], notes: list[str]) -> Frame:
-    """The frame with canonical names of the columns that a table knows; what was chosen is added to the notes."""
+    """The frame with canonical names of the columns that a table knows; what was chosen is added to
+    the notes.
+    """
     names, lines, faults = resolve(frame.columns, table, columns)
     missing = [c for c in table.names(required=True) if c not in names]
     if missing and not faults:
         rule = f"must have columns {', '.join(table.names(required=True))}"
-        faults.append(fault(table.name, rule, f"no {', '.join(missing)} in {shown(frame.columns)}", remedy=_remedy(table, missing, frame)))
+        faults.append(
+            fault(
+                table.name,
+                rule,
+                f"no {', '.join(missing)} in {shown(frame.columns)}",
+                remedy=_remedy(table, missing, frame),
+            )
+        )
     if faults:
         raise EvidenceError(*faults)
     notes += lines
@@ -189,7 +305,9 @@ def rename(frame: Frame, table: Table, columns: Mapping[str, str], notes: list[s
 def _remedy(table: Table, missing: Sequence[str], frame: Frame) -> str:
     """What to write where columns are missing."""
     known = {*table.names(required=True), *table.names(required=False)}
-    other = next((c for c in frame.columns if c.strip().lower() not in known and c.isidentifier()), "…")
+    other = next(
+        (c for c in frame.columns if c.strip().lower() not in known and c.isidentifier()), "…"
+    )
     remedy = f"Rename the columns, or say which is meant: {_line(table.name, missing[0], other)}"
     if table.name in WIDE and len(missing) < len(table.names(required=True)):
         who = WIDE[table.name][0]
@@ -198,7 +316,9 @@ def _remedy(table: Table, missing: Sequence[str], frame: Frame) -> str:
 
 
 def renamed(frame: Frame, names: Mapping[str, str]) -> Frame:
-    """The frame with columns called by the keys of ``names``; a column that had such a name and is not meant is dropped."""
+    """The frame with columns called by the keys of ``names``; a column that had such a name and is
+    not meant is dropped.
+    """
     changed = {column: name for name, column in names.items() if name != column}
     if not changed:
         return frame
@@ -207,8 +327,11 @@ def renamed(frame: Frame, names: Mapping[str, str]) -> Frame:
     return frame.select(*(nw.col(c).alias(changed.get(c, c)) for c in kept))
 
 
-def resolve(given: Sequence[str], table: Table, columns: Mapping[str, str]) -> tuple[dict[str, str], list[str], list[str]]:
-    """Canonical names with the columns that are meant by them, the choices that were made, and the faults.
+def resolve(
+    given: Sequence[str], table: Table, columns: Mapping[str, str]
+) -> tuple[dict[str, str], list[str], list[str]]:
+    """Canonical names with the columns that are meant by them, the choices that were made, and the
+    faults.
 
     Examples
     --------
@@ -225,7 +348,14 @@ def resolve(given: Sequence[str], table: Table, columns: Mapping[str, str]) -> t
         named = own if own is not None else common if common in given else None
         if own is not None and own not in given:
             came = f"no {own!r} in {shown(given)}"
-            faults.append(fault(f"{table.name}.{column.name}", "must be a column of the table", came, remedy="Correct the name."))
+            faults.append(
+                fault(
+                    f"{table.name}.{column.name}",
+                    "must be a column of the table",
+                    came,
+                    remedy="Correct the name.",
+                )
+            )
         elif named is not None:
             found[column.name] = named
             taken.add(named)
@@ -236,15 +366,28 @@ def resolve(given: Sequence[str], table: Table, columns: Mapping[str, str]) -> t
             found.setdefault(name, name)
             continue
         same = [c for c in given if c not in taken and c.strip().lower() == name]
-        others = (*ALIASES.get(name, ()), *ALIASES.get(f"{table.name}.{name}", ())) if column.required else ()
+        others = (
+            (*ALIASES.get(name, ()), *ALIASES.get(f"{table.name}.{name}", ()))
+            if column.required
+            else ()
+        )
         same = same or [c for c in given if c not in taken and c.strip().lower() in others]
         if len(same) > 1:
             remedy = f"Say which: {_line(table.name, name, same[0])}."
-            faults.append(fault(f"{table.name}.{name}", "must be one column", " and ".join(map(repr, same)), remedy=remedy))
+            faults.append(
+                fault(
+                    f"{table.name}.{name}",
+                    "must be one column",
+                    " and ".join(map(repr, same)),
+                    remedy=remedy,
+                )
+            )
         elif same:
             found[name] = same[0]
             taken.add(same[0])
-            chosen.append(f"{'column ' if not chosen else ''}{same[0]!r} {'is read ' if not chosen else ''}as {name}")
+            chosen.append(
+                f"{'column ' if not chosen else ''}{same[0]!r} {'is read ' if not chosen else ''}as {name}"
+            )
     return found, [f"{table.name}: {', '.join(chosen)}"] if chosen else [], faults
 
 
@@ -260,11 +403,18 @@ def _strange_columns(frames: Mapping[str, Frame], shape: Shape) -> list[str]:
     for name, column in shape.columns.items():
         table = name.rpartition(".")[0]
         if not table and column not in everywhere:
-            faults.append(fault("columns", f"must name a column of the tables as {name}", f"no {column!r} in {shown(sorted(everywhere))}"))
+            faults.append(
+                fault(
+                    "columns",
+                    f"must name a column of the tables as {name}",
+                    f"no {column!r} in {shown(sorted(everywhere))}",
+                )
+            )
     return faults
 
 
-# ---------------------------------------------------------------------------------------------------------------- roles
+# ----------------------------------------------------------------------------------------------------------------
+# roles
 
 
 def _fits(given: Sequence[str], name: str) -> bool:
@@ -279,8 +429,12 @@ def _roles(frames: Mapping[str, Frame], shape: Shape) -> list[str]:
     looks: dict[str, str] = {}
     for name, frame in frames.items():
         table = TABLES[name]
-        if name in names and not set(table.names(required=True)) <= set(resolve(frame.columns, table, shape.columns)[0]):
-            other = next((kind for kind in names if kind != name and _fits(frame.columns, kind)), None)
+        if name in names and not set(table.names(required=True)) <= set(
+            resolve(frame.columns, table, shape.columns)[0]
+        ):
+            other = next(
+                (kind for kind in names if kind != name and _fits(frame.columns, kind)), None
+            )
             if other is None and name == "judgements" and _graded(frame.columns):
                 other = "grades"
             if other is not None:
@@ -290,11 +444,24 @@ def _roles(frames: Mapping[str, Frame], shape: Shape) -> list[str]:
         if looks.get(other) == name:
             if name < other:
                 came = f"the columns of {other} in {name} and of {name} in {other}"
-                faults.append(fault(f"{name} and {other}", "must not be swapped", came, remedy="Give each file under the other name."))
+                faults.append(
+                    fault(
+                        f"{name} and {other}",
+                        "must not be swapped",
+                        came,
+                        remedy="Give each file under the other name.",
+                    )
+                )
             continue
-        needed = ", ".join(TABLES[other].names(required=True)) if other in TABLES else "item, system, verdict"
+        needed = (
+            ", ".join(TABLES[other].names(required=True))
+            if other in TABLES
+            else "item, system, verdict"
+        )
         rule = f"must have columns {', '.join(TABLES[name].names(required=True))}"
-        faults.append(fault(name, rule, f"those of {other} ({needed})", remedy=f"Pass this table as {other}."))
+        faults.append(
+            fault(name, rule, f"those of {other} ({needed})", remedy=f"Pass this table as {other}.")
+        )
     return faults
 
 
@@ -302,14 +469,19 @@ def _graded(given: Sequence[str]) -> bool:
     """Whether a table says of answers of systems that they are right or wrong."""
     plain = {c.strip().lower() for c in given}
     says = {"verdict", *ALIASES["grades.verdict"]}
-    return bool(plain & {"system", *ALIASES["system"]}) and bool(plain & says) and "class" not in plain
+    return (
+        bool(plain & {"system", *ALIASES["system"]}) and bool(plain & says) and "class" not in plain
+    )
 
 
-# ---------------------------------------------------------------------------------------------------------------- form
+# ----------------------------------------------------------------------------------------------------------------
+# form
 
 
 def is_long(frame: Frame, name: str, shape: Shape) -> bool:
-    """Whether the columns are those of the long form; without a sign of either form it is taken for long, and lacks a column."""
+    """Whether the columns are those of the long form; without a sign of either form it is taken for
+    long, and lacks a column.
+    """
     table = TABLES[name]
     found, _, faults = resolve(frame.columns, table, shape.columns)
     needed = set(table.names(required=True))
@@ -322,34 +494,53 @@ def is_long(frame: Frame, name: str, shape: Shape) -> bool:
     who, what = WIDE[name]
     if faults or "item" not in found or who in found or (what in found and found[what] not in KEYS):
         return True  # part of the long form is there: what lacks is named
-    return len(wide_columns(frame, name, shape, found["item"])[0]) < 2  # one column alone can be anything
+    return (
+        len(wide_columns(frame, name, shape, found["item"])[0]) < 2
+    )  # one column alone can be anything
 
 
-def wide_columns(frame: Frame, name: str, shape: Shape, item: str | None) -> tuple[list[str], list[str]]:
+def wide_columns(
+    frame: Frame, name: str, shape: Shape, item: str | None
+) -> tuple[list[str], list[str]]:
     """The columns of systems or raters of a wide table, and those that are something else.
 
     Raises
     ------
     EvidenceError
-        If columns that were named are not there, or the others are of different types, so that not all can be answers.
+        If columns that were named are not there, or the others are of different types, so that not
+        all can be answers.
     """
     kinds = {column: kind_of(dtype) for column, dtype in frame.collect_schema().items()}
-    return wide_among(kinds, name, shape, item, lambda column: _mostly_numbers(frame, column, shape.no_answer))
+    return wide_among(
+        kinds, name, shape, item, lambda column: _mostly_numbers(frame, column, shape.no_answer)
+    )
 
 
 def wide_among(
-    kinds: Mapping[str, str], name: str, shape: Shape, item: str | None, numbers: Callable[[str], bool]
+    kinds: Mapping[str, str],
+    name: str,
+    shape: Shape,
+    item: str | None,
+    numbers: Callable[[str], bool],
 ) -> tuple[list[str], list[str]]:
-    """The same by the kinds of value of the columns; ``numbers`` says whether a column of text holds numbers after all."""
+    """The same by the kinds of value of the columns; ``numbers`` says whether a column of text
+    holds numbers after all.
+    """
     given = list(kinds)
     what = "raters" if name in ("ratings", "scores") else "systems"
     named = shape.raters if what == "raters" else shape.systems
-    said = {c for c in (item, shape.label, shape.ruled_out, *shape.columns.values()) if c is not None}
+    said = {
+        c for c in (item, shape.label, shape.ruled_out, *shape.columns.values()) if c is not None
+    }
     if named:
         missing = [c for c in named if c not in given]
         if missing:
             near = known_names(missing[0], [c for c in given if shown([c]) == [c]])
-            raise EvidenceError(fault(what, f"must be columns of {name}", f"no {', '.join(missing[:6])}", remedy=near))
+            raise EvidenceError(
+                fault(
+                    what, f"must be columns of {name}", f"no {', '.join(missing[:6])}", remedy=near
+                )
+            )
         return list(named), [c for c in given if c not in named and c not in said]
     about = {*_ABOUT, *KEYS, *(c.name for c in TABLES["items"].columns), *ALIASES["item"]}
     others = [c for c in given if c not in said and c.strip().lower() in about]
@@ -364,24 +555,41 @@ def wide_among(
         groups = {"numbers": rest}
     usable = {kind: columns for kind, columns in groups.items() if kind in ("numbers", "text")}
     if len(groups) > 1 and usable:
-        found = "; ".join(f"{kind} in {', '.join(shown(columns)[:_SHOWN])}" for kind, columns in groups.items())
+        found = "; ".join(
+            f"{kind} in {', '.join(shown(columns)[:_SHOWN])}" for kind, columns in groups.items()
+        )
         some = next(iter(usable.values()))
         remedy = f"Say which columns are {what}: {what}={some[:3]!r}."
-        raise EvidenceError(fault(name, f"must have columns of one type, one for each of the {what}", found, remedy=remedy))
+        raise EvidenceError(
+            fault(
+                name,
+                f"must have columns of one type, one for each of the {what}",
+                found,
+                remedy=remedy,
+            )
+        )
     return (rest if usable else []), others
 
 
 def _mostly_numbers(frame: Frame, column: str, no_answer: Sequence[str]) -> bool:
     """Whether the first values of a column of text are whole numbers or stand for no answer."""
-    seen = fetch(frame.select(nw.col(column).cast(nw.String)).filter(~nw.col(column).is_null()).head(_PEEKED))
+    seen = fetch(
+        frame.select(nw.col(column).cast(nw.String)).filter(~nw.col(column).is_null()).head(_PEEKED)
+    )
     plain = {str(row[0]).strip().lower() for row in seen}
-    return all(not v or v in no_answer or v.lstrip("+-").replace(".0", "").isdecimal() for v in plain)
+    return all(
+        not v or v in no_answer or v.lstrip("+-").replace(".0", "").isdecimal() for v in plain
+    )
 
 
 def _unfold(found: Shaped, name: str, shape: Shape) -> None:
-    """Put a wide table into its long form; its columns about items are the items, where no such table was given."""
+    """Put a wide table into its long form; its columns about items are the items, where no such
+    table was given.
+    """
     frame = found.frames[name]
-    names, lines, faults = resolve(frame.columns, Table(name=name, columns=TABLES[name].columns[:1]), shape.columns)
+    names, lines, faults = resolve(
+        frame.columns, Table(name=name, columns=TABLES[name].columns[:1]), shape.columns
+    )
     if faults:
         raise EvidenceError(*faults)
     item = names.get("item")
@@ -389,15 +597,30 @@ def _unfold(found: Shaped, name: str, shape: Shape) -> None:
     who, what = WIDE[name]
     if not columns:
         rule = f"must have a column for each {who}"
-        raise EvidenceError(fault(name, rule, f"{shown(frame.columns)}", remedy=f"Name them: {who}s=[…]."))
-    missing = [c for c in (shape.label, shape.ruled_out) if c is not None and c not in frame.columns]
+        raise EvidenceError(
+            fault(name, rule, f"{shown(frame.columns)}", remedy=f"Name them: {who}s=[…].")
+        )
+    missing = [
+        c for c in (shape.label, shape.ruled_out) if c is not None and c not in frame.columns
+    ]
     if missing:
-        raise EvidenceError(fault(name, "must have the columns that are named", f"no {', '.join(missing)} in {shown(frame.columns)}"))
+        raise EvidenceError(
+            fault(
+                name,
+                "must have the columns that are named",
+                f"no {', '.join(missing)} in {shown(frame.columns)}",
+            )
+        )
     if item is None:
         if len(found.frames) > 1:
             remedy = f"Say which: {_line(name, 'item', frame.columns[0])}."
             raise EvidenceError(
-                fault(f"{name}.item", "must be a column, to meet the other tables", f"{shown(frame.columns)}", remedy=remedy)
+                fault(
+                    f"{name}.item",
+                    "must be a column, to meet the other tables",
+                    f"{shown(frame.columns)}",
+                    remedy=remedy,
+                )
             )
         if not keeps_order(frame):
             rule = f"must name a column of {engine_of(frame)} frames"
@@ -409,16 +632,22 @@ def _unfold(found: Shaped, name: str, shape: Shape) -> None:
     found.items[name] = frame.select(nw.col(item).alias("item"))
     if not (shape.raters if name in ("ratings", "scores") else shape.systems):
         found.notes.append(wide_note(name, who, columns, [c for c in others if c != item]))
-    said = [(item, v, c) for c, v in ((shape.label, "yes"), (shape.ruled_out, "no")) if c is not None]
+    said = [
+        (item, v, c) for c, v in ((shape.label, "yes"), (shape.ruled_out, "no")) if c is not None
+    ]
     if said and name == "answers":
         if "judgements" in found.frames:
-            raise EvidenceError(fault("label and ruled_out", "must come without judgements", "both"))
+            raise EvidenceError(
+                fault("label and ruled_out", "must come without judgements", "both")
+            )
         found.frames["judgements"] = _stacked(frame, said)
         found.sets = True
     meant = ((p, resolve_one(frame.columns, p, shape.columns)) for p in _PLACES)
     about = {p: column for p, column in meant if column is not None and column not in columns}
     if about and "items" not in found.frames and name in ("answers", "grades"):
-        found.frames["items"] = frame.select(nw.col(item).alias("item"), *(nw.col(c).alias(p) for p, c in about.items()))
+        found.frames["items"] = frame.select(
+            nw.col(item).alias("item"), *(nw.col(c).alias(p) for p, c in about.items())
+        )
         found.notes.append(
             f"{name}: {', '.join(repr(c) for c in about.values())} {'is' if len(about) == 1 else 'are'} taken as of the items"
         )
@@ -432,22 +661,44 @@ def resolve_one(given: Sequence[str], name: str, columns: Mapping[str, str]) -> 
 
 def wide_note(name: str, who: str, columns: Sequence[str], others: Sequence[str]) -> str:
     """What was recognised: the columns of a wide table, and those that are something else."""
-    some = ", ".join(columns[:_SHOWN]) + (f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else "")
-    left = f"; not {who}s: {', '.join(others[:_SHOWN])}{', …' if len(others) > _SHOWN else ''}" if others else ""
-    many = f"the {who}s are the {len(columns)} columns {some}" if len(columns) > 1 else f"the {who} is the column {some}"
+    some = ", ".join(columns[:_SHOWN]) + (
+        f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else ""
+    )
+    left = (
+        f"; not {who}s: {', '.join(others[:_SHOWN])}{', …' if len(others) > _SHOWN else ''}"
+        if others
+        else ""
+    )
+    many = (
+        f"the {who}s are the {len(columns)} columns {some}"
+        if len(columns) > 1
+        else f"the {who} is the column {some}"
+    )
     return f"{name}: one row per item; {many}{left}"
 
 
 def _refuse_stray(name: str, shape: Shape) -> None:
     """Columns of a wide table that were named for a long one."""
-    stray = [word for word, given in (("label", shape.label), ("ruled_out", shape.ruled_out)) if given is not None]
+    stray = [
+        word
+        for word, given in (("label", shape.label), ("ruled_out", shape.ruled_out))
+        if given is not None
+    ]
     if stray and name == "answers":
         rule = "must go with answers of one row per item"
-        raise EvidenceError(fault(" and ".join(stray), rule, "one row per item and system", remedy="Give them as judgements."))
+        raise EvidenceError(
+            fault(
+                " and ".join(stray),
+                rule,
+                "one row per item and system",
+                remedy="Give them as judgements.",
+            )
+        )
 
 
 def unpivot(wide: Frame, item: str, columns: Sequence[str], into: tuple[str, str]) -> Frame:
-    """One row per item and column: ``item``, the name of the column, and its value; also where the value is null.
+    """One row per item and column: ``item``, the name of the column, and its value; also where the
+    value is null.
 
     Whole numbers stay whole, other numbers meet as floats, and everything else as text.
     """
@@ -463,14 +714,20 @@ def unpivot(wide: Frame, item: str, columns: Sequence[str], into: tuple[str, str
     if wide.implementation.is_duckdb():
         listed = ", ".join('"' + c.replace('"', '""') + '"' for c in columns)
         # narwhals leaves nulls out here, and a null is "no answer"
-        query = f'SELECT * FROM noracle_wide UNPIVOT INCLUDE NULLS ("{what}" FOR "{who}" IN ({listed}))'  # noqa: S608 (names are quoted)
+        query = (
+            f'SELECT * FROM noracle_wide UNPIVOT INCLUDE NULLS ("{what}" FOR "{who}" IN ({listed}))'  # noqa: S608 (names are quoted)
+        )
         long: Frame = nw.from_native(wide.to_native().query("noracle_wide", query))
         return long.select("item", who, what)
-    return wide.unpivot(on=list(columns), index="item", variable_name=who, value_name=what).select("item", who, what)
+    return wide.unpivot(on=list(columns), index="item", variable_name=who, value_name=what).select(
+        "item", who, what
+    )
 
 
 def _common(types: Sequence[Any]) -> Any:
-    """The type in which columns meet; numbers beside text are text, and text of digits is read as numbers later."""
+    """The type in which columns meet; numbers beside text are text, and text of digits is read as
+    numbers later.
+    """
     told = [t for t in types if t != nw.Unknown]
     if all(t.is_integer() for t in told):
         return nw.Int64 if told else nw.String
@@ -486,17 +743,24 @@ def _as(col: nw.Expr, dtype: Any, common: Any) -> nw.Expr:
 
 
 def _stacked(wide: Frame, parts: Sequence[tuple[str, str, str]]) -> Frame:
-    """Judgements out of columns of classes: item, verdict and the column of each part; no row where nobody said."""
+    """Judgements out of columns of classes: item, verdict and the column of each part; no row where
+    nobody said.
+    """
     schema = wide.collect_schema()
     common = _common([schema[c] for _, _, c in parts])
     frames = [
-        wide.select(nw.col(item).alias("item"), _as(nw.col(c), schema[c], common).alias("class"), nw.lit(v).alias("verdict"))
+        wide.select(
+            nw.col(item).alias("item"),
+            _as(nw.col(c), schema[c], common).alias("class"),
+            nw.lit(v).alias("verdict"),
+        )
         for item, v, c in parts
     ]
     return nw.concat(frames, how="vertical").filter(~nw.col("class").is_null())
 
 
-# ---------------------------------------------------------------------------------------------------------------- published files
+# ----------------------------------------------------------------------------------------------------------------
+# published files
 
 
 def read_paper_csv(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
@@ -506,14 +770,27 @@ def read_paper_csv(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, li
             reader = csv.DictReader(file)
             header, rows = list(reader.fieldnames or []), list(reader)
     except OSError as error:
-        raise EvidenceError(fault("path", "must be a readable file", f"{str(path)!r} ({error.strerror})")) from None
+        raise EvidenceError(
+            fault("path", "must be a readable file", f"{str(path)!r} ({error.strerror})")
+        ) from None
     except UnicodeDecodeError:
-        raise EvidenceError(fault(f"file {str(path)!r}", "must be UTF-8 text", "other bytes", remedy="Save it as UTF-8.")) from None
+        raise EvidenceError(
+            fault(
+                f"file {str(path)!r}",
+                "must be UTF-8 text",
+                "other bytes",
+                remedy="Save it as UTF-8.",
+            )
+        ) from None
     letters = [c for c in string.ascii_uppercase if c in header]
     missing = [c for c in ("Question", "A", "B", "Answer", "Comp_label") if c not in header]
     if missing:
         raise EvidenceError(
-            fault(f"file {str(path)!r}", "must have columns Question, A, B, …, Answer, Comp_label", f"no {', '.join(missing)}")
+            fault(
+                f"file {str(path)!r}",
+                "must have columns Question, A, B, …, Answer, Comp_label",
+                f"no {', '.join(missing)}",
+            )
         )
     if not rows:
         raise EvidenceError(fault(f"file {str(path)!r}", "must have rows", "a header only"))
@@ -531,11 +808,23 @@ def read_paper_csv(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, li
                 judgements["item"].append(number)
                 judgements["class"].append(places[said])
                 judgements["verdict"].append(verdict)
-        about: dict[str, Any] = {"item": number, "n_classes": len(options), "text": row["Question"], "options": [o for _, o in options]}
+        about: dict[str, Any] = {
+            "item": number,
+            "n_classes": len(options),
+            "text": row["Question"],
+            "options": [o for _, o in options],
+        }
         for key, values in items.items():
             values.append(about[key])
     faults = [
-        fault(column, "must be the letter of a filled option", "other text", where=where, total=len(where), remedy="Correct it.")
+        fault(
+            column,
+            "must be the letter of a filled option",
+            "other text",
+            where=where,
+            total=len(where),
+            remedy="Correct it.",
+        )
         for column, where in wrong.items()
         if where
     ]
@@ -551,14 +840,29 @@ def answers_as_classes(answers: object) -> Mapping[str, list[Any]]:
     missing = [c for c in ("item", "system", "answer") if c not in frame.columns]
     if missing:
         raise EvidenceError(
-            fault("answers", "must have columns item, system, answer", f"no {', '.join(missing)} in {shown(frame.columns)}")
+            fault(
+                "answers",
+                "must have columns item, system, answer",
+                f"no {', '.join(missing)} in {shown(frame.columns)}",
+            )
         )
     rows = fetch(frame.select("item", "system", "answer"))
-    faults = [item for item, _, answer in rows if isinstance(answer, str) and answer.strip().upper() not in (*string.ascii_uppercase, "")]
+    faults = [
+        item
+        for item, _, answer in rows
+        if isinstance(answer, str) and answer.strip().upper() not in (*string.ascii_uppercase, "")
+    ]
     if faults:
         remedy = "Use null for no answer."
         raise EvidenceError(
-            fault("answers.answer", "must be option letters or classes", "other text", where=faults, total=len(faults), remedy=remedy)
+            fault(
+                "answers.answer",
+                "must be option letters or classes",
+                "other text",
+                where=faults,
+                total=len(faults),
+                remedy=remedy,
+            )
         )
     return {
         "item": [item for item, _, _ in rows],

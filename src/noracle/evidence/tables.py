@@ -28,7 +28,9 @@ GRADES: dict[str, tuple[str, ...]] = {
 """The words of a grade, in any case: the answer is right, it is wrong, or nobody can tell."""
 
 GRADE_COLUMNS = ("correct", "is_correct", "grade", "right", "passed")
-"""Other names of the column ``verdict`` of grades, where there is none of that name and one of these."""
+"""Other names of the column ``verdict`` of grades, where there is none of that name and one of
+these.
+"""
 
 MAX_CLASSES = 2**31 - 1
 """The largest number of classes that is taken for one."""
@@ -38,9 +40,10 @@ MAX_CLASSES = 2**31 - 1
 class Column:
     """What one column may hold.
 
-    ``id`` and ``class`` are whole numbers or text, ``name`` is text, ``count`` a number of classes, ``number`` lies between ``low``
-    and ``high`` (without ``low`` itself where ``above``), ``verdict`` is yes, no or unsure, ``grade`` is a word of :data:`GRADES`,
-    ``state`` is one of :data:`STATES`, ``any`` is taken as it is.
+    ``id`` and ``class`` are whole numbers or text, ``name`` is text, ``count`` a number of classes,
+    ``number`` lies between ``low`` and ``high`` (without ``low`` itself where ``above``),
+    ``verdict`` is yes, no or unsure, ``grade`` is a word of :data:`GRADES`, ``state`` is one of
+    :data:`STATES`, ``any`` is taken as it is.
     """
 
     name: str
@@ -99,7 +102,15 @@ TABLES: dict[str, Table] = {
                 Column(name="class", kind="class"),
                 Column(name="verdict", kind="verdict"),
                 Column(name="rater", kind="name", required=False, nullable=True),
-                Column(name="propensity", kind="number", required=False, nullable=True, low=0, high=1, above=True),
+                Column(
+                    name="propensity",
+                    kind="number",
+                    required=False,
+                    nullable=True,
+                    low=0,
+                    high=1,
+                    above=True,
+                ),
                 Column(name="cost", kind="number", required=False, nullable=True, low=0),
                 Column(name="at", kind="any", required=False, nullable=True),
             ),
@@ -111,7 +122,15 @@ TABLES: dict[str, Table] = {
                 Column(name="system", kind="name"),
                 Column(name="verdict", kind="grade"),
                 Column(name="rater", kind="name", required=False, nullable=True),
-                Column(name="propensity", kind="number", required=False, nullable=True, low=0, high=1, above=True),
+                Column(
+                    name="propensity",
+                    kind="number",
+                    required=False,
+                    nullable=True,
+                    low=0,
+                    high=1,
+                    above=True,
+                ),
                 Column(name="cost", kind="number", required=False, nullable=True, low=0),
                 Column(name="at", kind="any", required=False, nullable=True),
                 Column(name="cluster", kind="name", required=False, nullable=True),
@@ -131,8 +150,16 @@ TABLES: dict[str, Table] = {
             ),
             key=("item",),
         ),
-        Table(name="ratings", columns=(_ITEM, _RATER, Column(name="label", kind="class", nullable=True)), key=("item", "rater")),
-        Table(name="scores", columns=(_ITEM, _RATER, Column(name="value", kind="number", nullable=True)), key=("item", "rater")),
+        Table(
+            name="ratings",
+            columns=(_ITEM, _RATER, Column(name="label", kind="class", nullable=True)),
+            key=("item", "rater"),
+        ),
+        Table(
+            name="scores",
+            columns=(_ITEM, _RATER, Column(name="value", kind="number", nullable=True)),
+            key=("item", "rater"),
+        ),
     )
 }
 """The six tables by name."""

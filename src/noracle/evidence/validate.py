@@ -1,6 +1,7 @@
 """The rules that rows must keep, and the search for rows that do not.
 
-Counters come first, one pass a table; only a counter that is not zero sends a second query to find the first items.
+Counters come first, one pass a table; only a counter that is not zero sends a second query to find
+the first items.
 """
 
 from __future__ import annotations
@@ -42,23 +43,33 @@ def row_faults(table: Table, columns: list[str]) -> list[RowFault]:
             continue
         is_odd = nw.col(odd(name)) if odd(name) in columns else None
         if is_odd is not None:
-            words = "must be a whole number" if column.kind == "count" else "must be whole numbers or text"
+            words = (
+                "must be a whole number"
+                if column.kind == "count"
+                else "must be whole numbers or text"
+            )
             rules.append(RowFault(name, words, is_odd, remedy="Correct it or leave the row out."))
         if not column.nullable:
             null = col.is_null() if is_odd is None else col.is_null() & ~is_odd
-            rules.append(RowFault(name, "must not be null", null, remedy="Fill it in or leave the row out."))
+            rules.append(
+                RowFault(name, "must not be null", null, remedy="Fill it in or leave the row out.")
+            )
         if column.kind == "verdict":
             unknown = (nw.col("said") == UNKNOWN) & ~col.is_null()
             rules.append(RowFault(name, "must be yes, no or unsure", unknown, name))
         if column.kind == "grade":
             unknown = (nw.col("said") == UNKNOWN) & ~col.is_null()
-            remedy = f"Write one of {', '.join(word for words in GRADES.values() for word in words)}."
+            remedy = (
+                f"Write one of {', '.join(word for words in GRADES.values() for word in words)}."
+            )
             rules.append(RowFault(name, "must say right, wrong or unsure", unknown, name, remedy))
         if column.kind == "state":
             rules += _state_faults(name)
         if column.kind == "count":
             rule = f"must be a whole number from 2 to {MAX_CLASSES}"
-            rules.append(RowFault(name, rule, ((col < 2) | (col > MAX_CLASSES)).fill_null(value=False), name))
+            rules.append(
+                RowFault(name, rule, ((col < 2) | (col > MAX_CLASSES)).fill_null(value=False), name)
+            )
         if column.kind == "number":
             broken = [col.is_nan(), col.abs() == float("inf")]
             if column.low is not None:
@@ -73,15 +84,25 @@ def _state_faults(name: str) -> list[RowFault]:
     """A state is one of the known words, and "answered" goes with an answer."""
     state, silent = nw.col(name), nw.col("answer").is_null()
     unknown = (~state.is_in(STATES)).fill_null(value=False)
-    clash = (((state == "answered") & silent) | (state.is_in(STATES[1:]) & ~silent)).fill_null(value=False)
+    clash = (((state == "answered") & silent) | (state.is_in(STATES[1:]) & ~silent)).fill_null(
+        value=False
+    )
     return [
         RowFault(name, f"must be one of {', '.join(STATES)}", unknown, name),
-        RowFault(name, "must be 'answered' with an answer and another word without", clash, name, "Correct the state or the answer."),
+        RowFault(
+            name,
+            "must be 'answered' with an answer and another word without",
+            clash,
+            name,
+            "Correct the state or the answer.",
+        ),
     ]
 
 
 def outside(column: str, evidence: Evidence, k: nw.Expr) -> nw.Expr | None:
-    """Where a class is not among the classes (null for a null class); None where nothing can be outside."""
+    """Where a class is not among the classes (null for a null class); None where nothing can be
+    outside.
+    """
     col = nw.col(column)
     if evidence.classes is not None:
         return ~col.is_in(evidence.classes) & ~col.is_null()
@@ -95,7 +116,11 @@ def faults_of_table(frame: Frame, table: Table, more: list[RowFault] | None = No
     rules = row_faults(table, frame.columns) + (more or [])
     counters = {f"fault_{i}": rule.broken.cast(nw.Int64).sum() for i, rule in enumerate(rules)}
     numbers = fetch(frame.select(**counters))[0]
-    lines = [_located(frame, table.name, rule, int(n)) for rule, n in zip(rules, numbers, strict=True) if n]
+    lines = [
+        _located(frame, table.name, rule, int(n))
+        for rule, n in zip(rules, numbers, strict=True)
+        if n
+    ]
     if table.key:
         lines += _repeated(frame, table)
     return lines
@@ -108,7 +133,9 @@ def _located(frame: Frame, table: str, rule: RowFault, total: int) -> str:
     shown = [nw.col(rule.shown).alias("shown")] if rule.shown else []
     found = fetch(frame.filter(rule.broken).select("item", *shown).sort("item").head(5))
     came = _short(found[0][1]) if rule.shown else _rows(total)
-    return fault(argument, rule.rule, came, where=[row[0] for row in found], total=total, remedy=rule.remedy)
+    return fault(
+        argument, rule.rule, came, where=[row[0] for row in found], total=total, remedy=rule.remedy
+    )
 
 
 def _repeated(frame: Frame, table: Table) -> list[str]:
@@ -119,13 +146,17 @@ def _repeated(frame: Frame, table: Table) -> list[str]:
     found = fetch(repeated.select("item").sort("item").head(5))
     rule = f"must have one row for each {' and '.join(table.key)}"
     where = [row[0] for row in found]
-    remedy = _RUNS if table.name == "answers" and "repeat" not in table.key else "Keep one row of each."
+    remedy = (
+        _RUNS if table.name == "answers" and "repeat" not in table.key else "Keep one row of each."
+    )
     return [fault(table.name, rule, "repeated rows", where=where, total=total, remedy=remedy)]
 
 
 def repeats(frame: Frame, key: tuple[str, ...]) -> Frame:
     """The keys that occur more than once."""
-    groups = frame.filter(*[~nw.col(name).is_null() for name in key]).group_by(*key).agg(times=nw.len())
+    groups = (
+        frame.filter(*[~nw.col(name).is_null() for name in key]).group_by(*key).agg(times=nw.len())
+    )
     return groups.filter(nw.col("times") > 1)
 
 
@@ -143,10 +174,14 @@ def faults_of_evidence(evidence: Evidence) -> list[str]:
         if name == "answers" and evidence.repeats is not None:
             frame, table = evidence.repeats, dataclasses.replace(table, key=(*table.key, "repeat"))
         alone = evidence._rows if name == "answers" else None
-        if alone is not None:  # one row per item: whether an item is repeated is seen without looking at every system
+        if (
+            alone is not None
+        ):  # one row per item: whether an item is repeated is seen without looking at every system
             table = dataclasses.replace(table, key=())
         if frame is not None:
-            lines += faults_of_table(with_n_classes(frame, evidence), table, _outside_fault(column, evidence))
+            lines += faults_of_table(
+                with_n_classes(frame, evidence), table, _outside_fault(column, evidence)
+            )
         if alone is not None:
             lines += _repeated(alone, dataclasses.replace(table, key=("item",)))
     if evidence.grades is not None:
@@ -166,42 +201,77 @@ def _outside_fault(column: str, evidence: Evidence) -> list[RowFault]:
     if broken is None:
         return []
     if evidence.classes is not None:
-        rule, remedy = f"must be one of {_short(list(evidence.classes))}", "Correct it or add it to classes."
+        rule, remedy = (
+            f"must be one of {_short(list(evidence.classes))}",
+            "Correct it or add it to classes.",
+        )
     elif evidence.has_own_n_classes:
-        rule, remedy = "must be in [0, n_classes) of its item", "Correct it or the item's n_classes."
+        rule, remedy = (
+            "must be in [0, n_classes) of its item",
+            "Correct it or the item's n_classes.",
+        )
     else:
-        rule, remedy = f"must be in [0, {evidence.n_classes})", "Pass a larger n_classes or drop those items."
+        rule, remedy = (
+            f"must be in [0, {evidence.n_classes})",
+            "Pass a larger n_classes or drop those items.",
+        )
     return [RowFault(column, rule, broken, column, remedy)]
 
 
 def _strangers(evidence: Evidence) -> list[str]:
-    """Answers, or grades where there are no answers, of items that the table of items does not hold."""
+    """Answers, or grades where there are no answers, of items that the table of items does not
+    hold.
+    """
     name = "answers" if evidence.answers is not None else "grades"
     frame: Frame | None = getattr(evidence, name)
     if frame is None or evidence.items is None:
         return []
-    strange = frame.filter(~nw.col("item").is_null()).join(evidence.items.select("item"), on="item", how="anti")
+    strange = frame.filter(~nw.col("item").is_null()).join(
+        evidence.items.select("item"), on="item", how="anti"
+    )
     strange = strange.group_by("item").agg(times=nw.len())
     total = count(strange)
     if not total:
         return []
     found = fetch(strange.select("item").sort("item").head(5))
     remedy = f"Add them to items or drop these {name}."
-    return [fault(f"{name}.item", "must be in items", "unknown items", where=[r[0] for r in found], total=total, remedy=remedy)]
+    return [
+        fault(
+            f"{name}.item",
+            "must be in items",
+            "unknown items",
+            where=[r[0] for r in found],
+            total=total,
+            remedy=remedy,
+        )
+    ]
 
 
 def _grade_faults(evidence: Evidence) -> list[str]:
-    """What grades cannot be used with: repeats of answers; propensities of several systems of an item whose answers are not known."""
+    """What grades cannot be used with: repeats of answers; propensities of several systems of an
+    item whose answers are not known.
+    """
     if evidence.grades is None:
         return []
     if evidence.repeats is not None:
         remedy = "Keep one answer of each item, or name each run as a system of its own."
-        return [fault("answers", "must have one row for each item and system beside grades", "repeats", remedy=remedy)]
+        return [
+            fault(
+                "answers",
+                "must have one row for each item and system beside grades",
+                "repeats",
+                remedy=remedy,
+            )
+        ]
     if evidence.answers is not None:
         return _graded_silence(evidence.grades, evidence.answers)
     if not recorded_grades(evidence):
         return []
-    told = evidence.grades.filter(~nw.col("propensity").is_null()).group_by("item", "system").agg(times=nw.len())
+    told = (
+        evidence.grades.filter(~nw.col("propensity").is_null())
+        .group_by("item", "system")
+        .agg(times=nw.len())
+    )
     several = told.group_by("item").agg(systems=nw.len()).filter(nw.col("systems") > 1)
     total = count(several)
     if not total:
@@ -209,7 +279,16 @@ def _grade_faults(evidence: Evidence) -> list[str]:
     where = [row[0] for row in fetch(several.select("item").sort("item").head(5))]
     rule = "must be of one system for each item where there are no answers, which would tell who shares an answer"
     remedy = "Add the table of answers."
-    return [fault("grades with a propensity", rule, "several systems", where=where, total=total, remedy=remedy)]
+    return [
+        fault(
+            "grades with a propensity",
+            rule,
+            "several systems",
+            where=where,
+            total=total,
+            remedy=remedy,
+        )
+    ]
 
 
 def _graded_silence(grades: Frame, answers: Frame) -> list[str]:
@@ -222,14 +301,25 @@ def _graded_silence(grades: Frame, answers: Frame) -> list[str]:
         return []
     where = [row[0] for row in fetch(bad.select("item").sort("item").head(5))]
     remedy = "Correct the grade, or write the answer."
-    return [fault("grades.verdict", "must not be right where the answer is missing", _rows(total), where=where, total=total, remedy=remedy)]
+    return [
+        fault(
+            "grades.verdict",
+            "must not be right where the answer is missing",
+            _rows(total),
+            where=where,
+            total=total,
+            remedy=remedy,
+        )
+    ]
 
 
 def _contradictions(evidence: Evidence) -> list[str]:
     if evidence.judgements is None and evidence.grades is None:
         return []
     bad = contradictions(evidence)
-    found: list[tuple[Any, ...]] = fetch(bad.select("item", "n_yes", "clash", "n_no", "k").sort("item").head(5))
+    found: list[tuple[Any, ...]] = fetch(
+        bad.select("item", "n_yes", "clash", "n_no", "k").sort("item").head(5)
+    )
     if not found:
         return []
     _, n_yes, clash, n_no, k = found[0]
@@ -241,8 +331,23 @@ def _contradictions(evidence: Evidence) -> list[str]:
     else:
         came = f"{n_no} of {k} classes ruled out"
     where = [row[0] for row in found]
-    said = "grades" if evidence.judgements is None else "judgements and grades" if graded else "judgements"
-    return [fault(said, "must not contradict each other", came, where=where, total=count(bad), remedy=_DROP)]
+    said = (
+        "grades"
+        if evidence.judgements is None
+        else "judgements and grades"
+        if graded
+        else "judgements"
+    )
+    return [
+        fault(
+            said,
+            "must not contradict each other",
+            came,
+            where=where,
+            total=count(bad),
+            remedy=_DROP,
+        )
+    ]
 
 
 def _rows(total: int) -> str:

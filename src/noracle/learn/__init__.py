@@ -1,6 +1,8 @@
-"""Training from labels that say what an item is *not*, and validation with such labels alone (extra ``learn``: torch, scikit-learn).
+"""Training from labels that say what an item is *not*, and validation with such labels alone (extra
+``learn``: torch, scikit-learn).
 
-Start with :class:`ComplementaryClassifier` and :func:`estimate_model_accuracy`. Names are loaded when they are first used.
+Start with :class:`ComplementaryClassifier` and :func:`estimate_model_accuracy`. Names are loaded
+when they are first used.
 
 classifier.py              the scikit-learn estimator
 validation.py, comparing.py, planning.py, scorers.py, temperature.py   choosing between models without true labels
@@ -29,7 +31,14 @@ if TYPE_CHECKING:
     from noracle.learn.classifier import ComplementaryClassifier
     from noracle.learn.comparing import compare_models
     from noracle.learn.consistency import Consistency
-    from noracle.learn.labels import ask_annotators, biased_transition, draw_ruled_out, drop_wrong, feature_chances, resample_ruled_out
+    from noracle.learn.labels import (
+        ask_annotators,
+        biased_transition,
+        draw_ruled_out,
+        drop_wrong,
+        feature_chances,
+        resample_ruled_out,
+    )
     from noracle.learn.loop import plain_objective, train
     from noracle.learn.losses import LOSSES, Loss, get_loss, label_mask
     from noracle.learn.models import make_model
@@ -39,7 +48,12 @@ if TYPE_CHECKING:
     from noracle.learn.settings import History, Settings
     from noracle.learn.study import StudyPlan, StudyRow, run_study
     from noracle.learn.temperature import fit_temperature
-    from noracle.learn.transition import Transition, count_transition, count_transitions, estimate_transition
+    from noracle.learn.transition import (
+        Transition,
+        count_transition,
+        count_transitions,
+        estimate_transition,
+    )
     from noracle.learn.trial import ALGORITHMS, LabelSetting, Training, TrialData
     from noracle.learn.validation import estimate_model_accuracy, estimate_scel
     from noracle.results import LabelAnalysis
@@ -96,7 +110,14 @@ _MODULES = {
     "classifier": ("ComplementaryClassifier",),
     "comparing": ("compare_models",),
     "consistency": ("Consistency",),
-    "labels": ("ask_annotators", "biased_transition", "draw_ruled_out", "drop_wrong", "feature_chances", "resample_ruled_out"),
+    "labels": (
+        "ask_annotators",
+        "biased_transition",
+        "draw_ruled_out",
+        "drop_wrong",
+        "feature_chances",
+        "resample_ruled_out",
+    ),
     "loop": ("plain_objective", "train"),
     "losses": ("LOSSES", "Loss", "get_loss", "label_mask"),
     "models": ("make_model",),
@@ -110,7 +131,9 @@ _MODULES = {
     "trial": ("ALGORITHMS", "LabelSetting", "Training", "TrialData"),
     "validation": ("estimate_model_accuracy", "estimate_scel"),
 }
-_HOME = {name: f"noracle.learn.{module}" for module, names in _MODULES.items() for name in names} | {"LabelAnalysis": "noracle.results"}
+_HOME = {
+    name: f"noracle.learn.{module}" for module, names in _MODULES.items() for name in names
+} | {"LabelAnalysis": "noracle.results"}
 _LIBRARIES = {"torch": "torch", "sklearn": "scikit-learn"}
 
 

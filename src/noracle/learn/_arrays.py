@@ -35,20 +35,44 @@ _SPARSE = {"data", "indices", "indptr", "shape"}
 
 
 def read_npz(path: Path, names: dict[str, str | None]) -> Raw:
-    """Arrays of one archive by their names; ``jpeg`` and ``offset`` are compressed images one after the other."""
+    """Arrays of one archive by their names; ``jpeg`` and ``offset`` are compressed images one after
+    the other.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             total = sum(entry.file_size for entry in archive.infolist())
         if total > MAX_BYTES:
             came, remedy = f"{total:,}", "Write npy files, which are read from the disk as needed."
-            raise EvidenceError(fault(f"archive {path.name!r}", f"must unpack to at most {MAX_BYTES:,} bytes", came, remedy=remedy))
+            raise EvidenceError(
+                fault(
+                    f"archive {path.name!r}",
+                    f"must unpack to at most {MAX_BYTES:,} bytes",
+                    came,
+                    remedy=remedy,
+                )
+            )
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError, NotImplementedError, MemoryError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        ValueError,
+        EOFError,
+        KeyError,
+        NotImplementedError,
+        MemoryError,
+    ) as error:
         if isinstance(error, EvidenceError):
             raise
-        why = "arrays of Python objects" if "allow_pickle" in str(error) else f"a {type(error).__name__}"
-        rule, remedy = "must be a complete npz archive of plain arrays", "Write it again with numpy.savez."
+        why = (
+            "arrays of Python objects"
+            if "allow_pickle" in str(error)
+            else f"a {type(error).__name__}"
+        )
+        rule, remedy = (
+            "must be a complete npz archive of plain arrays",
+            "Write it again with numpy.savez.",
+        )
         raise EvidenceError(fault(f"archive {path.name!r}", rule, why, remedy=remedy)) from None
     return named(from_arrays(arrays, names, path), names)
 
@@ -72,7 +96,11 @@ def from_arrays(arrays: dict[str, Any], names: dict[str, str | None], path: Path
         items = None if key is None else as_items(arrays[key])
     found = {
         role: arrays.get(_key(arrays, names, role, usual, path) or "")
-        for role, usual in (("ruled_out", RULED_OUT), ("label", LABEL), ("annotator", ("annotator",)))
+        for role, usual in (
+            ("ruled_out", RULED_OUT),
+            ("label", LABEL),
+            ("annotator", ("annotator",)),
+        )
     }
     ids = next((arrays[name] for name in IDS if name in arrays and name != key), None)
     listed = next((arrays[name] for name in CLASSES if name in arrays), None)
@@ -88,13 +116,21 @@ def from_arrays(arrays: dict[str, Any], names: dict[str, str | None], path: Path
     )
 
 
-def _key(arrays: dict[str, Any], names: dict[str, str | None], role: str, usual: Sequence[str], path: Path) -> str | None:
+def _key(
+    arrays: dict[str, Any],
+    names: dict[str, str | None],
+    role: str,
+    usual: Sequence[str],
+    path: Path,
+) -> str | None:
     """The name of an array: as asked for, or the first usual one; "" asks for none."""
     asked = names[role]
     if asked == "":
         return None
     if asked is not None and asked not in arrays:
-        raise EvidenceError(fault(role, f"must be one of {', '.join(arrays)} in {path.name!r}", repr(asked)))
+        raise EvidenceError(
+            fault(role, f"must be one of {', '.join(arrays)} in {path.name!r}", repr(asked))
+        )
     return asked if asked is not None else next((name for name in usual if name in arrays), None)
 
 
@@ -102,10 +138,19 @@ def _sparse(arrays: dict[str, Any]) -> Any:
     from scipy.sparse import csr_matrix
 
     try:
-        matrix = csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"].tolist()))
+        matrix = csr_matrix(
+            (arrays["data"], arrays["indices"], arrays["indptr"]),
+            shape=tuple(arrays["shape"].tolist()),
+        )
         matrix.check_format(full_check=True)
     except (ValueError, TypeError, IndexError, OverflowError) as error:
-        raise EvidenceError(fault("items", "must be a complete sparse matrix by rows (csr)", f"a {type(error).__name__}")) from None
+        raise EvidenceError(
+            fault(
+                "items",
+                "must be a complete sparse matrix by rows (csr)",
+                f"a {type(error).__name__}",
+            )
+        ) from None
     if not np.isfinite(matrix.data).all():
         raise EvidenceError(fault("items", "must be finite numbers", "NaN or infinity"))
     return matrix
@@ -122,7 +167,9 @@ def as_items(values: Any) -> Any:
     if array.dtype.kind == "U" and array.ndim == 1:
         return [str(text) for text in array.tolist()]
     if array.dtype.kind not in "biuf" or array.ndim not in (2, 3, 4):
-        rule = "must be texts, numbers (items, features), or images (items, height, width[, channels])"
+        rule = (
+            "must be texts, numbers (items, features), or images (items, height, width[, channels])"
+        )
         raise EvidenceError(fault("items", rule, f"{array.dtype} with shape {array.shape}"))
     if array.ndim == 3:
         array = array[:, :, :, None]
@@ -135,7 +182,14 @@ def as_items(values: Any) -> Any:
         if wrong.size:
             remedy = "Fill or drop missing values."
             raise EvidenceError(
-                fault("items", "must be finite numbers", "NaN or infinity", where=wrong[:5].tolist(), total=len(wrong), remedy=remedy)
+                fault(
+                    "items",
+                    "must be finite numbers",
+                    "NaN or infinity",
+                    where=wrong[:5].tolist(),
+                    total=len(wrong),
+                    remedy=remedy,
+                )
             )
     return array
 
@@ -161,9 +215,13 @@ def as_classes(name: str, values: Any) -> Numbers | Names | None:
     try:
         array = np.asarray(values)
     except ValueError:
-        raise EvidenceError(fault(name, "must be classes, one row an item", "rows of several shapes")) from None
+        raise EvidenceError(
+            fault(name, "must be classes, one row an item", "rows of several shapes")
+        ) from None
     if array.ndim not in (1, 2):
-        raise EvidenceError(fault(name, "must be one class an item, or several in a row", f"shape {array.shape}"))
+        raise EvidenceError(
+            fault(name, "must be one class an item, or several in a row", f"shape {array.shape}")
+        )
     if array.dtype.kind == "U":
         return as_names(array)
     if array.dtype.kind == "b":
@@ -171,7 +229,9 @@ def as_classes(name: str, values: Any) -> Numbers | Names | None:
     if array.dtype.kind == "f" and (np.isnan(array) | (array == np.round(array))).all():
         array = np.where(np.isnan(array), -1, array).astype(np.int64)
     if array.dtype.kind not in "iu":
-        raise EvidenceError(fault(name, "must be class numbers, names or a mask", f"an array of {array.dtype}"))
+        raise EvidenceError(
+            fault(name, "must be class numbers, names or a mask", f"an array of {array.dtype}")
+        )
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
         raise EvidenceError(fault(name, "must be class numbers", array.max()))
     return array.astype(np.int64)
@@ -194,12 +254,17 @@ def as_names(values: Any) -> Names | None:
     if values is None:
         return None
     array = np.asarray(values)
-    return [["" if v in ("", None, -1) else str(v) for v in np.atleast_1d(row).tolist()] for row in array]
+    return [
+        ["" if v in ("", None, -1) else str(v) for v in np.atleast_1d(row).tolist()]
+        for row in array
+    ]
 
 
 def _mask_columns(values: Any) -> int:
     array = np.asarray(values) if isinstance(values, np.ndarray) else None
-    return int(array.shape[1]) if array is not None and array.dtype == bool and array.ndim == 2 else 0
+    return (
+        int(array.shape[1]) if array is not None and array.dtype == bool and array.ndim == 2 else 0
+    )
 
 
 def read_npy(path: Path) -> NDArray[Any]:
@@ -209,33 +274,73 @@ def read_npy(path: Path) -> NDArray[Any]:
     except (ValueError, EOFError, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise
-        why = "an array of Python objects" if "allow_pickle" in str(error) or "object" in str(error) else f"a {type(error).__name__}"
+        why = (
+            "an array of Python objects"
+            if "allow_pickle" in str(error) or "object" in str(error)
+            else f"a {type(error).__name__}"
+        )
         remedy = "Write it again with numpy.save."
-        raise EvidenceError(fault(f"file {path.name!r}", "must be a complete npy file of a plain array", why, remedy=remedy)) from None
+        raise EvidenceError(
+            fault(
+                f"file {path.name!r}",
+                "must be a complete npy file of a plain array",
+                why,
+                remedy=remedy,
+            )
+        ) from None
     return array
 
 
 def read_idx(path: Path) -> NDArray[Any]:
-    """One array in the format of MNIST: two zero bytes, type, number of axes, big-endian lengths, then the numbers."""
+    """One array in the format of MNIST: two zero bytes, type, number of axes, big-endian lengths,
+    then the numbers.
+    """
     name = f"file {path.name!r}"
     packed = path.suffix.lower() == ".gz"
     try:
         with gzip.open(path, "rb") if packed else path.open("rb") as file:
             head = file.read(4)
-            if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in _IDX_TYPES or not 1 <= head[3] <= 4:
-                raise EvidenceError(fault(name, "must begin with the magic number of an idx file", head.hex() or "nothing"))
+            if (
+                len(head) < 4
+                or head[:2] != b"\0\0"
+                or head[2] not in _IDX_TYPES
+                or not 1 <= head[3] <= 4
+            ):
+                raise EvidenceError(
+                    fault(
+                        name,
+                        "must begin with the magic number of an idx file",
+                        head.hex() or "nothing",
+                    )
+                )
             shape = tuple(int.from_bytes(file.read(4), "big") for _ in range(head[3]))
             dtype = np.dtype(_IDX_TYPES[head[2]])
             size, start = math.prod(shape) * dtype.itemsize, 4 + 4 * head[3]
             if size > MAX_BYTES:
-                raise EvidenceError(fault(name, f"must hold at most {MAX_BYTES:,} bytes", f"{size:,}"))
+                raise EvidenceError(
+                    fault(name, f"must hold at most {MAX_BYTES:,} bytes", f"{size:,}")
+                )
             data = file.read(size + 1) if packed else b""
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise EvidenceError(fault(name, "must be a complete gzip file", f"a {type(error).__name__}", remedy="Fetch it again.")) from None
+        raise EvidenceError(
+            fault(
+                name,
+                "must be a complete gzip file",
+                f"a {type(error).__name__}",
+                remedy="Fetch it again.",
+            )
+        ) from None
     came = len(data) if packed else path.stat().st_size - start
     if came != size:
         more = "more" if came > size else f"{came:,}"
-        raise EvidenceError(fault(name, f"must hold {size:,} bytes after its head, as that says", more, remedy="Fetch it again."))
+        raise EvidenceError(
+            fault(
+                name,
+                f"must hold {size:,} bytes after its head, as that says",
+                more,
+                remedy="Fetch it again.",
+            )
+        )
     if not packed and size:
         array: NDArray[Any] = np.memmap(path, dtype=dtype, mode="r", offset=start, shape=shape)
     else:

@@ -51,7 +51,8 @@ class Labels:
 
 
 def check_items(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Features (n, d) as 32-bit floats, dense or CSR, or images (n, h, w, c) as uint8 or 32-bit floats; a memory map stays on the disk.
+    """Features (n, d) as 32-bit floats, dense or CSR, or images (n, h, w, c) as uint8 or 32-bit
+    floats; a memory map stays on the disk.
 
     With ``reset`` the estimator learns the shape of an item, else X must have it.
     """
@@ -61,7 +62,13 @@ def check_items(estimator: Any, X: Any, *, reset: bool) -> Any:
         found: Any = _checked_map(X)
     elif _is_images(X):
         pixels = (X[0] if isinstance(X, (list, tuple)) else X).dtype == np.uint8
-        found = check_array(X, allow_nd=True, dtype=np.uint8 if pixels else np.float32, input_name="X", estimator=estimator)
+        found = check_array(
+            X,
+            allow_nd=True,
+            dtype=np.uint8 if pixels else np.float32,
+            input_name="X",
+            estimator=estimator,
+        )
     else:
         found = validate_data(estimator, X, accept_sparse="csr", dtype=np.float32, reset=reset)
     shape = tuple(int(size) for size in found.shape[1:])
@@ -72,7 +79,9 @@ def check_items(estimator: Any, X: Any, *, reset: bool) -> Any:
             if hasattr(estimator, "feature_names_in_"):
                 del estimator.feature_names_in_
     elif shape != estimator.item_shape_:
-        raise ArgumentError(f"X must have items of shape {estimator.item_shape_}, as in fit; got {shape}.")
+        raise ArgumentError(
+            f"X must have items of shape {estimator.item_shape_}, as in fit; got {shape}."
+        )
     return found
 
 
@@ -84,13 +93,22 @@ def _is_images(X: Any) -> bool:
 
 def _checked_map(X: np.memmap[Any, Any]) -> np.memmap[Any, Any]:
     if len(X) == 0 or X.dtype.kind not in "fiub":
-        raise ArgumentError(f"X must hold numbers and at least one item; got {X.dtype} with shape {X.shape}.")
+        raise ArgumentError(
+            f"X must hold numbers and at least one item; got {X.dtype} with shape {X.shape}."
+        )
     for start in range(0, len(X) if X.dtype.kind == "f" else 0, READ_ROWS):
         block = np.asarray(X[start : start + READ_ROWS])
         finite = (np.abs(block) <= np.finfo(np.float32).max).reshape(len(block), -1).all(axis=1)
         wrong = (start + np.flatnonzero(~finite)).tolist()
         if wrong:
-            raise EvidenceError(fault("X", "must be finite in 32 bits", "NaN, infinity or a larger number", where=wrong[:5]))
+            raise EvidenceError(
+                fault(
+                    "X",
+                    "must be finite in 32 bits",
+                    "NaN, infinity or a larger number",
+                    where=wrong[:5],
+                )
+            )
     return X
 
 
@@ -102,25 +120,39 @@ def check_weight(weight: ArrayLike | None, X: Any) -> NDArray[np.float64] | None
     if found.ndim == 0:
         found = np.full(X.shape[0], float(found))
     if found.shape != (X.shape[0],):
-        raise EvidenceError(fault("sample_weight", f"must be one number for each of the {X.shape[0]} items", f"shape {found.shape}"))
+        raise EvidenceError(
+            fault(
+                "sample_weight",
+                f"must be one number for each of the {X.shape[0]} items",
+                f"shape {found.shape}",
+            )
+        )
     wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
     if wrong.size:
         rule = "must be finite and not negative"
-        raise EvidenceError(fault("sample_weight", rule, found[wrong[0]], where=wrong[:5].tolist(), total=len(wrong)))
+        raise EvidenceError(
+            fault(
+                "sample_weight", rule, found[wrong[0]], where=wrong[:5].tolist(), total=len(wrong)
+            )
+        )
     if not found.sum() > 0:
         raise EvidenceError(fault("sample_weight", "must be positive somewhere", "zeros only"))
     return found
 
 
 def read_labels(ruled_out: Any, label: Any, *, classes: Any, n: int) -> Labels:
-    """Names to class numbers; see :class:`noracle.learn.classifier.ComplementaryClassifier` for what may come."""
+    """Names to class numbers; see :class:`noracle.learn.classifier.ComplementaryClassifier` for
+    what may come.
+    """
     given = None if classes is None else _class_names(classes)
     said, marks = _ruled_out_table(ruled_out, n, None if given is None else len(given))
     if marks:
         require_sorted(classes, given, "a mask of ruled-out classes")
     told = _Names.read("label", label, n, width=1)
     if given is None:
-        given = _found_names([*([said.present] if said is not None and not marks else []), told.present])
+        given = _found_names(
+            [*([said.present] if said is not None and not marks else []), told.present]
+        )
     k = len(given)
     if said is None:
         mask = torch.zeros(n, k, dtype=torch.bool)
@@ -129,17 +161,30 @@ def read_labels(ruled_out: Any, label: Any, *, classes: Any, n: int) -> Labels:
     known = told.encode(given)[:, 0]
     labels = Labels(classes=given, mask=mask.numpy(), known=known)
     if not labels.some.any():
-        raise EvidenceError(fault("ruled_out", "must name a class for at least one item", "none", remedy="-1, None and '' mean no label."))
+        raise EvidenceError(
+            fault(
+                "ruled_out",
+                "must name a class for at least one item",
+                "none",
+                remedy="-1, None and '' mean no label.",
+            )
+        )
     return labels
 
 
 def require_sorted(classes: Any, names: Array | None, what: str) -> None:
-    """Columns and rows follow ``classes_``, so a mask or matrix with classes in another order would be read wrongly."""
+    """Columns and rows follow ``classes_``, so a mask or matrix with classes in another order would
+    be read wrongly.
+    """
     if names is None:
-        raise ArgumentError(f"classes must be given with {what}, whose columns have no names; got None.")
+        raise ArgumentError(
+            f"classes must be given with {what}, whose columns have no names; got None."
+        )
     if np.asarray(classes).tolist() != names.tolist():
         came = np.asarray(classes).tolist()[:8]
-        raise ArgumentError(f"classes must be sorted with {what}, whose order is that of classes_ ({names.tolist()[:8]}); got {came}.")
+        raise ArgumentError(
+            f"classes must be sorted with {what}, whose order is that of classes_ ({names.tolist()[:8]}); got {came}."
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -155,10 +200,14 @@ class _Names:
     def read(cls, name: str, values: Any, n: int, *, width: int | None = None) -> _Names:
         table = _table(name, np.full((n, 1), -1) if values is None else values)
         if len(table) != n:
-            raise EvidenceError(fault(name, f"must have one row for each of the {n} items", f"{len(table)} rows"))
+            raise EvidenceError(
+                fault(name, f"must have one row for each of the {n} items", f"{len(table)} rows")
+            )
         table = table.reshape(n, -1)
         if width is not None and table.shape[1] != width:
-            raise EvidenceError(fault(name, "must be one class an item", f"a table with {table.shape[1]} columns"))
+            raise EvidenceError(
+                fault(name, "must be one class an item", f"a table with {table.shape[1]} columns")
+            )
         return cls(name, *_with_gaps(name, table))
 
     @property
@@ -172,14 +221,22 @@ class _Names:
             return codes
         if _is_text(classes) != _is_text(self.present):
             came = self.present[:3].tolist()
-            raise EvidenceError(fault(self.name, f"must have names like those of classes, {classes.tolist()[:5]}", came))
+            raise EvidenceError(
+                fault(
+                    self.name,
+                    f"must have names like those of classes, {classes.tolist()[:5]}",
+                    came,
+                )
+            )
         places = np.searchsorted(classes, self.present).clip(max=len(classes) - 1)
         codes[~self.missing] = np.where(classes[places] == self.present, places, -2)
         wrong = np.flatnonzero((codes == -2).any(axis=1))
         if wrong.size:
             came = self.values[wrong[0]][codes[wrong[0]] == -2][0]
             rule = f"must be among the classes {classes.tolist()[:8]}"
-            raise EvidenceError(fault(self.name, rule, repr(came), where=wrong[:5].tolist(), total=len(wrong)))
+            raise EvidenceError(
+                fault(self.name, rule, repr(came), where=wrong[:5].tolist(), total=len(wrong))
+            )
         return codes
 
 
@@ -190,12 +247,28 @@ def _ruled_out_table(ruled_out: Any, n: int, k: int | None) -> tuple[_Names | No
     table = _table("ruled_out", ruled_out)
     if table.ndim == 2 and table.dtype == bool:
         if k is not None and table.shape != (n, k):
-            raise EvidenceError(fault("ruled_out", f"must be a mask with {n} rows and {k} columns", f"shape {table.shape}"))
+            raise EvidenceError(
+                fault(
+                    "ruled_out",
+                    f"must be a mask with {n} rows and {k} columns",
+                    f"shape {table.shape}",
+                )
+            )
         codes = np.where(table, np.arange(table.shape[1]), -1)
         return _Names("ruled_out", table, ~table, codes), True
-    if table.ndim == 2 and table.shape[1] > 2 and table.dtype.kind in "iuf" and np.isin(table, (0, 1)).all():
+    if (
+        table.ndim == 2
+        and table.shape[1] > 2
+        and table.dtype.kind in "iuf"
+        and np.isin(table, (0, 1)).all()
+    ):
         raise EvidenceError(
-            fault("ruled_out", "must be a table of classes, or a mask of bools", "a table of 0 and 1", remedy="Pass bools.")
+            fault(
+                "ruled_out",
+                "must be a table of classes, or a mask of bools",
+                "a table of 0 and 1",
+                remedy="Pass bools.",
+            )
         )
     return _Names.read("ruled_out", table, n), False
 
@@ -205,8 +278,19 @@ def _table(name: str, values: Any) -> Array:
         table = np.asarray(values.cpu() if isinstance(values, Tensor) else values)
     except ValueError as error:
         remedy = "Pad short rows with -1 or ''."
-        raise EvidenceError(fault(name, "must be one class an item or rows of equal length", "rows that differ", remedy=remedy)) from error
-    if table.dtype.kind in "US" and not isinstance(values, np.ndarray) and not all(isinstance(v, str) for v in _flat(values)):
+        raise EvidenceError(
+            fault(
+                name,
+                "must be one class an item or rows of equal length",
+                "rows that differ",
+                remedy=remedy,
+            )
+        ) from error
+    if (
+        table.dtype.kind in "US"
+        and not isinstance(values, np.ndarray)
+        and not all(isinstance(v, str) for v in _flat(values))
+    ):
         raise EvidenceError(fault(name, "must be all text or all numbers", "both"))
     if table.ndim not in (1, 2):
         raise EvidenceError(fault(name, "must have one or two dimensions", f"shape {table.shape}"))
@@ -230,18 +314,36 @@ def _with_gaps(name: str, table: Array) -> tuple[Array, NDArray[np.bool_]]:
             return table, missing
         numbers = np.asarray(present.tolist()) if len(present) else np.empty(0, np.int64)
         if numbers.ndim != 1 or numbers.dtype.kind not in "biuf":
-            raise EvidenceError(fault(name, "must be names of classes: text, whole numbers or bools", repr(present[0])))
-        table = np.full(table.shape, -1, dtype=numbers.dtype if numbers.dtype.kind != "u" else np.int64)
+            raise EvidenceError(
+                fault(
+                    name, "must be names of classes: text, whole numbers or bools", repr(present[0])
+                )
+            )
+        table = np.full(
+            table.shape, -1, dtype=numbers.dtype if numbers.dtype.kind != "u" else np.int64
+        )
         table[~missing] = numbers
         return _numbers(name, table, missing)
     if table.dtype.kind in "US":
         return table, np.asarray(table == np.array("", dtype=table.dtype))
     if table.dtype.kind not in "biuf":
-        raise EvidenceError(fault(name, "must be names of classes: text, whole numbers or bools", f"an array of {table.dtype}"))
-    return _numbers(name, table, np.isnan(table) if table.dtype.kind == "f" else np.zeros(table.shape, dtype=bool))
+        raise EvidenceError(
+            fault(
+                name,
+                "must be names of classes: text, whole numbers or bools",
+                f"an array of {table.dtype}",
+            )
+        )
+    return _numbers(
+        name,
+        table,
+        np.isnan(table) if table.dtype.kind == "f" else np.zeros(table.shape, dtype=bool),
+    )
 
 
-def _numbers(name: str, table: Array, missing: NDArray[np.bool_]) -> tuple[Array, NDArray[np.bool_]]:
+def _numbers(
+    name: str, table: Array, missing: NDArray[np.bool_]
+) -> tuple[Array, NDArray[np.bool_]]:
     if table.dtype.kind == "b":
         return table, missing
     missing = missing | (table == -1)
@@ -251,19 +353,30 @@ def _numbers(name: str, table: Array, missing: NDArray[np.bool_]) -> tuple[Array
             raise EvidenceError(fault(name, "must be finite", "infinity"))
         if (seen != np.round(seen)).any():
             came = f"the continuous value {seen[seen != np.round(seen)][0]}"
-            raise EvidenceError(fault(name, "must be classes", came, remedy="Unknown label type: a regression target?"))
+            raise EvidenceError(
+                fault(
+                    name, "must be classes", came, remedy="Unknown label type: a regression target?"
+                )
+            )
     return table, missing
 
 
 def _nothing(value: Any) -> bool:
-    return value is None or type(value).__name__ == "NAType" or (isinstance(value, str) and not value) or bool(value != value)
+    return (
+        value is None
+        or type(value).__name__ == "NAType"
+        or (isinstance(value, str) and not value)
+        or bool(value != value)
+    )
 
 
 def _class_names(classes: Any) -> Array:
     table = _table("classes", list(classes) if isinstance(classes, (set, frozenset)) else classes)
     values, missing = _with_gaps("classes", table)
     if values.ndim != 1 or missing.any():
-        raise ArgumentError(f"classes must be a list of names, none of them -1, '' or None (no label); got {table.tolist()[:8]}.")
+        raise ArgumentError(
+            f"classes must be a list of names, none of them -1, '' or None (no label); got {table.tolist()[:8]}."
+        )
     names = np.unique(values)
     if len(names) < len(values):
         raise ArgumentError(f"classes must differ; got {values.tolist()[:8]}.")
@@ -273,16 +386,29 @@ def _class_names(classes: Any) -> Array:
 def _found_names(parts: Sequence[Array]) -> Array:
     some = [part for part in parts if len(part)]
     if not some:
-        raise EvidenceError(fault("ruled_out", "must name a class for at least one item", "none", remedy="-1, None and '' mean no label."))
+        raise EvidenceError(
+            fault(
+                "ruled_out",
+                "must name a class for at least one item",
+                "none",
+                remedy="-1, None and '' mean no label.",
+            )
+        )
     if len({_is_text(part) for part in some}) > 1:
-        raise EvidenceError(fault("label", "must have names like those of ruled_out", "text against numbers"))
+        raise EvidenceError(
+            fault("label", "must have names like those of ruled_out", "text against numbers")
+        )
     return _enough(np.unique(np.concatenate(some)))
 
 
 def _enough(names: Array) -> Array:
     if len(names) < 2:
         remedy = "Pass classes= with all of them; -1 means no label."
-        raise EvidenceError(fault("classes", "must be two or more", f"one class, {names.tolist()[0]!r}", remedy=remedy))
+        raise EvidenceError(
+            fault(
+                "classes", "must be two or more", f"one class, {names.tolist()[0]!r}", remedy=remedy
+            )
+        )
     return names
 
 

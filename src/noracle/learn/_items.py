@@ -26,7 +26,8 @@ class LabelledItems:
     Parameters
     ----------
     items
-        Features (n, d), images (n, height, width, channels), a sparse matrix, a list of texts, or None where the file holds labels only.
+        Features (n, d), images (n, height, width, channels), a sparse matrix, a list of texts, or
+        None where the file holds labels only.
     ruled_out
         Classes that are ruled out, (n, s), padded with -1; None where the file names none.
     label
@@ -40,7 +41,8 @@ class LabelledItems:
     ids
         Names or row numbers of the items.
     columns
-        The columns of a table that hold the items, or the name of their array where it was asked for.
+        The columns of a table that hold the items, or the name of their array where it was asked
+        for.
 
     Examples
     --------
@@ -97,7 +99,9 @@ def finish(raw: Raw, classes: Sequence[str | int] | None) -> LabelledItems:
     given = None if classes is None else _given(classes)
     names = given if given is not None else _found(raw)
     if 0 < len(names) < raw.at_least:
-        raise EvidenceError(fault("classes", f"must be as many as a mask has columns ({raw.at_least})", len(names)))
+        raise EvidenceError(
+            fault("classes", f"must be as many as a mask has columns ({raw.at_least})", len(names))
+        )
     _tell_of_minus_one(raw, names)
     ruled_out = _numbered("ruled_out", raw.ruled_out, names, ids)
     label = _numbered("label", raw.label, names, ids)
@@ -116,13 +120,28 @@ def finish(raw: Raw, classes: Sequence[str | int] | None) -> LabelledItems:
 
 def _length(raw: Raw) -> int:
     found = {
-        "items": raw.items, "ruled_out": raw.ruled_out, "label": raw.label, "annotators": raw.votes, "annotator": raw.annotator,
+        "items": raw.items,
+        "ruled_out": raw.ruled_out,
+        "label": raw.label,
+        "annotators": raw.votes,
+        "annotator": raw.annotator,
         "ids": raw.ids,
-    }  # fmt: skip
-    lengths = {name: value.shape[0] if hasattr(value, "shape") else len(value) for name, value in found.items() if value is not None}
+    }
+    lengths = {
+        name: value.shape[0] if hasattr(value, "shape") else len(value)
+        for name, value in found.items()
+        if value is not None
+    }
     if len(set(lengths.values())) > 1:
         came = ", ".join(f"{name} {n}" for name, n in lengths.items())
-        raise EvidenceError(fault("items and labels", "must be equally many", came, remedy="Use files of the same items."))
+        raise EvidenceError(
+            fault(
+                "items and labels",
+                "must be equally many",
+                came,
+                remedy="Use files of the same items.",
+            )
+        )
     n = next(iter(lengths.values()), 0)
     if n == 0:
         raise EvidenceError(fault("items", "must be at least one", "none"))
@@ -132,27 +151,44 @@ def _length(raw: Raw) -> int:
 def _given(classes: Sequence[str | int]) -> tuple[str, ...]:
     names = tuple(str(c) for c in ([] if isinstance(classes, str) else classes))
     if len(names) < 2 or len(set(names)) < len(names):
-        raise EvidenceError(fault("classes", "must be at least two different names", repr(classes)[:100]))
+        raise EvidenceError(
+            fault("classes", "must be at least two different names", repr(classes)[:100])
+        )
     return names
 
 
 def _found(raw: Raw) -> tuple[str, ...]:
-    """The classes of a file: those it lists, the numbers up to the largest one, or the names in it, sorted."""
+    """The classes of a file: those it lists, the numbers up to the largest one, or the names in it,
+    sorted.
+    """
     if raw.classes is not None:
         return _given(raw.classes)
     values = [v for v in (raw.ruled_out, raw.label, raw.votes) if v is not None]
     if all(isinstance(v, np.ndarray) for v in values):
         highest = max((int(v.max()) for v in values if v.size), default=-1)  # type: ignore[union-attr]
         if highest >= 1 << 20:
-            raise EvidenceError(fault("classes", "must be numbered from 0", highest, remedy="Number them 0, 1, 2, … or pass their names."))
+            raise EvidenceError(
+                fault(
+                    "classes",
+                    "must be numbered from 0",
+                    highest,
+                    remedy="Number them 0, 1, 2, … or pass their names.",
+                )
+            )
         return tuple(str(k) for k in range(max(highest + 1, raw.at_least)))
-    return sort_names({name for v in values for row in _as_names(v) for name in row if name not in NONE})
+    return sort_names(
+        {name for v in values for row in _as_names(v) for name in row if name not in NONE}
+    )
 
 
 def _tell_of_minus_one(raw: Raw, classes: tuple[str, ...]) -> None:
     """In a table -1 may be a class or the usual mark of no label: the choice must be seen."""
     for name, values in (("ruled_out", raw.ruled_out), ("label", raw.label)):
-        n = 0 if isinstance(values, np.ndarray) or "-1" in classes else sum("-1" in row for row in values or ())
+        n = (
+            0
+            if isinstance(values, np.ndarray) or "-1" in classes
+            else sum("-1" in row for row in values or ())
+        )
         if n:
             text = f"{name} -1 is taken as no label, at {n} items. If it is a class, name it in classes."
             warnings.warn(text, EvidenceWarning, stacklevel=4)
@@ -182,7 +218,9 @@ def _as_names(values: Numbers | Names) -> Names:
     return values
 
 
-def _numbered(name: str, values: Numbers | Names | None, classes: tuple[str, ...], ids: Sequence[int | str]) -> Numbers | None:
+def _numbered(
+    name: str, values: Numbers | Names | None, classes: tuple[str, ...], ids: Sequence[int | str]
+) -> Numbers | None:
     """Numbers of classes, (n, s), padded with -1."""
     if values is None:
         return None
@@ -200,8 +238,12 @@ def _numbered(name: str, values: Numbers | Names | None, classes: tuple[str, ...
     return numbers
 
 
-def _numbers(name: str, values: Numbers, classes: tuple[str, ...], ids: Sequence[int | str]) -> Numbers:
-    """Whole numbers are places in ``classes``, or, where all classes have whole numbers as names, those names."""
+def _numbers(
+    name: str, values: Numbers, classes: tuple[str, ...], ids: Sequence[int | str]
+) -> Numbers:
+    """Whole numbers are places in ``classes``, or, where all classes have whole numbers as names,
+    those names.
+    """
     if classes and all(map(is_whole, classes)):
         named = np.array([int(c) for c in classes], dtype=np.int64)
         order = np.argsort(named)
@@ -218,33 +260,65 @@ def _numbers(name: str, values: Numbers, classes: tuple[str, ...], ids: Sequence
     return numbers
 
 
-def _outside(name: str, classes: tuple[str, ...], came: object, where: list[int | str], total: int) -> EvidenceError:
+def _outside(
+    name: str, classes: tuple[str, ...], came: object, where: list[int | str], total: int
+) -> EvidenceError:
     shown = ", ".join(classes[:8]) + (", …" if len(classes) > 8 else "")
     rule = f"must be one of the {len(classes)} classes ({shown}), or -1 or empty for none"
-    return EvidenceError(fault(name, rule, came, where=where, total=total, remedy="Name all classes, or drop those items."))
+    return EvidenceError(
+        fault(
+            name,
+            rule,
+            came,
+            where=where,
+            total=total,
+            remedy="Name all classes, or drop those items.",
+        )
+    )
 
 
 def _one(label: Numbers, ids: Sequence[int | str]) -> Numbers:
     many = np.flatnonzero((label >= 0).sum(axis=1) > 1)
     if many.size:
         where = [ids[int(i)] for i in many[:5]]
-        raise EvidenceError(fault("label", "must be one class an item", "several", where=where, total=len(many)))
+        raise EvidenceError(
+            fault("label", "must be one class an item", "several", where=where, total=len(many))
+        )
     found: Numbers = label.max(axis=1)
     return found
 
 
-def _annotators(raw: Raw, ruled_out: Numbers | None, ids: Sequence[int | str]) -> NDArray[np.str_] | None:
-    """Who said what, in the shape of ``ruled_out``: one name for all labels of an item, or one for each."""
+def _annotators(
+    raw: Raw, ruled_out: Numbers | None, ids: Sequence[int | str]
+) -> NDArray[np.str_] | None:
+    """Who said what, in the shape of ``ruled_out``: one name for all labels of an item, or one for
+    each.
+    """
     names = raw.annotator
     if names is None or ruled_out is None or raw.ruled_out is None:
         return None
     width = ruled_out.shape[1]
-    said = [width if isinstance(row, np.ndarray) else len(row) for row in raw.ruled_out] if width > 1 else [1] * len(names)
+    said = (
+        [width if isinstance(row, np.ndarray) else len(row) for row in raw.ruled_out]
+        if width > 1
+        else [1] * len(names)
+    )
     wrong = [i for i, row in enumerate(names) if len(row) not in (0, 1, said[i])]
     if wrong:
         came = f"{len(names[wrong[0]])} names for {said[wrong[0]]} labels"
         where = [ids[i] for i in wrong[:5]]
-        raise EvidenceError(fault("annotator", "must name one annotator an item, or one a label", came, where=where, total=len(wrong)))
-    found = np.array([(row * width if len(row) == 1 else [*row, *[""] * (width - len(row))]) for row in names], dtype=np.str_)
+        raise EvidenceError(
+            fault(
+                "annotator",
+                "must name one annotator an item, or one a label",
+                came,
+                where=where,
+                total=len(wrong),
+            )
+        )
+    found = np.array(
+        [(row * width if len(row) == 1 else [*row, *[""] * (width - len(row))]) for row in names],
+        dtype=np.str_,
+    )
     found[ruled_out < 0] = ""
     return found

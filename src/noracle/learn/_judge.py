@@ -24,9 +24,15 @@ class Judge:
     """Points of one trial; see :func:`noracle.learn.trial.run_trial`."""
 
     def __init__(
-        self, data: TrialData, said: np.ndarray[Any, Any], held: np.ndarray[Any, Any], loss: Loss, transition: Transition,
-        training: Training, device: torch.device,
-    ) -> None:  # fmt: skip
+        self,
+        data: TrialData,
+        said: np.ndarray[Any, Any],
+        held: np.ndarray[Any, Any],
+        loss: Loss,
+        transition: Transition,
+        training: Training,
+        device: torch.device,
+    ) -> None:
         self.items, self.test = on_device(data.items, device), on_device(data.test_items, device)
         self.views = Views.of(self.items, flip=training.flip).to(device) if data.images else None
         self.loss, self.every = loss, training.every
@@ -54,15 +60,23 @@ class Judge:
         return validate
 
     def look(self, model: nn.Module) -> dict[str, float]:
-        """The model as it is now; what cannot be said (nothing held out, no label, a singular T) is left out."""
-        test = decode_logits(all_logits(model, self.test, prepare=self.views), self.loss, self.context)
+        """The model as it is now; what cannot be said (nothing held out, no label, a singular T) is
+        left out.
+        """
+        test = decode_logits(
+            all_logits(model, self.test, prepare=self.views), self.loss, self.context
+        )
         point = {"test": _percent(test == self.test_truth)}
         if len(self.held_truth):
             held = all_logits(model, self.held_items, prepare=self.views)
             guess = decode_logits(held, self.loss, self.context)
             point["accuracy"] = _percent(guess == self.held_truth)
             known = self.said >= 0
-            point["scel"] = -float(scel(held, self.held_mask, self.scel_context)[self.held_mask.any(dim=1)].double().mean())
+            point["scel"] = -float(
+                scel(held, self.held_mask, self.scel_context)[self.held_mask.any(dim=1)]
+                .double()
+                .mean()
+            )
             if self.inverse is not None:
                 scores = self.inverse[self.said.clamp(min=0), guess[:, None]]
                 point["zero_one"] = 100 * float(scores[known].mean())
@@ -70,13 +84,17 @@ class Judge:
 
 
 def on_device(items: Any, device: torch.device) -> Any:
-    """Items as a tensor on the device; sparse ones stay what they are, and become dense batch by batch."""
+    """Items as a tensor on the device; sparse ones stay what they are, and become dense batch by
+    batch.
+    """
     return items.tocsr() if hasattr(items, "tocsr") else as_tensor(items).to(device)
 
 
 def rows_of(items: Any, rows: np.ndarray[Any, Any]) -> Any:
     """The items at these places."""
-    return items[torch.from_numpy(rows).to(items.device)] if isinstance(items, Tensor) else items[rows]
+    return (
+        items[torch.from_numpy(rows).to(items.device)] if isinstance(items, Tensor) else items[rows]
+    )
 
 
 def _percent(hits: Tensor) -> float:

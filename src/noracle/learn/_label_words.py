@@ -14,9 +14,15 @@ _MOST = 4
 
 
 def findings(
-    table: LabelTable, noise: Estimate, shares: Sequence[Rate], preferences: Sequence[Rate], transitions: Sequence[TransitionTable],
-    agreement: Estimate, annotators: Sequence[AnnotatorRow], checks: Sequence[Check],
-) -> tuple[str, ...]:  # fmt: skip
+    table: LabelTable,
+    noise: Estimate,
+    shares: Sequence[Rate],
+    preferences: Sequence[Rate],
+    transitions: Sequence[TransitionTable],
+    agreement: Estimate,
+    annotators: Sequence[AnnotatorRow],
+    checks: Sequence[Check],
+) -> tuple[str, ...]:
     """What was found, the most important first."""
     if not len(table.label):
         return ("There are no labels.",)
@@ -67,15 +73,27 @@ def _bias(table: LabelTable, shares: Sequence[Rate], preferences: Sequence[Rate]
         return
     more, less = ([r.name for r in shares if r.verdict == v] for v in ("more", "less"))
     if more or less:
-        what = " and ".join(t for t in (f"{named(more)} more" * bool(more), f"{named(less)} less" * bool(less)) if t)
-        odd = "" if table.n_classes == 2 else " Frequent true classes are ruled out less often even by fair annotators."
+        what = " and ".join(
+            t for t in (f"{named(more)} more" * bool(more), f"{named(less)} less" * bool(less)) if t
+        )
+        odd = (
+            ""
+            if table.n_classes == 2
+            else " Frequent true classes are ruled out less often even by fair annotators."
+        )
         yield f"Compared with equal shares, labels rule out {what} often.{odd}"
 
 
-def _uniform(noise: Estimate, checks: Sequence[Check], transitions: Sequence[TransitionTable]) -> Iterator[str]:
+def _uniform(
+    noise: Estimate, checks: Sequence[Check], transitions: Sequence[TransitionTable]
+) -> Iterator[str]:
     about = [c for c in checks if c.assumption == "uniform T"]
     failed = [c for c in about if not c.passed]
-    remedy = "use a counted or estimated T" if transitions and transitions[0].oracle else "estimate T, or count it on trusted items"
+    remedy = (
+        "use a counted or estimated T"
+        if transitions and transitions[0].oracle
+        else "estimate T, or count it on trusted items"
+    )
     if failed:
         yield f"Uniform T is refuted: {remedy}. {failed[-1].finding[0].upper()}{failed[-1].finding[1:]}."
     elif noise.counts["wrong"]:
@@ -83,24 +101,40 @@ def _uniform(noise: Estimate, checks: Sequence[Check], transitions: Sequence[Tra
     elif all(math.isnan(c.p_value) for c in about):
         yield "Whether T is uniform could not be tested."
     else:
-        seen = "with" if any("truth" not in c.name and not math.isnan(c.p_value) for c in about) else "without"
+        seen = (
+            "with"
+            if any("truth" not in c.name and not math.isnan(c.p_value) for c in about)
+            else "without"
+        )
         yield f"Nothing speaks against uniform T, as far as it can be seen {seen} true labels."
 
 
-def _inverse(table: LabelTable, noise: Estimate, transitions: Sequence[TransitionTable]) -> Iterator[str]:
+def _inverse(
+    table: LabelTable, noise: Estimate, transitions: Sequence[TransitionTable]
+) -> Iterator[str]:
     for t in transitions:
-        who = "The counted T (oracle: true labels were seen)" if t.oracle else "The T estimated by anchor points"
+        who = (
+            "The counted T (oracle: true labels were seen)"
+            if t.oracle
+            else "The T estimated by anchor points"
+        )
         if not t.matrix and t.source == "oracle":
             continue
         if t.usable:
             line = f"{who} can be used for unbiased risks: condition number {t.condition:.3g}, 1 − ηK = {t.strength:.3g}."
             weak = t.oracle and noise.low <= 1 / table.n_classes <= noise.high
-            yield line + (" But its noise may be that of a random annotator; do not trust the inverse." if weak else "")
+            yield line + (
+                " But its noise may be that of a random annotator; do not trust the inverse."
+                if weak
+                else ""
+            )
         else:
             yield f"{who} cannot be used for unbiased risks: {t.reason.rstrip('.')}."
 
 
-def _people(noise: Estimate, annotators: Sequence[AnnotatorRow], agreement: Estimate) -> Iterator[str]:
+def _people(
+    noise: Estimate, annotators: Sequence[AnnotatorRow], agreement: Estimate
+) -> Iterator[str]:
     worse = [a.name for a in annotators if a.noise.n and a.noise.low > noise.high]
     if worse:
         yield f"Wrong more often than all together: {'annotator' if len(worse) == 1 else 'annotators'} {named(worse)}."
@@ -114,7 +148,11 @@ def _items(checks: Sequence[Check]) -> Iterator[str]:
     check = next((c for c in checks if c.name == NAME), None)
     if check is None or math.isnan(check.p_value):
         return
-    heuristic = " This is a hint only, since classes were guessed." if check.diagnostics["heuristic"] else ""
+    heuristic = (
+        " This is a hint only, since classes were guessed."
+        if check.diagnostics["heuristic"]
+        else ""
+    )
     if check.passed:
         yield f"Nothing shows that labels depend on the item beyond its class (p = {check.p_value:.2g}).{heuristic}"
     else:

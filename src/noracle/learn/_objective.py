@@ -1,4 +1,6 @@
-"""What a fit minimises and how it is judged: ruled-out classes, and ordinary labels where there are some."""
+"""What a fit minimises and how it is judged: ruled-out classes, and ordinary labels where there are
+some.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +20,26 @@ EXACT = ("scl_nl", "supervised", "partial_log", "multi_ure")
 class MixedObjective(nn.Module):
     """The loss of the ruled-out classes, and the cross-entropy of items with an ordinary label.
 
-    The labels are a mask (B, K + 1): the ruled-out classes, all but one where the class is known, and whether it is known. With weights w
-    (1 by default), A the items of a batch without and B those with an ordinary label, and W = Σ_{A∪B} w,
+    The labels are a mask (B, K + 1): the ruled-out classes, all but one where the class is known,
+    and whether it is known. With weights w (1 by default), A the items of a batch without and B
+    those with an ordinary label, and W = Σ_{A∪B} w,
 
         loss per item:   (Σ_A w·loss_i + Σ_B w·ce_i) / W
         risk:            (Σ_A w)/W·risk(A) + Σ_B w·ce_i / W,     ce_i = -log p_y.
 
-    Where the model gives the chances of the *ruled-out* class (cpe_i), ce_i is what its loss is on average if the class is y:
-    -Σ_k T[y, k]·log q_k.
+    Where the model gives the chances of the *ruled-out* class (cpe_i), ce_i is what its loss is on
+    average if the class is y: -Σ_k T[y, k]·log q_k.
     """
 
-    def __init__(self, loss: Loss, context: Context, prepare: Callable[[Tensor], Tensor] | None = None) -> None:
+    def __init__(
+        self, loss: Loss, context: Context, prepare: Callable[[Tensor], Tensor] | None = None
+    ) -> None:
         super().__init__()
         self.loss, self.context, self.prepare = loss, context, prepare
 
-    def forward(self, model: nn.Module, items: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
+    def forward(
+        self, model: nn.Module, items: Tensor, labels: Tensor, weight: Tensor | None
+    ) -> Tensor:
         """The loss of a batch."""
         logits = model(as_model(model, items if self.prepare is None else self.prepare(items)))
         mask, known = labels[:, :-1], labels[:, -1]
@@ -42,7 +49,9 @@ class MixedObjective(nn.Module):
             each = torch.ones_like(z[:, 0]) if weight is None else weight.to(z.dtype)
             total = each.sum()
             total = torch.where(total > 0, total, torch.ones_like(total))
-            ordinary = (ordinary_loss(z, mask, self.loss, self.context) * known * each).sum() / total
+            ordinary = (
+                ordinary_loss(z, mask, self.loss, self.context) * known * each
+            ).sum() / total
             rest = each * ~known
             if self.loss.per_item:
                 losses = self.loss.function(z, alone, self.context, **self.loss.options)
@@ -51,18 +60,28 @@ class MixedObjective(nn.Module):
 
 
 def ordinary_loss(logits: Tensor, mask: Tensor, loss: Loss, context: Context) -> Tensor:
-    """Cross-entropy of the one class that is not ruled out; for cpe_i the mean of its loss if that is the class."""
+    """Cross-entropy of the one class that is not ruled out; for cpe_i the mean of its loss if that
+    is the class.
+    """
     target = (~mask).to(logits.dtype)
     if loss.decode == "nearest":
         target = target @ context.current_log_transition().exp().to(logits.dtype)
     return -(target * logits.log_softmax(dim=1)).sum(dim=1)
 
 
-def held_out_scel(logits: Tensor, labels: Tensor, weight: Tensor | None, loss: Loss, context: Context) -> float:
-    """Mean of -log (Tᵀp)_ȳ over items with ruled-out classes and of -log p_y over those with an ordinary label (labels as above)."""
+def held_out_scel(
+    logits: Tensor, labels: Tensor, weight: Tensor | None, loss: Loss, context: Context
+) -> float:
+    """Mean of -log (Tᵀp)_ȳ over items with ruled-out classes and of -log p_y over those with an
+    ordinary label (labels as above).
+    """
     mask, known = labels[:, :-1], labels[:, -1]
     alone = mask & ~known.unsqueeze(1)
-    found = cpe_i_loss(logits, alone, context) if loss.decode == "nearest" else scel(logits, alone, context)
+    found = (
+        cpe_i_loss(logits, alone, context)
+        if loss.decode == "nearest"
+        else scel(logits, alone, context)
+    )
     found = torch.where(known, ordinary_loss(logits, mask, loss, context), found).double()
     each = torch.ones_like(found) if weight is None else weight.double()
     return float((found * each).sum() / each.sum())
@@ -70,7 +89,9 @@ def held_out_scel(logits: Tensor, labels: Tensor, weight: Tensor | None, loss: L
 
 @torch.no_grad()
 def row_distances(logits: Tensor, loss: Loss, context: Context) -> Tensor:
-    """‖q - T[k]‖₁ for every class k, with q the chances of the ruled-out class: what :func:`decode_logits` minimises."""
+    """‖q - T[k]‖₁ for every class k, with q the chances of the ruled-out class: what
+    :func:`decode_logits` minimises.
+    """
     rows = context.current_log_transition().exp().to(logits)
     q = logits.softmax(dim=1)
     return torch.cdist(q if loss.decode == "nearest" else q @ rows, rows, p=1)
@@ -86,7 +107,9 @@ class Marked(nn.Module):
         self.objective = objective
         self.register_buffer("mark", torch.frombuffer(bytearray(mark), dtype=torch.uint8).clone())
 
-    def forward(self, model: nn.Module, items: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
+    def forward(
+        self, model: nn.Module, items: Tensor, labels: Tensor, weight: Tensor | None
+    ) -> Tensor:
         """The loss of a batch."""
         found: Tensor = self.objective(model, items, labels, weight)
         return found

@@ -1,9 +1,10 @@
 """Pickled arrays without running anything that the file says.
 
-A pickle is a program. This reader knows numbers, texts, bytes, lists, tuples, dicts, sets and numpy arrays of numbers, texts and these;
-any other name in the file is an error. Not even numpy's own functions run on what the file says: stand-ins take the shape, the type and
-the bytes of an array, and the array is made out of them after they were checked. The interpreter is the one written in Python, which
-does not set memory aside on the word of the file.
+A pickle is a program. This reader knows numbers, texts, bytes, lists, tuples, dicts, sets and numpy
+arrays of numbers, texts and these; any other name in the file is an error. Not even numpy's own
+functions run on what the file says: stand-ins take the shape, the type and the bytes of an array,
+and the array is made out of them after they were checked. The interpreter is the one written in
+Python, which does not set memory aside on the word of the file.
 """
 
 from __future__ import annotations
@@ -37,15 +38,28 @@ def read_pickle(path: Path, *, limit: int = MAX_BYTES) -> Any:
         # From memory: what a file promises to hold is then never more than what is there.
         return _plain(_Reader(io.BytesIO(path.read_bytes()), encoding="latin1").load(), {}, 0)
     except _Forbidden as error:
-        raise _refused(path, "must hold numbers, texts, lists, dicts and numpy arrays only", str(error)) from None
+        raise _refused(
+            path, "must hold numbers, texts, lists, dicts and numpy arrays only", str(error)
+        ) from None
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001 (a broken pickle can fail anywhere)
-        raise _refused(path, "must be a complete pickle of numbers, texts and arrays", f"a {type(error).__name__}") from None
+        raise _refused(
+            path,
+            "must be a complete pickle of numbers, texts and arrays",
+            f"a {type(error).__name__}",
+        ) from None
 
 
 def _refused(path: Path, rule: str, came: str) -> EvidenceError:
-    return EvidenceError(fault(f"pickle {path.name!r}", rule, came, remedy="Nothing in it was run. Ask for the data as npz."))
+    return EvidenceError(
+        fault(
+            f"pickle {path.name!r}",
+            rule,
+            came,
+            remedy="Nothing in it was run. Ask for the data as npz.",
+        )
+    )
 
 
 class _Forbidden(Exception):
@@ -79,7 +93,12 @@ class _Type:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, order, subtype, names, fields, *_ = state
-        if order not in ("<", ">", "|", "=") or subtype is not None or names is not None or fields is not None:
+        if (
+            order not in ("<", ">", "|", "=")
+            or subtype is not None
+            or names is not None
+            or fields is not None
+        ):
             raise _Forbidden("an array type with fields")
         self.order = order
 
@@ -102,17 +121,27 @@ class _Array:
 
 def _filled(shape: Any, kind: Any, data: Any, order: str) -> Any:
     """The array, or a list of objects (which the pickle holds one by one)."""
-    if not isinstance(kind, _Type) or not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
+    if (
+        not isinstance(kind, _Type)
+        or not isinstance(shape, tuple)
+        or not all(type(n) is int and n >= 0 for n in shape)
+    ):
         raise _Forbidden("an array without shape or type")
     if kind.code.startswith("O"):
         if not isinstance(data, list) or len(shape) != 1 or len(data) != shape[0]:
             raise _Forbidden("an array of objects with more than one axis")
         return data
-    raw = data.encode("latin1") if isinstance(data, str) else data if isinstance(data, bytes) else b""
+    raw = (
+        data.encode("latin1") if isinstance(data, str) else data if isinstance(data, bytes) else b""
+    )
     real = kind.real()
     if len(raw) != math.prod(shape) * real.itemsize:
         raise ValueError("the bytes of an array do not fill its shape")
-    return np.frombuffer(raw, dtype=real).reshape(shape, order="F" if order == "F" else "C").astype(real.newbyteorder("="))
+    return (
+        np.frombuffer(raw, dtype=real)
+        .reshape(shape, order="F" if order == "F" else "C")
+        .astype(real.newbyteorder("="))
+    )
 
 
 def _from_buffer(data: Any, kind: Any, shape: Any, order: Any = "C") -> _Array:
@@ -189,7 +218,9 @@ def _never(*_: object) -> None:
 
 
 def _plain(value: Any, seen: dict[int, Any], depth: int) -> Any:
-    """The same with arrays in place of their stand-ins. A value that occurs often is made once; one inside itself is refused."""
+    """The same with arrays in place of their stand-ins. A value that occurs often is made once; one
+    inside itself is refused.
+    """
     if isinstance(value, (str, bytes, int, float, np.ndarray)) or value is None:
         return value
     if id(value) in seen:

@@ -1,6 +1,7 @@
 """Augmentation as batched tensor operations, on the device, inside the training step.
 
-Images are uint8 (B, H, W, C) as they lie in memory; what comes out is float (B, C, H, W) in the channels-last format, normalised.
+Images are uint8 (B, H, W, C) as they lie in memory; what comes out is float (B, C, H, W) in the
+channels-last format, normalised.
 """
 
 from __future__ import annotations
@@ -41,10 +42,14 @@ class Views(nn.Module):
     mean: Tensor
     sd: Tensor
 
-    def __init__(self, mean: Sequence[float], sd: Sequence[float], *, flip: bool = True, pad: int = 4) -> None:
+    def __init__(
+        self, mean: Sequence[float], sd: Sequence[float], *, flip: bool = True, pad: int = 4
+    ) -> None:
         super().__init__()
         if len(mean) != len(sd) or not len(mean) or not min(sd) > 0:
-            raise ArgumentError(f"mean and sd must have one number a channel, sd positive; got {list(mean)} and {list(sd)}.")
+            raise ArgumentError(
+                f"mean and sd must have one number a channel, sd positive; got {list(mean)} and {list(sd)}."
+            )
         if pad < 0:
             raise ArgumentError(f"pad must be at least 0; got {pad}.")
         self.flip, self.pad = flip, pad
@@ -55,7 +60,11 @@ class Views(nn.Module):
     def of(cls, images: Tensor, *, flip: bool = True, pad: int = 4) -> Views:
         """Measured on uint8 images (n, H, W, C)."""
         channels = images.shape[-1]
-        sums, squares, n = torch.zeros(channels, dtype=torch.float64), torch.zeros(channels, dtype=torch.float64), 0
+        sums, squares, n = (
+            torch.zeros(channels, dtype=torch.float64),
+            torch.zeros(channels, dtype=torch.float64),
+            0,
+        )
         for start in range(0, len(images), 8192):
             flat = images[start : start + 8192].reshape(-1, channels).double().cpu() / 255
             sums += flat.sum(dim=0)
@@ -79,7 +88,9 @@ class Views(nn.Module):
 
 
 def weak_view(images: Tensor, *, pad: int = 4, flip: bool = True) -> Tensor:
-    """Flip left to right with probability 1/2 and shift by up to ``pad`` pixels; uint8 in, uint8 out; borders are black."""
+    """Flip left to right with probability 1/2 and shift by up to ``pad`` pixels; uint8 in, uint8
+    out; borders are black.
+    """
     b, h, w, _ = images.shape
     device = images.device
     padded = functional.pad(images, (0, 0, pad, pad, pad, pad))
@@ -89,14 +100,18 @@ def weak_view(images: Tensor, *, pad: int = 4, flip: bool = True) -> Tensor:
     columns = left + torch.arange(w, device=device)
     if flip:
         columns = torch.where(torch.rand(b, 1, device=device) < 0.5, columns.flip(1), columns)
-    return padded[torch.arange(b, device=device)[:, None, None], rows[:, :, None], columns[:, None, :]]
+    return padded[
+        torch.arange(b, device=device)[:, None, None], rows[:, :, None], columns[:, None, :]
+    ]
 
 
 def strong_view(images: Tensor, *, flip: bool = True, cut: float = 0.5) -> Tensor:
-    """Flip, turn, scale, shear and shift; change brightness, contrast and saturation; cut out a square. Floats 0 to 1.
+    """Flip, turn, scale, shear and shift; change brightness, contrast and saturation; cut out a
+    square. Floats 0 to 1.
 
-    The changes of place are one affine map of coordinates (borders are mirrored). Those of colour are one affine map of an image's
-    colours: with brightness b, contrast c about the mean m of the image, and saturation s about the grey g of a pixel,
+    The changes of place are one affine map of coordinates (borders are mirrored). Those of colour
+    are one affine map of an image's colours: with brightness b, contrast c about the mean m of the
+    image, and saturation s about the grey g of a pixel,
 
         x ↦ s·b·c·x + (1 - s)·b·c·g + b·(1 - c)·m.
     """
@@ -105,12 +120,18 @@ def strong_view(images: Tensor, *, flip: bool = True, cut: float = 0.5) -> Tenso
 
 
 def _strong(images: Tensor, scale: Tensor, shift: Tensor, *, flip: bool, cut: float) -> Tensor:
-    """A strong view, times ``scale`` plus ``shift`` of each channel; limits and the colour of the hole move along."""
+    """A strong view, times ``scale`` plus ``shift`` of each channel; limits and the colour of the
+    hole move along.
+    """
     b, h, w, channels = images.shape
     with torch.autocast(images.device.type, enabled=False):
         x = _recolour(images, scale, shift).reshape(b, channels, h, w)
-        grid = functional.affine_grid(_maps(b, flip, images.device), [b, channels, h, w], align_corners=False)
-        x = functional.grid_sample(x, grid, mode="bilinear", padding_mode="reflection", align_corners=False)
+        grid = functional.affine_grid(
+            _maps(b, flip, images.device), [b, channels, h, w], align_corners=False
+        )
+        x = functional.grid_sample(
+            x, grid, mode="bilinear", padding_mode="reflection", align_corners=False
+        )
         x = torch.clamp(x, shift, scale + shift)
     out = torch.empty_like(x, memory_format=torch.channels_last)
     return torch.where(_holes(b, h, w, cut, images.device), 0.5 * scale + shift, x, out=out)
@@ -134,7 +155,9 @@ def _recolour(images: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
 
 
 def _maps(b: int, flip: bool, device: torch.device) -> Tensor:
-    """(B, 2, 3) maps of coordinates: turned by up to 30°, scaled by 0.8 to 1.2, sheared, shifted, perhaps mirrored."""
+    """(B, 2, 3) maps of coordinates: turned by up to 30°, scaled by 0.8 to 1.2, sheared, shifted,
+    perhaps mirrored.
+    """
     angle, zoom = _uniform(b, -math.pi / 6, math.pi / 6, device), _uniform(b, 0.8, 1.2, device)
     shear, dx, dy = _uniform(3 * b, -0.3, 0.3, device).reshape(3, b)
     cos, sin = angle.cos() * zoom, angle.sin() * zoom
@@ -143,7 +166,9 @@ def _maps(b: int, flip: bool, device: torch.device) -> Tensor:
 
 
 def _holes(b: int, h: int, w: int, cut: float, device: torch.device) -> Tensor:
-    """(B, 1, H, W): where a rectangle of this share of each side is cut out; its centre lies in the image."""
+    """(B, 1, H, W): where a rectangle of this share of each side is cut out; its centre lies in the
+    image.
+    """
 
     def span(length: int) -> Tensor:
         side = int(length * cut)

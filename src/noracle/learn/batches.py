@@ -1,7 +1,8 @@
 """Items and labels in random order, wherever they lie.
 
-Data that fit lie on the device. Files that are larger than memory (``numpy.memmap``), and arrays larger than the GPU, are read by blocks;
-sparse matrices (as text gives) are made dense batch by batch.
+Data that fit lie on the device. Files that are larger than memory (``numpy.memmap``), and arrays
+larger than the GPU, are read by blocks; sparse matrices (as text gives) are made dense batch by
+batch.
 """
 
 from __future__ import annotations
@@ -34,15 +35,18 @@ class Batches:
     items
         Tensor, array, memory-mapped file or sparse matrix with one row an item.
     labels
-        What the objective wants to know of each item: a mask of ruled-out classes, or the items' places for ``Consistency``.
+        What the objective wants to know of each item: a mask of ruled-out classes, or the items'
+        places for ``Consistency``.
     weight
         One number an item, not negative.
     limit
-        Bytes up to which items are copied to the device; by default half of what is free on a GPU, and 2 GiB of a memory-mapped file.
-        Beyond it they are read by blocks. A tensor that is already on the device stays there.
+        Bytes up to which items are copied to the device; by default half of what is free on a GPU,
+        and 2 GiB of a memory-mapped file. Beyond it they are read by blocks. A tensor that is
+        already on the device stays there.
     block
-        Items in a block; by default 256 MiB of them. A block is put together from random runs of neighbouring items (1 MiB each), so that
-        reading is fast, and items of a block are shuffled. A file that is sorted by class mixes well if it has many runs.
+        Items in a block; by default 256 MiB of them. A block is put together from random runs of
+        neighbouring items (1 MiB each), so that reading is fast, and items of a block are shuffled.
+        A file that is sorted by class mixes well if it has many runs.
 
     Examples
     --------
@@ -64,12 +68,24 @@ class Batches:
             raise EvidenceError(fault("items", "must have at least one row", "none"))
         for name, values in (("labels", self.labels), ("weight", self.weight)):
             if values is not None and len(values) != n:
-                raise EvidenceError(fault(name, f"must have one row an item ({n})", f"{len(values)} rows"))
+                raise EvidenceError(
+                    fault(name, f"must have one row an item ({n})", f"{len(values)} rows")
+                )
         if self.weight is not None:
-            wrong = (~(torch.isfinite(self.weight) & (self.weight >= 0))).nonzero().flatten().tolist()
+            wrong = (
+                (~(torch.isfinite(self.weight) & (self.weight >= 0))).nonzero().flatten().tolist()
+            )
             if wrong:
                 came = float(self.weight[wrong[0]])
-                raise EvidenceError(fault("weight", "must be finite and not negative", came, where=wrong[:5], total=len(wrong)))
+                raise EvidenceError(
+                    fault(
+                        "weight",
+                        "must be finite and not negative",
+                        came,
+                        where=wrong[:5],
+                        total=len(wrong),
+                    )
+                )
             if not float(self.weight.sum()) > 0:
                 raise EvidenceError(fault("weight", "must be positive somewhere", "zeros only"))
         for name, value in (("limit", self.limit), ("block", self.block)):
@@ -109,12 +125,18 @@ class Part:
     def take(self, chosen: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """The items, labels and weights at these places."""
         labels = self.labels[chosen]
-        items = self.items[chosen] if isinstance(self.items, Tensor) else as_tensor(self.items[chosen.cpu().numpy()]).to(labels.device)
+        items = (
+            self.items[chosen]
+            if isinstance(self.items, Tensor)
+            else as_tensor(self.items[chosen.cpu().numpy()]).to(labels.device)
+        )
         return items, labels, None if self.weight is None else self.weight[chosen]
 
 
 class Loader:
-    """Gives the parts of every epoch; blocks are copied to one and the same place, as CUDA graphs need it."""
+    """Gives the parts of every epoch; blocks are copied to one and the same place, as CUDA graphs
+    need it.
+    """
 
     def __init__(self, data: Batches, device: torch.device, batch_size: int) -> None:
         self.data, self.device = data, device
@@ -122,10 +144,16 @@ class Loader:
         self.part: Part | None = None
         if whole:
             items = data.items.tocsr() if data.sparse else as_tensor(data.items).to(device)
-            self.part = Part(items, data.labels.to(device), None if data.weight is None else data.weight.to(device))
+            self.part = Part(
+                items,
+                data.labels.to(device),
+                None if data.weight is None else data.weight.to(device),
+            )
         each = max(1, int(data.items.nbytes) // len(data)) if not whole else 1
         block = data.block or max(1, BLOCK_BYTES // each)
-        self.block = len(data) if whole else min(len(data), math.ceil(block / batch_size) * batch_size)
+        self.block = (
+            len(data) if whole else min(len(data), math.ceil(block / batch_size) * batch_size)
+        )
         self.cuts = cut_evenly(len(data), self.block, batch_size / 2)
         self.run = max(1, min(RUN_BYTES // each, self.block // 16))
         self.room: Part | None = None
@@ -147,22 +175,33 @@ class Loader:
 
     def _fetch(self, rows: Tensor) -> Part:
         data = self.data
-        items = data.items[rows] if isinstance(data.items, Tensor) else as_tensor(data.items[rows.numpy()])
+        items = (
+            data.items[rows]
+            if isinstance(data.items, Tensor)
+            else as_tensor(data.items[rows.numpy()])
+        )
         found = [items, data.labels[rows.to(data.labels.device)]]
         if data.weight is not None:
             found.append(data.weight[rows.to(data.weight.device)])
         if self.room is None:
-            room = [torch.empty((self.block, *t.shape[1:]), dtype=t.dtype, device=self.device) for t in found]
+            room = [
+                torch.empty((self.block, *t.shape[1:]), dtype=t.dtype, device=self.device)
+                for t in found
+            ]
             self.room = Part(room[0], room[1], room[2] if len(room) == 3 else None)
-        for place, tensor in zip((self.room.items, self.room.labels, self.room.weight), found, strict=False):
+        for place, tensor in zip(
+            (self.room.items, self.room.labels, self.room.weight), found, strict=False
+        ):
             place[: len(rows)].copy_(tensor)
         return self.room
 
 
 def cut_evenly(n: int, size: int, least: float) -> list[tuple[int, int]]:
-    """Where pieces of ``size`` begin and end. If the last had less than ``least``, the last two share what they have evenly.
+    """Where pieces of ``size`` begin and end. If the last had less than ``least``, the last two
+    share what they have evenly.
 
-    A batch of a few items would move the weights as far as a whole one, with the noise of those few in its gradient and its normalisation.
+    A batch of a few items would move the weights as far as a whole one, with the noise of those few
+    in its gradient and its normalisation.
 
     Examples
     --------
@@ -198,10 +237,14 @@ def as_model(model: nn.Module, items: Tensor) -> Tensor:
 
 
 def as_tensor(items: Items) -> Tensor:
-    """A tensor of these rows; sparse ones become dense, 64-bit floats become 32-bit, read-only memory is copied."""
+    """A tensor of these rows; sparse ones become dense, 64-bit floats become 32-bit, read-only
+    memory is copied.
+    """
     if isinstance(items, Tensor):
         return items.float() if items.dtype == torch.float64 else items
     array = items.toarray() if hasattr(items, "toarray") else np.asarray(items)
     if array.dtype == np.float64:
         array = array.astype(np.float32)
-    return torch.from_numpy(np.ascontiguousarray(array) if array.flags.writeable else np.array(array))
+    return torch.from_numpy(
+        np.ascontiguousarray(array) if array.flags.writeable else np.array(array)
+    )

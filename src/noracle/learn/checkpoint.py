@@ -27,7 +27,8 @@ def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
 
 
 def read_checkpoint(path: Path, *, same: dict[str, Any]) -> dict[str, Any] | None:
-    """What was written, on the host, or None where there is no file; ``same`` must be as it was then.
+    """What was written, on the host, or None where there is no file; ``same`` must be as it was
+    then.
 
     Only tensors and plain values are read, never code.
     """
@@ -35,19 +36,36 @@ def read_checkpoint(path: Path, *, same: dict[str, Any]) -> dict[str, Any] | Non
         return None
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError, EOFError, pickle.UnpicklingError, struct.error) as error:
-        raise ArgumentError(f"checkpoint must be a file that training wrote; got {path}, which cannot be read. Remove it.") from error
+    except (
+        RuntimeError,
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        EOFError,
+        pickle.UnpicklingError,
+        struct.error,
+    ) as error:
+        raise ArgumentError(
+            f"checkpoint must be a file that training wrote; got {path}, which cannot be read. Remove it."
+        ) from error
     if not isinstance(state, dict) or state.get("schema") != SCHEMA:
-        raise ArgumentError(f"checkpoint must be a file that training wrote ({SCHEMA}); got {path}. Name another file.")
+        raise ArgumentError(
+            f"checkpoint must be a file that training wrote ({SCHEMA}); got {path}. Name another file."
+        )
     others = [name for name, value in same.items() if state.get(name) != value]
     if others:
         came = ", ".join(f"{name} {_difference(state.get(name), same[name])}" for name in others)
-        raise ArgumentError(f"checkpoint must come from the same run; got {path} with other {came}. Remove it or name another file.")
+        raise ArgumentError(
+            f"checkpoint must come from the same run; got {path} with other {came}. Remove it or name another file."
+        )
     return state
 
 
 def _difference(old: Any, new: Any) -> str:
     if isinstance(old, dict) and isinstance(new, dict):
         names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-        return f"({', '.join(f'{name} {old.get(name)}, now {new.get(name)}' for name in names[:5])})"
+        return (
+            f"({', '.join(f'{name} {old.get(name)}, now {new.get(name)}' for name in names[:5])})"
+        )
     return f"({old}, now {new})"

@@ -26,7 +26,14 @@ except ImportError:
     raise MissingExtra("ComplementaryClassifier", "scikit-learn", "learn") from None
 
 from noracle.learn import _saving
-from noracle.learn._fitting import Fit, check_outputs, make_input, model_maker, show_progress, split_rows
+from noracle.learn._fitting import (
+    Fit,
+    check_outputs,
+    make_input,
+    model_maker,
+    show_progress,
+    split_rows,
+)
 from noracle.learn._inputs import Labels, check_items, check_weight, read_labels, require_sorted
 from noracle.learn._objective import row_distances
 from noracle.learn.augment import Views
@@ -45,38 +52,46 @@ RECIPE_OPTIONS = ("strong", "weight", "delay", "ramp", "prior", "label_views", "
 class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Train on classes that are ruled out; predict classes.
 
-    ``fit(X, ruled_out)`` takes for each item one class, or several, that it does *not* belong to. What is minimised is a row of
+    ``fit(X, ruled_out)`` takes for each item one class, or several, that it does *not* belong to.
+    What is minimised is a row of
     :mod:`noracle.learn.losses`; the transition matrix T[j, k] = P(k is ruled out | the class is j) says how such labels come about.
 
-    Assumes that a ruled-out class depends on the item through its class alone, as T says. With the default, uniform T no label is wrong
-    and every wrong class is equally likely to be named. Features should have like scales, as from a ``StandardScaler``.
+    Assumes that a ruled-out class depends on the item through its class alone, as T says. With the
+    default, uniform T no label is wrong and every wrong class is equally likely to be named.
+    Features should have like scales, as from a ``StandardScaler``.
 
     Parameters
     ----------
     loss, loss_options
-        A row of the table of losses, and its options: ``beta`` and ``q`` of the ure rows, ``prior`` (class shares) of scarce.
-        With recipe consistency the options are its own: strong, weight, delay, ramp, prior, label_views, flip, pad.
+        A row of the table of losses, and its options: ``beta`` and ``q`` of the ure rows, ``prior``
+        (class shares) of scarce. With recipe consistency the options are its own: strong, weight,
+        delay, ramp, prior, label_views, flip, pad.
     transition
-        ``"uniform"``; a matrix whose rows and columns follow the sorted classes; a :class:`Transition`, which knows whether true labels
-        were seen; or ``"anchors"``: T is first estimated from the labels alone, see :func:`noracle.learn.transition.estimate_transition`.
-        Anchors need thousands of items and classes that a model can tell apart; with few, uniform is often nearer.
+        ``"uniform"``; a matrix whose rows and columns follow the sorted classes; a
+        :class:`Transition`, which knows whether true labels were seen; or ``"anchors"``: T is first
+        estimated from the labels alone, see :func:`noracle.learn.transition.estimate_transition`.
+        Anchors need thousands of items and classes that a model can tell apart; with few, uniform
+        is often nearer.
     model, hidden
-        ``"linear"``, ``"mlp"`` with these hidden layers, ``"resnet18"``, ``"resnet34"`` (3×3 stem up to 64 pixels), a ``torch.nn.Module``
-        that gives logits (it is copied), or a function (shape, n_classes) → module. Images reach a model as (channels, height, width).
+        ``"linear"``, ``"mlp"`` with these hidden layers, ``"resnet18"``, ``"resnet34"`` (3×3 stem
+        up to 64 pixels), a ``torch.nn.Module`` that gives logits (it is copied), or a function
+        (shape, n_classes) → module. Images reach a model as (channels, height, width).
     recipe
-        ``"plain"``, or ``"consistency"`` (images of uint8; see consistency.py). It flips images unless
-        ``loss_options={"flip": False}``.
+        ``"plain"``, or ``"consistency"`` (images of uint8; see consistency.py). It flips images
+        unless ``loss_options={"flip": False}``.
     classes
         All class names; by default all that occur in ``ruled_out`` and ``label``.
     epochs, batch_size, lr, weight_decay, optimiser, schedule, precision, average, patience
         See :class:`noracle.learn.settings.Settings`.
     validation_share, patience
-        A share of the items with labels is held out. After every epoch the history says their SCEL (as a score: minus the mean of
-        -log (Tᵀp)_ȳ); after ``patience`` epochs without a better one training stops and the best weights stay.
+        A share of the items with labels is held out. After every epoch the history says their SCEL
+        (as a score: minus the mean of -log (Tᵀp)_ȳ); after ``patience`` epochs without a better one
+        training stops and the best weights stay.
     device
         ``"auto"`` (a GPU if there is one), or a name that torch knows.
     checkpoint
-        A file that is written after every epoch. ``fit`` with the same data and parameters goes on from it.
+        A file that is written after every epoch. ``fit`` with the same data and parameters goes on
+        from it.
     verbose
         Show a progress bar on stderr.
     random_state
@@ -87,7 +102,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn; ``item_shape_`` is the shape of one item.
     transition_, transition_source_
-        The matrix that was used, and where it came from; the source says "oracle" if true labels were seen.
+        The matrix that was used, and where it came from; the source says "oracle" if true labels
+        were seen.
     history_
         A :class:`noracle.learn.settings.History`, one row an epoch.
     held_out_
@@ -97,7 +113,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     References
     ----------
-    Ishida et al. (2017, 2019), Yu et al. (2018), Feng et al. (2020), Chou et al. (2020) and others; see losses.py row by row.
+    Ishida et al. (2017, 2019), Yu et al. (2018), Feng et al. (2020), Chou et al. (2020) and others;
+    see losses.py row by row.
 
     Examples
     --------
@@ -115,13 +132,30 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     __metadata_request__score = {"ruled_out": UNUSED}  # noqa: RUF012
 
     def __init__(
-        self, *, loss: str = "scl_nl", loss_options: Mapping[str, Any] | None = None, transition: Any = "uniform", model: Any = "linear",
-        hidden: Sequence[int] = (500,), recipe: Literal["plain", "consistency"] = "plain", classes: Any = None, epochs: int = 50,
-        batch_size: int = 256, lr: float = 1e-3, weight_decay: float = 0.0, optimiser: Optimiser = "adam",
-        schedule: Schedule = "constant", precision: Precision = "fp32", average: float = 0.0, validation_share: float = 0.0,
-        patience: int | None = None, device: str = "auto", checkpoint: str | Path | None = None, verbose: bool = False,
+        self,
+        *,
+        loss: str = "scl_nl",
+        loss_options: Mapping[str, Any] | None = None,
+        transition: Any = "uniform",
+        model: Any = "linear",
+        hidden: Sequence[int] = (500,),
+        recipe: Literal["plain", "consistency"] = "plain",
+        classes: Any = None,
+        epochs: int = 50,
+        batch_size: int = 256,
+        lr: float = 1e-3,
+        weight_decay: float = 0.0,
+        optimiser: Optimiser = "adam",
+        schedule: Schedule = "constant",
+        precision: Precision = "fp32",
+        average: float = 0.0,
+        validation_share: float = 0.0,
+        patience: int | None = None,
+        device: str = "auto",
+        checkpoint: str | Path | None = None,
+        verbose: bool = False,
         random_state: Any = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.loss = loss
         self.loss_options = loss_options
         self.transition = transition
@@ -144,50 +178,78 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: Any, ruled_out: Any = None, *, label: Any = None, sample_weight: ArrayLike | None = None, y: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        ruled_out: Any = None,
+        *,
+        label: Any = None,
+        sample_weight: ArrayLike | None = None,
+        y: Any = None,
+    ) -> Self:
         """Train on what the items are not.
 
         Parameters
         ----------
         X
-            Features (n, d), dense or sparse (made dense batch by batch), or images (n, height, width, channels) of uint8 or floats; a
-            ``numpy.memmap`` is read by blocks.
+            Features (n, d), dense or sparse (made dense batch by batch), or images (n, height,
+            width, channels) of uint8 or floats; a ``numpy.memmap`` is read by blocks.
         ruled_out
-            One class name an item; or several, (n, s), padded with -1, "" or None; or a mask of bools (n, K) in the order of the sorted
-            ``classes``, which must then be given. An item may have none.
+            One class name an item; or several, (n, s), padded with -1, "" or None; or a mask of
+            bools (n, K) in the order of the sorted ``classes``, which must then be given. An item
+            may have none.
         label
-            Ordinary labels where there are some, else -1, "", None or NaN. Such an item counts as "all classes but one ruled out" where
-            that is the cross-entropy (scl_nl, supervised, partial_log, multi_ure, recipe consistency). With other losses its
-            cross-entropy is added: (Σ_A w·loss + Σ_B w·ce) / Σ w with A the items without and B those with a label; a risk of A counts
-            as much as A weighs. So labels for all items mean supervised training, except for cpe_i, whose logits are the chances of the
-            ruled-out class; there ce is -Σ_k T[y, k]·log q_k. What else is ruled out for an item with a label is not used.
+            Ordinary labels where there are some, else -1, "", None or NaN. Such an item counts as
+            "all classes but one ruled out" where that is the cross-entropy (scl_nl, supervised,
+            partial_log, multi_ure, recipe consistency). With other losses its cross-entropy is
+            added: (Σ_A w·loss + Σ_B w·ce) / Σ w with A the items without and B those with a label;
+            a risk of A counts as much as A weighs. So labels for all items mean supervised
+            training, except for cpe_i, whose logits are the chances of the ruled-out class; there
+            ce is -Σ_k T[y, k]·log q_k. What else is ruled out for an item with a label is not used.
         sample_weight
             One number an item; 0 is as if the item were not there.
         y
-            Another name of ``ruled_out``, for tools that pass it by name. It still says what an item is *not*.
+            Another name of ``ruled_out``, for tools that pass it by name. It still says what an
+            item is *not*.
         """
         X = check_items(self, X, reset=True)
         weight = check_weight(sample_weight, X)
-        labels = read_labels(self._one_of(ruled_out, y, label), label, classes=self.classes, n=X.shape[0])
+        labels = read_labels(
+            self._one_of(ruled_out, y, label), label, classes=self.classes, n=X.shape[0]
+        )
         loss, recipe_options, prior = self._loss()
         seeds = check_random_state(self._repeatable()).randint(2**31 - 1, size=5).tolist()
         rows = np.flatnonzero(labels.some if weight is None else labels.some & (weight > 0))
         if not len(rows):
-            raise ArgumentError("sample_weight must be positive for an item with a label; got none.")
+            raise ArgumentError(
+                "sample_weight must be positive for an item with a label; got none."
+            )
         rows, held = split_rows(rows, self.validation_share, patience=self.patience, seed=seeds[0])
         given = self._given_transition(labels)
         prepare = make_input(X)
-        make = model_maker(self.model, shape=self.item_shape_, n_outputs=len(labels.classes), hidden=self.hidden)
+        make = model_maker(
+            self.model, shape=self.item_shape_, n_outputs=len(labels.classes), hidden=self.hidden
+        )
         check_outputs(make(seeds[1]), X, prepare, len(labels.classes))
         fit = Fit(
-            items=X, labels=labels, weight=weight, settings=self._settings(), device=self._device(), make=make, prepare=prepare,
-            recipe=self.recipe, recipe_options=recipe_options, checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
-        )  # fmt: skip
+            items=X,
+            labels=labels,
+            weight=weight,
+            settings=self._settings(),
+            device=self._device(),
+            make=make,
+            prepare=prepare,
+            recipe=self.recipe,
+            recipe_options=recipe_options,
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+        )
         if given is None:
             with show_progress("anchors", self.epochs, shown=self.verbose) as progress:
                 given = fit.estimate_transition(rows, seeds=seeds[2:5], progress=progress)
         with show_progress("training", self.epochs, shown=self.verbose) as progress:
-            model, context, history = fit.run(loss, given, rows, held=held, seed=seeds[1], progress=progress, prior=prior)
+            model, context, history = fit.run(
+                loss, given, rows, held=held, seed=seeds[1], progress=progress, prior=prior
+            )
         self.classes_ = labels.classes
         self.model_, self.context_, self.loss_, self.history_ = model, context, loss, history
         self.held_out_, self._prepare = held, prepare
@@ -196,15 +258,18 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class with the largest chance; for cpe losses that is the one whose row of T is nearest."""
+        """The class with the largest chance; for cpe losses that is the one whose row of T is
+        nearest.
+        """
         chances = self.predict_proba(X)
         return np.asarray(self.classes_[chances.argmax(axis=1)])
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """Chances of the classes, in the order of ``classes_``: softmax of the logits.
 
-        A cpe model is decoded by the L1 distance d_k of its chances q of the ruled-out class to the rows T[k]; its chances are
-        (1/d_k) / Σ_j (1/d_j): certain at a row of T, even where all rows are equally far. They rank, and are not calibrated.
+        A cpe model is decoded by the L1 distance d_k of its chances q of the ruled-out class to the
+        rows T[k]; its chances are (1/d_k) / Σ_j (1/d_j): certain at a row of T, even where all rows
+        are equally far. They rank, and are not calibrated.
         """
         logits = self._logits(X)
         if self.loss_.decode == "argmax":
@@ -219,15 +284,30 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return np.asarray(np.log(np.maximum(self.predict_proba(X).astype(np.float64), 1e-30)))
 
     def decision_function(self, X: Any) -> NDArray[np.float32]:
-        """Logits, so that their softmax is ``predict_proba``; for two classes their difference, as everywhere in scikit-learn."""
+        """Logits, so that their softmax is ``predict_proba``; for two classes their difference, as
+        everywhere in scikit-learn.
+        """
         check_is_fitted(self)
-        found = self._logits(X).numpy() if self.loss_.decode == "argmax" else self.predict_log_proba(X).astype(np.float32)
+        found = (
+            self._logits(X).numpy()
+            if self.loss_.decode == "argmax"
+            else self.predict_log_proba(X).astype(np.float32)
+        )
         return np.asarray(found[:, 1] - found[:, 0] if found.shape[1] == 2 else found)
 
-    def score(self, X: Any, ruled_out: Any = None, *, sample_weight: ArrayLike | None = None, y: Any = None) -> float:
-        """Estimated accuracy from ruled-out classes alone: the mean of T⁻¹[ruled out, predicted], over an item's labels, then over items.
+    def score(
+        self,
+        X: Any,
+        ruled_out: Any = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        y: Any = None,
+    ) -> float:
+        """Estimated accuracy from ruled-out classes alone: the mean of T⁻¹[ruled out, predicted],
+        over an item's labels, then over items.
 
-        It is unbiased if T is right, and may lie outside [0, 1]. ``estimate_model_accuracy`` gives its interval.
+        It is unbiased if T is right, and may lie outside [0, 1]. ``estimate_model_accuracy`` gives
+        its interval.
 
         Raises
         ------
@@ -236,7 +316,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """
         check_is_fitted(self)
         answers = np.searchsorted(self.classes_, self.predict(X))
-        labels = read_labels(self._one_of(ruled_out, y, None), None, classes=self.classes_, n=len(answers))
+        labels = read_labels(
+            self._one_of(ruled_out, y, None), None, classes=self.classes_, n=len(answers)
+        )
         weight = check_weight(sample_weight, answers)
         self.transition_.inverse()  # a singular T is named as such
         scores = transition_scores(self.transition_.matrix)
@@ -246,22 +328,30 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return float(np.average(each, weights=None if weight is None else weight[used]))
 
     def save(self, path: str | Path) -> None:
-        """Write a folder with ``model.json`` and ``weights.pt``; nothing in it is code. See :meth:`load`."""
+        """Write a folder with ``model.json`` and ``weights.pt``; nothing in it is code. See
+        :meth:`load`.
+        """
         check_is_fitted(self)
         _saving.save(self, Path(path))
 
     @classmethod
     def load(cls, path: str | Path, *, model: Any = None) -> Self:
-        """Read what :meth:`save` wrote. A model that was no name (a module or a function) must be passed again."""
+        """Read what :meth:`save` wrote. A model that was no name (a module or a function) must be
+        passed again.
+        """
         fitted: Self = _saving.load(cls, Path(path), model=model)
         return fitted
 
     def _one_of(self, ruled_out: Any, y: Any, label: Any) -> Any:
         if ruled_out is not None and y is not None:
-            raise ArgumentError("ruled_out must not be given twice; got y too, which is another name of it.")
+            raise ArgumentError(
+                "ruled_out must not be given twice; got y too, which is another name of it."
+            )
         found = y if ruled_out is None else ruled_out
         if found is None and label is None:
-            raise ArgumentError("ruled_out must be given: this estimator requires y to be passed, but the target y is None.")
+            raise ArgumentError(
+                "ruled_out must be given: this estimator requires y to be passed, but the target y is None."
+            )
         return found
 
     def _loss(self) -> tuple[Loss, dict[str, Any], Any]:
@@ -273,21 +363,34 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         if self.recipe != "consistency":
             raise ArgumentError(f"recipe must be plain or consistency; got {self.recipe!r}.")
         if self.loss != "scl_nl":
-            raise ArgumentError(f"loss must be scl_nl with recipe consistency, which is built on it; got {self.loss!r}.")
+            raise ArgumentError(
+                f"loss must be scl_nl with recipe consistency, which is built on it; got {self.loss!r}."
+            )
         for name in options:
             if name not in RECIPE_OPTIONS:
-                raise ArgumentError(f"loss_options of recipe consistency must be among {', '.join(RECIPE_OPTIONS)}; got {name!r}.")
+                raise ArgumentError(
+                    f"loss_options of recipe consistency must be among {', '.join(RECIPE_OPTIONS)}; got {name!r}."
+                )
         return get_loss(self.loss), options, None
 
     def _settings(self) -> Settings:
         return Settings(
-            epochs=self.epochs, batch_size=self.batch_size, lr=self.lr, weight_decay=self.weight_decay, optimiser=self.optimiser,
-            schedule=self.schedule, precision=self.precision, average=self.average, patience=self.patience,
-        )  # fmt: skip
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            optimiser=self.optimiser,
+            schedule=self.schedule,
+            precision=self.precision,
+            average=self.average,
+            patience=self.patience,
+        )
 
     def _repeatable(self) -> Any:
         if self.checkpoint is not None and self.random_state is None:
-            raise ArgumentError("random_state must be a number with a checkpoint, so that a second fit goes on with the same; got None.")
+            raise ArgumentError(
+                "random_state must be a number with a checkpoint, so that a second fit goes on with the same; got None."
+            )
         return self.random_state
 
     def _given_transition(self, labels: Labels) -> Transition | None:
@@ -295,9 +398,15 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         k = len(labels.classes)
         if isinstance(self.transition, str):
             if self.transition not in ("uniform", "anchors"):
-                raise ArgumentError(f"transition must be uniform, anchors, a matrix or a Transition; got {self.transition!r}.")
+                raise ArgumentError(
+                    f"transition must be uniform, anchors, a matrix or a Transition; got {self.transition!r}."
+                )
             return Transition.uniform(k) if self.transition == "uniform" else None
-        given = self.transition if isinstance(self.transition, Transition) else Transition(self.transition)
+        given = (
+            self.transition
+            if isinstance(self.transition, Transition)
+            else Transition(self.transition)
+        )
         if self.classes is not None:
             require_sorted(self.classes, labels.classes, "a transition matrix")
         if given.n_classes != k:
@@ -313,13 +422,17 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         try:
             return torch.device(self.device)
         except RuntimeError as error:
-            raise ArgumentError(f"device must be auto or a name that torch knows, as cpu or cuda:0; got {self.device!r}.") from error
+            raise ArgumentError(
+                f"device must be auto or a name that torch knows, as cpu or cuda:0; got {self.device!r}."
+            ) from error
 
     def _logits(self, X: Any) -> torch.Tensor:
         check_is_fitted(self)
         X = check_items(self, X, reset=False)
         if len(self.item_shape_) == 3 and isinstance(self._prepare, Views) != (X.dtype == np.uint8):
-            raise ArgumentError(f"X must have images of the kind that fit saw (uint8 or floats); got {X.dtype}.")
+            raise ArgumentError(
+                f"X must have images of the kind that fit saw (uint8 or floats); got {X.dtype}."
+            )
         device = self._device()
         if self._prepare is not None:
             self._prepare.to(device)
@@ -329,17 +442,25 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Modules go to the host, so that a machine without a GPU can read them."""
         state: dict[str, Any] = super().__getstate__()
         return {
-            name: copy.deepcopy(value).cpu() if isinstance(value, nn.Module) and name in ("model_", "context_", "_prepare") else value
+            name: copy.deepcopy(value).cpu()
+            if isinstance(value, nn.Module) and name in ("model_", "context_", "_prepare")
+            else value
             for name, value in state.items()
         }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.classifier_tags.poor_score = True  # y says what the class is not, so predictions must differ from it
+        tags.classifier_tags.poor_score = (
+            True  # y says what the class is not, so predictions must differ from it
+        )
         return tags
 
 
 def source_words(transition: Transition) -> str:
     """The source, with the word oracle wherever true labels were seen."""
-    return transition.source if not transition.oracle or transition.source == "oracle" else f"{transition.source} (oracle)"
+    return (
+        transition.source
+        if not transition.oracle or transition.source == "oracle"
+        else f"{transition.source} (oracle)"
+    )

@@ -1,21 +1,25 @@
 """A modern recipe: views of an item must agree on the classes that are not ruled out.
 
-Each item has a target, a distribution over the classes that remain; it starts uniform. Every step draws one weak and some strong views.
-The loss is that of the ruled-out classes on the weak view, plus λ times the cross-entropy of every view against the target. Then the
-target becomes the prediction of the weak view on the classes that remain, normalised, after the predictions of each class were divided by
-their running mean over all items and multiplied by the class prior: else one class can take all targets, which agrees perfectly and is
-wrong. λ is 0 for some time and then rises, since the first targets are empty. Weights are averaged by the loop.
+Each item has a target, a distribution over the classes that remain; it starts uniform. Every step
+draws one weak and some strong views. The loss is that of the ruled-out classes on the weak view,
+plus λ times the cross-entropy of every view against the target. Then the target becomes the
+prediction of the weak view on the classes that remain, normalised, after the predictions of each
+class were divided by their running mean over all items and multiplied by the class prior: else one
+class can take all targets, which agrees perfectly and is wrong. λ is 0 for some time and then
+rises, since the first targets are empty. Weights are averaged by the loop.
 
-The first reference takes the geometric mean of all views as target and the loss of the ruled-out classes on all of them. On digits (1,300
-images, three seeds) that reached 93.2 %, targets of the weak view alone 96.6 %, and with the loss there too 96.4 %; on 6,000 images of
-Fashion-MNIST (one seed, 20 epochs) 74.4, 75.3 and 76.7 %.
+The first reference takes the geometric mean of all views as target and the loss of the ruled-out
+classes on all of them. On digits (1,300 images, three seeds) that reached 93.2 %, targets of the
+weak view alone 96.6 %, and with the loss there too 96.4 %; on 6,000 images of Fashion-MNIST (one
+seed, 20 epochs) 74.4, 75.3 and 76.7 %.
 
-A ruled-out class never gets a target: the recipe believes the labels. Where many are wrong, use a loss with a transition matrix.
+A ruled-out class never gets a target: the recipe believes the labels. Where many are wrong, use a
+loss with a transition matrix.
 
 References
 ----------
-Wu, Wang and Zhang (2022), ICML, "Revisiting consistency regularization for deep partial label learning"; Berthelot et al. (2020), ICLR,
-"ReMixMatch" (distribution alignment).
+Wu, Wang and Zhang (2022), ICML, "Revisiting consistency regularization for deep partial label
+learning"; Berthelot et al. (2020), ICLR, "ReMixMatch" (distribution alignment).
 """
 
 from __future__ import annotations
@@ -72,11 +76,24 @@ class Consistency(nn.Module):
     moved: Tensor
 
     def __init__(
-        self, ruled_out: Tensor, views: Views, *, strong: int = 2, weight: float = 1.0, delay: int = 1000, ramp: int = 5000,
-        prior: Tensor | None = None, label_views: Literal["weak", "all"] = "weak",
-    ) -> None:  # fmt: skip
+        self,
+        ruled_out: Tensor,
+        views: Views,
+        *,
+        strong: int = 2,
+        weight: float = 1.0,
+        delay: int = 1000,
+        ramp: int = 5000,
+        prior: Tensor | None = None,
+        label_views: Literal["weak", "all"] = "weak",
+    ) -> None:
         super().__init__()
-        for name, value, least in (("strong", strong, 0), ("weight", weight, 0), ("delay", delay, 0), ("ramp", ramp, 1)):
+        for name, value, least in (
+            ("strong", strong, 0),
+            ("weight", weight, 0),
+            ("delay", delay, 0),
+            ("ramp", ramp, 1),
+        ):
             if not value >= least:
                 raise ArgumentError(f"{name} must be at least {least}; got {value}.")
         if label_views not in ("weak", "all"):
@@ -84,29 +101,62 @@ class Consistency(nn.Module):
         self.labelled = 1 if label_views == "weak" else 1 + strong
         full = ruled_out.all(dim=1).nonzero().flatten().tolist()
         if full:
-            raise EvidenceError(fault("ruled_out", "must leave a class", "all classes", where=full[:5], total=len(full)))
+            raise EvidenceError(
+                fault(
+                    "ruled_out",
+                    "must leave a class",
+                    "all classes",
+                    where=full[:5],
+                    total=len(full),
+                )
+            )
         n, k = ruled_out.shape
         shares = torch.ones(k) if prior is None else torch.as_tensor(prior).float().cpu()
-        if shares.shape != (k,) or not shares.isfinite().all() or shares.min() < 0 or not shares.sum() > 0:
-            raise ArgumentError(f"prior must be {k} non-negative shares; got {shares.tolist()[:8]}.")
+        if (
+            shares.shape != (k,)
+            or not shares.isfinite().all()
+            or shares.min() < 0
+            or not shares.sum() > 0
+        ):
+            raise ArgumentError(
+                f"prior must be {k} non-negative shares; got {shares.tolist()[:8]}."
+            )
         allowed = (~ruled_out).float()
-        self.views, self.strong, self.weight, self.delay, self.ramp = views, strong, weight, delay, ramp
+        self.views, self.strong, self.weight, self.delay, self.ramp = (
+            views,
+            strong,
+            weight,
+            delay,
+            ramp,
+        )
         shares = (shares / shares.sum()).clamp(min=RAREST)
         for name, tensor in (
-            ("ruled_out", ruled_out), ("target", allowed / allowed.sum(dim=1, keepdim=True)), ("step", torch.zeros(())),
-            ("prior", shares), ("seen", torch.full((k,), 1 / k)), ("moved", torch.zeros(n, dtype=torch.bool)),
-        ):  # fmt: skip
+            ("ruled_out", ruled_out),
+            ("target", allowed / allowed.sum(dim=1, keepdim=True)),
+            ("step", torch.zeros(())),
+            ("prior", shares),
+            ("seen", torch.full((k,), 1 / k)),
+            ("moved", torch.zeros(n, dtype=torch.bool)),
+        ):
             self.register_buffer(name, tensor.to(ruled_out.device))
 
-    def forward(self, model: nn.Module, items: Tensor, places: Tensor, weight: Tensor | None) -> Tensor:
+    def forward(
+        self, model: nn.Module, items: Tensor, places: Tensor, weight: Tensor | None
+    ) -> Tensor:
         """The loss of a batch; also moves the targets of its items."""
         shown = self.views(items, "weak")
         if self.strong:
             shown = torch.cat([shown, self.views(items.repeat(self.strong, 1, 1, 1), "strong")])
-        log_p: Tensor = model(as_model(model, shown)).float().log_softmax(dim=1).reshape(1 + self.strong, len(items), -1)
+        log_p: Tensor = (
+            model(as_model(model, shown))
+            .float()
+            .log_softmax(dim=1)
+            .reshape(1 + self.strong, len(items), -1)
+        )
         mask = self.ruled_out[places]
         left = log_p[: self.labelled].masked_fill(mask, -torch.inf)
-        # One ruled-out class says 1/(K - 1) of what a label says; without the factor the targets drown it.
+        # One ruled-out class says 1/(K - 1) of what a label says; without the factor the targets
+        # drown it.
         excluded = -left.logsumexp(dim=2) * ((mask.shape[1] - 1) / mask.sum(dim=1).clamp(min=1))
         agreed = -(self.target[places] * log_p).sum(dim=2)
         share = self._move(places, log_p[0].detach(), left[0].detach())

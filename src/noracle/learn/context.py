@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class Context(nn.Module):
     """T, its inverse and class shares, checked once.
 
-    A column of zeros in T is a class that is never ruled out. A label there, which T calls impossible, costs a constant and teaches
-    nothing.
+    A column of zeros in T is a class that is never ruled out. A label there, which T calls
+    impossible, costs a constant and teaches nothing.
 
     Parameters
     ----------
@@ -35,8 +35,9 @@ class Context(nn.Module):
     needs_inverse
         Whether T⁻¹ is wanted. A singular T is no fault for losses without it.
     trainable, floor
-        Whether T is a parameter, and the share of J/K that it starts with: zeros could not move. A T with noise and a certain model
-        explain labels no better than a T without and a model in doubt, so a trained T is found only where something else fixes the model.
+        Whether T is a parameter, and the share of J/K that it starts with: zeros could not move. A
+        T with noise and a certain model explain labels no better than a T without and a model in
+        doubt, so a trained T is found only where something else fixes the model.
 
     Attributes
     ----------
@@ -59,9 +60,17 @@ class Context(nn.Module):
     pi_bar: Tensor | None
 
     def __init__(
-        self, transition: Transition, *, pi_bar: ArrayLike | None = None, n_items: float = math.inf, prior: ArrayLike | None = None,
-        needs_inverse: bool = False, trainable: bool = False, floor: float = 1e-3, dtype: torch.dtype = torch.float32,
-    ) -> None:  # fmt: skip
+        self,
+        transition: Transition,
+        *,
+        pi_bar: ArrayLike | None = None,
+        n_items: float = math.inf,
+        prior: ArrayLike | None = None,
+        needs_inverse: bool = False,
+        trainable: bool = False,
+        floor: float = 1e-3,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         super().__init__()
         if not n_items > 0:
             raise ArgumentError(f"n_items must be positive; got {n_items}.")
@@ -74,10 +83,16 @@ class Context(nn.Module):
         inverse = transition.inverse() if needs_inverse else np.zeros((0, 0))
         self.smallest_column_sum = float(inverse.sum(axis=0).min()) if needs_inverse else np.nan
         for name, values in (
-            ("T", transition.matrix), ("log_transition", _log(transition.matrix)), ("T_inv", inverse), ("column_sums", inverse.sum(axis=0)),
-            ("prior", _shares("prior", prior, k)), ("pi_bar", None if pi_bar is None else _shares("pi_bar", pi_bar, k)),
-        ):  # fmt: skip
-            self.register_buffer(name, None if values is None else torch.tensor(values, dtype=dtype))
+            ("T", transition.matrix),
+            ("log_transition", _log(transition.matrix)),
+            ("T_inv", inverse),
+            ("column_sums", inverse.sum(axis=0)),
+            ("prior", _shares("prior", prior, k)),
+            ("pi_bar", None if pi_bar is None else _shares("pi_bar", pi_bar, k)),
+        ):
+            self.register_buffer(
+                name, None if values is None else torch.tensor(values, dtype=dtype)
+            )
         start = np.log((1 - floor) * transition.matrix + floor / k)
         self.free_T = nn.Parameter(torch.tensor(start, dtype=dtype)) if trainable else None
 
@@ -93,7 +108,9 @@ class Context(nn.Module):
     def inverse(self) -> Tensor:
         """T⁻¹, or an error where the context was made without it."""
         if self.T_inv.numel() == 0:
-            raise ArgumentError("context must be made with needs_inverse=True for this loss; got one without.")
+            raise ArgumentError(
+                "context must be made with needs_inverse=True for this loss; got one without."
+            )
         return self.T_inv
 
     def positive_column_sums(self) -> Tensor:
@@ -116,7 +133,9 @@ class Context(nn.Module):
 
 
 def _log(matrix: Matrix) -> Matrix:
-    """Logarithm, -inf at zero; a column of zeros becomes a constant, whose gradient is zero and not NaN."""
+    """Logarithm, -inf at zero; a column of zeros becomes a constant, whose gradient is zero and not
+    NaN.
+    """
     tiny = float(np.finfo(np.float32).tiny)
     possible = np.where(matrix.max(axis=0) > 0, matrix, tiny)
     logarithm = np.full(matrix.shape, -np.inf)
@@ -128,6 +147,11 @@ def _shares(name: str, values: ArrayLike | None, k: int) -> Matrix:
     if values is None:
         return np.full(k, 1 / k)
     shares = np.asarray(values, dtype=np.float64)
-    if shares.shape != (k,) or not np.isfinite(shares).all() or shares.min() < 0 or shares.sum() <= 0:
+    if (
+        shares.shape != (k,)
+        or not np.isfinite(shares).all()
+        or shares.min() < 0
+        or shares.sum() <= 0
+    ):
         raise ArgumentError(f"{name} must be {k} non-negative shares; got {shares.tolist()[:8]}.")
     return np.asarray(shares / shares.sum(), dtype=np.float64)

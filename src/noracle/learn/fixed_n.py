@@ -1,10 +1,12 @@
 """Limits of a mean by bets whose stakes suit the number of labels in hand.
 
-The intervals of :mod:`noracle.bounds.betting` hold at every look and pay for it: about 1.8 times the width of a normal interval. With the
-number n of labels fixed beforehand one stake is enough. Against "the mean is m" the wealth Π(1 + λ(x - m)) is a non-negative martingale if
-0 <= λ <= 1/(m - least), so it reaches 1/tail with probability at most ``tail`` (Markov). The best λ for scores of standard deviation σ is
-√(2·log(1/tail)/n)/σ, and a transition matrix says beforehand within which range σ lies: one stake, or the mean of a few, serves all of
-it. The limit is about √(2·log(1/tail))·σ/√n away, 1.4 times a normal one at 95 %.
+The intervals of :mod:`noracle.bounds.betting` hold at every look and pay for it: about 1.8 times
+the width of a normal interval. With the number n of labels fixed beforehand one stake is enough.
+Against "the mean is m" the wealth Π(1 + λ(x - m)) is a non-negative martingale if 0 <= λ <= 1/(m -
+least), so it reaches 1/tail with probability at most ``tail`` (Markov). The best λ for scores of
+standard deviation σ is √(2·log(1/tail)/n)/σ, and a transition matrix says beforehand within which
+range σ lies: one stake, or the mean of a few, serves all of it. The limit is about
+√(2·log(1/tail))·σ/√n away, 1.4 times a normal one at 95 %.
 
 References
 ----------
@@ -27,24 +29,38 @@ _MOST_STAKES = 4
 _TINY = 1e-12
 
 
-def spread_range(transition: Transition, scores: Floats, fewest: int = 1, most: int = 1) -> tuple[float, float]:
-    """Smallest and largest standard deviation that the score of an answered item can have, whatever answers and truth are.
+def spread_range(
+    transition: Transition, scores: Floats, fewest: int = 1, most: int = 1
+) -> tuple[float, float]:
+    """Smallest and largest standard deviation that the score of an answered item can have, whatever
+    answers and truth are.
 
-    Given truth y and answer a one score has mean 1{a = y} and second moment V[y, a] = Σ_k T[y, k]·T⁻¹[k, a]²; the mean of s of them has
-    V/s + (1 - 1/s)·1{a = y}. With accuracy A the variance is a mean of these less A², concave in A, so that its least value is at an end.
+    Given truth y and answer a one score has mean 1{a = y} and second moment V[y, a] = Σ_k T[y,
+    k]·T⁻¹[k, a]²; the mean of s of them has V/s + (1 - 1/s)·1{a = y}. With accuracy A the variance
+    is a mean of these less A², concave in A, so that its least value is at an end.
     """
     second = transition.matrix @ scores**2
     right = np.eye(len(second), dtype=bool)
     least = min(float(second[right].min()) / most - 1 / most, float(second[~right].min()) / most)
-    greatest = max(float(second[right].max()) / fewest + 1 - 1 / fewest, float(second[~right].max()) / fewest)
+    greatest = max(
+        float(second[right].max()) / fewest + 1 - 1 / fewest, float(second[~right].max()) / fewest
+    )
     return math.sqrt(max(least, 0.0)), math.sqrt(greatest)
 
 
 def fixed_n_limits(
-    values: Floats, *, least: float, greatest: float, spread: tuple[float, float], below: float, above: float, floor: float = 0.0,
+    values: Floats,
+    *,
+    least: float,
+    greatest: float,
+    spread: tuple[float, float],
+    below: float,
+    above: float,
+    floor: float = 0.0,
     ceiling: float = 1.0,
-) -> Limits:  # fmt: skip
-    """Limits for the mean of independent scores in [least, greatest], whose standard deviation lies within ``spread``.
+) -> Limits:
+    """Limits for the mean of independent scores in [least, greatest], whose standard deviation lies
+    within ``spread``.
 
     The promise rests on the range alone; a wrong ``spread`` only makes the interval wider.
 
@@ -60,9 +76,17 @@ def fixed_n_limits(
     unique, n = np.unique(values, return_counts=True)
     weights = n.astype(np.float64)
     low = _limit(unique, least, weights, spread, below, floor, ceiling) if below > 0 else floor
-    high = -_limit(-unique, -greatest, weights, spread, above, -ceiling, -floor) if above > 0 else ceiling
+    high = (
+        -_limit(-unique, -greatest, weights, spread, above, -ceiling, -floor)
+        if above > 0
+        else ceiling
+    )
     if low >= ceiling or high <= floor:  # every mean is refuted, also the last one
-        return Limits(ceiling, ceiling, empty=True) if low >= ceiling else Limits(floor, floor, empty=True)
+        return (
+            Limits(ceiling, ceiling, empty=True)
+            if low >= ceiling
+            else Limits(floor, floor, empty=True)
+        )
     return ordered(low, high, floor, ceiling)
 
 
@@ -74,8 +98,18 @@ def _stakes(n: float, spread: tuple[float, float], tail: float) -> Floats:
     return found
 
 
-def _limit(value: Floats, least: float, n: Floats, spread: tuple[float, float], tail: float, floor: float, ceiling: float) -> float:
-    """The smallest mean that is not refuted: λ(m)·(x - m), λ(m) = min(λ, cap/(m - least)), falls as m rises."""
+def _limit(
+    value: Floats,
+    least: float,
+    n: Floats,
+    spread: tuple[float, float],
+    tail: float,
+    floor: float,
+    ceiling: float,
+) -> float:
+    """The smallest mean that is not refuted: λ(m)·(x - m), λ(m) = min(λ, cap/(m - least)), falls as
+    m rises.
+    """
     stakes = _stakes(float(n.sum()), spread, tail)
     goal = math.log(1 / tail)
 

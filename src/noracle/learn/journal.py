@@ -15,15 +15,17 @@ from noracle.learn.trial import LabelSetting, Trial
 
 
 class Journal:
-    """Trials that ended, one JSON line each, among other lines; one that a crash cut short is ignored, and the trial is run anew.
+    """Trials that ended, one JSON line each, among other lines; one that a crash cut short is
+    ignored, and the trial is run anew.
 
     Parameters
     ----------
     same
-        What a line must say for its trial to count: digests of the data, and how models are trained. What a line of an older version
-        says nothing about is not compared.
+        What a line must say for its trial to count: digests of the data, and how models are
+        trained. What a line of an older version says nothing about is not compared.
     labels
-        Ways to make labels; a trial counts where its labels were made in the same way under the same name.
+        Ways to make labels; a trial counts where its labels were made in the same way under the
+        same name.
     """
 
     def __init__(self, path: Path, same: Mapping[str, Any], labels: Iterable[LabelSetting]) -> None:
@@ -38,23 +40,35 @@ class Journal:
             except json.JSONDecodeError:
                 continue
             if not isinstance(found, dict):
-                raise EvidenceError(f"journal must hold JSON objects; got something else in line {number} of {path}.")
+                raise EvidenceError(
+                    f"journal must hold JSON objects; got something else in line {number} of {path}."
+                )
             if "trial" in found:
                 self._take(found, number)
 
     def _take(self, found: dict[str, Any], number: int) -> None:
         made = found.get("made")
-        if made not in self.labels.values() or any(found.get(name, value) != value for name, value in self.same.items()):
+        if made not in self.labels.values() or any(
+            found.get(name, value) != value for name, value in self.same.items()
+        ):
             return
         try:
             trial = Trial(**found.pop("trial"))
         except TypeError:
-            raise EvidenceError(f"journal must name the fields of a trial; got others in line {number} of {self.path}.") from None
+            raise EvidenceError(
+                f"journal must name the fields of a trial; got others in line {number} of {self.path}."
+            ) from None
         self.done[trial] = found
 
     def add(self, trial: Trial, found: Mapping[str, Any]) -> None:
         """Keep a trial; it is on the disk when this returns."""
-        whole = {"bench": "learn-trial", "trial": dataclasses.asdict(trial), "made": self.labels[trial.labels], **self.same, **found}
+        whole = {
+            "bench": "learn-trial",
+            "trial": dataclasses.asdict(trial),
+            "made": self.labels[trial.labels],
+            **self.same,
+            **found,
+        }
         line = json.dumps(whole, allow_nan=False, ensure_ascii=False)
         with self.lock:
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,8 @@
     resample_ruled_out      independent labels with the same T as given ones
     drop_wrong              takes away a share of the labels that rule out the true class
 
-Noise and mixtures are methods of :class:`Transition`: ``with_noise``, ``with_floor``, ``towards_uniform``, ``evened``.
+Noise and mixtures are methods of :class:`Transition`: ``with_noise``, ``with_floor``,
+``towards_uniform``, ``evened``.
 """
 
 from __future__ import annotations
@@ -30,9 +31,15 @@ MASSES = {"weak": (0.45, 0.30, 0.25), "strong": (0.75, 0.24, 0.01)}
 
 
 def draw_ruled_out(
-    truth: ArrayLike, *, transition: Transition | None = None, chances: ArrayLike | None = None, n_classes: int | None = None,
-    n_labels: int | Literal["random"] = 1, replace: bool = False, rng: np.random.Generator,
-) -> Labels:  # fmt: skip
+    truth: ArrayLike,
+    *,
+    transition: Transition | None = None,
+    chances: ArrayLike | None = None,
+    n_classes: int | None = None,
+    n_labels: int | Literal["random"] = 1,
+    replace: bool = False,
+    rng: np.random.Generator,
+) -> Labels:
     """Classes that are ruled out for each item.
 
     Pass one of ``transition``, ``chances`` and ``n_classes``.
@@ -48,15 +55,17 @@ def draw_ruled_out(
     n_classes
         K, for labels that are uniform over the wrong classes.
     n_labels
-        s labels an item; ``"random"`` draws s with P(s) = C(K - 1, s)/(2^(K-1) - 1), so that with a uniform T every non-empty set of
-        wrong classes is equally likely.
+        s labels an item; ``"random"`` draws s with P(s) = C(K - 1, s)/(2^(K-1) - 1), so that with a
+        uniform T every non-empty set of wrong classes is equally likely.
     replace
-        Whether the s labels of an item are independent and may repeat. Else each next one is drawn from T without those before.
+        Whether the s labels of an item are independent and may repeat. Else each next one is drawn
+        from T without those before.
 
     Returns
     -------
     numpy.ndarray
-        Shape (n,) for one label, else (n, s); a random s is padded with -1. The first column has the distribution T.
+        Shape (n,) for one label, else (n, s); a random s is padded with -1. The first column has
+        the distribution T.
 
     References
     ----------
@@ -72,7 +81,15 @@ def draw_ruled_out(
     k = weights.shape[1]
     wrong = np.flatnonzero((y < 0) | (y >= k))
     if wrong.size:
-        raise EvidenceError(fault("truth", f"must be in [0, {k})", y[wrong[0]], where=wrong[:5].tolist(), total=len(wrong)))
+        raise EvidenceError(
+            fault(
+                "truth",
+                f"must be in [0, {k})",
+                y[wrong[0]],
+                where=wrong[:5].tolist(),
+                total=len(wrong),
+            )
+        )
     if n_labels == "random":
         sizes = _random_sizes(len(y), k, rng)
         order = _draw_distinct(weights, row, k - 1, rng)
@@ -94,20 +111,28 @@ class AnnotatedLabels:
 
 
 def ask_annotators(
-    truth: ArrayLike, *, n_classes: int, error: float | ArrayLike = 0.0, n_shown: int = 4, n_answers: int = 3,
-    appeal: Transition | None = None, rng: np.random.Generator,
-) -> AnnotatedLabels:  # fmt: skip
-    """Labels as people give them: each annotator sees ``n_shown`` of the K classes at random and picks one that is wrong.
+    truth: ArrayLike,
+    *,
+    n_classes: int,
+    error: float | ArrayLike = 0.0,
+    n_shown: int = 4,
+    n_answers: int = 3,
+    appeal: Transition | None = None,
+    rng: np.random.Generator,
+) -> AnnotatedLabels:
+    """Labels as people give them: each annotator sees ``n_shown`` of the K classes at random and
+    picks one that is wrong.
 
-    When the true class is among those shown, the annotator picks it by mistake with chance e. With equal e and without ``appeal`` the
-    labels have T = (1 - η)·U + η·I, η = e·n_shown/K.
+    When the true class is among those shown, the annotator picks it by mistake with chance e. With
+    equal e and without ``appeal`` the labels have T = (1 - η)·U + η·I, η = e·n_shown/K.
 
     Parameters
     ----------
     error
         e of all annotators, or of each of a pool; every item gets ``n_answers`` different ones.
     appeal
-        Row j: how much each class tempts who sees an item of class j; a shown wrong class is picked in proportion to it. Even by default.
+        Row j: how much each class tempts who sees an item of class j; a shown wrong class is picked
+        in proportion to it. Even by default.
 
     References
     ----------
@@ -121,15 +146,21 @@ def ask_annotators(
     """
     y = _classes(truth)
     if n_classes < 2 or (y.size and (y.min() < 0 or y.max() >= n_classes)):
-        raise ArgumentError(f"truth must be in [0, {n_classes}), with at least two classes; got {sorted(set(y.tolist()))[:8]}.")
+        raise ArgumentError(
+            f"truth must be in [0, {n_classes}), with at least two classes; got {sorted(set(y.tolist()))[:8]}."
+        )
     if not 2 <= n_shown <= n_classes:
-        raise ArgumentError(f"n_shown must be from 2 to {n_classes}, so that a wrong class is among them; got {n_shown}.")
+        raise ArgumentError(
+            f"n_shown must be from 2 to {n_classes}, so that a wrong class is among them; got {n_shown}."
+        )
     if appeal is not None and appeal.n_classes != n_classes:
         raise ArgumentError(f"appeal must have {n_classes} classes; got {appeal.n_classes}.")
     pool = np.asarray(error, dtype=np.float64)
     pool = np.full(n_answers, pool) if pool.ndim == 0 else pool.reshape(-1)
     if not (n_answers >= 1 and len(pool) >= n_answers):
-        raise ArgumentError(f"error must name at least n_answers annotators; got {len(pool)} for {n_answers}.")
+        raise ArgumentError(
+            f"error must name at least n_answers annotators; got {len(pool)} for {n_answers}."
+        )
     if not ((pool >= 0) & (pool <= 1)).all():
         raise ArgumentError(f"error must be in [0, 1]; got {pool.tolist()[:8]}.")
     annotator = _distinct_integers(len(y), n_answers, len(pool), rng)
@@ -139,7 +170,9 @@ def ask_annotators(
     tempting = np.ones(shown.shape) if appeal is None else appeal.matrix[asked[:, None], shown]
     waiting = rng.standard_exponential(shown.shape)
     # Classes without appeal only when nothing else is left; the true class never.
-    waiting = np.where(tempting > 0, waiting / np.where(tempting > 0, tempting, 1), 1e300 * (1 + waiting))
+    waiting = np.where(
+        tempting > 0, waiting / np.where(tempting > 0, tempting, 1), 1e300 * (1 + waiting)
+    )
     waiting[true] = np.inf
     picked = np.take_along_axis(shown, waiting.argmin(axis=1)[:, None], axis=1)[:, 0]
     mistaken = true.any(axis=1) & (rng.random(len(asked)) < pool[annotator.reshape(-1)])
@@ -147,11 +180,15 @@ def ask_annotators(
     return AnnotatedLabels(ruled_out=ruled_out, annotator=annotator)
 
 
-def biased_transition(n_classes: int, *, bias: Literal["weak", "strong"], rng: np.random.Generator) -> Transition:
-    """T whose rows prefer some wrong classes: each row splits them at random in three parts, drawn with different chances.
+def biased_transition(
+    n_classes: int, *, bias: Literal["weak", "strong"], rng: np.random.Generator
+) -> Transition:
+    """T whose rows prefer some wrong classes: each row splits them at random in three parts, drawn
+    with different chances.
 
-    Weak: 0.45, 0.30, 0.25; strong: 0.75, 0.24, 0.01, spread evenly inside a part. Parts are as equal as K - 1 allows; with less than three
-    wrong classes the chances of the parts that are there are scaled up.
+    Weak: 0.45, 0.30, 0.25; strong: 0.75, 0.24, 0.01, spread evenly inside a part. Parts are as
+    equal as K - 1 allows; with less than three wrong classes the chances of the parts that are
+    there are scaled up.
 
     Examples
     --------
@@ -162,14 +199,22 @@ def biased_transition(n_classes: int, *, bias: Literal["weak", "strong"], rng: n
     if bias not in MASSES:
         raise ArgumentError(f"bias must be weak or strong; got {bias!r}.")
     parts = np.array_split(np.arange(n_classes - 1), 3)
-    spread = np.concatenate([np.full(len(part), mass / max(1, len(part))) for part, mass in zip(parts, MASSES[bias], strict=True)])
+    spread = np.concatenate(
+        [
+            np.full(len(part), mass / max(1, len(part)))
+            for part, mass in zip(parts, MASSES[bias], strict=True)
+        ]
+    )
     T = Transition.uniform(n_classes).matrix.copy()
     T[T > 0] = rng.permuted(np.tile(spread / spread.sum(), (n_classes, 1)), axis=1).reshape(-1)
     return Transition(T, "given", f"{bias} bias")
 
 
-def restricted_transition(n_classes: int, *, n_possible: int, rng: np.random.Generator) -> Transition:
-    """T that rules out, for each true class, only ``n_possible`` wrong classes chosen at random, evenly.
+def restricted_transition(
+    n_classes: int, *, n_possible: int, rng: np.random.Generator
+) -> Transition:
+    """T that rules out, for each true class, only ``n_possible`` wrong classes chosen at random,
+    evenly.
 
     Examples
     --------
@@ -184,17 +229,22 @@ def restricted_transition(n_classes: int, *, n_possible: int, rng: np.random.Gen
     return Transition(T, "given", f"{n_possible} possible classes a row")
 
 
-def feature_chances(scores: ArrayLike, *, truth: ArrayLike | None = None, sharpness: float = 1.0) -> Matrix:
-    """Chances that depend on the item: P(ȳ = k | x) ∝ exp(-sharpness·score_k(x)), for ``draw_ruled_out(..., chances=...)``.
+def feature_chances(
+    scores: ArrayLike, *, truth: ArrayLike | None = None, sharpness: float = 1.0
+) -> Matrix:
+    """Chances that depend on the item: P(ȳ = k | x) ∝ exp(-sharpness·score_k(x)), for
+    ``draw_ruled_out(..., chances=...)``.
 
-    With a positive ``sharpness`` classes that a teacher finds unlikely are ruled out first; with a negative one near misses are.
+    With a positive ``sharpness`` classes that a teacher finds unlikely are ruled out first; with a
+    negative one near misses are.
 
     Parameters
     ----------
     scores
         Logits or log-probabilities of a teacher, one row an item.
     truth
-        Where given, the true class is never ruled out; without it the labels are as noisy as the teacher.
+        Where given, the true class is never ruled out; without it the labels are as noisy as the
+        teacher.
 
     Examples
     --------
@@ -203,21 +253,29 @@ def feature_chances(scores: ArrayLike, *, truth: ArrayLike | None = None, sharpn
     """
     z = -sharpness * np.asarray(scores, dtype=np.float64)
     if z.ndim != 2 or z.shape[1] < 2 or not np.isfinite(z).all():
-        raise ArgumentError(f"scores must be finite, one row an item and one column a class; got shape {z.shape}.")
+        raise ArgumentError(
+            f"scores must be finite, one row an item and one column a class; got shape {z.shape}."
+        )
     if truth is not None:
         y = _classes(truth)
         if len(y) != len(z) or (y.size and (y.min() < 0 or y.max() >= z.shape[1])):
-            raise ArgumentError(f"truth must be {len(z)} classes in [0, {z.shape[1]}); got {len(y)}.")
+            raise ArgumentError(
+                f"truth must be {len(z)} classes in [0, {z.shape[1]}); got {len(y)}."
+            )
         z[np.arange(len(y)), y] = -np.inf
     weight = np.exp(z - z.max(axis=1, keepdims=True))
     chances: Matrix = weight / weight.sum(axis=1, keepdims=True)
     return chances
 
 
-def resample_ruled_out(truth: ArrayLike, ruled_out: ArrayLike, *, n_classes: int, rng: np.random.Generator) -> Labels:
-    """New labels with the empirical T of the given ones, independent of everything but the true class; -1 stays where no label was.
+def resample_ruled_out(
+    truth: ArrayLike, ruled_out: ArrayLike, *, n_classes: int, rng: np.random.Generator
+) -> Labels:
+    """New labels with the empirical T of the given ones, independent of everything but the true
+    class; -1 stays where no label was.
 
-    What differs between a model fitted to the given labels and one fitted to these is due to dependence on the item.
+    What differs between a model fitted to the given labels and one fitted to these is due to
+    dependence on the item.
 
     Examples
     --------
@@ -231,8 +289,11 @@ def resample_ruled_out(truth: ArrayLike, ruled_out: ArrayLike, *, n_classes: int
     return np.where(said >= 0, np.stack(drawn, axis=1).reshape(said.shape), -1)
 
 
-def drop_wrong(truth: ArrayLike, ruled_out: ArrayLike, *, share: float, rng: np.random.Generator) -> Labels:
-    """The labels without a share of those that rule out the true class; -1 where one was taken away.
+def drop_wrong(
+    truth: ArrayLike, ruled_out: ArrayLike, *, share: float, rng: np.random.Generator
+) -> Labels:
+    """The labels without a share of those that rule out the true class; -1 where one was taken
+    away.
 
     Exactly round(share·number of wrong labels) go, chosen at random.
 
@@ -245,7 +306,9 @@ def drop_wrong(truth: ArrayLike, ruled_out: ArrayLike, *, share: float, rng: np.
         raise ArgumentError(f"share must be in [0, 1]; got {share}.")
     y, said = _classes(truth), np.array(ruled_out, dtype=np.int64)
     if len(said) != len(y):
-        raise ArgumentError(f"ruled_out must have one row for each of the {len(y)} items; got {len(said)}.")
+        raise ArgumentError(
+            f"ruled_out must have one row for each of the {len(y)} items; got {len(said)}."
+        )
     flat = said.reshape(-1)
     wrong = np.flatnonzero(flat == np.repeat(y, flat.size // max(1, len(y))))
     flat[rng.choice(wrong, size=round(share * len(wrong)), replace=False)] = -1
@@ -255,32 +318,46 @@ def drop_wrong(truth: ArrayLike, ruled_out: ArrayLike, *, share: float, rng: np.
 def _classes(truth: ArrayLike) -> Labels:
     y = np.asarray(truth)
     if y.ndim != 1 or (y.size and not np.issubdtype(y.dtype, np.integer)):
-        raise ArgumentError(f"truth must be one whole number an item; got an array of {y.dtype} with shape {y.shape}.")
+        raise ArgumentError(
+            f"truth must be one whole number an item; got an array of {y.dtype} with shape {y.shape}."
+        )
     return y.astype(np.int64)
 
 
 def _weights(
     y: Labels, transition: Transition | None, chances: ArrayLike | None, n_classes: int | None
-) -> tuple[Matrix, Labels | None]:  # fmt: skip
+) -> tuple[Matrix, Labels | None]:
     """Rows of weights, and the row of each item (None: one row an item)."""
     if sum(given is not None for given in (transition, chances, n_classes)) != 1:
-        raise ArgumentError("draw_ruled_out must have one of transition, chances and n_classes; got none or several.")
+        raise ArgumentError(
+            "draw_ruled_out must have one of transition, chances and n_classes; got none or several."
+        )
     if chances is None:
         T = transition if transition is not None else Transition.uniform(n_classes or 0)
         return T.matrix, y
     w = np.asarray(chances, dtype=np.float64)
     if w.ndim != 2 or len(w) != len(y):
-        raise ArgumentError(f"chances must have one row for each of the {len(y)} items; got shape {w.shape}.")
+        raise ArgumentError(
+            f"chances must have one row for each of the {len(y)} items; got shape {w.shape}."
+        )
     bad = np.flatnonzero(~np.isfinite(w).all(axis=1) | (w < 0).any(axis=1) | (w.sum(axis=1) <= 0))
     if bad.size:
         raise EvidenceError(
-            fault("chances", "must be non-negative with a positive sum", w[bad[0]].tolist()[:8], where=bad[:5].tolist(), total=len(bad))
+            fault(
+                "chances",
+                "must be non-negative with a positive sum",
+                w[bad[0]].tolist()[:8],
+                where=bad[:5].tolist(),
+                total=len(bad),
+            )
         )
     return w, None
 
 
 def _draw_one(weights: Matrix, row: Labels | None, rng: np.random.Generator) -> Labels:
-    """One class an item in proportion to its row of weights: the first whose cumulative share exceeds a uniform number."""
+    """One class an item in proportion to its row of weights: the first whose cumulative share
+    exceeds a uniform number.
+    """
     edges = np.cumsum(weights, axis=1)
     edges /= edges[:, -1:]
     if row is None:
@@ -294,15 +371,29 @@ def _draw_one(weights: Matrix, row: Labels | None, rng: np.random.Generator) -> 
     return drawn
 
 
-def _draw_distinct(weights: Matrix, row: Labels | None, size: int, rng: np.random.Generator) -> Labels:
-    """Classes drawn one after the other without replacement: in the order of exponential waiting times with these rates."""
+def _draw_distinct(
+    weights: Matrix, row: Labels | None, size: int, rng: np.random.Generator
+) -> Labels:
+    """Classes drawn one after the other without replacement: in the order of exponential waiting
+    times with these rates.
+    """
     w = weights if row is None else weights[row]
     possible = (w > 0).sum(axis=1)
     short = np.flatnonzero(possible < size)
     if short.size:
-        came, remedy = f"{possible[short[0]]} possible classes", "Ask for fewer labels, or pass replace=True."
+        came, remedy = (
+            f"{possible[short[0]]} possible classes",
+            "Ask for fewer labels, or pass replace=True.",
+        )
         raise EvidenceError(
-            fault("n_labels", f"must leave {size} possible classes", came, where=short[:5].tolist(), total=len(short), remedy=remedy)
+            fault(
+                "n_labels",
+                f"must leave {size} possible classes",
+                came,
+                where=short[:5].tolist(),
+                total=len(short),
+                remedy=remedy,
+            )
         )
     with np.errstate(divide="ignore"):
         waiting = rng.standard_exponential(w.shape) / w

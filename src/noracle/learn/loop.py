@@ -1,9 +1,11 @@
 """One training loop for every loss and model.
 
-The data lie on the device when they fit, else they are read by blocks. On a GPU a whole step (gather, augment, forward, loss, backward,
-optimiser, average) is one CUDA graph. A checkpoint after every epoch holds everything that decides the rest, so a killed run goes on
-as if nothing had happened. Chance comes from the seed, the epoch and the process alone: no state of a generator needs to be kept, and the
-caller's generators are left as they were. Under ``torchrun`` the processes train one model; see distributed.py.
+The data lie on the device when they fit, else they are read by blocks. On a GPU a whole step
+(gather, augment, forward, loss, backward, optimiser, average) is one CUDA graph. A checkpoint after
+every epoch holds everything that decides the rest, so a killed run goes on as if nothing had
+happened. Chance comes from the seed, the epoch and the process alone: no state of a generator needs
+to be kept, and the caller's generators are left as they were. Under ``torchrun`` the processes
+train one model; see distributed.py.
 """
 
 from __future__ import annotations
@@ -25,27 +27,44 @@ from noracle.learn.losses import Loss
 from noracle.learn.run import Objective, Run, Whole, own_chance
 from noracle.learn.settings import History, Settings
 
-__all__ = ["Batches", "History", "Objective", "PlainObjective", "Settings", "all_logits", "plain_objective", "train"]
+__all__ = [
+    "Batches",
+    "History",
+    "Objective",
+    "PlainObjective",
+    "Settings",
+    "all_logits",
+    "plain_objective",
+    "train",
+]
 
 
 class PlainObjective(nn.Module):
-    """The loss of the model's logits, after ``prepare`` made floats (and views) of the raw items; trains a T that is a parameter."""
+    """The loss of the model's logits, after ``prepare`` made floats (and views) of the raw items;
+    trains a T that is a parameter.
+    """
 
-    def __init__(self, loss: Loss, context: Context, prepare: Callable[[Tensor], Tensor] | None = None) -> None:
+    def __init__(
+        self, loss: Loss, context: Context, prepare: Callable[[Tensor], Tensor] | None = None
+    ) -> None:
         super().__init__()
         self.loss, self.context, self.prepare = loss, context, prepare
 
-    def forward(self, model: nn.Module, items: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
+    def forward(
+        self, model: nn.Module, items: Tensor, labels: Tensor, weight: Tensor | None
+    ) -> Tensor:
         """The loss of a batch."""
         shown = items if self.prepare is None else self.prepare(items)
         return self.loss(model(as_model(model, shown)), labels, self.context, weight)
 
 
-def plain_objective(loss: Loss, context: Context, prepare: Callable[[Tensor], Tensor] | None = None) -> PlainObjective:
+def plain_objective(
+    loss: Loss, context: Context, prepare: Callable[[Tensor], Tensor] | None = None
+) -> PlainObjective:
     """See :class:`PlainObjective`.
 
-    It is the mean of the loss over a batch, weighted where items have weights; ``prepare`` turns items as they lie in memory into what the
-    model takes.
+    It is the mean of the loss over a batch, weighted where items have weights; ``prepare`` turns
+    items as they lie in memory into what the model takes.
 
     Examples
     --------
@@ -59,20 +78,29 @@ def plain_objective(loss: Loss, context: Context, prepare: Callable[[Tensor], Te
 
 
 def train(
-    model: nn.Module, data: Batches, objective: Objective, settings: Settings, *, extra: nn.Module | None = None,
-    validate: Callable[[nn.Module], float] | None = None, checkpoint: str | Path | None = None,
+    model: nn.Module,
+    data: Batches,
+    objective: Objective,
+    settings: Settings,
+    *,
+    extra: nn.Module | None = None,
+    validate: Callable[[nn.Module], float] | None = None,
+    checkpoint: str | Path | None = None,
     progress: Callable[[int, dict[str, float]], None] | None = None,
-) -> History:  # fmt: skip
-    """Train in place, where the model lies; returns the history. With ``average`` the model ends with the averaged weights.
+) -> History:
+    """Train in place, where the model lies; returns the history. With ``average`` the model ends
+    with the averaged weights.
 
     On the processor the same seed and number of threads give the same bits.
 
     Parameters
     ----------
     extra
-        A module with further parameters to train or state to keep; needed only if ``objective`` is a plain function.
+        A module with further parameters to train or state to keep; needed only if ``objective`` is
+        a plain function.
     validate
-        Called after every epoch with the model (averaged where asked) in evaluation mode; larger is better.
+        Called after every epoch with the model (averaged where asked) in evaluation mode; larger is
+        better.
     checkpoint
         A file that is written after every epoch and read at the start where it exists.
     progress
@@ -92,7 +120,9 @@ def train(
     [0, 1, 2]
     """
     if settings.patience is not None and validate is None:
-        raise ArgumentError("patience must come with validate, which says what is better; got no validate.")
+        raise ArgumentError(
+            "patience must come with validate, which says what is better; got no validate."
+        )
     device = next((p.device for p in model.parameters() if p.requires_grad), None)
     if device is None:
         raise ArgumentError("model must have parameters to train; got none.")
@@ -106,9 +136,16 @@ def train(
             if settings.patience is not None and run.since_best >= settings.patience:
                 break
             began = time.perf_counter()
-            row = {"epoch": epoch + 1.0, "loss": run.epoch(epoch), "lr": run.rate, "seconds": time.perf_counter() - began}
+            row = {
+                "epoch": epoch + 1.0,
+                "loss": run.epoch(epoch),
+                "lr": run.rate,
+                "seconds": time.perf_counter() - began,
+            }
             if not math.isfinite(row["loss"]):
-                raise NoracleError(f"loss must stay finite; got {row['loss']} in epoch {epoch + 1}. Lower lr (now {settings.lr}).")
+                raise NoracleError(
+                    f"loss must stay finite; got {row['loss']} in epoch {epoch + 1}. Lower lr (now {settings.lr})."
+                )
             if validate is not None:
                 row["score"] = run.score(validate)
             run.history.rows.append(row)
@@ -121,7 +158,13 @@ def train(
 
 
 @torch.no_grad()
-def all_logits(model: nn.Module, items: Items, *, prepare: Callable[[Tensor], Tensor] | None = None, batch_size: int = 2048) -> Tensor:
+def all_logits(
+    model: nn.Module,
+    items: Items,
+    *,
+    prepare: Callable[[Tensor], Tensor] | None = None,
+    batch_size: int = 2048,
+) -> Tensor:
     """Logits of all items, in evaluation mode, on the host."""
     device = next(model.parameters()).device
     was_training = model.training

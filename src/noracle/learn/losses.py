@@ -1,10 +1,12 @@
 """Losses for labels that say what an item is *not*; pure functions in log space, in one table.
 
-Every function takes logits z (B, K), a mask (B, K) of ruled-out classes and a :class:`Context`. A loss *per item* returns B numbers;
-where it is written for one label, several labels of an item count as their mean, and an item without a label costs nothing. A *risk*
-returns one number for the batch.
+Every function takes logits z (B, K), a mask (B, K) of ruled-out classes and a :class:`Context`. A
+loss *per item* returns B numbers; where it is written for one label, several labels of an item
+count as their mean, and an item without a label costs nothing. A *risk* returns one number for the
+batch.
 
-p = softmax(z), ȳ the ruled-out class, Ȳ a set of s of them, T[j, k] = P(k is ruled out | the class is j).
+p = softmax(z), ȳ the ruled-out class, Ȳ a set of s of them, T[j, k] = P(k is ruled out | the class
+is j).
 
     pc_sigmoid   Σ_{k≠ȳ} σ(z_ȳ - z_k)                                Ishida et al. 2017
     scl_nl       -log(1 - p_ȳ); a set: -log(1 - Σ_{k∈Ȳ} p_k)         Chou et al. 2020; Kim et al. 2019
@@ -90,8 +92,9 @@ def op_loss(logits: Tensor, ruled_out: Tensor, _context: Context, /) -> Tensor:
 def op_w_loss(logits: Tensor, ruled_out: Tensor, _context: Context, /) -> Tensor:
     """-p_ȳ·w_ȳ·log q_ȳ with q = softmax(-z), w = softmax(1/q).
 
-    1/q overflows; softmax needs only the differences 1/q_k - max 1/q = e^m·(e^{-log q_k - m} - 1), m = max(-log q). Where e^m exceeds what
-    floats resolve, any difference of log q that they can hold gives the same w, so m stops there: gradients stay small enough to square.
+    1/q overflows; softmax needs only the differences 1/q_k - max 1/q = e^m·(e^{-log q_k - m} - 1),
+    m = max(-log q). Where e^m exceeds what floats resolve, any difference of log q that they can
+    hold gives the same w, so m stops there: gradients stay small enough to square.
     """
     log_q = (-logits).log_softmax(dim=1)
     most = (-log_q).amax(dim=1, keepdim=True)
@@ -112,7 +115,9 @@ def mcl_mae_loss(logits: Tensor, ruled_out: Tensor, _context: Context, /) -> Ten
 
 def mcl_exp_loss(logits: Tensor, ruled_out: Tensor, _context: Context, /) -> Tensor:
     """(2K - 2)/s·e^{-P}."""
-    return _mcl_scale(logits, ruled_out) * ((logits.softmax(dim=1) * ruled_out).sum(dim=1) - 1).exp()
+    return (
+        _mcl_scale(logits, ruled_out) * ((logits.softmax(dim=1) * ruled_out).sum(dim=1) - 1).exp()
+    )
 
 
 def mcl_log_loss(logits: Tensor, ruled_out: Tensor, context: Context, /) -> Tensor:
@@ -121,7 +126,9 @@ def mcl_log_loss(logits: Tensor, ruled_out: Tensor, context: Context, /) -> Tens
 
 
 def multi_ure_loss(logits: Tensor, ruled_out: Tensor, _context: Context, /) -> Tensor:
-    """Σ_{j∉Ȳ} ℓ_j - ((K - 1 - s)/s)·Σ_{j∈Ȳ} ℓ_j with ℓ the cross-entropy; unbiased for uniform sets, unbounded below."""
+    """Σ_{j∉Ȳ} ℓ_j - ((K - 1 - s)/s)·Σ_{j∈Ȳ} ℓ_j with ℓ the cross-entropy; unbiased for uniform
+    sets, unbounded below.
+    """
     ordinary = -logits.log_softmax(dim=1)
     s = ruled_out.sum(dim=1).clamp(min=1).to(logits.dtype)
     inside = (ordinary * ruled_out).sum(dim=1)
@@ -132,12 +139,16 @@ def multi_ure_loss(logits: Tensor, ruled_out: Tensor, _context: Context, /) -> T
 def partial_log_loss(logits: Tensor, ruled_out: Tensor, context: Context, /) -> Tensor:
     """-log Σ_{j∉Ȳ} p_j / (K - s): of the mean probability of the classes that remain."""
     left = (~ruled_out).sum(dim=1).to(logits.dtype)
-    return torch.where(ruled_out.any(dim=1), scl_nl_loss(logits, ruled_out, context) + left.log(), 0)
+    return torch.where(
+        ruled_out.any(dim=1), scl_nl_loss(logits, ruled_out, context) + left.log(), 0
+    )
 
 
 def _log_complementary(logits: Tensor, context: Context) -> Tensor:
     """Logarithm of (Tᵀp)_k for every class k."""
-    joint = logits.log_softmax(dim=1).unsqueeze(2) + context.current_log_transition().to(logits.dtype)  # [b, j, k]
+    joint = logits.log_softmax(dim=1).unsqueeze(2) + context.current_log_transition().to(
+        logits.dtype
+    )  # [b, j, k]
     return joint.logsumexp(dim=1)
 
 
@@ -147,7 +158,9 @@ def _mcl_scale(logits: Tensor, ruled_out: Tensor) -> Tensor:
 
 
 def _mean_over_labels(values: Tensor, ruled_out: Tensor) -> Tensor:
-    """Mean of (B, K) values over the ruled-out classes of each item; values elsewhere may be infinite."""
+    """Mean of (B, K) values over the ruled-out classes of each item; values elsewhere may be
+    infinite.
+    """
     return values.masked_fill(~ruled_out, 0).sum(dim=1) / ruled_out.sum(dim=1).clamp(min=1)
 
 
@@ -183,8 +196,12 @@ class Loss:
     decode: Decode = "argmax"
     options: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
-    def __call__(self, logits: Tensor, ruled_out: Tensor, context: Context, weight: Tensor | None = None) -> Tensor:
-        """The mean loss of the batch (weighted where ``weight`` is given), in 32 bits at least: risks are differences of large numbers."""
+    def __call__(
+        self, logits: Tensor, ruled_out: Tensor, context: Context, weight: Tensor | None = None
+    ) -> Tensor:
+        """The mean loss of the batch (weighted where ``weight`` is given), in 32 bits at least:
+        risks are differences of large numbers.
+        """
         z = logits.float() if torch.finfo(logits.dtype).bits < 32 else logits
         with torch.autocast(z.device.type, enabled=False):
             if not self.per_item:
@@ -196,28 +213,44 @@ class Loss:
             return (losses * weight).sum() / torch.where(total > 0, total, torch.ones_like(total))
 
     def make_context(
-        self, transition: Transition, *, ruled_out: Tensor | None = None, weight: Tensor | None = None, prior: ArrayLike | None = None,
-        floor: float = 1e-3, dtype: torch.dtype = torch.float32,
-    ) -> Context:  # fmt: skip
+        self,
+        transition: Transition,
+        *,
+        ruled_out: Tensor | None = None,
+        weight: Tensor | None = None,
+        prior: ArrayLike | None = None,
+        floor: float = 1e-3,
+        dtype: torch.dtype = torch.float32,
+    ) -> Context:
         """What this loss needs to know; all faults of T show here, before any training.
 
         Parameters
         ----------
         ruled_out, weight
-            The mask of *all* labels, and weights of the items; the corrections of ure take the shares π̄ from them, because those of a
-            batch are too noisy.
+            The mask of *all* labels, and weights of the items; the corrections of ure take the
+            shares π̄ from them, because those of a batch are too noisy.
         prior
             Shares of the true classes (scarce); :meth:`Transition.class_shares` estimates them.
         """
         shares, n_items = None, math.inf
         if ruled_out is not None and self.options.get("correction") in ("nn", "ga", "abs"):
-            each = 1 / ruled_out.sum(dim=1).clamp(min=1) if weight is None else weight / ruled_out.sum(dim=1).clamp(min=1)
+            each = (
+                1 / ruled_out.sum(dim=1).clamp(min=1)
+                if weight is None
+                else weight / ruled_out.sum(dim=1).clamp(min=1)
+            )
             shares = (ruled_out * each.unsqueeze(1)).sum(dim=0, dtype=torch.float64).cpu().numpy()
             n_items = int(ruled_out.any(dim=1).sum())
         context = Context(
-            transition, pi_bar=shares, n_items=n_items, prior=prior, needs_inverse=self.inverse, trainable=self.trains_transition,
-            floor=floor, dtype=dtype,
-        )  # fmt: skip
+            transition,
+            pi_bar=shares,
+            n_items=n_items,
+            prior=prior,
+            needs_inverse=self.inverse,
+            trainable=self.trains_transition,
+            floor=floor,
+            dtype=dtype,
+        )
         if self.options.get("base") == "wmae":
             context.positive_column_sums()
         return context
@@ -235,7 +268,13 @@ def _table() -> dict[str, Loss]:
         Loss(name="op_w", function=op_w_loss),
         Loss(name="cpe_i", function=cpe_i_loss, transition=True, decode="nearest"),
         Loss(name="cpe_f", function=fwd_loss, transition=True, decode="nearest-through"),
-        Loss(name="cpe_t", function=fwd_loss, transition=True, trains_transition=True, decode="nearest-through"),
+        Loss(
+            name="cpe_t",
+            function=fwd_loss,
+            transition=True,
+            trains_transition=True,
+            decode="nearest-through",
+        ),
         Loss(name="mcl_mae", function=mcl_mae_loss, sets=True),
         Loss(name="mcl_exp", function=mcl_exp_loss, sets=True),
         Loss(name="mcl_log", function=mcl_log_loss, sets=True),
@@ -248,7 +287,16 @@ def _table() -> dict[str, Loss]:
         for correction in ("free", "nn", "ga", "abs"):
             options = {"base": base, "correction": correction}
             name = f"ure_{correction}" if base == "ce" else f"ure_{base}_{correction}"
-            rows.append(Loss(name=name, function=ure, per_item=False, inverse=True, transition=True, options=options))
+            rows.append(
+                Loss(
+                    name=name,
+                    function=ure,
+                    per_item=False,
+                    inverse=True,
+                    transition=True,
+                    options=options,
+                )
+            )
     return {row.name: row for row in rows}
 
 
@@ -270,7 +318,9 @@ def get_loss(name: str, options: Mapping[str, float] | None = None) -> Loss:
     known = ("beta", "q") if loss.inverse else ()
     for option in options or ():
         if option not in known:
-            raise ArgumentError(f"options of loss {name} must be among ({', '.join(known)}); got {option!r}.")
+            raise ArgumentError(
+                f"options of loss {name} must be among ({', '.join(known)}); got {option!r}."
+            )
     return dataclasses.replace(loss, options={**loss.options, **options}) if options else loss
 
 
@@ -288,12 +338,21 @@ def decode_logits(logits: Tensor, loss: Loss, context: Context) -> Tensor:
     if loss.decode == "argmax":
         return logits.argmax(dim=1)
     logits = logits.float() if torch.finfo(logits.dtype).bits < 32 else logits
-    log_q = logits.log_softmax(dim=1) if loss.decode == "nearest" else _log_complementary(logits, context)
-    return torch.cdist(log_q.exp(), context.current_log_transition().exp().to(logits.dtype), p=1).argmin(dim=1)
+    log_q = (
+        logits.log_softmax(dim=1)
+        if loss.decode == "nearest"
+        else _log_complementary(logits, context)
+    )
+    return torch.cdist(
+        log_q.exp(), context.current_log_transition().exp().to(logits.dtype), p=1
+    ).argmin(dim=1)
 
 
-def scel(logits: Tensor, ruled_out: Tensor, context: Context, *, temperature: float = 1.0) -> Tensor:
-    """Surrogate complementary-estimation loss: -log (Tᵀp)_ȳ per item, after dividing the logits by ``temperature``.
+def scel(
+    logits: Tensor, ruled_out: Tensor, context: Context, *, temperature: float = 1.0
+) -> Tensor:
+    """Surrogate complementary-estimation loss: -log (Tᵀp)_ȳ per item, after dividing the logits by
+    ``temperature``.
 
     Examples
     --------
@@ -320,11 +379,30 @@ def label_mask(ruled_out: Tensor, n_classes: int) -> Tensor:
     wrong = ((said < -1) | (said >= n_classes)).any(dim=1).nonzero().flatten().tolist()
     if wrong:
         came = said[wrong[0]].tolist()
-        raise EvidenceError(fault("ruled_out", f"must be in [-1, {n_classes})", came, where=wrong[:5], total=len(wrong)))
+        raise EvidenceError(
+            fault(
+                "ruled_out",
+                f"must be in [-1, {n_classes})",
+                came,
+                where=wrong[:5],
+                total=len(wrong),
+            )
+        )
     wide = torch.zeros(len(said), n_classes + 1, dtype=torch.bool, device=said.device)
-    mask = wide.scatter_(1, torch.where(said < 0, n_classes, said).long(), True)[:, :n_classes].contiguous()
+    mask = wide.scatter_(1, torch.where(said < 0, n_classes, said).long(), True)[
+        :, :n_classes
+    ].contiguous()
     full = mask.all(dim=1).nonzero().flatten().tolist()
     if full:
         remedy = "Drop labels of these items."
-        raise EvidenceError(fault("ruled_out", "must leave a class", "all classes", where=full[:5], total=len(full), remedy=remedy))
+        raise EvidenceError(
+            fault(
+                "ruled_out",
+                "must leave a class",
+                "all classes",
+                where=full[:5],
+                total=len(full),
+                remedy=remedy,
+            )
+        )
     return mask

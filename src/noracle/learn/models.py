@@ -37,7 +37,8 @@ def make_model(
     stem
         First layer of a resnet; see :class:`ResNet`.
     seed
-        Decides the first weights, and leaves the global generator as it was; by default that generator decides.
+        Decides the first weights, and leaves the global generator as it was; by default that
+        generator decides.
 
     Examples
     --------
@@ -45,7 +46,9 @@ def make_model(
     397510
     """
     if not shape or min(shape) < 1 or n_outputs < 1 or any(size < 1 for size in hidden):
-        raise ArgumentError(f"shape, n_outputs and hidden must be positive; got {tuple(shape)}, {n_outputs} and {tuple(hidden)}.")
+        raise ArgumentError(
+            f"shape, n_outputs and hidden must be positive; got {tuple(shape)}, {n_outputs} and {tuple(hidden)}."
+        )
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:
             torch.default_generator.manual_seed(seed)
@@ -53,8 +56,15 @@ def make_model(
             return mlp(math.prod(shape), () if name == "linear" else hidden, n_outputs)
         if name in ("resnet18", "resnet34"):
             if len(shape) != 3:
-                raise ArgumentError(f"model {name} must have images (channels, height, width); got items of shape {tuple(shape)}.")
-            return ResNet((2, 2, 2, 2) if name == "resnet18" else (3, 4, 6, 3), channels=shape[0], n_outputs=n_outputs, stem=stem)
+                raise ArgumentError(
+                    f"model {name} must have images (channels, height, width); got items of shape {tuple(shape)}."
+                )
+            return ResNet(
+                (2, 2, 2, 2) if name == "resnet18" else (3, 4, 6, 3),
+                channels=shape[0],
+                n_outputs=n_outputs,
+                stem=stem,
+            )
     raise ArgumentError(f"model must be linear, mlp, resnet18 or resnet34; got {name!r}.")
 
 
@@ -79,7 +89,9 @@ class Block(nn.Module):
         self.shortcut = (
             nn.Identity()
             if stride == 1 and before == after
-            else nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
+            else nn.Sequential(
+                nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after)
+            )
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -91,11 +103,19 @@ class Block(nn.Module):
 class ResNet(nn.Module):
     """Residual network of He et al. (2016).
 
-    Stem ``imagenet`` is a 7×7 convolution with stride 2 and a max-pool (an image of 32 pixels reaches the blocks with 8); ``small`` is a
-    3×3 convolution with stride 1 and no pool.
+    Stem ``imagenet`` is a 7×7 convolution with stride 2 and a max-pool (an image of 32 pixels
+    reaches the blocks with 8); ``small`` is a 3×3 convolution with stride 1 and no pool.
     """
 
-    def __init__(self, depths: Sequence[int], *, channels: int, n_outputs: int, stem: Stem = "imagenet", width: int = 64) -> None:
+    def __init__(
+        self,
+        depths: Sequence[int],
+        *,
+        channels: int,
+        n_outputs: int,
+        stem: Stem = "imagenet",
+        width: int = 64,
+    ) -> None:
         super().__init__()
         if stem == "imagenet":
             first: list[nn.Module] = [nn.Conv2d(channels, width, 7, 2, 3, bias=False)]

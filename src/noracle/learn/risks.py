@@ -1,23 +1,27 @@
 """Risks of a whole batch: means over the items of each ruled-out class, not sums over items.
 
-URE rewrites the ordinary risk with ruled-out labels. With M[k, j] = mean of ℓ_j over the items whose ruled-out class is k,
+URE rewrites the ordinary risk with ruled-out labels. With M[k, j] = mean of ℓ_j over the items
+whose ruled-out class is k,
 
     r_j = Σ_k π̄_k (T⁻¹)[k, j] M[k, j]
 
-is the risk of the *ordinary* class j, π_j E[ℓ_j | y = j], and so never negative in the population. Corrections act on r_j: free Σ r_j;
-nn Σ max(r_j, -β); ga ascends on Σ min(r_j, 0) while some r_j < 0; abs Σ |r_j|.
+is the risk of the *ordinary* class j, π_j E[ℓ_j | y = j], and so never negative in the population.
+Corrections act on r_j: free Σ r_j; nn Σ max(r_j, -β); ga ascends on Σ min(r_j, 0) while some r_j <
+0; abs Σ |r_j|.
 
-Which π̄? The shares n_k/n of the batch make r_j a plain mean of items, unbiased at every batch size: right for ``free``, which is linear.
-A correction is not linear: it acts on the sign of r_j, so noise in r_j becomes bias, and n_k/n is noise. Before any training ℓ_j = log K
-for all items; with T uniform then r_j = log K·(1 - (K - 1)·n_j/n). In a batch of 256 with K = 10 each r_j is negative by n_j alone with a
-chance of one in four, so ga would ascend in almost every step and learn the opposite. With π̄ of *all* labels the same r_j is log K/K.
-A class that is not in the batch has no mean; the others are divided by their chance to be there, 1 - (1 - π̄_k)^n for independent draws,
-which keeps r_j unbiased over random batches.
+Which π̄? The shares n_k/n of the batch make r_j a plain mean of items, unbiased at every batch
+size: right for ``free``, which is linear. A correction is not linear: it acts on the sign of r_j,
+so noise in r_j becomes bias, and n_k/n is noise. Before any training ℓ_j = log K for all items;
+with T uniform then r_j = log K·(1 - (K - 1)·n_j/n). In a batch of 256 with K = 10 each r_j is
+negative by n_j alone with a chance of one in four, so ga would ascend in almost every step and
+learn the opposite. With π̄ of *all* labels the same r_j is log K/K. A class that is not in the
+batch has no mean; the others are divided by their chance to be there, 1 - (1 - π̄_k)^n for
+independent draws, which keeps r_j unbiased over random batches.
 
 References
 ----------
-Ishida, Niu, Menon and Sugiyama (2019), ICML; Wang et al. (2024), ICML (scarce); Zhang and Sabuncu (2018), NeurIPS (gce); Wang et al.
-(2019), ICCV (sl); Ishiguro et al. (2022) (robust risks).
+Ishida, Niu, Menon and Sugiyama (2019), ICML; Wang et al. (2024), ICML (scarce); Zhang and Sabuncu
+(2018), NeurIPS (gce); Wang et al. (2019), ICCV (sl); Ishiguro et al. (2022) (robust risks).
 """
 
 from __future__ import annotations
@@ -36,19 +40,29 @@ Correction = Literal["free", "nn", "ga", "abs"]
 
 
 def ure(
-    logits: Tensor, ruled_out: Tensor, context: Context, /, *, base: Base = "ce", correction: Correction = "nn", beta: float = 0.0,
-    q: float = 0.7, weight: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    logits: Tensor,
+    ruled_out: Tensor,
+    context: Context,
+    /,
+    *,
+    base: Base = "ce",
+    correction: Correction = "nn",
+    beta: float = 0.0,
+    q: float = 0.7,
+    weight: Tensor | None = None,
+) -> Tensor:
     """The unbiased risk with a correction; see the module.
 
     Parameters
     ----------
     logits, ruled_out
-        (B, K) numbers, and the mask of the ruled-out classes. An item with s of them counts 1/s in each.
+        (B, K) numbers, and the mask of the ruled-out classes. An item with s of them counts 1/s in
+        each.
     context
         With T⁻¹; its ``pi_bar`` decides whose shares are used.
     base
-        ℓ_j: ce -log p_j; mae 2 - 2p_j; mse ‖p - e_j‖²; gce (1 - p_j^q)/q; sl 0.1·ce + 4(1 - p_j); wmae mae/w_j, w_j = Σ_k (T⁻¹)[k, j] > 0.
+        ℓ_j: ce -log p_j; mae 2 - 2p_j; mse ‖p - e_j‖²; gce (1 - p_j^q)/q; sl 0.1·ce + 4(1 - p_j);
+        wmae mae/w_j, w_j = Σ_k (T⁻¹)[k, j] > 0.
     weight
         One number an item.
 
@@ -82,7 +96,14 @@ def correct(risks: Tensor, correction: Correction, beta: float = 0.0) -> Tensor:
 
 
 def partial_risks(
-    logits: Tensor, ruled_out: Tensor, context: Context, /, *, base: Base = "ce", q: float = 0.7, weight: Tensor | None = None
+    logits: Tensor,
+    ruled_out: Tensor,
+    context: Context,
+    /,
+    *,
+    base: Base = "ce",
+    q: float = 0.7,
+    weight: Tensor | None = None,
 ) -> Tensor:
     """r_j for every ordinary class j."""
     inverse = context.inverse().to(logits.dtype)
@@ -95,7 +116,11 @@ def partial_risks(
     else:
         size = parts.sum(dim=0)
         pi_bar = context.pi_bar.to(logits.dtype)
-        scale = pi_bar / _or_one(_chance_present(pi_bar, context.n_items, ruled_out, parts)) / _or_one(size)
+        scale = (
+            pi_bar
+            / _or_one(_chance_present(pi_bar, context.n_items, ruled_out, parts))
+            / _or_one(size)
+        )
     return (inverse * (parts * scale).T.mm(losses)).sum(dim=0)
 
 
@@ -117,11 +142,14 @@ def ordinary_losses(logits: Tensor, *, base: Base, q: float = 0.7) -> Tensor:
     raise ArgumentError(f"base must be ce, mae, mse, gce, sl or wmae; got {base!r}.")
 
 
-def scarce(logits: Tensor, ruled_out: Tensor, context: Context, /, *, weight: Tensor | None = None) -> Tensor:
+def scarce(
+    logits: Tensor, ruled_out: Tensor, context: Context, /, *, weight: Tensor | None = None
+) -> Tensor:
     """Each class against the rest, with the absolute value of each positive part.
 
-    Σ_k (1 - π_k)·mean_{ȳ=k} softplus(z_k) + |mean softplus(-z_k) - (1 - π_k)·mean_{ȳ=k} softplus(-z_k)|, over the classes k that are in the
-    batch. Assumes that the items with k ruled out are like all items that are not k.
+    Σ_k (1 - π_k)·mean_{ȳ=k} softplus(z_k) + |mean softplus(-z_k) - (1 - π_k)·mean_{ȳ=k}
+    softplus(-z_k)|, over the classes k that are in the batch. Assumes that the items with k ruled
+    out are like all items that are not k.
     """
     rare = 1 - context.prior.to(logits.dtype)
     parts = _parts(ruled_out, weight, logits.dtype)
@@ -142,7 +170,9 @@ def _parts(ruled_out: Tensor, weight: Tensor | None, dtype: torch.dtype) -> Tens
 
 
 def _chance_present(pi_bar: Tensor, n_items: float, ruled_out: Tensor, parts: Tensor) -> Tensor:
-    """The chance that class k is in the batch: 1 - Π_{i<n} (1 - s·π̄_k·N/(N - i)) for n of N items with s labels each (on average)."""
+    """The chance that class k is in the batch: 1 - Π_{i<n} (1 - s·π̄_k·N/(N - i)) for n of N items
+    with s labels each (on average).
+    """
     counted = parts.sum(dim=1) > 0
     n = counted.sum()
     labels = (ruled_out.sum(dim=1) * counted).sum().to(parts.dtype) / n.clamp(min=1)

@@ -22,7 +22,9 @@ from noracle.learn.distributed import Team, in_parallel
 from noracle.learn.settings import History, Settings
 
 Objective = Callable[[nn.Module, Tensor, Tensor, Tensor | None], Tensor]
-"""(model, raw items, labels, weights) → the loss of a batch. If it is a module, its parameters are trained too."""
+"""(model, raw items, labels, weights) → the loss of a batch. If it is a module, its parameters are
+trained too.
+"""
 
 
 @runtime_checkable
@@ -34,7 +36,9 @@ class Shares(Protocol):
 
 
 CARD = threading.RLock()
-"""Held for the moment in which a run gives work to a GPU: runs in several threads share the card, but one graph is captured at a time."""
+"""Held for the moment in which a run gives work to a GPU: runs in several threads share the card,
+but one graph is captured at a time.
+"""
 
 
 @contextlib.contextmanager
@@ -66,18 +70,30 @@ class Whole(nn.Module):
 class Run:
     """The state of one training run."""
 
-    def __init__(self, whole: Whole, data: Batches, settings: Settings, device: torch.device, team: Team) -> None:
-        self.whole, self.model, self.settings, self.device, self.team = whole, whole.model, settings, device, team
+    def __init__(
+        self, whole: Whole, data: Batches, settings: Settings, device: torch.device, team: Team
+    ) -> None:
+        self.whole, self.model, self.settings, self.device, self.team = (
+            whole,
+            whole.model,
+            settings,
+            device,
+            team,
+        )
         if settings.batch_size % team.size:
             raise ArgumentError(
                 f"batch_size must be a multiple of the {team.size} processes; got {settings.batch_size}, {len(data)} items."
             )
         if len(data) < team.size:
-            raise ArgumentError(f"items must be at least as many as the {team.size} processes; got {len(data)}.")
+            raise ArgumentError(
+                f"items must be at least as many as the {team.size} processes; got {len(data)}."
+            )
         self.parameters = [p for p in whole.parameters() if p.requires_grad]
         self.loader = Loader(data, device, settings.batch_size)
         self.normalised = any(isinstance(m, _NormBase) for m in whole.modules())
-        self.steps = settings.epochs * sum(len(self._cuts(n // team.size)) for n in self.loader.lengths())
+        self.steps = settings.epochs * sum(
+            len(self._cuts(n // team.size)) for n in self.loader.lengths()
+        )
         may_graph = device.type == "cuda" and team.size == 1 and not data.sparse
         self.graphed = may_graph if settings.graph is None else settings.graph and may_graph
         self.optimiser = self._optimiser()
@@ -95,12 +111,27 @@ class Run:
         s = self.settings
         rate = torch.tensor(s.lr, device=self.device) if self.graphed else s.lr
         if s.optimiser == "adam":
-            return torch.optim.Adam(self.parameters, lr=rate, weight_decay=s.weight_decay, fused=True, capturable=self.graphed)
+            return torch.optim.Adam(
+                self.parameters,
+                lr=rate,
+                weight_decay=s.weight_decay,
+                fused=True,
+                capturable=self.graphed,
+            )
         nesterov = s.momentum > 0
-        return torch.optim.SGD(self.parameters, lr=rate, weight_decay=s.weight_decay, momentum=s.momentum, nesterov=nesterov, fused=True)
+        return torch.optim.SGD(
+            self.parameters,
+            lr=rate,
+            weight_decay=s.weight_decay,
+            momentum=s.momentum,
+            nesterov=nesterov,
+            fused=True,
+        )
 
     def _averaged(self) -> list[Tensor]:
-        """What is averaged: all that is trained, and the running means and variances of normalisation."""
+        """What is averaged: all that is trained, and the running means and variances of
+        normalisation.
+        """
         return [*(p.detach() for p in self.parameters), *self._statistics()]
 
     def _statistics(self) -> list[Tensor]:
@@ -108,16 +139,25 @@ class Run:
         return [t for m in norms for t in (m.running_mean, m.running_var) if t is not None]
 
     def _cuts(self, n: int) -> list[tuple[int, int]]:
-        """Where batches begin and end. One last item alone is left out where a batch must have a variance."""
+        """Where batches begin and end. One last item alone is left out where a batch must have a
+        variance.
+        """
         size = self.settings.batch_size // self.team.size
         cuts = cut_evenly(n, size, size / 2)
         alone = len(cuts) > 1 and size > 1 and cuts[-1] == (n - 1, n)
         return cuts[:-1] if self.normalised and alone else cuts
 
     def _seed(self, epoch: int) -> torch.Generator:
-        """Chance in views and dropout differs from process to process, the order of the items does not."""
+        """Chance in views and dropout differs from process to process, the order of the items does
+        not.
+        """
         order, noise = (
-            int(np.random.SeedSequence((self.settings.seed, epoch, what)).generate_state(1, np.uint64)[0] >> 1)
+            int(
+                np.random.SeedSequence((self.settings.seed, epoch, what)).generate_state(
+                    1, np.uint64
+                )[0]
+                >> 1
+            )
             for what in (0, 1 + self.team.rank)
         )
         with self.turn:
@@ -157,7 +197,9 @@ class Run:
 
     def _step(self, part: Part, chosen: Tensor) -> None:
         items, labels, weight = part.take(chosen)
-        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.settings.precision == "bf16"):
+        with torch.autocast(
+            self.device.type, dtype=torch.bfloat16, enabled=self.settings.precision == "bf16"
+        ):
             loss = self.forward(items, labels, weight)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -171,8 +213,9 @@ class Run:
     def _replay(self, part: Part, chosen: Tensor) -> None:
         """One step as a CUDA graph; made at the first full batch, after a few plain steps.
 
-        The graph is made on a stream that no other run has: graphs that were made on one stream share the scratch memory of matrix
-        products, and spoil each other where they run at the same time (pytorch/pytorch#193402).
+        The graph is made on a stream that no other run has: graphs that were made on one stream
+        share the scratch memory of matrix products, and spoil each other where they run at the same
+        time (pytorch/pytorch#193402).
         """
         if self.graph is None:
             held = chosen.clone()
@@ -189,10 +232,15 @@ class Run:
         graph.replay()
 
     def _warm_up(self, part: Part, held: Tensor, stream: torch.cuda.Stream) -> None:
-        """Plain steps whose effect is undone, so that a graphed run takes the same steps as a plain one."""
+        """Plain steps whose effect is undone, so that a graphed run takes the same steps as a plain
+        one.
+        """
         tensors = [*self._tensors().values(), *self.average, self.totals]
         before = [t.detach().clone() for t in tensors]
-        optimiser, chance = _copied(self.optimiser.state_dict()), torch.cuda.get_rng_state(self.device)
+        optimiser, chance = (
+            _copied(self.optimiser.state_dict()),
+            torch.cuda.get_rng_state(self.device),
+        )
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(3):
@@ -210,7 +258,9 @@ class Run:
         torch.cuda.set_rng_state(chance, self.device)
 
     def _agree(self) -> None:
-        """After an epoch all processes have the same statistics and state; weights are the same anyhow."""
+        """After an epoch all processes have the same statistics and state; weights are the same
+        anyhow.
+        """
         self.team.sum_([self.totals])
         self.team.mean_(t for t in self.model.buffers() if t.is_floating_point())
         self.team.mean_(self.average[len(self.parameters) :])
@@ -237,19 +287,28 @@ class Run:
 
     @torch.no_grad()
     def score(self, validate: Callable[[nn.Module], float]) -> float:
-        """What ``validate`` says; a better score than ever is remembered with its weights. NaN is never better."""
+        """What ``validate`` says; a better score than ever is remembered with its weights. NaN is
+        never better.
+        """
         with self.averaged():
             self.whole.eval()
             score: float = self.team.from_first(float(validate(self.model)))
             if not math.isnan(score) and (self.best is None or score > self.best[0]):
-                self.best, self.since_best = (score, _copied(self._trained()) if self.settings.patience else {}), 0
+                self.best, self.since_best = (
+                    (score, _copied(self._trained()) if self.settings.patience else {}),
+                    0,
+                )
             else:
                 self.since_best += 1
         return score
 
     def _trained(self) -> dict[str, Tensor]:
         trained = {name for name, _ in self.whole.named_parameters()}
-        return {name: t for name, t in self._tensors().items() if name in trained or name.startswith("model.")}
+        return {
+            name: t
+            for name, t in self._tensors().items()
+            if name in trained or name.startswith("model.")
+        }
 
     def _tensors(self) -> dict[str, Tensor]:
         return {name: t for name, t in self.whole.state_dict().items() if isinstance(t, Tensor)}
@@ -266,7 +325,9 @@ class Run:
         self.whole.eval()
 
     def close(self) -> None:
-        """Give the graph back now: one that dies later takes scratch memory along that the next graph on its stream uses."""
+        """Give the graph back now: one that dies later takes scratch memory along that the next
+        graph on its stream uses.
+        """
         if self.graph is not None:
             with self.turn:
                 torch.cuda.current_stream(self.device).synchronize()
@@ -275,21 +336,35 @@ class Run:
 
     def _same(self) -> dict[str, Any]:
         shapes = {name: list(t.shape) for name, t in self._tensors().items()}
-        return {"settings": dataclasses.asdict(self.settings), "n_items": len(self.loader.data), "shapes": shapes}
+        return {
+            "settings": dataclasses.asdict(self.settings),
+            "n_items": len(self.loader.data),
+            "shapes": shapes,
+        }
 
     def save(self, path: str | Path | None, epoch: int) -> None:
         """Everything that decides the rest; the first process alone writes."""
         if path is None or self.team.rank:
             return
         state = {
-            "epoch": epoch, "done": self.done, "whole": self.whole.state_dict(), "optimiser": self.optimiser.state_dict(),
-            "average": self.average, "history": self.history.rows, "best": self.best, "since_best": self.since_best,
-        }  # fmt: skip
+            "epoch": epoch,
+            "done": self.done,
+            "whole": self.whole.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "average": self.average,
+            "history": self.history.rows,
+            "best": self.best,
+            "since_best": self.since_best,
+        }
         write_checkpoint(Path(path), {**self._same(), **state})
 
     def load(self, path: str | Path | None) -> int:
         """Go back to a checkpoint where there is one; the number of epochs that are done."""
-        state = read_checkpoint(Path(path), same=self._same()) if path is not None and self.team.rank == 0 else None
+        state = (
+            read_checkpoint(Path(path), same=self._same())
+            if path is not None and self.team.rank == 0
+            else None
+        )
         state = self.team.from_first(state)
         if state is None:
             return 0
@@ -300,7 +375,12 @@ class Run:
                 group["lr"] = group["lr"].to(self.device)
         for mine, theirs in zip(self.average, state["average"], strict=True):
             mine.copy_(theirs)
-        self.history.rows, self.best, self.since_best, self.done = state["history"], state["best"], state["since_best"], state["done"]
+        self.history.rows, self.best, self.since_best, self.done = (
+            state["history"],
+            state["best"],
+            state["since_best"],
+            state["done"],
+        )
         return int(state["epoch"])
 
 

@@ -1,6 +1,7 @@
 """Scorers for scikit-learn's searches, which see ruled-out labels and no true one.
 
-``GridSearchCV(model, grid, scoring=zero_one_scorer())`` then ``search.fit(X, ruled_out)``: what the search calls y is what items are *not*.
+``GridSearchCV(model, grid, scoring=zero_one_scorer())`` then ``search.fit(X, ruled_out)``: what the
+search calls y is what items are *not*.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from noracle.errors import ArgumentError, EvidenceError, fault
-from noracle.learn.scored import TransitionLike, as_array, item_scores, read_predicted, read_ruled_out, read_transition
+from noracle.learn.scored import (
+    TransitionLike,
+    as_array,
+    item_scores,
+    read_predicted,
+    read_ruled_out,
+    read_transition,
+)
 from noracle.learn.temperature import fit_temperature, item_losses
 from noracle.learn.transition import Transition
 
@@ -22,7 +30,9 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RuledOutScorer:
-    """A function (estimator, X, ruled_out) → number, larger is better; see :func:`zero_one_scorer` and :func:`scel_scorer`."""
+    """A function (estimator, X, ruled_out) → number, larger is better; see :func:`zero_one_scorer`
+    and :func:`scel_scorer`.
+    """
 
     measure: Literal["zero-one", "scel"]
     transition: TransitionLike = "uniform"
@@ -38,10 +48,16 @@ class RuledOutScorer:
         if not labelled.any():
             return float("nan")
         if self.measure == "zero-one":
-            predicted = read_predicted("predicted", class_numbers(estimator.predict(X), known), labels)
+            predicted = read_predicted(
+                "predicted", class_numbers(estimator.predict(X), known), labels
+            )
             return float(item_scores(predicted, labels, T)[labelled].mean())
         z = _log_chances(estimator, X)
-        tau = fit_temperature(z, labels.said, T) if self.temperature == "fit" else float(self.temperature)
+        tau = (
+            fit_temperature(z, labels.said, T)
+            if self.temperature == "fit"
+            else float(self.temperature)
+        )
         return -float(item_losses(z, labels, T, temperature=tau)[labelled].mean())
 
     def ordered_transition(self, known: NDArray[Any]) -> Transition:
@@ -60,20 +76,24 @@ class RuledOutScorer:
         return Transition(T.matrix[np.ix_(order, order)], T.source, T.detail, T.oracle)
 
 
-def zero_one_scorer(transition: TransitionLike = "uniform", *, classes: Sequence[Any] | None = None) -> RuledOutScorer:
-    """A scorer that gives the unbiased estimate of the accuracy: the mean of T⁻¹[ruled out, predicted].
+def zero_one_scorer(
+    transition: TransitionLike = "uniform", *, classes: Sequence[Any] | None = None
+) -> RuledOutScorer:
+    """A scorer that gives the unbiased estimate of the accuracy: the mean of T⁻¹[ruled out,
+    predicted].
 
     Parameters
     ----------
     transition
         T[y, k] = P(class k is ruled out | true class y), rows in the order of ``classes``.
     classes
-        Names of the classes in the order of the matrix; by default that of the estimator's ``classes_``, which is sorted.
+        Names of the classes in the order of the matrix; by default that of the estimator's
+        ``classes_``, which is sorted.
 
     Notes
     -----
-    The best of many candidates by a noisy score is worse than it looks. :func:`~noracle.learn.validation.compare_models` says whether two
-    can be told apart.
+    The best of many candidates by a noisy score is worse than it looks.
+    :func:`~noracle.learn.validation.compare_models` says whether two can be told apart.
 
     Examples
     --------
@@ -82,15 +102,24 @@ def zero_one_scorer(transition: TransitionLike = "uniform", *, classes: Sequence
     >>> zero_one_scorer()(model, [[0]] * 4, ["a", "c", "a", "b"])
     0.5
     """
-    return RuledOutScorer(measure="zero-one", transition=transition, classes=None if classes is None else tuple(classes))
+    return RuledOutScorer(
+        measure="zero-one",
+        transition=transition,
+        classes=None if classes is None else tuple(classes),
+    )
 
 
 def scel_scorer(
-    transition: TransitionLike = "uniform", *, temperature: float | Literal["fit"] = 1.0, classes: Sequence[Any] | None = None
+    transition: TransitionLike = "uniform",
+    *,
+    temperature: float | Literal["fit"] = 1.0,
+    classes: Sequence[Any] | None = None,
 ) -> RuledOutScorer:
-    """A scorer that gives minus the mean of -log (Tᵀp)_ȳ, from ``predict_log_proba`` or ``predict_proba``.
+    """A scorer that gives minus the mean of -log (Tᵀp)_ȳ, from ``predict_log_proba`` or
+    ``predict_proba``.
 
-    Less noisy than the accuracy. Fit the temperature where candidates were trained with different losses.
+    Less noisy than the accuracy. Fit the temperature where candidates were trained with different
+    losses.
 
     Examples
     --------
@@ -100,23 +129,33 @@ def scel_scorer(
     -1.0986
     """
     names = None if classes is None else tuple(classes)
-    return RuledOutScorer(measure="scel", transition=transition, classes=names, temperature=temperature)
+    return RuledOutScorer(
+        measure="scel", transition=transition, classes=names, temperature=temperature
+    )
 
 
 def class_numbers(names: Any, known: NDArray[Any]) -> NDArray[Any]:
-    """The place of each class name among the known ones; a mask stays, and -1, "", None and NaN are no label."""
+    """The place of each class name among the known ones; a mask stays, and -1, "", None and NaN are
+    no label.
+    """
     values = as_array(names)
     if values.dtype == bool and known.dtype != bool:
         return values
     place = {name: i for i, name in enumerate(known.tolist())}
     found = [place.get(name, -1 if _is_none(name) else -2) for name in values.ravel().tolist()]
     numbers = np.array(found, dtype=np.int64).reshape(values.shape)
-    strange = np.flatnonzero((numbers == -2).reshape(len(numbers), -1).any(axis=1)) if numbers.size else np.zeros(0, dtype=int)
+    strange = (
+        np.flatnonzero((numbers == -2).reshape(len(numbers), -1).any(axis=1))
+        if numbers.size
+        else np.zeros(0, dtype=int)
+    )
     if strange.size:
         row = values[strange[0]]
         rule, rows = f"must be classes of the estimator, {known.tolist()[:8]}", strange[:5].tolist()
         remedy = "Fit the estimator with classes=[…] that hold them all."
-        raise EvidenceError(fault("ruled_out", rule, row, where=rows, total=len(strange), remedy=remedy))
+        raise EvidenceError(
+            fault("ruled_out", rule, row, where=rows, total=len(strange), remedy=remedy)
+        )
     return numbers
 
 

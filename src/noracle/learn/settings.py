@@ -20,11 +20,14 @@ class Settings:
     Parameters
     ----------
     batch_size
-        Items a step, of all processes together. Where the last batch would be less than half of it, the last two share their items evenly.
+        Items a step, of all processes together. Where the last batch would be less than half of it,
+        the last two share their items evenly.
     precision
-        ``fp32``; ``bf16``: convolutions and products in 16 bits; ``fp64``: the whole model in 64 bits, slow and exact.
+        ``fp32``; ``bf16``: convolutions and products in 16 bits; ``fp64``: the whole model in 64
+        bits, slow and exact.
     average
-        Decay of the weight average; 0 is none. The average starts with the first step, not with the random first weights.
+        Decay of the weight average; 0 is none. The average starts with the first step, not with the
+        random first weights.
     patience
         Stop after this many epochs without a better validation score, and keep the best weights.
     graph
@@ -52,14 +55,18 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, ok, rule in (
-            ("epochs", self.epochs >= 1, "at least 1"), ("batch_size", self.batch_size >= 1, "at least 1"),
-            ("lr", 0 < self.lr < math.inf, "positive"), ("weight_decay", 0 <= self.weight_decay < math.inf, "at least 0"),
-            ("momentum", 0 <= self.momentum < 1, "in [0, 1)"), ("average", 0 <= self.average < 1, "in [0, 1)"),
-            ("patience", self.patience is None or self.patience >= 1, "at least 1"), ("seed", self.seed >= 0, "at least 0"),
+            ("epochs", self.epochs >= 1, "at least 1"),
+            ("batch_size", self.batch_size >= 1, "at least 1"),
+            ("lr", 0 < self.lr < math.inf, "positive"),
+            ("weight_decay", 0 <= self.weight_decay < math.inf, "at least 0"),
+            ("momentum", 0 <= self.momentum < 1, "in [0, 1)"),
+            ("average", 0 <= self.average < 1, "in [0, 1)"),
+            ("patience", self.patience is None or self.patience >= 1, "at least 1"),
+            ("seed", self.seed >= 0, "at least 0"),
             ("optimiser", self.optimiser in get_args(Optimiser), "adam or sgd"),
             ("schedule", self.schedule in get_args(Schedule), "constant, cosine or one-cycle"),
             ("precision", self.precision in get_args(Precision), "fp32, bf16 or fp64"),
-        ):  # fmt: skip
+        ):
             if not ok:
                 raise ArgumentError(f"{name} must be {rule}; got {getattr(self, name)!r}.")
 
@@ -69,7 +76,11 @@ class Settings:
             return self.lr
         if self.schedule == "cosine":
             return self.lr * 0.5 * (1 + math.cos(math.pi * done))
-        return self.lr * (done / 0.3 if done < 0.3 else 0.5 * (1 + math.cos(math.pi * (done - 0.3) / 0.7))) + 1e-8
+        return (
+            self.lr
+            * (done / 0.3 if done < 0.3 else 0.5 * (1 + math.cos(math.pi * (done - 0.3) / 0.7)))
+            + 1e-8
+        )
 
 
 @dataclasses.dataclass(slots=True)

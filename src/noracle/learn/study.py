@@ -1,14 +1,16 @@
 """Studies: algorithms × ways to make labels × learning rates × seeds, with one rule that selects.
 
-For every algorithm and way to make labels, each learning rate is tried for a few epochs with the first seed, and the best on the held-out
-part is trained to the end with every seed. The rule says what "best" means, of learning rates and of epochs:
+For every algorithm and way to make labels, each learning rate is tried for a few epochs with the
+first seed, and the best on the held-out part is trained to the end with every seed. The rule says
+what "best" means, of learning rates and of epochs:
 
     accuracy    accuracy on held-out true labels: the habit of the literature, an oracle
     zero_one    zero-one risk of held-out ruled-out labels: mean of T⁻¹[ruled out, predicted]
     scel        the surrogate loss -log (Tᵀp)[ruled out] on them
     last        learning rate by accuracy, last epoch
 
-Every trial that ends is a line in the journal, so a study that was killed goes on where it stopped, also on another machine.
+Every trial that ends is a line in the journal, so a study that was killed goes on where it stopped,
+also on another machine.
 """
 
 from __future__ import annotations
@@ -29,12 +31,22 @@ import torch
 from noracle.errors import ArgumentError
 from noracle.learn.journal import Journal
 from noracle.learn.run import own_chance
-from noracle.learn.trial import ALGORITHMS, Algorithm, LabelSetting, Training, Trial, TrialData, run_trial
+from noracle.learn.trial import (
+    ALGORITHMS,
+    Algorithm,
+    LabelSetting,
+    Training,
+    Trial,
+    TrialData,
+    run_trial,
+)
 
 Rule = Literal["accuracy", "zero_one", "scel", "last"]
 RATES = (1e-3, 5e-4, 1e-4, 5e-5, 1e-5)
 STREAMS = 32
-"""Streams that PyTorch has of a card; the next is the first again, and graphs that were made on one stream share scratch memory."""
+"""Streams that PyTorch has of a card; the next is the first again, and graphs that were made on one
+stream share scratch memory.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,13 +81,37 @@ class StudyPlan:
 
     def __post_init__(self) -> None:
         for name, ok, rule in (
-            ("algorithms", bool(self.algorithms) and all(a in ALGORITHMS for a in self.algorithms), f"some of {', '.join(ALGORITHMS)}"),
-            ("labels", bool(self.labels) and len({s.name for s in self.labels}) == len(self.labels), "one or more, each with its own name"),
-            ("rates", bool(self.rates) and all(0 < r < np.inf for r in self.rates), "positive numbers"),
-            ("seeds", bool(self.seeds) and all(s >= 0 for s in self.seeds), "one or more numbers from 0"),
-            ("select_epochs", 1 <= self.select_epochs <= self.epochs, f"from 1 to epochs ({self.epochs})"),
+            (
+                "algorithms",
+                bool(self.algorithms) and all(a in ALGORITHMS for a in self.algorithms),
+                f"some of {', '.join(ALGORITHMS)}",
+            ),
+            (
+                "labels",
+                bool(self.labels) and len({s.name for s in self.labels}) == len(self.labels),
+                "one or more, each with its own name",
+            ),
+            (
+                "rates",
+                bool(self.rates) and all(0 < r < np.inf for r in self.rates),
+                "positive numbers",
+            ),
+            (
+                "seeds",
+                bool(self.seeds) and all(s >= 0 for s in self.seeds),
+                "one or more numbers from 0",
+            ),
+            (
+                "select_epochs",
+                1 <= self.select_epochs <= self.epochs,
+                f"from 1 to epochs ({self.epochs})",
+            ),
             ("rule", self.rule in get_args(Rule), " or ".join(get_args(Rule))),
-            ("rule", self.training.holdout > 0 or not self.needs_holdout, "last with one learning rate where nothing is held out"),
+            (
+                "rule",
+                self.training.holdout > 0 or not self.needs_holdout,
+                "last with one learning rate where nothing is held out",
+            ),
         ):
             if not ok:
                 raise ArgumentError(f"{name} must be {rule}; got {getattr(self, name)!r}.")
@@ -96,8 +132,10 @@ class StudyPlan:
             return []
         return [
             Trial(algorithm=a, labels=s.name, lr=lr, seed=self.seeds[0], epochs=self.select_epochs)
-            for s in self.labels for a in self.algorithms for lr in self.rates
-        ]  # fmt: skip
+            for s in self.labels
+            for a in self.algorithms
+            for lr in self.rates
+        ]
 
     def second(self, done: Mapping[Trial, Mapping[str, Any]]) -> list[Trial]:
         """The trials to the end whose learning rate is selected by now."""
@@ -106,17 +144,30 @@ class StudyPlan:
             for a in self.algorithms:
                 lr = self.selected_rate(a, s.name, done)
                 if lr is not None:
-                    trials += [Trial(algorithm=a, labels=s.name, lr=lr, seed=seed, epochs=self.epochs) for seed in self.seeds]
+                    trials += [
+                        Trial(algorithm=a, labels=s.name, lr=lr, seed=seed, epochs=self.epochs)
+                        for seed in self.seeds
+                    ]
         return trials
 
-    def selected_rate(self, algorithm: str, labels: str, done: Mapping[Trial, Mapping[str, Any]]) -> float | None:
+    def selected_rate(
+        self, algorithm: str, labels: str, done: Mapping[Trial, Mapping[str, Any]]
+    ) -> float | None:
         """The best learning rate; None as long as one was not tried. Equal ones: the larger rate."""
         if len(self.rates) == 1:
             return self.rates[0]
         rule = "accuracy" if self.rule == "last" else self.rule
         scores = []
         for lr in sorted(self.rates, reverse=True):
-            found = done.get(Trial(algorithm=algorithm, labels=labels, lr=lr, seed=self.seeds[0], epochs=self.select_epochs))
+            found = done.get(
+                Trial(
+                    algorithm=algorithm,
+                    labels=labels,
+                    lr=lr,
+                    seed=self.seeds[0],
+                    epochs=self.select_epochs,
+                )
+            )
             if found is None:
                 return None
             points = [] if "fault" in found else found["points"]
@@ -125,14 +176,17 @@ class StudyPlan:
         return next(lr for score, lr in scores if score == best)
 
     def chosen(self, points: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
-        """The epoch that the rule selects; equal ones: the first. Where the rule cannot say (a singular T), the last."""
+        """The epoch that the rule selects; equal ones: the first. Where the rule cannot say (a
+        singular T), the last.
+        """
         able = [] if self.rule == "last" else [p for p in points if self.rule in p]
         return max(able, key=lambda p: p[self.rule]) if able else points[-1]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StudyRow:
-    """One cell of the table: an algorithm on labels made in one way; figures in percent of the test items.
+    """One cell of the table: an algorithm on labels made in one way; figures in percent of the test
+    items.
 
     Examples
     --------
@@ -157,17 +211,24 @@ class StudyRow:
 
 
 def run_study(
-    data: TrialData, plan: StudyPlan, *, journal: str | Path, device: str = "auto", shared: int = 1, deadline: float | None = None,
+    data: TrialData,
+    plan: StudyPlan,
+    *,
+    journal: str | Path,
+    device: str = "auto",
+    shared: int = 1,
+    deadline: float | None = None,
     progress: Callable[[int, int, Trial, Mapping[str, Any]], None] | None = None,
-) -> list[StudyRow]:  # fmt: skip
+) -> list[StudyRow]:
     """Run what the journal does not have yet; returns the table.
 
     Parameters
     ----------
     shared
-        Trials that share a GPU at a time, at most 32; more than one helps where one small model does not fill it. They end as they would
-        alone, except that views of images are drawn from one generator: with views, figures differ a little from run to run. On the
-        processor trials always run one after the other.
+        Trials that share a GPU at a time, at most 32; more than one helps where one small model
+        does not fill it. They end as they would alone, except that views of images are drawn from
+        one generator: with views, figures differ a little from run to run. On the processor trials
+        always run one after the other.
     deadline
         ``time.monotonic()`` after which no new trial begins; the table then has gaps.
     progress
@@ -186,7 +247,9 @@ def run_study(
     >>> row.mean, row.oracle
     (100.0, False)
     """
-    where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    where = torch.device(
+        ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    )
     if not 1 <= shared <= STREAMS:
         raise ArgumentError(f"shared must be from 1 to {STREAMS}; got {shared}.")
     book = Journal(Path(journal), same_study(data, plan), plan.labels)
@@ -198,53 +261,90 @@ def run_study(
             if stop.is_set():
                 raise KeyboardInterrupt
 
-        found = run_trial(data, trial, ALGORITHMS[trial.algorithm], settings[trial.labels], plan.training, device=where, progress=check)
+        found = run_trial(
+            data,
+            trial,
+            ALGORITHMS[trial.algorithm],
+            settings[trial.labels],
+            plan.training,
+            device=where,
+            progress=check,
+        )
         book.add(trial, {**found, "device": _device_name(where)})
         if progress is not None:
             progress(*known_trials(plan, book.done), trial, found)
 
     with own_chance(where):
         for trials in (plan.first, lambda: plan.second(book.done)):
-            _run_all([t for t in trials() if t not in book.done], one, where, shared, deadline, stop)
+            _run_all(
+                [t for t in trials() if t not in book.done], one, where, shared, deadline, stop
+            )
     return study_rows(plan, book.done, data=data.name)
 
 
 def known_trials(plan: StudyPlan, done: Mapping[Trial, Mapping[str, Any]]) -> tuple[int, int]:
-    """How many trials of the plan ended, and how many there are; those whose learning rate is not selected yet count too."""
+    """How many trials of the plan ended, and how many there are; those whose learning rate is not
+    selected yet count too.
+    """
     second = plan.second(done)
     open_ones = len(plan.algorithms) * len(plan.labels) * len(plan.seeds) - len(second)
     trials = {*plan.first(), *second}
     return sum(t in done for t in trials), len(trials) + open_ones
 
 
-def study_rows(plan: StudyPlan, done: Mapping[Trial, Mapping[str, Any]], *, data: str) -> list[StudyRow]:
+def study_rows(
+    plan: StudyPlan, done: Mapping[Trial, Mapping[str, Any]], *, data: str
+) -> list[StudyRow]:
     """The table out of the trials that ended; cells without any have None."""
     rows = []
     for s in plan.labels:
         for name in plan.algorithms:
             algorithm = ALGORITHMS[name]
             lr = plan.selected_rate(name, s.name, done)
-            trials = [Trial(algorithm=name, labels=s.name, lr=lr or 0.0, seed=seed, epochs=plan.epochs) for seed in plan.seeds]
+            trials = [
+                Trial(algorithm=name, labels=s.name, lr=lr or 0.0, seed=seed, epochs=plan.epochs)
+                for seed in plan.seeds
+            ]
             ended = [done[t] for t in trials if t in done]
-            like_theirs = data == "cifar10" and plan.training.model == "resnet18" and s == LabelSetting(name=s.name)
-            rows.append(_row(plan, algorithm, s, lr, ended, algorithm.paper if like_theirs else None))
+            like_theirs = (
+                data == "cifar10"
+                and plan.training.model == "resnet18"
+                and s == LabelSetting(name=s.name)
+            )
+            rows.append(
+                _row(plan, algorithm, s, lr, ended, algorithm.paper if like_theirs else None)
+            )
     return rows
 
 
 def _row(
-    plan: StudyPlan, algorithm: Algorithm, labels: LabelSetting, lr: float | None, ended: Sequence[Mapping[str, Any]], paper: float | None
-) -> StudyRow:  # fmt: skip
+    plan: StudyPlan,
+    algorithm: Algorithm,
+    labels: LabelSetting,
+    lr: float | None,
+    ended: Sequence[Mapping[str, Any]],
+    paper: float | None,
+) -> StudyRow:
     whole = [found for found in ended if "fault" not in found]
     tests = [plan.chosen(found["points"])["test"] for found in whole]
     seconds = [found["seconds_per_epoch"] for found in whole]
     oracle = plan.sees_truth or algorithm.transition == "counted" or algorithm.loss == "supervised"
     return StudyRow(
-        algorithm=algorithm.name, labels=labels.name, lr=lr, mean=round(float(np.mean(tests)), 2) if tests else None,
+        algorithm=algorithm.name,
+        labels=labels.name,
+        lr=lr,
+        mean=round(float(np.mean(tests)), 2) if tests else None,
         sd=round(float(np.std(tests, ddof=1)), 2) if len(tests) > 1 else None,
-        last=round(float(np.mean([found["points"][-1]["test"] for found in whole])), 2) if whole else None, n_seeds=len(tests),
-        n_failed=len(ended) - len(whole), noise=round(float(np.mean([found["noise"] for found in ended])), 5) if ended else None,
-        oracle=oracle, paper=paper, seconds_per_epoch=round(float(np.median(seconds)), 4) if seconds else None,
-    )  # fmt: skip
+        last=round(float(np.mean([found["points"][-1]["test"] for found in whole])), 2)
+        if whole
+        else None,
+        n_seeds=len(tests),
+        n_failed=len(ended) - len(whole),
+        noise=round(float(np.mean([found["noise"] for found in ended])), 5) if ended else None,
+        oracle=oracle,
+        paper=paper,
+        seconds_per_epoch=round(float(np.median(seconds)), 4) if seconds else None,
+    )
 
 
 def same_study(data: TrialData, plan: StudyPlan) -> dict[str, Any]:
@@ -258,17 +358,30 @@ def _device_name(device: torch.device) -> str:
 
 
 def _run_all(
-    trials: Iterable[Trial], one: Callable[[Trial], None], device: torch.device, shared: int, deadline: float | None, stop: threading.Event
-) -> None:  # fmt: skip
+    trials: Iterable[Trial],
+    one: Callable[[Trial], None],
+    device: torch.device,
+    shared: int,
+    deadline: float | None,
+    stop: threading.Event,
+) -> None:
     waiting: queue.SimpleQueue[Trial] = queue.SimpleQueue()
     for trial in trials:
         waiting.put(trial)
     faults: list[BaseException] = []
 
     def work() -> None:
-        stream = torch.cuda.stream(torch.cuda.Stream(device)) if device.type == "cuda" else contextlib.nullcontext()  # type: ignore[no-untyped-call]
+        stream = (
+            torch.cuda.stream(torch.cuda.Stream(device))  # type: ignore[no-untyped-call]
+            if device.type == "cuda"
+            else contextlib.nullcontext()
+        )
         with stream:
-            while not faults and not stop.is_set() and (deadline is None or time.monotonic() < deadline):
+            while (
+                not faults
+                and not stop.is_set()
+                and (deadline is None or time.monotonic() < deadline)
+            ):
                 try:
                     trial = waiting.get_nowait()
                 except queue.Empty:

@@ -1,6 +1,7 @@
 """Transition matrices: row = true class, column = ruled-out class, rows sum to 1.
 
-Every matrix carries its source. ``oracle`` says that true labels were seen; whatever is fitted with it repeats the word.
+Every matrix carries its source. ``oracle`` says that true labels were seen; whatever is fitted with
+it repeats the word.
 
     uniform       every wrong class is equally likely
     given         known from how the labels were drawn
@@ -24,11 +25,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from noracle.errors import ArgumentError, EvidenceError, SingularTransition, fault
 
-Source = Literal["uniform", "given", "floor", "noisy", "interpolated", "evened", "oracle", "anchors", "trained"]
+Source = Literal[
+    "uniform", "given", "floor", "noisy", "interpolated", "evened", "oracle", "anchors", "trained"
+]
 Matrix = NDArray[np.float64]
 
 WORST_CONDITION = 1e6
-"""Above this condition number the inverse multiplies noise so much that no risk can be estimated."""
+"""Above this condition number the inverse multiplies noise so much that no risk can be estimated.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +65,9 @@ class Transition:
     def __post_init__(self) -> None:
         T = np.array(self.matrix, dtype=np.float64)
         if T.ndim != 2 or T.shape[0] != T.shape[1] or len(T) < 2:
-            raise ArgumentError(f"transition must be a square matrix with one row per true class; got shape {T.shape}.")
+            raise ArgumentError(
+                f"transition must be a square matrix with one row per true class; got shape {T.shape}."
+            )
         if not np.isfinite(T).all() or T.min() < 0 or np.abs(T.sum(axis=1) - 1).max() > 1e-6:
             sums = np.round(T.sum(axis=1), 6).tolist()
             raise ArgumentError(
@@ -109,7 +115,8 @@ class Transition:
         return np.asarray(np.linalg.inv(self.matrix), dtype=np.float64)
 
     def class_shares(self, ruled_out_shares: ArrayLike) -> Matrix:
-        """Shares of the true classes from those of the ruled-out ones: π = T⁻ᵀ π̄, its negative entries set to 0.
+        """Shares of the true classes from those of the ruled-out ones: π = T⁻ᵀ π̄, its negative
+        entries set to 0.
 
         Examples
         --------
@@ -117,8 +124,15 @@ class Transition:
         [0.5, 0.5, 0.0]
         """
         pi_bar = np.asarray(ruled_out_shares, dtype=np.float64)
-        if pi_bar.shape != (self.n_classes,) or not np.isfinite(pi_bar).all() or pi_bar.min() < 0 or pi_bar.sum() <= 0:
-            raise ArgumentError(f"ruled_out_shares must be {self.n_classes} non-negative shares; got {pi_bar.tolist()[:8]}.")
+        if (
+            pi_bar.shape != (self.n_classes,)
+            or not np.isfinite(pi_bar).all()
+            or pi_bar.min() < 0
+            or pi_bar.sum() <= 0
+        ):
+            raise ArgumentError(
+                f"ruled_out_shares must be {self.n_classes} non-negative shares; got {pi_bar.tolist()[:8]}."
+            )
         shares = np.clip((pi_bar / pi_bar.sum()) @ self.inverse(), 0, None)
         found: Matrix = np.asarray(shares / shares.sum(), dtype=np.float64)
         return found
@@ -126,16 +140,23 @@ class Transition:
     def summary(self) -> dict[str, Any]:
         """What a report says of the matrix."""
         return {
-            "source": self.source, "oracle": self.oracle, "detail": self.detail, "n_classes": self.n_classes,
-            "condition": self.condition, "diagonal_noise": self.diagonal_noise, "strength": self.strength,
-        }  # fmt: skip
+            "source": self.source,
+            "oracle": self.oracle,
+            "detail": self.detail,
+            "n_classes": self.n_classes,
+            "condition": self.condition,
+            "diagonal_noise": self.diagonal_noise,
+            "strength": self.strength,
+        }
 
     @classmethod
     def uniform(cls, n_classes: int) -> Transition:
         """Every wrong class with probability 1/(K - 1)."""
         if n_classes < 2:
             raise ArgumentError(f"n_classes must be at least 2; got {n_classes}.")
-        return cls((np.ones((n_classes, n_classes)) - np.eye(n_classes)) / (n_classes - 1), "uniform")
+        return cls(
+            (np.ones((n_classes, n_classes)) - np.eye(n_classes)) / (n_classes - 1), "uniform"
+        )
 
     @classmethod
     def noisy(cls, n_classes: int, noise: float) -> Transition:
@@ -145,7 +166,9 @@ class Transition:
     def with_noise(self, noise: float) -> Transition:
         """A share η of all labels rules out the true class: (1 - η)·T + η·I."""
         matrix = self._mixed("noise", noise, np.eye(self.n_classes))
-        return Transition(matrix, "noisy", f"{noise:g} on the diagonal, rest {self._from()}", self.oracle)
+        return Transition(
+            matrix, "noisy", f"{noise:g} on the diagonal, rest {self._from()}", self.oracle
+        )
 
     def with_floor(self, share: float) -> Transition:
         """A share of all labels is drawn from all K classes at random: (1 - share)·T + share·J/K."""
@@ -155,10 +178,13 @@ class Transition:
     def towards_uniform(self, share: float) -> Transition:
         """share·U + (1 - share)·T."""
         matrix = self._mixed("share", share, Transition.uniform(self.n_classes).matrix)
-        return Transition(matrix, "interpolated", f"{share:g} uniform, rest {self._from()}", self.oracle)
+        return Transition(
+            matrix, "interpolated", f"{share:g} uniform, rest {self._from()}", self.oracle
+        )
 
     def evened(self) -> Transition:
-        """The same noise without bias: the diagonal stays, the rest of each row is spread evenly over the wrong classes.
+        """The same noise without bias: the diagonal stays, the rest of each row is spread evenly
+        over the wrong classes.
 
         Examples
         --------
@@ -167,7 +193,12 @@ class Transition:
         """
         noise = np.diag(self.matrix)[:, None]
         uniform = Transition.uniform(self.n_classes).matrix
-        return Transition((1 - noise) * uniform + noise * np.eye(self.n_classes), "evened", self._from(), self.oracle)
+        return Transition(
+            (1 - noise) * uniform + noise * np.eye(self.n_classes),
+            "evened",
+            self._from(),
+            self.oracle,
+        )
 
     def _mixed(self, name: str, share: float, other: Matrix) -> Matrix:
         if not 0 <= share <= 1:
@@ -178,8 +209,11 @@ class Transition:
         return f"{self.source}: {self.detail}" if self.detail else self.source
 
 
-def ruled_out_counts(truth: ArrayLike, ruled_out: ArrayLike, *, n_classes: int) -> NDArray[np.int64]:
-    """How often each class (column) was ruled out for the items of each true class (row); -1 is no label.
+def ruled_out_counts(
+    truth: ArrayLike, ruled_out: ArrayLike, *, n_classes: int
+) -> NDArray[np.int64]:
+    """How often each class (column) was ruled out for the items of each true class (row); -1 is no
+    label.
 
     Examples
     --------
@@ -189,11 +223,13 @@ def ruled_out_counts(truth: ArrayLike, ruled_out: ArrayLike, *, n_classes: int) 
     return _counts(*_checked(truth, ruled_out, n_classes), n_classes)
 
 
-def count_transition(truth: ArrayLike, ruled_out: ArrayLike, *, n_classes: int, prior: float = 0.0) -> Transition:
+def count_transition(
+    truth: ArrayLike, ruled_out: ArrayLike, *, n_classes: int, prior: float = 0.0
+) -> Transition:
     """T counted from items whose true labels are known: an oracle, and said so.
 
-    ``ruled_out`` is one class an item, or several padded with -1. ``prior`` is added to every cell, so that a rare class gets a row; it
-    pulls the row towards a random annotator.
+    ``ruled_out`` is one class an item, or several padded with -1. ``prior`` is added to every cell,
+    so that a rare class gets a row; it pulls the row towards a random annotator.
 
     Examples
     --------
@@ -207,24 +243,39 @@ def count_transition(truth: ArrayLike, ruled_out: ArrayLike, *, n_classes: int, 
     empty = np.flatnonzero(table.sum(axis=1) == 0)
     if empty.size:
         raise EvidenceError(
-            fault("truth", "must hold every class at least once", f"none of class {empty[0]}", remedy="Pass prior=1 or more items.")
+            fault(
+                "truth",
+                "must hold every class at least once",
+                f"none of class {empty[0]}",
+                remedy="Pass prior=1 or more items.",
+            )
         )
-    return Transition(table / table.sum(axis=1, keepdims=True), "oracle", f"counted on {len(np.asarray(truth))} items with true labels")
+    return Transition(
+        table / table.sum(axis=1, keepdims=True),
+        "oracle",
+        f"counted on {len(np.asarray(truth))} items with true labels",
+    )
 
 
 def count_transitions(
-    truth: ArrayLike, ruled_out: ArrayLike, *, annotator: ArrayLike, n_classes: int, prior: float = 10.0
+    truth: ArrayLike,
+    ruled_out: ArrayLike,
+    *,
+    annotator: ArrayLike,
+    n_classes: int,
+    prior: float = 10.0,
 ) -> dict[Hashable, Transition]:
     """T of every annotator, counted from items whose true labels are known: oracles, and said so.
 
-    Few labels an annotator make a wild matrix. So each row starts with ``prior`` labels that are spread as the same row of all annotators
-    together, T_a[j] = (counts_a[j] + prior·T[j]) / (n_a[j] + prior); with ``prior=0`` an annotator without labels of a class gets the row
-    of all.
+    Few labels an annotator make a wild matrix. So each row starts with ``prior`` labels that are
+    spread as the same row of all annotators together, T_a[j] = (counts_a[j] + prior·T[j]) / (n_a[j]
+    + prior); with ``prior=0`` an annotator without labels of a class gets the row of all.
 
     Parameters
     ----------
     ruled_out, annotator
-        One class and who said so for each item, or several: two tables of one shape, -1 where nothing was said.
+        One class and who said so for each item, or several: two tables of one shape, -1 where
+        nothing was said.
 
     Examples
     --------
@@ -236,7 +287,9 @@ def count_transitions(
     y, said = _checked(truth, ruled_out, n_classes)
     names = np.asarray(annotator)
     if names.shape != np.asarray(ruled_out).shape:
-        raise ArgumentError(f"annotator must have the shape of ruled_out, {np.asarray(ruled_out).shape}; got {names.shape}.")
+        raise ArgumentError(
+            f"annotator must have the shape of ruled_out, {np.asarray(ruled_out).shape}; got {names.shape}."
+        )
     if not (np.isfinite(prior) and prior >= 0):
         raise ArgumentError(f"prior must be at least 0; got {prior}.")
     names = names.reshape(said.shape)
@@ -246,24 +299,31 @@ def count_transitions(
         n = table.sum(axis=1, keepdims=True)
         weight = np.where(n + prior > 0, prior, 1.0)
         detail = f"counted on {int(n.sum())} labels of one annotator with true labels"
-        found[name.item()] = Transition((table + weight * pooled.matrix) / (n + weight), "oracle", detail)
+        found[name.item()] = Transition(
+            (table + weight * pooled.matrix) / (n + weight), "oracle", detail
+        )
     return found
 
 
 def estimate_transition(
-    complementary_probabilities: ArrayLike, *, ruled_out: ArrayLike | None = None, quantile: float = 0.97
+    complementary_probabilities: ArrayLike,
+    *,
+    ruled_out: ArrayLike | None = None,
+    quantile: float = 0.97,
 ) -> Transition:
     """T from anchor points, without any true label.
 
-    A model fitted to the *complementary* labels gives q(x) ≈ Tᵀ p(x). Where an item is certainly of class j, q(x) is row j of T. The
-    true class is the one that is ruled out least often, so the anchors of class j are the items with argmin_k q_k(x) = j, and among them
-    the 1 - quantile share of all items with the lowest q_j. Row j is the mean of q over its anchors, or, with ``ruled_out``, what was in
-    fact ruled out there, which forgives a model whose q is badly scaled. Then the items must be others than the model was fitted to, since
-    it has seen its own labels.
+    A model fitted to the *complementary* labels gives q(x) ≈ Tᵀ p(x). Where an item is certainly of
+    class j, q(x) is row j of T. The true class is the one that is ruled out least often, so the
+    anchors of class j are the items with argmin_k q_k(x) = j, and among them the 1 - quantile share
+    of all items with the lowest q_j. Row j is the mean of q over its anchors, or, with
+    ``ruled_out``, what was in fact ruled out there, which forgives a model whose q is badly scaled.
+    Then the items must be others than the model was fitted to, since it has seen its own labels.
 
-    Assumes that every class has items of which the model is certain, that T[j, j] is the smallest entry of its row *and* of its column,
-    and that labels depend on the item only through its class. None of these can be seen in the labels alone. Where T[i, j] < T[j, j], items
-    between i and j look more certain than those of j, and row j comes out mixed.
+    Assumes that every class has items of which the model is certain, that T[j, j] is the smallest
+    entry of its row *and* of its column, and that labels depend on the item only through its class.
+    None of these can be seen in the labels alone. Where T[i, j] < T[j, j], items between i and j
+    look more certain than those of j, and row j comes out mixed.
 
     Parameters
     ----------
@@ -276,7 +336,8 @@ def estimate_transition(
 
     References
     ----------
-    Yu, Liu, Gong and Tao (2018), ECCV: anchors known to be of a class. Patrini et al. (2017), CVPR: anchors found by a model.
+    Yu, Liu, Gong and Tao (2018), ECCV: anchors known to be of a class. Patrini et al. (2017), CVPR:
+    anchors found by a model.
 
     Examples
     --------
@@ -285,8 +346,16 @@ def estimate_transition(
     True
     """
     q = np.asarray(complementary_probabilities, dtype=np.float64)
-    if q.ndim != 2 or len(q) < 2 or not np.isfinite(q).all() or q.min() < 0 or np.abs(q.sum(axis=1) - 1).max() > 1e-3:
-        raise ArgumentError(f"complementary_probabilities must be rows of probabilities; got shape {q.shape}.")
+    if (
+        q.ndim != 2
+        or len(q) < 2
+        or not np.isfinite(q).all()
+        or q.min() < 0
+        or np.abs(q.sum(axis=1) - 1).max() > 1e-3
+    ):
+        raise ArgumentError(
+            f"complementary_probabilities must be rows of probabilities; got shape {q.shape}."
+        )
     if not 0 < quantile < 1:
         raise ArgumentError(f"quantile must be in (0, 1); got {quantile}.")
     n, k = q.shape
@@ -296,43 +365,67 @@ def estimate_transition(
     for j in range(k):
         own = np.flatnonzero(least == j)
         anchors = own[np.argsort(q[own, j], kind="stable")[:wanted]]
-        seen = q[anchors].sum(axis=0) if said is None else _counts(np.zeros(len(anchors), dtype=np.int64), said[anchors], k)[0]
+        seen = (
+            q[anchors].sum(axis=0)
+            if said is None
+            else _counts(np.zeros(len(anchors), dtype=np.int64), said[anchors], k)[0]
+        )
         if not seen.sum():
             raise EvidenceError(
                 fault(
-                    "complementary_probabilities", "must have items for which each class is the least likely to be ruled out",
-                    f"none for class {j}", remedy="Fit a better model, or count T on a few items with true labels.",
+                    "complementary_probabilities",
+                    "must have items for which each class is the least likely to be ruled out",
+                    f"none for class {j}",
+                    remedy="Fit a better model, or count T on a few items with true labels.",
                 )
-            )  # fmt: skip
+            )
         rows[j] = seen / seen.sum()
     return Transition(rows, "anchors", f"quantile {quantile:g} of {n} items")
 
 
-def _checked(truth: ArrayLike, ruled_out: ArrayLike, n_classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _checked(
+    truth: ArrayLike, ruled_out: ArrayLike, n_classes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Classes (n,) and ruled-out classes (n, s)."""
     y, said = _whole("truth", truth).reshape(-1), _whole("ruled_out", ruled_out)
     if len(said) != len(y):
-        raise ArgumentError(f"ruled_out must have one row for each of the {len(y)} items; got {len(said)}.")
+        raise ArgumentError(
+            f"ruled_out must have one row for each of the {len(y)} items; got {len(said)}."
+        )
     said = said.reshape(len(y), -1) if len(y) else said.reshape(0, 1)
     for name, values, low in (("truth", y, 0), ("ruled_out", said, -1)):
         wrong = (
-            np.flatnonzero(((values < low) | (values >= n_classes)).reshape(len(y), -1).any(axis=1)) if len(y) else np.empty(0, np.int64)
+            np.flatnonzero(((values < low) | (values >= n_classes)).reshape(len(y), -1).any(axis=1))
+            if len(y)
+            else np.empty(0, np.int64)
         )
         if wrong.size:
             came = values[wrong[0]] if values.ndim == 1 else values[wrong[0]].tolist()
-            raise EvidenceError(fault(name, f"must be in [{low}, {n_classes})", came, where=wrong[:5].tolist(), total=len(wrong)))
+            raise EvidenceError(
+                fault(
+                    name,
+                    f"must be in [{low}, {n_classes})",
+                    came,
+                    where=wrong[:5].tolist(),
+                    total=len(wrong),
+                )
+            )
     return y, said
 
 
 def _whole(name: str, values: ArrayLike) -> NDArray[np.int64]:
     found = np.asarray(values)
     if found.ndim == 0 or (found.size and not np.issubdtype(found.dtype, np.integer)):
-        raise ArgumentError(f"{name} must be whole numbers, one row an item; got an array of {found.dtype} with shape {found.shape}.")
+        raise ArgumentError(
+            f"{name} must be whole numbers, one row an item; got an array of {found.dtype} with shape {found.shape}."
+        )
     return found.astype(np.int64)
 
 
 def _counts(y: NDArray[np.int64], said: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
     rows, flat = np.repeat(y, said.shape[1]), said.reshape(-1)
     use = flat >= 0
-    table: NDArray[np.int64] = np.bincount(rows[use] * n_classes + flat[use], minlength=n_classes**2).reshape(n_classes, n_classes)
+    table: NDArray[np.int64] = np.bincount(
+        rows[use] * n_classes + flat[use], minlength=n_classes**2
+    ).reshape(n_classes, n_classes)
     return table

@@ -1,7 +1,9 @@
-"""One trial of a study: an algorithm, a way to make labels, a learning rate, a seed → how good the model was, epoch by epoch.
+"""One trial of a study: an algorithm, a way to make labels, a learning rate, a seed → how good the
+model was, epoch by epoch.
 
-True labels are used to *make* labels, to judge the model on test items and (marked ``accuracy``) on held-out ones. Training sees them only
-where an algorithm says ``counted``, and then the trial is marked an oracle.
+True labels are used to *make* labels, to judge the model on test items and (marked ``accuracy``) on
+held-out ones. Training sees them only where an algorithm says ``counted``, and then the trial is
+marked an oracle.
 """
 
 from __future__ import annotations
@@ -22,7 +24,13 @@ from noracle.learn._judge import Judge, rows_of
 from noracle.learn.augment import Views
 from noracle.learn.batches import Batches
 from noracle.learn.consistency import Consistency
-from noracle.learn.labels import ask_annotators, biased_transition, draw_ruled_out, drop_wrong, resample_ruled_out
+from noracle.learn.labels import (
+    ask_annotators,
+    biased_transition,
+    draw_ruled_out,
+    drop_wrong,
+    resample_ruled_out,
+)
 from noracle.learn.loop import plain_objective, train
 from noracle.learn.losses import Loss, get_loss, label_mask
 from noracle.learn.models import ModelName, channels_last, make_model
@@ -35,7 +43,9 @@ Ways = Literal["uniform", "noisy", "weak", "strong", "people", "given"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Algorithm:
-    """A row of the table: a loss, and where its T comes from. ``counted`` is T counted from the true labels: an oracle."""
+    """A row of the table: a loss, and where its T comes from. ``counted`` is T counted from the
+    true labels: an oracle.
+    """
 
     name: str
     loss: str
@@ -67,7 +77,9 @@ ALGORITHMS: Mapping[str, Algorithm] = {
         Algorithm(name="MCL-LOG", loss="mcl_log"),
     )
 }
-"""Rows by name: the ten of Table 1 of the CLImage paper with its figures on uniform-CIFAR10, the control with true labels, and others."""
+"""Rows by name: the ten of Table 1 of the CLImage paper with its figures on uniform-CIFAR10, the
+control with true labels, and others.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +89,13 @@ class LabelSetting:
     Parameters
     ----------
     way
-        ``uniform``; ``noisy`` (uniform, with a share ``noise`` that rules out the truth); ``weak`` and ``strong`` bias; ``people``: every
-        annotator of the data sees four classes and rules out one that is not the class they named; ``given``: the data's own labels.
+        ``uniform``; ``noisy`` (uniform, with a share ``noise`` that rules out the truth); ``weak``
+        and ``strong`` bias; ``people``: every annotator of the data sees four classes and rules out
+        one that is not the class they named; ``given``: the data's own labels.
     ablation
-        ``iid`` draws anew from the counted T, so that labels depend on the class alone; ``evened`` also spreads each row's wrong classes
-        evenly, which takes the bias away and leaves the noise.
+        ``iid`` draws anew from the counted T, so that labels depend on the class alone; ``evened``
+        also spreads each row's wrong classes evenly, which takes the bias away and leaves the
+        noise.
     removed
         Share of the wrong labels that is taken away, with their items.
     n_labels
@@ -102,14 +116,20 @@ class LabelSetting:
 
     def __post_init__(self) -> None:
         for name, ok, rule in (
-            ("way", self.way in get_args(Ways), " or ".join(get_args(Ways))), ("noise", 0 <= self.noise < 1, "in [0, 1)"),
+            ("way", self.way in get_args(Ways), " or ".join(get_args(Ways))),
+            ("noise", 0 <= self.noise < 1, "in [0, 1)"),
             ("ablation", self.ablation in ("none", "iid", "evened"), "none, iid or evened"),
-            ("removed", 0 <= self.removed <= 1, "in [0, 1]"), ("n_labels", self.n_labels >= 1, "at least 1"),
-        ):  # fmt: skip
+            ("removed", 0 <= self.removed <= 1, "in [0, 1]"),
+            ("n_labels", self.n_labels >= 1, "at least 1"),
+        ):
             if not ok:
-                raise ArgumentError(f"{name} of labels {self.name} must be {rule}; got {getattr(self, name)!r}.")
+                raise ArgumentError(
+                    f"{name} of labels {self.name} must be {rule}; got {getattr(self, name)!r}."
+                )
         if self.noise and self.way in ("people", "given"):
-            raise ArgumentError(f"noise of labels {self.name} must be 0, because people made them; got {self.noise!r}.")
+            raise ArgumentError(
+                f"noise of labels {self.name} must be 0, because people made them; got {self.noise!r}."
+            )
 
     def draw(self, data: TrialData, rng: np.random.Generator) -> np.ndarray[Any, Any]:
         """Labels (n, n_labels), -1 where one was removed."""
@@ -118,16 +138,22 @@ class LabelSetting:
             said = self._of_people(data, rng)
         else:
             transition = (
-                biased_transition(k, bias=self.way, rng=rng) if self.way == "weak" or self.way == "strong" else Transition.uniform(k)
+                biased_transition(k, bias=self.way, rng=rng)
+                if self.way == "weak" or self.way == "strong"
+                else Transition.uniform(k)
             )
             if self.noise:
                 transition = transition.with_noise(self.noise)
-            said = draw_ruled_out(data.truth, transition=transition, n_labels=self.n_labels, rng=rng).reshape(len(data.truth), -1)
+            said = draw_ruled_out(
+                data.truth, transition=transition, n_labels=self.n_labels, rng=rng
+            ).reshape(len(data.truth), -1)
         if self.ablation == "iid":
             said = resample_ruled_out(data.truth, said, n_classes=k, rng=rng)
         elif self.ablation == "evened":
             evened = count_transition(data.truth, said, n_classes=k, prior=1e-9).evened()
-            drawn = draw_ruled_out(data.truth, transition=evened, n_labels=said.shape[1], replace=True, rng=rng).reshape(said.shape)
+            drawn = draw_ruled_out(
+                data.truth, transition=evened, n_labels=said.shape[1], replace=True, rng=rng
+            ).reshape(said.shape)
             said = np.where(said >= 0, drawn, -1)
         return drop_wrong(data.truth, said, share=self.removed, rng=rng) if self.removed else said
 
@@ -135,17 +161,27 @@ class LabelSetting:
         said = data.ruled_out
         if self.way == "people":
             if data.annotators is None:
-                raise ArgumentError(f"labels {self.name} must have data with the labels of annotators; got none.")
-            said = np.stack([_ask(named, data.n_classes, rng) for named in data.annotators.T], axis=1)
+                raise ArgumentError(
+                    f"labels {self.name} must have data with the labels of annotators; got none."
+                )
+            said = np.stack(
+                [_ask(named, data.n_classes, rng) for named in data.annotators.T], axis=1
+            )
         if said is None or said.shape[1] < self.n_labels:
             came = "none" if said is None else f"{said.shape[1]} an item"
-            raise ArgumentError(f"labels {self.name} must have data with {self.n_labels} ruled-out labels an item; got {came}.")
+            raise ArgumentError(
+                f"labels {self.name} must have data with {self.n_labels} ruled-out labels an item; got {came}."
+            )
         return said[:, : self.n_labels]
 
 
 def _ask(named: np.ndarray[Any, Any], k: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """One class of four shown that is not the one the annotator named; -1 where the annotator named none."""
-    said = ask_annotators(np.maximum(named, 0), n_classes=k, n_shown=min(4, k), n_answers=1, rng=rng).ruled_out[:, 0]
+    """One class of four shown that is not the one the annotator named; -1 where the annotator named
+    none.
+    """
+    said = ask_annotators(
+        np.maximum(named, 0), n_classes=k, n_shown=min(4, k), n_answers=1, rng=rng
+    ).ruled_out[:, 0]
     return np.where(named >= 0, said, -1)
 
 
@@ -158,7 +194,8 @@ class TrialData:
     items, test_items
         uint8 images (n, H, W, C), floats (n, features), or a sparse matrix.
     ruled_out, annotators
-        The data's own complementary labels (n, s), and ordinary labels of people (n, a), where there are some; -1 is none.
+        The data's own complementary labels (n, s), and ordinary labels of people (n, a), where
+        there are some; -1 is none.
     version
         Says which items these are, in a journal; by default a digest of their bytes.
 
@@ -182,12 +219,18 @@ class TrialData:
 
     def __post_init__(self) -> None:
         for name, rows in (
-            ("truth", self.truth), ("ruled_out", self.ruled_out), ("annotators", self.annotators),
-        ):  # fmt: skip
+            ("truth", self.truth),
+            ("ruled_out", self.ruled_out),
+            ("annotators", self.annotators),
+        ):
             if rows is not None and len(rows) != self.items.shape[0]:
-                raise ArgumentError(f"{name} must have one row for each of the {self.items.shape[0]} items; got {len(rows)}.")
+                raise ArgumentError(
+                    f"{name} must have one row for each of the {self.items.shape[0]} items; got {len(rows)}."
+                )
         if not 0 < len(self.test_truth) == self.test_items.shape[0]:
-            raise ArgumentError(f"test_truth must have one class for each test item, at least one; got {len(self.test_truth)}.")
+            raise ArgumentError(
+                f"test_truth must have one class for each test item, at least one; got {len(self.test_truth)}."
+            )
 
     @property
     def images(self) -> bool:
@@ -196,10 +239,19 @@ class TrialData:
 
     def fingerprint(self) -> dict[str, str]:
         """Short digests of labels and items, so that a journal is not continued with other data."""
-        digest = hashlib.sha256(repr((self.name, tuple(self.items.shape), tuple(self.test_items.shape), self.n_classes)).encode())
+        digest = hashlib.sha256(
+            repr(
+                (self.name, tuple(self.items.shape), tuple(self.test_items.shape), self.n_classes)
+            ).encode()
+        )
         for array in (self.truth, self.test_truth, self.ruled_out, self.annotators):
-            digest.update(b"-" if array is None else np.ascontiguousarray(array, dtype=np.int64).tobytes())
-        return {"data": digest.hexdigest()[:16], "items": self.version or _digest(self.items, self.test_items)}
+            digest.update(
+                b"-" if array is None else np.ascontiguousarray(array, dtype=np.int64).tobytes()
+            )
+        return {
+            "data": digest.hexdigest()[:16],
+            "items": self.version or _digest(self.items, self.test_items),
+        }
 
 
 def _digest(*parts: Any) -> str:
@@ -247,9 +299,16 @@ class Training:
     def settings(self, trial: Trial) -> Settings:
         """For the training loop."""
         return Settings(
-            epochs=trial.epochs, batch_size=self.batch_size, lr=trial.lr, weight_decay=self.weight_decay, optimiser=self.optimiser,
-            schedule=self.schedule, precision=self.precision, average=self.average, seed=trial.seed,
-        )  # fmt: skip
+            epochs=trial.epochs,
+            batch_size=self.batch_size,
+            lr=trial.lr,
+            weight_decay=self.weight_decay,
+            optimiser=self.optimiser,
+            schedule=self.schedule,
+            precision=self.precision,
+            average=self.average,
+            seed=trial.seed,
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,14 +323,20 @@ class Trial:
 
 
 def run_trial(
-    data: TrialData, trial: Trial, algorithm: Algorithm, labels: LabelSetting, training: Training, *, device: torch.device,
+    data: TrialData,
+    trial: Trial,
+    algorithm: Algorithm,
+    labels: LabelSetting,
+    training: Training,
+    *,
+    device: torch.device,
     progress: Callable[[int, dict[str, float]], None] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Train one model; the points at which it was judged, and what the labels were like.
 
-    Every point has the epoch, ``accuracy`` on held-out items (true labels), ``zero_one`` and ``scel`` on them (ruled-out labels alone;
-    larger is better), and ``test``. The hold-out depends on the seed alone. A loss that does not stay finite ends the trial with a
-    ``fault``.
+    Every point has the epoch, ``accuracy`` on held-out items (true labels), ``zero_one`` and
+    ``scel`` on them (ruled-out labels alone; larger is better), and ``test``. The hold-out depends
+    on the seed alone. A loss that does not stay finite ends the trial with a ``fault``.
     """
     began = time.perf_counter()
     rng = np.random.default_rng([trial.seed, 1])
@@ -281,7 +346,9 @@ def run_trial(
     kept = np.sort(order[len(held) :])
     kept = kept[(said[kept] >= 0).any(axis=1)]
     if not len(kept):
-        raise ArgumentError(f"labels {labels.name} must leave items to train on; got none of {len(order)}.")
+        raise ArgumentError(
+            f"labels {labels.name} must leave items to train on; got none of {len(order)}."
+        )
     wrong = (said[kept] == data.truth[kept, None]).sum() / max(1, (said[kept] >= 0).sum())
     transition = Transition.uniform(data.n_classes)
     if algorithm.transition == "counted":
@@ -289,11 +356,22 @@ def run_trial(
     loss = get_loss(algorithm.loss)
     mask = _mask(data, said, kept, loss)
     judge = Judge(data, said, held, loss, transition, training, device)
-    objective, targets = _objective(algorithm, data, kept, mask, loss, transition, training, trial, judge, device)
-    shape = (data.items.shape[3], *data.items.shape[1:3]) if data.images and training.model.startswith("resnet") else data.items.shape[1:]
+    objective, targets = _objective(
+        algorithm, data, kept, mask, loss, transition, training, trial, judge, device
+    )
+    shape = (
+        (data.items.shape[3], *data.items.shape[1:3])
+        if data.images and training.model.startswith("resnet")
+        else data.items.shape[1:]
+    )
     with CARD:  # trials in other threads use the same global generator
         model = make_model(
-            training.model, shape=tuple(shape), n_outputs=data.n_classes, hidden=training.hidden, stem=training.stem, seed=trial.seed
+            training.model,
+            shape=tuple(shape),
+            n_outputs=data.n_classes,
+            hidden=training.hidden,
+            stem=training.stem,
+            seed=trial.seed,
         )
     model = (channels_last(model) if data.images else model).to(device)
     batches = Batches(items=rows_of(judge.items, kept), labels=targets)
@@ -307,21 +385,31 @@ def run_trial(
 
     fault = {}
     try:
-        train(model, batches, objective, settings, validate=judge.called(trial.epochs), progress=keep)
+        train(
+            model, batches, objective, settings, validate=judge.called(trial.epochs), progress=keep
+        )
     except NoracleError as error:
         if type(error) is not NoracleError:  # arguments and evidence, not the loss
             raise
         fault = {"fault": str(error)}
     seconds = [row["seconds"] for row in rows]
     return {
-        **fault, "points": judge.points, "noise": round(float(wrong), 5), "n_items": len(kept), "n_held_out": len(held),
-        "oracle": transition.oracle or algorithm.loss == "supervised", "transition": transition.summary(),
+        **fault,
+        "points": judge.points,
+        "noise": round(float(wrong), 5),
+        "n_items": len(kept),
+        "n_held_out": len(held),
+        "oracle": transition.oracle or algorithm.loss == "supervised",
+        "transition": transition.summary(),
         "loss": [round(row["loss"], 5) for row in rows][:: max(1, trial.epochs // 12)],
-        "seconds": round(time.perf_counter() - began, 2), "seconds_per_epoch": round(float(np.median(seconds)), 4) if seconds else None,
-    }  # fmt: skip
+        "seconds": round(time.perf_counter() - began, 2),
+        "seconds_per_epoch": round(float(np.median(seconds)), 4) if seconds else None,
+    }
 
 
-def _mask(data: TrialData, said: np.ndarray[Any, Any], kept: np.ndarray[Any, Any], loss: Loss) -> Tensor:
+def _mask(
+    data: TrialData, said: np.ndarray[Any, Any], kept: np.ndarray[Any, Any], loss: Loss
+) -> Tensor:
     if loss.name == "supervised":
         truth = torch.from_numpy(data.truth[kept].astype(np.int64))
         return ~label_mask(truth, data.n_classes)
@@ -329,15 +417,27 @@ def _mask(data: TrialData, said: np.ndarray[Any, Any], kept: np.ndarray[Any, Any
 
 
 def _objective(
-    algorithm: Algorithm, data: TrialData, kept: np.ndarray[Any, Any], mask: Tensor, loss: Loss, transition: Transition, training: Training,
-    trial: Trial, judge: Judge, device: torch.device,
-) -> tuple[nn.Module, Tensor]:  # fmt: skip
+    algorithm: Algorithm,
+    data: TrialData,
+    kept: np.ndarray[Any, Any],
+    mask: Tensor,
+    loss: Loss,
+    transition: Transition,
+    training: Training,
+    trial: Trial,
+    judge: Judge,
+    device: torch.device,
+) -> tuple[nn.Module, Tensor]:
     """The objective, and what it wants to know of each item."""
     if algorithm.recipe == "consistency":
         if judge.views is None:
-            raise ArgumentError(f"algorithm {algorithm.name} must have images; got items of shape {tuple(data.items.shape)}.")
+            raise ArgumentError(
+                f"algorithm {algorithm.name} must have images; got items of shape {tuple(data.items.shape)}."
+            )
         tenth = max(1, trial.epochs * math.ceil(len(kept) / training.batch_size) // 10)
-        return Consistency(mask.to(device), judge.views, delay=tenth, ramp=tenth).to(device), torch.arange(len(kept))
+        return Consistency(mask.to(device), judge.views, delay=tenth, ramp=tenth).to(
+            device
+        ), torch.arange(len(kept))
     views = judge.views
     prepare = None if views is None else _Weak(views) if training.augment else views
     context = loss.make_context(transition, ruled_out=mask)

@@ -1,4 +1,5 @@
-"""Validation of models when nobody says what is right: accuracy and loss from ruled-out labels alone.
+"""Validation of models when nobody says what is right: accuracy and loss from ruled-out labels
+alone.
 
 estimate_model_accuracy   unbiased accuracy, with a promise at every n
 estimate_scel             how well a model's chances explain the labels
@@ -48,36 +49,53 @@ from noracle.learn.temperature import fit_temperature, item_losses
 from noracle.learn.transition import Transition
 from noracle.results import Assumption, Estimate, Guarantee, Kind, Side, check_confidence, tails
 
-__all__ = ["compare_models", "estimate_model_accuracy", "estimate_scel", "fit_temperature", "plan_validation", "zero_one_standard_error"]
+__all__ = [
+    "compare_models",
+    "estimate_model_accuracy",
+    "estimate_scel",
+    "fit_temperature",
+    "plan_validation",
+    "zero_one_standard_error",
+]
 
 Interval = Literal["exact", "fixed-n", "betting", "wald"]
 _ALARM = "routing alarm: no accuracy in [0, 1] fits these labels; the labels do not follow the assumed design"
 
 
 def estimate_model_accuracy(
-    predicted: Any, ruled_out: Any, *, transition: TransitionLike, n_classes: int | None = None, system: str = "model",
-    interval: Interval | None = None, confidence: float = 0.95, side: Side = "two-sided",
-) -> Estimate:  # fmt: skip
-    """Estimate the accuracy of a model from ruled-out labels: the unbiased estimate of the zero-one risk.
+    predicted: Any,
+    ruled_out: Any,
+    *,
+    transition: TransitionLike,
+    n_classes: int | None = None,
+    system: str = "model",
+    interval: Interval | None = None,
+    confidence: float = 0.95,
+    side: Side = "two-sided",
+) -> Estimate:
+    """Estimate the accuracy of a model from ruled-out labels: the unbiased estimate of the zero-one
+    risk.
 
-    P(predicted is right) = E[T⁻¹[ruled out, predicted]]. The value is the mean of T⁻¹[ruled out, predicted] over the items, one score an
-    item; with uniform labels that is 1 - (K - 1)·(share of predictions that are ruled out). It may lie outside [0, 1], the interval may
-    not.
+    P(predicted is right) = E[T⁻¹[ruled out, predicted]]. The value is the mean of T⁻¹[ruled out,
+    predicted] over the items, one score an item; with uniform labels that is 1 - (K - 1)·(share of
+    predictions that are ruled out). It may lie outside [0, 1], the interval may not.
 
     Parameters
     ----------
     predicted
         Class number of each item; -1 is no answer, which counts as wrong.
     ruled_out
-        Class numbers (n,), several an item padded with -1 (n, s), or a mask (n, K). With uniform labels several classes of an item are a
-        set drawn without replacement. With another matrix each label must be drawn from T on its own, repeats kept; their scores are
-        averaged item by item.
+        Class numbers (n,), several an item padded with -1 (n, s), or a mask (n, K). With uniform
+        labels several classes of an item are a set drawn without replacement. With another matrix
+        each label must be drawn from T on its own, repeats kept; their scores are averaged item by
+        item.
     transition
-        T[y, k] = P(class k is ruled out | true class y): a matrix, a ``Transition``, or ``"uniform"`` with ``n_classes``.
+        T[y, k] = P(class k is ruled out | true class y): a matrix, a ``Transition``, or
+        ``"uniform"`` with ``n_classes``.
     interval
-        ``exact`` (Clopper–Pearson, where the labels are uniform up to a share of noise), ``fixed-n`` (any T; bets whose stakes suit the
-        number of labels), ``betting`` (any T; valid at every look), ``wald`` (asymptotic). Default ``exact`` where it fits, else
-        ``fixed-n``.
+        ``exact`` (Clopper–Pearson, where the labels are uniform up to a share of noise),
+        ``fixed-n`` (any T; bets whose stakes suit the number of labels), ``betting`` (any T; valid
+        at every look), ``wald`` (asymptotic). Default ``exact`` where it fits, else ``fixed-n``.
 
     Raises
     ------
@@ -86,8 +104,9 @@ def estimate_model_accuracy(
 
     Notes
     -----
-    Assumes that items are independent and that, given the true class, the ruled-out class depends on nothing else. A matrix that was
-    counted or estimated has an error of its own, which no interval here holds: the guarantee then is HEURISTIC.
+    Assumes that items are independent and that, given the true class, the ruled-out class depends
+    on nothing else. A matrix that was counted or estimated has an error of its own, which no
+    interval here holds: the guarantee then is HEURISTIC.
 
     References
     ----------
@@ -100,39 +119,74 @@ def estimate_model_accuracy(
     Estimate(accuracy of 'model': 0.625 [0.5156, 0.7173] at 0.95, exact, finite-sample)
     """
     values = as_array(ruled_out)
-    T = read_transition(transition, values.shape[1] if n_classes is None and values.dtype == bool and values.ndim == 2 else n_classes)
+    T = read_transition(
+        transition,
+        values.shape[1]
+        if n_classes is None and values.dtype == bool and values.ndim == 2
+        else n_classes,
+    )
     labels = read_ruled_out(values, T.n_classes)
     answers = read_predicted("predicted", predicted, labels)
     if not is_uniform(T) and int(labels.sizes.max(initial=0)) > 1:
-        return _several(answers, labels, T, system, _chosen(interval, T, exact=False), confidence, side)
-    return from_counts(_counted(answers, labels, T, system), T, interval=interval, confidence=confidence, side=side)
+        return _several(
+            answers, labels, T, system, _chosen(interval, T, exact=False), confidence, side
+        )
+    return from_counts(
+        _counted(answers, labels, T, system), T, interval=interval, confidence=confidence, side=side
+    )
 
 
 def from_counts(
-    counts: AccuracyCounts, transition: Transition, *, interval: Interval | None, confidence: float, side: Side = "two-sided"
+    counts: AccuracyCounts,
+    transition: Transition,
+    *,
+    interval: Interval | None,
+    confidence: float,
+    side: Side = "two-sided",
 ) -> Estimate:
     """The same from counts by class, one label an item (or uniform sets)."""
-    counts = dataclasses.replace(counts, whole=False)  # the items are a sample of those that the model will meet
+    counts = dataclasses.replace(
+        counts, whole=False
+    )  # the items are a sample of those that the model will meet
     chosen = _chosen(interval, transition, exact=is_even(transition))
     if is_uniform(transition) and chosen != "fixed-n":
-        estimate = estimate_accuracy(counts, method="complementary", interval=chosen, confidence=confidence, side=side)
+        estimate = estimate_accuracy(
+            counts, method="complementary", interval=chosen, confidence=confidence, side=side
+        )
         return _finished(estimate, transition)
     transition.inverse()  # a singular matrix has its own error
     if chosen in ("betting", "wald"):
         return _finished(
-            estimate_accuracy(counts, transition=transition.matrix, interval=chosen, confidence=confidence, side=side), transition
+            estimate_accuracy(
+                counts,
+                transition=transition.matrix,
+                interval=chosen,
+                confidence=confidence,
+                side=side,
+            ),
+            transition,
         )
     with warnings.catch_warnings():  # only its value and counts are taken
         warnings.simplefilter("ignore", GuaranteeWarning)
         base = (
-            estimate_accuracy(counts, method="complementary", interval="wald", confidence=confidence, side=side)
+            estimate_accuracy(
+                counts, method="complementary", interval="wald", confidence=confidence, side=side
+            )
             if is_uniform(transition)
-            else estimate_accuracy(counts, transition=transition.matrix, interval="wald", confidence=confidence, side=side)
+            else estimate_accuracy(
+                counts,
+                transition=transition.matrix,
+                interval="wald",
+                confidence=confidence,
+                side=side,
+            )
         )
     if base.reason or not base.diagnostics["n_labels_used"]:
         return _finished(_with_limits(base, Limits(0.0, 1.0), chosen), transition)
     limits = _even_limits if chosen == "exact" else _score_limits
-    return _finished(_with_limits(base, limits(counts, transition, *tails(confidence, side)), chosen), transition)
+    return _finished(
+        _with_limits(base, limits(counts, transition, *tails(confidence, side)), chosen), transition
+    )
 
 
 def _chosen(interval: str | None, transition: Transition, *, exact: bool) -> Interval:
@@ -146,19 +200,37 @@ def _chosen(interval: str | None, transition: Transition, *, exact: bool) -> Int
     return interval  # type: ignore[return-value]
 
 
-def _counted(predicted: Ints, labels: RuledOut, transition: Transition, system: str) -> AccuracyCounts:
+def _counted(
+    predicted: Ints, labels: RuledOut, transition: Transition, system: str
+) -> AccuracyCounts:
     """Counts by class; for uniform labels by the number of ruled-out classes."""
     k = transition.n_classes
     cell = Cell(system, k)
     tallies: Counter[Tally] = Counter()
     if is_uniform(transition):
         mask = labels.mask()
-        rows = np.stack([mask.sum(axis=1), mask[np.arange(len(labels)), predicted] & (predicted >= 0), predicted >= 0], axis=1)
+        rows = np.stack(
+            [
+                mask.sum(axis=1),
+                mask[np.arange(len(labels)), predicted] & (predicted >= 0),
+                predicted >= 0,
+            ],
+            axis=1,
+        )
         for (m, hit, answered), n in _numbers(rows[rows[:, 0] > 0]):
             tallies[tally(cell, "no", hit=bool(hit), answered=bool(answered), n_ruled_out=m)] += n
     else:
-        for (asked, answer), n in _numbers(np.stack([labels.said[:, 0], predicted], axis=1)[labels.said[:, 0] >= 0]):
-            met = tally(cell, "no", hit=asked == answer, answered=answer >= 0, asked=asked, answer=None if answer < 0 else answer)
+        for (asked, answer), n in _numbers(
+            np.stack([labels.said[:, 0], predicted], axis=1)[labels.said[:, 0] >= 0]
+        ):
+            met = tally(
+                cell,
+                "no",
+                hit=asked == answer,
+                answered=answer >= 0,
+                asked=asked,
+                answer=None if answer < 0 else answer,
+            )
             tallies[met] += n
     with_answer = {cell: int((predicted >= 0).sum())}
     return AccuracyCounts(tallies=dict(tallies), items={cell: len(labels)}, answered=with_answer)
@@ -171,11 +243,16 @@ def _numbers(rows: Ints) -> list[tuple[tuple[int, ...], int]]:
     return [(tuple(row), int(times)) for row, times in zip(found.tolist(), n.tolist(), strict=True)]
 
 
-# ---------------------------------------------------------------------------------------------------------------- limits
+# ----------------------------------------------------------------------------------------------------------------
+# limits
 
 
-def _even_limits(counts: AccuracyCounts, transition: Transition, below: float, above: float) -> Limits:
-    """Clopper–Pearson: the prediction is ruled out with probability ηA + (1 - η)(1 - A)/(K - 1), linear in A."""
+def _even_limits(
+    counts: AccuracyCounts, transition: Transition, below: float, above: float
+) -> Limits:
+    """Clopper–Pearson: the prediction is ruled out with probability ηA + (1 - η)(1 - A)/(K - 1),
+    linear in A.
+    """
     noise = transition.diagonal_noise
     hits, n = counts.total(answered=True, hit=True), counts.total(answered=True)
     chance = (1 - noise) * law_of("no", transition.n_classes).b  # of a wrong answer to be ruled out
@@ -184,19 +261,37 @@ def _even_limits(counts: AccuracyCounts, transition: Transition, below: float, a
     return linear.exact((linear.Cell(n, hits, chance, noise - chance),), below, above)
 
 
-def _score_limits(counts: AccuracyCounts, transition: Transition, below: float, above: float) -> Limits:
+def _score_limits(
+    counts: AccuracyCounts, transition: Transition, below: float, above: float
+) -> Limits:
     answered = {t: n for t, n in counts.tallies.items() if t.answered}
     if is_uniform(transition):
         values = np.repeat([score(t) for t in answered], list(answered.values()))
         least = law_of("no", transition.n_classes, min(t.n_ruled_out for t in answered)).low
-        return fixed_n_limits(values, least=least, greatest=1.0, spread=(0.0, math.sqrt(-least)), below=below, above=above)
+        return fixed_n_limits(
+            values,
+            least=least,
+            greatest=1.0,
+            spread=(0.0, math.sqrt(-least)),
+            below=below,
+            above=above,
+        )
     scores = score_table(transition)[:, :-1]
     values = np.repeat([scores[t.asked, t.answer] for t in answered], list(answered.values()))  # type: ignore[index]
     return _bounded(values, scores, spread_range(transition, scores), below, above)
 
 
-def _bounded(values: Floats, scores: Floats, spread: tuple[float, float], below: float, above: float) -> Limits:
-    return fixed_n_limits(values, least=float(scores.min()), greatest=float(scores.max()), spread=spread, below=below, above=above)
+def _bounded(
+    values: Floats, scores: Floats, spread: tuple[float, float], below: float, above: float
+) -> Limits:
+    return fixed_n_limits(
+        values,
+        least=float(scores.min()),
+        greatest=float(scores.max()),
+        spread=spread,
+        below=below,
+        above=above,
+    )
 
 
 def _with_limits(base: Estimate, limits: Limits, interval: str) -> Estimate:
@@ -204,7 +299,9 @@ def _with_limits(base: Estimate, limits: Limits, interval: str) -> Estimate:
     share = base.diagnostics["answered_share"]
     low, high = share * limits.low, share * limits.high
     notes = [note for note in base.notes if note not in (VACUOUS, _ALARM)]
-    diagnostics = {name: value for name, value in base.diagnostics.items() if name != "routing_alarm"}
+    diagnostics = {
+        name: value for name, value in base.diagnostics.items() if name != "routing_alarm"
+    }
     if limits.empty:
         notes.append(_ALARM)
         diagnostics["routing_alarm"] = True
@@ -212,22 +309,38 @@ def _with_limits(base: Estimate, limits: Limits, interval: str) -> Estimate:
         notes.append(VACUOUS)
     guarantee = dataclasses.replace(base.guarantee, kind=Kind.FINITE_SAMPLE, anytime=False)
     return dataclasses.replace(
-        base, low=low, high=high, interval=interval, notes=tuple(notes), diagnostics=diagnostics, guarantee=guarantee
-    )  # fmt: skip
+        base,
+        low=low,
+        high=high,
+        interval=interval,
+        notes=tuple(notes),
+        diagnostics=diagnostics,
+        guarantee=guarantee,
+    )
 
 
 def _finished(estimate: Estimate, transition: Transition) -> Estimate:
     """The estimate with the matrix in its promise, its notes and its diagnostics."""
     return dataclasses.replace(
-        estimate, guarantee=with_transition(estimate.guarantee, transition), notes=(*estimate.notes, *transition_notes(transition)),
+        estimate,
+        guarantee=with_transition(estimate.guarantee, transition),
+        notes=(*estimate.notes, *transition_notes(transition)),
         diagnostics={**estimate.diagnostics, "transition": transition.summary()},
-    )  # fmt: skip
+    )
 
 
 def _several(
-    predicted: Ints, labels: RuledOut, transition: Transition, system: str, interval: Interval, confidence: float, side: Side
+    predicted: Ints,
+    labels: RuledOut,
+    transition: Transition,
+    system: str,
+    interval: Interval,
+    confidence: float,
+    side: Side,
 ) -> Estimate:
-    """Several labels an item, each drawn from T on its own: the mean of an item's scores is one score."""
+    """Several labels an item, each drawn from T on its own: the mean of an item's scores is one
+    score.
+    """
     below, above = tails(confidence, side)
     scores = item_scores(predicted, labels, transition)
     answered, labelled = predicted >= 0, labels.sizes > 0
@@ -242,57 +355,103 @@ def _several(
         rows = equal_together(values, float(table.min()), float(table.max()))
         limits = linear.ordered(*betting_interval(rows, below, above))
     else:
-        limits = _bounded(values, table, spread_range(transition, table, int(sizes.min()), int(sizes.max())), below, above)
-    if interval == "wald" and not min(mean, 1 - mean) >= 3 * math.sqrt(variance if variance >= 0 else math.nan):
+        limits = _bounded(
+            values,
+            table,
+            spread_range(transition, table, int(sizes.min()), int(sizes.max())),
+            below,
+            above,
+        )
+    if interval == "wald" and not min(mean, 1 - mean) >= 3 * math.sqrt(
+        variance if variance >= 0 else math.nan
+    ):
         warnings.warn(
-            f"interval='wald' is unreliable here (value {mean:.3g}, n = {n}); use interval='fixed-n'.", GuaranteeWarning, stacklevel=3
+            f"interval='wald' is unreliable here (value {mean:.3g}, n = {n}); use interval='fixed-n'.",
+            GuaranteeWarning,
+            stacklevel=3,
         )
     silent = bool(len(answered)) and not answered.any()
     kind = Kind.ASYMPTOTIC if interval == "wald" else Kind.FINITE_SAMPLE
-    assumptions = (Assumption(name="iid items", detail="labelled items are a random sample of the items asked about"),)
-    guarantee = Guarantee(kind=kind, error_rate=1 - confidence, anytime=interval == "betting", assumptions=assumptions)
+    assumptions = (
+        Assumption(
+            name="iid items", detail="labelled items are a random sample of the items asked about"
+        ),
+    )
+    guarantee = Guarantee(
+        kind=kind, error_rate=1 - confidence, anytime=interval == "betting", assumptions=assumptions
+    )
     base = Estimate(
-        quantity="accuracy", subject=system, value=0.0 if silent else share * mean, low=0.0, high=1.0, confidence=confidence, side=side,
-        method="scores", interval=interval, guarantee=guarantee, se=share * math.sqrt(variance) if variance >= 0 else math.nan,
+        quantity="accuracy",
+        subject=system,
+        value=0.0 if silent else share * mean,
+        low=0.0,
+        high=1.0,
+        confidence=confidence,
+        side=side,
+        method="scores",
+        interval=interval,
+        guarantee=guarantee,
+        se=share * math.sqrt(variance) if variance >= 0 else math.nan,
         counts={
-            "items": len(labels), "without_answer": int((~answered).sum()), "labelled": int(labelled.sum()),
-            "labelled_without_answer": int((labelled & ~answered).sum()), "complementary": n, "labels": int(labels.sizes.sum()),
+            "items": len(labels),
+            "without_answer": int((~answered).sum()),
+            "labelled": int(labelled.sum()),
+            "labelled_without_answer": int((labelled & ~answered).sum()),
+            "complementary": n,
+            "labels": int(labels.sizes.sum()),
         },
         diagnostics={"n_labels_used": int(sizes.sum()), "answered_share": share},
         notes=("the system answered nothing: every item counts as wrong",) if silent else (),
-        reason="" if n or silent else "no usable label of an answered item" if len(labels) else "no items",
-    )  # fmt: skip
-    found = dataclasses.replace(_with_limits(base, limits, interval), guarantee=own_draws(guarantee, labels, transition))
+        reason=""
+        if n or silent
+        else "no usable label of an answered item"
+        if len(labels)
+        else "no items",
+    )
+    found = dataclasses.replace(
+        _with_limits(base, limits, interval), guarantee=own_draws(guarantee, labels, transition)
+    )
     return _finished(found, transition)
 
 
-# ------------------------------------------------------------------------------------------------------------------ scel
+# ------------------------------------------------------------------------------------------------------------------
+# scel
 
 
 def estimate_scel(
-    logits: Any, ruled_out: Any, *, transition: TransitionLike, temperature: float | Literal["fit"] = 1.0, system: str = "model",
+    logits: Any,
+    ruled_out: Any,
+    *,
+    transition: TransitionLike,
+    temperature: float | Literal["fit"] = 1.0,
+    system: str = "model",
     confidence: float = 0.95,
-) -> Estimate:  # fmt: skip
-    """Estimate how badly a model's chances explain the ruled-out labels: the mean of -log (Tᵀp)_ȳ, p = softmax(z/τ). Smaller is better.
+) -> Estimate:
+    """Estimate how badly a model's chances explain the ruled-out labels: the mean of -log (Tᵀp)_ȳ,
+    p = softmax(z/τ). Smaller is better.
 
-    It never inverts T, so noisy labels cost less than in the accuracy, and it is least for the true chances. It is no accuracy: models
-    with other losses give chances that are too bold or too shy, and a fitted temperature makes them comparable.
+    It never inverts T, so noisy labels cost less than in the accuracy, and it is least for the true
+    chances. It is no accuracy: models with other losses give chances that are too bold or too shy,
+    and a fitted temperature makes them comparable.
 
     Parameters
     ----------
     logits
         One row an item, one column a class; the logarithm of chances will do.
     ruled_out
-        As in :func:`estimate_model_accuracy`. The loss of an item is the mean over its labels; items without one are left out.
+        As in :func:`estimate_model_accuracy`. The loss of an item is the mean over its labels;
+        items without one are left out.
     temperature
         τ > 0, or ``"fit"``: the best one for these same labels (see :func:`fit_temperature`).
 
     Notes
     -----
-    The loss is unbounded, so there is no finite-sample interval: Wald, ASYMPTOTIC, from 0 upwards. A temperature that was fitted to the
-    same labels makes the value a little too small, by about 1/(2n).
+    The loss is unbounded, so there is no finite-sample interval: Wald, ASYMPTOTIC, from 0 upwards.
+    A temperature that was fitted to the same labels makes the value a little too small, by about
+    1/(2n).
 
-    Assumes independent items, a T that is that of the labels, and a model that was not trained on these labels.
+    Assumes independent items, a T that is that of the labels, and a model that was not trained on
+    these labels.
 
     References
     ----------
@@ -311,23 +470,62 @@ def estimate_scel(
     z = read_logits("logits", z, labels)
     fitted = temperature == "fit"
     labelled = labels.sizes > 0
-    tau = 1.0 if fitted and not labelled.any() else fit_temperature(z, labels.said, T) if temperature == "fit" else float(temperature)
+    tau = (
+        1.0
+        if fitted and not labelled.any()
+        else fit_temperature(z, labels.said, T)
+        if temperature == "fit"
+        else float(temperature)
+    )
     losses = item_losses(z, labels, T, temperature=tau)[labelled]
     n = len(losses)
-    mean, se = float(losses.mean()) if n else math.nan, float(losses.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+    mean, se = (
+        float(losses.mean()) if n else math.nan,
+        float(losses.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan,
+    )
     low, high = normal_range(mean, se, 1 - confidence)
     kind = Kind.ASYMPTOTIC if n > 1 else Kind.HEURISTIC
-    guarantee = Guarantee(kind=kind, error_rate=1 - confidence, assumptions=(Assumption(name="iid items"),))
-    notes = [f"the temperature {tau:.4g} was fitted to the same labels: the value is slightly too small"] if fitted and n else []
+    guarantee = Guarantee(
+        kind=kind, error_rate=1 - confidence, assumptions=(Assumption(name="iid items"),)
+    )
+    notes = (
+        [
+            f"the temperature {tau:.4g} was fitted to the same labels: the value is slightly too small"
+        ]
+        if fitted and n
+        else []
+    )
     if 1 < n < 30:
         notes.append(f"only {n} labelled items: a normal interval needs 30 or more")
     return _finished(
         Estimate(
-            quantity="scel", subject=system, value=mean, low=max(0.0, low), high=high, confidence=confidence, method="scel",
-            interval="wald", guarantee=guarantee, se=se,
-            counts={"items": len(labels), "labelled": n, "complementary": n, "labels": int(labels.sizes.sum())},
-            diagnostics={"temperature": tau, "temperature_fitted": fitted, "n_labels_used": int(labels.sizes.sum())}, notes=tuple(notes),
-            reason="no labels" if not n else "one labelled item has no standard error" if n < 2 else "",
+            quantity="scel",
+            subject=system,
+            value=mean,
+            low=max(0.0, low),
+            high=high,
+            confidence=confidence,
+            method="scel",
+            interval="wald",
+            guarantee=guarantee,
+            se=se,
+            counts={
+                "items": len(labels),
+                "labelled": n,
+                "complementary": n,
+                "labels": int(labels.sizes.sum()),
+            },
+            diagnostics={
+                "temperature": tau,
+                "temperature_fitted": fitted,
+                "n_labels_used": int(labels.sizes.sum()),
+            },
+            notes=tuple(notes),
+            reason="no labels"
+            if not n
+            else "one labelled item has no standard error"
+            if n < 2
+            else "",
         ),
         T,
-    )  # fmt: skip
+    )

@@ -1,6 +1,8 @@
-"""The algebra of evaluations: relations that hold between what is seen and what only an answer key tells.
+"""The algebra of evaluations: relations that hold between what is seen and what only an answer key
+tells.
 
-R-space holds whole numbers (counts of items), P-space holds rates. The names follow the paper, with its misprints put right:
+R-space holds whole numbers (counts of items), P-space holds rates. The names follow the paper, with
+its misprints put right:
 
     Q, Q_l            items, items whose true label is l (``prevalence``)
     R_{l_i}           items on which classifier i said l (``uses``)
@@ -33,7 +35,8 @@ Pair = tuple[int, int]
 Rates = tuple[Fraction, Fraction]
 
 
-# ------------------------------------------------------------------------------------------------------------ counts of patterns
+# ------------------------------------------------------------------------------------------------------------
+# counts of patterns
 
 
 def whole_number(argument: str, value: object) -> int:
@@ -41,16 +44,22 @@ def whole_number(argument: str, value: object) -> int:
     try:
         n = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise EvidenceError(fault(argument, "must be a whole number of at least 0", repr(value))) from None
+        raise EvidenceError(
+            fault(argument, "must be a whole number of at least 0", repr(value))
+        ) from None
     if n < 0:
         raise EvidenceError(fault(argument, "must be a whole number of at least 0", n))
     return n
 
 
 def read_patterns(
-    counts: Mapping[Pattern, int], *, labels: Sequence[Hashable] | None = None, missing: bool = False
+    counts: Mapping[Pattern, int],
+    *,
+    labels: Sequence[Hashable] | None = None,
+    missing: bool = False,
 ) -> tuple[tuple[Hashable, ...], dict[tuple[int, ...], int]]:
-    """The labels, and the counts with each label as its place among them (-1: no answer, if ``missing`` allows None).
+    """The labels, and the counts with each label as its place among them (-1: no answer, if
+    ``missing`` allows None).
 
     Examples
     --------
@@ -58,38 +67,68 @@ def read_patterns(
     (('a', 'b'), {(0, 1): 3, (1, 1): 1})
     """
     if not isinstance(counts, Mapping) or not counts:
-        raise EvidenceError(fault("counts", "must map patterns to counts, such as {('a', 'b'): 3}", repr(counts)[:60]))
-    faults = [fault("a pattern", "must be a tuple of labels", repr(p), remedy="For one classifier write ('a',).") for p in counts
-              if not isinstance(p, tuple) or not p]  # fmt: skip
+        raise EvidenceError(
+            fault(
+                "counts", "must map patterns to counts, such as {('a', 'b'): 3}", repr(counts)[:60]
+            )
+        )
+    faults = [
+        fault(
+            "a pattern",
+            "must be a tuple of labels",
+            repr(p),
+            remedy="For one classifier write ('a',).",
+        )
+        for p in counts
+        if not isinstance(p, tuple) or not p
+    ]
     if faults:
         raise EvidenceError(*faults[:5])
     sizes = sorted({len(p) for p in counts})
     if len(sizes) > 1:
-        raise EvidenceError(fault("patterns", "must all have one answer for each classifier", f"lengths {sizes}"))
+        raise EvidenceError(
+            fault("patterns", "must all have one answer for each classifier", f"lengths {sizes}")
+        )
     seen = {x for p in counts for x in p if x is not None}
     known = tuple(labels) if labels is not None else tuple(sorted(seen, key=str))
     if len(set(known)) != len(known) or len(known) < 2:
         remedy = "Name them all with labels=." if labels is None else ""
-        raise ArgumentError(fault("labels", "must be at least two different labels", list(known), remedy=remedy))
+        raise ArgumentError(
+            fault("labels", "must be at least two different labels", list(known), remedy=remedy)
+        )
     unknown = sorted((x for x in seen if x not in known), key=str)
     if unknown:
         raise EvidenceError(fault("answers", f"must be one of {list(known)}", unknown))
     gaps = sum(whole_number("a count", n) for p, n in counts.items() if None in p)
     if gaps and not missing:
-        raise EvidenceError(fault("patterns", "must have an answer of every classifier", f"{gaps} items without", remedy="Leave them out."))
+        raise EvidenceError(
+            fault(
+                "patterns",
+                "must have an answer of every classifier",
+                f"{gaps} items without",
+                remedy="Leave them out.",
+            )
+        )
     place = {None: -1, **{x: i for i, x in enumerate(known)}}
-    return known, {tuple(place[x] for x in p): whole_number("a count", n) for p, n in counts.items() if missing or None not in p}
+    return known, {
+        tuple(place[x] for x in p): whole_number("a count", n)
+        for p, n in counts.items()
+        if missing or None not in p
+    }
 
 
-# ------------------------------------------------------------------------------------------------------------- two binary classifiers
+# -------------------------------------------------------------------------------------------------------------
+# two binary classifiers
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PairStatistics:
-    """What is seen of two binary classifiers (``joint``), and a claim about them (the rest), which the axioms may refute.
+    """What is seen of two binary classifiers (``joint``), and a claim about them (the rest), which
+    the axioms may refute.
 
-    ``joint[x][y]`` counts the items on which the first said label x and the second label y; 0 is label A, 1 is label B. ``correct`` has one
-    row a classifier; the columns of ``correct``, ``prevalence`` and ``both_correct`` are the true labels.
+    ``joint[x][y]`` counts the items on which the first said label x and the second label y; 0 is
+    label A, 1 is label B. ``correct`` has one row a classifier; the columns of ``correct``,
+    ``prevalence`` and ``both_correct`` are the true labels.
 
     Examples
     --------
@@ -105,7 +144,9 @@ class PairStatistics:
 
     @classmethod
     def from_table(cls, table: ArrayLike) -> Self:
-        """From an answered key: ``table[x][y][t]`` items of true label t on which the first said x and the second y."""
+        """From an answered key: ``table[x][y][t]`` items of true label t on which the first said x
+        and the second y.
+        """
         cells = np.asarray(table, dtype=object)
         if cells.shape != (2, 2, 2):
             raise ArgumentError(f"table must have shape (2, 2, 2); got {cells.shape}.")
@@ -131,13 +172,17 @@ class PairStatistics:
     @property
     def use_rates(self) -> tuple[Rates, Rates]:
         """f_{a_i}, f_{b_i} of each classifier."""
-        first, second = ((Fraction(u[0], self._items()), Fraction(u[1], self._items())) for u in self.uses)
+        first, second = (
+            (Fraction(u[0], self._items()), Fraction(u[1], self._items())) for u in self.uses
+        )
         return first, second
 
     @property
     def prevalence_rates(self) -> Rates:
         """P_a and P_b."""
-        return Fraction(self.prevalence[0], self._items()), Fraction(self.prevalence[1], self._items())
+        return Fraction(self.prevalence[0], self._items()), Fraction(
+            self.prevalence[1], self._items()
+        )
 
     @property
     def accuracies(self) -> tuple[Rates, Rates]:
@@ -148,10 +193,14 @@ class PairStatistics:
 
     @property
     def correlations(self) -> Rates:
-        """Γ^a = R_{a_i,a_j,a}/Q_a − P_{a_i,a} P_{a_j,a} and Γ^b likewise (Eq. 14, 15; the numerators count items of that true label)."""
+        """Γ^a = R_{a_i,a_j,a}/Q_a − P_{a_i,a} P_{a_j,a} and Γ^b likewise (Eq. 14, 15; the
+        numerators count items of that true label).
+        """
         q = self._both_labels()
         (first, second), both = self.accuracies, self.both_correct
-        return Fraction(both[0], q[0]) - first[0] * second[0], Fraction(both[1], q[1]) - first[1] * second[1]
+        return Fraction(both[0], q[0]) - first[0] * second[0], Fraction(both[1], q[1]) - first[
+            1
+        ] * second[1]
 
     @property
     def covariance(self) -> Fraction:
@@ -161,17 +210,22 @@ class PairStatistics:
 
     def _items(self) -> int:
         if not self.n_items:
-            raise ArgumentError("joint must count at least one item where rates are asked for; got none.")
+            raise ArgumentError(
+                "joint must count at least one item where rates are asked for; got none."
+            )
         return self.n_items
 
     def _both_labels(self) -> Pair:
         if min(self.prevalence) < 1:
-            raise ArgumentError(f"prevalence must be positive for both labels where rates are asked for; got {self.prevalence}.")
+            raise ArgumentError(
+                f"prevalence must be positive for both labels where rates are asked for; got {self.prevalence}."
+            )
         return self.prevalence
 
 
 def single_axiom(statistics: PairStatistics, *, classifier: Literal[0, 1] = 0) -> int:
-    """(Q R_{a_i,a} − Q_a R_{a_i}) − (Q R_{b_i,b} − Q_b R_{b_i}), which is 0 for every true evaluation (Eq. 11).
+    """(Q R_{a_i,a} − Q_a R_{a_i}) − (Q R_{b_i,b} − Q_b R_{b_i}), which is 0 for every true
+    evaluation (Eq. 11).
 
     Examples
     --------
@@ -184,7 +238,8 @@ def single_axiom(statistics: PairStatistics, *, classifier: Literal[0, 1] = 0) -
 
 
 def single_axiom_rates(statistics: PairStatistics, *, classifier: Literal[0, 1] = 0) -> Fraction:
-    """P_a (P_{a_i,a} − f_{a_i}) − P_b (P_{b_i,b} − f_{b_i}), which is 0 for every true evaluation (Eq. 10, 16, 17).
+    """P_a (P_{a_i,a} − f_{a_i}) − P_b (P_{b_i,b} − f_{b_i}), which is 0 for every true evaluation
+    (Eq. 10, 16, 17).
 
     Examples
     --------
@@ -197,9 +252,11 @@ def single_axiom_rates(statistics: PairStatistics, *, classifier: Literal[0, 1] 
 
 
 def pair_axiom(statistics: PairStatistics, *, label: Literal["a", "b"] = "a") -> int:
-    """R_{a_i,a_j,a} + R_{b_i,b_j,b} − Q_b + (R_{a_i} + R_{a_j}) − R_{a_i,a_j} − (R_{a_i,a} + R_{a_j,a}), 0 for every true evaluation.
+    """R_{a_i,a_j,a} + R_{b_i,b_j,b} − Q_b + (R_{a_i} + R_{a_j}) − R_{a_i,a_j} − (R_{a_i,a} +
+    R_{a_j,a}), 0 for every true evaluation.
 
-    This is Eq. 6 with −Q_b where the paper prints −Q_a, and the same as Eq. 30 and 32; ``label="b"`` is the twin of Eq. 33.
+    This is Eq. 6 with −Q_b where the paper prints −Q_a, and the same as Eq. 30 and 32;
+    ``label="b"`` is the twin of Eq. 33.
 
     Examples
     --------
@@ -210,14 +267,20 @@ def pair_axiom(statistics: PairStatistics, *, label: Literal["a", "b"] = "a") ->
     first, second = statistics.uses
     right_first, right_second = statistics.correct
     used = first[x] + second[x] - statistics.joint[x][x]
-    return sum(statistics.both_correct) - statistics.prevalence[1 - x] + used - (right_first[x] + right_second[x])
+    return (
+        sum(statistics.both_correct)
+        - statistics.prevalence[1 - x]
+        + used
+        - (right_first[x] + right_second[x])
+    )
 
 
 def pair_axiom_rates(statistics: PairStatistics, *, classifier: Literal[0, 1] = 0) -> Fraction:
-    """The pair axiom in P-space, 0 for every true evaluation in which both labels occur (Eq. 18 for the first, 19 for the second).
+    """The pair axiom in P-space, 0 for every true evaluation in which both labels occur (Eq. 18 for
+    the first, 19 for the second).
 
-    With k the chosen classifier: (P_{k,a} + P_{k,b} − 1)(P_{i,a} − f_{a_i})(P_{j,b} − f_{b_j}) + (Γ^b − Δ)(P_{k,a} − f_{a_k})
-    + (Γ^a − Δ)(P_{k,b} − f_{b_k}).
+    With k the chosen classifier: (P_{k,a} + P_{k,b} − 1)(P_{i,a} − f_{a_i})(P_{j,b} − f_{b_j}) +
+    (Γ^b − Δ)(P_{k,a} − f_{a_k}) + (Γ^a − Δ)(P_{k,b} − f_{b_k}).
 
     Examples
     --------
@@ -243,8 +306,11 @@ def generate_uses(*, correct: Pair, prevalence: Pair) -> Pair:
     return c_a + (q_b - c_b), (q_a - c_a) + c_b
 
 
-def generate_pair(*, correct: tuple[Pair, Pair], both_correct: Pair, prevalence: Pair) -> tuple[Pair, Pair]:
-    """The joint counts that an evaluation of two classifiers makes (Eq. 25–28; 28 with − R_{a_i,a} − R_{a_j,a}, not their product).
+def generate_pair(
+    *, correct: tuple[Pair, Pair], both_correct: Pair, prevalence: Pair
+) -> tuple[Pair, Pair]:
+    """The joint counts that an evaluation of two classifiers makes (Eq. 25–28; 28 with − R_{a_i,a}
+    − R_{a_j,a}, not their product).
 
     Examples
     --------
@@ -259,8 +325,11 @@ def generate_pair(*, correct: tuple[Pair, Pair], both_correct: Pair, prevalence:
     return (aa, ab), (ba, bb)
 
 
-def generate_pair_rates(*, accuracies: tuple[Rates, Rates], correlations: Rates, prevalence_rates: Rates) -> tuple[Rates, Rates]:
-    """The joint frequencies that accuracies and error correlations make (the generating set after Eq. 13).
+def generate_pair_rates(
+    *, accuracies: tuple[Rates, Rates], correlations: Rates, prevalence_rates: Rates
+) -> tuple[Rates, Rates]:
+    """The joint frequencies that accuracies and error correlations make (the generating set after
+    Eq. 13).
 
     Examples
     --------
@@ -283,14 +352,18 @@ def _side(label: str) -> int:
     return 0 if label == "a" else 1
 
 
-# --------------------------------------------------------------------------------------------------------------------- any number of labels
+# ---------------------------------------------------------------------------------------------------------------------
+# any number of labels
 
 
-def single_residuals(uses: Sequence[int], *, prevalence: Sequence[int], wrong: ArrayLike) -> tuple[int, ...]:
-    """The single-classifier axioms for any number of labels: one residual a label, all 0 for every true evaluation.
+def single_residuals(
+    uses: Sequence[int], *, prevalence: Sequence[int], wrong: ArrayLike
+) -> tuple[int, ...]:
+    """The single-classifier axioms for any number of labels: one residual a label, all 0 for every
+    true evaluation.
 
-    R_l − (Q_l − Σ_{m≠l} W_{m,l}) − Σ_{t≠l} W_{l,t}, where ``wrong[m][t]`` is W_{m,t}, the items of true label t answered m; its diagonal is
-    not read.
+    R_l − (Q_l − Σ_{m≠l} W_{m,l}) − Σ_{t≠l} W_{l,t}, where ``wrong[m][t]`` is W_{m,t}, the items of
+    true label t answered m; its diagonal is not read.
 
     Examples
     --------
@@ -300,15 +373,21 @@ def single_residuals(uses: Sequence[int], *, prevalence: Sequence[int], wrong: A
     w = np.array(wrong, dtype=object)
     r = len(uses)
     if w.shape != (r, r) or len(prevalence) != r:
-        raise ArgumentError(f"uses, prevalence and wrong must have one entry a label; got {r}, {len(prevalence)} and shape {w.shape}.")
+        raise ArgumentError(
+            f"uses, prevalence and wrong must have one entry a label; got {r}, {len(prevalence)} and shape {w.shape}."
+        )
     np.fill_diagonal(w, 0)
-    return tuple(int(uses[k]) - (int(prevalence[k]) - int(w[:, k].sum())) - int(w[k].sum()) for k in range(r))
+    return tuple(
+        int(uses[k]) - (int(prevalence[k]) - int(w[:, k].sum())) - int(w[k].sum()) for k in range(r)
+    )
 
 
 def pair_correlations(table: ArrayLike) -> NDArray[np.float64]:
-    """Γ[l, m, t] = R_{l_i,m_j,t}/Q_t − R_{l_i,t}/Q_t · R_{m_j,t}/Q_t for any number of labels; NaN where no item has true label t.
+    """Γ[l, m, t] = R_{l_i,m_j,t}/Q_t − R_{l_i,t}/Q_t · R_{m_j,t}/Q_t for any number of labels; NaN
+    where no item has true label t.
 
-    ``table[l][m][t]`` counts items of true label t on which the first said l and the second m (Eq. 62).
+    ``table[l][m][t]`` counts items of true label t on which the first said l and the second m (Eq.
+    62).
 
     Examples
     --------
@@ -324,7 +403,8 @@ def pair_correlations(table: ArrayLike) -> NDArray[np.float64]:
 
 
 def n_pair_correlations(n_classes: int) -> int:
-    """R(R − 1)², the number of error correlations of a pair that can be chosen freely; the paper's R^R − R is right for R = 2 only.
+    """R(R − 1)², the number of error correlations of a pair that can be chosen freely; the paper's
+    R^R − R is right for R = 2 only.
 
     For each true label the R × R correlations have rows and columns that sum to 0.
 

@@ -1,4 +1,6 @@
-"""One question to the cascade, and what its witness says: shared by ranges, traces, thresholds and conflicts."""
+"""One question to the cascade, and what its witness says: shared by ranges, traces, thresholds and
+conflicts.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,18 @@ NOTHING = Spec(statements=())
 
 
 class Asked(NamedTuple):
-    """``alarm``, ``consistent`` or ``undecided``; with the counts of a witness, and whether an alarm rests on the solver alone."""
+    """``alarm``, ``consistent`` or ``undecided``; with the counts of a witness, and whether an
+    alarm rests on the solver alone.
+    """
 
     status: str
     given: Whole | None = None
     on_solver: bool = False
 
 
-def ask(sketch: Sketch, spec: Spec, bounds: Bounds, *, deadline: float, more: Sequence[Row] = ()) -> Asked:
+def ask(
+    sketch: Sketch, spec: Spec, bounds: Bounds, *, deadline: float, more: Sequence[Row] = ()
+) -> Asked:
     """Can all claims, prevalences and further rows hold at once?"""
     rows = (*rows_of(sketch, spec, bounds), *more)
     if not rows:
@@ -39,7 +45,9 @@ def ask(sketch: Sketch, spec: Spec, bounds: Bounds, *, deadline: float, more: Se
         return Asked("undecided")
     found = decide(sketch, spec, Program(sketch, rows), deadline=deadline)
     if found.status == "consistent":
-        return Asked("consistent", found.given if found.labels is None else assigned(sketch, found.labels))
+        return Asked(
+            "consistent", found.given if found.labels is None else assigned(sketch, found.labels)
+        )
     return Asked(found.status, None, found.status == "alarm" and _is_bare(found))
 
 
@@ -79,25 +87,41 @@ def names_in(spec: Spec, classifiers: Sequence[str]) -> list[str]:
 
 
 def restricted(spec: Spec, classifiers: Sequence[str]) -> Spec:
-    """The claims that are about these classifiers only; one about every classifier stays, and means these."""
+    """The claims that are about these classifiers only; one about every classifier stays, and means
+    these.
+    """
     keep = []
     for s in spec.statements:
-        about = {name for term in s.terms for name, _ in term.answers} if isinstance(s, Linear) else {s.of} - {None}
+        about = (
+            {name for term in s.terms for name, _ in term.answers}
+            if isinstance(s, Linear)
+            else {s.of} - {None}
+        )
         if about <= set(classifiers):
             keep.append(s)
     return Spec(statements=tuple(keep))
 
 
-def each_named(spec: Spec | str | Mapping[str, Spec | str] | None, classifiers: Sequence[str]) -> Spec:
-    """A specification in which every claim says whose it is; a mapping gives each trusted classifier its own."""
+def each_named(
+    spec: Spec | str | Mapping[str, Spec | str] | None, classifiers: Sequence[str]
+) -> Spec:
+    """A specification in which every claim says whose it is; a mapping gives each trusted
+    classifier its own.
+    """
     if spec is None:
         return NOTHING
     parts: list[tuple[str | None, Spec]]
-    parts = [(name, as_spec(s)) for name, s in spec.items()] if isinstance(spec, Mapping) else [(None, as_spec(spec))]
+    parts = (
+        [(name, as_spec(s)) for name, s in spec.items()]
+        if isinstance(spec, Mapping)
+        else [(None, as_spec(spec))]
+    )
     statements: list[Statement | Linear] = []
     for name, part in parts:
         if name is not None and name not in classifiers:
-            raise ArgumentError(f"given must name classifiers among {list(classifiers)}; got {name!r}.")
+            raise ArgumentError(
+                f"given must name classifiers among {list(classifiers)}; got {name!r}."
+            )
         for s in part.statements:
             if isinstance(s, Linear):
                 statements.append(s)
@@ -109,7 +133,9 @@ def each_named(spec: Spec | str | Mapping[str, Spec | str] | None, classifiers: 
     return Spec(statements=tuple(statements))
 
 
-def promise(sketch: Sketch, bounds: Bounds, *, trusted: str = "", on_solver: bool = False) -> Guarantee:
+def promise(
+    sketch: Sketch, bounds: Bounds, *, trusted: str = "", on_solver: bool = False
+) -> Guarantee:
     """What every logical result rests on."""
     from noracle.logic.axioms import ONE_TRUTH
 
@@ -121,7 +147,12 @@ def promise(sketch: Sketch, bounds: Bounds, *, trusted: str = "", on_solver: boo
     if bounds:
         found.append(Assumption(name="the prevalences are in their ranges"))
     if on_solver:
-        found.append(Assumption(name="the integer solver is right", detail="a verdict rests on HiGHS without a certificate"))
+        found.append(
+            Assumption(
+                name="the integer solver is right",
+                detail="a verdict rests on HiGHS without a certificate",
+            )
+        )
     return Guarantee(kind=Kind.LOGICAL, error_rate=0.0, assumptions=tuple(found))
 
 

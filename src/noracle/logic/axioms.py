@@ -20,10 +20,14 @@ Uses = Sequence[Sequence[int]]
 ONE_TRUTH = Assumption(name="each item has one true label among the labels")
 
 
-def largest_prevalences(uses: Uses, spec: Spec, classifiers: Sequence[str], labels: Sequence[str]) -> list[int] | None:
-    """The most items that can have each label if all claims hold, from uses alone; None where the spec is not of strict accuracies.
+def largest_prevalences(
+    uses: Uses, spec: Spec, classifiers: Sequence[str], labels: Sequence[str]
+) -> list[int] | None:
+    """The most items that can have each label if all claims hold, from uses alone; None where the
+    spec is not of strict accuracies.
 
-    A classifier that used label l in m items is right in at most m of them: q·m - p·Q_l ≥ 1 or Q_l = 0.
+    A classifier that used label l in m items is right in at most m of them: q·m - p·Q_l ≥ 1 or Q_l
+    = 0.
     """
     n_items = sum(uses[0])
     if any(isinstance(s, Linear) or s.kind != "accuracy" or not s.strict for s in spec.statements):
@@ -44,7 +48,9 @@ def largest_prevalences(uses: Uses, spec: Spec, classifiers: Sequence[str], labe
 
 
 def tightest(program: Program, uses: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Weights 1/p on the tightest row of each label: where Σ_l q_l m_l / p_l < Q they prove what the closed form proves."""
+    """Weights 1/p on the tightest row of each label: where Σ_l q_l m_l / p_l < Q they prove what
+    the closed form proves.
+    """
     best: dict[int, tuple[float, int, int]] = {}
     for k, row in enumerate(program.rows):
         if row.unless is not None and row.pieces[1].coefficient < 0:
@@ -58,10 +64,12 @@ def tightest(program: Program, uses: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proof:
-    """Can all be as good as claimed? Proof from how often each classifier used each label, and nothing else.
+    """Can all be as good as claimed? Proof from how often each classifier used each label, and
+    nothing else.
 
-    With m_l the fewest uses of label l by any classifier and U_l = max{q ≥ 0 : q = 0 or q < m_l / θ_l}, the alarm fires if and only if
-    Σ_l U_l < Q. Full patterns prove more: see :func:`prove_malfunction`.
+    With m_l the fewest uses of label l by any classifier and U_l = max{q ≥ 0 : q = 0 or q < m_l /
+    θ_l}, the alarm fires if and only if Σ_l U_l < Q. Full patterns prove more: see
+    :func:`prove_malfunction`.
 
     Parameters
     ----------
@@ -73,7 +81,8 @@ def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proo
     Returns
     -------
     Proof
-        ``alarm`` or ``consistent``: then the witness has prevalences of the labels that all classifiers could meet.
+        ``alarm`` or ``consistent``: then the witness has prevalences of the labels that all
+        classifiers could meet.
 
     Raises
     ------
@@ -82,13 +91,15 @@ def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proo
 
     Notes
     -----
-    Assumptions: every item has exactly one true label among those that are used, and every classifier answered every item. Nothing about
-    how items were drawn or how errors depend on each other.
+    Assumptions: every item has exactly one true label among those that are used, and every
+    classifier answered every item. Nothing about how items were drawn or how errors depend on each
+    other.
 
     References
     ----------
-    Corrada-Emmanuel, Parker and Bharadwaj, "A logical alarm for misaligned binary classifiers" (single-classifier axioms), whose alarm
-    this closed form decides without enumeration, for any number of labels.
+    Corrada-Emmanuel, Parker and Bharadwaj, "A logical alarm for misaligned binary classifiers"
+    (single-classifier axioms), whose alarm this closed form decides without enumeration, for any
+    number of labels.
 
     Examples
     --------
@@ -100,11 +111,15 @@ def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proo
     spec = as_spec(spec)
     if not isinstance(uses, Mapping) or not all(isinstance(row, Mapping) for row in uses.values()):
         remedy = "Use prove_malfunction for a sketch: it sees more than these counts."
-        raise ArgumentError(f"uses must map classifiers to how often they gave each answer; got {type(uses).__name__}. {remedy}")
+        raise ArgumentError(
+            f"uses must map classifiers to how often they gave each answer; got {type(uses).__name__}. {remedy}"
+        )
     classifiers = list(uses)
     labels = list(dict.fromkeys(label for row in uses.values() for label in row))
     if not classifiers or len(labels) < 2:
-        raise ArgumentError(f"uses must have classifiers and at least two labels; got {len(classifiers)} and {len(labels)}.")
+        raise ArgumentError(
+            f"uses must have classifiers and at least two labels; got {len(classifiers)} and {len(labels)}."
+        )
     counts: list[Any] = [n for row in uses.values() for n in row.values()]
     strange = [n for n in counts if isinstance(n, bool) or not isinstance(n, numbers.Integral)]
     if strange:
@@ -112,13 +127,22 @@ def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proo
     table = [[int(uses[c].get(label, 0)) for label in labels] for c in classifiers]
     totals = {c: sum(row) for c, row in zip(classifiers, table, strict=True)}
     if min(map(min, table)) < 0 or len(set(totals.values())) != 1 or not sum(table[0]):
-        raise ArgumentError(f"uses must be counts with one total, as all classifiers answer all items; got totals {totals}.")
+        raise ArgumentError(
+            f"uses must be counts with one total, as all classifiers answer all items; got totals {totals}."
+        )
     for s in spec.statements:
-        if isinstance(s, Statement) and ((s.of is not None and s.of not in classifiers) or (s.on is not None and s.on not in labels)):
-            raise ArgumentError(f"spec must name classifiers among {classifiers} and labels among {labels}; got {s}.")
+        if isinstance(s, Statement) and (
+            (s.of is not None and s.of not in classifiers)
+            or (s.on is not None and s.on not in labels)
+        ):
+            raise ArgumentError(
+                f"spec must name classifiers among {classifiers} and labels among {labels}; got {s}."
+            )
     most = largest_prevalences(table, spec, classifiers, labels)
     if most is None:
-        raise ArgumentError(f"spec must have strict accuracies on labels only; got '{spec}'. Use prove_malfunction for other claims.")
+        raise ArgumentError(
+            f"spec must have strict accuracies on labels only; got '{spec}'. Use prove_malfunction for other claims."
+        )
     n_items = sum(table[0])
     fired = sum(most) < n_items
     witness: dict[str, Any] = {}

@@ -1,7 +1,9 @@
-"""Cases by cases: where no single set of weights proves an alarm, split on a whole number and prove each half.
+"""Cases by cases: where no single set of weights proves an alarm, split on a whole number and prove
+each half.
 
-A split says that a count is at most k or at least k + 1, which is true of every whole number. The leaves of the tree are cases that weights
-prove impossible; so the tree as a whole is a proof that needs no solver to be checked.
+A split says that a count is at most k or at least k + 1, which is true of every whole number. The
+leaves of the tree are cases that weights prove impossible; so the tree as a whole is a proof that
+needs no solver to be checked.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ Node = Leaf | tuple[Form, int, Any, Any]
 
 
 class Searched(NamedTuple):
-    """Counts that keep all rows, or a tree that proves that there are none, or neither (``node`` None): the limit was reached."""
+    """Counts that keep all rows, or a tree that proves that there are none, or neither (``node``
+    None): the limit was reached.
+    """
 
     given: Whole | None
     node: Node | None
@@ -43,7 +47,9 @@ class _Search:
         self.given: Whole | None = None
 
     def prove(self, splits: tuple[Split, ...]) -> Node | None:
-        """The proof that a case is impossible; None if counts were found (``given``) or a limit was reached."""
+        """The proof that a case is impossible; None if counts were found (``given``) or a limit was
+        reached.
+        """
         self.nodes += 1
         if self.nodes > self.most or len(splits) > _DEEPEST or time.monotonic() > self.deadline:
             return None
@@ -74,31 +80,48 @@ class _Search:
 
 
 def search(base: Program, *, most: int, deadline: float) -> Searched:
-    """Branch on conditions, prevalences and cells until every case is proved impossible or counts are found."""
+    """Branch on conditions, prevalences and cells until every case is proved impossible or counts
+    are found.
+    """
     found = _Search(base, most, deadline)
     node = found.prove(())
     return Searched(found.given, node, found.nodes)
 
 
 def choose_split(case: Case, given: Array) -> tuple[Form, int, bool] | None:
-    """What to split on: a condition that the relaxed counts evade, a broken prevalence, a broken sum, a broken cell."""
+    """What to split on: a condition that the relaxed counts evade, a broken prevalence, a broken
+    sum, a broken cell.
+    """
     program, sketch = case.program, case.base.sketch
     values, answered = program.values(given)
     k, i, r = program.unless
-    evaded = (answered[i, r] > _NEAR) & (values[k] < program.at_least[k] - _NEAR) & ~case.in_force[k]
+    evaded = (
+        (answered[i, r] > _NEAR) & (values[k] < program.at_least[k] - _NEAR) & ~case.in_force[k]
+    )
     if evaded.any():
         j = int(np.flatnonzero(evaded)[0])
         missing = (sketch.patterns[:, i[j]] < 0) & case.allowed[:, r[j]]
-        form: Form = ("answered", int(i[j]), int(r[j])) if missing.any() else ("prevalence", int(r[j]))
+        form: Form = (
+            ("answered", int(i[j]), int(r[j])) if missing.any() else ("prevalence", int(r[j]))
+        )
         return form, 0, bool(answered[i[j], r[j]] > 0.5)
     sums = given.sum(axis=0)
-    candidates: list[tuple[Form, float]] = [(("prevalence", label), v) for label, v in enumerate(sums.tolist())]
-    candidates += [(("answered", a, b), answered[a, b]) for a in range(len(answered)) for b in range(program.R)]
+    candidates: list[tuple[Form, float]] = [
+        (("prevalence", label), v) for label, v in enumerate(sums.tolist())
+    ]
+    candidates += [
+        (("answered", a, b), answered[a, b]) for a in range(len(answered)) for b in range(program.R)
+    ]
     for a in range(len(answered)):
         for b in range(program.R):
-            candidates.append((("correct", a, b), float(given[sketch.patterns[:, a] == b, b].sum())))
+            candidates.append(
+                (("correct", a, b), float(given[sketch.patterns[:, a] == b, b].sum()))
+            )
     broken = np.abs(given - np.rint(given)) > _NEAR
-    candidates += [(("cell", int(g), int(label)), float(given[g, label])) for g, label in zip(*np.nonzero(broken), strict=True)]
+    candidates += [
+        (("cell", int(g), int(label)), float(given[g, label]))
+        for g, label in zip(*np.nonzero(broken), strict=True)
+    ]
     for form, value in candidates:
         if abs(value - round(value)) > _NEAR:
             at = int(np.floor(value))
@@ -107,7 +130,9 @@ def choose_split(case: Case, given: Array) -> tuple[Form, int, bool] | None:
 
 
 def round_counts(program: Program, allowed: Any, given: Array) -> Whole:
-    """Whole counts near ``given``: largest remainders, then single items moved while that helps the rows."""
+    """Whole counts near ``given``: largest remainders, then single items moved while that helps the
+    rows.
+    """
     n = program.sketch.n
     whole = np.floor(given + _NEAR).astype(np.int64)
     rest = n - whole.sum(axis=1)
@@ -128,7 +153,12 @@ def _repair(program: Program, allowed: Any, whole: Whole, groups: NDArray[np.int
     columns, present = program.columns(groups)
     values, answered = program.values(whole)
     k, i, r = program.unless
-    at, a, b = (m.ravel() for m in np.meshgrid(np.arange(len(groups)), np.arange(program.R), np.arange(program.R), indexing="ij"))
+    at, a, b = (
+        m.ravel()
+        for m in np.meshgrid(
+            np.arange(len(groups)), np.arange(program.R), np.arange(program.R), indexing="ij"
+        )
+    )
     fits = (a != b) & allowed[groups[at], b]
     at, a, b = at[fits], a[fits], b[fits]
     if not len(at):

@@ -44,16 +44,22 @@ class Decided(NamedTuple):
 
 
 def prove_malfunction(
-    sketch: Sketch, spec: Spec | str, *, prevalence: Mapping[str, tuple[int, int]] | None = None, time_limit: float = 30.0
+    sketch: Sketch,
+    spec: Spec | str,
+    *,
+    prevalence: Mapping[str, tuple[int, int]] | None = None,
+    time_limit: float = 30.0,
 ) -> Proof:
     """Prove that not all classifiers can be as good as claimed, or show that they could be.
 
     Parameters
     ----------
     sketch
-        How often each pattern of answers was given, with what is known of the items: see :class:`noracle.counts.sketch.Sketch`.
+        How often each pattern of answers was given, with what is known of the items: see
+        :class:`noracle.counts.sketch.Sketch`.
     spec
-        What is claimed, for example ``"accuracy > 1/2"`` (each classifier, on each label) or ``"grade > 0.8"`` (over all labels); or a
+        What is claimed, for example ``"accuracy > 1/2"`` (each classifier, on each label) or
+        ``"grade > 0.8"`` (over all labels); or a
         :class:`Spec`. Thresholds are exact fractions, and "more than" is strict. On a label of which a classifier answered no item,
         the claim holds: nobody is proved broken by not answering.
     prevalence
@@ -64,30 +70,35 @@ def prove_malfunction(
     Returns
     -------
     Proof
-        ``alarm``: whatever the true labels are, at least one classifier breaks the claim; ``certificate`` proves it. ``consistent``: the
-        true labels could be as in ``witness``; that does not mean that all are good. ``undecided``: time was up. ``verify()`` checks
-        certificate or witness in whole numbers, without a solver; it is False for an alarm that rests on the integer solver alone
-        (method ``"integer program"``), because nothing was checked.
+        ``alarm``: whatever the true labels are, at least one classifier breaks the claim;
+        ``certificate`` proves it. ``consistent``: the true labels could be as in ``witness``; that
+        does not mean that all are good. ``undecided``: time was up. ``verify()`` checks certificate
+        or witness in whole numbers, without a solver; it is False for an alarm that rests on the
+        integer solver alone (method ``"integer program"``), because nothing was checked.
 
     Raises
     ------
     ArgumentError
-        If the spec or the prevalence breaks a rule, if what is known of the items contradicts itself, or if nothing could ever be proved:
-        one classifier, or no item that two classifiers answered, with nothing known of the items.
+        If the spec or the prevalence breaks a rule, if what is known of the items contradicts
+        itself, or if nothing could ever be proved: one classifier, or no item that two classifiers
+        answered, with nothing known of the items.
 
     Notes
     -----
-    With counts n_{g,l} of items of group g with true label l, claims are rows Σ c n ≥ b of an integer program: q·(right) - p·(answered) ≥ 1
-    for accuracy > p/q. Tried in turn: the closed form from uses of labels; the plurality vote as truth; weights on rows (D(w) < B(w), see
+    With counts n_{g,l} of items of group g with true label l, claims are rows Σ c n ≥ b of an
+    integer program: q·(right) - p·(answered) ≥ 1 for accuracy > p/q. Tried in turn: the closed form
+    from uses of labels; the plurality vote as truth; weights on rows (D(w) < B(w), see
     :mod:`noracle.logic.dual`); the linear program, whose multipliers are such weights; splits into cases; the integer program.
 
-    Assumptions: every item has exactly one true label among ``labels``; known answers, ruled-out labels and prevalences are true. No
-    assumption about how items were drawn or how errors depend on each other.
+    Assumptions: every item has exactly one true label among ``labels``; known answers, ruled-out
+    labels and prevalences are true. No assumption about how items were drawn or how errors depend
+    on each other.
 
     References
     ----------
-    Corrada-Emmanuel, Parker and Bharadwaj, "A logical alarm for misaligned binary classifiers", whose alarm sees one classifier at a time
-    (:func:`axiom_alarm`). Full patterns are strictly stronger.
+    Corrada-Emmanuel, Parker and Bharadwaj, "A logical alarm for misaligned binary classifiers",
+    whose alarm sees one classifier at a time (:func:`axiom_alarm`). Full patterns are strictly
+    stronger.
 
     Examples
     --------
@@ -117,35 +128,60 @@ def decide(sketch: Sketch, spec: Spec, program: Program, *, deadline: float) -> 
             node = case.leaf(tightest(program, sketch.uses)) or _tree(program, deadline)
             return Decided("alarm", "single-classifier axioms", most=most, node=node)
     cells = sketch.n_groups * program.R
-    stepped = dual_steps(case, steps=20 if cells <= 300 else 100 if cells <= _SMALL else 300, deadline=_share(deadline, 0.5))
+    stepped = dual_steps(
+        case,
+        steps=20 if cells <= 300 else 100 if cells <= _SMALL else 300,
+        deadline=_share(deadline, 0.5),
+    )
     if stepped.labels is not None:
         method = "plurality vote as truth" if stepped.steps == 1 else "dual steps"
         return Decided("consistent", method, labels=stepped.labels, steps=stepped.steps)
     if stepped.leaf is not None:
         return Decided("alarm", "weights on rows", node=stepped.leaf, steps=stepped.steps)
     if entries(program) > MOST_ENTRIES:
-        return Decided("undecided", "dual steps", steps=stepped.steps, reason="too many patterns for the linear program")
+        return Decided(
+            "undecided",
+            "dual steps",
+            steps=stepped.steps,
+            reason="too many patterns for the linear program",
+        )
     if not ready(deadline):
         return Decided("undecided", "dual steps", steps=stepped.steps, reason=_TIME_UP)
     found = search(program, most=_FIRST_NODES, deadline=_share(deadline, 0.5))
     if found.given is not None:
-        return Decided("consistent", _by(found.nodes), given=found.given, steps=stepped.steps, nodes=found.nodes)
+        return Decided(
+            "consistent",
+            _by(found.nodes),
+            given=found.given,
+            steps=stepped.steps,
+            nodes=found.nodes,
+        )
     if found.node is not None:
-        return Decided("alarm", _by(found.nodes), node=found.node, steps=stepped.steps, nodes=found.nodes)
+        return Decided(
+            "alarm", _by(found.nodes), node=found.node, steps=stepped.steps, nodes=found.nodes
+        )
     solved = integral(case, _share(deadline, 0.7))
     if solved.status == "solved":
         given = solved.given.astype(np.int64)
         if program.is_satisfied(given):
-            return Decided("consistent", "integer program", given=given, steps=stepped.steps, nodes=found.nodes)
-    more = search(program, most=_MOST_NODES, deadline=deadline)  # a proof to check, or the last chance
+            return Decided(
+                "consistent", "integer program", given=given, steps=stepped.steps, nodes=found.nodes
+            )
+    more = search(
+        program, most=_MOST_NODES, deadline=deadline
+    )  # a proof to check, or the last chance
     nodes = found.nodes + more.nodes
     if more.given is not None:
-        return Decided("consistent", _by(more.nodes), given=more.given, steps=stepped.steps, nodes=nodes)
+        return Decided(
+            "consistent", _by(more.nodes), given=more.given, steps=stepped.steps, nodes=nodes
+        )
     if more.node is not None:
         return Decided("alarm", _by(more.nodes), node=more.node, steps=stepped.steps, nodes=nodes)
     if solved.status == "infeasible" and is_tame(program):
         return Decided("alarm", "integer program", steps=stepped.steps, nodes=nodes)
-    return Decided("undecided", "integer program", steps=stepped.steps, nodes=nodes, reason=_TIME_UP)
+    return Decided(
+        "undecided", "integer program", steps=stepped.steps, nodes=nodes, reason=_TIME_UP
+    )
 
 
 def _tree(program: Program, deadline: float) -> Node | None:
@@ -170,15 +206,22 @@ def _refuse_hopeless(sketch: Sketch, spec: Spec, prevalence: Mapping[str, Any]) 
         return
     remedy = "Add known answers, ruled-out labels or a prevalence."
     if len(sketch.classifiers) < 2:
-        raise ArgumentError(f"sketch must have two classifiers, as one alone may always be right; got {sketch.classifiers[0]!r}. {remedy}")
+        raise ArgumentError(
+            f"sketch must have two classifiers, as one alone may always be right; got {sketch.classifiers[0]!r}. {remedy}"
+        )
     if not ((sketch.patterns >= 0).sum(axis=1) > 1).any():
-        raise ArgumentError(f"sketch must have an item that two classifiers answered; got none among {sketch.n_items} items. {remedy}")
+        raise ArgumentError(
+            f"sketch must have an item that two classifiers answered; got none among {sketch.n_items} items. {remedy}"
+        )
 
 
-# --------------------------------------------------------------------------------------------------------------- the result
+# ---------------------------------------------------------------------------------------------------------------
+# the result
 
 
-def _as_proof(sketch: Sketch, spec: Spec, prevalence: Mapping[str, tuple[int, int]], d: Decided, limit: float) -> Proof:
+def _as_proof(
+    sketch: Sketch, spec: Spec, prevalence: Mapping[str, tuple[int, int]], d: Decided, limit: float
+) -> Proof:
     assumptions = [ONE_TRUTH]
     if sketch.has_side_information:
         assumptions.append(Assumption(name="known answers and ruled-out labels are true"))
@@ -192,7 +235,12 @@ def _as_proof(sketch: Sketch, spec: Spec, prevalence: Mapping[str, tuple[int, in
             certificate = {"kind": "axioms", "most": d.most}
         else:
             certificate = {"kind": "solver"}
-            assumptions.append(Assumption(name="the integer solver is right", detail="this alarm rests on HiGHS; verify() cannot check it"))
+            assumptions.append(
+                Assumption(
+                    name="the integer solver is right",
+                    detail="this alarm rests on HiGHS; verify() cannot check it",
+                )
+            )
     notes: tuple[str, ...] = ()
     if d.status == "consistent":
         notes = ("consistent does not mean that all classifiers are good",)
@@ -203,7 +251,10 @@ def _as_proof(sketch: Sketch, spec: Spec, prevalence: Mapping[str, tuple[int, in
         status=d.status,
         method=d.method,
         guarantee=Guarantee(kind=Kind.LOGICAL, error_rate=0.0, assumptions=tuple(assumptions)),
-        spec={"statements": spec.to_list(), "prevalence": {label: list(b) for label, b in prevalence.items()}},
+        spec={
+            "statements": spec.to_list(),
+            "prevalence": {label: list(b) for label, b in prevalence.items()},
+        },
         sketch=sketch.to_dict(),
         certificate=certificate,
         witness=_witness(d),
@@ -224,9 +275,21 @@ def _written(node: Node) -> dict[str, Any]:
     if isinstance(node, Leaf):
         places = np.flatnonzero(node.weights).tolist()
         weights = [[k, int(node.weights[k])] for k in places]
-        return {"kind": "weights", "weights": weights, "group": node.group, "largest": node.largest, "needed": node.needed}
+        return {
+            "kind": "weights",
+            "weights": weights,
+            "group": node.group,
+            "largest": node.largest,
+            "needed": node.needed,
+        }
     form, at, below, above = node
-    return {"kind": "cases", "form": list(form), "at": at, "below": _written(below), "above": _written(above)}
+    return {
+        "kind": "cases",
+        "form": list(form),
+        "at": at,
+        "below": _written(below),
+        "above": _written(above),
+    }
 
 
 def _witness(d: Decided) -> dict[str, Any]:
@@ -238,4 +301,9 @@ def _witness(d: Decided) -> dict[str, Any]:
     main = d.given.argmax(axis=1)
     rest = d.given.copy()
     rest[np.arange(len(rest)), main] = 0
-    return {"label": main.tolist(), "others": [[int(g), int(r), int(rest[g, r])] for g, r in zip(*np.nonzero(rest), strict=True)]}
+    return {
+        "label": main.tolist(),
+        "others": [
+            [int(g), int(r), int(rest[g, r])] for g, r in zip(*np.nonzero(rest), strict=True)
+        ],
+    }

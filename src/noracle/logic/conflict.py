@@ -1,4 +1,6 @@
-"""Who is in conflict: a smallest set of classifiers that cannot all be as good as claimed, and how many must break the claim."""
+"""Who is in conflict: a smallest set of classifiers that cannot all be as good as claimed, and how
+many must break the claim.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,17 @@ from typing import Any
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.asking import Asked, Bounds, ask, check_limit, described, names_in, promise, restricted, share
+from noracle.logic.asking import (
+    Asked,
+    Bounds,
+    ask,
+    check_limit,
+    described,
+    names_in,
+    promise,
+    restricted,
+    share,
+)
 from noracle.logic.cascade import prove_malfunction
 from noracle.logic.program import Row, rows_of
 from noracle.logic.side import check_prevalence
@@ -33,14 +45,20 @@ class _Court:
         key = tuple(c for c in self.sketch.classifiers if c in set(names))
         if key not in self.known:
             if not key:
-                self.known[key] = Asked("consistent")  # what is known of the items does not contradict itself
+                self.known[key] = Asked(
+                    "consistent"
+                )  # what is known of the items does not contradict itself
             else:
                 spec = restricted(self.spec, key)
-                self.known[key] = ask(self.sketch.of(key), spec, self.bounds, deadline=share(self.deadline, part))
+                self.known[key] = ask(
+                    self.sketch.of(key), spec, self.bounds, deadline=share(self.deadline, part)
+                )
         return self.known[key].status
 
     def core(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """An alarmed set with classifiers taken away while the alarm stays; and those whose removal was not decided."""
+        """An alarmed set with classifiers taken away while the alarm stays; and those whose removal
+        was not decided.
+        """
         keep, unsure = list(names), []
         for name in list(names):
             rest = [c for c in keep if c != name]
@@ -58,7 +76,11 @@ class _Court:
 
 
 def minimal_conflict(
-    sketch: Sketch, spec: Spec | str, *, prevalence: Mapping[str, tuple[int, int]] | None = None, time_limit: float = 30.0
+    sketch: Sketch,
+    spec: Spec | str,
+    *,
+    prevalence: Mapping[str, tuple[int, int]] | None = None,
+    time_limit: float = 30.0,
 ) -> Proof:
     """A smallest set of classifiers that cannot all be as good as claimed.
 
@@ -70,24 +92,26 @@ def minimal_conflict(
     Returns
     -------
     Proof
-        If all together raise an alarm: the proof of the alarm for the set alone, on the sketch that only they see.
-        ``diagnostics["conflict"]`` names them. Without any one of them there is no alarm (unless ``diagnostics["undecided"]`` names
-        it); other sets can be in conflict too. Without an alarm: the proof of that verdict, with an empty conflict.
+        If all together raise an alarm: the proof of the alarm for the set alone, on the sketch that
+        only they see. ``diagnostics["conflict"]`` names them. Without any one of them there is no
+        alarm (unless ``diagnostics["undecided"]`` names it); other sets can be in conflict too.
+        Without an alarm: the proof of that verdict, with an empty conflict.
 
     Notes
     -----
-    Classifiers without weight in the certificate go first, then the others one by one while the alarm stays (a deletion filter). A claim
-    goes with any of the classifiers that it names.
+    Classifiers without weight in the certificate go first, then the others one by one while the
+    alarm stays (a deletion filter). A claim goes with any of the classifiers that it names.
 
-    A set C is minimal if the claims of C have no common answer key and those of C minus i have one, for every i ∈ C.
+    A set C is minimal if the claims of C have no common answer key and those of C minus i have one,
+    for every i ∈ C.
 
-    Assumptions as in :func:`prove_malfunction`: one true label an item, and what is known of the items is true. Nothing about how errors
-    depend on each other.
+    Assumptions as in :func:`prove_malfunction`: one true label an item, and what is known of the
+    items is true. Nothing about how errors depend on each other.
 
     References
     ----------
-    Chinneck and Dravnieks (1991), ORSA J. Comput. 3, 157-168 (deletion filter); Corrada-Emmanuel, Parker and Bharadwaj, "A logical alarm
-    for misaligned binary classifiers".
+    Chinneck and Dravnieks (1991), ORSA J. Comput. 3, 157-168 (deletion filter); Corrada-Emmanuel,
+    Parker and Bharadwaj, "A logical alarm for misaligned binary classifiers".
 
     Examples
     --------
@@ -98,24 +122,38 @@ def minimal_conflict(
     """
     deadline = check_limit(time_limit)
     spec = as_spec(spec)
-    proof = prove_malfunction(sketch, spec, prevalence=prevalence, time_limit=max(1e-3, 0.4 * time_limit))
+    proof = prove_malfunction(
+        sketch, spec, prevalence=prevalence, time_limit=max(1e-3, 0.4 * time_limit)
+    )
     if proof.status != "alarm":
-        return dataclasses.replace(proof, diagnostics={**proof.diagnostics, "conflict": [], "undecided": []})
+        return dataclasses.replace(
+            proof, diagnostics={**proof.diagnostics, "conflict": [], "undecided": []}
+        )
     court = _Court(sketch, spec, check_prevalence(sketch, prevalence), deadline)
     first = _weighty(sketch, spec, court.bounds, proof)
     start = first if first and court.verdict(first) == "alarm" else list(sketch.classifiers)
     core, unsure = court.core(start)
     if tuple(core) != sketch.classifiers:
         left = max(1e-3, deadline - time.monotonic())
-        smaller = prove_malfunction(sketch.of(core), restricted(spec, core), prevalence=prevalence, time_limit=left)
+        smaller = prove_malfunction(
+            sketch.of(core), restricted(spec, core), prevalence=prevalence, time_limit=left
+        )
         if smaller.status == "alarm":
             proof = smaller
         else:
             core, unsure = list(sketch.classifiers), list(sketch.classifiers)
     notes = proof.notes
     if unsure:
-        notes = (*notes, f"perhaps not the smallest set: the verdict without {', '.join(unsure)} was undecided")
-    said = {**proof.diagnostics, "conflict": core, "undecided": unsure, "time_limit": float(time_limit)}
+        notes = (
+            *notes,
+            f"perhaps not the smallest set: the verdict without {', '.join(unsure)} was undecided",
+        )
+    said = {
+        **proof.diagnostics,
+        "conflict": core,
+        "undecided": unsure,
+        "time_limit": float(time_limit),
+    }
     return dataclasses.replace(proof, diagnostics=said, notes=notes)
 
 
@@ -123,7 +161,9 @@ def _weighty(sketch: Sketch, spec: Spec, bounds: Bounds, proof: Proof) -> list[s
     """The classifiers whose rows have weight in the certificate."""
     rows = rows_of(sketch, spec, bounds)
     used = {k for k in _rows_used(proof.certificate) if k < len(rows)}
-    return [sketch.classifiers[i] for i in sorted({i for k in used for i in _classifiers_of(rows[k])})]
+    return [
+        sketch.classifiers[i] for i in sorted({i for k in used for i in _classifiers_of(rows[k])})
+    ]
 
 
 def _rows_used(node: Mapping[str, Any]) -> set[int]:
@@ -139,7 +179,11 @@ def _classifiers_of(row: Row) -> set[int]:
 
 
 def least_violators(
-    sketch: Sketch, spec: Spec | str, *, prevalence: Mapping[str, tuple[int, int]] | None = None, time_limit: float = 30.0
+    sketch: Sketch,
+    spec: Spec | str,
+    *,
+    prevalence: Mapping[str, tuple[int, int]] | None = None,
+    time_limit: float = 30.0,
 ) -> Ranges:
     """The least number of classifiers that break the claim, whatever the answer key is.
 
@@ -151,23 +195,25 @@ def least_violators(
     Returns
     -------
     Ranges
-        One range. At least ``low`` classifiers break the claim: proved by ``diagnostics["conflicts"]``, sets of which each has one that
-        does. ``high`` is enough: ``diagnostics["violators"]`` is a set without which the others can all keep it. Equal unless the time
-        was up. More may break it in truth, and others than these.
+        One range. At least ``low`` classifiers break the claim: proved by
+        ``diagnostics["conflicts"]``, sets of which each has one that does. ``high`` is enough:
+        ``diagnostics["violators"]`` is a set without which the others can all keep it. Equal unless
+        the time was up. More may break it in truth, and others than these.
 
     Notes
     -----
     Conflicts are collected until a smallest set that meets all of them leaves a consistent rest.
 
-    The least number is the size of a smallest set V with V ∩ C ≠ ∅ for every conflict C (a hitting set).
+    The least number is the size of a smallest set V with V ∩ C ≠ ∅ for every conflict C (a hitting
+    set).
 
-    Assumptions as in :func:`prove_malfunction`: one true label an item, and what is known of the items is true. Nothing about how errors
-    depend on each other.
+    Assumptions as in :func:`prove_malfunction`: one true label an item, and what is known of the
+    items is true. Nothing about how errors depend on each other.
 
     References
     ----------
-    Reiter (1987), Artif. Intell. 32, 57-95 (conflicts and hitting sets); Corrada-Emmanuel, Parker and Bharadwaj, "A logical alarm for
-    misaligned binary classifiers".
+    Reiter (1987), Artif. Intell. 32, 57-95 (conflicts and hitting sets); Corrada-Emmanuel, Parker
+    and Bharadwaj, "A logical alarm for misaligned binary classifiers".
 
     Examples
     --------
@@ -200,12 +246,23 @@ def least_violators(
     if not decided:
         chosen = _enough(court, everyone)
     return Ranges(
-        ranges=(Range(name="classifiers that break the claim, at least", low=float(least), high=float(len(chosen))),),
+        ranges=(
+            Range(
+                name="classifiers that break the claim, at least",
+                low=float(least),
+                high=float(len(chosen)),
+            ),
+        ),
         method="conflicts and a smallest set that meets them all",
         subject=f"least number of {len(everyone)} classifiers that break '{spec}'",
         guarantee=promise(sketch, court.bounds, on_solver=court.on_solver),
         counts=described(sketch),
-        diagnostics={"claim": str(spec), "violators": chosen, "conflicts": conflicts, "decided": decided and least == len(chosen)},
+        diagnostics={
+            "claim": str(spec),
+            "violators": chosen,
+            "conflicts": conflicts,
+            "decided": decided and least == len(chosen),
+        },
         notes=("other classifiers, and more of them, may break the claim in truth",),
         reason="" if decided else "the time limit was reached",
     )
@@ -234,7 +291,9 @@ def _greedy(conflicts: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _enough(court: _Court, everyone: Sequence[str]) -> list[str]:
-    """Classifiers without which the others were shown to be consistent: the smallest such set that was met, at worst all."""
+    """Classifiers without which the others were shown to be consistent: the smallest such set that
+    was met, at worst all.
+    """
     fine = [key for key, asked in court.known.items() if asked.status == "consistent"]
     best = max(fine, key=len, default=())
     return [c for c in everyone if c not in best]

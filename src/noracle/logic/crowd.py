@@ -33,28 +33,35 @@ def estimate_with_crowd(
     ranges: Ranges | None = None,
     n_iter: int = 1000,
 ) -> tuple[Estimate, ...]:
-    """Accuracies as a crowd-sourcing model sees them, beside the logical ranges; needs the extra ``crowd``.
+    """Accuracies as a crowd-sourcing model sees them, beside the logical ranges; needs the extra
+    ``crowd``.
 
-    The model gives each item a distribution p over true labels. The accuracy of a system on label l is its share of right answers under
-    these: Σ p(l)·1{answer = l} / Σ p(l) over the items it answered; the overall accuracy is the mean of p(answer).
+    The model gives each item a distribution p over true labels. The accuracy of a system on label l
+    is its share of right answers under these: Σ p(l)·1{answer = l} / Σ p(l) over the items it
+    answered; the overall accuracy is the mean of p(answer).
 
-    HEURISTIC: a point without an interval. ``low`` and ``high`` are the logical range of the same name if ``ranges`` has it, else [0, 1].
-    A value outside its range is proved wrong; a :class:`~noracle.errors.GuaranteeWarning` says which.
+    HEURISTIC: a point without an interval. ``low`` and ``high`` are the logical range of the same
+    name if ``ranges`` has it, else [0, 1]. A value outside its range is proved wrong; a
+    :class:`~noracle.errors.GuaranteeWarning` says which.
 
     Parameters
     ----------
     counts
-        Items of each pattern of answers, such as ``{("a", "b", "a"): 113}``; None in a pattern is no answer.
+        Items of each pattern of answers, such as ``{("a", "b", "a"): 113}``; None in a pattern is
+        no answer.
     systems
         Names of the systems, one for each answer of a pattern.
     labels
         All labels; those that occur, if left out.
     method
-        ``dawid-skene`` (one confusion matrix a system), ``one-coin`` (one accuracy a system), ``mace``, ``glad``, or ``majority``.
+        ``dawid-skene`` (one confusion matrix a system), ``one-coin`` (one accuracy a system),
+        ``mace``, ``glad``, or ``majority``.
     ranges
-        Ranges with names such as ``accuracy of X on a`` and, for all labels together, ``accuracy of X`` or ``grade of X``.
+        Ranges with names such as ``accuracy of X on a`` and, for all labels together, ``accuracy of
+        X`` or ``grade of X``.
     n_iter
-        The most steps of the fit. A note says if it had not settled by then; values on the way can be far from those at the end.
+        The most steps of the fit. A note says if it had not settled by then; values on the way can
+        be far from those at the end.
 
     Returns
     -------
@@ -63,7 +70,8 @@ def estimate_with_crowd(
 
     References
     ----------
-    Dawid and Skene, "Maximum likelihood estimation of observer error-rates using the EM algorithm", Applied Statistics 28 (1979).
+    Dawid and Skene, "Maximum likelihood estimation of observer error-rates using the EM algorithm",
+    Applied Statistics 28 (1979).
 
     Examples
     --------
@@ -77,24 +85,43 @@ def estimate_with_crowd(
     known, coded = read_patterns(counts, labels=labels, missing=True)
     coded = {p: n for p, n in coded.items() if n and max(p) >= 0}
     size = len(next(iter(counts)))
-    names = tuple(map(str, systems)) if systems is not None else tuple(str(i + 1) for i in range(size))
+    names = (
+        tuple(map(str, systems)) if systems is not None else tuple(str(i + 1) for i in range(size))
+    )
     if len(names) != size or len(set(names)) != size:
-        raise ArgumentError(f"systems must be {size} different names, one for each answer of a pattern; got {list(names)}.")
+        raise ArgumentError(
+            f"systems must be {size} different names, one for each answer of a pattern; got {list(names)}."
+        )
     if not coded:
         raise EvidenceError(fault("counts", "must hold at least one item with an answer", "none"))
     _check_names(ranges, names, known)
     patterns = np.array(list(coded))
     n = np.array(list(coded.values()), dtype=float)
     shares, settled = _posterior(coded, len(known), method, n_iter)
-    notes = (_NOTE,) if settled else (_NOTE, f"the fit had not settled after {n_iter} steps; pass a larger n_iter")
-    found = [e for i, name in enumerate(names) for e in _of_system(name, patterns[:, i], n, shares, known)]
-    estimates = tuple(_estimate(system, label, value, method, int(n.sum()), ranges, notes) for system, label, value in found)
+    notes = (
+        (_NOTE,)
+        if settled
+        else (_NOTE, f"the fit had not settled after {n_iter} steps; pass a larger n_iter")
+    )
+    found = [
+        e
+        for i, name in enumerate(names)
+        for e in _of_system(name, patterns[:, i], n, shares, known)
+    ]
+    estimates = tuple(
+        _estimate(system, label, value, method, int(n.sum()), ranges, notes)
+        for system, label, value in found
+    )
     _compare(estimates)
     return estimates
 
 
-def _posterior(coded: Mapping[tuple[int, ...], int], n_classes: int, method: str, n_iter: int) -> tuple[NDArray[np.float64], bool]:
-    """For each pattern the distribution over true labels; the mean over its items. Also whether the fit settled."""
+def _posterior(
+    coded: Mapping[tuple[int, ...], int], n_classes: int, method: str, n_iter: int
+) -> tuple[NDArray[np.float64], bool]:
+    """For each pattern the distribution over true labels; the mean over its items. Also whether the
+    fit settled.
+    """
     try:
         import crowdkit.aggregation as crowd
         import pandas as pd
@@ -103,7 +130,13 @@ def _posterior(coded: Mapping[tuple[int, ...], int], n_classes: int, method: str
     items = np.repeat(np.arange(len(coded)), list(coded.values()))
     answers = np.array(list(coded))[items]
     task, worker = np.nonzero(answers >= 0)
-    table = pd.DataFrame({"task": task, "worker": [f"w{w}" for w in worker], "label": [f"l{x}" for x in answers[task, worker]]})
+    table = pd.DataFrame(
+        {
+            "task": task,
+            "worker": [f"w{w}" for w in worker],
+            "label": [f"l{x}" for x in answers[task, worker]],
+        }
+    )
     models: dict[str, Any] = {
         "dawid-skene": lambda: crowd.DawidSkene(n_iter=n_iter),
         "one-coin": lambda: crowd.OneCoinDawidSkene(n_iter=n_iter),
@@ -122,7 +155,9 @@ def _posterior(coded: Mapping[tuple[int, ...], int], n_classes: int, method: str
         by_item[decided.index.to_numpy(), [int(x[1:]) for x in decided]] = 1.0
     else:
         fitted = model.probas_
-        by_item[np.ix_(fitted.index.to_numpy(), [int(x[1:]) for x in fitted.columns])] = np.nan_to_num(fitted.to_numpy(dtype=float))
+        by_item[np.ix_(fitted.index.to_numpy(), [int(x[1:]) for x in fitted.columns])] = (
+            np.nan_to_num(fitted.to_numpy(dtype=float))
+        )
     sums = np.zeros((len(coded), n_classes))
     np.add.at(sums, items, by_item)
     settled = len(getattr(model, "loss_history_", ())) < n_iter
@@ -130,29 +165,52 @@ def _posterior(coded: Mapping[tuple[int, ...], int], n_classes: int, method: str
 
 
 def _of_system(
-    name: str, said: NDArray[np.int64], n: NDArray[np.float64], shares: NDArray[np.float64], labels: tuple[Hashable, ...]
+    name: str,
+    said: NDArray[np.int64],
+    n: NDArray[np.float64],
+    shares: NDArray[np.float64],
+    labels: tuple[Hashable, ...],
 ) -> list[tuple[str, Hashable | None, float]]:
     """(system, label or None for all labels, accuracy)."""
     weight = np.where(said >= 0, n, 0.0)[:, None] * shares
     found: list[tuple[str, Hashable | None, float]] = []
     for t, label in enumerate(labels):
         total = float(weight[:, t].sum())
-        found.append((name, label, float(weight[said == t, t].sum()) / total if total > 0 else math.nan))
+        found.append(
+            (name, label, float(weight[said == t, t].sum()) / total if total > 0 else math.nan)
+        )
     right = sum(float(weight[said == t, t].sum()) for t in range(len(labels)))
     answered = float(n[said >= 0].sum())
     return [*found, (name, None, right / answered if answered else math.nan)]
 
 
 def _names(system: str, label: Hashable | None) -> tuple[str, ...]:
-    return (f"accuracy of {system}", f"grade of {system}") if label is None else (f"accuracy of {system} on {label}",)
+    return (
+        (f"accuracy of {system}", f"grade of {system}")
+        if label is None
+        else (f"accuracy of {system} on {label}",)
+    )
 
 
 def _estimate(
-    system: str, label: Hashable | None, value: float, method: str, n: int, ranges: Ranges | None, notes: tuple[str, ...]
+    system: str,
+    label: Hashable | None,
+    value: float,
+    method: str,
+    n: int,
+    ranges: Ranges | None,
+    notes: tuple[str, ...],
 ) -> Estimate:
     known = _range(ranges, _names(system, label))
-    unknown = "the system answered no item" if label is None else "no item that the system answered looks like this label"
-    assumptions = (Assumption(name="errors independent given the true label"), *(ranges.guarantee.assumptions if ranges and known else ()))
+    unknown = (
+        "the system answered no item"
+        if label is None
+        else "no item that the system answered looks like this label"
+    )
+    assumptions = (
+        Assumption(name="errors independent given the true label"),
+        *(ranges.guarantee.assumptions if ranges and known else ()),
+    )
     return Estimate(
         quantity="accuracy" if label is None else f"accuracy on {label}",
         subject=system,
@@ -171,7 +229,11 @@ def _estimate(
 
 
 def _range(ranges: Ranges | None, names: tuple[str, ...]) -> Range | None:
-    found = [r for r in ranges.ranges if r.name in names and not math.isnan(r.low + r.high)] if ranges is not None else []
+    found = (
+        [r for r in ranges.ranges if r.name in names and not math.isnan(r.low + r.high)]
+        if ranges is not None
+        else []
+    )
     return found[0] if found else None
 
 
@@ -179,18 +241,33 @@ def _inside(value: float, known: Range) -> bool:
     return math.isnan(value) or known.low - _SLACK <= value <= known.high + _SLACK
 
 
-def _check_names(ranges: Ranges | None, systems: Sequence[str], labels: tuple[Hashable, ...]) -> None:
+def _check_names(
+    ranges: Ranges | None, systems: Sequence[str], labels: tuple[Hashable, ...]
+) -> None:
     """Ranges that speak of none of these systems are a mistake, found before the fit."""
     names = {name for s in systems for label in (*labels, None) for name in _names(s, label)}
     if ranges is not None and not any(r.name in names for r in ranges.ranges):
         shown = [r.name for r in ranges.ranges[:3]]
-        raise ArgumentError(fault("ranges", "must have names such as 'accuracy of X on a' for these systems and labels", shown))
+        raise ArgumentError(
+            fault(
+                "ranges",
+                "must have names such as 'accuracy of X on a' for these systems and labels",
+                shown,
+            )
+        )
 
 
 def _compare(estimates: Sequence[Estimate]) -> None:
     """Warn of values that the answers prove wrong."""
     outside = [e for e in estimates if e.diagnostics.get("inside_range") is False]
     if outside:
-        named = "; ".join(f"{e.quantity} of {e.subject}: {e.value:.3f} is not in [{e.low:.3f}, {e.high:.3f}]" for e in outside[:5])
+        named = "; ".join(
+            f"{e.quantity} of {e.subject}: {e.value:.3f} is not in [{e.low:.3f}, {e.high:.3f}]"
+            for e in outside[:5]
+        )
         more = f" and {len(outside) - 5} more" if len(outside) > 5 else ""
-        warnings.warn(f"the answers prove these estimates wrong: {named}{more}. Do not use them.", GuaranteeWarning, stacklevel=3)
+        warnings.warn(
+            f"the answers prove these estimates wrong: {named}{more}. Do not use them.",
+            GuaranteeWarning,
+            stacklevel=3,
+        )

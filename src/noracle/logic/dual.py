@@ -1,9 +1,10 @@
 """Weights on rows that prove an alarm, checked in whole numbers, and quick steps towards them.
 
-For whole weights w_k ≥ 0 put D(w) = Σ_g n_g max_{l allowed} Σ_k w_k c_k(g, l). No assignment of true labels makes Σ_k w_k (row k) larger
-than D(w). One that keeps all rows makes it at least B(w): the sum of w_k b_k over the rows that surely count, and, because every group
-has an item with *some* label, at least min_{l allowed in g} of the w_k b_k of the remaining rows that an item of group g with label l
-brings into force. So D(w) < B(w) proves that no assignment keeps them all.
+For whole weights w_k ≥ 0 put D(w) = Σ_g n_g max_{l allowed} Σ_k w_k c_k(g, l). No assignment of
+true labels makes Σ_k w_k (row k) larger than D(w). One that keeps all rows makes it at least B(w):
+the sum of w_k b_k over the rows that surely count, and, because every group has an item with *some*
+label, at least min_{l allowed in g} of the w_k b_k of the remaining rows that an item of group g
+with label l brings into force. So D(w) < B(w) proves that no assignment keeps them all.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _SCALES = (1, 12, 1_000, 100_000, 10_000_000, 1_000_000_000)
 
 
 class Leaf(NamedTuple):
-    """Whole weights by row, the group whose items bring further rows into force (None: not needed), D(w) and B(w)."""
+    """Whole weights by row, the group whose items bring further rows into force (None: not needed),
+    D(w) and B(w).
+    """
 
     weights: Whole
     group: int | None
@@ -39,7 +42,8 @@ class Leaf(NamedTuple):
 class Split(NamedTuple):
     """A case: the count ``form`` is at most ``at`` (``below``) or at least ``at`` + 1.
 
-    ``form`` is ("prevalence", label), ("answered", classifier, label), ("correct", classifier, label) or ("cell", group, label).
+    ``form`` is ("prevalence", label), ("answered", classifier, label), ("correct", classifier,
+    label) or ("cell", group, label).
     """
 
     form: tuple[Any, ...]
@@ -62,7 +66,11 @@ class Split(NamedTuple):
     def row(self) -> Row:
         """The case as a row."""
         piece = self.piece
-        return Row((piece._replace(coefficient=-1),), -self.at) if self.below else Row((piece,), self.at + 1)
+        return (
+            Row((piece._replace(coefficient=-1),), -self.at)
+            if self.below
+            else Row((piece,), self.at + 1)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,13 +97,20 @@ class Case:
 
     @cached_property
     def in_force(self) -> NDArray[np.bool_]:
-        """Rows that surely count: unconditional, or the classifier surely answered an item of the label."""
+        """Rows that surely count: unconditional, or the classifier surely answered an item of the
+        label.
+        """
         sketch, program = self.base.sketch, self.program
         low = np.zeros(program.R, dtype=np.int64)
         for row in program.rows:
             if len(row.pieces) == 1 and row.unless is None:
                 (piece,) = row.pieces
-                if piece.coefficient == 1 and not piece.answers and piece.group is None and piece.label is not None:
+                if (
+                    piece.coefficient == 1
+                    and not piece.answers
+                    and piece.group is None
+                    and piece.label is not None
+                ):
                     low[piece.label] = max(low[piece.label], row.at_least)
         answered = sketch.patterns >= 0
         gaps = np.flatnonzero(~answered.all(axis=1))
@@ -112,7 +127,9 @@ class Case:
         return found
 
     def weighed(self, weights: Whole) -> Leaf | None:
-        """D(w) and B(w) in whole numbers; None if they could leave 64 bits. Every group must have an allowed label."""
+        """D(w) and B(w) in whole numbers; None if they could leave 64 bits. Every group must have
+        an allowed label.
+        """
         program, n = self.program, self.base.sketch.n
         if _too_large(program, weights, n):
             return None
@@ -159,12 +176,17 @@ class Case:
 def _too_large(program: Program, weights: Whole, n: Whole) -> bool:
     """Whether sums could leave 64 bits."""
     most = [sum(abs(p.coefficient) for p in r.pieces) for r in program.rows]
-    bound = sum(int(w) * (m + abs(r.at_least)) for w, m, r in zip(weights.tolist(), most, program.rows, strict=True))
+    bound = sum(
+        int(w) * (m + abs(r.at_least))
+        for w, m, r in zip(weights.tolist(), most, program.rows, strict=True)
+    )
     return bound * (int(n.sum()) + 1) >= _LARGEST
 
 
 class Stepped(NamedTuple):
-    """What the steps found: an assignment of one label a group that keeps all rows, or a proof; and how many steps it took."""
+    """What the steps found: an assignment of one label a group that keeps all rows, or a proof; and
+    how many steps it took.
+    """
 
     labels: NDArray[np.intp] | None
     leaf: Leaf | None
@@ -172,15 +194,20 @@ class Stepped(NamedTuple):
 
 
 def dual_steps(case: Case, *, steps: int, deadline: float) -> Stepped:
-    """Multiplicative steps on D(w) - B(w): weight moves to the rows that fall short of what they should be.
+    """Multiplicative steps on D(w) - B(w): weight moves to the rows that fall short of what they
+    should be.
 
-    The first step has equal weights on the claims, so that its assignment is the plurality vote. Each step looks at the assignment that
-    attains D(w): it may keep all rows (then nothing is wrong), or D(w) may be too small (then it proves the alarm). In the long run the
-    weights find the largest slack that all rows can have at once; multiplicative steps do so in far fewer rounds than subgradient steps
-    with Polyak's length, because most rows have much slack and leave the field quickly.
+    The first step has equal weights on the claims, so that its assignment is the plurality vote.
+    Each step looks at the assignment that attains D(w): it may keep all rows (then nothing is
+    wrong), or D(w) may be too small (then it proves the alarm). In the long run the weights find
+    the largest slack that all rows can have at once; multiplicative steps do so in far fewer rounds
+    than subgradient steps with Polyak's length, because most rows have much slack and leave the
+    field quickly.
     """
     program = case.program
-    scale = np.array([max(1, *(abs(p.coefficient) for p in r.pieces)) for r in program.rows], dtype=np.float64)
+    scale = np.array(
+        [max(1, *(abs(p.coefficient) for p in r.pieces)) for r in program.rows], dtype=np.float64
+    )
     claims = np.array([r.unless is not None or len(r.pieces) > 1 for r in program.rows])
     log = np.where(claims, 0.0, _LATE)
     whole = case.allowed.all()

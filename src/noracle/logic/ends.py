@@ -1,7 +1,8 @@
 """The largest possible share of right (or wrong) answers: one end of a range, in exact fractions.
 
-A linear program guides; what is returned is proved by the cascade: the end is attained by counts in whole numbers, and nothing beyond it
-is possible. Where time runs out the end is an outer bound, which is proved all the same.
+A linear program guides; what is returned is proved by the cascade: the end is attained by counts in
+whole numbers, and nothing beyond it is possible. Where time runs out the end is an outer bound,
+which is proved all the same.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _CLOSE = Fraction(1, 2000)
 
 
 class Share(NamedTuple):
-    """Right (or wrong) answers of a classifier among the items of a label that it answered; over all labels if ``label`` is None.
+    """Right (or wrong) answers of a classifier among the items of a label that it answered; over
+    all labels if ``label`` is None.
 
     ``answered`` is the most items that it can be a share of; over all labels exactly so many.
     """
@@ -52,7 +54,11 @@ class Share(NamedTuple):
 
     def some(self) -> Row | None:
         """There is an item that it is a share of."""
-        return None if self.label is None else Row((Piece(1, ((self.classifier, ANY),), self.label),), 1)
+        return (
+            None
+            if self.label is None
+            else Row((Piece(1, ((self.classifier, ANY),), self.label),), 1)
+        )
 
     def of(self, sketch: Sketch, given: Whole) -> Fraction | None:
         """The share for counts n_{g,l}; None where it is a share of nothing."""
@@ -66,13 +72,18 @@ class Share(NamedTuple):
         """Over the cells: what an item adds to the share's numerator, and to its denominator."""
         column = sketch.patterns[:, self.classifier]
         labels = np.arange(self.n_labels)
-        inside = (column >= 0)[:, None] & (np.ones(self.n_labels, dtype=bool) if self.label is None else labels == self.label)
+        inside = (column >= 0)[:, None] & (
+            np.ones(self.n_labels, dtype=bool) if self.label is None else labels == self.label
+        )
         good = inside & (column[:, None] == labels)
-        return (good if self.right else inside & ~good).astype(np.float64), inside.astype(np.float64)
+        return (good if self.right else inside & ~good).astype(np.float64), inside.astype(
+            np.float64
+        )
 
 
 class End(NamedTuple):
-    """The largest value of a share: attained (``exact``), surely not exceeded (``outer``), or ``undefined``: never of anything.
+    """The largest value of a share: attained (``exact``), surely not exceeded (``outer``), or
+    ``undefined``: never of anything.
 
     ``attained`` is the largest value that some answer key was seen to have.
     """
@@ -84,8 +95,16 @@ class End(NamedTuple):
 
 
 class _Finder:
-    def __init__(self, sketch: Sketch, spec: Spec, bounds: Bounds, wanted: Share, deadline: float) -> None:
-        self.sketch, self.spec, self.bounds, self.wanted, self.deadline = sketch, spec, bounds, wanted, deadline
+    def __init__(
+        self, sketch: Sketch, spec: Spec, bounds: Bounds, wanted: Share, deadline: float
+    ) -> None:
+        self.sketch, self.spec, self.bounds, self.wanted, self.deadline = (
+            sketch,
+            spec,
+            bounds,
+            wanted,
+            deadline,
+        )
         self.low: Fraction | None = None
         self.high = Fraction(1)
         self.on_solver = False
@@ -99,7 +118,9 @@ class _Finder:
 
     def _ask(self, row: Row | None, part: float) -> Asked:
         more = () if row is None else (row,)
-        asked = ask(self.sketch, self.spec, self.bounds, deadline=share(self.deadline, part), more=more)
+        asked = ask(
+            self.sketch, self.spec, self.bounds, deadline=share(self.deadline, part), more=more
+        )
         if asked.given is not None:
             self.attained(asked.given)
         return asked
@@ -115,7 +136,9 @@ class _Finder:
         return self._ask(self.wanted.some(), 0.5).status
 
     def guess(self) -> Array | None:
-        """The linear program: multipliers of the rows for a proved bound, and counts near its optimum."""
+        """The linear program: multipliers of the rows for a proved bound, and counts near its
+        optimum.
+        """
         program = Program(self.sketch, rows_of(self.sketch, self.spec, self.bounds))
         if entries(program) > MOST_ENTRIES or time.monotonic() >= self.deadline:
             return None
@@ -131,15 +154,26 @@ class _Finder:
             if t >= self.high:
                 break
             case = Case(program.with_rows([self.wanted.above(t)]))
-            if case.leaf(np.append(weights, 1.0 / t.denominator if self.wanted.label is not None else 1.0)) is not None:
+            if (
+                case.leaf(
+                    np.append(
+                        weights, 1.0 / t.denominator if self.wanted.label is not None else 1.0
+                    )
+                )
+                is not None
+            ):
                 self.high = t
                 break
         return given
 
     @property
     def is_exact(self) -> bool:
-        """No fraction with so small a denominator lies above the attained value and within the proved bound."""
-        return self.low is not None and (self.low >= self.high or successor(self.low, self.wanted.answered) > self.high)
+        """No fraction with so small a denominator lies above the attained value and within the
+        proved bound.
+        """
+        return self.low is not None and (
+            self.low >= self.high or successor(self.low, self.wanted.answered) > self.high
+        )
 
     def close(self) -> None:
         """Halve the bracket until the end is exact, or the time is up."""
@@ -156,8 +190,18 @@ class _Finder:
                 floor = middle
 
 
-def largest(sketch: Sketch, spec: Spec, bounds: Bounds, wanted: Share, *, deadline: float, exact: bool = True) -> End:
-    """The largest possible value of a share, under claims, prevalences and what is known of the items."""
+def largest(
+    sketch: Sketch,
+    spec: Spec,
+    bounds: Bounds,
+    wanted: Share,
+    *,
+    deadline: float,
+    exact: bool = True,
+) -> End:
+    """The largest possible value of a share, under claims, prevalences and what is known of the
+    items.
+    """
     if not wanted.answered:
         return End(Fraction(0), "undefined")
     finder = _Finder(sketch, spec, bounds, wanted, deadline)
@@ -195,7 +239,8 @@ def _simple(low: Fraction, high: Fraction, most: int) -> Fraction:
 
 
 def _fractional(case: Case, wanted: Share, deadline: float) -> tuple[float, Array, Array] | None:
-    """The largest c·x / d·x over the relaxed program, by the substitution y = t·x: one linear program.
+    """The largest c·x / d·x over the relaxed program, by the substitution y = t·x: one linear
+    program.
 
     Rows that may be void are kept where they hold in either case: q·right - p·answered ≥ 0.
     """
@@ -208,7 +253,10 @@ def _fractional(case: Case, wanted: Share, deadline: float) -> tuple[float, Arra
     k, _, _ = program.unless
     low[k[~case.in_force[k]]] = np.minimum(0.0, low[k[~case.in_force[k]]])
     n = sketch.n.astype(np.float64)
-    sums = sparse.csr_array((np.ones(len(cells)), (cells // program.R, np.arange(len(cells)))), shape=(len(n), len(cells)))
+    sums = sparse.csr_array(
+        (np.ones(len(cells)), (cells // program.R, np.arange(len(cells)))),
+        shape=(len(n), len(cells)),
+    )
     whole = sparse.vstack(
         [
             sparse.hstack([A, sparse.csr_array(-low[:, None])]),

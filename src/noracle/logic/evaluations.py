@@ -1,8 +1,10 @@
 """All evaluations of a small test, one by one: what an answer key could still say.
 
-An evaluation splits the count of each pattern of answers over the true labels. Without answers every table is possible; with the answers
-of one classifier only those that keep its uses (the single-classifier axioms); with the joint answers only those that keep every pattern
-count. The number of evaluations grows so fast that this is for study and for tests; the alarm does not enumerate.
+An evaluation splits the count of each pattern of answers over the true labels. Without answers
+every table is possible; with the answers of one classifier only those that keep its uses (the
+single-classifier axioms); with the joint answers only those that keep every pattern count. The
+number of evaluations grows so fast that this is for study and for tests; the alarm does not
+enumerate.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ LIMIT = 1_000_000
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """How many items of each pattern have each true label; ``truth[p][t]`` goes with ``patterns[p]`` and ``labels[t]``.
+    """How many items of each pattern have each true label; ``truth[p][t]`` goes with
+    ``patterns[p]`` and ``labels[t]``.
 
     Examples
     --------
@@ -51,28 +54,41 @@ class Evaluation:
         """R_{l_i,l} of each classifier (rows) on each label (columns)."""
         split = tuple(zip(self.patterns, self.truth, strict=True))
         return tuple(
-            tuple(sum(row[t] for p, row in split if p[i] == label) for t, label in enumerate(self.labels))
+            tuple(
+                sum(row[t] for p, row in split if p[i] == label)
+                for t, label in enumerate(self.labels)
+            )
             for i in range(len(self.patterns[0]))
         )
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The point in R-space: right answers of each classifier on each label, then the prevalence of each label but the last."""
+        """The point in R-space: right answers of each classifier on each label, then the prevalence
+        of each label but the last.
+        """
         return (*itertools.chain(*self.correct), *self.prevalence[:-1])
 
     @property
     def rates(self) -> tuple[Fraction | None, ...]:
-        """The point in P-space: the same as rates; None for an accuracy on a label that no item has."""
+        """The point in P-space: the same as rates; None for an accuracy on a label that no item
+        has.
+        """
         n = self.n_items
-        accuracies = (Fraction(c, q) if q else None for row in self.correct for c, q in zip(row, self.prevalence, strict=True))
+        accuracies = (
+            Fraction(c, q) if q else None
+            for row in self.correct
+            for c, q in zip(row, self.prevalence, strict=True)
+        )
         return (*accuracies, *(Fraction(q, n) if n else None for q in self.prevalence[:-1]))
 
 
-# ------------------------------------------------------------------------------------------------------------------------ without answers
+# ------------------------------------------------------------------------------------------------------------------------
+# without answers
 
 
 def n_possible(n_items: int, *, n_classes: int = 2, n_classifiers: int = 1) -> int:
-    """The number of evaluations before any answer is seen: C(Q + M − 1, M − 1) with M = R^(N+1) cells.
+    """The number of evaluations before any answer is seen: C(Q + M − 1, M − 1) with M = R^(N+1)
+    cells.
 
     For one binary classifier this is (Q + 1)(Q + 2)(Q + 3)/6.
 
@@ -83,12 +99,16 @@ def n_possible(n_items: int, *, n_classes: int = 2, n_classifiers: int = 1) -> i
     """
     q = whole_number("n_items", n_items)
     if n_classes < 2 or n_classifiers < 1:
-        raise ArgumentError(f"n_classes must be at least 2 and n_classifiers at least 1; got {n_classes} and {n_classifiers}.")
+        raise ArgumentError(
+            f"n_classes must be at least 2 and n_classifiers at least 1; got {n_classes} and {n_classifiers}."
+        )
     cells = n_classes ** (n_classifiers + 1)
     return math.comb(q + cells - 1, cells - 1)
 
 
-def enumerate_possible(n_items: int, *, n_classes: int = 2, n_classifiers: int = 1, limit: int = LIMIT) -> Iterator[Evaluation]:
+def enumerate_possible(
+    n_items: int, *, n_classes: int = 2, n_classifiers: int = 1, limit: int = LIMIT
+) -> Iterator[Evaluation]:
     """Every evaluation before any answer is seen; labels are 0 … R − 1.
 
     Examples
@@ -99,15 +119,27 @@ def enumerate_possible(n_items: int, *, n_classes: int = 2, n_classifiers: int =
     _guard(n_possible(n_items, n_classes=n_classes, n_classifiers=n_classifiers), limit)
     labels = tuple(range(n_classes))
     patterns: tuple[Pattern, ...] = tuple(itertools.product(labels, repeat=n_classifiers))
-    chosen = itertools.combinations_with_replacement(range(n_classes * len(patterns)), whole_number("n_items", n_items))
-    return (Evaluation(labels=labels, patterns=patterns, truth=_filled(Counter(cells), len(patterns), n_classes)) for cells in chosen)
+    chosen = itertools.combinations_with_replacement(
+        range(n_classes * len(patterns)), whole_number("n_items", n_items)
+    )
+    return (
+        Evaluation(
+            labels=labels,
+            patterns=patterns,
+            truth=_filled(Counter(cells), len(patterns), n_classes),
+        )
+        for cells in chosen
+    )
 
 
 def _filled(cells: Counter[int], n_patterns: int, n_classes: int) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(cells[p * n_classes + t] for t in range(n_classes)) for p in range(n_patterns))
+    return tuple(
+        tuple(cells[p * n_classes + t] for t in range(n_classes)) for p in range(n_patterns)
+    )
 
 
-# --------------------------------------------------------------------------------------------------------------------------- with answers
+# ---------------------------------------------------------------------------------------------------------------------------
+# with answers
 
 
 def n_consistent(
@@ -117,7 +149,8 @@ def n_consistent(
     prevalence: Mapping[Hashable, int] | None = None,
     limit: int = LIMIT,
 ) -> int:
-    """The number of evaluations that keep every pattern count, at a prevalence or at all: Π_s C(n_s + R − 1, R − 1) without one.
+    """The number of evaluations that keep every pattern count, at a prevalence or at all: Π_s C(n_s
+    + R − 1, R − 1) without one.
 
     Parameters
     ----------
@@ -148,10 +181,12 @@ def enumerate_consistent(
     prevalence: Mapping[Hashable, int] | None = None,
     limit: int = LIMIT,
 ) -> Iterator[Evaluation]:
-    """Every evaluation that keeps every pattern count: of one classifier, of a pair, of any ensemble.
+    """Every evaluation that keeps every pattern count: of one classifier, of a pair, of any
+    ensemble.
 
-    With patterns of one classifier these are the evaluations that its single axioms allow. Different evaluations may agree in all
-    accuracies; ``{e.counts for e in …}`` are the different points of R-space, ``{e.rates for e in …}`` those of P-space.
+    With patterns of one classifier these are the evaluations that its single axioms allow.
+    Different evaluations may agree in all accuracies; ``{e.counts for e in …}`` are the different
+    points of R-space, ``{e.rates for e in …}`` those of P-space.
 
     Parameters
     ----------
@@ -169,16 +204,23 @@ def enumerate_consistent(
     columns = None if prevalence is None else _columns(known, prevalence, sum(rows))
     _guard(n_consistent(counts, labels=labels, prevalence=prevalence, limit=limit), limit)
     start = tuple(sum(rows) for _ in known) if columns is None else columns
-    return (Evaluation(labels=known, patterns=patterns, truth=truth) for truth in _tables(rows, start, tight=columns is not None))
+    return (
+        Evaluation(labels=known, patterns=patterns, truth=truth)
+        for truth in _tables(rows, start, tight=columns is not None)
+    )
 
 
 def enumerate_axioms(
-    uses: Sequence[Mapping[Hashable, int]], *, prevalence: Mapping[Hashable, int], limit: int = LIMIT
+    uses: Sequence[Mapping[Hashable, int]],
+    *,
+    prevalence: Mapping[Hashable, int],
+    limit: int = LIMIT,
 ) -> Iterator[tuple[Evaluation, ...]]:
-    """Every set of evaluations that the single axioms of all classifiers allow at a prevalence: one evaluation a classifier.
+    """Every set of evaluations that the single axioms of all classifiers allow at a prevalence: one
+    evaluation a classifier.
 
-    For two labels this is the cuboid of the paper (Eq. 7–9): R_{a_i,a} from max(0, R_{a_i} − Q_b) to min(Q_a, R_{a_i}). It holds every set
-    that the joint answers allow, and more.
+    For two labels this is the cuboid of the paper (Eq. 7–9): R_{a_i,a} from max(0, R_{a_i} − Q_b)
+    to min(Q_a, R_{a_i}). It holds every set that the joint answers allow, and more.
 
     Parameters
     ----------
@@ -197,12 +239,25 @@ def enumerate_axioms(
     if not uses:
         raise ArgumentError("uses must have at least one classifier; got none.")
     labels = tuple(prevalence)
-    singles: list[Mapping[Pattern, int]] = [{(label,): n for label, n in used.items()} for used in uses]
-    _guard(math.prod(n_consistent(c, labels=labels, prevalence=prevalence, limit=limit) for c in singles), limit)
-    return itertools.product(*(tuple(enumerate_consistent(c, labels=labels, prevalence=prevalence, limit=limit)) for c in singles))
+    singles: list[Mapping[Pattern, int]] = [
+        {(label,): n for label, n in used.items()} for used in uses
+    ]
+    _guard(
+        math.prod(
+            n_consistent(c, labels=labels, prevalence=prevalence, limit=limit) for c in singles
+        ),
+        limit,
+    )
+    return itertools.product(
+        *(
+            tuple(enumerate_consistent(c, labels=labels, prevalence=prevalence, limit=limit))
+            for c in singles
+        )
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------------- tables with given sums
+# -------------------------------------------------------------------------------------------------------------------
+# tables with given sums
 
 
 def _rows(
@@ -213,23 +268,35 @@ def _rows(
     return known, tuple(tuple(known[x] for x in p) for p in kept), tuple(coded[p] for p in kept)
 
 
-def _columns(labels: tuple[Hashable, ...], prevalence: Mapping[Hashable, int], n_items: int) -> tuple[int, ...]:
+def _columns(
+    labels: tuple[Hashable, ...], prevalence: Mapping[Hashable, int], n_items: int
+) -> tuple[int, ...]:
     if set(prevalence) != set(labels):
-        raise ArgumentError(fault("prevalence", f"must have one number for each of {list(labels)}", list(prevalence)))
+        raise ArgumentError(
+            fault(
+                "prevalence", f"must have one number for each of {list(labels)}", list(prevalence)
+            )
+        )
     columns = tuple(whole_number(f"prevalence of {label!r}", prevalence[label]) for label in labels)
     if sum(columns) != n_items:
-        raise EvidenceError(fault("prevalence", f"must add up to the {n_items} items", sum(columns)))
+        raise EvidenceError(
+            fault("prevalence", f"must add up to the {n_items} items", sum(columns))
+        )
     return columns
 
 
 def _guard(n: int, limit: int) -> None:
     if n > limit:
         many = f"{n:,}" if n < 10**15 else f"about 10^{len(str(n)) - 1}"
-        raise ArgumentError(f"limit must cover the evaluations; got {limit:,} for {many} of them. Take fewer items, or use the alarm.")
+        raise ArgumentError(
+            f"limit must cover the evaluations; got {limit:,} for {many} of them. Take fewer items, or use the alarm."
+        )
 
 
 def _splits(n: int, most: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """All ways to split n into len(most) whole numbers, the k-th at most most[k]; from the smallest first number up."""
+    """All ways to split n into len(most) whole numbers, the k-th at most most[k]; from the smallest
+    first number up.
+    """
     if len(most) == 1:
         if n <= most[0]:
             yield (n,)
@@ -240,8 +307,12 @@ def _splits(n: int, most: Sequence[int]) -> Iterator[tuple[int, ...]]:
             yield (first, *others)
 
 
-def _tables(rows: tuple[int, ...], columns: tuple[int, ...], *, tight: bool) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """All tables with these row sums, and these column sums if ``tight``; no branch ends without a table."""
+def _tables(
+    rows: tuple[int, ...], columns: tuple[int, ...], *, tight: bool
+) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """All tables with these row sums, and these column sums if ``tight``; no branch ends without a
+    table.
+    """
     if not rows:
         yield ()
         return
@@ -258,7 +329,9 @@ def _tables(rows: tuple[int, ...], columns: tuple[int, ...], *, tight: bool) -> 
             yield (*chosen, split)
         else:
             chosen.append(split)
-            left.append(tuple(c - x for c, x in zip(left[-1], split, strict=True)) if tight else columns)
+            left.append(
+                tuple(c - x for c, x in zip(left[-1], split, strict=True)) if tight else columns
+            )
             waiting.append(_splits(rows[len(chosen)], left[-1]))
 
 
@@ -267,7 +340,9 @@ def _count_tables(rows: tuple[int, ...], columns: tuple[int, ...], limit: int) -
     if len(columns) == 2:
         return _count_two_columns(rows, columns[0])
     if math.prod(c + 1 for c in columns[:-1]) > limit:
-        raise ArgumentError(f"limit must cover the states of the count; got {limit:,}. Take fewer items, or leave prevalence out.")
+        raise ArgumentError(
+            f"limit must cover the states of the count; got {limit:,}. Take fewer items, or leave prevalence out."
+        )
     states: Counter[tuple[int, ...]] = Counter({columns: 1})
     for n in rows:
         following: Counter[tuple[int, ...]] = Counter()

@@ -1,7 +1,8 @@
 """Classifiers that err independently of each other: three can be solved for, four can be tested.
 
-Given the true label, the answers of the classifiers are assumed independent *on this very test*. Then the joint frequencies of three binary
-classifiers fix everything up to one choice between two mirror images. Real classifiers share errors; the solution seldom shows it.
+Given the true label, the answers of the classifiers are assumed independent *on this very test*.
+Then the joint frequencies of three binary classifiers fix everything up to one choice between two
+mirror images. Real classifiers share errors; the solution seldom shows it.
 """
 
 from __future__ import annotations
@@ -41,14 +42,17 @@ _SHOWN = 10
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BinaryEvaluation:
-    """Prevalence of label A and the accuracies of each classifier on A and on B; None where a label does not occur."""
+    """Prevalence of label A and the accuracies of each classifier on A and on B; None where a label
+    does not occur.
+    """
 
     prevalence_rate: Number | None
     accuracy_a: tuple[Number | None, ...]
     accuracy_b: tuple[Number | None, ...]
 
     def mirror(self) -> BinaryEvaluation:
-        """The other evaluation with the same answers: P_a → 1 − P_a, P_{i,a} → 1 − P_{i,b}, P_{i,b} → 1 − P_{i,a} (Eq. 54–56, put right).
+        """The other evaluation with the same answers: P_a → 1 − P_a, P_{i,a} → 1 − P_{i,b}, P_{i,b}
+        → 1 − P_{i,a} (Eq. 54–56, put right).
 
         Examples
         --------
@@ -71,10 +75,11 @@ def _less(x: Number | None) -> Number | None:
 class TrioSolution:
     """What three binary classifiers must be if they err independently.
 
-    ``solved``: ``branches`` holds both evaluations, first the one in which the product of the three P_{i,a} + P_{i,b} − 1 is positive.
-    ``outside``: the same, but a value leaves [0, 1], so they do not err independently. ``complex``: no real solution, likewise.
-    ``degenerate``: some pair shows no covariance; nothing can be solved for. ``reason`` says which. ``exact`` tells whether the values are
-    Fractions; an irrational ``D`` is no sign of anything.
+    ``solved``: ``branches`` holds both evaluations, first the one in which the product of the three
+    P_{i,a} + P_{i,b} − 1 is positive. ``outside``: the same, but a value leaves [0, 1], so they do
+    not err independently. ``complex``: no real solution, likewise. ``degenerate``: some pair shows
+    no covariance; nothing can be solved for. ``reason`` says which. ``exact`` tells whether the
+    values are Fractions; an irrational ``D`` is no sign of anything.
     """
 
     status: TrioStatus
@@ -87,18 +92,23 @@ class TrioSolution:
     reason: str = ""
 
 
-def solve_trio(counts: Mapping[Pattern, int], *, labels: Sequence[Hashable] | None = None) -> TrioSolution:
-    """Solve for prevalence and accuracies of three binary classifiers that err independently; both branches.
+def solve_trio(
+    counts: Mapping[Pattern, int], *, labels: Sequence[Hashable] | None = None
+) -> TrioSolution:
+    """Solve for prevalence and accuracies of three binary classifiers that err independently; both
+    branches.
 
-    With f the frequencies of label B, Δ_ij = f_{b_i,b_j} − f_{b_i} f_{b_j}, κ = f_bbb − (f_1f_2f_3 + f_1Δ_23 + f_2Δ_13 + f_3Δ_12),
-    D² = κ² + 4Δ_12Δ_13Δ_23 and s = ±1:
+    With f the frequencies of label B, Δ_ij = f_{b_i,b_j} − f_{b_i} f_{b_j}, κ = f_bbb − (f_1f_2f_3
+    + f_1Δ_23 + f_2Δ_13 + f_3Δ_12), D² = κ² + 4Δ_12Δ_13Δ_23 and s = ±1:
 
     P_a = (1 + sκ/D)/2,   P_{i,a} = f_{a_i} + (sD − κ)/(2Δ_jk),   P_{i,b} = f_{b_i} + (sD + κ)/(2Δ_jk).
 
-    Nothing is divided by κ, so P_a = 1/2 is no exception. The paper's Table 3 prints the branch s = −1 only.
+    Nothing is divided by κ, so P_a = 1/2 is no exception. The paper's Table 3 prints the branch s =
+    −1 only.
 
-    Seven frequencies and seven unknowns: any three classifiers near independence have a solution, right or wrong. A solution is not
-    evidence of independence; with four or more classifiers use :func:`check_independence`.
+    Seven frequencies and seven unknowns: any three classifiers near independence have a solution,
+    right or wrong. A solution is not evidence of independence; with four or more classifiers use
+    :func:`check_independence`.
 
     Parameters
     ----------
@@ -135,33 +145,59 @@ def solve_trio(counts: Mapping[Pattern, int], *, labels: Sequence[Hashable] | No
         across = (d23, d13, d12)
         plus = BinaryEvaluation(
             prevalence_rate=(1 + kappa / d) / 2,
-            accuracy_a=tuple(1 - f + (d - kappa) / (2 * x) for f, x in zip((f1, f2, f3), across, strict=True)),
-            accuracy_b=tuple(f + (d + kappa) / (2 * x) for f, x in zip((f1, f2, f3), across, strict=True)),
+            accuracy_a=tuple(
+                1 - f + (d - kappa) / (2 * x) for f, x in zip((f1, f2, f3), across, strict=True)
+            ),
+            accuracy_b=tuple(
+                f + (d + kappa) / (2 * x) for f, x in zip((f1, f2, f3), across, strict=True)
+            ),
         )
         branches = (plus, plus.mirror())
-        if not status and not all(_within(1 - f - kappa / (2 * x), x, square) and _within(f + kappa / (2 * x), x, square)
-                                  for f, x in zip((f1, f2, f3), across, strict=True)):  # fmt: skip
-            status, reason = "outside", "an accuracy leaves [0, 1], so the errors are not independent on this test"
+        if not status and not all(
+            _within(1 - f - kappa / (2 * x), x, square) and _within(f + kappa / (2 * x), x, square)
+            for f, x in zip((f1, f2, f3), across, strict=True)
+        ):
+            status, reason = (
+                "outside",
+                "an accuracy leaves [0, 1], so the errors are not independent on this test",
+            )
     return TrioSolution(
-        status=status or "solved", labels=known, branches=branches, covariances=(d12, d13, d23), third_moment=kappa, discriminant=square,
-        exact=exact, reason=reason,
-    )  # fmt: skip
+        status=status or "solved",
+        labels=known,
+        branches=branches,
+        covariances=(d12, d13, d23),
+        third_moment=kappa,
+        discriminant=square,
+        exact=exact,
+        reason=reason,
+    )
 
 
 _PREVALENCE = "the prevalence leaves [0, 1], so the errors are not independent on this test"
 
 
-def _status(covariances: tuple[Fraction, Fraction, Fraction], square: Fraction) -> tuple[TrioStatus | None, str]:
+def _status(
+    covariances: tuple[Fraction, Fraction, Fraction], square: Fraction
+) -> tuple[TrioStatus | None, str]:
     """The failures that show before anything is solved; under independence Δ_ij = P_a P_b d_i d_j."""
     zeros = sum(x == 0 for x in covariances)
     if zeros == 1:
-        return "degenerate", "exactly one pair has no covariance, which independent errors cannot do"
+        return (
+            "degenerate",
+            "exactly one pair has no covariance, which independent errors cannot do",
+        )
     if zeros:
-        return "degenerate", "pairs without covariance: a classifier that only guesses, or only one true label"
+        return (
+            "degenerate",
+            "pairs without covariance: a classifier that only guesses, or only one true label",
+        )
     if square < 0:
         return "complex", "D² is negative, so the errors are not independent on this test"
     if square == 0:
-        return "outside", "D is 0 and the prevalence infinite, so the errors are not independent on this test"
+        return (
+            "outside",
+            "D is 0 and the prevalence infinite, so the errors are not independent on this test",
+        )
     if math.prod(covariances) < 0:
         return "outside", _PREVALENCE
     return None, ""
@@ -173,11 +209,14 @@ def _within(rational: Fraction, covariance: Fraction, square: Fraction) -> bool:
     return (low <= 0 or low**2 <= square) and high >= 0 and square <= high**2
 
 
-def evaluate_majority(counts: Mapping[Pattern, int], *, labels: Sequence[Hashable] | None = None) -> BinaryEvaluation:
-    """Prevalence and accuracies if the majority were the answer key (Table 3 of the paper, beside :func:`solve_trio`).
+def evaluate_majority(
+    counts: Mapping[Pattern, int], *, labels: Sequence[Hashable] | None = None
+) -> BinaryEvaluation:
+    """Prevalence and accuracies if the majority were the answer key (Table 3 of the paper, beside
+    :func:`solve_trio`).
 
-    An odd number of binary classifiers. Accuracies against the majority are agreement with it: too high when errors are shared, and each
-    classifier is a part of its own judge.
+    An odd number of binary classifiers. Accuracies against the majority are agreement with it: too
+    high when errors are shared, and each classifier is a part of its own judge.
 
     Examples
     --------
@@ -187,12 +226,20 @@ def evaluate_majority(counts: Mapping[Pattern, int], *, labels: Sequence[Hashabl
     _, coded, n = _binary(counts, labels, 1)
     size = len(next(iter(coded)))
     if size % 2 == 0:
-        raise EvidenceError(fault("patterns", "must have an odd number of answers, so that there is a majority", size))
+        raise EvidenceError(
+            fault(
+                "patterns", "must have an odd number of answers, so that there is a majority", size
+            )
+        )
     vote = {p: int(2 * sum(p) > size) for p in coded}
     total = [sum(k for p, k in coded.items() if vote[p] == t) for t in (0, 1)]
 
     def share(i: int, t: int) -> Fraction | None:
-        return Fraction(sum(k for p, k in coded.items() if vote[p] == t == p[i]), total[t]) if total[t] else None
+        return (
+            Fraction(sum(k for p, k in coded.items() if vote[p] == t == p[i]), total[t])
+            if total[t]
+            else None
+        )
 
     return BinaryEvaluation(
         prevalence_rate=Fraction(total[0], n),
@@ -201,20 +248,26 @@ def evaluate_majority(counts: Mapping[Pattern, int], *, labels: Sequence[Hashabl
     )
 
 
-# --------------------------------------------------------------------------------------------------------------------------------- tetrads
+# ---------------------------------------------------------------------------------------------------------------------------------
+# tetrads
 
 
 def check_independence(
-    counts: Mapping[Pattern, int], *, systems: Sequence[str] | None = None, labels: Sequence[Hashable] | None = None
+    counts: Mapping[Pattern, int],
+    *,
+    systems: Sequence[str] | None = None,
+    labels: Sequence[Hashable] | None = None,
 ) -> Check:
-    """Do four or more binary classifiers err independently given the true label? A test of the tetrads.
+    """Do four or more binary classifiers err independently given the true label? A test of the
+    tetrads.
 
-    Under independence Δ_ij = P_a P_b d_i d_j, so Δ_ijΔ_kl = Δ_ikΔ_jl for any four. Each of the 3·C(N, 4) differences is divided by its
-    standard error (delta method, with one more item than was seen) and the smallest normal p-value is multiplied by their number
-    (Bonferroni).
+    Under independence Δ_ij = P_a P_b d_i d_j, so Δ_ijΔ_kl = Δ_ikΔ_jl for any four. Each of the
+    3·C(N, 4) differences is divided by its standard error (delta method, with one more item than
+    was seen) and the smallest normal p-value is multiplied by their number (Bonferroni).
 
-    ASYMPTOTIC, for items drawn independently; NaN below 30 items. Where classifiers hardly inform (Δ near 0) the test is conservative. A
-    pass proves nothing: errors that all classifiers share alike, up to identical copies, keep every tetrad at 0.
+    ASYMPTOTIC, for items drawn independently; NaN below 30 items. Where classifiers hardly inform
+    (Δ near 0) the test is conservative. A pass proves nothing: errors that all classifiers share
+    alike, up to identical copies, keep every tetrad at 0.
 
     Parameters
     ----------
@@ -227,7 +280,8 @@ def check_independence(
 
     References
     ----------
-    Drton and Xiao, "Wald tests of singular hypotheses", Bernoulli 22 (2016), on tetrads where the gradient vanishes.
+    Drton and Xiao, "Wald tests of singular hypotheses", Bernoulli 22 (2016), on tetrads where the
+    gradient vanishes.
 
     Examples
     --------
@@ -239,10 +293,17 @@ def check_independence(
     size = len(next(iter(coded)))
     names = tuple(systems) if systems is not None else tuple(str(i + 1) for i in range(size))
     if len(names) != size:
-        raise ArgumentError(f"systems must have one name for each of the {size} answers of a pattern; got {len(names)}.")
+        raise ArgumentError(
+            f"systems must have one name for each of the {size} answers of a pattern; got {len(names)}."
+        )
     tetrads = _tetrads(coded, n) if n >= _FEWEST else []
     parts = tuple(
-        {"systems": [names[i] for i in who], "difference": t, "statistic": z, "p_value": _bonferroni(z, len(tetrads))}
+        {
+            "systems": [names[i] for i in who],
+            "difference": t,
+            "statistic": z,
+            "p_value": _bonferroni(z, len(tetrads)),
+        }
         for who, t, z in sorted(tetrads, key=lambda x: -abs(x[2]))[:_SHOWN]
     )
     p_value, statistic = math.nan, math.nan
@@ -253,23 +314,34 @@ def check_independence(
         sides = f"Δ({i}, {j})·Δ({k}, {m}) and Δ({i}, {k})·Δ({j}, {m})"
         finding = f"largest of {len(tetrads)} tetrads: {sides} differ by {abs(statistic):.1f} standard errors"
     else:
-        finding = "too few items to tell" if n < _FEWEST else "no answers vary together; nothing to test"
+        finding = (
+            "too few items to tell" if n < _FEWEST else "no answers vary together; nothing to test"
+        )
     return Check(
-        name="independent errors", assumption="errors independent given the true label", refutes_only=True, p_value=p_value,
-        statistic=statistic, finding=finding, method="tetrads, delta method, Bonferroni (asymptotic)", parts=parts,
-        counts={"items": n, "systems": size, "tetrads": len(tetrads)}, reason="" if tetrads else finding,
-    )  # fmt: skip
+        name="independent errors",
+        assumption="errors independent given the true label",
+        refutes_only=True,
+        p_value=p_value,
+        statistic=statistic,
+        finding=finding,
+        method="tetrads, delta method, Bonferroni (asymptotic)",
+        parts=parts,
+        counts={"items": n, "systems": size, "tetrads": len(tetrads)},
+        reason="" if tetrads else finding,
+    )
 
 
 def _bonferroni(z: float, tests: int) -> float:
     return min(1.0, tests * 2 * float(ndtr(-abs(z))))
 
 
-def _tetrads(coded: Mapping[tuple[int, ...], int], n: int) -> list[tuple[tuple[int, ...], float, float]]:
+def _tetrads(
+    coded: Mapping[tuple[int, ...], int], n: int
+) -> list[tuple[tuple[int, ...], float, float]]:
     """(i, j, k, l), the difference Δ_ijΔ_kl − Δ_ikΔ_jl and its z, for every tetrad.
 
-    The variance is that of the n items and of one more, the worst that could have come: a rare kind of item that was not seen must not make
-    a difference look certain.
+    The variance is that of the n items and of one more, the worst that could have come: a rare kind
+    of item that was not seen must not make a difference look certain.
     """
     x = np.array(list(coded), dtype=float)
     share = np.array([k / n for k in coded.values()])
@@ -284,11 +356,19 @@ def _tetrads(coded: Mapping[tuple[int, ...], int], n: int) -> list[tuple[tuple[i
     delta = share @ products
     influence = products - delta
     covariance = (influence * share[:, None]).T @ influence
-    who = np.array([t for a, b, c, d in itertools.combinations(range(size), 4) for t in ((a, b, c, d), (a, b, d, c), (a, c, d, b))])
+    who = np.array(
+        [
+            t
+            for a, b, c, d in itertools.combinations(range(size), 4)
+            for t in ((a, b, c, d), (a, b, d, c), (a, c, d, b))
+        ]
+    )
     first, second = who[:, [0, 2, 0, 1]], who[:, [1, 3, 2, 3]]  # the pairs ij, kl, ik, jl
     at = place[first, second]
     gradient = delta[at[:, [1, 0, 3, 2]]] * np.array([1.0, 1.0, -1.0, -1.0])
-    variance = np.einsum("ta,tab,tb->t", gradient, covariance[at[:, :, None], at[:, None, :]], gradient)
+    variance = np.einsum(
+        "ta,tab,tb->t", gradient, covariance[at[:, :, None], at[:, None, :]], gradient
+    )
     worst = np.zeros(len(who))
     for bits in itertools.product((0.0, 1.0), repeat=4):
         item = np.array(bits) - mean[who]
@@ -296,7 +376,11 @@ def _tetrads(coded: Mapping[tuple[int, ...], int], n: int) -> list[tuple[tuple[i
         worst = np.maximum(worst, np.abs((gradient * moved).sum(axis=1)))
     difference = delta[at[:, 0]] * delta[at[:, 1]] - delta[at[:, 2]] * delta[at[:, 3]]
     spread = np.sqrt(np.maximum(variance, 0.0) * n + worst**2)
-    return [(tuple(int(i) for i in w), float(d), float(n * d / s)) for w, d, s in zip(who, difference, spread, strict=True) if s > 0]
+    return [
+        (tuple(int(i) for i in w), float(d), float(n * d / s))
+        for w, d, s in zip(who, difference, spread, strict=True)
+        if s > 0
+    ]
 
 
 def _binary(
@@ -304,7 +388,11 @@ def _binary(
 ) -> tuple[tuple[Hashable, ...], dict[tuple[int, ...], int], int]:
     known, coded = read_patterns(counts, labels=labels)
     if len(known) != 2:
-        remedy = "Join labels into two kinds first." if fewest < 4 else "With more labels tetrads need not vanish."
+        remedy = (
+            "Join labels into two kinds first."
+            if fewest < 4
+            else "With more labels tetrads need not vanish."
+        )
         raise EvidenceError(fault("labels", "must be two", list(known), remedy=remedy))
     size = len(next(iter(coded)))
     if size < fewest:

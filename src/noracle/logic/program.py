@@ -1,8 +1,10 @@
-"""The integer program behind an alarm: unknown counts, and the rows that a specification makes of them.
+"""The integer program behind an alarm: unknown counts, and the rows that a specification makes of
+them.
 
-Unknown are n_{g,l} ≥ 0, the items of group g with true label l: Σ_l n_{g,l} = n_g, and n_{g,l} = 0 where l is not allowed. A row is
-Σ c_{g,l} n_{g,l} ≥ b in whole numbers. Almost all terms of a row look at one classifier only, so that rows need not be written out over
-the groups: they live in tables indexed by (classifier, answer, label).
+Unknown are n_{g,l} ≥ 0, the items of group g with true label l: Σ_l n_{g,l} = n_g, and n_{g,l} = 0
+where l is not allowed. A row is Σ c_{g,l} n_{g,l} ≥ b in whole numbers. Almost all terms of a row
+look at one classifier only, so that rows need not be written out over the groups: they live in
+tables indexed by (classifier, answer, label).
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ Whole = NDArray[np.int64]
 
 
 class Piece(NamedTuple):
-    """Coefficient times the number of items with these answers (place of classifier, code) and this label (None: any)."""
+    """Coefficient times the number of items with these answers (place of classifier, code) and this
+    label (None: any).
+    """
 
     coefficient: int
     answers: tuple[tuple[int, int], ...]
@@ -40,15 +44,21 @@ class Piece(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Σ pieces ≥ ``at_least``; if ``unless`` = (classifier, label), only where that classifier answered an item of that label."""
+    """Σ pieces ≥ ``at_least``; if ``unless`` = (classifier, label), only where that classifier
+    answered an item of that label.
+    """
 
     pieces: tuple[Piece, ...]
     at_least: int
     unless: tuple[int, int] | None = None
 
 
-def rows_of(sketch: Sketch, spec: Spec, prevalence: Mapping[str, tuple[int, int]] | None = None) -> tuple[Row, ...]:
-    """The rows of the statements in order (classifiers outside, labels inside), then low and high of each prevalence."""
+def rows_of(
+    sketch: Sketch, spec: Spec, prevalence: Mapping[str, tuple[int, int]] | None = None
+) -> tuple[Row, ...]:
+    """The rows of the statements in order (classifiers outside, labels inside), then low and high
+    of each prevalence.
+    """
     rows: list[Row] = []
     answered = sketch.uses.sum(axis=1).tolist()
     for s in spec.statements:
@@ -56,7 +66,11 @@ def rows_of(sketch: Sketch, spec: Spec, prevalence: Mapping[str, tuple[int, int]
             rows.append(_linear(sketch, s))
         else:
             for i in _places(sketch, "classifiers", s.of):
-                rows += _accuracy(sketch, s, i) if s.kind == "accuracy" else [_grade(sketch, s, i, answered[i])]
+                rows += (
+                    _accuracy(sketch, s, i)
+                    if s.kind == "accuracy"
+                    else [_grade(sketch, s, i, answered[i])]
+                )
     for label, (low, high) in (prevalence or {}).items():
         place = sketch.labels.index(label)
         rows.append(Row((Piece(1, (), place),), low))
@@ -66,11 +80,16 @@ def rows_of(sketch: Sketch, spec: Spec, prevalence: Mapping[str, tuple[int, int]
 
 def _accuracy(sketch: Sketch, s: Statement, i: int) -> list[Row]:
     p, q = s.above.numerator, s.above.denominator
-    return [Row((Piece(q, ((i, r),), r), Piece(-p, ((i, ANY),), r)), int(s.strict), (i, r)) for r in _places(sketch, "labels", s.on)]
+    return [
+        Row((Piece(q, ((i, r),), r), Piece(-p, ((i, ANY),), r)), int(s.strict), (i, r))
+        for r in _places(sketch, "labels", s.on)
+    ]
 
 
 def _grade(sketch: Sketch, s: Statement, i: int, answered: int) -> Row:
-    """Right answers are whole and the answered items are known, so that the least number of right answers is known too."""
+    """Right answers are whole and the answered items are known, so that the least number of right
+    answers is known too.
+    """
     p, q = s.above.numerator, s.above.denominator
     least = 0 if not answered else p * answered // q + 1 if s.strict else -(-p * answered // q)
     return Row(tuple(Piece(1, ((i, r),), r) for r in range(len(sketch.labels))), least)
@@ -82,9 +101,17 @@ def _linear(sketch: Sketch, s: Linear) -> Row:
         said = []
         for name, answer in answers:
             (i,) = _places(sketch, "classifiers", name)
-            code = -1 if answer is None else ANY if answer == ANY_ANSWER else _places(sketch, "labels", answer)[0]
+            code = (
+                -1
+                if answer is None
+                else ANY
+                if answer == ANY_ANSWER
+                else _places(sketch, "labels", answer)[0]
+            )
             said.append((i, code))
-        pieces.append(Piece(c, tuple(said), None if label is None else _places(sketch, "labels", label)[0]))
+        pieces.append(
+            Piece(c, tuple(said), None if label is None else _places(sketch, "labels", label)[0])
+        )
     return Row(tuple(pieces), s.at_least)
 
 
@@ -98,7 +125,9 @@ def _places(sketch: Sketch, what: str, name: str | None) -> list[int]:
 
 
 class _Terms(NamedTuple):
-    """Pieces about one classifier, one line for each (answer, label) that they count; ``answer`` is the code plus one."""
+    """Pieces about one classifier, one line for each (answer, label) that they count; ``answer`` is
+    the code plus one.
+    """
 
     row: NDArray[np.intp]
     coefficient: Whole
@@ -152,13 +181,19 @@ class Program:
                     labels = range(self.R) if piece.label is None else [piece.label]
                     lines += [(k, piece.coefficient, i, a, r) for a in codes for r in labels]
         columns = np.array(lines, dtype=np.int64).reshape(-1, 5).T
-        return _Terms(columns[0].astype(np.intp), columns[1], *(c.astype(np.intp) for c in columns[2:]))
+        return _Terms(
+            columns[0].astype(np.intp), columns[1], *(c.astype(np.intp) for c in columns[2:])
+        )
 
     @cached_property
     def _others(self) -> list[tuple[int, Piece, NDArray[np.intp]]]:
         """Pieces about no classifier, several, or one group; with the groups that they count."""
         pieces = ((k, piece) for k, row in enumerate(self.rows) for piece in row.pieces)
-        return [(k, piece, self.groups_of(piece)) for k, piece in pieces if len(piece.answers) != 1 or piece.group is not None]
+        return [
+            (k, piece, self.groups_of(piece))
+            for k, piece in pieces
+            if len(piece.answers) != 1 or piece.group is not None
+        ]
 
     def groups_of(self, piece: Piece) -> NDArray[np.intp]:
         """The groups whose items a piece counts."""
@@ -170,13 +205,20 @@ class Program:
             match &= column >= 0 if code == ANY else column == code
         return np.flatnonzero(match)
 
-    # ------------------------------------------------------------------------------------------------ weights on rows
+    # ------------------------------------------------------------------------------------------------
+    # weights on rows
 
-    def scores(self, weights: NDArray[Any], groups: slice | NDArray[np.intp] = slice(None)) -> NDArray[Any]:
-        """Σ_k weight_k c_k(g, l): what one item of group g adds if its label is l (groups × labels)."""
+    def scores(
+        self, weights: NDArray[Any], groups: slice | NDArray[np.intp] = slice(None)
+    ) -> NDArray[Any]:
+        """Σ_k weight_k c_k(g, l): what one item of group g adds if its label is l (groups ×
+        labels).
+        """
         t, kind = self._single, weights.dtype
         table = np.zeros((len(self.sketch.classifiers), self.R + 1, self.R), dtype=kind)
-        np.add.at(table, (t.classifier, t.answer, t.label), weights[t.row] * t.coefficient.astype(kind))
+        np.add.at(
+            table, (t.classifier, t.answer, t.label), weights[t.row] * t.coefficient.astype(kind)
+        )
         codes = self.codes[:, groups]
         found = np.zeros((codes.shape[1], self.R), dtype=kind)
         for start in range(0, len(found), _BLOCK):
@@ -191,11 +233,15 @@ class Program:
                 else:
                     match = np.zeros(self.sketch.n_groups, dtype=bool)
                     match[members] = True
-                    found[np.ix_(np.flatnonzero(match[groups]), np.arange(self.R)[columns])] += weights[k] * piece.coefficient
+                    found[np.ix_(np.flatnonzero(match[groups]), np.arange(self.R)[columns])] += (
+                        weights[k] * piece.coefficient
+                    )
         return found
 
     def values(self, given: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Σ c n of every row for counts n_{g,l} (groups × labels), and how many items of each label each classifier answered."""
+        """Σ c n of every row for counts n_{g,l} (groups × labels), and how many items of each label
+        each classifier answered.
+        """
         kind = given.dtype
         seen = np.zeros((len(self.sketch.classifiers), self.R + 1, self.R), dtype=kind)
         for i, column in enumerate(self.codes):
@@ -203,15 +249,21 @@ class Program:
                 if kind.kind == "f":
                     seen[i, :, r] = np.bincount(column, weights=given[:, r], minlength=self.R + 1)
                 else:  # sums of whole numbers below 2^53 are exact in floats
-                    seen[i, :, r] = np.rint(np.bincount(column, weights=given[:, r], minlength=self.R + 1)).astype(kind)
+                    seen[i, :, r] = np.rint(
+                        np.bincount(column, weights=given[:, r], minlength=self.R + 1)
+                    ).astype(kind)
         return self._from_tables(seen, given), seen[:, 1:].sum(axis=1)
 
-    def values_of_labels(self, labels: NDArray[np.intp], n: Whole | None = None) -> tuple[Whole, Whole]:
+    def values_of_labels(
+        self, labels: NDArray[np.intp], n: Whole | None = None
+    ) -> tuple[Whole, Whole]:
         """The same where all items of a group have one label."""
         n = self.sketch.n if n is None else n
         seen = np.zeros((len(self.sketch.classifiers), (self.R + 1) * self.R), dtype=np.int64)
         for i, column in enumerate(self.codes):
-            seen[i] = np.rint(np.bincount(column * self.R + labels, weights=n, minlength=seen.shape[1])).astype(np.int64)
+            seen[i] = np.rint(
+                np.bincount(column * self.R + labels, weights=n, minlength=seen.shape[1])
+            ).astype(np.int64)
         table = seen.reshape(-1, self.R + 1, self.R)
         values = np.zeros(len(self.rows), dtype=np.int64)
         self._add_single(values, table)
@@ -230,20 +282,30 @@ class Program:
 
     def _add_single(self, values: NDArray[Any], seen: NDArray[Any]) -> None:
         t = self._single
-        np.add.at(values, t.row, t.coefficient.astype(values.dtype) * seen[t.classifier, t.answer, t.label])
+        np.add.at(
+            values,
+            t.row,
+            t.coefficient.astype(values.dtype) * seen[t.classifier, t.answer, t.label],
+        )
 
     def columns(self, groups: NDArray[np.intp]) -> tuple[Whole, Whole]:
-        """Coefficients c_k(g, l) for some groups (groups × labels × rows), and whether such an item counts for each condition."""
+        """Coefficients c_k(g, l) for some groups (groups × labels × rows), and whether such an item
+        counts for each condition.
+        """
         t = self._single
         found = np.zeros((len(groups), self.R, len(self.rows)), dtype=np.int64)
         line, place = np.nonzero(self.codes[t.classifier][:, groups] == t.answer[:, None])
         np.add.at(found, (place, t.label[line], t.row[line]), t.coefficient[line])
         for k, piece, members in self._others:
             inside = np.flatnonzero(np.isin(groups, members))
-            found[inside, slice(None) if piece.label is None else piece.label, k] += piece.coefficient
+            found[inside, slice(None) if piece.label is None else piece.label, k] += (
+                piece.coefficient
+            )
         _, i, r = self.unless
         answered = self.codes[i][:, groups].T > 0
-        return found, (answered[:, None, :] & (np.arange(self.R)[:, None] == r)[None]).astype(np.int64)
+        return found, (answered[:, None, :] & (np.arange(self.R)[:, None] == r)[None]).astype(
+            np.int64
+        )
 
     @cached_property
     def matrix(self) -> sparse.csc_array:
@@ -251,7 +313,11 @@ class Program:
         from scipy import sparse
 
         members: dict[tuple[int, int], NDArray[np.intp]] = {}
-        rows, columns, data = [np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.intp)], [np.zeros(0)]
+        rows, columns, data = (
+            [np.zeros(0, dtype=np.intp)],
+            [np.zeros(0, dtype=np.intp)],
+            [np.zeros(0)],
+        )
         for k, row in enumerate(self.rows):
             for piece in row.pieces:
                 key = piece.answers[0] if len(piece.answers) == 1 and piece.group is None else None
@@ -263,7 +329,9 @@ class Program:
                     columns.append(groups * self.R + label)
                     data.append(np.full(len(groups), float(piece.coefficient)))
         shape = (len(self.rows), self.sketch.n_groups * self.R)
-        return sparse.coo_array((np.concatenate(data), (np.concatenate(rows), np.concatenate(columns))), shape=shape).tocsc()
+        return sparse.coo_array(
+            (np.concatenate(data), (np.concatenate(rows), np.concatenate(columns))), shape=shape
+        ).tocsc()
 
     def short(self, values: NDArray[Any], answered: NDArray[Any]) -> NDArray[Any]:
         """By how much each row misses its right side; 0 where it holds or is void."""
@@ -274,7 +342,11 @@ class Program:
 
     def is_satisfied(self, given: Whole) -> bool:
         """Whether counts n_{g,l} keep every rule."""
-        fits = (given >= 0).all() and (given.sum(axis=1) == self.sketch.n).all() and not given[~self.sketch.allowed].any()
+        fits = (
+            (given >= 0).all()
+            and (given.sum(axis=1) == self.sketch.n).all()
+            and not given[~self.sketch.allowed].any()
+        )
         return bool(fits) and not self.short(*self.values(given)).any()
 
     def with_rows(self, more: Sequence[Row]) -> Program:

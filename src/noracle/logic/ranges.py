@@ -9,7 +9,16 @@ from typing import Any
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.asking import Bounds, ask, check_limit, described, each_named, names_in, promise, share
+from noracle.logic.asking import (
+    Bounds,
+    ask,
+    check_limit,
+    described,
+    each_named,
+    names_in,
+    promise,
+    share,
+)
 from noracle.logic.ends import End, Share, largest
 from noracle.logic.program import rows_of
 from noracle.logic.side import check_prevalence
@@ -35,23 +44,26 @@ def range_accuracies(
     sketch
         How often each pattern of answers was given, with what is known of the items.
     given
-        Claims that are trusted: ``{"gpt": "accuracy > 1/2"}`` trusts one classifier, ``"accuracy > 1/2"`` all of them. Nothing is
-        trusted by default.
+        Claims that are trusted: ``{"gpt": "accuracy > 1/2"}`` trusts one classifier, ``"accuracy >
+        1/2"`` all of them. Nothing is trusted by default.
     prevalence
         For some labels the least and the most items that can have it.
     only
-        One quantity by its name, such as ``"accuracy of gpt on A"`` or ``"grade of gpt"``; by default all.
+        One quantity by its name, such as ``"accuracy of gpt on A"`` or ``"grade of gpt"``; by
+        default all.
     time_limit
-        Seconds for all ends together. An end that was not found in time is an outer bound: still true, perhaps too wide.
+        Seconds for all ends together. An end that was not found in time is an outer bound: still
+        true, perhaps too wide.
     exact
         False asks for outer bounds from linear programs only, which is faster.
 
     Returns
     -------
     Ranges
-        ``accuracy of NAME on LABEL`` for each pair, and ``grade of NAME`` (over all labels). ``diagnostics["ends"]`` has the ends as
-        exact fractions and says which are ``exact`` (attained by some answer key) and which ``outer``, with the furthest value that an
-        answer key was seen to have (``attained``). An accuracy that no possible answer key defines is NaN.
+        ``accuracy of NAME on LABEL`` for each pair, and ``grade of NAME`` (over all labels).
+        ``diagnostics["ends"]`` has the ends as exact fractions and says which are ``exact``
+        (attained by some answer key) and which ``outer``, with the furthest value that an answer
+        key was seen to have (``attained``). An accuracy that no possible answer key defines is NaN.
 
     Raises
     ------
@@ -60,17 +72,20 @@ def range_accuracies(
 
     Notes
     -----
-    The accuracy of i on l is a = R_{i,l} / A_{i,l} (right among answered items of label l). Its largest value over all counts n_{g,l}
-    that the claims allow is a fractional integer program. A linear program (Charnes and Cooper's substitution) gives a first guess; then
-    the cascade of :func:`prove_malfunction` is asked whether more than the best value so far is possible, until the answer is a proved no.
-    Only the trusted classifiers and the one in question matter, so that the others are left out first.
+    The accuracy of i on l is a = R_{i,l} / A_{i,l} (right among answered items of label l). Its
+    largest value over all counts n_{g,l} that the claims allow is a fractional integer program. A
+    linear program (Charnes and Cooper's substitution) gives a first guess; then the cascade of
+    :func:`prove_malfunction` is asked whether more than the best value so far is possible, until
+    the answer is a proved no. Only the trusted classifiers and the one in question matter, so that
+    the others are left out first.
 
-    Assumptions: every item has one true label among the labels; trusted claims, known answers and prevalences are true.
+    Assumptions: every item has one true label among the labels; trusted claims, known answers and
+    prevalences are true.
 
     References
     ----------
-    Charnes and Cooper (1962), Naval Res. Logist. Q. 9, 181-186; Corrada-Emmanuel, Parker and Bharadwaj, "A logical alarm for misaligned
-    binary classifiers".
+    Charnes and Cooper (1962), Naval Res. Logist. Q. 9, 181-186; Corrada-Emmanuel, Parker and
+    Bharadwaj, "A logical alarm for misaligned binary classifiers".
 
     Examples
     --------
@@ -86,11 +101,24 @@ def range_accuracies(
     bounds = check_prevalence(sketch, prevalence)
     names = quantities(sketch)
     wanted = _wanted(names, only)
-    first = ask(sketch.of(names_in(trusted, sketch.classifiers) or sketch.classifiers[:1]), trusted, bounds, deadline=share(deadline, 0.3))
+    first = ask(
+        sketch.of(names_in(trusted, sketch.classifiers) or sketch.classifiers[:1]),
+        trusted,
+        bounds,
+        deadline=share(deadline, 0.3),
+    )
     if first.status == "alarm":
         reason = "no answer key satisfies the trusted claims: at least one of the trusted classifiers breaks its claim"
         ranges = tuple(Range(name=names[pair], low=NaN, high=NaN) for pair in wanted)
-        return _result(sketch, bounds, trusted, ranges, {"contradiction": True}, on_solver=first.on_solver, reason=reason)
+        return _result(
+            sketch,
+            bounds,
+            trusted,
+            ranges,
+            {"contradiction": True},
+            on_solver=first.on_solver,
+            reason=reason,
+        )
     found: list[Range] = []
     ends: dict[str, dict[str, str]] = {}
     on_solver = False
@@ -98,41 +126,90 @@ def range_accuracies(
     for place, (i, r) in enumerate(wanted):
         name = sketch.classifiers[i]
         if name not in collapsed:
-            collapsed = {name: sketch.of([c for c in sketch.classifiers if c == name or c in names_in(trusted, sketch.classifiers)])}
+            collapsed = {
+                name: sketch.of(
+                    [
+                        c
+                        for c in sketch.classifiers
+                        if c == name or c in names_in(trusted, sketch.classifiers)
+                    ]
+                )
+            }
         until = share(deadline, 1 / (len(wanted) - place))
         low, high = _both(collapsed[name], trusted, bounds, name, r, until, exact=exact)
         on_solver |= low.on_solver or high.on_solver
         what = names[i, r]
         if "undefined" in {low.how, high.how}:
             found.append(Range(name=what, low=NaN, high=NaN))
-            ends[what] = {"how": "undefined: no possible answer key has an item of this kind that was answered"}
+            ends[what] = {
+                "how": "undefined: no possible answer key has an item of this kind that was answered"
+            }
         else:
             found.append(Range(name=what, low=float(1 - low.value), high=float(high.value)))
-            ends[what] = {"low": str(1 - low.value), "low is": low.how, "high": str(high.value), "high is": high.how}
+            ends[what] = {
+                "low": str(1 - low.value),
+                "low is": low.how,
+                "high": str(high.value),
+                "high is": high.how,
+            }
             if low.how == "outer" and low.attained is not None:
                 ends[what]["low attained"] = str(1 - low.attained)
             if high.how == "outer" and high.attained is not None:
                 ends[what]["high attained"] = str(high.attained)
-    return _result(sketch, bounds, trusted, tuple(found), {"ends": ends, "time_limit": float(time_limit)}, on_solver=on_solver)
+    return _result(
+        sketch,
+        bounds,
+        trusted,
+        tuple(found),
+        {"ends": ends, "time_limit": float(time_limit)},
+        on_solver=on_solver,
+    )
 
 
-def _both(sketch: Sketch, trusted: Spec, bounds: Bounds, name: str, r: int | None, until: float, *, exact: bool) -> tuple[End, End]:
+def _both(
+    sketch: Sketch,
+    trusted: Spec,
+    bounds: Bounds,
+    name: str,
+    r: int | None,
+    until: float,
+    *,
+    exact: bool,
+) -> tuple[End, End]:
     """The largest share of wrong and of right answers."""
     i = sketch.classifiers.index(name)
-    can = (sketch.patterns[:, i] >= 0) & (sketch.allowed.any(axis=1) if r is None else sketch.allowed[:, r])
+    can = (sketch.patterns[:, i] >= 0) & (
+        sketch.allowed.any(axis=1) if r is None else sketch.allowed[:, r]
+    )
     answered = int(sketch.n[can].sum())
     now = time.monotonic()
-    low = largest(sketch, trusted, bounds, Share(i, r, False, answered, len(sketch.labels)), deadline=now + (until - now) / 2, exact=exact)
+    low = largest(
+        sketch,
+        trusted,
+        bounds,
+        Share(i, r, False, answered, len(sketch.labels)),
+        deadline=now + (until - now) / 2,
+        exact=exact,
+    )
     if low.how == "undefined":
         return low, low
-    high = largest(sketch, trusted, bounds, Share(i, r, True, answered, len(sketch.labels)), deadline=until, exact=exact)
+    high = largest(
+        sketch,
+        trusted,
+        bounds,
+        Share(i, r, True, answered, len(sketch.labels)),
+        deadline=until,
+        exact=exact,
+    )
     return low, high
 
 
 def quantities(sketch: Sketch) -> dict[tuple[int, int | None], str]:
-    """What each quantity is called: by places of classifier and label (None: all labels), in the order of results.
+    """What each quantity is called: by places of classifier and label (None: all labels), in the
+    order of results.
 
-    Where names such as "a on b" would make two quantities look the same, classifiers and labels are quoted.
+    Where names such as "a on b" would make two quantities look the same, classifiers and labels are
+    quoted.
 
     Examples
     --------
@@ -143,38 +220,64 @@ def quantities(sketch: Sketch) -> dict[tuple[int, int | None], str]:
     for say in (str, repr):
         found: dict[tuple[int, int | None], str] = {}
         for i, c in enumerate(sketch.classifiers):
-            found |= {(i, r): f"accuracy of {say(c)} on {say(label)}" for r, label in enumerate(sketch.labels)}
+            found |= {
+                (i, r): f"accuracy of {say(c)} on {say(label)}"
+                for r, label in enumerate(sketch.labels)
+            }
             found[i, None] = f"grade of {say(c)}"
         if len(set(found.values())) == len(found):
             break
     return found
 
 
-def _wanted(names: Mapping[tuple[int, int | None], str], only: str | None) -> list[tuple[int, int | None]]:
+def _wanted(
+    names: Mapping[tuple[int, int | None], str], only: str | None
+) -> list[tuple[int, int | None]]:
     """Classifiers and labels (None: all labels) in the order of the result."""
     chosen = [pair for pair, name in names.items() if only in {None, name}]
     if not chosen:
-        raise ArgumentError(f"only must be a quantity such as {', '.join(map(repr, list(names.values())[:3]))}; got {only!r}.")
+        raise ArgumentError(
+            f"only must be a quantity such as {', '.join(map(repr, list(names.values())[:3]))}; got {only!r}."
+        )
     return chosen
 
 
 def _result(
-    sketch: Sketch, bounds: Bounds, trusted: Spec, ranges: tuple[Range, ...], said: dict[str, Any], *, on_solver: bool, reason: str = ""
+    sketch: Sketch,
+    bounds: Bounds,
+    trusted: Spec,
+    ranges: tuple[Range, ...],
+    said: dict[str, Any],
+    *,
+    on_solver: bool,
+    reason: str = "",
 ) -> Ranges:
-    outer = [name for name, e in said.get("ends", {}).items() if "outer" in {e.get("low is"), e.get("high is")}]
+    outer = [
+        name
+        for name, e in said.get("ends", {}).items()
+        if "outer" in {e.get("low is"), e.get("high is")}
+    ]
     undefined = [name for name, e in said.get("ends", {}).items() if "how" in e]
     notes = [_ABSENT]
     if outer:
-        notes.append(f"outer bounds, perhaps too wide: {', '.join(outer[:6])}{' and others' if len(outer) > 6 else ''}")
+        notes.append(
+            f"outer bounds, perhaps too wide: {', '.join(outer[:6])}{' and others' if len(outer) > 6 else ''}"
+        )
     if undefined:
         reason = f"undefined, as no answer key that is possible has such an item: {', '.join(undefined[:6])}"
     return Ranges(
         ranges=ranges,
-        method="every answer key that is possible, whole numbers" if not outer else "every answer key that is possible, outer bounds",
+        method="every answer key that is possible, whole numbers"
+        if not outer
+        else "every answer key that is possible, outer bounds",
         subject=f"possible accuracies of {len(sketch.classifiers)} classifiers",
         guarantee=promise(sketch, bounds, trusted=str(trusted), on_solver=on_solver),
         counts=described(sketch),
-        diagnostics={**said, "given": trusted.to_list(), "prevalence": {k: list(v) for k, v in bounds.items()}},
+        diagnostics={
+            **said,
+            "given": trusted.to_list(),
+            "prevalence": {k: list(v) for k, v in bounds.items()},
+        },
         notes=tuple(notes),
         reason=reason,
     )

@@ -1,4 +1,6 @@
-"""The linear and integer programs of a case, through HiGHS; large ones in a process that is stopped when the time is up."""
+"""The linear and integer programs of a case, through HiGHS; large ones in a process that is stopped
+when the time is up.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ _loaded = threading.Event()
 
 
 class Solved(NamedTuple):
-    """``status``: solved, infeasible or limit. ``given`` are counts (groups × labels), ``weights`` the multipliers of the rows."""
+    """``status``: solved, infeasible or limit. ``given`` are counts (groups × labels), ``weights``
+    the multipliers of the rows.
+    """
 
     status: str
     given: Array
@@ -42,7 +46,9 @@ class Solved(NamedTuple):
 
 
 def ready(deadline: float) -> bool:
-    """Whether the solvers of scipy are loaded before the deadline; they load in a thread, so that a short limit is kept."""
+    """Whether the solvers of scipy are loaded before the deadline; they load in a thread, so that a
+    short limit is kept.
+    """
     if not _loaded.is_set():
         thread = threading.Thread(target=_load, daemon=True)
         thread.start()
@@ -64,32 +70,41 @@ def entries(program: Program) -> int:
 
 
 def is_tame(program: Program) -> bool:
-    """Whether floats are far from misjudging a row, so that a solver's word may be taken where there is nothing to check."""
+    """Whether floats are far from misjudging a row, so that a solver's word may be taken where
+    there is nothing to check.
+    """
     most = max(sum(abs(p.coefficient) for p in r.pieces) for r in program.rows)
     return most * program.sketch.n_items < _TAME
 
 
 def matrix(case: Case) -> tuple[sparse.csr_array, NDArray[np.intp]]:
-    """The rows over the allowed cells, and the places of these cells in a flat groups × labels table."""
+    """The rows over the allowed cells, and the places of these cells in a flat groups × labels
+    table.
+    """
     from scipy import sparse
 
     cells = np.flatnonzero(case.allowed.ravel())
     A = case.base.matrix[:, cells]
     if case.splits:
-        A = sparse.vstack([A, Program(case.base.sketch, tuple(s.row for s in case.splits)).matrix[:, cells]])
+        A = sparse.vstack(
+            [A, Program(case.base.sketch, tuple(s.row for s in case.splits)).matrix[:, cells]]
+        )
     return A.tocsr(), cells
 
 
 def relax(case: Case, deadline: float) -> Solved:
     """The linear program of a case: the least s such that every claim holds up to s.
 
-    min s subject to (row k) + d_k s ≥ b_k and Σ_l x_{g,l} = n_g. A positive optimum proves the case impossible, and the multipliers of the
-    rows are the weights of the proof. Splits and prevalences are kept exactly (d = 0); if they alone are impossible, they are relaxed too.
+    min s subject to (row k) + d_k s ≥ b_k and Σ_l x_{g,l} = n_g. A positive optimum proves the case
+    impossible, and the multipliers of the rows are the weights of the proof. Splits and prevalences
+    are kept exactly (d = 0); if they alone are impossible, they are relaxed too.
     """
     program = case.program
     A, cells = matrix(case)
     claims = np.array([r.unless is not None or len(r.pieces) > 1 for r in program.rows])
-    scale = np.array([max(abs(p.coefficient) for p in r.pieces) or 1 for r in program.rows], dtype=np.float64)
+    scale = np.array(
+        [max(abs(p.coefficient) for p in r.pieces) or 1 for r in program.rows], dtype=np.float64
+    )
     A = A.multiply(1 / scale[:, None]).tocsr()
     k, _, _ = program.unless
     low = program.at_least / scale
@@ -105,11 +120,15 @@ def relax(case: Case, deadline: float) -> Solved:
     return found
 
 
-def _solve(case: Case, A: Any, cells: NDArray[np.intp], low: Array, d: Array, least: float, deadline: float) -> Solved:
+def _solve(
+    case: Case, A: Any, cells: NDArray[np.intp], low: Array, d: Array, least: float, deadline: float
+) -> Solved:
     from scipy import sparse
 
     m, n_groups, R = A.shape[0], case.base.sketch.n_groups, case.program.R
-    sums = sparse.csr_array((np.ones(len(cells)), (cells // R, np.arange(len(cells)))), shape=(n_groups, len(cells) + 1))
+    sums = sparse.csr_array(
+        (np.ones(len(cells)), (cells // R, np.arange(len(cells)))), shape=(n_groups, len(cells) + 1)
+    )
     whole = sparse.vstack([sparse.hstack([A, sparse.csr_array(d[:, None])]), sums], format="csr")
     data = {
         "cost": np.r_[np.zeros(len(cells)), 1.0],
@@ -125,11 +144,18 @@ def _solve(case: Case, A: Any, cells: NDArray[np.intp], low: Array, d: Array, le
         return Solved("infeasible", np.zeros((0, 0)), np.zeros(m), np.inf)
     given = np.zeros(n_groups * R)
     given[cells] = found["x"][:-1]
-    return Solved("solved", given.reshape(n_groups, R), np.maximum(found["marginals"], 0), float(found["x"][-1]))
+    return Solved(
+        "solved",
+        given.reshape(n_groups, R),
+        np.maximum(found["marginals"], 0),
+        float(found["x"][-1]),
+    )
 
 
 def integral(case: Case, deadline: float) -> Solved:
-    """The integer program of a case: any counts that keep all rows, with a switch z for each condition."""
+    """The integer program of a case: any counts that keep all rows, with a switch z for each
+    condition.
+    """
     from scipy import sparse
 
     program, sketch = case.program, case.base.sketch
@@ -145,7 +171,9 @@ def integral(case: Case, deadline: float) -> Solved:
     named = [(int(label), column.tobytes()) for label, column in zip(r, can.T, strict=True)]
     order = {name: place for place, name in enumerate(dict.fromkeys(named))}
     switch = np.array([order[name] for name in named], dtype=np.intp)
-    switches = sparse.csr_array((-program.at_least[k].astype(np.float64), (k, switch)), shape=(m, len(order)))
+    switches = sparse.csr_array(
+        (-program.at_least[k].astype(np.float64), (k, switch)), shape=(m, len(order))
+    )
     where = np.full(n_groups * R, -1)
     where[cells] = np.arange(len(cells))
     rows, columns, limits = [], [], np.zeros(len(order))
@@ -155,9 +183,14 @@ def integral(case: Case, deadline: float) -> Solved:
         rows.append(np.full(len(groups), place))
         columns.append(where[groups * R + r[j]])
         limits[place] = float(sketch.n[groups].sum())
-    at = (np.concatenate([np.zeros(0, dtype=np.intp), *rows]), np.concatenate([np.zeros(0, dtype=np.intp), *columns]))
+    at = (
+        np.concatenate([np.zeros(0, dtype=np.intp), *rows]),
+        np.concatenate([np.zeros(0, dtype=np.intp), *columns]),
+    )
     uses = sparse.csr_array((-np.ones(len(at[0])), at), shape=(len(order), len(cells)))
-    sums = sparse.csr_array((np.ones(len(cells)), (cells // R, np.arange(len(cells)))), shape=(n_groups, len(cells)))
+    sums = sparse.csr_array(
+        (np.ones(len(cells)), (cells // R, np.arange(len(cells)))), shape=(n_groups, len(cells))
+    )
     whole = sparse.vstack(
         [
             sparse.hstack([A, switches]),
@@ -185,13 +218,20 @@ def integral(case: Case, deadline: float) -> Solved:
 
 def run(A: Any, n_rows: int, data: dict[str, Any], deadline: float) -> dict[str, Any] | None:
     """Solve here if it is small, else in a process of its own; None if the time was up."""
-    seconds = deadline - time.monotonic() - _PER_ENTRY * A.nnz  # reading the problem in is not part of the solver's own limit
+    seconds = (
+        deadline - time.monotonic() - _PER_ENTRY * A.nnz
+    )  # reading the problem in is not part of the solver's own limit
     if seconds <= 0:
         return None
     data = {
-        **data, "data": A.data, "indices": A.indices, "indptr": A.indptr, "shape": np.array(A.shape), "n_rows": np.array(n_rows),
+        **data,
+        "data": A.data,
+        "indices": A.indices,
+        "indptr": A.indptr,
+        "shape": np.array(A.shape),
+        "n_rows": np.array(n_rows),
         "seconds": np.array(seconds),
-    }  # fmt: skip
+    }
     small = _IN_PROCESS_INTEGER if data["integer"].any() else _IN_PROCESS
     if A.nnz <= small:
         return worker.solve(data)
@@ -202,10 +242,15 @@ def _in_child(data: dict[str, Any], deadline: float) -> dict[str, Any] | None:
     packed = io.BytesIO()
     np.savez(packed, **data)
     with subprocess.Popen(
-        [sys.executable, "-P", str(Path(worker.__file__))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, "-P", str(Path(worker.__file__))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     ) as child:
         try:
-            out, _ = child.communicate(packed.getvalue(), timeout=max(0.01, deadline - time.monotonic()))
+            out, _ = child.communicate(
+                packed.getvalue(), timeout=max(0.01, deadline - time.monotonic())
+            )
         except subprocess.TimeoutExpired:
             child.kill()
             child.communicate()

@@ -38,8 +38,9 @@ _SHAPE = "must look like 'accuracy > 1/2', 'accuracy of NAME on LABEL > 0.7' or 
 class Statement:
     """One claim: an accuracy above a fraction.
 
-    ``accuracy`` is the share of right answers among the items of a label that the classifier answered; ``grade`` that among all items
-    it answered. ``of`` None means every classifier, ``on`` None every label. Where a classifier answered no such item the claim holds.
+    ``accuracy`` is the share of right answers among the items of a label that the classifier
+    answered; ``grade`` that among all items it answered. ``of`` None means every classifier, ``on``
+    None every label. Where a classifier answered no such item the claim holds.
 
     Examples
     --------
@@ -59,7 +60,9 @@ class Statement:
                 f"threshold of {self.kind} must be at least 0 and below 1; got {self.above}. Nobody is more often right than always."
             )
         if self.kind == "grade" and self.on is not None:
-            raise ArgumentError(f"grade is over all labels and must not name one; got {self.on!r}. Write 'accuracy on {self.on}'.")
+            raise ArgumentError(
+                f"grade is over all labels and must not name one; got {self.on!r}. Write 'accuracy on {self.on}'."
+            )
 
     def __str__(self) -> str:
         of = "" if self.of is None else f" of {_quoted(self.of)}"
@@ -68,7 +71,9 @@ class Statement:
 
 
 class Term(NamedTuple):
-    """Coefficient, the answers that classifiers gave (None: no answer), and the true label (None: any)."""
+    """Coefficient, the answers that classifiers gave (None: no answer), and the true label (None:
+    any).
+    """
 
     coefficient: int
     answers: tuple[tuple[str, str | None], ...]
@@ -77,7 +82,8 @@ class Term(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Linear:
-    """One claim: Σ coefficient · (number of items with these answers and this true label) ≥ ``at_least``, in whole numbers.
+    """One claim: Σ coefficient · (number of items with these answers and this true label) ≥
+    ``at_least``, in whole numbers.
 
     Examples
     --------
@@ -121,7 +127,9 @@ class Spec:
         return cls(statements=tuple(_statement(p) for p in parts))
 
     @classmethod
-    def accuracy(cls, above: Number, *, of: str | None = None, on: str | None = None, strict: bool = True) -> Self:
+    def accuracy(
+        cls, above: Number, *, of: str | None = None, on: str | None = None, strict: bool = True
+    ) -> Self:
         """Accuracy on each label (or on one) of each classifier (or of one) above a fraction.
 
         Examples
@@ -129,22 +137,33 @@ class Spec:
         >>> print(Spec.accuracy(0.7, on="A"))
         accuracy on A > 7/10
         """
-        return cls(statements=(Statement(kind="accuracy", above=fraction(above), of=of, on=on, strict=strict),))
+        return cls(
+            statements=(
+                Statement(kind="accuracy", above=fraction(above), of=of, on=on, strict=strict),
+            )
+        )
 
     @classmethod
     def grade(cls, above: Number, *, of: str | None = None, strict: bool = True) -> Self:
         """Accuracy over all labels of each classifier (or of one) above a fraction."""
-        return cls(statements=(Statement(kind="grade", above=fraction(above), of=of, strict=strict),))
+        return cls(
+            statements=(Statement(kind="grade", above=fraction(above), of=of, strict=strict),)
+        )
 
     @classmethod
-    def linear(cls, terms: Sequence[tuple[Number, Mapping[str, str | None], str | None]], *, at_least: Number) -> Self:
+    def linear(
+        cls,
+        terms: Sequence[tuple[Number, Mapping[str, str | None], str | None]],
+        *,
+        at_least: Number,
+    ) -> Self:
         """Any linear statement about counts of items.
 
         Parameters
         ----------
         terms
-            (coefficient, answers, label): ``answers`` maps classifiers to what they said (None: no answer, :data:`ANY_ANSWER`: any
-            answer), ``label`` is the true label (None: any).
+            (coefficient, answers, label): ``answers`` maps classifiers to what they said (None: no
+            answer, :data:`ANY_ANSWER`: any answer), ``label`` is the true label (None: any).
         at_least
             The least that the sum may be. Fractions are cleared exactly.
 
@@ -156,11 +175,17 @@ class Spec:
         1·[x=spam] - 10·[x=spam; ham] >= 0
         """
         if not terms:
-            raise ArgumentError("terms must have at least one (coefficient, answers, label); got none.")
+            raise ArgumentError(
+                "terms must have at least one (coefficient, answers, label); got none."
+            )
         values = [fraction(c) for c, _, _ in terms]
         scale = math.lcm(*(v.denominator for v in values))
         made = tuple(
-            Term(int(v * scale), tuple(sorted((str(k), None if a is None else str(a)) for k, a in answers.items())), label)
+            Term(
+                int(v * scale),
+                tuple(sorted((str(k), None if a is None else str(a)) for k, a in answers.items())),
+                label,
+            )
             for v, (_, answers, label) in zip(values, terms, strict=True)
         )
         return cls(statements=(Linear(terms=made, at_least=math.ceil(fraction(at_least) * scale)),))
@@ -184,7 +209,15 @@ class Spec:
                 terms = [[c, dict(answers), label] for c, answers, label in s.terms]
                 found.append({"kind": "linear", "terms": terms, "at_least": s.at_least})
             else:
-                found.append({"kind": s.kind, "above": str(s.above), "of": s.of, "on": s.on, "strict": s.strict})
+                found.append(
+                    {
+                        "kind": s.kind,
+                        "above": str(s.above),
+                        "of": s.of,
+                        "on": s.on,
+                        "strict": s.strict,
+                    }
+                )
         return found
 
     @classmethod
@@ -200,10 +233,19 @@ class Spec:
         spec = cls(statements=())
         for s in data:
             if s["kind"] == "linear":
-                spec = spec & cls.linear([(c, answers, label) for c, answers, label in s["terms"]], at_least=s["at_least"])
+                spec = spec & cls.linear(
+                    [(c, answers, label) for c, answers, label in s["terms"]],
+                    at_least=s["at_least"],
+                )
             else:
                 above = Fraction(s["above"])
-                spec = spec & cls(statements=(Statement(kind=s["kind"], above=above, of=s["of"], on=s["on"], strict=s["strict"]),))
+                spec = spec & cls(
+                    statements=(
+                        Statement(
+                            kind=s["kind"], above=above, of=s["of"], on=s["on"], strict=s["strict"]
+                        ),
+                    )
+                )
         return spec
 
 
@@ -212,12 +254,15 @@ def as_spec(spec: Spec | str) -> Spec:
     if isinstance(spec, str):
         return Spec.parse(spec)
     if not isinstance(spec, Spec) or not spec.statements:
-        raise ArgumentError(f"spec must be text such as 'accuracy > 1/2' or a Spec with statements; got {spec!r}.")
+        raise ArgumentError(
+            f"spec must be text such as 'accuracy > 1/2' or a Spec with statements; got {spec!r}."
+        )
     return spec
 
 
 def fraction(value: Number) -> Fraction:
-    """An exact fraction: ``"1/2"``, ``"0.7"``, ``"70 %"``, whole numbers, and floats as they are printed.
+    """An exact fraction: ``"1/2"``, ``"0.7"``, ``"70 %"``, whole numbers, and floats as they are
+    printed.
 
     Examples
     --------
@@ -229,9 +274,13 @@ def fraction(value: Number) -> Fraction:
     try:
         if isinstance(value, bool):
             raise ValueError(value)
-        found = value if isinstance(value, Fraction) else Fraction(text.rstrip("% ").replace(" ", ""))
+        found = (
+            value if isinstance(value, Fraction) else Fraction(text.rstrip("% ").replace(" ", ""))
+        )
     except (ValueError, ZeroDivisionError):
-        raise ArgumentError(f"threshold must be a fraction, a decimal or a percentage; got {value!r}. Write 1/2, 0.7 or 70 %.") from None
+        raise ArgumentError(
+            f"threshold must be a fraction, a decimal or a percentage; got {value!r}. Write 1/2, 0.7 or 70 %."
+        ) from None
     return found / 100 if percent else found
 
 
@@ -240,7 +289,13 @@ def _statement(text: str) -> Statement:
     if match is None:
         raise ArgumentError(f"spec {_SHAPE}; got {text!r}.")
     kind: Any = match["kind"].lower()
-    return Statement(kind=kind, above=fraction(match["number"]), of=_name(match["of"]), on=_name(match["on"]), strict=match["sign"] == ">")
+    return Statement(
+        kind=kind,
+        above=fraction(match["number"]),
+        of=_name(match["of"]),
+        on=_name(match["on"]),
+        strict=match["sign"] == ">",
+    )
 
 
 def _name(text: str | None) -> str | None:

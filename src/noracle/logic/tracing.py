@@ -47,21 +47,23 @@ def trace(
     Returns
     -------
     Ranges
-        What is not proved impossible, one window of whole numbers a range; there can be several, because whole numbers leave holes. None
-        at all is an alarm, and ``reason`` says so. ``diagnostics`` has ``possible`` (shown by a witness) and ``undecided`` as lists of
-        [first, last]; in windows of more than 5,000 numbers holes are not sought.
+        What is not proved impossible, one window of whole numbers a range; there can be several,
+        because whole numbers leave holes. None at all is an alarm, and ``reason`` says so.
+        ``diagnostics`` has ``possible`` (shown by a witness) and ``undecided`` as lists of [first,
+        last]; in windows of more than 5,000 numbers holes are not sought.
 
     Notes
     -----
-    A question to the cascade is about a whole interval of prevalences: a proved no strikes it out, a witness makes one of its numbers
-    possible and leaves two intervals. What remains is {Q : some answer key with Q = Σ_g n_{g,label} keeps all claims}.
+    A question to the cascade is about a whole interval of prevalences: a proved no strikes it out,
+    a witness makes one of its numbers possible and leaves two intervals. What remains is {Q : some
+    answer key with Q = Σ_g n_{g,label} keeps all claims}.
 
     Assumptions as in :func:`prove_malfunction`.
 
     References
     ----------
-    Corrada-Emmanuel, Parker and Bharadwaj, "A logical alarm for misaligned binary classifiers", Figures 4 and 5: the trace of their alarm,
-    which sees one classifier at a time.
+    Corrada-Emmanuel, Parker and Bharadwaj, "A logical alarm for misaligned binary classifiers",
+    Figures 4 and 5: the trace of their alarm, which sees one classifier at a time.
 
     Examples
     --------
@@ -88,8 +90,12 @@ def trace(
     return _traced(sketch, spec, bounds, label, possible, open_, on_solver=any(solver_said))
 
 
-def _walk(question: Callable[[int, int], Asked], r: int, low: int, high: int) -> tuple[set[int], _Windows]:
-    """Every number of low..high: possible, undecided, or else proved impossible. The ends come first."""
+def _walk(
+    question: Callable[[int, int], Asked], r: int, low: int, high: int
+) -> tuple[set[int], _Windows]:
+    """Every number of low..high: possible, undecided, or else proved impossible. The ends come
+    first.
+    """
     possible: set[int] = set()
     undecided: _Windows = []
     first, last = _outermost(question, r, low, high, possible, undecided, last=False), low - 1
@@ -115,7 +121,14 @@ def _walk(question: Callable[[int, int], Asked], r: int, low: int, high: int) ->
 
 
 def _outermost(
-    question: Callable[[int, int], Asked], r: int, low: int, high: int, possible: set[int], undecided: _Windows, *, last: bool
+    question: Callable[[int, int], Asked],
+    r: int,
+    low: int,
+    high: int,
+    possible: set[int],
+    undecided: _Windows,
+    *,
+    last: bool,
 ) -> int | None:
     """The first (or last) possible number; what is undecided beyond it is written down."""
     found = None
@@ -128,7 +141,8 @@ def _outermost(
             break
         found = int(asked.given[:, r].sum())
         possible.add(found)
-        # Halving from the far end: a witness somewhere in the middle says nothing of the half beyond it.
+        # Halving from the far end: a witness somewhere in the middle says nothing of the half
+        # beyond it.
         middle = (found + high + 1) // 2 if last else (low + found - 1) // 2
         while (found < high) if last else (low < found):
             half = question(middle, high) if last else question(low, middle)
@@ -176,14 +190,29 @@ def _joined(windows: _Windows) -> _Windows:
     return found
 
 
-def _traced(sketch: Sketch, spec: Spec, bounds: Bounds, label: str, possible: set[int], open_: _Windows, *, on_solver: bool) -> Ranges:
+def _traced(
+    sketch: Sketch,
+    spec: Spec,
+    bounds: Bounds,
+    label: str,
+    possible: set[int],
+    open_: _Windows,
+    *,
+    on_solver: bool,
+) -> Ranges:
     seen, open_ = _windows(possible), _joined(open_)
     windows = _joined([*seen, *open_])
-    names = [f"items of {label}" + (f" ({k + 1} of {len(windows)})" if len(windows) > 1 else "") for k in range(len(windows))]
+    names = [
+        f"items of {label}" + (f" ({k + 1} of {len(windows)})" if len(windows) > 1 else "")
+        for k in range(len(windows))
+    ]
     reason = "" if windows else f"alarm: at no prevalence of {label} can all claims hold"
     notes = [f"undecided: {a} to {b}" if a < b else f"undecided: {a}" for a, b in open_[:5]]
     return Ranges(
-        ranges=tuple(Range(name=name, low=float(a), high=float(b)) for name, (a, b) in zip(names, windows, strict=True)),
+        ranges=tuple(
+            Range(name=name, low=float(a), high=float(b))
+            for name, (a, b) in zip(names, windows, strict=True)
+        ),
         method="trace over the prevalence, whole numbers",
         subject=f"possible prevalences of {label} if {spec}",
         guarantee=promise(sketch, bounds, on_solver=on_solver),
@@ -200,7 +229,8 @@ def _traced(sketch: Sketch, spec: Spec, bounds: Bounds, label: str, possible: se
     )
 
 
-# ------------------------------------------------------------------------------------------------------ the largest claim
+# ------------------------------------------------------------------------------------------------------
+# the largest claim
 
 
 def threshold(
@@ -232,18 +262,21 @@ def threshold(
     Returns
     -------
     Ranges
-        One range: ``low`` is the largest k / denominator with a witness (0 if there is none), ``high`` the smallest with an alarm (1 if
-        none alarms). They are neighbours unless the time was up.
+        One range: ``low`` is the largest k / denominator with a witness (0 if there is none),
+        ``high`` the smallest with an alarm (1 if none alarms). They are neighbours unless the time
+        was up.
 
     Notes
     -----
-    A larger claim implies a smaller one, so that halving finds the border. The border is a property of the answers, not a quality of the
-    classifiers: at least one of them is not better than ``high``.
+    A larger claim implies a smaller one, so that halving finds the border. The border is a property
+    of the answers, not a quality of the classifiers: at least one of them is not better than
+    ``high``.
 
-    low = max {k/d : some answer key lets every accuracy be more than k/d}, high = min {k/d : none does}.
+    low = max {k/d : some answer key lets every accuracy be more than k/d}, high = min {k/d : none
+    does}.
 
-    Assumptions as in :func:`prove_malfunction`: one true label an item, and what is known of the items is true. Nothing about how errors
-    depend on each other.
+    Assumptions as in :func:`prove_malfunction`: one true label an item, and what is known of the
+    items is true. Nothing about how errors depend on each other.
 
     References
     ----------
@@ -259,10 +292,20 @@ def threshold(
     deadline = check_limit(time_limit)
     if kind not in {"accuracy", "grade"}:
         raise ArgumentError(f"kind must be 'accuracy' or 'grade'; got {kind!r}.")
-    if isinstance(denominator, bool) or not isinstance(denominator, (int, np.integer)) or denominator < 2:
-        raise ArgumentError(f"denominator must be a whole number of at least 2; got {denominator!r}.")
-    if axioms and (kind == "grade" or prevalence or not sketch.is_complete or sketch.has_side_information):
-        raise ArgumentError("axioms must go with kind='accuracy', complete answers and nothing known of the items; got something else.")
+    if (
+        isinstance(denominator, bool)
+        or not isinstance(denominator, (int, np.integer))
+        or denominator < 2
+    ):
+        raise ArgumentError(
+            f"denominator must be a whole number of at least 2; got {denominator!r}."
+        )
+    if axioms and (
+        kind == "grade" or prevalence or not sketch.is_complete or sketch.has_side_information
+    ):
+        raise ArgumentError(
+            "axioms must go with kind='accuracy', complete answers and nothing known of the items; got something else."
+        )
     bounds = check_prevalence(sketch, prevalence)
     make = Spec.accuracy if kind == "accuracy" else Spec.grade
     uses = sketch.uses.tolist()
@@ -280,21 +323,38 @@ def threshold(
     fine, fires = _border(status, int(denominator))
     low, high = max(fine, 0) / denominator, fires / denominator
     name = f"largest {kind} without an alarm"
-    reason = "" if fine >= 0 else f"alarm at every claim, also at {kind} > 0" if fires == 0 else "the time limit was reached"
+    reason = (
+        ""
+        if fine >= 0
+        else f"alarm at every claim, also at {kind} > 0"
+        if fires == 0
+        else "the time limit was reached"
+    )
     return Ranges(
-        ranges=(Range(name=name, low=NaN if fires == 0 else low, high=NaN if fires == 0 else high),),
+        ranges=(
+            Range(name=name, low=NaN if fires == 0 else low, high=NaN if fires == 0 else high),
+        ),
         method="single-classifier axioms, halving" if axioms else "halving, exact verdicts",
         subject=f"largest {kind} that all {len(sketch.classifiers)} classifiers can have",
         guarantee=promise(sketch, bounds, on_solver=any(solver_said)),
         counts=described(sketch),
-        diagnostics={"kind": kind, "denominator": int(denominator), "axioms": axioms, "decided": fires - max(fine, 0) <= 1},
-        notes=() if fires - max(fine, 0) <= 1 else ("the border lies between the two numbers; more time would bring them together",),
+        diagnostics={
+            "kind": kind,
+            "denominator": int(denominator),
+            "axioms": axioms,
+            "decided": fires - max(fine, 0) <= 1,
+        },
+        notes=()
+        if fires - max(fine, 0) <= 1
+        else ("the border lies between the two numbers; more time would bring them together",),
         reason=reason,
     )
 
 
 def _border(status: Callable[[int], str], denominator: int) -> tuple[int, int]:
-    """The largest k that is consistent (-1: none seen) and the smallest that alarms (``denominator``: none does)."""
+    """The largest k that is consistent (-1: none seen) and the smallest that alarms
+    (``denominator``: none does).
+    """
     fine, fires = -1, denominator
     low, high = -1, denominator  # where to look for either; an undecided k parts the two searches
     hard: list[int] = []

@@ -1,6 +1,7 @@
 """A linear or integer program solved in a process of its own, so that it can be stopped.
 
-Reads arrays (``.npz``) from standard input and writes arrays to standard output; needs numpy and scipy only.
+Reads arrays (``.npz``) from standard input and writes arrays to standard output; needs numpy and
+scipy only.
 """
 
 from __future__ import annotations
@@ -12,18 +13,24 @@ from typing import Any
 
 
 def solve(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Minimise cost·x subject to low ≤ A x ≤ high, x_low ≤ x ≤ x_high; the first ``n_rows`` rows are lower bounds, the others equations.
+    """Minimise cost·x subject to low ≤ A x ≤ high, x_low ≤ x ≤ x_high; the first ``n_rows`` rows
+    are lower bounds, the others equations.
 
-    Returns ``status`` (0 solved, 1 limit, 2 infeasible, 4 trouble), ``x`` and, for linear programs, ``marginals`` of the lower bounds.
+    Returns ``status`` (0 solved, 1 limit, 2 infeasible, 4 trouble), ``x`` and, for linear programs,
+    ``marginals`` of the lower bounds.
     """
     import numpy as np
     from scipy import optimize, sparse
 
-    A = sparse.csr_array((data["data"], data["indices"], data["indptr"]), shape=tuple(data["shape"]))
+    A = sparse.csr_array(
+        (data["data"], data["indices"], data["indptr"]), shape=tuple(data["shape"])
+    )
     m, seconds = int(data["n_rows"]), float(data["seconds"])
     bounds = np.stack([data["x_low"], data["x_high"]], axis=1)
     if data["integer"].any():
-        limits = optimize.LinearConstraint(A, np.r_[data["low"][:m], data["low"][m:]], np.r_[np.full(m, np.inf), data["low"][m:]])
+        limits = optimize.LinearConstraint(
+            A, np.r_[data["low"][:m], data["low"][m:]], np.r_[np.full(m, np.inf), data["low"][m:]]
+        )
         found = optimize.milp(
             data["cost"],
             constraints=limits,

@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from noracle.oversight.finding import find_evidence
-    from noracle.oversight.model import Finding, Inventory, NextStep, Settings, Source, Step, SystemLine
+    from noracle.oversight.model import (
+        Finding,
+        Inventory,
+        NextStep,
+        Settings,
+        Source,
+        Step,
+        SystemLine,
+    )
     from noracle.oversight.oversight import Oversight, oversee
     from noracle.oversight.page import write_oversight
     from noracle.oversight.settings import read_settings
@@ -45,7 +53,9 @@ _MODULES = {
     "page": ("write_oversight",),
     "settings": ("read_settings",),
 }
-_HOME = {name: f"noracle.oversight.{module}" for module, names in _MODULES.items() for name in names}
+_HOME = {
+    name: f"noracle.oversight.{module}" for module, names in _MODULES.items() for name in names
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,11 @@
-"""What is new in a file: bytes that were appended to it, or all of it; and whether what was read before is still the same.
+"""What is new in a file: bytes that were appended to it, or all of it; and whether what was read
+before is still the same.
 
-A table that grows at its end (CSV, JSON lines) is read from where the last look ended, up to its last whole record. The bytes that were
-used before are hashed again, not parsed again: so that a verdict which was changed in the middle of a file is noticed, whatever the size
-and the time of the file say. Other files (Parquet, compressed) are partitions: they are new as a whole, or they were rewritten.
+A table that grows at its end (CSV, JSON lines) is read from where the last look ended, up to its
+last whole record. The bytes that were used before are hashed again, not parsed again: so that a
+verdict which was changed in the middle of a file is noticed, whatever the size and the time of the
+file say. Other files (Parquet, compressed) are partitions: they are new as a whole, or they were
+rewritten.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ State = Literal["new", "grown", "same", "rewritten", "shrunk"]
 
 
 class Seen(NamedTuple):
-    """What is remembered of a file: its stamp at the last look, and how many of its bytes were used, with their hash."""
+    """What is remembered of a file: its stamp at the last look, and how many of its bytes were
+    used, with their hash.
+    """
 
     inode: int
     mtime: int
@@ -41,7 +46,9 @@ class Seen(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """A file at this look. ``data`` is a whole small table with the new rows only; None where there are none."""
+    """A file at this look. ``data`` is a whole small table with the new rows only; None where there
+    are none.
+    """
 
     state: State
     seen: Seen
@@ -79,7 +86,11 @@ def look_at(path: str | Path, before: Seen | None) -> Arrival:
             seen = Seen(*stamp, at.st_size, _hash(file, at.st_size).hexdigest())
             if before is None:
                 return Arrival("new", seen, whole=True)
-            return Arrival("same", seen) if seen.digest == before.digest else Arrival("rewritten", before)
+            return (
+                Arrival("same", seen)
+                if seen.digest == before.digest
+                else Arrival("rewritten", before)
+            )
         hashed = _hash(file, used)
         if before is not None and hashed.hexdigest() != before.digest:
             return Arrival("rewritten", before)
@@ -94,7 +105,12 @@ def look_at(path: str | Path, before: Seen | None) -> Arrival:
                 end = 0  # a header alone is read again with the first row
     hashed.update(rest[:end])
     data = header + rest[:end] if rest[:end].strip() else None
-    return Arrival("new" if before is None else "grown", Seen(*stamp, used + end, hashed.hexdigest()), data, bool(rest[end:].strip()))
+    return Arrival(
+        "new" if before is None else "grown",
+        Seen(*stamp, used + end, hashed.hexdigest()),
+        data,
+        bool(rest[end:].strip()),
+    )
 
 
 def _hash(file: BinaryIO, length: int) -> Any:
@@ -111,7 +127,8 @@ def _hash(file: BinaryIO, length: int) -> Any:
 def _whole_records(data: bytes, suffix: str) -> int:
     """How many bytes are whole records: up to the last line end that is not inside quotes.
 
-    A line of JSON without its end is whole if it reads as an object; a line of CSV may always go on.
+    A line of JSON without its end is whole if it reads as an object; a line of CSV may always go
+    on.
 
     Examples
     --------
@@ -129,8 +146,11 @@ def _whole_records(data: bytes, suffix: str) -> int:
         return end
 
 
-def rows_in(path: str | Path, data: bytes | None, table: str, shape: Shape | None = None) -> list[dict[str, Any]]:
-    """The rows of a table in ``data``, or in the whole file where that is None, checked; items and classes are text.
+def rows_in(
+    path: str | Path, data: bytes | None, table: str, shape: Shape | None = None
+) -> list[dict[str, Any]]:
+    """The rows of a table in ``data``, or in the whole file where that is None, checked; items and
+    classes are text.
 
     Texts of items are never read.
     """
@@ -144,7 +164,9 @@ def rows_in(path: str | Path, data: bytes | None, table: str, shape: Shape | Non
 
 def _rows(path: str, table: str, shape: Shape | None) -> list[dict[str, Any]]:
     frame = read_table(path, table, shape=shape)
-    names = [name for name in frame.columns if name not in _PRIVATE and not name.startswith("_odd_")]
+    names = [
+        name for name in frame.columns if name not in _PRIVATE and not name.startswith("_odd_")
+    ]
     rows = [dict(zip(names, row, strict=True)) for row in fetch(frame.select(*names))]
     for row in rows:
         for name in ("item", "class", "answer", "label"):
@@ -154,7 +176,8 @@ def _rows(path: str, table: str, shape: Shape | None) -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> str | None:
-    """The name of an item or class as text; whole numbers have one spelling, as when a whole column of them is read.
+    """The name of an item or class as text; whole numbers have one spelling, as when a whole column
+    of them is read.
 
     Examples
     --------

@@ -22,7 +22,8 @@ class Outcome:
 
 
 class Asking:
-    """The evidence, the confidence of one statement, the seed, and the steps that were taken already.
+    """The evidence, the confidence of one statement, the seed, and the steps that were taken
+    already.
 
     Attributes
     ----------
@@ -67,25 +68,36 @@ class Asking:
 
     @functools.cached_property
     def label_checks(self) -> tuple[Check, ...]:
-        """The checks of the labels that apply, as the policy of :mod:`noracle.accuracy.policy` lists them."""
+        """The checks of the labels that apply, as the policy of :mod:`noracle.accuracy.policy`
+        lists them.
+        """
         loaded = self.loaded
         about = loaded.evidence if loaded.evidence is not None else loaded.accuracy
         if about is None:
             return ()
-        return label_checks(about, counts=loaded.accuracy, judgements=loaded.asked, protocol=loaded.protocol, seed=self.seed)
+        return label_checks(
+            about,
+            counts=loaded.accuracy,
+            judgements=loaded.asked,
+            protocol=loaded.protocol,
+            seed=self.seed,
+        )
 
     def accuracies(self) -> Mapping[str, Estimate]:
         """The accuracy of each system, where that step was taken."""
         step = self.done.get("accuracy")
-        return {} if step is None else {r.subject: r for r in step.results if isinstance(r, Estimate)}
+        return (
+            {} if step is None else {r.subject: r for r in step.results if isinstance(r, Estimate)}
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
     """One question that evidence may answer.
 
-    ``needs`` says what is missing, in one sentence with the way out; an empty text means that it can be asked. ``statements`` is how
-    many statements with a probability it will make, so that the error rate can be shared before anything is looked at.
+    ``needs`` says what is missing, in one sentence with the way out; an empty text means that it
+    can be asked. ``statements`` is how many statements with a probability it will make, so that the
+    error rate can be shared before anything is looked at.
     """
 
     name: str

@@ -31,34 +31,49 @@ def needs_answers(loaded: Loaded) -> str:
 
 
 def ranges(asking: Asking) -> Outcome:
-    """What each accuracy can still be: exact ends where there are few, outer bounds from linear programs where there are many."""
+    """What each accuracy can still be: exact ends where there are few, outer bounds from linear
+    programs where there are many.
+    """
     loaded = asking.loaded
     too_large = _too_large(loaded)
     if too_large:
         return Outcome(reason=too_large)
     sketch, limit = loaded.sketch, loaded.settings.time_limit
     words = [*loaded.grader_words(), "--time-limit", repr(float(limit))]
-    small = len(sketch.classifiers) * (len(sketch.labels) + 1) <= MOST_RANGES and _size(sketch) <= _LARGE
+    small = (
+        len(sketch.classifiers) * (len(sketch.labels) + 1) <= MOST_RANGES
+        and _size(sketch) <= _LARGE
+    )
     if small:
         found: tuple[Result, ...] = (range_accuracies(sketch, time_limit=limit),)
         return Outcome(results=found, command=loaded.command("ranges", words))
     grades = [name for (_, label), name in quantities(sketch).items() if label is None]
-    found = tuple(range_accuracies(sketch, only=name, exact=False, time_limit=limit) for name in grades)
+    found = tuple(
+        range_accuracies(sketch, only=name, exact=False, time_limit=limit) for name in grades
+    )
     lines = [loaded.command("ranges", words, ["--outer", "--only", name]) for name in grades]
     return Outcome(results=found, command="\n".join(lines))
 
 
 def needs_claim(loaded: Loaded) -> str:
-    """A claim that somebody stated, and two graders of the same items or one and judgements: without a claim nothing can be broken."""
+    """A claim that somebody stated, and two graders of the same items or one and judgements:
+    without a claim nothing can be broken.
+    """
     missing = needs_answers(loaded)
     if missing or loaded.graders is None:
         return missing
     if not claim_of(loaded.settings):
         return f'{NO_CLAIM} Or pass it: noracle report --claim "accuracy > 1/2".'
     side = loaded.evidence is not None and loaded.evidence.judgements is not None
-    n = len(loaded.systems) if loaded.evidence is not None and loaded.evidence.answers is not None else len(loaded.grader_names)
+    n = (
+        len(loaded.systems)
+        if loaded.evidence is not None and loaded.evidence.answers is not None
+        else len(loaded.grader_names)
+    )
     if n < 2 and not side:
-        return "One grader alone contradicts nobody. Add the answers of another system, or judgements."
+        return (
+            "One grader alone contradicts nobody. Add the answers of another system, or judgements."
+        )
     return ""
 
 
@@ -71,7 +86,10 @@ def alarm(asking: Asking) -> Outcome:
     sketch, words = _for_proofs(loaded)
     claim, limit = claim_of(loaded.settings), float(loaded.settings.time_limit)
     proof = prove_malfunction(sketch, claim, time_limit=limit)
-    return Outcome(results=(proof,), command=loaded.command("alarm", ["--spec", claim], words, ["--time-limit", repr(limit)]))
+    return Outcome(
+        results=(proof,),
+        command=loaded.command("alarm", ["--spec", claim], words, ["--time-limit", repr(limit)]),
+    )
 
 
 def conflict(asking: Asking) -> Outcome:
@@ -85,18 +103,24 @@ def conflict(asking: Asking) -> Outcome:
     sketch, words = _for_proofs(loaded)
     claim, limit = claim_of(loaded.settings), loaded.settings.time_limit
     proof = minimal_conflict(sketch, claim, time_limit=limit)
-    command = loaded.command("conflict", ["--spec", claim], words, ["--time-limit", repr(float(limit))])
+    command = loaded.command(
+        "conflict", ["--spec", claim], words, ["--time-limit", repr(float(limit))]
+    )
     return Outcome(results=(proof,), command=command)
 
 
 def _for_proofs(loaded: Loaded) -> tuple[Sketch, list[str]]:
-    """The sketch of a proof; a large one without what judgements rule out, which weakens a proof and never makes it wrong."""
+    """The sketch of a proof; a large one without what judgements rule out, which weakens a proof
+    and never makes it wrong.
+    """
     sketch, words = loaded.sketch, loaded.grader_words()
     evidence = loaded.graders
     side = evidence is not None and evidence.judgements is not None
     if _size(sketch) <= _LARGE or not side or (evidence is not None and evidence.has_own_n_classes):
         return sketch, words
-    plain = Sketch.from_arrays(sketch.patterns, labels=sketch.labels, classifiers=sketch.classifiers, n=sketch.n)
+    plain = Sketch.from_arrays(
+        sketch.patterns, labels=sketch.labels, classifiers=sketch.classifiers, n=sketch.n
+    )
     return plain, [*words, "--ignore-judgements"]
 
 

@@ -35,7 +35,10 @@ def ceiling(asking: Asking) -> Outcome:
     if votes is None:
         return Outcome(reason=needs_ratings(loaded))
     result = estimate_ceiling(votes, confidence=asking.level)
-    return Outcome(results=(result,), command=loaded.command("ceiling", loaded.rating_words(), asking.level_words))
+    return Outcome(
+        results=(result,),
+        command=loaded.command("ceiling", loaded.rating_words(), asking.level_words),
+    )
 
 
 def agreement(asking: Asking) -> Outcome:
@@ -44,9 +47,15 @@ def agreement(asking: Asking) -> Outcome:
     votes = loaded.votes_alone
     if votes is None:
         return Outcome(reason=needs_ratings(loaded))
-    results = tuple(estimate_agreement(votes, statistic=s, confidence=asking.level, seed=asking.seed) for s in STATISTICS)
+    results = tuple(
+        estimate_agreement(votes, statistic=s, confidence=asking.level, seed=asking.seed)
+        for s in STATISTICS
+    )
     words = [*loaded.rating_words(), "--statistic", ",".join(STATISTICS)]
-    return Outcome(results=results, command=loaded.command("agreement", words, asking.level_words, asking.seed_words))
+    return Outcome(
+        results=results,
+        command=loaded.command("agreement", words, asking.level_words, asking.seed_words),
+    )
 
 
 def needs_judged(loaded: Loaded) -> str:
@@ -56,29 +65,48 @@ def needs_judged(loaded: Loaded) -> str:
         return missing
     if not loaded.judged_systems:
         if loaded.answers is not None:
-            return (
-                "The answers cannot be read beside these ratings. Write both as long tables: item, system, answer and item, rater, label."
-            )
+            return "The answers cannot be read beside these ratings. Write both as long tables: item, system, answer and item, rater, label."  # noqa: E501
         return "There are ratings but no answers of systems to the rated items. Add a table with columns item, system, answer."
     votes = loaded.votes
-    if votes is not None and not any(int(votes.answers[s][:, :-1].sum()) for s in loaded.judged_systems):
+    if votes is not None and not any(
+        int(votes.answers[s][:, :-1].sum()) for s in loaded.judged_systems
+    ):
         return "No system answered an item that was rated. Let the systems answer the rated items."
     return ""
 
 
 def certificate(asking: Asking) -> Outcome:
-    """Is a system better than the average annotation? A system whose training is not stated is never certified."""
+    """Is a system better than the average annotation? A system whose training is not stated is
+    never certified.
+    """
     loaded = asking.loaded
     if loaded.votes is None:
         return Outcome(reason=needs_ratings(loaded))
     s = loaded.settings
-    together = loaded.ratings if loaded.ratings_name_clusters and loaded.stored_ratings is None else loaded.votes
+    together = (
+        loaded.ratings
+        if loaded.ratings_name_clusters and loaded.stored_ratings is None
+        else loaded.votes
+    )
     results = tuple(
         certify_superhuman(
-            together, system=name, margin=s.margin, trained_on_annotators=s.trained_on_annotators, confidence=asking.level,
+            together,
+            system=name,
+            margin=s.margin,
+            trained_on_annotators=s.trained_on_annotators,
+            confidence=asking.level,
             seed=asking.seed,
         )
         for name in loaded.judged_systems
-    )  # fmt: skip
-    words = [*loaded.rating_words(answers=True), "--margin", repr(float(s.margin)), "--trained-on-annotators", s.trained_on_annotators]
-    return Outcome(results=results, command=loaded.command("certify", words, asking.level_words, asking.seed_words))
+    )
+    words = [
+        *loaded.rating_words(answers=True),
+        "--margin",
+        repr(float(s.margin)),
+        "--trained-on-annotators",
+        s.trained_on_annotators,
+    ]
+    return Outcome(
+        results=results,
+        command=loaded.command("certify", words, asking.level_words, asking.seed_words),
+    )

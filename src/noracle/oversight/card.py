@@ -31,9 +31,17 @@ def describe(report: Oversight) -> Content:
     against = report.contradictions
     first = report.next_steps[0] if report.next_steps else None
     rate = report.guarantee.error_rate
-    holds = f"all {words.kind(report.guarantee)} statements hold together at {words.percent(1 - rate)}" if done else ""
+    holds = (
+        f"all {words.kind(report.guarantee)} statements hold together at {words.percent(1 - rate)}"
+        if done
+        else ""
+    )
     return Content(
-        headline=(report.title, f"{len(report.systems)} systems", f"{len(done)} of {len(report.steps)} questions answered"),
+        headline=(
+            report.title,
+            f"{len(report.systems)} systems",
+            f"{len(done)} of {len(report.steps)} questions answered",
+        ),
         alerts=tuple(f"{f.name}{f' ({f.subject})' if f.subject else ''}" for f in against),
         lines=labelled(
             *((line.system, line.statement) for line in report.systems[: 2 * _SHOWN]),
@@ -56,7 +64,10 @@ def _table(report: Oversight) -> Table:
     return Table(
         caption=f"Systems, all together at {words.percent(report.confidence)}",
         header=("system", "accuracy", "low", "high", "rests on", "next step"),
-        rows=tuple((s.system, shown(s.value), shown(s.low), shown(s.high), s.rests_on, s.next_step) for s in report.systems),
+        rows=tuple(
+            (s.system, shown(s.value), shown(s.low), shown(s.high), s.rests_on, s.next_step)
+            for s in report.systems
+        ),
         numeric=(False, True, True, True, False, False),
         shown=(),
     )

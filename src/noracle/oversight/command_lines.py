@@ -33,14 +33,28 @@ class CommandLines:
     def path(self, source: Source) -> str:
         """One path, or one pattern that matches the files of the source and no other."""
         found = find_pattern(source.paths)
-        return _UNNAMED if found is None else f"{found}#{source.options['metric']}" if "metric" in source.options else found
+        return (
+            _UNNAMED
+            if found is None
+            else f"{found}#{source.options['metric']}"
+            if "metric" in source.options
+            else found
+        )
 
     @property
     def answers_join_ratings(self) -> bool:
-        """Whether the answers can be read beside the ratings: for wide tables with a named item column."""
-        if self.answers is None or self.rated is None or (self.answers.form == "wide" and self.answers.options.get("item") is None):
+        """Whether the answers can be read beside the ratings: for wide tables with a named item
+        column.
+        """
+        if (
+            self.answers is None
+            or self.rated is None
+            or (self.answers.form == "wide" and self.answers.options.get("item") is None)
+        ):
             return False
-        return self.rated.form != "wide" or (self.rated.options.get("item") is not None and not self.rated.options.get("systems"))
+        return self.rated.form != "wide" or (
+            self.rated.options.get("item") is not None and not self.rated.options.get("systems")
+        )
 
     @property
     def ratings_name_clusters(self) -> bool:
@@ -56,9 +70,13 @@ class CommandLines:
         return [*o.get("raters", ()), *o.get("systems", ())]
 
     def command(self, verb: str, *groups: Sequence[str]) -> str:
-        """A command line that can be pasted into a shell; the whole report again, where no pattern names the files of one table."""
+        """A command line that can be pasted into a shell; the whole report again, where no pattern
+        names the files of one table.
+        """
         words = ["noracle", verb, *(word for group in groups for word in group)]
-        return shlex.join(["noracle", "report", self.inventory.place] if _UNNAMED in words else words)
+        return shlex.join(
+            ["noracle", "report", self.inventory.place] if _UNNAMED in words else words
+        )
 
     def evidence_words(self, *, stored: bool = False) -> list[str]:
         """The options that open the same evidence; with ``stored`` also the stored counts."""
@@ -66,35 +84,61 @@ class CommandLines:
         if self.evidence is not None:
             words = self.table_words()
             words += self.class_words()
-            words += ["--conflicts", self.settings.conflicts] if self.settings.conflicts != "error" else []
+            words += (
+                ["--conflicts", self.settings.conflicts]
+                if self.settings.conflicts != "error"
+                else []
+            )
         return words + [w for path in self.stored_paths if stored for w in ("--counts", path)]
 
     def table_words(self, *, systems: bool = True) -> list[str]:
-        """The tables of the evidence, and how they are read; without ``systems`` their columns must tell themselves."""
-        sources = [s for s in (self.answers, self.judgements, self.grades, self.items) if s is not None]
+        """The tables of the evidence, and how they are read; without ``systems`` their columns must
+        tell themselves.
+        """
+        sources = [
+            s for s in (self.answers, self.judgements, self.grades, self.items) if s is not None
+        ]
         words = [word for s in sources for word in (f"--{s.kind}", self.path(s))]
-        o: Mapping[str, Any] = self.answers.options if self.answers is not None and self.answers.form == "wide" else {}
+        o: Mapping[str, Any] = (
+            self.answers.options if self.answers is not None and self.answers.form == "wide" else {}
+        )
         columns = {}
         if o and systems:
             words += ["--wide", "--systems", csv_words(o.get("systems", ()))]
-            for flag, key in (("--item", "item"), ("--label", "label"), ("--ruled-out", "ruled_out")):
+            for flag, key in (
+                ("--item", "item"),
+                ("--label", "label"),
+                ("--ruled-out", "ruled_out"),
+            ):
                 words += [flag, str(o[key])] if o.get(key) is not None else []
         elif o.get("item") not in (None, "item"):
             columns = {"answers.item": str(o["item"])}
         return words + self.reading_words(columns)
 
-    def reading_words(self, columns: Mapping[str, str] | None = None, *, invalid: bool = True) -> list[str]:
-        """The options that say how tables are read: names of columns, no answer, answers that cannot be."""
+    def reading_words(
+        self, columns: Mapping[str, str] | None = None, *, invalid: bool = True
+    ) -> list[str]:
+        """The options that say how tables are read: names of columns, no answer, answers that
+        cannot be.
+        """
         s = self.settings
         named = {**s.columns, **(columns or {})}
-        words = ["--columns", csv_words([f"{name}={column}" for name, column in named.items()])] if named else []
+        words = (
+            ["--columns", csv_words([f"{name}={column}" for name, column in named.items()])]
+            if named
+            else []
+        )
         words += ["--no-answer", csv_words(s.no_answer)] if s.no_answer else []
         return words + (["--invalid", s.invalid] if invalid and s.invalid != "wrong" else [])
 
     def place_words(self) -> list[str]:
         """The folder, or the files that were found."""
         place = self.inventory.place
-        return [place] if Path(place).exists() else [path for source in self.inventory.sources for path in source.paths]
+        return (
+            [place]
+            if Path(place).exists()
+            else [path for source in self.inventory.sources for path in source.paths]
+        )
 
     def class_words(self) -> list[str]:
         """The number of classes or the classes, where they were set."""
@@ -109,7 +153,13 @@ class CommandLines:
         if self.rated is None:
             return []
         item = self.rated.options.get("item")
-        words = ["--answers", self.path(self.rated), "--wide", "--systems", csv_words(self.grader_names)]
+        words = [
+            "--answers",
+            self.path(self.rated),
+            "--wide",
+            "--systems",
+            csv_words(self.grader_names),
+        ]
         return [*words, *(["--item", str(item)] if item is not None else []), *self.class_words()]
 
     def rating_words(self, *, answers: bool = False) -> list[str]:
@@ -121,7 +171,9 @@ class CommandLines:
             if self.rated.form == "wide":
                 words += ["--wide", "--raters", csv_words(o.get("raters", ()))]
                 words += ["--item", str(o["item"])] if o.get("item") is not None else []
-                words += ["--systems", csv_words(o["systems"])] if answers and o.get("systems") else []
+                words += (
+                    ["--systems", csv_words(o["systems"])] if answers and o.get("systems") else []
+                )
             elif self.rated.form == "votes":
                 words += ["--votes"]
             if self.settings.classes is not None:
@@ -139,7 +191,8 @@ class CommandLines:
 
 
 def csv_words(names: Sequence[object] | None) -> str:
-    """Names separated by commas; one that holds a comma or a quote is quoted, as the command line reads them.
+    """Names separated by commas; one that holds a comma or a quote is quoted, as the command line
+    reads them.
 
     Examples
     --------

@@ -1,8 +1,9 @@
 """Do the parts of a report fit together?
 
-Each function below holds two parts against each other. It states only what follows, and its docstring proves it. A finding that
-disagrees says that the assumptions of both parts cannot all be true; in a world where they are, it appears with at most the probability
-that one of the two parts is wrong, which is part of the error rate of the report already.
+Each function below holds two parts against each other. It states only what follows, and its
+docstring proves it. A finding that disagrees says that the assumptions of both parts cannot all be
+true; in a world where they are, it appears with at most the probability that one of the two parts
+is wrong, which is part of the error rate of the report already.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ from collections.abc import Iterator, Sequence
 
 from noracle.accuracy.policy import bears_on_estimates
 from noracle.oversight.model import Finding, Step
-from noracle.oversight.parts import Parts, answered_share, claims_of, floor_of, named_in, parts_of, resting_on, span
+from noracle.oversight.parts import (
+    Parts,
+    answered_share,
+    claims_of,
+    floor_of,
+    named_in,
+    parts_of,
+    resting_on,
+    span,
+)
 from noracle.results import Kind
 from noracle.results.guarantee import failed_checks
 
@@ -20,7 +30,9 @@ _SLACK = 1e-9
 _NOT_ALL_SYSTEMS = "labelled items that some system was not asked about"
 
 
-def find_contradictions(steps: Sequence[Step], *, weighted: bool = False, same_items: bool = False) -> tuple[Finding, ...]:
+def find_contradictions(
+    steps: Sequence[Step], *, weighted: bool = False, same_items: bool = False
+) -> tuple[Finding, ...]:
     """Hold the parts of a report against each other.
 
     Parameters
@@ -28,10 +40,11 @@ def find_contradictions(steps: Sequence[Step], *, weighted: bool = False, same_i
     steps
         The steps of a report.
     weighted
-        Whether items have different weights. Then an accuracy is not a share of items, and is not held against what whole items prove.
+        Whether items have different weights. Then an accuracy is not a share of items, and is not
+        held against what whole items prove.
     same_items
-        Whether ratings and answers are about exactly the same items. Else statements on annotators and on answers are about different
-        items, and nothing follows from one for the other.
+        Whether ratings and answers are about exactly the same items. Else statements on annotators
+        and on answers are about different items, and nothing follows from one for the other.
 
     Returns
     -------
@@ -40,8 +53,9 @@ def find_contradictions(steps: Sequence[Step], *, weighted: bool = False, same_i
 
     Notes
     -----
-    Two intervals that hold with error rates a and b, and whose intersection is empty, cannot both be right. So in a world in which all
-    assumptions are true this happens with probability of at most a + b. A logical range has error rate 0.
+    Two intervals that hold with error rates a and b, and whose intersection is empty, cannot both
+    be right. So in a world in which all assumptions are true this happens with probability of at
+    most a + b. A logical range has error rate 0.
 
     Examples
     --------
@@ -69,21 +83,27 @@ def find_contradictions(steps: Sequence[Step], *, weighted: bool = False, same_i
     return tuple(sorted(found, key=lambda f: f.agrees))  # stable: the order above within both kinds
 
 
-# ------------------------------------------------------------------------------------------------------------------ each pair
+# ------------------------------------------------------------------------------------------------------------------
+# each pair
 
 
 def _failed_checks(parts: Parts) -> Iterator[Finding]:
-    """A test of an assumption that rejects at p < 0.001 speaks against every statement that rests on it.
+    """A test of an assumption that rejects at p < 0.001 speaks against every statement that rests
+    on it.
 
-    Proof: if the assumption is true, one of its tests rejects after Holm's correction with probability of at most 0.001 (simulated and
-    normal ones nearly). Nothing else is used. Sensitivity is a diagnostic and no test.
+    Proof: if the assumption is true, one of its tests rejects after Holm's correction with
+    probability of at most 0.001 (simulated and normal ones nearly). Nothing else is used.
+    Sensitivity is a diagnostic and no test.
     """
     for check in failed_checks(c for c in parts.checks if c.name != "sensitivity"):
         resting = [
             name
-            for name, part in (("accuracy", parts.accuracies if bears_on_estimates(check) else None), ("comparison", parts.comparison))
+            for name, part in (
+                ("accuracy", parts.accuracies if bears_on_estimates(check) else None),
+                ("comparison", parts.comparison),
+            )
             if part
-        ]  # fmt: skip
+        ]
         if not resting and not bears_on_estimates(check):
             continue
         yield Finding(
@@ -98,8 +118,8 @@ def _failed_checks(parts: Parts) -> Iterator[Finding]:
 def _impossible_labels(parts: Parts) -> Iterator[Finding]:
     """Labels that no accuracy in [0, 1] fits at the stated confidence.
 
-    Proof: the interval holds every accuracy that the labels do not reject. If it is empty, all are rejected, and one of them is true
-    where the assumptions are.
+    Proof: the interval holds every accuracy that the labels do not reject. If it is empty, all are
+    rejected, and one of them is true where the assumptions are.
     """
     for name, estimate in parts.accuracies.items():
         if estimate.diagnostics.get("routing_alarm"):
@@ -116,10 +136,12 @@ def _impossible_labels(parts: Parts) -> Iterator[Finding]:
 def _ranges_against_accuracy(parts: Parts) -> Iterator[Finding]:
     """The interval of an accuracy against what every answer key allows.
 
-    Let R be the right answers of a system, r the items it was asked about and a those it answered. Its accuracy is R/r, since an item
-    without an answer is wrong; its grade is R/a. So accuracy = grade·a/r. If every key that fits answers and judgements gives a grade in
-    [l, h], then the accuracy lies in [l·a/r, h·a/r], without any probability. The interval holds the accuracy with its confidence. If
-    both are right they share a point, and the shared part holds the accuracy with the confidence of the interval.
+    Let R be the right answers of a system, r the items it was asked about and a those it answered.
+    Its accuracy is R/r, since an item without an answer is wrong; its grade is R/a. So accuracy =
+    grade·a/r. If every key that fits answers and judgements gives a grade in [l, h], then the
+    accuracy lies in [l·a/r, h·a/r], without any probability. The interval holds the accuracy with
+    its confidence. If both are right they share a point, and the shared part holds the accuracy
+    with the confidence of the interval.
     """
     for name, estimate in parts.accuracies.items():
         share = answered_share(estimate)
@@ -161,8 +183,9 @@ def _ranges_against_accuracy(parts: Parts) -> Iterator[Finding]:
 def _comparison_against_accuracy(parts: Parts) -> Iterator[Finding]:
     """The difference of two accuracies against their intervals.
 
-    If A is in [l1, h1] and B in [l2, h2], then A - B is in [l1 - h2, h1 - l2]. The comparison puts it into [d, e]. Where the systems
-    were asked about the same items both speak of the same A and B, so the two intervals share a point if all three are right.
+    If A is in [l1, h1] and B in [l2, h2], then A - B is in [l1 - h2, h1 - l2]. The comparison puts
+    it into [d, e]. Where the systems were asked about the same items both speak of the same A and
+    B, so the two intervals share a point if all three are right.
     """
     comparison = parts.comparison
     if comparison is None or len(parts.accuracies) < 2:
@@ -199,13 +222,16 @@ def _comparison_against_accuracy(parts: Parts) -> Iterator[Finding]:
 def _alarm_against_rest(parts: Parts, *, same_items: bool) -> Iterator[Finding]:
     """A claim about all graders, refuted or not, against what is known of each.
 
-    Fired, claim "the grade of each is more than p": for every key some grade is at most p. If intervals (accuracy·r/a, as above) and
-    certificates (accuracy > margin, since annotators are right with probability of at least 0; only on the same items) put *every* grade
-    above p, then no key fits all of them. Fired, claim about each label: a grade is a mean of the accuracies on the labels and can be
-    above p while one of them is not, so nothing follows from intervals of accuracies over all labels.
+    Fired, claim "the grade of each is more than p": for every key some grade is at most p. If
+    intervals (accuracy·r/a, as above) and certificates (accuracy > margin, since annotators are
+    right with probability of at least 0; only on the same items) put *every* grade above p, then no
+    key fits all of them. Fired, claim about each label: a grade is a mean of the accuracies on the
+    labels and can be above p while one of them is not, so nothing follows from intervals of
+    accuracies over all labels.
 
-    Silent: that proves nothing. But if the interval of a system lies at or below p, the claim is false with the confidence of the
-    interval, for grades and for labels: if all accuracies on labels were above p, so would be their mean.
+    Silent: that proves nothing. But if the interval of a system lies at or below p, the claim is
+    false with the confidence of the interval, for grades and for labels: if all accuracies on
+    labels were above p, so would be their mean.
     """
     proof = parts.proof
     claims = None if proof is None else claims_of(proof)
@@ -216,11 +242,16 @@ def _alarm_against_rest(parts: Parts, *, same_items: bool) -> Iterator[Finding]:
             return
         floors = {name: floor_of(parts, name, same_items=same_items) for _, name, _, _ in claims}
         kept = [
-            floor is not None and (floor[0] > p + _SLACK or (not strict and floor[0] >= p)) for (_, name, p, strict) in claims
+            floor is not None and (floor[0] > p + _SLACK or (not strict and floor[0] >= p))
+            for (_, name, p, strict) in claims
             for floor in (floors[name],)
-        ]  # fmt: skip
+        ]
         if kept and all(kept):
-            lows = ", ".join(f"{name} at least {floor[0]:.3f} ({floor[1]})" for name, floor in sorted(floors.items()) if floor is not None)
+            lows = ", ".join(
+                f"{name} at least {floor[0]:.3f} ({floor[1]})"
+                for name, floor in sorted(floors.items())
+                if floor is not None
+            )
             yield Finding(
                 name="alarm against accuracy",
                 agrees=False,
@@ -233,7 +264,12 @@ def _alarm_against_rest(parts: Parts, *, same_items: bool) -> Iterator[Finding]:
     for _, name, p, _ in claims:
         estimate = parts.accuracies.get(name)
         share = None if estimate is None else answered_share(estimate)
-        if estimate is not None and share and not math.isnan(estimate.high) and estimate.high / share <= p:
+        if (
+            estimate is not None
+            and share
+            and not math.isnan(estimate.high)
+            and estimate.high / share <= p
+        ):
             below.append(name)
     for name in dict.fromkeys(below):
         estimate = parts.accuracies[name]
@@ -250,12 +286,15 @@ def _alarm_against_rest(parts: Parts, *, same_items: bool) -> Iterator[Finding]:
 def _annotators_against_accuracy(parts: Parts) -> Iterator[Finding]:
     """Certificates and the ceiling on annotators against accuracies, on the same items.
 
-    Let A be the accuracy of a system and H that of the average annotation, both on these items. A certificate says A > H + margin, and
-    H ≥ 0, so A > margin: an interval of A that ends at or below the margin contradicts it. The ceiling says H ≤ U. If the interval of A
-    starts above U + margin, then A > H + margin: the system is better than the annotators by labels and ceiling alone, without what a
-    certificate assumes of its errors, and with both error rates added. Not certified is not a statement: nothing contradicts it. And no
-    part bounds H from below by more than 0, so a low accuracy alone never contradicts a certificate. Judgements of rated items never
-    contradict the ceiling: on every item the votes for the confirmed label are at most those of the most frequent one.
+    Let A be the accuracy of a system and H that of the average annotation, both on these items. A
+    certificate says A > H + margin, and H ≥ 0, so A > margin: an interval of A that ends at or
+    below the margin contradicts it. The ceiling says H ≤ U. If the interval of A starts above U +
+    margin, then A > H + margin: the system is better than the annotators by labels and ceiling
+    alone, without what a certificate assumes of its errors, and with both error rates added. Not
+    certified is not a statement: nothing contradicts it. And no part bounds H from below by more
+    than 0, so a low accuracy alone never contradicts a certificate. Judgements of rated items never
+    contradict the ceiling: on every item the votes for the confirmed label are at most those of the
+    most frequent one.
     """
     for name, certificate in parts.certificates.items():
         estimate = parts.accuracies.get(name)
@@ -275,7 +314,10 @@ def _annotators_against_accuracy(parts: Parts) -> Iterator[Finding]:
         return
     for name, estimate in parts.accuracies.items():
         margin = parts.certificates[name].margin if name in parts.certificates else 0.0
-        if estimate.low > parts.ceiling.high + margin and estimate.guarantee.kind >= Kind.FINITE_SAMPLE:
+        if (
+            estimate.low > parts.ceiling.high + margin
+            and estimate.guarantee.kind >= Kind.FINITE_SAMPLE
+        ):
             yield Finding(
                 name="accuracy against ceiling",
                 agrees=True,

@@ -1,8 +1,10 @@
-"""New rows into the memory of a watch: what is fixed at the first judgement, and which judgements of an item count.
+"""New rows into the memory of a watch: what is fixed at the first judgement, and which judgements
+of an item count.
 
-With protocol ``question`` the first judgement of an item counts, at once. With ``sets`` the rows of one item that follow each other in a
-file are one label; the last item of a file that can grow waits for the next row, so that it does not matter when somebody looked. Unsure
-verdicts are left out, as missing at random; the item waits for another judgement.
+With protocol ``question`` the first judgement of an item counts, at once. With ``sets`` the rows of
+one item that follow each other in a file are one label; the last item of a file that can grow waits
+for the next row, so that it does not matter when somebody looked. Unsure verdicts are left out, as
+missing at random; the item waits for another judgement.
 """
 
 from __future__ import annotations
@@ -43,13 +45,18 @@ class Feed:
     def take(self, kind: str, name: str, rows: list[dict[str, Any]], *, closed: bool) -> None:
         """Take the new rows of one file; ``closed`` where it cannot grow."""
         if kind == "items":
-            self._strata |= any(row.get("stratum") is not None or row.get("weight") not in (None, 1.0) for row in rows)
+            self._strata |= any(
+                row.get("stratum") is not None or row.get("weight") not in (None, 1.0)
+                for row in rows
+            )
             if any(row.get("cluster") is not None for row in rows):
                 self.memory.put("clustered", True)
             self.memory.add_items((row["item"], row.get("n_classes")) for row in rows)
         elif kind == "answers":
             self._name_systems(rows)
-            self._answered |= self.memory.add_answers((row["item"], str(row["system"]), row["answer"]) for row in rows)
+            self._answered |= self.memory.add_answers(
+                (row["item"], str(row["system"]), row["answer"]) for row in rows
+            )
             self._given |= {row["answer"] for row in rows if row["answer"] is not None}
         elif kind == "judgements":
             self._judged.append((name, rows, closed))
@@ -60,7 +67,11 @@ class Feed:
             if any(row.get("cluster") is not None for row in rows):
                 self.memory.put("clustered", True)
         else:
-            labelled = [(row["item"], str(row["rater"]), row["label"]) for row in rows if row["label"] is not None]
+            labelled = [
+                (row["item"], str(row["rater"]), row["label"])
+                for row in rows
+                if row["label"] is not None
+            ]
             self.memory.add_ratings(labelled)
             self._ratings.update(item for item, _, _ in labelled)
 
@@ -70,10 +81,14 @@ class Feed:
         self.memory.put("systems", [*systems, *new])
 
     def finish(self) -> list[str]:
-        """Take the judgements, now that all answers of this look are there; returns what must be said."""
+        """Take the judgements, now that all answers of this look are there; returns what must be
+        said.
+        """
         notes = []
         if self._strata:
-            notes.append("strata and weights of items are not used by a watch: every item counts the same")
+            notes.append(
+                "strata and weights of items are not used by a watch: every item counts the same"
+            )
         if self.memory.get("clustered", False):
             notes.append(CLUSTERED)
         plan = self.memory.get("plan")
@@ -82,7 +97,9 @@ class Feed:
             often = max(usual.values())
             m = self.ratings_per_item or min(n for n, times in usual.items() if times == often)
             self.memory.put("plan", {**plan, "ratings_per_item": m})
-            self.memory.note("fixed", f"an item is held against its annotators when it has {m} ratings")
+            self.memory.note(
+                "fixed", f"an item is held against its annotators when it has {m} ratings"
+            )
         if self._judged and "protocol" not in self.memory.get("plan"):
             self._fix_design()
         notes += self._set_aside()
@@ -93,37 +110,62 @@ class Feed:
             notes += self._take_grades()
         return notes
 
-    # ------------------------------------------------------------------------------------------------ what is fixed beforehand
+    # ------------------------------------------------------------------------------------------------
+    # what is fixed beforehand
 
     def _fix_design(self) -> None:
         """The number of classes, the design and the protocol, from the first judgements."""
         s, plan = self.settings, self.memory.get("plan")
-        own = sorted(k for (k,) in self.memory.query("SELECT DISTINCT k FROM item WHERE k IS NOT NULL"))
+        own = sorted(
+            k for (k,) in self.memory.query("SELECT DISTINCT k FROM item WHERE k IS NOT NULL")
+        )
         inferred: list[str] = []
         declared = len(s.classes) if s.classes is not None else s.n_classes
         n_classes = None if own else declared
         if not own and n_classes is None:
             n_classes = self._inferred_classes(inferred)
         plan |= {
-            "own_classes": bool(own), "n_classes": n_classes, "most_classes": max([*own, declared or 0]) or None,
-            "mixed": len(own) > 1 or bool(own and declared and declared != own[0]), "inferred": inferred,
-        }  # fmt: skip
-        said = [row for _, rows, _ in self._judged for row in rows if VERDICTS.get(row["said"]) != "unsure"]
+            "own_classes": bool(own),
+            "n_classes": n_classes,
+            "most_classes": max([*own, declared or 0]) or None,
+            "mixed": len(own) > 1 or bool(own and declared and declared != own[0]),
+            "inferred": inferred,
+        }
+        said = [
+            row
+            for _, rows, _ in self._judged
+            for row in rows
+            if VERDICTS.get(row["said"]) != "unsure"
+        ]
         plan["recorded"] = any(self._is_recorded(row, plan) for row in said)
         several = max(Counter(row["item"] for row in said).values(), default=1) > 1
-        plan["protocol"] = s.protocol or ("sets" if several and not plan["recorded"] else "question")
+        plan["protocol"] = s.protocol or (
+            "sets" if several and not plan["recorded"] else "question"
+        )
         self.memory.put("plan", plan)
         told = "recorded propensities" if plan["recorded"] else "uniform questions"
-        self.memory.note("fixed", f"protocol {plan['protocol']}, {told}, {n_classes or 'own numbers of'} classes")
+        self.memory.note(
+            "fixed", f"protocol {plan['protocol']}, {told}, {n_classes or 'own numbers of'} classes"
+        )
 
     def _inferred_classes(self, inferred: list[str]) -> int:
-        seen = sorted(self._classes | self._given | set(self.memory.get("classes", [])) | set(self.memory.get("given", [])))
+        seen = sorted(
+            self._classes
+            | self._given
+            | set(self.memory.get("classes", []))
+            | set(self.memory.get("given", []))
+        )
         whole = all(_is_whole(c) for c in seen)
         k = max(map(int, seen)) + 1 if whole and seen else len(seen)
         how = "the largest class seen plus one" if whole else "the number of different classes seen"
         if k < 2:
             raise EvidenceError(
-                fault("n_classes", f"must be given unless {how} is at least 2", k, remedy="Write n_classes into noracle.toml.")
+                fault(
+                    "n_classes",
+                    f"must be given unless {how} is at least 2",
+                    k,
+                    remedy="Write n_classes into noracle.toml.",
+                )
             )
         inferred.append(f"n_classes = {k} inferred: {how} at the first look")
         return k
@@ -140,19 +182,34 @@ class Feed:
         return found[0][0] if found else None
 
     def _set_aside(self) -> list[str]:
-        """Answers that are no class of their item become no answer, which counts as wrong; returns whose they were.
+        """Answers that are no class of their item become no answer, which counts as wrong; returns
+        whose they were.
 
         Letters beside numbers are refused: what is read row by row cannot be told to mean the same.
         """
-        said, given = self._classes | set(self.memory.get("said", [])), self._given | set(self.memory.get("given", []))
+        said, given = (
+            self._classes | set(self.memory.get("said", [])),
+            self._given | set(self.memory.get("given", [])),
+        )
         self.memory.put("said", sorted(said))
         plan, s = self.memory.get("plan"), self.settings
         k = plan.get("n_classes") or plan.get("most_classes")
         whole = all(_is_whole(c) for c in said)
         if said and given and whole != all(_is_whole(c) for c in given) and not said & given:
             came = f"{min(given)!r} in answers and {min(said)!r} in judgements"
-            raise EvidenceError(fault("answer and class", "must be written in one way", came, remedy="Write both as places, from 0."))
-        if s.invalid == "wrong" and not plan.get("inferred") and (s.classes is not None or (k is not None and whole)):
+            raise EvidenceError(
+                fault(
+                    "answer and class",
+                    "must be written in one way",
+                    came,
+                    remedy="Write both as places, from 0.",
+                )
+            )
+        if (
+            s.invalid == "wrong"
+            and not plan.get("inferred")
+            and (s.classes is not None or (k is not None and whole))
+        ):
             allowed = None if s.classes is None else [plain(c) for c in s.classes]
             most = "coalesce((SELECT k FROM item WHERE item.item = answer.item), ?)"
             broken = f"(CAST(answer AS INTEGER) < 0 OR CAST(answer AS INTEGER) >= {most})"
@@ -160,7 +217,10 @@ class Feed:
             if allowed is not None:
                 broken, values = f"answer NOT IN ({', '.join('?' * len(allowed))})", allowed
             where = f"answer IS NOT NULL AND met = 0 AND {broken}"
-            rows = self.memory.query(f"SELECT system, answer, count(*) FROM answer WHERE {where} GROUP BY system, answer", *values)  # noqa: S608
+            rows = self.memory.query(
+                f"SELECT system, answer, count(*) FROM answer WHERE {where} GROUP BY system, answer",  # noqa: S608
+                *values,
+            )
             self.memory.query(f"UPDATE answer SET answer = NULL WHERE {where}", *values)  # noqa: S608 (no name of a user is in it)
             bad = Counter(self.memory.get("invalid", {}))
             for system, answer, n in rows:
@@ -193,25 +253,60 @@ class Feed:
             wrong = sorted(seen) if len(seen) > k else []
         if wrong:
             rule = f"must be among the {k if s.classes is None else len(s.classes)} classes"
-            raise EvidenceError(fault("answer and class", rule, repr(wrong[0]), remedy="Write classes or n_classes into noracle.toml."))
-        own = sorted(k for (k,) in self.memory.query("SELECT DISTINCT i.k FROM touched t JOIN item i ON i.item = t.item"))
-        if plan.get("own_classes") and not plan["mixed"] and any(k != plan["most_classes"] for k in own):
+            raise EvidenceError(
+                fault(
+                    "answer and class",
+                    rule,
+                    repr(wrong[0]),
+                    remedy="Write classes or n_classes into noracle.toml.",
+                )
+            )
+        own = sorted(
+            k
+            for (k,) in self.memory.query(
+                "SELECT DISTINCT i.k FROM touched t JOIN item i ON i.item = t.item"
+            )
+        )
+        if (
+            plan.get("own_classes")
+            and not plan["mixed"]
+            and any(k != plan["most_classes"] for k in own)
+        ):
             came = f"{plan['most_classes']} at first, now {own}"
-            raise EvidenceError(fault("items.n_classes", "must differ from the first look on, or not at all", came, remedy=_BEGIN_AGAIN))
+            raise EvidenceError(
+                fault(
+                    "items.n_classes",
+                    "must differ from the first look on, or not at all",
+                    came,
+                    remedy=_BEGIN_AGAIN,
+                )
+            )
         if plan.get("mixed") and own and own[-1] > plan["most_classes"]:
             rule = f"must be at most {plan['most_classes']}, the largest at the first look"
             raise EvidenceError(fault("items.n_classes", rule, own[-1], remedy=_BEGIN_AGAIN))
 
-    # ------------------------------------------------------------------------------------------------ grades
+    # ------------------------------------------------------------------------------------------------
+    # grades
 
     def _take_grades(self) -> list[str]:
-        """The first grade of each answer counts, at once; unsure ones are left out, and the answer waits for another."""
+        """The first grade of each answer counts, at once; unsure ones are left out, and the answer
+        waits for another.
+        """
         aimed = [row["item"] for row in self._graded if row.get("propensity") is not None]
         if aimed:
             rule = "must be left out while a folder is watched"
             remedy = "Write these grades as judgements of the class that was answered, or use 'noracle estimate --grades'."
             came = self._graded[0].get("propensity") or "probabilities"
-            raise EvidenceError(fault("grades.propensity", rule, came, where=aimed[:5], total=len(aimed), remedy=remedy))
+            raise EvidenceError(
+                fault(
+                    "grades.propensity",
+                    rule,
+                    came,
+                    where=aimed[:5],
+                    total=len(aimed),
+                    remedy=remedy,
+                )
+            )
         self.memory.put("graded", True)
         unsure = later = against = 0
         for row in _by_time(self._graded):
@@ -233,7 +328,8 @@ class Feed:
         }
         return [f"{n} {words[name]}" for name, n in total.items() if n]
 
-    # ------------------------------------------------------------------------------------------------ judgements
+    # ------------------------------------------------------------------------------------------------
+    # judgements
 
     def _take_judgements(self) -> list[str]:
         plan = self.memory.get("plan")
@@ -245,28 +341,54 @@ class Feed:
                 if VERDICTS[row["said"]] == "unsure":
                     unsure += 1
                     continue
-                if not plan["recorded"] and self._is_recorded(row, plan) and self._n_classes(row["item"], plan) is not None:
+                if (
+                    not plan["recorded"]
+                    and self._is_recorded(row, plan)
+                    and self._n_classes(row["item"], plan) is not None
+                ):
                     rule = "must be 1/K where the first judgements were uniform"
                     raise EvidenceError(
-                        fault("judgements.propensity", rule, row["propensity"], where=[row["item"]], total=1, remedy=_BEGIN_AGAIN)
+                        fault(
+                            "judgements.propensity",
+                            rule,
+                            row["propensity"],
+                            where=[row["item"]],
+                            total=1,
+                            remedy=_BEGIN_AGAIN,
+                        )
                     )
                 said.append(row)
             said = _by_time(said)
-            labels += self._groups(name, said, closed=closed) if plan["protocol"] == "sets" else [_label([row]) for row in said]
+            labels += (
+                self._groups(name, said, closed=closed)
+                if plan["protocol"] == "sets"
+                else [_label([row]) for row in said]
+            )
         later = sum(not self.memory.add_label(item, rows) for item, rows, _ in _by_time(labels))
-        total = {"unsure": self.memory.get("unsure", 0) + unsure, "later": self.memory.get("later", 0) + later}
+        total = {
+            "unsure": self.memory.get("unsure", 0) + unsure,
+            "later": self.memory.get("later", 0) + later,
+        }
         for name, n in total.items():
             self.memory.put(name, n)
         notes = []
         if total["unsure"]:
             notes.append(f"{total['unsure']} unsure verdicts are left out, as missing at random")
         if total["later"]:
-            hint = "; if several classes are ruled out at once, set protocol = 'sets'" if plan["protocol"] == "question" else ""
-            notes.append(f"{total['later']} further judgements of items that were counted are not used{hint}")
+            hint = (
+                "; if several classes are ruled out at once, set protocol = 'sets'"
+                if plan["protocol"] == "question"
+                else ""
+            )
+            notes.append(
+                f"{total['later']} further judgements of items that were counted are not used{hint}"
+            )
         return notes
 
     def _groups(self, name: str, rows: list[dict[str, Any]], *, closed: bool) -> list[Label]:
-        """Rows of one item that follow each other; the last group of a file that can grow is held back."""
+        """Rows of one item that follow each other; the last group of a file that can grow is held
+        back.
+        """
         groups: list[Label] = []
         held = self.memory.open_label(name)
         if held is not None:
@@ -280,26 +402,42 @@ class Feed:
         self.memory.hold_label(name, None if last is None else (last[0], last[1]))
         return groups
 
-    # ------------------------------------------------------------------------------------------------ answers alone
+    # ------------------------------------------------------------------------------------------------
+    # answers alone
 
     def new_patterns(self) -> bool:
-        """Count the patterns of items that every system has answered now; True where there are new ones."""
+        """Count the patterns of items that every system has answered now; True where there are new
+        ones.
+        """
         systems = self.memory.get("systems", [])
         before = self.memory.get("pattern_systems", [])
-        patterns = {tuple(p): n for p, n in self.memory.get("patterns", [])} if systems == before else {}
+        patterns = (
+            {tuple(p): n for p, n in self.memory.get("patterns", [])} if systems == before else {}
+        )
         if systems == before:
             items = sorted(self._answered)
         else:
-            items = [item for (item,) in self.memory.query("SELECT DISTINCT item FROM answer ORDER BY item")]
+            items = [
+                item
+                for (item,) in self.memory.query("SELECT DISTINCT item FROM answer ORDER BY item")
+            ]
         fresh = 0
         for item in items:
-            given = dict(self.memory.query("SELECT system, answer FROM answer WHERE item = ?", item))
+            given = dict(
+                self.memory.query("SELECT system, answer FROM answer WHERE item = ?", item)
+            )
             if len(given) == len(systems):
                 key = tuple(given[s] for s in systems)
                 patterns[key] = patterns.get(key, 0) + 1
                 fresh += 1
         self.memory.put("pattern_systems", systems)
-        self.memory.put("patterns", [[list(p), n] for p, n in sorted(patterns.items(), key=lambda pair: json.dumps(pair[0]))])
+        self.memory.put(
+            "patterns",
+            [
+                [list(p), n]
+                for p, n in sorted(patterns.items(), key=lambda pair: json.dumps(pair[0]))
+            ],
+        )
         return fresh > 0
 
     def sketch(self) -> Sketch | None:
@@ -308,7 +446,9 @@ class Feed:
         labels = self._labels()
         if len(systems) < 2 or not patterns or len(labels) < 2:
             return None
-        return Sketch.from_counts({tuple(p): n for p, n in patterns}, classifiers=systems, labels=labels)
+        return Sketch.from_counts(
+            {tuple(p): n for p, n in patterns}, classifiers=systems, labels=labels
+        )
 
     def _labels(self) -> list[str]:
         """All labels that the truth can be."""
@@ -324,7 +464,11 @@ class Feed:
 
 
 def _label(rows: Sequence[dict[str, Any]]) -> Label:
-    return rows[0]["item"], [[row["class"], VERDICTS[row["said"]], row.get("propensity")] for row in rows], rows[0].get("at")
+    return (
+        rows[0]["item"],
+        [[row["class"], VERDICTS[row["said"]], row.get("propensity")] for row in rows],
+        rows[0].get("at"),
+    )
 
 
 def _by_time(rows: list[Any]) -> list[Any]:

@@ -24,7 +24,9 @@ _SHOWN = 3
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Gathering:
-    """Puts the files of one kind together; what is left aside and what is noted goes to the listing, what is wrong to ``faults``."""
+    """Puts the files of one kind together; what is left aside and what is noted goes to the
+    listing, what is wrong to ``faults``.
+    """
 
     listing: Listing
     recogniser: Recogniser
@@ -37,13 +39,22 @@ class Gathering:
         except EvidenceError as error:
             self.faults += error.faults
         except OSError as error:  # a file that was there a moment ago
-            self.faults.append(fault(f"file {error.filename!r}", "must stay where it is", error.strerror, remedy="Look again."))
+            self.faults.append(
+                fault(
+                    f"file {error.filename!r}",
+                    "must stay where it is",
+                    error.strerror,
+                    remedy="Look again.",
+                )
+            )
         return ()
 
     def _gather(self, seen: Sequence[Seen]) -> tuple[Source, ...]:
         sources = []
         for kind in SOURCE_KINDS:
-            files = self._once(sorted((s for s in seen if s.kind == kind), key=lambda s: PurePath(s.path).parts))
+            files = self._once(
+                sorted((s for s in seen if s.kind == kind), key=lambda s: PurePath(s.path).parts)
+            )
             groups: dict[str, list[Seen]] = {}
             for file in files:
                 groups.setdefault(file.sort, []).append(file)
@@ -55,13 +66,21 @@ class Gathering:
         return tuple(sources)
 
     def _once(self, files: list[Seen]) -> list[Seen]:
-        """The files without copies. A folder may say what the file does not (``system=a``, or a model of lm-eval): these are no copies."""
+        """The files without copies. A folder may say what the file does not (``system=a``, or a
+        model of lm-eval): these are no copies.
+        """
         kept = []
         alike: dict[object, list[str]] = {}
         for file in files:
-            place = PurePath(file.path).parent if file.form == "log" else tuple(_hive(file.path).items())
+            place = (
+                PurePath(file.path).parent
+                if file.form == "log"
+                else tuple(_hive(file.path).items())
+            )
             others = alike.setdefault((place, _ends(file.path)), [])
-            copy = next((other for other in others if filecmp.cmp(other, file.path, shallow=False)), None)
+            copy = next(
+                (other for other in others if filecmp.cmp(other, file.path, shallow=False)), None
+            )
             if copy is None:
                 others.append(file.path)
                 kept.append(file)
@@ -84,19 +103,35 @@ class Gathering:
         if len(files) > 1:
             partly = [c for c in columns if any(c not in file.columns for file in files)]
             more = f"; not all of them have the columns {', '.join(partly)}" if partly else ""
-            some = ", ".join(self.listing.relative(f.path) for f in files[:_SHOWN]) + (", …" if len(files) > _SHOWN else "")
+            some = ", ".join(self.listing.relative(f.path) for f in files[:_SHOWN]) + (
+                ", …" if len(files) > _SHOWN else ""
+            )
             what = "added" if kind == "counts" else f"one table of {kind}"
             self.listing.notes.append(f"{len(files)} files are {what}: {some}{more}")
         stem = stem_of(first.path)
         if len(files) == 1 and stem != kind and stem in SOURCE_KINDS:
-            self.listing.notes.append(f"{self.listing.relative(first.path)} holds {kind}, by its columns")
+            self.listing.notes.append(
+                f"{self.listing.relative(first.path)} holds {kind}, by its columns"
+            )
         paths = tuple(f.path for f in files)
-        rows = None if self.faults or first.form in ("log", "json") else self.recogniser.n_rows(paths)
+        rows = (
+            None if self.faults or first.form in ("log", "json") else self.recogniser.n_rows(paths)
+        )
         form: Any = first.form
-        return Source(kind=kind, paths=paths, why=first.why, columns=columns, form=form, options=first.options, n_rows=rows)
+        return Source(
+            kind=kind,
+            paths=paths,
+            why=first.why,
+            columns=columns,
+            form=form,
+            options=first.options,
+            n_rows=rows,
+        )
 
     def _check_parts(self, kind: SourceKind, files: list[Seen]) -> None:
-        """Refuse files that cannot be read as one table: other formats, other folders of partitions, other types."""
+        """Refuse files that cannot be read as one table: other formats, other folders of
+        partitions, other types.
+        """
         first = files[0]
         for file in files[1:]:
             formats = [_format(f.path) for f in (first, file)]
@@ -108,7 +143,13 @@ class Gathering:
                 self._apart(kind, first, formats[0], file, formats[1])
                 return
             if first.separator != file.separator:
-                self._apart(kind, first, f"fields separated by {first.separator!r}", file, f"by {file.separator!r}")
+                self._apart(
+                    kind,
+                    first,
+                    f"fields separated by {first.separator!r}",
+                    file,
+                    f"by {file.separator!r}",
+                )
                 return
             if folders[0] != folders[1] and first.form not in ("log", "json"):
                 self._apart(kind, first, _folders(folders[0]), file, _folders(folders[1]))
@@ -117,7 +158,9 @@ class Gathering:
             self._check_type(kind, column, files)
 
     def _check_type(self, kind: SourceKind, column: str, files: list[Seen]) -> None:
-        """A column that is needed must hold numbers in all files or text in all files; one without values fits both."""
+        """A column that is needed must hold numbers in all files or text in all files; one without
+        values fits both.
+        """
         words = {"whole": "whole numbers", "float": "numbers"}
         held: dict[str, Seen] = {}
         for file in files:
@@ -127,7 +170,11 @@ class Gathering:
         if (
             len(held) > 1
             and "text" in held
-            and not any(self.recogniser.has_values(f.path, column) for f in files if f.types.get(column) == "text")
+            and not any(
+                self.recogniser.has_values(f.path, column)
+                for f in files
+                if f.types.get(column) == "text"
+            )
         ):
             del held["text"]
         if len(held) > 1:
@@ -138,7 +185,11 @@ class Gathering:
 def _needed(kind: SourceKind, seen: Seen) -> list[str]:
     """The columns of a table whose types must be the same in all its files."""
     if seen.form == "wide":
-        return [name for value in seen.options.values() for name in ((value,) if isinstance(value, str) else value)]
+        return [
+            name
+            for value in seen.options.values()
+            for name in ((value,) if isinstance(value, str) else value)
+        ]
     if seen.form == "votes":
         return VOTES.names(required=True)
     return TABLES[kind].names(required=True) if kind in TABLES and seen.form == "long" else []

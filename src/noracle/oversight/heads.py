@@ -21,7 +21,9 @@ def table_suffix(path: str) -> str:
     >>> table_suffix("answers.CSV.gz"), table_suffix("notes.txt")
     ('.csv', '')
     """
-    suffixes = [s.lower() for s in PurePath(path.split("?", 1)[0] if "://" in path else path).suffixes]
+    suffixes = [
+        s.lower() for s in PurePath(path.split("?", 1)[0] if "://" in path else path).suffixes
+    ]
     if suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()
     return suffixes[-1] if suffixes and suffixes[-1] in SUFFIXES else ""
@@ -34,14 +36,20 @@ def stem_of(path: str) -> str:
 
 def header_of(path: str) -> bytes:
     """The first line of a plain CSV file; empty for other files."""
-    if table_suffix(path) not in (".csv", ".tsv") or path.lower().endswith(_COMPRESSED) or "://" in path:
+    if (
+        table_suffix(path) not in (".csv", ".tsv")
+        or path.lower().endswith(_COMPRESSED)
+        or "://" in path
+    ):
         return b""
     with open(path, "rb") as file:  # noqa: PTH123 (the path may be a text)
         return file.readline(100_000)
 
 
 def schema_of(path: str) -> str | None:
-    """The schema that a JSON file names; None where it is one object without a schema, empty where it may be a table."""
+    """The schema that a JSON file names; None where it is one object without a schema, empty where
+    it may be a table.
+    """
     if "://" in path:
         return ""
     with open(path, "rb") as file:  # noqa: PTH123 (the path may be a text)

@@ -1,7 +1,7 @@
 """Which files there are: those of a folder, of a list or of a glob, in a fixed order.
 
-Hidden files and folders (``.name``, ``_name``), links to folders, links to nothing and what is no file at all are left aside, each with
-its reason. A link to a file is followed.
+Hidden files and folders (``.name``, ``_name``), links to folders, links to nothing and what is no
+file at all are left aside, each with its reason. A link to a file is followed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ Place = str | os.PathLike[str]
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Listing:
-    """Files to look at, and what was left aside; ``root`` is the folder that settings are relative to."""
+    """Files to look at, and what was left aside; ``root`` is the folder that settings are relative
+    to.
+    """
 
     place: str
     root: Path
@@ -46,12 +48,20 @@ class Listing:
         if "://" in pattern:
             return [pattern]
         found = matches(str(self.root / pattern))
-        return [str(PurePath(os.path.normpath(f))) if ".." in PurePath(f).parts else f for f in found]
+        return [
+            str(PurePath(os.path.normpath(f))) if ".." in PurePath(f).parts else f for f in found
+        ]
 
     def nearest(self, pattern: str) -> str:
         """What to do about a path that names no file."""
-        near = difflib.get_close_matches(pattern, [self.relative(f) for f in self.files], n=1, cutoff=0.5)
-        return f"Did you mean {near[0]!r}?" if near else "Check the path; it is relative to the folder."
+        near = difflib.get_close_matches(
+            pattern, [self.relative(f) for f in self.files], n=1, cutoff=0.5
+        )
+        return (
+            f"Did you mean {near[0]!r}?"
+            if near
+            else "Check the path; it is relative to the folder."
+        )
 
 
 def list_files(place: Place | Sequence[Place]) -> Listing:
@@ -66,8 +76,12 @@ def list_files(place: Place | Sequence[Place]) -> Listing:
     given = [os.fspath(place)] if alone else [os.fspath(p) for p in place]  # type: ignore[arg-type,union-attr]
     if not given:
         raise EvidenceError(fault("place", "must be a folder or a list of files", "an empty list"))
-    is_folder = len(given) == 1 and bool(given[0]) and "\0" not in given[0] and Path(given[0]).is_dir()
-    listing = Listing(place=", ".join(given), root=Path(given[0]) if is_folder else Path(), is_folder=is_folder)
+    is_folder = (
+        len(given) == 1 and bool(given[0]) and "\0" not in given[0] and Path(given[0]).is_dir()
+    )
+    listing = Listing(
+        place=", ".join(given), root=Path(given[0]) if is_folder else Path(), is_folder=is_folder
+    )
     faults: list[str] = []
     for name in given:
         faults += _add(listing, name)
@@ -90,12 +104,26 @@ def _add(listing: Listing, name: str) -> list[str]:
         found = matches(name)
     except OSError as error:
         came = f"{error.filename or name!r} ({error.strerror})"
-        return [fault("place", "must be a readable folder or file", came, remedy="Ask for the right to read it.")]
+        return [
+            fault(
+                "place",
+                "must be a readable folder or file",
+                came,
+                remedy="Ask for the right to read it.",
+            )
+        ]
     except ValueError:  # a zero byte in a name
         found = []
     if not found:
         came = repr(name) if name else "an empty name"
-        return [fault("place", "must be a folder, a file, or a glob that matches files", came, remedy="Check the path.")]
+        return [
+            fault(
+                "place",
+                "must be a folder, a file, or a glob that matches files",
+                came,
+                remedy="Check the path.",
+            )
+        ]
     listing.files += found
     return []
 
@@ -125,14 +153,20 @@ def _walk(root: Path, listing: Listing) -> Iterator[str]:
     for folder, folders, files in os.walk(root, onerror=fail):
         here = Path(folder)
         if "_delta_log" in folders:
-            leave(here, "a Delta table, whose files may hold rows that were deleted; write its rows out as Parquet")
+            leave(
+                here,
+                "a Delta table, whose files may hold rows that were deleted; write its rows out as Parquet",
+            )
             folders.clear()
             continue
         for name in sorted(folders):
             if is_hidden(name):
                 leave(here / name, "hidden: its name begins with . or _, as do all files in it")
             elif (here / name).is_symlink():
-                leave(here / name, "a link to a folder, which is not followed; name its files in noracle.toml")
+                leave(
+                    here / name,
+                    "a link to a folder, which is not followed; name its files in noracle.toml",
+                )
         folders[:] = sorted(n for n in folders if not is_hidden(n) and not (here / n).is_symlink())
         for name in sorted(files):
             path = here / name
@@ -146,7 +180,9 @@ def _walk(root: Path, listing: Listing) -> Iterator[str]:
                 leave(path, "not a regular file")
             else:
                 if path.is_symlink() and not path.resolve().is_relative_to(inside):
-                    listing.notes.append(f"{listing.relative(str(path))} is a link to a file outside of the folder; it was followed")
+                    listing.notes.append(
+                        f"{listing.relative(str(path))} is a link to a file outside of the folder; it was followed"
+                    )
                 yield str(path)
 
 
@@ -168,7 +204,8 @@ def is_hidden(name: str) -> bool:
 
 
 def is_ignored(relative: str, patterns: Sequence[str]) -> bool:
-    """Whether one of the globs matches the path within the folder, its name, or a folder that it lies in.
+    """Whether one of the globs matches the path within the folder, its name, or a folder that it
+    lies in.
 
     Examples
     --------
@@ -176,5 +213,11 @@ def is_ignored(relative: str, patterns: Sequence[str]) -> bool:
     (True, True, False)
     """
     path = PurePath(relative)
-    names = [path.as_posix(), path.name, *(p.as_posix() for p in path.parents if p.as_posix() != ".")]
-    return any(fnmatch.fnmatchcase(name, pattern.rstrip("/")) for name in names for pattern in patterns)
+    names = [
+        path.as_posix(),
+        path.name,
+        *(p.as_posix() for p in path.parents if p.as_posix() != "."),
+    ]
+    return any(
+        fnmatch.fnmatchcase(name, pattern.rstrip("/")) for name in names for pattern in patterns
+    )

@@ -1,7 +1,8 @@
 """The evidence of an inventory, opened once and counted once.
 
-Every analysis sees these counts only, so that a large table is read as few times as possible. With a store, answers and judgements are
-counted by partition, and only those partitions are read that are new or were changed.
+Every analysis sees these counts only, so that a large table is read as few times as possible. With
+a store, answers and judgements are counted by partition, and only those partitions are read that
+are new or were changed.
 """
 
 from __future__ import annotations
@@ -50,10 +51,24 @@ STORE = "store: "
 """Notes about the store begin so."""
 _MOST_COMPARED_ITEMS = 2_000_000
 _MOST_LABELS = 200
-_NOT_READING = frozenset({
-    "title", "confidence", "seed", "protocol", "files", "ignore", "claim", "trained_on_annotators", "margin", "target", "prices",
-    "half_width", "budget", "time_limit",
-})  # fmt: skip
+_NOT_READING = frozenset(
+    {
+        "title",
+        "confidence",
+        "seed",
+        "protocol",
+        "files",
+        "ignore",
+        "claim",
+        "trained_on_annotators",
+        "margin",
+        "target",
+        "prices",
+        "half_width",
+        "budget",
+        "time_limit",
+    }
+)
 """Settings that say nothing about how tables are read."""
 
 
@@ -89,7 +104,11 @@ class Loaded(CommandLines):
     """
 
     def __init__(
-        self, inventory: Inventory, *, store: str | os.PathLike[str] | None = None, progress: Callable[[str], None] | None = None
+        self,
+        inventory: Inventory,
+        *,
+        store: str | os.PathLike[str] | None = None,
+        progress: Callable[[str], None] | None = None,
     ) -> None:
         self.inventory = inventory
         self.settings: Settings = inventory.settings
@@ -101,7 +120,9 @@ class Loaded(CommandLines):
         self.rated = self._one("ratings")
         scored, priced = self._one("scores"), self._one("prices")
         self.scores: str | None = None if scored is None else _single(scored)
-        self.score_raters: tuple[str, ...] = () if scored is None else tuple(scored.options.get("raters", ()))
+        self.score_raters: tuple[str, ...] = (
+            () if scored is None else tuple(scored.options.get("raters", ()))
+        )
         told = dict(self.settings.prices)
         self.price_file: str | None = None
         if priced is not None and Path(priced.paths[0]).suffix.lower() == ".toml":
@@ -109,21 +130,35 @@ class Loaded(CommandLines):
         elif priced is not None:
             told = {**price_table(_single(priced), priced), **told}
         self.told_prices: Mapping[str, float] = told
-        self.prices = joined_prices(None if self.price_file is None else read_prices(self.price_file), told)
-        self.stored, self.stored_paths, self.stored_ratings, self.stored_rating_paths = self._stored()
+        self.prices = joined_prices(
+            None if self.price_file is None else read_prices(self.price_file), told
+        )
+        self.stored, self.stored_paths, self.stored_ratings, self.stored_rating_paths = (
+            self._stored()
+        )
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always", EvidenceWarning)
             self.evidence = self._open_evidence()
             self.ratings = self._open_ratings()
         said = [str(w.message) for w in heard if issubclass(w.category, EvidenceWarning)]
-        read = [*(self.evidence.inferred if self.evidence else ()), *(self.ratings.inferred if self.ratings else ())]
-        self.notes += [line for line in dict.fromkeys(read) if not any(text.startswith(line) for text in said)] + said
-        self.partitions: Counted | None = None if store is None else self._count_partitions(store, progress)
+        read = [
+            *(self.evidence.inferred if self.evidence else ()),
+            *(self.ratings.inferred if self.ratings else ()),
+        ]
+        self.notes += [
+            line for line in dict.fromkeys(read) if not any(text.startswith(line) for text in said)
+        ] + said
+        self.partitions: Counted | None = (
+            None if store is None else self._count_partitions(store, progress)
+        )
 
-    # ------------------------------------------------------------------------------------------------------------- opening
+    # -------------------------------------------------------------------------------------------------------------
+    # opening
 
     def _one(self, kind: Any) -> Source | None:
-        """The table of a kind; further ones of the same kind and form are parts of it, others are named in the notes."""
+        """The table of a kind; further ones of the same kind and form are parts of it, others are
+        named in the notes.
+        """
         found = self.inventory.of(kind)
         if not found:
             return None
@@ -131,12 +166,23 @@ class Loaded(CommandLines):
         same = [s for s in found if (s.form, dict(s.options)) == (first.form, dict(first.options))]
         for other in found:
             if other not in same:
-                self.notes.append(f"not used: {', '.join(other.paths)}, since {kind} of another form were taken from {first.paths[0]}")
+                self.notes.append(
+                    f"not used: {', '.join(other.paths)}, since {kind} of another form were taken from {first.paths[0]}"
+                )
         paths = tuple(dict.fromkeys(p for s in same for p in s.paths))
-        return Source(kind=first.kind, paths=paths, why=first.why, columns=first.columns, form=first.form, options=first.options)
+        return Source(
+            kind=first.kind,
+            paths=paths,
+            why=first.why,
+            columns=first.columns,
+            form=first.form,
+            options=first.options,
+        )
 
     def table(self, source: Source) -> str | list[str]:
-        """What a reader of tables is given: one path or pattern, or all paths; with the metric of results of a tool, where one is named."""
+        """What a reader of tables is given: one path or pattern, or all paths; with the metric of
+        results of a tool, where one is named.
+        """
         if "metric" in source.options:
             return [f"{path}#{source.options['metric']}" for path in source.paths]
         return find_pattern(source.paths) or list(source.paths)
@@ -146,42 +192,88 @@ class Loaded(CommandLines):
             return None
         return self.evidence_with(n_classes=self.settings.n_classes, classes=self.settings.classes)
 
-    def evidence_with(self, *, n_classes: int | None, classes: Sequence[int | str] | None) -> Evidence:
+    def evidence_with(
+        self, *, n_classes: int | None, classes: Sequence[int | str] | None
+    ) -> Evidence:
         """The evidence as it was found, with these classes."""
-        given = {s.kind: self.table(s) for s in (self.answers, self.judgements, self.grades, self.items) if s is not None}
+        given = {
+            s.kind: self.table(s)
+            for s in (self.answers, self.judgements, self.grades, self.items)
+            if s is not None
+        }
         s = self.settings
-        wide = self.answers.options if self.answers is not None and self.answers.form == "wide" else {}
-        columns = {**s.columns, **({"answers.item": wide["item"]} if wide.get("item") is not None else {})}
+        wide = (
+            self.answers.options if self.answers is not None and self.answers.form == "wide" else {}
+        )
+        columns = {
+            **s.columns,
+            **({"answers.item": wide["item"]} if wide.get("item") is not None else {}),
+        }
         evidence = Evidence.from_tables(
-            given.get("answers"), given.get("judgements"), given.get("items"), grades=given.get("grades"), n_classes=n_classes,
-            classes=classes, conflicts=s.conflicts, columns=columns, wide=True if wide else None, systems=wide.get("systems"),
-            label=wide.get("label"), ruled_out=wide.get("ruled_out"), no_answer=s.no_answer, invalid=s.invalid,
-        )  # fmt: skip
+            given.get("answers"),
+            given.get("judgements"),
+            given.get("items"),
+            grades=given.get("grades"),
+            n_classes=n_classes,
+            classes=classes,
+            conflicts=s.conflicts,
+            columns=columns,
+            wide=True if wide else None,
+            systems=wide.get("systems"),
+            label=wide.get("label"),
+            ruled_out=wide.get("ruled_out"),
+            no_answer=s.no_answer,
+            invalid=s.invalid,
+        )
         return evidence.with_repeats(s.repeats)
 
     def _open_ratings(self) -> Ratings | None:
         if self.rated is None:
             return None
         path, s = self.table(self.rated), self.settings
-        answers = self.table(self.answers) if self.answers is not None and self.answers_join_ratings else None
+        answers = (
+            self.table(self.answers)
+            if self.answers is not None and self.answers_join_ratings
+            else None
+        )
         if self.rated.form == "votes":
             return Ratings.from_votes(path, answers, items=self._rated_items(), labels=s.classes)
         columns, systems = dict(s.columns), tuple(self.rated.options.get("systems", ()))
-        columns |= {"ratings.item": self.rated.options["item"]} if self.rated.options.get("item") is not None else {}
+        columns |= (
+            {"ratings.item": self.rated.options["item"]}
+            if self.rated.options.get("item") is not None
+            else {}
+        )
         if answers is not None and self.answers is not None and self.answers.form == "wide":
             systems = tuple(self.answers.options.get("systems", ()))
-            columns |= {"answers.item": self.answers.options["item"]} if self.answers.options.get("item") is not None else {}
+            columns |= (
+                {"answers.item": self.answers.options["item"]}
+                if self.answers.options.get("item") is not None
+                else {}
+            )
         return Ratings.from_tables(
-            path, answers, items=self._rated_items(), labels=s.classes, columns=columns, raters=self.rated.options.get("raters"),
-            systems=systems or None, no_answer=s.no_answer,
-        )  # fmt: skip
+            path,
+            answers,
+            items=self._rated_items(),
+            labels=s.classes,
+            columns=columns,
+            raters=self.rated.options.get("raters"),
+            systems=systems or None,
+            no_answer=s.no_answer,
+        )
 
     def _rated_items(self) -> str | list[str] | None:
         """The table of items, where it names clusters of the rated items."""
-        return None if self.items is None or not self.ratings_name_clusters else self.table(self.items)
+        return (
+            None if self.items is None or not self.ratings_name_clusters else self.table(self.items)
+        )
 
-    def _stored(self) -> tuple[AccuracyCounts | None, tuple[str, ...], RatingCounts | None, tuple[str, ...]]:
-        """Stored counts, added; counts of answers and counts of ratings are told apart by their schema."""
+    def _stored(
+        self,
+    ) -> tuple[AccuracyCounts | None, tuple[str, ...], RatingCounts | None, tuple[str, ...]]:
+        """Stored counts, added; counts of answers and counts of ratings are told apart by their
+        schema.
+        """
         totals: dict[str, Any] = {}
         paths: dict[str, list[str]] = {"counts/1": [], "rating-counts/1": []}
         readers: dict[str, Any] = {"counts/1": AccuracyCounts, "rating-counts/1": RatingCounts}
@@ -189,48 +281,92 @@ class Loaded(CommandLines):
             data = read_counts_file(path)
             schema = str(data.get("schema"))
             if schema not in readers:
-                raise EvidenceError(fault("counts", "must have schema counts/1 or rating-counts/1", f"{schema!r} in {path!r}"))
+                raise EvidenceError(
+                    fault(
+                        "counts",
+                        "must have schema counts/1 or rating-counts/1",
+                        f"{schema!r} in {path!r}",
+                    )
+                )
             try:
                 read = readers[schema].from_dict(data)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise EvidenceError(fault("counts", f"must have the shape of {schema}", f"{type(error).__name__} in {path!r}")) from None
+                raise EvidenceError(
+                    fault(
+                        "counts",
+                        f"must have the shape of {schema}",
+                        f"{type(error).__name__} in {path!r}",
+                    )
+                ) from None
             totals[schema] = totals[schema] + read if schema in totals else read
             paths[schema].append(path)
-        return totals.get("counts/1"), tuple(paths["counts/1"]), totals.get("rating-counts/1"), tuple(paths["rating-counts/1"])
+        return (
+            totals.get("counts/1"),
+            tuple(paths["counts/1"]),
+            totals.get("rating-counts/1"),
+            tuple(paths["rating-counts/1"]),
+        )
 
-    # ------------------------------------------------------------------------------------------------------------- partitions
+    # -------------------------------------------------------------------------------------------------------------
+    # partitions
 
-    def _count_partitions(self, store: str | os.PathLike[str], progress: Callable[[str], None] | None) -> Counted | None:
-        """The counts of all partitions; None, with a note that says why, where the tables must be counted as one."""
+    def _count_partitions(
+        self, store: str | os.PathLike[str], progress: Callable[[str], None] | None
+    ) -> Counted | None:
+        """The counts of all partitions; None, with a note that says why, where the tables must be
+        counted as one.
+        """
         evidence, sources = self.evidence, (self.answers, self.judgements, self.items)
         why = self._why_whole()
         if evidence is None or why:
             self.notes.append(f"{STORE}not used, since {why}")
             return None
         parts = pair_partitions(*[() if source is None else source.paths for source in sources])
-        # Patterns of answers add where the labels are the same in every partition; with very many no proof looks at them.
+        # Patterns of answers add where the labels are the same in every partition; with very many
+        # no proof looks at them.
         known = evidence.class_kind == "whole" or evidence.classes is not None
-        sketch: Literal["decisions", False] = "decisions" if known and (evidence.n_classes or 0) <= _MOST_LABELS else False
+        sketch: Literal["decisions", False] = (
+            "decisions" if known and (evidence.n_classes or 0) <= _MOST_LABELS else False
+        )
         try:
             counted = count_partitions(
-                parts, sketch=sketch, by_cluster=self._names_clusters, store=store,
-                read=self._open_partition, read_as=self._read_as(), progress=progress,
-            )  # fmt: skip
+                parts,
+                sketch=sketch,
+                by_cluster=self._names_clusters,
+                store=store,
+                read=self._open_partition,
+                read_as=self._read_as(),
+                progress=progress,
+            )
         except EvidenceError as error:
             if any(line.startswith("store ") for line in error.faults):
                 raise
-            self.notes.append(f"{STORE}not used, since the tables cannot be counted by partition: {error.faults[0]}")
+            self.notes.append(
+                f"{STORE}not used, since the tables cannot be counted by partition: {error.faults[0]}"
+            )
             return None
         remember(evidence, counted)
-        beside = {"patterns of answers": not sketch, "ratings": self.rated is not None, "scores": self.scores is not None}
+        beside = {
+            "patterns of answers": not sketch,
+            "ratings": self.rated is not None,
+            "scores": self.scores is not None,
+        }
         others = ["the questions to ask next", *(name for name, there in beside.items() if there)]
-        self.notes.append(f"{STORE}{counted.reading.line()} Read from the tables themselves: {', '.join(others)}.")
-        if len(parts) == 1 and any(len(source.paths) > 1 for source in sources if source is not None):
-            self.notes.append(f"{STORE}the files are one partition: give those that belong together one folder (day=1) or one name each")
+        self.notes.append(
+            f"{STORE}{counted.reading.line()} Read from the tables themselves: {', '.join(others)}."
+        )
+        if len(parts) == 1 and any(
+            len(source.paths) > 1 for source in sources if source is not None
+        ):
+            self.notes.append(
+                f"{STORE}the files are one partition: give those that belong together one folder (day=1) or one name each"
+            )
         return counted
 
     def _why_whole(self) -> str:
-        """Why answers and judgements cannot be counted by partition, as far as that is known beforehand."""
+        """Why answers and judgements cannot be counted by partition, as far as that is known
+        beforehand.
+        """
         if self.evidence is None:
             return "there are no answers or judgements to count"
         if self.answers is not None and self.answers.form in ("log", "json"):
@@ -241,10 +377,22 @@ class Loaded(CommandLines):
         return f"{other[0]} are counted over all rows" if other else ""
 
     def _read_as(self) -> dict[str, Any]:
-        """All that reading a partition depends on beside its files: what is kept was counted with the same settings and types."""
-        about: Any = {f.name: getattr(self.settings, f.name) for f in dataclasses.fields(self.settings) if f.name not in _NOT_READING}
-        tables = [(s.kind, s.form, s.options, self._kinds) for s in (self.answers, self.judgements, self.items) if s is not None]
-        told: dict[str, Any] = json.loads(json.dumps(encode({"settings": about, "tables": tables}), sort_keys=True, default=str))
+        """All that reading a partition depends on beside its files: what is kept was counted with
+        the same settings and types.
+        """
+        about: Any = {
+            f.name: getattr(self.settings, f.name)
+            for f in dataclasses.fields(self.settings)
+            if f.name not in _NOT_READING
+        }
+        tables = [
+            (s.kind, s.form, s.options, self._kinds)
+            for s in (self.answers, self.judgements, self.items)
+            if s is not None
+        ]
+        told: dict[str, Any] = json.loads(
+            json.dumps(encode({"settings": about, "tables": tables}), sort_keys=True, default=str)
+        )
         return told
 
     def _open_partition(self, part: Partition) -> Evidence:
@@ -253,7 +401,11 @@ class Loaded(CommandLines):
         mine.notes = []
         for name in ("answers", "judgements", "items"):
             source, paths = getattr(self, name), getattr(part, name)
-            setattr(mine, name, dataclasses.replace(source, paths=paths) if source is not None and paths else None)
+            setattr(
+                mine,
+                name,
+                dataclasses.replace(source, paths=paths) if source is not None and paths else None,
+            )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EvidenceWarning)  # the whole has said it already
             evidence = mine._open_evidence()
@@ -262,34 +414,60 @@ class Loaded(CommandLines):
         for source in (mine.answers, mine.judgements, mine.items):
             self._require_same_kinds(source)
         if evidence.class_kind != self.evidence.class_kind:
-            raise EvidenceError(fault("classes", "must have one type in all partitions", f"{evidence.class_kind} here"))
+            raise EvidenceError(
+                fault(
+                    "classes", "must have one type in all partitions", f"{evidence.class_kind} here"
+                )
+            )
         return evidence
 
     @functools.cached_property
     def _kinds(self) -> dict[str, dict[str, str]]:
         """What the columns of each table hold, where the reader has to find out (CSV, JSON)."""
-        sources = [s for s in (self.answers, self.judgements, self.items) if s is not None and _is_guessed(s)]
-        return {source.kind: {name: kind for name, (kind, _) in self._held(source).items()} for source in sources}
+        sources = [
+            s
+            for s in (self.answers, self.judgements, self.items)
+            if s is not None and _is_guessed(s)
+        ]
+        return {
+            source.kind: {name: kind for name, (kind, _) in self._held(source).items()}
+            for source in sources
+        }
 
     def _held(self, source: Source) -> dict[str, tuple[str, Any]]:
         """The kind of every known column of a table, with the frame and the connection it lives on."""
         frames, connection = open_frames({source.kind: list(source.paths)})
         frame = frames[source.kind]
         named = (
-            {c.name for c in TABLES[source.kind].columns} | set(_texts(source.options)) | set(_texts(getattr(self.settings, "columns", ())))
+            {c.name for c in TABLES[source.kind].columns}
+            | set(_texts(source.options))
+            | set(_texts(getattr(self.settings, "columns", ())))
         )
-        return {n: (kind_of(t), (frame, connection)) for n, t in frame.collect_schema().items() if n in named}
+        return {
+            n: (kind_of(t), (frame, connection))
+            for n, t in frame.collect_schema().items()
+            if n in named
+        }
 
     def _require_same_kinds(self, source: Source | None) -> None:
-        """Refuse a file whose columns were taken for other types than those of the whole table: 01 is a number here and a text there."""
+        """Refuse a file whose columns were taken for other types than those of the whole table: 01
+        is a number here and a text there.
+        """
         if source is None or not _is_guessed(source):
             return
         for name, (kind, (frame, _)) in self._held(source).items():
             whole = self._kinds[source.kind].get(name, kind)
             if kind != whole and fetch(frame.filter(~nw.col(name).is_null()).select(name).head(1)):
-                raise EvidenceError(fault(f"{source.kind}.{name}", f"must hold {whole} in every partition, as in the whole", kind))
+                raise EvidenceError(
+                    fault(
+                        f"{source.kind}.{name}",
+                        f"must hold {whole} in every partition, as in the whole",
+                        kind,
+                    )
+                )
 
-    # ------------------------------------------------------------------------------------------------------------- counting
+    # -------------------------------------------------------------------------------------------------------------
+    # counting
 
     @functools.cached_property
     def accuracy(self) -> AccuracyCounts | None:
@@ -302,7 +480,9 @@ class Loaded(CommandLines):
     @property
     def _has_systems(self) -> bool:
         """Whether the tables hold answers, or grades of them."""
-        return self.evidence is not None and (self.evidence.answers is not None or self.evidence.grades is not None)
+        return self.evidence is not None and (
+            self.evidence.answers is not None or self.evidence.grades is not None
+        )
 
     @functools.cached_property
     def _counted(self) -> AccuracyCounts:
@@ -322,7 +502,11 @@ class Loaded(CommandLines):
 
     @property
     def _names_clusters(self) -> bool:
-        return self.evidence is not None and self.evidence.items is not None and "cluster" in self.evidence.items.columns
+        return (
+            self.evidence is not None
+            and self.evidence.items is not None
+            and "cluster" in self.evidence.items.columns
+        )
 
     @functools.cached_property
     def asked(self) -> JudgementCounts | None:
@@ -355,21 +539,30 @@ class Loaded(CommandLines):
 
     @functools.cached_property
     def graders(self) -> Evidence | None:
-        """Whose answers a proof looks at: the systems; or the raters of a wide table, where no system answered."""
+        """Whose answers a proof looks at: the systems; or the raters of a wide table, where no
+        system answered.
+        """
         if self.evidence is not None and self.evidence.answers is not None:
             return self.evidence
         if self.rated is None or self.rated.form != "wide":
             return None
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", EvidenceWarning)  # the number of classes was told already, or is said by the sketch
+            warnings.simplefilter(
+                "ignore", EvidenceWarning
+            )  # the number of classes was told already, or is said by the sketch
             return Evidence.from_wide(
-                self.table(self.rated), systems=self.grader_names, item=self.rated.options.get("item"), n_classes=self.settings.n_classes,
+                self.table(self.rated),
+                systems=self.grader_names,
+                item=self.rated.options.get("item"),
+                n_classes=self.settings.n_classes,
                 classes=self.settings.classes,
-            )  # fmt: skip
+            )
 
     @functools.cached_property
     def votes(self) -> RatingCounts | None:
-        """How raters voted and systems answered beside them, stored counts included; None without ratings."""
+        """How raters voted and systems answered beside them, stored counts included; None without
+        ratings.
+        """
         parts = [] if self.stored_ratings is None else [self.stored_ratings]
         if self.ratings is not None:
             parts.append(count_ratings(self.ratings))
@@ -377,13 +570,18 @@ class Loaded(CommandLines):
 
     @property
     def votes_alone(self) -> RatingCounts | None:
-        """The votes without the answers beside them, as they are counted where no system is in question."""
+        """The votes without the answers beside them, as they are counted where no system is in
+        question.
+        """
         if self.votes is None or self.ratings is None or self.ratings.answers is None:
             return self.votes
-        unused = {name: n for name, n in self.votes.unused.items() if not name.startswith("answers ")}
+        unused = {
+            name: n for name, n in self.votes.unused.items() if not name.startswith("answers ")
+        }
         return dataclasses.replace(self.votes, answers={}, matches={}, unused=unused)
 
-    # ------------------------------------------------------------------------------------------------------------- what is there
+    # -------------------------------------------------------------------------------------------------------------
+    # what is there
 
     @functools.cached_property
     def systems(self) -> tuple[str, ...]:
@@ -398,11 +596,15 @@ class Loaded(CommandLines):
     @property
     def has_labels(self) -> bool:
         """Whether some answer met a label."""
-        return self.accuracy is not None and any(t.verdict != "unsure" for t in self.accuracy.tallies)
+        return self.accuracy is not None and any(
+            t.verdict != "unsure" for t in self.accuracy.tallies
+        )
 
     @property
     def n_classes(self) -> int | None:
-        """The number of classes; the largest where items differ, None where nothing tells, as of free text that was graded."""
+        """The number of classes; the largest where items differ, None where nothing tells, as of
+        free text that was graded.
+        """
         if self.accuracy is not None:
             return max((c.n_classes for c in self.accuracy.items), default=0) or None
         return None if self.evidence is None else self.evidence.n_classes
@@ -411,7 +613,12 @@ class Loaded(CommandLines):
     def free_text(self) -> bool:
         """Whether answers may be any text: they are graded, and nothing names their classes."""
         evidence = self.evidence
-        return evidence is not None and evidence.grades is not None and evidence.n_classes is None and not evidence.has_own_n_classes
+        return (
+            evidence is not None
+            and evidence.grades is not None
+            and evidence.n_classes is None
+            and not evidence.has_own_n_classes
+        )
 
     @property
     def weighted(self) -> bool:
@@ -420,17 +627,29 @@ class Loaded(CommandLines):
 
     @property
     def protocol(self) -> Literal["question", "sets"] | None:
-        """The protocol of the settings; labels that are columns of a wide table were filled separately."""
+        """The protocol of the settings; labels that are columns of a wide table were filled
+        separately.
+        """
         return self.settings.protocol or (None if self.evidence is None else self.evidence.protocol)
 
     @functools.cached_property
     def same_items(self) -> bool:
-        """Whether the rated items are exactly the items with answers; False where that is not known."""
-        if self.evidence is None or self.evidence.answers is None or self.ratings is None or self.stored is not None:
+        """Whether the rated items are exactly the items with answers; False where that is not
+        known.
+        """
+        if (
+            self.evidence is None
+            or self.evidence.answers is None
+            or self.ratings is None
+            or self.stored is not None
+        ):
             return False
         from noracle.evidence.validate import count
 
-        frames = [self.evidence.answers.select("item").unique(), self.ratings.used.select("item").unique()]
+        frames = [
+            self.evidence.answers.select("item").unique(),
+            self.ratings.used.select("item").unique(),
+        ]
         if any(count(frame) > _MOST_COMPARED_ITEMS for frame in frames):
             return False
         ours, theirs = ({str(row[0]) for row in fetch(frame)} for frame in frames)
@@ -457,6 +676,11 @@ def _single(source: Source) -> str:
     if found is None:
         rule = "must be one file, or files that one pattern such as part-*.csv names"
         raise EvidenceError(
-            fault(source.kind, rule, ", ".join(source.paths[:5]), remedy="Rename them, or put them into a folder of their own.")
+            fault(
+                source.kind,
+                rule,
+                ", ".join(source.paths[:5]),
+                remedy="Rename them, or put them into a folder of their own.",
+            )
         )
     return found

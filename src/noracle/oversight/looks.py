@@ -16,8 +16,9 @@ from noracle.results import Certificate, Estimate, Guarantee, Proof, Result
 class Look:
     """What is known at one look.
 
-    ``guarantee`` is for all statements of the watch at all looks together. ``new_alarm`` says that ``proof`` was found at this look.
-    ``waiting`` counts evidence that cannot be used yet, by the reason.
+    ``guarantee`` is for all statements of the watch at all looks together. ``new_alarm`` says that
+    ``proof`` was found at this look. ``waiting`` counts evidence that cannot be used yet, by the
+    reason.
     """
 
     number: int
@@ -31,7 +32,9 @@ class Look:
     n_items: int = 0
     """Items that every system answered."""
     verdict_now: str = ""
-    """What all these items say of the claim: alarm, consistent or undecided; an alarm that fewer items raised is kept all the same."""
+    """What all these items say of the claim: alarm, consistent or undecided; an alarm that fewer
+    items raised is kept all the same.
+    """
     waiting: Mapping[str, int] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
     guarantee: Guarantee
@@ -57,7 +60,11 @@ class Look:
             "error_rate": self.guarantee.error_rate,
             "kind": self.guarantee.kind.label,
         }
-        return {"schema": "results/1", "results": [r.to_dict() for r in self.results], "watch": look}
+        return {
+            "schema": "results/1",
+            "results": [r.to_dict() for r in self.results],
+            "watch": look,
+        }
 
 
 def joined(look: Look) -> Guarantee:

@@ -1,4 +1,6 @@
-"""Where answers meet what is said of their items: labels, and ratings; each item once for each system."""
+"""Where answers meet what is said of their items: labels, and ratings; each item once for each
+system.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,23 @@ def meet(memory: Memory, settings: Settings) -> None:
         if k is None:
             continue  # the item waits for its number of classes
         said = json.loads(judged)
-        outside = [c for c in (answer, *(row[0] for row in said)) if c is not None and c.isdecimal() and int(c) >= int(k)]
+        outside = [
+            c
+            for c in (answer, *(row[0] for row in said))
+            if c is not None and c.isdecimal() and int(c) >= int(k)
+        ]
         if outside and settings.classes is None:
             remedy = "Correct it or the item's n_classes."
-            raise EvidenceError(fault("answer and class", f"must be in [0, {k})", outside[0], where=[item], total=1, remedy=remedy))
+            raise EvidenceError(
+                fault(
+                    "answer and class",
+                    f"must be in [0, {k})",
+                    outside[0],
+                    where=[item],
+                    total=1,
+                    remedy=remedy,
+                )
+            )
         met.append((item, system))
         tally = tally_of(
             system,
@@ -53,7 +68,9 @@ def meet(memory: Memory, settings: Settings) -> None:
 
 
 def _grade(memory: Memory) -> None:
-    """Count grades. They need no answer and no number of classes; an answer that met a judgement before is not counted again."""
+    """Count grades. They need no answer and no number of classes; an answer that met a judgement
+    before is not counted again.
+    """
     plan = memory.get("plan")
     rows = memory.query(
         "SELECT g.item, g.system, g.verdict, a.item IS NOT NULL AND a.answer IS NULL, COALESCE(a.met, 0), i.k FROM touched t "
@@ -67,10 +84,19 @@ def _grade(memory: Memory) -> None:
         if silent and verdict == "yes":
             remedy = "Correct the grade, or write the answer."
             raise EvidenceError(
-                fault("grades.verdict", "must not be right where the answer is missing", "right", where=[item], total=1, remedy=remedy)
+                fault(
+                    "grades.verdict",
+                    "must not be right where the answer is missing",
+                    "right",
+                    where=[item],
+                    total=1,
+                    remedy=remedy,
+                )
             )
         k = (own if plan.get("own_classes") else plan.get("n_classes")) or 0
-        tallies.append(Label.grade(verdict, n_classes=int(k)).meet(None if silent else "", system=system))
+        tallies.append(
+            Label.grade(verdict, n_classes=int(k)).meet(None if silent else "", system=system)
+        )
     if rows:
         memory.mark("met", [(row[0], row[1]) for row in rows])
     if tallies:
@@ -87,12 +113,22 @@ def rate(memory: Memory) -> None:
     entered = []
     for item, system, answer in memory.query(
         "SELECT a.item, a.system, a.answer FROM touched t JOIN answer a ON a.item = t.item WHERE a.rated = 0 "
-        "AND (SELECT COUNT(*) FROM rating r WHERE r.item = a.item) >= ? ORDER BY a.item, a.system", m
-    ):  # fmt: skip
-        first = memory.query("SELECT label FROM rating WHERE item = ? ORDER BY place LIMIT ?", item, m)
+        "AND (SELECT COUNT(*) FROM rating r WHERE r.item = a.item) >= ? ORDER BY a.item, a.system",
+        m,
+    ):
+        first = memory.query(
+            "SELECT label FROM rating WHERE item = ? ORDER BY place LIMIT ?", item, m
+        )
         votes = Counter(label for (label,) in first)
         top = max(votes.values())
-        key = (system, int(votes.get(answer, 0) == top), sum(n == top for n in votes.values()), top, m, int(answer is None))
+        key = (
+            system,
+            int(votes.get(answer, 0) == top),
+            sum(n == top for n in votes.values()),
+            top,
+            m,
+            int(answer is None),
+        )
         rows[key] = rows.get(key, 0) + 1
         entered.append((item, system))
     memory.mark("rated", entered)
@@ -104,7 +140,11 @@ def shares_of(memory: Memory) -> dict[str, float]:
     shares: dict[str, float] = memory.get("shares", {})
     plan = memory.get("plan")
     labelled = "protocol" in plan or memory.get("graded", False)
-    kinds = [kind for kind, on in (("accuracy", labelled), ("certificate", "ratings_per_item" in plan)) if on]
+    kinds = [
+        kind
+        for kind, on in (("accuracy", labelled), ("certificate", "ratings_per_item" in plan))
+        if on
+    ]
     wanted = [f"{kind} {system}" for kind in kinds for system in memory.get("systems", [])]
     new = [name for name in wanted if name not in shares]
     if new and not shares:

@@ -1,7 +1,9 @@
-"""What a watch remembers between looks, in one private SQLite file: files, evidence that still waits, counts, and a journal.
+"""What a watch remembers between looks, in one private SQLite file: files, evidence that still
+waits, counts, and a journal.
 
-One look is one transaction. A watch that is killed at any moment goes on from its last whole look and ends in the same state as one
-that was not. Items are kept by name, never their texts. The journal is never emptied, not even by starting over.
+One look is one transaction. A watch that is killed at any moment goes on from its last whole look
+and ends in the same state as one that was not. Items are kept by name, never their texts. The
+journal is never emptied, not even by starting over.
 """
 
 from __future__ import annotations
@@ -61,10 +63,22 @@ class Memory:
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
         except sqlite3.DatabaseError as error:
             raise EvidenceError(
-                fault("memory of the watch", "must be a file that noracle wrote", f"{str(self.path)!r} ({error})", remedy="Move it away.")
+                fault(
+                    "memory of the watch",
+                    "must be a file that noracle wrote",
+                    f"{str(self.path)!r} ({error})",
+                    remedy="Move it away.",
+                )
             ) from None
         if version not in (0, _VERSION):
-            raise EvidenceError(fault("memory of the watch", f"must be of version {_VERSION}", version, remedy="Move it away."))
+            raise EvidenceError(
+                fault(
+                    "memory of the watch",
+                    f"must be of version {_VERSION}",
+                    version,
+                    remedy="Move it away.",
+                )
+            )
         self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
     def close(self) -> None:
@@ -83,7 +97,9 @@ class Memory:
         try:
             self._db.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError:
-            raise ArgumentError(f"folder must be watched by one process at a time; got a second one at {str(self.path)!r}.") from None
+            raise ArgumentError(
+                f"folder must be watched by one process at a time; got a second one at {str(self.path)!r}."
+            ) from None
         try:
             self._db.execute("DELETE FROM touched")
             yield
@@ -92,7 +108,8 @@ class Memory:
             raise
         self._db.execute("COMMIT")
 
-    # ------------------------------------------------------------------------------------------------ values and journal
+    # ------------------------------------------------------------------------------------------------
+    # values and journal
 
     def get(self, name: str, default: Any = None) -> Any:
         """A value that was set."""
@@ -101,12 +118,18 @@ class Memory:
 
     def put(self, name: str, value: Any) -> None:
         """Remember a value."""
-        self._db.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, json.dumps(value, allow_nan=False, sort_keys=True)))
+        self._db.execute(
+            "INSERT OR REPLACE INTO state VALUES (?, ?)",
+            (name, json.dumps(value, allow_nan=False, sort_keys=True)),
+        )
 
     def note(self, event: str, detail: str) -> None:
         """Write to the journal, for ever."""
         now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-        self._db.execute("INSERT INTO journal (at, run, event, detail) VALUES (?, ?, ?, ?)", (now, self.run, event, detail))
+        self._db.execute(
+            "INSERT INTO journal (at, run, event, detail) VALUES (?, ?, ?, ?)",
+            (now, self.run, event, detail),
+        )
 
     def journal(self) -> list[tuple[str, int, str, str]]:
         """Time, run, event and detail, oldest first."""
@@ -125,18 +148,25 @@ class Memory:
         self.put("run", run + 1)
 
     def snapshot(self) -> dict[str, Any]:
-        """All that is remembered but stamps of files and times of the journal: two watches of the same evidence have the same."""
+        """All that is remembered but stamps of files and times of the journal: two watches of the
+        same evidence have the same.
+        """
         found: dict[str, Any] = {"journal": [row[1:] for row in self.journal()]}
         for table in _FORGOTTEN:
             columns = "path, used, digest, gone" if table == "file" else "*"
-            found[table] = self._db.execute(f"SELECT {columns} FROM {table} ORDER BY 1, 2").fetchall()  # noqa: S608 (fixed names)
+            found[table] = self._db.execute(
+                f"SELECT {columns} FROM {table} ORDER BY 1, 2"  # noqa: S608 (fixed names)
+            ).fetchall()
         return found
 
-    # ------------------------------------------------------------------------------------------------ files
+    # ------------------------------------------------------------------------------------------------
+    # files
 
     def files(self) -> dict[str, Seen]:
         """The files that were read, by path; those that are gone too."""
-        rows = self._db.execute("SELECT path, inode, mtime, size, used, digest FROM file").fetchall()
+        rows = self._db.execute(
+            "SELECT path, inode, mtime, size, used, digest FROM file"
+        ).fetchall()
         return {row[0]: Seen(*row[1:]) for row in rows}
 
     def remember(self, path: str, seen: Seen) -> None:
@@ -151,55 +181,94 @@ class Memory:
         self._db.executemany("UPDATE file SET gone = 1 WHERE path = ?", [(path,) for path in gone])
         return gone
 
-    # ------------------------------------------------------------------------------------------------ evidence
+    # ------------------------------------------------------------------------------------------------
+    # evidence
 
     def touch(self, items: Iterable[str]) -> None:
         """These items have new evidence in this look."""
-        self._db.executemany("INSERT OR IGNORE INTO touched VALUES (?)", ((item,) for item in items))
+        self._db.executemany(
+            "INSERT OR IGNORE INTO touched VALUES (?)", ((item,) for item in items)
+        )
 
     def add_answers(self, rows: Iterable[tuple[str, str, str | None]]) -> set[str]:
-        """Item, system, answer; returns the items with a new one. The same row twice is one row; two different answers are a fault."""
+        """Item, system, answer; returns the items with a new one. The same row twice is one row;
+        two different answers are a fault.
+        """
         clashes: list[str] = []
         new: set[str] = set()
         for item, system, answer in rows:
-            done = self._db.execute("INSERT OR IGNORE INTO answer (item, system, answer) VALUES (?, ?, ?)", (item, system, answer))
+            done = self._db.execute(
+                "INSERT OR IGNORE INTO answer (item, system, answer) VALUES (?, ?, ?)",
+                (item, system, answer),
+            )
             if done.rowcount:
                 new.add(item)
                 continue
-            known = self._db.execute("SELECT answer FROM answer WHERE item = ? AND system = ?", (item, system)).fetchone()[0]
+            known = self._db.execute(
+                "SELECT answer FROM answer WHERE item = ? AND system = ?", (item, system)
+            ).fetchone()[0]
             if known != answer:
                 clashes.append(item)
         if clashes:
-            rule, remedy = "must have one row for each item and system", "Correct the rows that were added."
-            raise EvidenceError(fault("answers", rule, "different answers", where=clashes[:5], total=len(clashes), remedy=remedy))
+            rule, remedy = (
+                "must have one row for each item and system",
+                "Correct the rows that were added.",
+            )
+            raise EvidenceError(
+                fault(
+                    "answers",
+                    rule,
+                    "different answers",
+                    where=clashes[:5],
+                    total=len(clashes),
+                    remedy=remedy,
+                )
+            )
         self.touch(new)
         return new
 
     def add_label(self, item: str, rows: list[list[Any]]) -> bool:
-        """The first judgements of an item; False where it has some already, for an item is counted once."""
-        done = self._db.execute("INSERT OR IGNORE INTO label VALUES (?, ?)", (item, json.dumps(rows)))
+        """The first judgements of an item; False where it has some already, for an item is counted
+        once.
+        """
+        done = self._db.execute(
+            "INSERT OR IGNORE INTO label VALUES (?, ?)", (item, json.dumps(rows))
+        )
         if done.rowcount:
             self.touch([item])
         return bool(done.rowcount)
 
     def add_grade(self, item: str, system: str, verdict: str) -> str | None:
-        """The first grade of an answer; returns the one that is there already, for an answer is counted once."""
-        done = self._db.execute("INSERT OR IGNORE INTO grade (item, system, verdict) VALUES (?, ?, ?)", (item, system, verdict))
+        """The first grade of an answer; returns the one that is there already, for an answer is
+        counted once.
+        """
+        done = self._db.execute(
+            "INSERT OR IGNORE INTO grade (item, system, verdict) VALUES (?, ?, ?)",
+            (item, system, verdict),
+        )
         if done.rowcount:
             self.touch([item])
             return None
-        return str(self._db.execute("SELECT verdict FROM grade WHERE item = ? AND system = ?", (item, system)).fetchone()[0])
+        return str(
+            self._db.execute(
+                "SELECT verdict FROM grade WHERE item = ? AND system = ?", (item, system)
+            ).fetchone()[0]
+        )
 
     def open_label(self, path: str) -> tuple[str, list[list[Any]]] | None:
         """The judgements at the end of a file, whose item may get more in the next row."""
-        row = self._db.execute("SELECT item, rows FROM open_label WHERE path = ?", (path,)).fetchone()
+        row = self._db.execute(
+            "SELECT item, rows FROM open_label WHERE path = ?", (path,)
+        ).fetchone()
         return None if row is None else (row[0], json.loads(row[1]))
 
     def hold_label(self, path: str, held: tuple[str, list[list[Any]]] | None) -> None:
         """Keep the judgements at the end of a file back."""
         self._db.execute("DELETE FROM open_label WHERE path = ?", (path,))
         if held is not None:
-            self._db.execute("INSERT INTO open_label VALUES (?, ?, ?)", (path, held[0], json.dumps(held[1])))
+            self._db.execute(
+                "INSERT INTO open_label VALUES (?, ?, ?)", (path, held[0], json.dumps(held[1]))
+            )
 
     def add_items(self, rows: Iterable[tuple[str, int | None]]) -> None:
         """Item and its number of classes."""
@@ -212,7 +281,9 @@ class Memory:
         place = self._db.execute("SELECT COALESCE(MAX(place), 0) FROM rating").fetchone()[0]
         for item, rater, label in rows:
             place += 1
-            self._db.execute("INSERT OR IGNORE INTO rating VALUES (?, ?, ?, ?)", (item, rater, label, place))
+            self._db.execute(
+                "INSERT OR IGNORE INTO rating VALUES (?, ?, ?, ?)", (item, rater, label, place)
+            )
             self.touch([item])
 
     def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:

@@ -16,19 +16,36 @@ from typing import Any, Literal
 
 from noracle.results import Guarantee, NaN, Result
 
-SourceKind = Literal["answers", "judgements", "grades", "items", "ratings", "scores", "prices", "counts"]
-"""What a table says. Logs of Inspect and lm-eval are answers; ``scores`` are pilot scores of raters; ``counts`` are stored counts."""
-SOURCE_KINDS: tuple[SourceKind, ...] = ("answers", "judgements", "grades", "items", "ratings", "scores", "prices", "counts")
+SourceKind = Literal[
+    "answers", "judgements", "grades", "items", "ratings", "scores", "prices", "counts"
+]
+"""What a table says. Logs of Inspect and lm-eval are answers; ``scores`` are pilot scores of
+raters; ``counts`` are stored counts.
+"""
+SOURCE_KINDS: tuple[SourceKind, ...] = (
+    "answers",
+    "judgements",
+    "grades",
+    "items",
+    "ratings",
+    "scores",
+    "prices",
+    "counts",
+)
 
 Status = Literal["done", "not possible", "failed"]
-"""``not possible``: the evidence does not allow it, and ``reason`` says what is missing. ``failed``: it stopped with an error."""
+"""``not possible``: the evidence does not allow it, and ``reason`` says what is missing.
+``failed``: it stopped with an error.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What ``noracle.toml`` may say; everything has a default, and an unknown key is an error that names the nearest known one.
+    """What ``noracle.toml`` may say; everything has a default, and an unknown key is an error that
+    names the nearest known one.
 
-    ``confidence`` is for the whole report: every statement with a probability holds, together with all others, with this confidence.
+    ``confidence`` is for the whole report: every statement with a probability holds, together with
+    all others, with this confidence.
     """
 
     title: str = ""
@@ -38,27 +55,37 @@ class Settings:
     classes: tuple[int | str, ...] | None = None
     conflicts: Literal["error", "drop"] = "error"
     repeats: Literal["mean", "all", "any"] = "mean"
-    """When an item is right that was answered more than once: accuracy and comparison count by it, everything else uses the first run."""
+    """When an item is right that was answered more than once: accuracy and comparison count by it,
+    everything else uses the first run.
+    """
     protocol: Literal["question", "sets"] | None = None
     files: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     """Kind of source to paths or globs, relative to the folder; these are not guessed."""
     ignore: tuple[str, ...] = ()
     """Globs of files that are no evidence."""
     claim: str = ""
-    """What graders are held to, in the words of ``noracle alarm --spec``, as in 'accuracy > 1/2'; empty: nothing, so there is no alarm."""
+    """What graders are held to, in the words of ``noracle alarm --spec``, as in 'accuracy > 1/2';
+    empty: nothing, so there is no alarm.
+    """
     trained_on_annotators: Literal["yes", "no", "unknown"] = "unknown"
     margin: float = 0.0
     target: str = ""
     """The gold rater of the scores."""
     prices: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    """Price of one label of a kind (ordinary, complementary, question, targeted) or of one score of a rater."""
+    """Price of one label of a kind (ordinary, complementary, question, targeted) or of one score of
+    a rater.
+    """
     half_width: float = 0.02
     """The precision that the next labels are planned for."""
     budget: float | None = None
     time_limit: float = 30.0
     """Seconds for each proof from answers alone."""
-    wide: Mapping[str, Mapping[str, str | tuple[str, ...]]] = dataclasses.field(default_factory=dict)
-    """Columns of wide tables, by kind: item, systems, raters, label, ruled_out; becomes ``Source.options``."""
+    wide: Mapping[str, Mapping[str, str | tuple[str, ...]]] = dataclasses.field(
+        default_factory=dict
+    )
+    """Columns of wide tables, by kind: item, systems, raters, label, ruled_out; becomes
+    ``Source.options``.
+    """
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The names of columns in the tables: ``item`` for every table, ``answers.item`` for one."""
     no_answer: tuple[str, ...] = ()
@@ -85,7 +112,9 @@ class Source:
     columns: tuple[str, ...] = ()
     form: Literal["long", "wide", "votes", "log", "json"] = "long"
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """What a reader must know beside the path: for wide tables item, systems or raters, label, ruled_out."""
+    """What a reader must know beside the path: for wide tables item, systems or raters, label,
+    ruled_out.
+    """
     n_rows: int | None = None
     """Rows, where the file knows without being read (Parquet), else None until it was counted."""
 
@@ -127,8 +156,9 @@ class Step:
     """
 
     name: str
-    """A short fixed word: accuracy, comparison, checks, ranges, alarm, conflict, ceiling, agreement, certificate, mean, labels, budget,
-    route."""
+    """A short fixed word: accuracy, comparison, checks, ranges, alarm, conflict, ceiling,
+    agreement, certificate, mean, labels, budget, route.
+    """
     question: str
     """As a user would ask it: 'How accurate is each system?'"""
     status: Status
@@ -138,7 +168,8 @@ class Step:
     command: str = ""
     """The command line that re-makes exactly these results."""
     error_rate: float = 0.0
-    """What this step spends of the error rate of the report; 0 for what holds without probability."""
+    """What this step spends of the error rate of the report; 0 for what holds without probability.
+    """
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +185,9 @@ class Finding:
     name: str
     agrees: bool
     statement: str
-    """One sentence with the numbers; where they disagree it says what follows, and from which assumptions."""
+    """One sentence with the numbers; where they disagree it says what follows, and from which
+    assumptions.
+    """
     between: tuple[str, ...]
     """The names of the steps."""
     subject: str = ""

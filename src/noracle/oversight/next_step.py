@@ -1,4 +1,6 @@
-"""What to do next, by rule: repair first, then what makes a question possible, then the labels that are worth their price."""
+"""What to do next, by rule: repair first, then what makes a question possible, then the labels that
+are worth their price.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,25 @@ _MISSING = (
     ("budget", "Write down what a score of each rater costs"),
     ("alarm", "Add a second grader"),
 )
-_ABSENT = ("There are no scores", "There are no ratings", "There are no answers", "There is one system", "Answers are graded", NO_CLAIM)
+_ABSENT = (
+    "There are no scores",
+    "There are no ratings",
+    "There are no answers",
+    "There is one system",
+    "Answers are graded",
+    NO_CLAIM,
+)
 
 
-def next_steps(inventory: Inventory, steps: Sequence[Step], findings: Sequence[Finding]) -> tuple[NextStep, ...]:
+def next_steps(
+    inventory: Inventory, steps: Sequence[Step], findings: Sequence[Finding]
+) -> tuple[NextStep, ...]:
     """What to do next, the best first.
 
-    In this order: repair what contradicts itself or failed its check, since more labels of the same kind repeat the fault; look into an
-    alarm, where a stated claim is refuted; repair a step that stopped with an error; provide what makes a question possible that the
-    evidence nearly answers; buy the labels that separate the leading systems or reach the wanted precision, with their cost.
+    In this order: repair what contradicts itself or failed its check, since more labels of the same
+    kind repeat the fault; look into an alarm, where a stated claim is refuted; repair a step that
+    stopped with an error; provide what makes a question possible that the evidence nearly answers;
+    buy the labels that separate the leading systems or reach the wanted precision, with their cost.
 
     Parameters
     ----------
@@ -80,12 +92,22 @@ def _repairs(of: dict[str, Step], findings: Sequence[Finding]) -> Iterator[NextS
 
 def _alarms(of: dict[str, Step]) -> Iterator[NextStep]:
     step = of.get("alarm")
-    proof = next((r for r in step.results if isinstance(r, Proof)), None) if step is not None else None
+    proof = (
+        next((r for r in step.results if isinstance(r, Proof)), None) if step is not None else None
+    )
     if step is None or proof is None or proof.status != "alarm":
         return
     conflict = of.get("conflict")
-    named = [n for r in (conflict.results if conflict is not None else ()) for n in getattr(r, "diagnostics", {}).get("conflict", ())]
-    who = f"Find the broken grader among {', '.join(map(str, named))}" if len(named) != 1 else f"Look into {named[0]}, which is broken"
+    named = [
+        n
+        for r in (conflict.results if conflict is not None else ())
+        for n in getattr(r, "diagnostics", {}).get("conflict", ())
+    ]
+    who = (
+        f"Find the broken grader among {', '.join(map(str, named))}"
+        if len(named) != 1
+        else f"Look into {named[0]}, which is broken"
+    )
     yield NextStep(
         statement=who if named else "Find the broken grader",
         reason=f"No answer key lets all of them keep '{proof.claim}'. True labels of items on which they differ settle it.",
@@ -96,7 +118,11 @@ def _alarms(of: dict[str, Step]) -> Iterator[NextStep]:
 def _errors(steps: Sequence[Step]) -> Iterator[NextStep]:
     for step in steps:
         if step.status == "failed":
-            yield NextStep(statement=f"Repair what stopped '{step.question}'", reason=step.reason, command=step.command)
+            yield NextStep(
+                statement=f"Repair what stopped '{step.question}'",
+                reason=step.reason,
+                command=step.command,
+            )
 
 
 def _training(of: dict[str, Step]) -> Iterator[NextStep]:
@@ -104,7 +130,11 @@ def _training(of: dict[str, Step]) -> Iterator[NextStep]:
     if step is None:
         return
     certificates = [r for r in step.results if isinstance(r, Certificate)]
-    open_ = [r for r in certificates if any(reason.startswith("trained_on_annotators is not stated") for reason in r.reasons)]
+    open_ = [
+        r
+        for r in certificates
+        if any(reason.startswith("trained_on_annotators is not stated") for reason in r.reasons)
+    ]
     if open_:
         yield NextStep(
             statement="State whether the systems were trained on labels of these annotators",
@@ -115,7 +145,8 @@ def _training(of: dict[str, Step]) -> Iterator[NextStep]:
 
 
 def _missing(of: dict[str, Step]) -> Iterator[NextStep]:
-    """Questions that the evidence nearly answers; those whose whole table is absent come last, and only for accuracy.
+    """Questions that the evidence nearly answers; those whose whole table is absent come last, and
+    only for accuracy.
 
     A claim that nobody stated is not asked for: what graders are held to is not ours to propose.
     """
@@ -126,26 +157,53 @@ def _missing(of: dict[str, Step]) -> Iterator[NextStep]:
         if step.reason.startswith(_ABSENT) and name != "accuracy":
             continue
         command = (_questions(of) or _command(of, "labels")) if name == "accuracy" else ""
-        yield NextStep(statement=statement, reason=f"It answers '{step.question}'. {step.reason}", command=command, cost=_cost(of, name))
+        yield NextStep(
+            statement=statement,
+            reason=f"It answers '{step.question}'. {step.reason}",
+            command=command,
+            cost=_cost(of, name),
+        )
 
 
 def _separate(inventory: Inventory, of: dict[str, Step]) -> Iterator[NextStep]:
-    """Labels that separate the leaders: the half-width shrinks as 1/√n, so that n·(half-width/difference)² labels would be needed."""
+    """Labels that separate the leaders: the half-width shrinks as 1/√n, so that
+    n·(half-width/difference)² labels would be needed.
+    """
     step = of.get("comparison")
-    comparison = next((r for r in step.results if isinstance(r, Comparison)), None) if step is not None else None
+    comparison = (
+        next((r for r in step.results if isinstance(r, Comparison)), None)
+        if step is not None
+        else None
+    )
     if comparison is None or len(comparison.leaders) < 2:
         return
     values = {r.system: r.value for r in comparison.ranks}
     first, second = sorted(comparison.leaders, key=lambda s: (-values.get(s, -math.inf), s))[:2]
     d = comparison.difference(first, second)
-    gap = max(abs(d.value), inventory.settings.half_width) if not math.isnan(d.value) else inventory.settings.half_width
+    gap = (
+        max(abs(d.value), inventory.settings.half_width)
+        if not math.isnan(d.value)
+        else inventory.settings.half_width
+    )
     k = _plan(of)
     best = _accuracy(of, first)
     if k is None or best is None:
         return
     accuracy = round(min(max(best.value, gap), 1.0), 3)
-    words = ["plan", "--n-classes", str(max(2, _most_classes(k))), "--accuracy", repr(accuracy), "--difference", repr(round(gap, 4))]
-    prices = {name: price for name, price in k.inputs.get("costs", {}).items() if name in ("ordinary", "complementary")}
+    words = [
+        "plan",
+        "--n-classes",
+        str(max(2, _most_classes(k))),
+        "--accuracy",
+        repr(accuracy),
+        "--difference",
+        repr(round(gap, 4)),
+    ]
+    prices = {
+        name: price
+        for name, price in k.inputs.get("costs", {}).items()
+        if name in ("ordinary", "complementary")
+    }
     words += [w for name, price in prices.items() for w in ("--cost", f"{name}={price!r}")]
     yield NextStep(
         statement=f"Label more items to separate {first} and {second}",
@@ -185,7 +243,8 @@ def _narrow(inventory: Inventory, of: dict[str, Step]) -> Iterator[NextStep]:
     )
 
 
-# ------------------------------------------------------------------------------------------------------------------ small things
+# ------------------------------------------------------------------------------------------------------------------
+# small things
 
 
 def _command(of: dict[str, Step], *names: str) -> str:
@@ -194,40 +253,62 @@ def _command(of: dict[str, Step], *names: str) -> str:
 
 def _plan(of: dict[str, Step]) -> Plan | None:
     step = of.get("labels")
-    return next((r for r in step.results if isinstance(r, Plan)), None) if step is not None else None
+    return (
+        next((r for r in step.results if isinstance(r, Plan)), None) if step is not None else None
+    )
 
 
 def _most_classes(plan: Plan) -> int:
-    """The largest number of classes; ordinary labels, which separate systems best, do not depend on it."""
+    """The largest number of classes; ordinary labels, which separate systems best, do not depend on
+    it.
+    """
     told = plan.inputs.get("n_classes")
     if told is None:
-        return max((int(row["n_classes"]) for row in plan.inputs["evidence"]["population"]), default=2)
+        return max(
+            (int(row["n_classes"]) for row in plan.inputs["evidence"]["population"]), default=2
+        )
     return max(map(int, told)) if isinstance(told, Mapping) else int(told)
 
 
 def _accuracy(of: dict[str, Step], system: str) -> Estimate | None:
     step = of.get("accuracy")
-    return next((r for r in step.results if isinstance(r, Estimate) and r.subject == system), None) if step is not None else None
+    return (
+        next((r for r in step.results if isinstance(r, Estimate) and r.subject == system), None)
+        if step is not None
+        else None
+    )
 
 
 def _cost(of: dict[str, Step], name: str) -> float | None:
     plan = _plan(of)
-    return plan.cost if name == "accuracy" and plan is not None and not math.isnan(plan.cost) else None
+    return (
+        plan.cost if name == "accuracy" and plan is not None and not math.isnan(plan.cost) else None
+    )
 
 
 def _questions(of: dict[str, Step]) -> str:
-    """The command that draws as many questions as the plan needs and the items allow, into a file; "" where the plan must draw them."""
+    """The command that draws as many questions as the plan needs and the items allow, into a file;
+    "" where the plan must draw them.
+    """
     step = of.get("route")
-    routing = next((r for r in step.results if isinstance(r, Routing)), None) if step is not None else None
+    routing = (
+        next((r for r in step.results if isinstance(r, Routing)), None)
+        if step is not None
+        else None
+    )
     if step is None or routing is None:
         return ""
     plan = _plan(of)
-    n = int(routing.counts.get("items", len(routing))) - int(routing.counts.get("labelled_before", 0))
+    n = int(routing.counts.get("items", len(routing))) - int(
+        routing.counts.get("labelled_before", 0)
+    )
     words = shlex.split(step.command)
     if "--n" not in words:  # no pattern names the files
         return ""
     if plan is not None:
-        if plan.inputs.get("planner") == "evidence" and (set(plan.buy) - {"question", "targeted"} or not plan.buy):
+        if plan.inputs.get("planner") == "evidence" and (
+            set(plan.buy) - {"question", "targeted"} or not plan.buy
+        ):
             return ""  # open questions, ruled-out classes and strata are drawn by the plan itself
         n = max(1, min(n, sum(plan.buy.values())))
     words[words.index("--n") + 1] = str(n)

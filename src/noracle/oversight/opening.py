@@ -31,7 +31,11 @@ def find_pattern(paths: Sequence[str]) -> str | None:
         return paths[0]
     wanted = sorted(os.path.normpath(p) for p in paths)
     for pattern in _patterns(sorted(paths)):
-        found = sorted(os.path.normpath(f) for f in glob.glob(pattern, recursive=True) if Path(f).is_file())  # noqa: PTH207 (a pattern)
+        found = sorted(
+            os.path.normpath(f)
+            for f in glob.glob(pattern, recursive=True)  # noqa: PTH207 (a pattern)
+            if Path(f).is_file()
+        )
         if found == wanted:
             return pattern
     return None
@@ -69,15 +73,35 @@ def price_table(path: str, source: Source) -> dict[str, float]:
     """Prices out of a table with a column of names and one of prices."""
     from noracle.evidence.frames import fetch, open_frames
 
-    name, price = str(source.options.get("name", "rater")), str(source.options.get("price", "price"))
+    name, price = (
+        str(source.options.get("name", "rater")),
+        str(source.options.get("price", "price")),
+    )
     frames, _connection = open_frames({"prices": path})
     rows = fetch(frames["prices"].select(name, price))
     found: dict[str, float] = {}
     for key, value in rows:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value > 0) or key is None:
-            raise EvidenceError(fault(f"prices.{price}", "must be a positive number", repr(value), where=[key], total=1))
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or not (math.isfinite(value) and value > 0)
+            or key is None
+        ):
+            raise EvidenceError(
+                fault(
+                    f"prices.{price}",
+                    "must be a positive number",
+                    repr(value),
+                    where=[key],
+                    total=1,
+                )
+            )
         if str(key) in found:
-            raise EvidenceError(fault(f"prices.{name}", "must name everything once", repr(key), where=[key], total=1))
+            raise EvidenceError(
+                fault(
+                    f"prices.{name}", "must name everything once", repr(key), where=[key], total=1
+                )
+            )
         found[str(key)] = float(value)
     return found
 
@@ -87,7 +111,9 @@ def joined_prices(file: Prices | None, told: Mapping[str, float]) -> Prices:
     labels = {k: float(v) for k, v in told.items() if is_label(k)}
     raters = {k: float(v) for k, v in told.items() if not is_label(k)}
     known = file or Prices()
-    return dataclasses.replace(known, labels={**known.labels, **labels}, raters={**known.raters, **raters})
+    return dataclasses.replace(
+        known, labels={**known.labels, **labels}, raters={**known.raters, **raters}
+    )
 
 
 def is_label(name: str) -> bool:
@@ -103,7 +129,11 @@ def read_counts_file(path: str) -> dict[str, Any]:
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise EvidenceError(fault("counts", "must be a readable JSON file", f"{path!r} ({type(error).__name__})")) from None
+        raise EvidenceError(
+            fault("counts", "must be a readable JSON file", f"{path!r} ({type(error).__name__})")
+        ) from None
     if not isinstance(data, dict):
-        raise EvidenceError(fault("counts", "must hold a JSON object", f"something else in {path!r}"))
+        raise EvidenceError(
+            fault("counts", "must hold a JSON object", f"something else in {path!r}")
+        )
     return data

@@ -15,7 +15,16 @@ from noracle.oversight.consistency import find_contradictions
 from noracle.oversight.joint import joint_guarantee, left_out
 from noracle.oversight.lines import system_lines
 from noracle.oversight.loading import Loaded
-from noracle.oversight.model import Finding, Inventory, NextStep, Settings, Source, Step, SystemLine, Unused
+from noracle.oversight.model import (
+    Finding,
+    Inventory,
+    NextStep,
+    Settings,
+    Source,
+    Step,
+    SystemLine,
+    Unused,
+)
 from noracle.oversight.next_step import next_steps
 from noracle.report.content import Content, content
 from noracle.results import Assumption, Guarantee, Kind, Result, check_confidence, read_result
@@ -31,9 +40,10 @@ TITLE = "Oversight report"
 class Oversight(Result):
     """Everything that the evidence of a folder allows to say.
 
-    ``systems`` is the first screen, one line each. ``steps`` holds every question with its results, or why it was not asked. ``findings``
-    says where parts contradict each other, or what they say together. ``guarantee`` is the promise that all finite-sample and logical
-    statements hold together; ``notes`` names the others. ``next_steps`` are ranked, the best first.
+    ``systems`` is the first screen, one line each. ``steps`` holds every question with its results,
+    or why it was not asked. ``findings`` says where parts contradict each other, or what they say
+    together. ``guarantee`` is the promise that all finite-sample and logical statements hold
+    together; ``notes`` names the others. ``next_steps`` are ranked, the best first.
 
     Examples
     --------
@@ -74,7 +84,10 @@ class Oversight(Result):
         plain["steps"] = [_step_dict(step) for step in self.steps]
         found = {"schema": self.schema, **encode(plain)}
         told = found["inventory"]["settings"]
-        for name, default in _LATER.items():  # not in files of 0.1: there only where somebody said them
+        for (
+            name,
+            default,
+        ) in _LATER.items():  # not in files of 0.1: there only where somebody said them
             if told.get(name) == default:
                 del told[name]
         return found
@@ -84,15 +97,18 @@ class Oversight(Result):
         values["inventory"] = _inventory(values["inventory"])
         values["systems"] = tuple(_line(row) for row in values["systems"])
         values["steps"] = tuple(_step(row) for row in values["steps"])
-        values["findings"] = tuple(Finding(**{**_known(Finding, row), "between": tuple(row["between"])}) for row in values["findings"])
-        values["next_steps"] = tuple(NextStep(**_known(NextStep, row)) for row in values["next_steps"])
+        values["findings"] = tuple(
+            Finding(**{**_known(Finding, row), "between": tuple(row["between"])})
+            for row in values["findings"]
+        )
+        values["next_steps"] = tuple(
+            NextStep(**_known(NextStep, row)) for row in values["next_steps"]
+        )
         return values
 
     def __repr__(self) -> str:
         done = sum(s.status == "done" for s in self.steps)
-        return (
-            f"Oversight({len(self.systems)} systems, {done} of {len(self.steps)} questions answered, {len(self.contradictions)} disagree)"
-        )
+        return f"Oversight({len(self.systems)} systems, {done} of {len(self.steps)} questions answered, {len(self.contradictions)} disagree)"  # noqa: E501
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Every system with its interval, in the order of the report."""
@@ -101,7 +117,15 @@ class Oversight(Result):
         ax = plots.new_axes(ax, len(self.systems))
         for y, line in enumerate(self.systems):
             ax.plot([line.low, line.high], [y, y], color=plots.LINE, linewidth=2, zorder=1)
-            ax.plot([line.value], [y], marker="o", markersize=5, color=plots.BLUE, linestyle="none", zorder=2)
+            ax.plot(
+                [line.value],
+                [y],
+                marker="o",
+                markersize=5,
+                color=plots.BLUE,
+                linestyle="none",
+                zorder=2,
+            )
         ax.set_yticks(range(len(self.systems)), [line.system for line in self.systems])
         ax.invert_yaxis()
         ax.set_xlim(0, 1)
@@ -120,29 +144,34 @@ def oversee(
 ) -> Oversight:
     r"""Say everything that the evidence of a folder allows, and nothing more.
 
-    The error rate of the report is shared: k statements with a probability get (1 - confidence)/k each, so that by Boole's inequality all
-    of them hold together with probability of at least ``confidence``. Which statements are made is decided by what the tables hold, before
-    any value is looked at.
+    The error rate of the report is shared: k statements with a probability get (1 - confidence)/k
+    each, so that by Boole's inequality all of them hold together with probability of at least
+    ``confidence``. Which statements are made is decided by what the tables hold, before any value
+    is looked at.
 
     Parameters
     ----------
     place
-        A folder, a list of files, or the inventory that :func:`~noracle.oversight.find_evidence` made of them.
+        A folder, a list of files, or the inventory that :func:`~noracle.oversight.find_evidence`
+        made of them.
     settings
         What ``noracle.toml`` would say; by default that file, if the folder has one.
     confidence, seed
         Instead of those of the settings.
     store
-        A folder, here or at a URL that fsspec opens, for what was counted of answers and judgements. Files that belong together (one folder
-        ``day=1``, or one name) are a partition, and a partition that is there from before and did not change is not counted again. What is
-        said is the same as without a store; a note tells how many partitions were read, or why the tables were counted as one.
+        A folder, here or at a URL that fsspec opens, for what was counted of answers and
+        judgements. Files that belong together (one folder ``day=1``, or one name) are a partition,
+        and a partition that is there from before and did not change is not counted again. What is
+        said is the same as without a store; a note tells how many partitions were read, or why the
+        tables were counted as one.
     progress
         Called with each question before it is put.
 
     Returns
     -------
     Oversight
-        An error in one question never stops the others: its step says ``failed``, with the text of the error.
+        An error in one question never stops the others: its step says ``failed``, with the text of
+        the error.
 
     Raises
     ------
@@ -151,12 +180,14 @@ def oversee(
 
     Notes
     -----
-    Assumptions are those of the statements, and stand in their guarantees. Logical statements and checks spend no error rate. Agreement
-    and the mean across raters have asymptotic promises: they are run at the same level and named in ``notes``.
+    Assumptions are those of the statements, and stand in their guarantees. Logical statements and
+    checks spend no error rate. Agreement and the mean across raters have asymptotic promises: they
+    are run at the same level and named in ``notes``.
 
     References
     ----------
-    Bonferroni (1936), Teoria statistica delle classi e calcolo delle probabilità; each statement names its own method.
+    Bonferroni (1936), Teoria statistica delle classi e calcolo delle probabilità; each statement
+    names its own method.
 
     Examples
     --------
@@ -179,23 +210,33 @@ def oversee(
         changes["confidence"] = confidence
     if seed is not None:
         changes["seed"] = seed
-    inventory = dataclasses.replace(inventory, settings=dataclasses.replace(inventory.settings, **changes))
+    inventory = dataclasses.replace(
+        inventory, settings=dataclasses.replace(inventory.settings, **changes)
+    )
     told = inventory.settings
     check_confidence(told.confidence)
     if not inventory.sources:
         remedy = "Add tables of answers, judgements, ratings or scores; 'noracle init' writes an example."
-        raise EvidenceError(fault("place", "must hold evidence", f"none in {inventory.place!r}", remedy=remedy))
+        raise EvidenceError(
+            fault("place", "must hold evidence", f"none in {inventory.place!r}", remedy=remedy)
+        )
     if progress is not None:
         progress("Reading the evidence")
     loaded = Loaded(inventory, store=store, progress=progress)
-    _ = loaded.accuracy, loaded.asked, loaded.votes  # evidence that breaks a rule stops here, with all its faults
+    _ = (
+        loaded.accuracy,
+        loaded.asked,
+        loaded.votes,
+    )  # evidence that breaks a rule stops here, with all its faults
     planned = count_statements(loaded)
     k = sum(planned.values())
     level = 1 - (1 - told.confidence) / k if k else told.confidence
     asking = Asking(loaded, level=level, seed=told.seed)
     steps = take_steps(asking, progress)
     comparable = _of_the_same_items(loaded, steps)
-    findings = find_contradictions(comparable, weighted=loaded.weighted, same_items=_same_items(loaded, steps))
+    findings = find_contradictions(
+        comparable, weighted=loaded.weighted, same_items=_same_items(loaded, steps)
+    )
     following = next_steps(inventory, steps, findings)
     names = tuple(dict.fromkeys((*loaded.systems, *loaded.judged_systems)))
     return Oversight(
@@ -221,13 +262,19 @@ def _inventory_of(place: Any, settings: Settings | None) -> Inventory:
 
 
 def _of_the_same_items(loaded: Loaded, steps: Sequence[Step]) -> tuple[Step, ...]:
-    """The steps that may be held against accuracies; stored counts add items to these that tables, comparison and proofs do not see."""
+    """The steps that may be held against accuracies; stored counts add items to these that tables,
+    comparison and proofs do not see.
+    """
     mixed = loaded.stored is not None and loaded.evidence is not None
-    return tuple(step for step in steps if not mixed or step.name not in {"comparison", "ranges", "alarm"})
+    return tuple(
+        step for step in steps if not mixed or step.name not in {"comparison", "ranges", "alarm"}
+    )
 
 
 def _same_items(loaded: Loaded, steps: Sequence[Step]) -> bool:
-    """Whether ratings and answers are about the same items; looked up only where something depends on it."""
+    """Whether ratings and answers are about the same items; looked up only where something depends
+    on it.
+    """
     done = {step.name for step in steps if step.status == "done"}
     return "accuracy" in done and bool(done & {"certificate", "ceiling"}) and loaded.same_items
 
@@ -239,7 +286,9 @@ def _notes(asking: Asking, planned: Mapping[str, int]) -> tuple[str, ...]:
     if k:
         said = ", ".join(f"{n} of {name}" for name, n in planned.items())
         level = f"{asking.level:.6g}"
-        notes.append(f"{k} statements ({said}) share the error rate: each is made at confidence {level}, so that all hold together.")
+        notes.append(
+            f"{k} statements ({said}) share the error rate: each is made at confidence {level}, so that all hold together."
+        )
     for name, kind in left_out(steps).items():
         if kind is Kind.ASYMPTOTIC:
             why = "its promise is asymptotic: it holds for many items, and the joint promise does not cover it"
@@ -248,13 +297,16 @@ def _notes(asking: Asking, planned: Mapping[str, int]) -> tuple[str, ...]:
         notes.append(f"{name}: {why}.")
     if left_out(steps):
         rate = joint_guarantee(steps, every=True).error_rate
-        notes.append(f"All statements, also those not covered, have a joint error rate of {rate:.4g}, where their own promises hold.")
+        notes.append(
+            f"All statements, also those not covered, have a joint error rate of {rate:.4g}, where their own promises hold."
+        )
     if not joint_guarantee(steps).assumptions and not k:
         notes.append("Nothing in this report carries a promise with a probability.")
     return tuple(dict.fromkeys(notes))
 
 
-# ------------------------------------------------------------------------------------------------------------------ JSON
+# ------------------------------------------------------------------------------------------------------------------
+# JSON
 
 
 def _step_dict(step: Step) -> dict[str, Any]:
@@ -279,7 +331,9 @@ def _line(row: Mapping[str, Any]) -> SystemLine:
         g = values["guarantee"]
         assumptions = tuple(Assumption(**a) for a in g["assumptions"])
         kind = Kind[str(g["kind"]).upper().replace("-", "_")]
-        values["guarantee"] = Guarantee(kind=kind, error_rate=g["error_rate"], anytime=g["anytime"], assumptions=assumptions)
+        values["guarantee"] = Guarantee(
+            kind=kind, error_rate=g["error_rate"], anytime=g["anytime"], assumptions=assumptions
+        )
     return SystemLine(**values)
 
 
@@ -288,7 +342,10 @@ _LATER: dict[str, Any] = {"columns": {}, "no_answer": [], "invalid": "wrong", "r
 
 def _inventory(row: Mapping[str, Any]) -> Inventory:
     told = _known(Settings, row["settings"])
-    told |= {"classes": None if told.get("classes") is None else tuple(told["classes"]), "ignore": tuple(told.get("ignore", ()))}
+    told |= {
+        "classes": None if told.get("classes") is None else tuple(told["classes"]),
+        "ignore": tuple(told.get("ignore", ())),
+    }
     told["no_answer"] = tuple(told.get("no_answer", ()))
     told["files"] = {k: tuple(v) for k, v in told.get("files", {}).items()}
     told["wide"] = {kind: _frozen(columns) for kind, columns in told.get("wide", {}).items()}
@@ -299,9 +356,12 @@ def _inventory(row: Mapping[str, Any]) -> Inventory:
         values["options"] = _frozen(values.get("options", {}))
         sources.append(Source(**values))
     return Inventory(
-        place=row["place"], sources=tuple(sources), unused=tuple(Unused(**_known(Unused, u)) for u in row["unused"]),
-        settings=Settings(**told), notes=tuple(row["notes"]),
-    )  # fmt: skip
+        place=row["place"],
+        sources=tuple(sources),
+        unused=tuple(Unused(**_known(Unused, u)) for u in row["unused"]),
+        settings=Settings(**told),
+        notes=tuple(row["notes"]),
+    )
 
 
 def _frozen(row: Mapping[str, Any]) -> dict[str, Any]:

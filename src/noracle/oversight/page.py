@@ -1,7 +1,8 @@
 """The oversight report as one self-contained HTML page.
 
-It needs no script and asks nothing of the network. The first screen says what can be said of each system; every plot links to the
-command that makes it again; what could not be said is named beside what would make it possible. The same report gives the same bytes.
+It needs no script and asks nothing of the network. The first screen says what can be said of each
+system; every plot links to the command that makes it again; what could not be said is named beside
+what would make it possible. The same report gives the same bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from noracle.oversight.model import Finding, Inventory, Step, SystemLine
 from noracle.report import words
 from noracle.report.card import templates
 from noracle.report.content import Table
-from noracle.report.page import Drawing, Section, assumptions_of, estimates_overview, kinds_of, make_section, write_text
+from noracle.report.page import (
+    Drawing,
+    Section,
+    assumptions_of,
+    estimates_overview,
+    kinds_of,
+    make_section,
+    write_text,
+)
 from noracle.results import Comparison, Estimate, Kind, Proof
 
 if TYPE_CHECKING:
@@ -32,7 +41,8 @@ _MOST_OPEN = 4
 _MOST_TABLE_ROWS = 400
 _MOST_PATHS = 5
 _MOST_ALERTS = 3
-# Names come from files: what would end the text, ring a bell or turn the direction of writing round is shown as a replacement character.
+# Names come from files: what would end the text, ring a bell or turn the direction of writing round
+# is shown as a replacement character.
 _CONTROL = {*range(32), *range(127, 160)} - {9, 10}
 _TURNING = {0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 _UNSEEN = dict.fromkeys(_CONTROL | _TURNING, "\ufffd")
@@ -52,11 +62,13 @@ class _Shown:
     undrawn: int = 0
 
 
-def write_oversight(path: str | os.PathLike[str], oversight: Oversight, *, command: str | None = None) -> Path:
+def write_oversight(
+    path: str | os.PathLike[str], oversight: Oversight, *, command: str | None = None
+) -> Path:
     r"""Write an oversight report as one HTML file.
 
-    The file is written under a temporary name and renamed. It holds names of systems, raters and files and ids of items, never the
-    texts of items; the same report gives the same bytes.
+    The file is written under a temporary name and renamed. It holds names of systems, raters and
+    files and ids of items, never the texts of items; the same report gives the same bytes.
 
     Parameters
     ----------
@@ -109,8 +121,14 @@ def render_oversight(oversight: Oversight, *, command: str | None = None) -> str
             against=[f for f in oversight.findings if not f.agrees],
             kinds=kinds_of(sections),
             assumptions=_assumptions(shown),
-            not_said=sorted((s for s in oversight.steps if s.status != "done"), key=lambda s: s.status != "failed"),
-            next_steps=[dataclasses.replace(n, statement=sentence(n.statement)) for n in oversight.next_steps],
+            not_said=sorted(
+                (s for s in oversight.steps if s.status != "done"),
+                key=lambda s: s.status != "failed",
+            ),
+            next_steps=[
+                dataclasses.replace(n, statement=sentence(n.statement))
+                for n in oversight.next_steps
+            ],
             notes=oversight.notes,
             command=command,
             seed=oversight.seed,
@@ -126,12 +144,35 @@ def lead(oversight: Oversight) -> str:
     if contradictions(oversight.findings):
         return "Parts of this evidence contradict each other. Do not rely on the numbers before that is settled."
     if any(not f.agrees for f in oversight.findings):
-        return "The labels failed a check. Read what rests on them as a guess before that is repaired."
-    known = [s for s in oversight.systems if math.isfinite(s.low) and math.isfinite(s.high) and s.high - s.low < 1]
-    best = next((r for s in oversight.steps if s.name == "comparison" for r in s.results if isinstance(r, Comparison)), None)
+        return (
+            "The labels failed a check. Read what rests on them as a guess before that is repaired."
+        )
+    known = [
+        s
+        for s in oversight.systems
+        if math.isfinite(s.low) and math.isfinite(s.high) and s.high - s.low < 1
+    ]
+    best = next(
+        (
+            r
+            for s in oversight.steps
+            if s.name == "comparison"
+            for r in s.results
+            if isinstance(r, Comparison)
+        ),
+        None,
+    )
     plural = "system" if len(oversight.systems) == 1 else "systems"
-    if best is not None and best.guarantee.kind > Kind.HEURISTIC and len(best.leaders) < len(best.systems):
-        verdict = f"{best.leaders[0]!r} is the best" if len(best.leaders) == 1 else f"the best is one of {words.listed(best.leaders, 3)}"
+    if (
+        best is not None
+        and best.guarantee.kind > Kind.HEURISTIC
+        and len(best.leaders) < len(best.systems)
+    ):
+        verdict = (
+            f"{best.leaders[0]!r} is the best"
+            if len(best.leaders) == 1
+            else f"the best is one of {words.listed(best.leaders, 3)}"
+        )
         return f"Of {len(best.systems):,} systems {verdict}, as far as this evidence can say without an answer key."
     if known:
         return f"The accuracy of {len(known):,} of {len(oversight.systems):,} {plural} can be narrowed down without an answer key."
@@ -143,10 +184,17 @@ def lead(oversight: Oversight) -> str:
 
 def alerts(steps: Sequence[Step], findings: Sequence[Finding]) -> list[str]:
     """What must not be missed: contradictions first, then alarms, then checks that failed."""
-    clashes = [f"Contradiction: {f.statement.removeprefix('CONTRADICTION: ')}" for f in contradictions(findings)]
+    clashes = [
+        f"Contradiction: {f.statement.removeprefix('CONTRADICTION: ')}"
+        for f in contradictions(findings)
+    ]
     failed = [f"Failed check: {f.statement}" for f in findings if _is_failed_check(f)]
     proof = fired_alarm(steps)
-    alarms = [] if proof is None else [f"Alarm: not every grader can keep '{proof.claim}', whatever the answer key is."]
+    alarms = (
+        []
+        if proof is None
+        else [f"Alarm: not every grader can keep '{proof.claim}', whatever the answer key is."]
+    )
     return list(dict.fromkeys([*clashes, *alarms, *failed]))
 
 
@@ -172,13 +220,20 @@ def joint_sentence(oversight: Oversight) -> str:
     weak = left_out(oversight.steps)
     joint = joint_guarantee(oversight.steps)
     if joint.kind == Kind.HEURISTIC:
-        return "There is no joint promise: no statement here has one." if weak else "Nothing is stated, so nothing is promised."
+        return (
+            "There is no joint promise: no statement here has one."
+            if weak
+            else "Nothing is stated, so nothing is promised."
+        )
     if joint.error_rate <= 0:
         said = "All statements hold without any probability, if what they rest on is true."
     else:
         confidence = plain.confidence_of(joint.error_rate)
         said = f"Taken together, all statements hold with at least {confidence} confidence, if what they rest on is true."
-    reasons = {Kind.ASYMPTOTIC: "where the confidence is about right only with many labels", Kind.HEURISTIC: "without any promise"}
+    reasons = {
+        Kind.ASYMPTOTIC: "where the confidence is about right only with many labels",
+        Kind.HEURISTIC: "without any promise",
+    }
     for kind, reason in reasons.items():
         names = [name for name, weakest in weak.items() if weakest == kind]
         said += f" This leaves out {', '.join(names)}, {reason}." if names else ""
@@ -201,23 +256,43 @@ def limits(line: SystemLine) -> tuple[str, str]:
 
 def _system(line: SystemLine, shown: Sequence[_Shown]) -> dict[str, Any]:
     value, interval = limits(line)
-    promise = "nothing is promised" if line.guarantee is None else plain.promised(line.guarantee).replace(" %", "\u00a0%")
+    promise = (
+        "nothing is promised"
+        if line.guarantee is None
+        else plain.promised(line.guarantee).replace(" %", "\u00a0%")
+    )
     source = _source(line, shown)
-    return {"line": line, "value": value, "interval": interval, "promise": promise, "command_id": source.command_id if source else ""}
+    return {
+        "line": line,
+        "value": value,
+        "interval": interval,
+        "promise": promise,
+        "command_id": source.command_id if source else "",
+    }
 
 
 def _source(line: SystemLine, shown: Sequence[_Shown]) -> _Shown | None:
     """The question that the numbers of a system come from."""
     for one in shown:
         for r in one.step.results:
-            if isinstance(r, Estimate) and r.subject == line.system and (r.low, r.high) == (line.low, line.high):
+            if (
+                isinstance(r, Estimate)
+                and r.subject == line.system
+                and (r.low, r.high) == (line.low, line.high)
+            ):
                 return one
     return next((one for one in shown if one.step.name in ("accuracy", "ranges")), None)
 
 
 def _facts(shown: Sequence[_Shown]) -> list[tuple[str, str]]:
-    """Headlines of the answers, each with where it is: what the first screen says where no system is judged."""
-    return [(one.anchor, f"{s.said.title}: {', '.join(s.said.headline[1:])}") for one in shown for s in one.sections[:2]][:6]
+    """Headlines of the answers, each with where it is: what the first screen says where no system
+    is judged.
+    """
+    return [
+        (one.anchor, f"{s.said.title}: {', '.join(s.said.headline[1:])}")
+        for one in shown
+        for s in one.sections[:2]
+    ][:6]
 
 
 def _shown(steps: Sequence[Step]) -> list[_Shown]:
@@ -235,7 +310,9 @@ def _show(step: Step, name: str) -> _Shown:
     anchor = f"step-{name}"
     estimates = [r for r in step.results if isinstance(r, Estimate)]
     together = len(estimates) > 1 and len({(e.quantity, e.side) for e in estimates}) == 1
-    overview, table = estimates_overview(f"{anchor}-overview", estimates) if together else (None, None)
+    overview, table = (
+        estimates_overview(f"{anchor}-overview", estimates) if together else (None, None)
+    )
     sections: list[Section] = []
     undrawn = plots = 0
     for i, result in enumerate(step.results, start=1):
@@ -243,7 +320,11 @@ def _show(step: Step, name: str) -> _Shown:
         drawn = not in_overview and plots < _MOST_PLOTS
         plots += drawn
         undrawn += not drawn and not in_overview
-        sections.append(_few_rows(make_section(f"{anchor}-{i}", result, drawn=drawn), but=1 if in_overview else 0))
+        sections.append(
+            _few_rows(
+                make_section(f"{anchor}-{i}", result, drawn=drawn), but=1 if in_overview else 0
+            )
+        )
     return _Shown(
         anchor=anchor,
         command_id=f"command-{name}" if step.command else "",
@@ -265,13 +346,21 @@ def _few_rows(section: Section, *, but: int = 0) -> Section:
 def _capped(table: Table) -> Table:
     """The first rows of a long table; the JSON of the report has all of them."""
     left = len(table.rows) - _MOST_TABLE_ROWS
-    return table if left <= 0 else dataclasses.replace(table, rows=table.rows[:_MOST_TABLE_ROWS], left_out=table.left_out + left)
+    return (
+        table
+        if left <= 0
+        else dataclasses.replace(
+            table, rows=table.rows[:_MOST_TABLE_ROWS], left_out=table.left_out + left
+        )
+    )
 
 
 def _assumptions(shown: Sequence[_Shown]) -> list[dict[str, Any]]:
     """Every assumption and status once, with its meaning and the questions that it carries."""
     told = [
-        dataclasses.replace(s, anchor=one.anchor, said=dataclasses.replace(s.said, headline=(one.step.question,)))
+        dataclasses.replace(
+            s, anchor=one.anchor, said=dataclasses.replace(s.said, headline=(one.step.question,))
+        )
         for one in shown
         for s in one.sections
     ]
@@ -285,7 +374,12 @@ def _assumptions(shown: Sequence[_Shown]) -> list[dict[str, Any]]:
 def _found_table(inventory: Inventory) -> Table:
     def row(kind: str, paths: Sequence[str], n_rows: int | None, why: str) -> tuple[str, ...]:
         more = f" and {len(paths) - _MOST_PATHS:,} more" if len(paths) > _MOST_PATHS else ""
-        return kind, ", ".join(paths[:_MOST_PATHS]) + more, "—" if n_rows is None else words.count(n_rows), why
+        return (
+            kind,
+            ", ".join(paths[:_MOST_PATHS]) + more,
+            "—" if n_rows is None else words.count(n_rows),
+            why,
+        )
 
     table = Table(
         caption="Evidence",
@@ -293,22 +387,36 @@ def _found_table(inventory: Inventory) -> Table:
         rows=tuple(row(s.kind, s.paths, s.n_rows, s.why) for s in inventory.sources),
         numeric=(False, False, True, False),
     )
-    if all(s.n_rows is None for s in inventory.sources):  # only some formats know before they are read
+    if all(
+        s.n_rows is None for s in inventory.sources
+    ):  # only some formats know before they are read
         kept = tuple((what, files, why) for what, files, _, why in table.rows)
-        table = dataclasses.replace(table, header=("what", "files", "recognised by"), rows=kept, numeric=(False,) * 3)
+        table = dataclasses.replace(
+            table, header=("what", "files", "recognised by"), rows=kept, numeric=(False,) * 3
+        )
     return _capped(table)
 
 
 def _unused_table(inventory: Inventory) -> Table:
     rows = tuple((u.path, u.reason) for u in inventory.unused)
-    return _capped(Table(caption="Left aside", header=("file", "why"), rows=rows, numeric=(False, False)))
+    return _capped(
+        Table(caption="Left aside", header=("file", "why"), rows=rows, numeric=(False, False))
+    )
 
 
 def _findings_table(findings: Sequence[Finding]) -> Table:
     ordered = sorted(findings, key=lambda f: f.agrees)
-    rows = tuple(("yes" if f.agrees else "NO", " and ".join(f.between), f.subject, f.statement) for f in ordered)
+    rows = tuple(
+        ("yes" if f.agrees else "NO", " and ".join(f.between), f.subject, f.statement)
+        for f in ordered
+    )
     return _capped(
-        Table(caption="Parts held against each other", header=("agree", "parts", "about", "what follows"), rows=rows, numeric=(False,) * 4)
+        Table(
+            caption="Parts held against each other",
+            header=("agree", "parts", "about", "what follows"),
+            rows=rows,
+            numeric=(False,) * 4,
+        )
     )
 
 
@@ -318,7 +426,11 @@ def sentence(text: str) -> str:
 
 
 def _first(lines: list[str], most: int) -> list[str]:
-    return lines if len(lines) <= most else [*lines[:most], f"… and {len(lines) - most:,} more; see below."]
+    return (
+        lines
+        if len(lines) <= most
+        else [*lines[:most], f"… and {len(lines) - most:,} more; see below."]
+    )
 
 
 __all__ = ["render_oversight", "write_oversight"]

@@ -11,7 +11,16 @@ from fractions import Fraction
 from typing import Any
 
 from noracle.oversight.model import Step
-from noracle.results import Certificate, Check, Comparison, Estimate, Guarantee, Proof, Range, Ranges
+from noracle.results import (
+    Certificate,
+    Check,
+    Comparison,
+    Estimate,
+    Guarantee,
+    Proof,
+    Range,
+    Ranges,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +66,9 @@ def parts_of(steps: Sequence[Step]) -> Parts:
 
 
 def answered_share(estimate: Estimate) -> float | None:
-    """a/r, answered items among those asked about; None where items were answered more than once, so that items have no one answer."""
+    """a/r, answered items among those asked about; None where items were answered more than once,
+    so that items have no one answer.
+    """
     items = estimate.counts.get("items", 0)
     if not items or "answers" in estimate.counts:
         return None
@@ -65,14 +76,19 @@ def answered_share(estimate: Estimate) -> float | None:
 
 
 def claims_of(proof: Proof) -> list[tuple[str, str, float, bool]] | None:
-    """(kind, classifier, p, strict) of every statement, one for each classifier; None where one is not an accuracy or grade."""
+    """(kind, classifier, p, strict) of every statement, one for each classifier; None where one is
+    not an accuracy or grade.
+    """
     names = list(proof.sketch.get("classifiers", ()))
     found: list[tuple[str, str, float, bool]] = []
     for s in proof.spec.get("statements", ()):
         if s["kind"] not in ("accuracy", "grade") or s.get("on") is not None:
             return None
         of = [s["of"]] if s["of"] is not None else names
-        found += [(str(s["kind"]), str(name), float(Fraction(str(s["above"]))), bool(s["strict"])) for name in of]
+        found += [
+            (str(s["kind"]), str(name), float(Fraction(str(s["above"]))), bool(s["strict"]))
+            for name in of
+        ]
     return found or None
 
 

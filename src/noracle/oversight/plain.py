@@ -48,9 +48,18 @@ _MEANINGS = {
     "nothing about unsure verdicts": "Nothing is supposed about the items where somebody was not sure.",
 }
 _PATTERNS = (
-    (re.compile(r"^\d+ ratings on every item by design$"), "Every item got so many ratings by plan, not by chance."),
-    (re.compile(r"^at least \d+ labelled rows$"), "A rule of thumb: with fewer labelled items the interval is not to be trusted."),
-    (re.compile(r"p_i·p_j ≤ P_ij"), "No two annotators agree less often than they would if each erred for themselves."),
+    (
+        re.compile(r"^\d+ ratings on every item by design$"),
+        "Every item got so many ratings by plan, not by chance.",
+    ),
+    (
+        re.compile(r"^at least \d+ labelled rows$"),
+        "A rule of thumb: with fewer labelled items the interval is not to be trusted.",
+    ),
+    (
+        re.compile(r"p_i·p_j ≤ P_ij"),
+        "No two annotators agree less often than they would if each erred for themselves.",
+    ),
     (
         re.compile(r"^where the vote is wrong, the system is right"),
         "Where people are wrong, the system does not mostly repeat their error.",
@@ -104,7 +113,8 @@ def promised(guarantee: Guarantee) -> str:
 
 
 def confidence_of(error_rate: float) -> str:
-    """Write one minus an error rate, rounded down to two decimals so that nothing more is claimed than is true.
+    """Write one minus an error rate, rounded down to two decimals so that nothing more is claimed
+    than is true.
 
     Examples
     --------

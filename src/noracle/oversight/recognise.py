@@ -9,9 +9,11 @@
     prices       kind or rater, and price or cost; or TOML with tables labels or raters
     counts       JSON with schema counts/1 or rating-counts/1
 
-Columns may have common names (``question_id``, ``model``, ``prediction``) or those that ``[columns]`` of ``noracle.toml`` says. A file that
-fits two kinds is not guessed. In a wide table a system, a rater and a key look the same: it is recognised by its name (``answers.csv``,
-``ratings.csv``), or its columns are named in ``noracle.toml``. A table of items and their labels alone is a key, which is not used.
+Columns may have common names (``question_id``, ``model``, ``prediction``) or those that
+``[columns]`` of ``noracle.toml`` says. A file that fits two kinds is not guessed. In a wide table a
+system, a rater and a key look the same: it is recognised by its name (``answers.csv``,
+``ratings.csv``), or its columns are named in ``noracle.toml``. A table of items and their labels
+alone is a key, which is not used.
 """
 
 from __future__ import annotations
@@ -36,14 +38,28 @@ from noracle.oversight.model import Settings, SourceKind
 
 COUNTS = ("counts/1", "rating-counts/1")
 _LONG: tuple[SourceKind, ...] = ("answers", "judgements", "grades", "ratings", "scores")
-_KEYS = ("label", "class", "key", "truth", "target", "gold", "correct", "correct_answer", "answer_key")
+_KEYS = (
+    "label",
+    "class",
+    "key",
+    "truth",
+    "target",
+    "gold",
+    "correct",
+    "correct_answer",
+    "answer_key",
+)
 _SAID = {"system", "answer", "class", "verdict", "rater", "value", *GRADE_COLUMNS, *_KEYS}
 _PRICED, _PRICE = ("kind", "rater"), ("price", "cost")
 _OTHERS = {
     (".html", ".htm"): "a page, not a table",
     (".xlsx", ".xls", ".ods", ".numbers"): "a spreadsheet, which is not read; save it as CSV",
     (".zip", ".tar", ".tgz", ".7z"): "an archive, which is not read; unpack it",
-    (".db", ".sqlite", ".duckdb"): "a database, which is not read; write its tables out as CSV or Parquet",
+    (
+        ".db",
+        ".sqlite",
+        ".duckdb",
+    ): "a database, which is not read; write its tables out as CSV or Parquet",
 }
 _PEOPLE = (".md", ".txt", ".rst", ".pdf", ".doc", ".docx", ".ipynb")
 _MOST_SNIFFED = 200
@@ -54,8 +70,9 @@ _SEPARATORS = (",", ";", "\t", "|")
 class Seen:
     """What a file is. Without ``kind`` it is no evidence, and ``why`` is the reason.
 
-    ``types`` has the kind of value of each column (whole, float, text, …), ``separator`` the mark between the fields of a CSV file, and
-    ``sort`` what files of one table must share: the kind of log, the schema of counts, the columns of a wide table.
+    ``types`` has the kind of value of each column (whole, float, text, …), ``separator`` the mark
+    between the fields of a CSV file, and ``sort`` what files of one table must share: the kind of
+    log, the schema of counts, the columns of a wide table.
     """
 
     path: str
@@ -96,34 +113,63 @@ class Recogniser:
             return seen
         if seen.kind != named:
             raise EvidenceError(kind_fault(seen, named))
-        return seen if "noracle.toml" in seen.why else dataclasses.replace(seen, why=f"named in noracle.toml; {seen.why}")
+        return (
+            seen
+            if "noracle.toml" in seen.why
+            else dataclasses.replace(seen, why=f"named in noracle.toml; {seen.why}")
+        )
 
     def _look(self, path: str, named: SourceKind | None) -> Seen:
         name = PurePath(path)
         log = log_format(path)
         if log is not None and named != "grades":
-            return Seen(path=path, kind="answers", why=f"a log of {TOOLS[log]}", form="log", sort=log)
+            return Seen(
+                path=path, kind="answers", why=f"a log of {TOOLS[log]}", form="log", sort=log
+            )
         results = told_by_tool(path, logs=named == "grades")
         if results is not None:
             return results
         if name.suffix.lower() == ".json":
             schema = schema_of(path)
             if schema is None:
-                return Seen(path=path, kind=None, why="one JSON object without a known schema, not a table")
+                return Seen(
+                    path=path, kind=None, why="one JSON object without a known schema, not a table"
+                )
             if schema in COUNTS:
-                return Seen(path=path, kind="counts", why=f"stored counts, {schema}", form="json", options={"schema": schema}, sort=schema)
+                return Seen(
+                    path=path,
+                    kind="counts",
+                    why=f"stored counts, {schema}",
+                    form="json",
+                    options={"schema": schema},
+                    sort=schema,
+                )
             if schema:
-                return Seen(path=path, kind=None, why=f"a result that noracle wrote ({schema}), not evidence")
+                return Seen(
+                    path=path,
+                    kind=None,
+                    why=f"a result that noracle wrote ({schema}), not evidence",
+                )
         if name.suffix.lower() == ".toml":
             return _toml(path)
         if not table_suffix(path):
             return Seen(path=path, kind=None, why=_no_table(name))
         header = header_of(path)
-        seen = told_by_columns(path, self._types(path, header), settings=self._settings, named=named)
-        return dataclasses.replace(seen, separator=max(_SEPARATORS, key=lambda mark: header.count(mark.encode()))) if header else seen
+        seen = told_by_columns(
+            path, self._types(path, header), settings=self._settings, named=named
+        )
+        return (
+            dataclasses.replace(
+                seen, separator=max(_SEPARATORS, key=lambda mark: header.count(mark.encode()))
+            )
+            if header
+            else seen
+        )
 
     def _types(self, path: str, header: bytes) -> dict[str, str]:
-        """The columns of a table and the kind of their values. Of very many CSV files with one header only the first are sampled."""
+        """The columns of a table and the kind of their values. Of very many CSV files with one
+        header only the first are sampled.
+        """
         n, known = self._headers.get(header, (0, {}))
         if header and n >= _MOST_SNIFFED:
             return known
@@ -140,7 +186,12 @@ class Recogniser:
         import duckdb
 
         try:
-            return bool(scan(path, "table", self._connection.sql).filter(f'"{quoted}" IS NOT NULL').limit(1).fetchall())
+            return bool(
+                scan(path, "table", self._connection.sql)
+                .filter(f'"{quoted}" IS NOT NULL')
+                .limit(1)
+                .fetchall()
+            )
         except duckdb.Error as error:
             raise unreadable(error, f"file {path!r}") from None
 
@@ -161,7 +212,8 @@ class Recogniser:
 def told_by_tool(path: str, *, logs: bool = False) -> Seen | None:
     """Results of promptfoo, DeepEval or OpenTelemetry, which are grades; None for other files.
 
-    Logs of Inspect and lm-eval are answers; with ``logs`` they are the grades in them, as where the settings name them so.
+    Logs of Inspect and lm-eval are answers; with ``logs`` they are the grades in them, as where the
+    settings name them so.
 
     Examples
     --------
@@ -174,7 +226,9 @@ def told_by_tool(path: str, *, logs: bool = False) -> Seen | None:
     return Seen(path=path, kind="grades", why=f"results of {TOOLS[tool]}", form="log", sort=tool)
 
 
-def told_by_columns(path: str, types: Mapping[str, str], *, settings: Settings, named: SourceKind | None = None) -> Seen:
+def told_by_columns(
+    path: str, types: Mapping[str, str], *, settings: Settings, named: SourceKind | None = None
+) -> Seen:
     """What a table with these columns is.
 
     Examples
@@ -187,9 +241,20 @@ def told_by_columns(path: str, types: Mapping[str, str], *, settings: Settings, 
     """
     columns = tuple(types)
 
-    def known(kind: SourceKind, why: str, form: str = "long", options: Mapping[str, Any] | None = None) -> Seen:
+    def known(
+        kind: SourceKind, why: str, form: str = "long", options: Mapping[str, Any] | None = None
+    ) -> Seen:
         o = dict(options or {})
-        return Seen(path=path, kind=kind, why=why, form=form, columns=columns, types=types, options=o, sort=f"{form} {sorted(o.items())}")
+        return Seen(
+            path=path,
+            kind=kind,
+            why=why,
+            form=form,
+            columns=columns,
+            types=types,
+            options=o,
+            sort=f"{form} {sorted(o.items())}",
+        )
 
     candidates = _long_kinds(columns)
     if named in candidates:
@@ -197,21 +262,36 @@ def told_by_columns(path: str, types: Mapping[str, str], *, settings: Settings, 
     if len(candidates) == 1 and named in (None, candidates[0]):
         names, form = _long_columns(candidates[0], columns)
         return known(candidates[0], f"columns {', '.join(names)}", form)
-    wide = [kind for kind in settings.wide if _named_columns(settings, kind) <= set(columns) and named in (None, kind)]
+    wide = [
+        kind
+        for kind in settings.wide
+        if _named_columns(settings, kind) <= set(columns) and named in (None, kind)
+    ]
     if not candidates and not wide:
         other = _by_other_names(columns, settings, named)
         if len(other) == 1:
             meant, found = next(iter(other.items()))
             seen = known(meant, f"columns {', '.join(found.values())}, read as {', '.join(found)}")
             plain = {name: column.strip().lower() for name, column in found.items()}
-            return seen if all(name == column for name, column in plain.items()) else dataclasses.replace(seen, sort=f"{plain}")
+            return (
+                seen
+                if all(name == column for name, column in plain.items())
+                else dataclasses.replace(seen, sort=f"{plain}")
+            )
         candidates = list(other)
     if len(wide) == 1 and not candidates:
         kind: Any = wide[0]
-        return known(kind, f"columns named in [wide.{kind}] of noracle.toml", "wide", settings.wide[kind])
+        return known(
+            kind, f"columns named in [wide.{kind}] of noracle.toml", "wide", settings.wide[kind]
+        )
     if len(candidates) + len(wide) > 1:
-        return Seen(path=path, kind=None, why=_ambiguous(path, [*candidates, *wide]), columns=columns)
-    told: Any = named or next((kind for kind in WIDE_TABLES if kind in TABLES and stem_of(path).startswith(kind[:-1])), None)
+        return Seen(
+            path=path, kind=None, why=_ambiguous(path, [*candidates, *wide]), columns=columns
+        )
+    told: Any = named or next(
+        (kind for kind in WIDE_TABLES if kind in TABLES and stem_of(path).startswith(kind[:-1])),
+        None,
+    )
     if not candidates and not wide and told in ("answers", "ratings", "grades"):
         broad = _wide(types, told, settings, known)
         if broad is not None:
@@ -220,22 +300,40 @@ def told_by_columns(path: str, types: Mapping[str, str], *, settings: Settings, 
         return _as_named(path, types, named, known)
     priced, price = [[c for c in group if c in columns] for group in (_PRICED, _PRICE)]
     if len(priced) == len(price) == 1 and "item" not in columns:
-        return known("prices", f"columns {priced[0]}, {price[0]}", options={"name": priced[0], "price": price[0]})
+        return known(
+            "prices",
+            f"columns {priced[0]}, {price[0]}",
+            options={"name": priced[0], "price": price[0]},
+        )
     if _is_items(path, columns, settings):
         about = [c for c in TABLES["items"].names(required=False) if c in columns]
         return known("items", f"columns {', '.join(['item', *about])}")
     raters = _score_columns(types)
     if stem_of(path).startswith(("pilot", "scores")) and raters:
-        return known("scores", "named as scores, with a column of numbers for each rater", "wide", _score_options(columns, raters))
+        return known(
+            "scores",
+            "named as scores, with a column of numbers for each rater",
+            "wide",
+            _score_options(columns, raters),
+        )
     return Seen(path=path, kind=None, why=_unknown(types), columns=columns)
 
 
 def _long_kinds(columns: Collection[str]) -> list[SourceKind]:
     """The kinds whose required columns are all there."""
     found = [kind for kind in _LONG if set(TABLES[kind].names(required=True)) <= set(columns)]
-    if "grades" not in found and {"item", "system"} <= set(columns) and "answer" not in columns and verdict_column(columns):
+    if (
+        "grades" not in found
+        and {"item", "system"} <= set(columns)
+        and "answer" not in columns
+        and verdict_column(columns)
+    ):
         found.append("grades")
-    votes = set(VOTES.names(required=True)) <= set(columns) and not set(columns) & {"rater", "system", "class"}
+    votes = set(VOTES.names(required=True)) <= set(columns) and not set(columns) & {
+        "rater",
+        "system",
+        "class",
+    }
     return ["ratings"] if votes and not found else found
 
 
@@ -249,7 +347,9 @@ def _long_columns(kind: SourceKind, columns: Collection[str]) -> tuple[list[str]
     return names, "long"
 
 
-def _by_other_names(columns: Sequence[str], settings: Settings, named: SourceKind | None) -> dict[SourceKind, dict[str, str]]:
+def _by_other_names(
+    columns: Sequence[str], settings: Settings, named: SourceKind | None
+) -> dict[SourceKind, dict[str, str]]:
     """The kinds whose required columns are there under other names, with those columns."""
     found: dict[SourceKind, dict[str, str]] = {}
     for kind in _LONG if named is None else [k for k in _LONG if k == named]:
@@ -260,13 +360,19 @@ def _by_other_names(columns: Sequence[str], settings: Settings, named: SourceKin
     return found
 
 
-def _wide(types: Mapping[str, str], kind: SourceKind, settings: Settings, known: Callable[..., Seen]) -> Seen | None:
+def _wide(
+    types: Mapping[str, str], kind: SourceKind, settings: Settings, known: Callable[..., Seen]
+) -> Seen | None:
     """A wide table of a kind that its name or the settings tell; None where it is none."""
-    names, _, faults = resolve(list(types), Table(name=kind, columns=TABLES[kind].columns[:1]), settings.columns)
+    names, _, faults = resolve(
+        list(types), Table(name=kind, columns=TABLES[kind].columns[:1]), settings.columns
+    )
     if faults or "item" not in names:
         return None
     try:
-        columns, _ = wide_among(types, kind, Shape(columns=settings.columns), names["item"], lambda _: True)
+        columns, _ = wide_among(
+            types, kind, Shape(columns=settings.columns), names["item"], lambda _: True
+        )
     except EvidenceError:
         return None
     who = f"{WIDE_TABLES[kind][0]}s"
@@ -281,7 +387,9 @@ def _named_columns(settings: Settings, kind: str) -> set[str]:
     return {name for value in values for name in ((value,) if isinstance(value, str) else value)}
 
 
-def _as_named(path: str, types: Mapping[str, str], named: SourceKind, known: Callable[..., Seen]) -> Seen:
+def _as_named(
+    path: str, types: Mapping[str, str], named: SourceKind, known: Callable[..., Seen]
+) -> Seen:
     """A table that the settings name, and whose columns alone do not tell."""
     columns = tuple(types)
     why = "named in noracle.toml"
@@ -301,7 +409,11 @@ def _is_items(path: str, given: Sequence[str], settings: Settings) -> bool:
     columns = {*given, *names} if not faults else set(given)
     about = set(TABLES["items"].names(required=False)) & set(columns)
     said = set(columns) & (_SAID | {*ALIASES["answers.answer"], *ALIASES["grades.verdict"]})
-    return "item" in columns and not said and bool(about or (stem_of(path) == "items" and len(given) == 1))
+    return (
+        "item" in columns
+        and not said
+        and bool(about or (stem_of(path) == "items" and len(given) == 1))
+    )
 
 
 def _score_columns(types: Mapping[str, str]) -> tuple[str, ...]:
@@ -312,12 +424,15 @@ def _score_options(columns: Collection[str], raters: Sequence[str]) -> dict[str,
     return {**({"item": "item"} if "item" in columns else {}), "raters": tuple(raters)}
 
 
-# ------------------------------------------------------------------------------------------------------------- what to say of the others
+# -------------------------------------------------------------------------------------------------------------
+# what to say of the others
 
 
 def _ambiguous(path: str, kinds: Sequence[str]) -> str:
     first = f'[files] {kinds[0]} = "{PurePath(path).name}"'
-    return f"fits {' and '.join(kinds)}; not guessed. Say which it is in noracle.toml, as in {first}"
+    return (
+        f"fits {' and '.join(kinds)}; not guessed. Say which it is in noracle.toml, as in {first}"
+    )
 
 
 def _unknown(types: Mapping[str, str]) -> str:
@@ -332,7 +447,10 @@ def _unknown(types: Mapping[str, str]) -> str:
     if "item" in columns and len(keys) == 1 and not {"rater", "system", "verdict"} & set(columns):
         return f"item and {keys[0]} alone look like an answer key, which is not used; what people said is item, class, verdict (yes)"
     if "item" in columns:
-        near = {kind: [c for c in TABLES[kind].names(required=True) if c not in columns] for kind in _LONG}
+        near = {
+            kind: [c for c in TABLES[kind].names(required=True) if c not in columns]
+            for kind in _LONG
+        }
         kind, missing = min(near.items(), key=lambda pair: len(pair[1]))
         if len(missing) == 1:
             return f"columns {listed} are not {kind}: no {missing[0]}. Rename or add the column"
@@ -342,12 +460,18 @@ def _unknown(types: Mapping[str, str]) -> str:
 
 
 def kind_fault(seen: Seen, kind: SourceKind) -> str:
-    """One line about a file that is called after a kind of evidence, or named as it, and is not of that kind."""
+    """One line about a file that is called after a kind of evidence, or named as it, and is not of
+    that kind.
+    """
     needed = TABLES[kind].names(required=True) if kind in TABLES else []
     missing = [c for c in needed if c not in seen.columns]
     if seen.columns and needed and not missing:
         return fault(f"file {seen.path!r}", "must be of one kind", seen.why)
-    came = f"no {', '.join(missing)} in {shown(seen.columns)}" if seen.columns and missing else seen.why
+    came = (
+        f"no {', '.join(missing)} in {shown(seen.columns)}"
+        if seen.columns and missing
+        else seen.why
+    )
     return fault(f"{kind} file {seen.path!r}", _rule(kind), came, remedy=_remedy(kind))
 
 
@@ -373,7 +497,12 @@ def _no_table(name: PurePath) -> str:
     for suffixes, reason in _OTHERS.items():
         if name.suffix.lower() in suffixes:
             return reason
-    if name.suffix.lower() in _PEOPLE or name.stem.lower() in ("readme", "license", "licence", "changelog"):
+    if name.suffix.lower() in _PEOPLE or name.stem.lower() in (
+        "readme",
+        "license",
+        "licence",
+        "changelog",
+    ):
         return "a text for people, not a table"
     return f"not a table ({', '.join(SUFFIXES)}), a log or stored counts"
 
@@ -385,6 +514,19 @@ def _toml(path: str) -> Seen:
             tables = set(tomllib.load(file))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         return Seen(path=path, kind=None, why="TOML that cannot be read")
-    if tables & {"labels", "raters"} and tables <= {"labels", "caps", "raters", "costs", "lengths", "budgets"}:
-        return Seen(path=path, kind="prices", why=f"TOML with tables {', '.join(sorted(tables))}", options={"format": "toml"}, sort="toml")
+    if tables & {"labels", "raters"} and tables <= {
+        "labels",
+        "caps",
+        "raters",
+        "costs",
+        "lengths",
+        "budgets",
+    }:
+        return Seen(
+            path=path,
+            kind="prices",
+            why=f"TOML with tables {', '.join(sorted(tables))}",
+            options={"format": "toml"},
+            sort="toml",
+        )
     return Seen(path=path, kind=None, why="TOML that holds no prices")

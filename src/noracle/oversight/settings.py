@@ -88,7 +88,8 @@ _NUMBERS: dict[str, tuple[str, Callable[[float], bool]]] = {
 def read_settings(path: str | PathLike[str]) -> Settings:
     r"""Read ``noracle.toml``; all faults at once.
 
-    Every setting may be left out. A key that does not exist is a fault that names the nearest one that does.
+    Every setting may be left out. A key that does not exist is a fault that names the nearest one
+    that does.
 
     Parameters
     ----------
@@ -98,7 +99,8 @@ def read_settings(path: str | PathLike[str]) -> Settings:
     Returns
     -------
     Settings
-        Paths and globs in ``files`` and ``ignore`` as they were written, relative to the folder of the evidence.
+        Paths and globs in ``files`` and ``ignore`` as they were written, relative to the folder of
+        the evidence.
 
     Raises
     ------
@@ -126,7 +128,14 @@ def read_settings(path: str | PathLike[str]) -> Settings:
             faults += problems
     n_classes, classes = values.get("n_classes"), values.get("classes")
     if not faults and n_classes is not None and classes is not None and n_classes != len(classes):
-        faults.append(_fault("n_classes", f"must be the number of classes, {len(classes)}", n_classes, "Leave it out."))
+        faults.append(
+            _fault(
+                "n_classes",
+                f"must be the number of classes, {len(classes)}",
+                n_classes,
+                "Leave it out.",
+            )
+        )
     if faults:
         raise EvidenceError(*faults)
     return Settings(**values)
@@ -149,12 +158,21 @@ def _parsed(path: str | PathLike[str]) -> dict[str, Any]:
         return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise EvidenceError(
-            fault("settings", "must be a readable file", f"{name!r} ({error.strerror})", remedy="Check the path.")
+            fault(
+                "settings",
+                "must be a readable file",
+                f"{name!r} ({error.strerror})",
+                remedy="Check the path.",
+            )
         ) from None
     except UnicodeDecodeError:
-        raise EvidenceError(fault(f"file {name!r}", "must be UTF-8 text", "other bytes", remedy="Save it as UTF-8.")) from None
+        raise EvidenceError(
+            fault(f"file {name!r}", "must be UTF-8 text", "other bytes", remedy="Save it as UTF-8.")
+        ) from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise EvidenceError(fault(f"file {name!r}", "must be TOML", str(error).rstrip(".")[:200])) from None
+        raise EvidenceError(
+            fault(f"file {name!r}", "must be TOML", str(error).rstrip(".")[:200])
+        ) from None
 
 
 def _fault(key: str, rule: str, value: object, remedy: str = "") -> str:
@@ -178,12 +196,18 @@ def _read(key: str, value: Any) -> tuple[Any, list[str]]:
     if key in _WHOLES:
         low, high = _WHOLES[key]
         sound = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-        return value, [] if sound else [_fault(key, f"must be a whole number from {low} to {high}", value)]
+        return value, [] if sound else [
+            _fault(key, f"must be a whole number from {low} to {high}", value)
+        ]
     if key in _CHOICES:
         rule = f"must be one of {', '.join(map(repr, _CHOICES[key]))}"
-        return value, [] if isinstance(value, str) and value in _CHOICES[key] else [_fault(key, rule, value)]
+        return value, [] if isinstance(value, str) and value in _CHOICES[key] else [
+            _fault(key, rule, value)
+        ]
     if key in _TEXTS:
-        return value, _claim_faults(key, value) if isinstance(value, str) else [_fault(key, "must be text", value)]
+        return value, _claim_faults(key, value) if isinstance(value, str) else [
+            _fault(key, "must be text", value)
+        ]
     return _STRUCTURES[key](value)
 
 
@@ -217,10 +241,16 @@ def _texts(key: str, value: Any, what: str) -> tuple[tuple[str, ...], list[str]]
 
 
 def _classes(value: Any) -> tuple[Any, list[str]]:
-    whole = isinstance(value, list) and all(isinstance(c, int) and not isinstance(c, bool) for c in value)
+    whole = isinstance(value, list) and all(
+        isinstance(c, int) and not isinstance(c, bool) for c in value
+    )
     text = isinstance(value, list) and all(isinstance(c, str) for c in value)
     if not (whole or text) or len(value) < 2 or len(set(value)) != len(value):
-        return None, [_fault("classes", "must be a list of at least two different texts or whole numbers", value)]
+        return None, [
+            _fault(
+                "classes", "must be a list of at least two different texts or whole numbers", value
+            )
+        ]
     return tuple(value), []
 
 
@@ -229,7 +259,11 @@ def _ignore(value: Any) -> tuple[Any, list[str]]:
 
 
 def _table(key: str, value: Any) -> tuple[Mapping[str, Any], list[str]]:
-    return (value, []) if isinstance(value, dict) else ({}, [_fault(key, f"must be a table: [{key}]", value)])
+    return (
+        (value, [])
+        if isinstance(value, dict)
+        else ({}, [_fault(key, f"must be a table: [{key}]", value)])
+    )
 
 
 def _files(value: Any) -> tuple[Any, list[str]]:
@@ -274,11 +308,27 @@ def _wide_faults(kind: str, columns: Mapping[str, Any]) -> list[str]:
     needed = {"answers": ("systems",), "ratings": ("raters",)}.get(kind, ())
     faults = []
     if needed and not any(key in columns for key in needed):
-        faults.append(fault(f"{SETTINGS_FILE}: [wide.{kind}]", f"must name {' or '.join(needed)}", ", ".join(columns) or "nothing"))
-    named = [name for value in columns.values() for name in ((value,) if isinstance(value, str) else value)]
+        faults.append(
+            fault(
+                f"{SETTINGS_FILE}: [wide.{kind}]",
+                f"must name {' or '.join(needed)}",
+                ", ".join(columns) or "nothing",
+            )
+        )
+    named = [
+        name
+        for value in columns.values()
+        for name in ((value,) if isinstance(value, str) else value)
+    ]
     twice = sorted({name for name in named if named.count(name) > 1})
     if twice:
-        faults.append(fault(f"{SETTINGS_FILE}: [wide.{kind}]", "must name a column once", ", ".join(map(repr, twice))))
+        faults.append(
+            fault(
+                f"{SETTINGS_FILE}: [wide.{kind}]",
+                "must name a column once",
+                ", ".join(map(repr, twice)),
+            )
+        )
     return faults
 
 
@@ -293,12 +343,20 @@ def _columns(value: Any) -> tuple[Any, list[str]]:
 def _no_answer(value: Any) -> tuple[Any, list[str]]:
     words = value if isinstance(value, list) else [value]
     sound = all(isinstance(w, (str, int, float)) and not isinstance(w, bool) for w in words)
-    return (tuple(str(w) for w in words), []) if sound else ((), [_fault("no_answer", "must be texts or numbers", value)])
+    return (
+        (tuple(str(w) for w in words), [])
+        if sound
+        else ((), [_fault("no_answer", "must be texts or numbers", value)])
+    )
 
 
 def _prices(value: Any) -> tuple[Any, list[str]]:
     table, faults = _table("prices", value)
-    faults += [_fault(f"prices.{k}", "must be a number above 0", v) for k, v in table.items() if not (_is_number(v) and v > 0)]
+    faults += [
+        _fault(f"prices.{k}", "must be a number above 0", v)
+        for k, v in table.items()
+        if not (_is_number(v) and v > 0)
+    ]
     return {} if faults else {k: float(v) for k, v in table.items()}, faults
 
 

@@ -1,12 +1,15 @@
-"""A folder that is watched: new evidence is added as it comes, and what is said holds at every look.
+"""A folder that is watched: new evidence is added as it comes, and what is said holds at every
+look.
 
-Accuracy is a confidence sequence by betting for each system, a certificate is a betting test, and the alarm is a proof from answers alone.
-Every item is counted once, with the judgements that came first, and a judgement waits for the answer. The error rate is shared by all
-statements of the watch: those of the first look have nine tenths of it, in equal parts; the j-th one that comes later has a tenth of
-it divided by j·(j+1). So all of them hold together, at every look.
+Accuracy is a confidence sequence by betting for each system, a certificate is a betting test, and
+the alarm is a proof from answers alone. Every item is counted once, with the judgements that came
+first, and a judgement waits for the answer. The error rate is shared by all statements of the
+watch: those of the first look have nine tenths of it, in equal parts; the j-th one that comes later
+has a tenth of it divided by j·(j+1). So all of them hold together, at every look.
 
-A file whose counted bytes were changed makes the watch start over. Then each run holds by itself, and over all runs the error rates add;
-if the file was changed because of what was seen, nothing is promised. The journal keeps every start.
+A file whose counted bytes were changed makes the watch start over. Then each run holds by itself,
+and over all runs the error rates add; if the file was changed because of what was seen, nothing is
+promised. The journal keeps every start.
 """
 
 from __future__ import annotations
@@ -31,7 +34,15 @@ from noracle.oversight.memory import Memory
 from noracle.oversight.model import Inventory, Settings, Source
 from noracle.oversight.sequences import counts_of, sequence_estimate
 from noracle.oversight.settings import NO_CLAIM, claim_of
-from noracle.results import Certificate, Estimate, Guarantee, Kind, Proof, check_confidence, read_result
+from noracle.results import (
+    Certificate,
+    Estimate,
+    Guarantee,
+    Kind,
+    Proof,
+    check_confidence,
+    read_result,
+)
 
 PLACE = ".noracle"
 """The folder, inside the one that is watched, where a watch keeps its memory."""
@@ -46,13 +57,15 @@ class Watch:
     folder
         The folder with the evidence.
     confidence
-        For everything that the watch ever says; fixed at the first look. Default: that of ``noracle.toml``, else 0.95.
+        For everything that the watch ever says; fixed at the first look. Default: that of
+        ``noracle.toml``, else 0.95.
     ratings_per_item
-        An item is held against its annotators when it has so many ratings; fixed at the first look that sees ratings. Default: the
-        most frequent number there.
+        An item is held against its annotators when it has so many ratings; fixed at the first look
+        that sees ratings. Default: the most frequent number there.
     alarm_from
-        The claim of ``noracle.toml`` is tested from so many items on. With very few items it is broken by one disagreement, also by
-        good systems. Without a claim in that file there is no alarm.
+        The claim of ``noracle.toml`` is tested from so many items on. With very few items it is
+        broken by one disagreement, also by good systems. Without a claim in that file there is no
+        alarm.
     memory
         Where the memory lies; default ``.noracle/watch.sqlite`` in the folder.
     grades
@@ -60,10 +73,11 @@ class Watch:
 
     Notes
     -----
-    Assumes what :class:`noracle.AccuracyStream` and :class:`noracle.CertificateStream` assume: items come in random order, and classes
-    are asked about as the design says. Where the items have a column ``cluster``, accuracies and certificates are heuristic: items of one
-    cluster depend on each other, and the rest of a cluster may not have come yet. The alarm assumes only that every item has one true
-    label among the labels.
+    Assumes what :class:`noracle.AccuracyStream` and :class:`noracle.CertificateStream` assume:
+    items come in random order, and classes are asked about as the design says. Where the items have
+    a column ``cluster``, accuracies and certificates are heuristic: items of one cluster depend on
+    each other, and the rest of a cluster may not have come yet. The alarm assumes only that every
+    item has one true label among the labels.
 
     References
     ----------
@@ -83,9 +97,15 @@ class Watch:
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str], *, confidence: float | None = None, ratings_per_item: int | None = None,
-        alarm_from: int = 1, memory: str | os.PathLike[str] | None = None, grades: str | os.PathLike[str] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        confidence: float | None = None,
+        ratings_per_item: int | None = None,
+        alarm_from: int = 1,
+        memory: str | os.PathLike[str] | None = None,
+        grades: str | os.PathLike[str] | None = None,
+    ) -> None:
         self.folder = Path(folder)
         self.grades = None if grades is None else os.fspath(grades)
         if not self.folder.is_dir():
@@ -96,7 +116,9 @@ class Watch:
         if alarm_from < 1:
             raise ArgumentError(f"alarm_from must be at least 1; got {alarm_from}.")
         self.ratings_per_item, self.alarm_from = ratings_per_item, alarm_from
-        self.memory = Memory(Path(memory) if memory is not None else self.folder / PLACE / "watch.sqlite")
+        self.memory = Memory(
+            Path(memory) if memory is not None else self.folder / PLACE / "watch.sqlite"
+        )
         self.outputs: set[Path] = set()
         """Files in the folder that are written about it, whose change is no news."""
         self._stamps: dict[str, tuple[int, int, int]] | None = None
@@ -130,7 +152,8 @@ class Watch:
                 found[self.grades] = stamp_of(self.grades)
         return found
 
-    # ------------------------------------------------------------------------------------------------ a look
+    # ------------------------------------------------------------------------------------------------
+    # a look
 
     def look(self) -> Look:
         """Add what is new, and say what is known now."""
@@ -138,7 +161,9 @@ class Watch:
             inventory, notes = self._find()
             settings = inventory.settings
             number = int(self.memory.get("looks", 0)) + 1
-            self._fix("confidence", settings.confidence if self.confidence is None else self.confidence)
+            self._fix(
+                "confidence", settings.confidence if self.confidence is None else self.confidence
+            )
             if number == 1 and self.memory.run == 1:
                 self.memory.note("start", f"confidence {self.memory.get('plan')['confidence']}")
             arrivals = self._arrivals(inventory, notes)
@@ -176,7 +201,9 @@ class Watch:
         return dataclasses.replace(found, guarantee=joined(found))
 
     def _find(self) -> tuple[Inventory, list[str]]:
-        """What is in the folder. While a file is being written it may not read as a table: then the files that are known are followed."""
+        """What is in the folder. While a file is being written it may not read as a table: then the
+        files that are known are followed.
+        """
         from noracle.oversight.finding import find_evidence
         from noracle.oversight.settings import SETTINGS_FILE, read_settings
 
@@ -184,21 +211,33 @@ class Watch:
         try:
             found = find_evidence(self.folder, grades=self.grades)
         except EvidenceError as error:
-            if not known or not all((self.folder / path).is_file() for _, paths in known for path in paths):
+            if not known or not all(
+                (self.folder / path).is_file() for _, paths in known for path in paths
+            ):
                 raise
             told = self.folder / SETTINGS_FILE
             settings = read_settings(told) if told.is_file() else Settings()
             sources = [
-                Source(kind=kind, paths=tuple(str(self.folder / path) for path in paths), why="known from an earlier look")
+                Source(
+                    kind=kind,
+                    paths=tuple(str(self.folder / path) for path in paths),
+                    why="known from an earlier look",
+                )
                 for kind, paths in known
             ]
-            return Inventory(place=str(self.folder), sources=tuple(sources), settings=settings), [f"new files wait: {error}"]
+            return Inventory(place=str(self.folder), sources=tuple(sources), settings=settings), [
+                f"new files wait: {error}"
+            ]
         followed = [s for s in found.sources if _is_followed(s)]
-        self.memory.put("sources", [[s.kind, [self._name(path) for path in s.paths]] for s in followed])
+        self.memory.put(
+            "sources", [[s.kind, [self._name(path) for path in s.paths]] for s in followed]
+        )
         return found, []
 
     def _name(self, path: str | Path) -> str:
-        """A file's name in the memory: relative to the folder, so that a folder that is moved is the same."""
+        """A file's name in the memory: relative to the folder, so that a folder that is moved is
+        the same.
+        """
         return os.path.relpath(path, self.folder).replace(os.sep, "/")
 
     def _fix(self, name: str, value: Any) -> Any:
@@ -213,29 +252,47 @@ class Watch:
         return value
 
     def _arrivals(self, inventory: Inventory, notes: list[str]) -> list[tuple[str, str, Arrival]]:
-        """Every file with its kind; where counted bytes were changed, the memory starts over and all files are new."""
+        """Every file with its kind; where counted bytes were changed, the memory starts over and
+        all files are new.
+        """
         wanted: list[tuple[str, str]] = [
-            (s.kind, p) for kind in _FOLLOWED for s in inventory.sources if s.kind == kind and _is_followed(s) for p in s.paths
+            (s.kind, p)
+            for kind in _FOLLOWED
+            for s in inventory.sources
+            if s.kind == kind and _is_followed(s)
+            for p in s.paths
         ]
         others = [s for s in inventory.sources if not _is_followed(s)]
-        notes += [f"not followed: {s.kind} in {', '.join(map(self._name, s.paths))} (the report reads it)" for s in others]
+        notes += [
+            f"not followed: {s.kind} in {', '.join(map(self._name, s.paths))} (the report reads it)"
+            for s in others
+        ]
         known = self.memory.files()
-        arrivals = [(kind, path, look_at(path, known.get(self._name(path)))) for kind, path in wanted]
-        changed = [(self._name(path), a.state) for _, path, a in arrivals if a.state in ("rewritten", "shrunk")]
+        arrivals = [
+            (kind, path, look_at(path, known.get(self._name(path)))) for kind, path in wanted
+        ]
+        changed = [
+            (self._name(path), a.state)
+            for _, path, a in arrivals
+            if a.state in ("rewritten", "shrunk")
+        ]
         if changed:
             detail = "; ".join(f"{name} was {state}" for name, state in changed)
             plan = {"confidence": self.memory.get("plan")["confidence"]}
             self.memory.start_over()
             self.memory.put("plan", plan)
             self.memory.note("start over", detail)
-            notes.append(f"{detail} after it was counted: the watch starts over (run {self.memory.run})")
+            notes.append(
+                f"{detail} after it was counted: the watch starts over (run {self.memory.run})"
+            )
             arrivals = [(kind, path, look_at(path, None)) for kind, path in wanted]
         for name in self.memory.mark_gone(self._name(path) for _, path in wanted):
             self.memory.note("gone", name)
             notes.append(f"{name} is gone; what it said stays counted")
         return arrivals
 
-    # ------------------------------------------------------------------------------------------------ what is known now
+    # ------------------------------------------------------------------------------------------------
+    # what is known now
 
     def _error(self) -> float:
         return 1 - float(self.memory.get("plan")["confidence"])
@@ -254,15 +311,29 @@ class Watch:
             most = plan["most_classes"] if plan.get("mixed") else None
             clustered = bool(self.memory.get("clustered", False))
             asked = self._asked(system) if self.memory.get("graded", False) else None
-            found.append(sequence_estimate(mine, error=self._error() * share, most_classes=most, clustered=clustered, asked=asked))
+            found.append(
+                sequence_estimate(
+                    mine,
+                    error=self._error() * share,
+                    most_classes=most,
+                    clustered=clustered,
+                    asked=asked,
+                )
+            )
         return tuple(found)
 
     def _asked(self, system: str) -> tuple[int, int] | None:
-        """Items that a system was asked about and those with an answer; None where there are grades and no answers."""
-        n, answered = self.memory.query("SELECT COUNT(*), COUNT(answer) FROM answer WHERE system = ?", system)[0]
+        """Items that a system was asked about and those with an answer; None where there are grades
+        and no answers.
+        """
+        n, answered = self.memory.query(
+            "SELECT COUNT(*), COUNT(answer) FROM answer WHERE system = ?", system
+        )[0]
         return (int(n), int(answered)) if n else None
 
-    def _certificates(self, shares: Mapping[str, float], settings: Settings) -> tuple[Certificate, ...]:
+    def _certificates(
+        self, shares: Mapping[str, float], settings: Settings
+    ) -> tuple[Certificate, ...]:
         from noracle.superhuman.stream import CertificateStream
 
         found = []
@@ -274,20 +345,27 @@ class Watch:
             if share is None or not rows:
                 continue
             stream = CertificateStream(
-                system=system, margin=settings.margin, trained_on_annotators=settings.trained_on_annotators,
-                confidence=1 - self._error() * share, clustered=bool(self.memory.get("clustered", False)),
-            )  # fmt: skip
+                system=system,
+                margin=settings.margin,
+                trained_on_annotators=settings.trained_on_annotators,
+                confidence=1 - self._error() * share,
+                clustered=bool(self.memory.get("clustered", False)),
+            )
             for hit, tied, top, votes, silent, n in rows:
-                stream._add((hit, tied, top, votes, n))  # counts are all that a stream keeps, so it is rebuilt from them
+                stream._add(
+                    (hit, tied, top, votes, n)
+                )  # counts are all that a stream keeps, so it is rebuilt from them
                 stream._silent += silent * n
             found.append(stream.certificate())
         return tuple(found)
 
     def _alarm(self, settings: Settings, feed: Feed) -> tuple[Proof | None, bool, list[str]]:
-        """The alarm: kept once it was proved, since it stays true of those items. What all items so far say is looked at anew.
+        """The alarm: kept once it was proved, since it stays true of those items. What all items so
+        far say is looked at anew.
 
-        An alarm refutes a claim that somebody states. So it is shown as long as that claim stands in the settings; a claim that was
-        changed is tested at once, and without one nothing is tested.
+        An alarm refutes a claim that somebody states. So it is shown as long as that claim stands
+        in the settings; a claim that was changed is tested at once, and without one nothing is
+        tested.
         """
         claim, tested = claim_of(settings), self.memory.get("claim_tested")
         fresh, sketch = feed.new_patterns(), feed.sketch()
@@ -313,11 +391,21 @@ class Watch:
             return kept, False, [f"the claim cannot be tested yet: {error}"]
         self.memory.put("verdict_now", proof.status)
         if proof.status == "undecided":
-            return kept, False, [f"no verdict on the claim for all items within {settings.time_limit:g} s"]
+            return (
+                kept,
+                False,
+                [f"no verdict on the claim for all items within {settings.time_limit:g} s"],
+            )
         if kept is not None or proof.status != "alarm":
             return kept, False, []
         if not proof.verify():
-            return None, False, ["a solver says that the claim is broken, but gives no proof that can be checked: no alarm"]
+            return (
+                None,
+                False,
+                [
+                    "a solver says that the claim is broken, but gives no proof that can be checked: no alarm"
+                ],
+            )
         self.memory.put("proof", proof.to_dict())
         self.memory.note("alarm", f"{proof.claim}, on {sketch.n_items} items")
         return proof, True, []
@@ -328,17 +416,26 @@ class Watch:
         plan = self.memory.get("plan")
         found = {
             "judged items without an answer of every system": (
-                "SELECT COUNT(*) FROM label l WHERE (SELECT COUNT(*) FROM answer a WHERE a.item = l.item) < ?", (len(systems),)
+                "SELECT COUNT(*) FROM label l WHERE (SELECT COUNT(*) FROM answer a WHERE a.item = l.item) < ?",
+                (len(systems),),
             ),
             "items that some system has not answered": (
-                "SELECT COUNT(*) FROM (SELECT item FROM answer GROUP BY item HAVING COUNT(*) < ?)", (len(systems),)
+                "SELECT COUNT(*) FROM (SELECT item FROM answer GROUP BY item HAVING COUNT(*) < ?)",
+                (len(systems),),
             ),
-            "judged items at the end of a file, which may get more in the next row": ("SELECT COUNT(*) FROM open_label", ()),
+            "judged items at the end of a file, which may get more in the next row": (
+                "SELECT COUNT(*) FROM open_label",
+                (),
+            ),
             "rated items with fewer ratings than counted": (
-                "SELECT COUNT(*) FROM (SELECT item FROM rating GROUP BY item HAVING COUNT(*) < ?)", (plan.get("ratings_per_item", 0),)
+                "SELECT COUNT(*) FROM (SELECT item FROM rating GROUP BY item HAVING COUNT(*) < ?)",
+                (plan.get("ratings_per_item", 0),),
             ),
-        }  # fmt: skip
-        numbers = {name: int(self.memory.query(sql, *values)[0][0]) for name, (sql, values) in found.items()}
+        }
+        numbers = {
+            name: int(self.memory.query(sql, *values)[0][0])
+            for name, (sql, values) in found.items()
+        }
         return {name: n for name, n in numbers.items() if n}
 
     def _restarts(self) -> list[str]:
@@ -348,10 +445,14 @@ class Watch:
         together = min(1.0, runs * self._error())
         times = f"{runs - 1} time{'s' if runs > 2 else ''}"
         held = f"each run holds by itself, all {runs} together at error rate {together:.3g}"
-        return [f"counted files were changed {times}: {held}, and nothing is promised if they were changed because of what was seen"]
+        return [
+            f"counted files were changed {times}: {held}, and nothing is promised if they were changed because of what was seen"
+        ]
 
     def _guarantee(self) -> Guarantee:
-        return Guarantee(kind=Kind.LOGICAL, error_rate=min(1.0, self.memory.run * self._error()), anytime=True)
+        return Guarantee(
+            kind=Kind.LOGICAL, error_rate=min(1.0, self.memory.run * self._error()), anytime=True
+        )
 
 
 def _nothing(system: str, n_classes: int | None) -> AccuracyCounts:
@@ -361,13 +462,29 @@ def _nothing(system: str, n_classes: int | None) -> AccuracyCounts:
 
 def _is_followed(source: Source) -> bool:
     """Whether a watch reads a table: long ones, and wide ones that hold no labels of their own."""
-    wide = source.form == "wide" and source.options.get("item") is not None and not {"label", "ruled_out"} & set(source.options)
+    wide = (
+        source.form == "wide"
+        and source.options.get("item") is not None
+        and not {"label", "ruled_out"} & set(source.options)
+    )
     return source.kind in _FOLLOWED and (source.form == "long" or wide)
 
 
 def _shape(inventory: Inventory, kind: str) -> Shape:
     """How the tables of a kind are read."""
     s = inventory.settings
-    options = next((source.options for source in inventory.sources if source.kind == kind and source.form == "wide"), {})
+    options = next(
+        (
+            source.options
+            for source in inventory.sources
+            if source.kind == kind and source.form == "wide"
+        ),
+        {},
+    )
     named = {f"{kind}.item": options["item"]} if options.get("item") is not None else {}
-    return shape_of({**s.columns, **named}, systems=options.get("systems"), raters=options.get("raters"), no_answer=no_answers(s.no_answer))
+    return shape_of(
+        {**s.columns, **named},
+        systems=options.get("systems"),
+        raters=options.get("raters"),
+        no_answer=no_answers(s.no_answer),
+    )

@@ -22,19 +22,32 @@ def as_oversight(look: Look) -> Oversight:
     unproved = "nothing is proved so far" if claimed else NO_CLAIM
     steps = [
         Step(
-            name="accuracy", question="How accurate is each system, at every look?", status="done" if look.accuracy else "not possible",
-            results=look.accuracy, reason="" if look.accuracy else nothing, command=command, error_rate=error if look.accuracy else 0.0,
+            name="accuracy",
+            question="How accurate is each system, at every look?",
+            status="done" if look.accuracy else "not possible",
+            results=look.accuracy,
+            reason="" if look.accuracy else nothing,
+            command=command,
+            error_rate=error if look.accuracy else 0.0,
         ),
         Step(
-            name="certificate", question="Is a system better than its annotators?", status="done" if look.certificates else "not possible",
-            results=look.certificates, reason="" if look.certificates else "no item has enough ratings yet", command=command,
+            name="certificate",
+            question="Is a system better than its annotators?",
+            status="done" if look.certificates else "not possible",
+            results=look.certificates,
+            reason="" if look.certificates else "no item has enough ratings yet",
+            command=command,
             error_rate=error if look.certificates and not look.accuracy else 0.0,
         ),
         Step(
-            name="alarm", question="Can all systems be as good as claimed?", status="done" if look.proof else "not possible",
-            results=() if look.proof is None else (look.proof,), reason="" if look.proof else unproved, command=command,
+            name="alarm",
+            question="Can all systems be as good as claimed?",
+            status="done" if look.proof else "not possible",
+            results=() if look.proof is None else (look.proof,),
+            reason="" if look.proof else unproved,
+            command=command,
         ),
-    ]  # fmt: skip
+    ]
     waiting = [f"{n:,} {reason} wait" for reason, n in look.waiting.items()]
     return Oversight(
         title=f"Watch: look {look.number}",
@@ -46,14 +59,28 @@ def as_oversight(look: Look) -> Oversight:
         next_steps=(),
         confidence=1 - error,
         seed=0,
-        notes=(*look.notes, *waiting, "every interval holds at all looks together: one may stop whenever one likes"),
+        notes=(
+            *look.notes,
+            *waiting,
+            "every interval holds at all looks together: one may stop whenever one likes",
+        ),
     )
 
 
 def _line(e: Estimate) -> SystemLine:
-    said = "No label of this system is in yet." if math.isnan(e.value) else f"Its accuracy lies between {e.low:.3f} and {e.high:.3f}."
+    said = (
+        "No label of this system is in yet."
+        if math.isnan(e.value)
+        else f"Its accuracy lies between {e.low:.3f} and {e.high:.3f}."
+    )
     rests = ", ".join(a.name for a in e.guarantee.assumptions)
     return SystemLine(
-        system=e.subject, value=e.value, low=e.low, high=e.high, guarantee=e.guarantee, rests_on=rests, statement=said,
+        system=e.subject,
+        value=e.value,
+        low=e.low,
+        high=e.high,
+        guarantee=e.guarantee,
+        rests_on=rests,
+        statement=said,
         next_step="Leave the watch running; labels are added as they come.",
-    )  # fmt: skip
+    )

@@ -13,7 +13,15 @@ from noracle.counts.label import Cell, Tally
 from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
-from noracle.ppi.expected import GRADES, Expected, Place, Voted, aimed_votes, held_votes, model_votes
+from noracle.ppi.expected import (
+    GRADES,
+    Expected,
+    Place,
+    Voted,
+    aimed_votes,
+    held_votes,
+    model_votes,
+)
 from noracle.ppi.labels import KINDS, LabelKind, option, promise
 from noracle.results import Plan, check_confidence, choose
 
@@ -24,14 +32,22 @@ _NAMES: dict[str, str] = {"question": "uniform questions", "targeted": "targeted
 
 
 def plan_accuracy(
-    evidence: Evidence | AccuracyCounts, *, half_width: float, systems: Sequence[str] | None = None,
-    kind: LabelKind | Literal["grades"] | None = None, costs: Mapping[str, float] | None = None, caps: Mapping[str, int] | None = None,
-    epsilon: float = 0.05, confidence: float = 0.95, seed: int = 0,
-) -> Plan:  # fmt: skip
+    evidence: Evidence | AccuracyCounts,
+    *,
+    half_width: float,
+    systems: Sequence[str] | None = None,
+    kind: LabelKind | Literal["grades"] | None = None,
+    costs: Mapping[str, float] | None = None,
+    caps: Mapping[str, int] | None = None,
+    epsilon: float = 0.05,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Plan:
     """Plan the labels that are missing for intervals of a wanted half-width.
 
-    The population, the numbers of classes, strata, weights and missing answers are those of the evidence; labels that are there count.
-    Every system's current estimate is the guess of its accuracy, and labels are bought until the default
+    The population, the numbers of classes, strata, weights and missing answers are those of the
+    evidence; labels that are there count. Every system's current estimate is the guess of its
+    accuracy, and labels are bought until the default
     :func:`~noracle.accuracy.estimate_accuracy` of every system is expected to be ± ``half_width``, or no item without a label is left.
 
     Parameters
@@ -43,8 +59,9 @@ def plan_accuracy(
     systems
         Which systems; all by default.
     kind
-        Which labels to buy; by default those that are there, else the cheapest kind that has a price, else ordinary ones. One label of an
-        item serves all systems; ``grades`` serve their own system only.
+        Which labels to buy; by default those that are there, else the cheapest kind that has a
+        price, else ordinary ones. One label of an item serves all systems; ``grades`` serve their
+        own system only.
     costs, caps
         Price and largest number of labels of each kind; by default 1 and all items.
     epsilon
@@ -53,24 +70,28 @@ def plan_accuracy(
     Returns
     -------
     Plan
-        ``inputs["by_system"]`` has the guess, the labels needed and the predicted half-width of each system; what is bought is the
-        largest of these numbers, and of grades their sum. ``inputs["estimator"]`` is the estimate that needs it. Other kinds that have a
-        price are alternatives.
-        Where the goal is out of reach, all items that are left are bought and ``reason`` says so.
+        ``inputs["by_system"]`` has the guess, the labels needed and the predicted half-width of
+        each system; what is bought is the largest of these numbers, and of grades their sum.
+        ``inputs["estimator"]`` is the estimate that needs it. Other kinds that have a price are
+        alternatives. Where the goal is out of reach, all items that are left are bought and
+        ``reason`` says so.
 
     Notes
     -----
-    With w(n) the half-width of the estimate of the labels that are there and n expected ones, the plan is n = min{n : w(n) <= half_width},
-    to two thousandths. Where strata were labelled at different rates, new labels are bought by stratum, the least labelled first:
-    n_s = max(0, r·N_s - labels there) with one rate r, and strata are taken together only once r is the rate of all. Otherwise items are
-    drawn at random among those without a label.
+    With w(n) the half-width of the estimate of the labels that are there and n expected ones, the
+    plan is n = min{n : w(n) <= half_width}, to two thousandths. Where strata were labelled at
+    different rates, new labels are bought by stratum, the least labelled first: n_s = max(0, r·N_s
+    - labels there) with one rate r, and strata are taken together only once r is the rate of all.
+    Otherwise items are drawn at random among those without a label.
 
-    Assumes that accuracies are as estimated, that wrong answers are uniform, and that verdicts are right. The interval that the labels then
-    give does not rest on the guess. Other than :func:`~noracle.accuracy.route_items`, this draws nothing.
+    Assumes that accuracies are as estimated, that wrong answers are uniform, and that verdicts are
+    right. The interval that the labels then give does not rest on the guess. Other than
+    :func:`~noracle.accuracy.route_items`, this draws nothing.
 
     References
     ----------
-    Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision", for the laws of the labels.
+    Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision", for
+    the laws of the labels.
 
     Examples
     --------
@@ -82,13 +103,17 @@ def plan_accuracy(
     """
     check_confidence(confidence)
     if not 0 < half_width < 0.5:
-        raise ArgumentError(f"half_width must be in (0, 0.5); got {half_width}. For plus or minus 2 points pass 0.02.")
+        raise ArgumentError(
+            f"half_width must be in (0, 0.5); got {half_width}. For plus or minus 2 points pass 0.02."
+        )
     if kind is not None:
         choose("kind", kind, (*KINDS, GRADES))
     for name, price in (costs or {}).items():
         choose("costs", name, (*KINDS, GRADES))
         if not (price > 0 and math.isfinite(price)):
-            raise ArgumentError(f"costs must be positive; got {price} for {name}. A free kind of label needs no plan.")
+            raise ArgumentError(
+                f"costs must be positive; got {price} for {name}. A free kind of label needs no plan."
+            )
     counts = _counts(evidence, systems)
     held = held_kind(counts)
     plain = GRADES if not _known(counts) else "ordinary"
@@ -97,28 +122,57 @@ def plan_accuracy(
     prices.setdefault(chosen, 1.0)
     worlds = _worlds(counts, epsilon, confidence, seed)
     caps = dict(caps or {})
-    needs = {name: _needed(worlds, name, half_width, caps) for name in prices if _fits(name, counts, len(worlds), held)}
+    needs = {
+        name: _needed(worlds, name, half_width, caps)
+        for name in prices
+        if _fits(name, counts, len(worlds), held)
+    }
     if chosen not in needs:
         raise ArgumentError(
             f"kind must fit the labels that are there ({_NAMES.get(str(held), held)}), as they can be estimated together; got {chosen!r}."
         )
     need = needs[chosen]
-    best = max(need.by_system, key=lambda s: (need.by_system[s]["n"], need.by_system[s]["predicted"], s))
+    best = max(
+        need.by_system, key=lambda s: (need.by_system[s]["n"], need.by_system[s]["predicted"], s)
+    )
     world = worlds[best]
-    buy = {} if not need.n else {GRADES: need.n} if chosen == GRADES else world.told({chosen: need.n})
-    estimator = {"method": need.by_system[best]["method"], "interval": need.by_system[best]["interval"]}
+    buy = (
+        {} if not need.n else {GRADES: need.n} if chosen == GRADES else world.told({chosen: need.n})
+    )
+    estimator = {
+        "method": need.by_system[best]["method"],
+        "interval": need.by_system[best]["interval"],
+    }
     options = [n.option(name, prices[name]) for name, n in needs.items()]
     return Plan(
-        goal="half-width", wanted=float(half_width), predicted=need.predicted, buy=buy, cost=prices[chosen] * need.n, confidence=confidence,
-        method=estimator["method"], interval=estimator["interval"], guarantee=promise(confidence), reason=need.why,
+        goal="half-width",
+        wanted=float(half_width),
+        predicted=need.predicted,
+        buy=buy,
+        cost=prices[chosen] * need.n,
+        confidence=confidence,
+        method=estimator["method"],
+        interval=estimator["interval"],
+        guarantee=promise(confidence),
+        reason=need.why,
         inputs={
-            "planner": "evidence", "kind": chosen, "costs": prices, "caps": caps, "epsilon": _epsilon(worlds, epsilon), "seed": seed,
-            "n_items": max(sum(p.items for p in w.places) for w in worlds.values()), "have": _have(counts, worlds),
-            "strata": sorted({p.cell.stratum for p in world.places}) if world.strata else None, "systems": _targets(worlds, chosen),
-            "estimator": estimator, "by_system": need.by_system, "evidence": counts.to_dict(),
+            "planner": "evidence",
+            "kind": chosen,
+            "costs": prices,
+            "caps": caps,
+            "epsilon": _epsilon(worlds, epsilon),
+            "seed": seed,
+            "n_items": max(sum(p.items for p in w.places) for w in worlds.values()),
+            "have": _have(counts, worlds),
+            "strata": sorted({p.cell.stratum for p in world.places}) if world.strata else None,
+            "systems": _targets(worlds, chosen),
+            "estimator": estimator,
+            "by_system": need.by_system,
+            "evidence": counts.to_dict(),
         },
-        alternatives=tuple(options), notes=tuple(_notes(chosen, options, prices, worlds, world)),
-    )  # fmt: skip
+        alternatives=tuple(options),
+        notes=tuple(_notes(chosen, options, prices, worlds, world)),
+    )
 
 
 def _known(counts: AccuracyCounts) -> bool:
@@ -149,20 +203,30 @@ def held_kind(counts: AccuracyCounts) -> LabelKind | Literal["grades"] | None:
         return "ordinary"
     if not seen["yes"]:
         return "complementary"
-    expected = sum(n / t.n_classes for t, n in counts.tallies.items() if t.verdict != "unsure" and t.design == "uniform")
-    if counts.propensities == "uniform" or abs(seen["yes"] - expected) <= 4 * math.sqrt(expected) + 1:
+    expected = sum(
+        n / t.n_classes
+        for t, n in counts.tallies.items()
+        if t.verdict != "unsure" and t.design == "uniform"
+    )
+    if (
+        counts.propensities == "uniform"
+        or abs(seen["yes"] - expected) <= 4 * math.sqrt(expected) + 1
+    ):
         return "question"
     return "ordinary" if seen["yes"] > seen["no"] else "complementary"
 
 
-# ------------------------------------------------------------------------------------------------------------------ what is there
+# ------------------------------------------------------------------------------------------------------------------
+# what is there
 
 
 def _counts(evidence: Evidence | AccuracyCounts, systems: Sequence[str] | None) -> AccuracyCounts:
     if isinstance(evidence, Evidence):
         return count_accuracy(evidence, systems=None if systems is None else list(systems))
     if not isinstance(evidence, AccuracyCounts):
-        raise ArgumentError(f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…).")
+        raise ArgumentError(
+            f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…)."
+        )
     counts = evidence.without_clusters()
     if systems is None:
         return counts
@@ -175,7 +239,9 @@ def _counts(evidence: Evidence | AccuracyCounts, systems: Sequence[str] | None) 
     )
 
 
-def _worlds(counts: AccuracyCounts, epsilon: float, confidence: float, seed: int) -> dict[str, Expected]:
+def _worlds(
+    counts: AccuracyCounts, epsilon: float, confidence: float, seed: int
+) -> dict[str, Expected]:
     """Every system's labels and what more of them would say."""
     if not any(counts.items.values()):
         raise ArgumentError("evidence must have items with answers to plan labels for; got none.")
@@ -185,14 +251,32 @@ def _worlds(counts: AccuracyCounts, epsilon: float, confidence: float, seed: int
         asked: Counter[Cell] = Counter()
         for t, n in own.tallies.items():
             asked[Cell(name, t.n_classes, t.stratum, t.weight)] += n
-        places = tuple(Place(c, n, own.answered.get(c, 0), min(n, asked[c])) for c, n in sorted(own.items.items()))
-        model = aimed_votes(epsilon) if len(counts.systems) == 1 else model_votes(len(counts.systems), epsilon)
+        places = tuple(
+            Place(c, n, own.answered.get(c, 0), min(n, asked[c]))
+            for c, n in sorted(own.items.items())
+        )
+        model = (
+            aimed_votes(epsilon)
+            if len(counts.systems) == 1
+            else model_votes(len(counts.systems), epsilon)
+        )
         model = model if _known(counts) else _its_own
         found[name] = Expected(
-            places=places if counts.whole else tuple(p._replace(items=10**9 // len(places), answered=10**9 // len(places)) for p in places),
-            accuracy=_guess(own, confidence, seed), confidence=confidence, votes=held_votes(own.tallies, model), held=own.tallies,
-            whole=counts.whole, recorded=counts.propensities == "recorded", strata=_unequal(places), seed=seed,
-        )  # fmt: skip
+            places=places
+            if counts.whole
+            else tuple(
+                p._replace(items=10**9 // len(places), answered=10**9 // len(places))
+                for p in places
+            ),
+            accuracy=_guess(own, confidence, seed),
+            confidence=confidence,
+            votes=held_votes(own.tallies, model),
+            held=own.tallies,
+            whole=counts.whole,
+            recorded=counts.propensities == "recorded",
+            strata=_unequal(places),
+            seed=seed,
+        )
     return found
 
 
@@ -202,7 +286,9 @@ def _its_own(_: int, accuracy: float) -> list[Voted]:
 
 
 def _guess(counts: AccuracyCounts, confidence: float, seed: int) -> float:
-    """The current estimate among answered items, at least one label's worth away from 0 and 1; `GUESS` where nothing is known."""
+    """The current estimate among answered items, at least one label's worth away from 0 and 1;
+    `GUESS` where nothing is known.
+    """
     from noracle.accuracy import estimate_accuracy
 
     if not any(t.answered and t.verdict != "unsure" for t in counts.tallies):
@@ -226,22 +312,31 @@ def _unequal(places: Sequence[Place]) -> bool:
     items, asked = (sum(row[i] for row in rows.values()) for i in (0, 1))
     if len(rows) < 2 or not asked:
         return False
-    return len(rows) * min(binomial_p_value(n, asked, size / items) for size, n in rows.values() if size) < DIFFERENT_BELOW
+    return (
+        len(rows)
+        * min(binomial_p_value(n, asked, size / items) for size, n in rows.values() if size)
+        < DIFFERENT_BELOW
+    )
 
 
 def _fits(kind: str, counts: AccuracyCounts, systems: int, held: str | None) -> bool:
-    """Whether the labels that are there and new ones of a kind are estimated together without a loss.
+    """Whether the labels that are there and new ones of a kind are estimated together without a
+    loss.
 
-    Beside questions whose probabilities follow the answers, a uniform question with its probability is one of them, and scored as such.
+    Beside questions whose probabilities follow the answers, a uniform question with its probability
+    is one of them, and scored as such.
     """
     if kind == GRADES or not _known(counts):
         return kind == GRADES
     if held in ("targeted", GRADES):
         return kind in (held, "ordinary")
-    return kind != "targeted" or (counts.propensities == "none" and (systems == 1 or held in (None, "ordinary")))
+    return kind != "targeted" or (
+        counts.propensities == "none" and (systems == 1 or held in (None, "ordinary"))
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------------ what is needed
+# ------------------------------------------------------------------------------------------------------------------
+# what is needed
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,10 +350,14 @@ class _Need:
 
     def option(self, kind: str, price: float) -> dict[str, Any]:
         """As an alternative of the plan."""
-        return option({kind: self.n} if self.n else {}, self.predicted, price * self.n, why=self.why)
+        return option(
+            {kind: self.n} if self.n else {}, self.predicted, price * self.n, why=self.why
+        )
 
 
-def _needed(worlds: Mapping[str, Expected], kind: str, half_width: float, caps: Mapping[str, int]) -> _Need:
+def _needed(
+    worlds: Mapping[str, Expected], kind: str, half_width: float, caps: Mapping[str, int]
+) -> _Need:
     if kind == GRADES:
         return _needed_grades(worlds, half_width, caps)
     most = min(caps.get(kind, 10**9), *(w.left for w in worlds.values()), 10**9)
@@ -270,30 +369,45 @@ def _needed(worlds: Mapping[str, Expected], kind: str, half_width: float, caps: 
     for name, world in worlds.items():
         estimate = world.estimate({kind: n})
         rows[name] = {
-            "accuracy": round(world.accuracy, 4), "n": most if found[name] is None else found[name], "predicted": world.of({kind: n}),
-            "method": estimate.method, "interval": estimate.interval,
-        }  # fmt: skip
+            "accuracy": round(world.accuracy, 4),
+            "n": most if found[name] is None else found[name],
+            "predicted": world.of({kind: n}),
+            "method": estimate.method,
+            "interval": estimate.interval,
+        }
     short = [name for name, x in found.items() if x is None]
     why = ""
     if short:
         widest = max(short, key=lambda s: rows[s]["predicted"])
         limit = "the cap" if most == caps.get(kind) else "every item without a label"
         why = f"± {half_width:g} is out of reach: {limit}, {most:,} {kind} labels, gives ± {rows[widest]['predicted']:.3g} for {widest}"
-    return _Need(n=n, predicted=max(row["predicted"] for row in rows.values()), by_system=rows, why=why)
+    return _Need(
+        n=n, predicted=max(row["predicted"] for row in rows.values()), by_system=rows, why=why
+    )
 
 
-def _needed_grades(worlds: Mapping[str, Expected], half_width: float, caps: Mapping[str, int]) -> _Need:
+def _needed_grades(
+    worlds: Mapping[str, Expected], half_width: float, caps: Mapping[str, int]
+) -> _Need:
     """Grades of every system, each of which serves that system alone; a cap is for each of them."""
     rows: dict[str, dict[str, Any]] = {}
     short = []
     for name, world in worlds.items():
         most = min(caps.get(GRADES, 10**9), world.ungraded)
-        found = world.fewest(GRADES, half_width, most) if most else (0 if world.of({}) <= half_width else None)
+        found = (
+            world.fewest(GRADES, half_width, most)
+            if most
+            else (0 if world.of({}) <= half_width else None)
+        )
         n = most if found is None else found
         estimate, width = world.estimate({GRADES: n}), world.of({GRADES: n})
         rows[name] = {
-            "accuracy": round(world.accuracy, 4), "n": n, "predicted": width, "method": estimate.method, "interval": estimate.interval,
-        }  # fmt: skip
+            "accuracy": round(world.accuracy, 4),
+            "n": n,
+            "predicted": width,
+            "method": estimate.method,
+            "interval": estimate.interval,
+        }
         short += [name] if found is None else []
     why = ""
     if short:
@@ -303,7 +417,10 @@ def _needed_grades(worlds: Mapping[str, Expected], half_width: float, caps: Mapp
             f"± {rows[widest]['predicted']:.3g}"
         )
     return _Need(
-        n=sum(row["n"] for row in rows.values()), predicted=max(row["predicted"] for row in rows.values()), by_system=rows, why=why
+        n=sum(row["n"] for row in rows.values()),
+        predicted=max(row["predicted"] for row in rows.values()),
+        by_system=rows,
+        why=why,
     )
 
 
@@ -326,7 +443,9 @@ def _kind_of(t: Tally, *, question: bool) -> str:
 
 
 def _targets(worlds: Mapping[str, Expected], kind: str) -> list[str]:
-    """Whose answers are asked about: the one system that the questions so far were aimed at, else all of them."""
+    """Whose answers are asked about: the one system that the questions so far were aimed at, else
+    all of them.
+    """
     aimed = [name for name, w in worlds.items() if kind == "targeted" and w.aims]
     return aimed if len(aimed) == 1 else sorted(worlds)
 
@@ -345,9 +464,15 @@ def _epsilon(worlds: Mapping[str, Expected], epsilon: float) -> float:
 
 
 def _notes(
-    chosen: str, options: Sequence[Mapping[str, Any]], prices: Mapping[str, float], worlds: Mapping[str, Expected], world: Expected
+    chosen: str,
+    options: Sequence[Mapping[str, Any]],
+    prices: Mapping[str, float],
+    worlds: Mapping[str, Expected],
+    world: Expected,
 ) -> list[str]:
-    notes = ["the plan rests on the accuracies estimated so far; the intervals you get hold for a number of labels that is fixed now"]
+    notes = [
+        "the plan rests on the accuracies estimated so far; the intervals you get hold for a number of labels that is fixed now"
+    ]
     if chosen == GRADES and len(worlds) > 1:
         notes.append(
             "a grade speaks of one system: the number is the sum over systems, and grades of one item for all of them compare best"
@@ -357,10 +482,16 @@ def _notes(
         notes.append(f"{have:,} labels are there and count: the plan is what is missing")
     own = next(o for o in options if set(o["buy"]) <= {chosen})
     for other in options:
-        reached = other["feasible"] and (not own["feasible"] or other["cost"] < _CHEAPER * own["cost"])
+        reached = other["feasible"] and (
+            not own["feasible"] or other["cost"] < _CHEAPER * own["cost"]
+        )
         if other is not own and reached:
             ((kind, n),) = other["buy"].items() or ((chosen, 0),)
-            notes.append(f"{n:,} {kind} labels would do, at {prices[kind]:g} each: cost {other['cost']:g} instead of {own['cost']:g}")
+            notes.append(
+                f"{n:,} {kind} labels would do, at {prices[kind]:g} each: cost {other['cost']:g} instead of {own['cost']:g}"
+            )
     if world.strata:
-        notes.append("strata were labelled at different rates: the least labelled get labels first, so that strata need not be kept apart")
+        notes.append(
+            "strata were labelled at different rates: the least labelled get labels first, so that strata need not be kept apart"
+        )
     return notes

@@ -1,7 +1,9 @@
-"""How good an allocation is, and what no allocation can beat: the two bounds whose gap is the proof of an answer.
+"""How good an allocation is, and what no allocation can beat: the two bounds whose gap is the proof
+of an answer.
 
-Any affordable n gives the upper bound V(n) = aᵀ M(n)⁺ a. Any pair (y, u) with C_j·u > 0 gives the lower bound
-(aᵀy)² / (yᵀ M0 y + f·bᵀu) with f = max_j yᵀ G_j y / (C_j·u), since the dual of the allocation program is
+Any affordable n gives the upper bound V(n) = aᵀ M(n)⁺ a. Any pair (y, u) with C_j·u > 0 gives the
+lower bound (aᵀy)² / (yᵀ M0 y + f·bᵀu) with f = max_j yᵀ G_j y / (C_j·u), since the dual of the
+allocation program is
 
     max over y and u ≥ 0 of   2 aᵀy − yᵀ M0 y − bᵀu   subject to   yᵀ G_j y ≤ C_j·u  for every j.
 """
@@ -37,7 +39,8 @@ def variance_of(program: Program, n: ArrayLike) -> float:
 def target_variance(M: Array, a: Array) -> Array:
     """The variance aᵀ M⁺ a of many problems at once; infinite where a is not in the range of M.
 
-    The matrix is brought to a unit diagonal first, so that the decision does not depend on the scale of the variables.
+    The matrix is brought to a unit diagonal first, so that the decision does not depend on the
+    scale of the variables.
     """
     d, values, vectors = unit_eigen(M)
     parts = ((a * d)[..., None, :] @ vectors)[..., 0, :] ** 2
@@ -48,7 +51,9 @@ def target_variance(M: Array, a: Array) -> Array:
 
 
 def interior_variance(M: Array, a: Array) -> Array:
-    """As :func:`target_variance`, faster where M is far from singular; infinite where M is not a number."""
+    """As :func:`target_variance`, faster where M is far from singular; infinite where M is not a
+    number.
+    """
     try:
         solved = np.linalg.solve(M, a[..., None])
     except np.linalg.LinAlgError:
@@ -66,7 +71,8 @@ def interior_variance(M: Array, a: Array) -> Array:
 
 
 def certified_bound(program: Program, y: ArrayLike, prices: ArrayLike) -> float:
-    """The lower bound (aᵀy)² / (yᵀ M0 y + f·bᵀu), f the largest yᵀ G_j y / (C_j·u); 0 if ``y`` or ``prices`` prove nothing.
+    """The lower bound (aᵀy)² / (yᵀ M0 y + f·bᵀu), f the largest yᵀ G_j y / (C_j·u); 0 if ``y`` or
+    ``prices`` prove nothing.
 
     Examples
     --------
@@ -78,15 +84,21 @@ def certified_bound(program: Program, y: ArrayLike, prices: ArrayLike) -> float:
     v, u = np.asarray(y, dtype=np.float64), np.maximum(np.asarray(prices, dtype=np.float64), 0.0)
     used = program.information @ v @ v
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        bound, _, _ = dual_bound(program.target @ v, v @ program.prior @ v, used, program.costs @ u, program.budgets @ u)
+        bound, _, _ = dual_bound(
+            program.target @ v, v @ program.prior @ v, used, program.costs @ u, program.budgets @ u
+        )
     return float(bound)
 
 
-def dual_bound(gain: ArrayLike, held: ArrayLike, used: Array, paid: Array, worth: ArrayLike) -> tuple[Array, Array, Array]:
-    """The bound of many problems at once, and what to multiply y and u by so that 2aᵀy − yᵀ M0 y − bᵀu is the bound itself.
+def dual_bound(
+    gain: ArrayLike, held: ArrayLike, used: Array, paid: Array, worth: ArrayLike
+) -> tuple[Array, Array, Array]:
+    """The bound of many problems at once, and what to multiply y and u by so that 2aᵀy − yᵀ M0 y −
+    bᵀu is the bound itself.
 
-    ``gain`` is aᵀy, ``held`` is yᵀ M0 y, ``worth`` is bᵀu; ``used`` and ``paid`` have yᵀ G_j y and C_j·u for each measurement j. With
-    the multipliers yᵀ G_j y ≤ C_j·u holds for all j. Call it where numpy may divide by zero.
+    ``gain`` is aᵀy, ``held`` is yᵀ M0 y, ``worth`` is bᵀu; ``used`` and ``paid`` have yᵀ G_j y and
+    C_j·u for each measurement j. With the multipliers yᵀ G_j y ≤ C_j·u holds for all j. Call it
+    where numpy may divide by zero.
     """
     gain = np.asarray(gain)
     f = np.where(used > 0, used / paid, 0.0).max(axis=-1)

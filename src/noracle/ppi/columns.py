@@ -1,11 +1,14 @@
-"""Column generation: the best allocation over all sets of variables, without writing all of them down.
+"""Column generation: the best allocation over all sets of variables, without writing all of them
+down.
 
-A small program over some sets is solved; its dual (y, u) prices every other set I by q_I(y) = y_Iᵀ Σ_I⁻¹ y_I against C_I·u. Sets that are
-worth more than they cost join the program. When none is left, the bound over *all* sets is proved. Finding the worst set is best-subset
-selection; two exact ways are here:
+A small program over some sets is solved; its dual (y, u) prices every other set I by q_I(y) = y_Iᵀ
+Σ_I⁻¹ y_I against C_I·u. Sets that are worth more than they cost join the program. When none is
+left, the bound over *all* sets is proved. Finding the worst set is best-subset selection; two exact
+ways are here:
 
 - ``sweep``: all 2^k values in one pass of vectorised elimination (about 0.2 s at k = 20);
-- ``refute``: branch and bound with a convex relaxation, which proves q_I ≤ f·C_I·u for all I, or finds a set that breaks it.
+- ``refute``: branch and bound with a convex relaxation, which proves q_I ≤ f·C_I·u for all I, or
+  finds a set that breaks it.
 
 Greedy pricing would certify nothing.
 """
@@ -46,7 +49,8 @@ class Columns:
     ratio
         f: every set I has q_I(y) ≤ f·C_I·u for the stored y and u.
     rounds, nodes
-        How many programs were solved, and how many nodes branch and bound looked at (0 where sweeps sufficed).
+        How many programs were solved, and how many nodes branch and bound looked at (0 where sweeps
+        sufficed).
     """
 
     sets: tuple[tuple[int, ...], ...]
@@ -77,13 +81,16 @@ def solve_columns(
     prices
         One :class:`SetPrices` for each budget, over ``variables``.
     variables
-        The variables that sets are made of; all by default. Others may be in the prior and in the target.
+        The variables that sets are made of; all by default. Others may be in the prior and in the
+        target.
     budgets, prior, target
         As in :class:`~noracle.ppi.program.Program`.
     tolerance
-        Relative gap to prove. Sweeps prove 1e-6 easily; branch and bound takes longer the smaller it is.
+        Relative gap to prove. Sweeps prove 1e-6 easily; branch and bound takes longer the smaller
+        it is.
     start
-        Sets to begin with, besides those of one variable, all of them, and those with a variable of the target.
+        Sets to begin with, besides those of one variable, all of them, and those with a variable of
+        the target.
 
     Returns
     -------
@@ -101,9 +108,18 @@ def solve_columns(
     at = list(range(len(covariance)) if variables is None else variables)
     k, local = len(at), covariance[np.ix_(at, at)]
     if len(prices) != len(budgets) or any(len(p.sums) != k for p in prices):
-        raise ArgumentError(f"prices must have one entry for each of {len(budgets)} budgets and {k} variables.")
-    columns = dict.fromkeys(_first_sets(target[at], k, [tuple(at.index(i) for i in s) for s in start]))
-    best_lower, best_y, best_u, ratio = 0.0, np.zeros(len(covariance)), np.zeros(len(budgets)), np.inf
+        raise ArgumentError(
+            f"prices must have one entry for each of {len(budgets)} budgets and {k} variables."
+        )
+    columns = dict.fromkeys(
+        _first_sets(target[at], k, [tuple(at.index(i) for i in s) for s in start])
+    )
+    best_lower, best_y, best_u, ratio = (
+        0.0,
+        np.zeros(len(covariance)),
+        np.zeros(len(budgets)),
+        np.inf,
+    )
     nodes = rounds = 0
     while True:
         rounds += 1
@@ -120,7 +136,9 @@ def solve_columns(
                 nodes += looked
         if np.isfinite(f):
             v = answer.y
-            lower = float(target @ v) ** 2 / (float(v @ prior @ v) + f * float(budgets @ answer.prices))
+            lower = float(target @ v) ** 2 / (
+                float(v @ prior @ v) + f * float(budgets @ answer.prices)
+            )
             if lower > best_lower:
                 best_lower, best_y, best_u, ratio = lower, v, answer.prices, f
         new = [s for s in new if s not in columns]
@@ -135,7 +153,9 @@ def solve_columns(
         prices=best_u,
     )
     named = tuple(tuple(at[i] for i in s) for s in sets)
-    return Columns(sets=named, allocation=allocation, ratio=float(ratio), rounds=rounds, nodes=nodes)
+    return Columns(
+        sets=named, allocation=allocation, ratio=float(ratio), rounds=rounds, nodes=nodes
+    )
 
 
 def _first_sets(target: Array, k: int, start: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -153,19 +173,30 @@ def _program(
     prior: Array,
     target: Array,
 ) -> Program:
-    measurements = [Measurement(name="", observes=tuple(at[i] for i in s), cost=tuple(p.of(s) for p in prices)) for s in sets]
+    measurements = [
+        Measurement(name="", observes=tuple(at[i] for i in s), cost=tuple(p.of(s) for p in prices))
+        for s in sets
+    ]
     costs = np.array([m.cost for m in measurements])
-    return Program(information=information_of(measurements, covariance), costs=costs, budgets=budgets, prior=prior, target=target)
+    return Program(
+        information=information_of(measurements, covariance),
+        costs=costs,
+        budgets=budgets,
+        prior=prior,
+        target=target,
+    )
 
 
-# -------------------------------------------------------------------------------------------------------------------- sweep
+# --------------------------------------------------------------------------------------------------------------------
+# sweep
 
 
 def sweep(covariance: Array, y: Array) -> Array:
     """q_I(y) = y_Iᵀ Σ_I⁻¹ y_I for all 2^k sets; the bits of the index say which variables are in I.
 
-    Variables are eliminated one after the other for all sets at once: leaving a variable out drops its row; taking it in adds
-    (residual)²/(pivot) to q and conditions the rest on it. The work is about 6·2^k.
+    Variables are eliminated one after the other for all sets at once: leaving a variable out drops
+    its row; taking it in adds (residual)²/(pivot) to q and conditions the rest on it. The work is
+    about 6·2^k.
 
     Examples
     --------
@@ -189,7 +220,9 @@ def sweep_prices(prices: Sequence[SetPrices], u: Array, k: int) -> Array:
     """C_I·u for all 2^k sets, in the order of :func:`sweep`; the empty set has the fee per item."""
     total = np.full(1, sum(weight * p.per_item for p, weight in zip(prices, u, strict=True)))
     for i in range(k):
-        total = np.concatenate([total, total + sum(weight * p.sums[i] for p, weight in zip(prices, u, strict=True))])
+        total = np.concatenate(
+            [total, total + sum(weight * p.sums[i] for p, weight in zip(prices, u, strict=True))]
+        )
     for p, weight in zip(prices, u, strict=True):
         if any(p.largest):
             most = np.zeros(1)
@@ -199,7 +232,9 @@ def sweep_prices(prices: Sequence[SetPrices], u: Array, k: int) -> Array:
     return total
 
 
-def _price_by_sweep(covariance: Array, answer: Allocation, prices: Sequence[SetPrices]) -> tuple[float, list[tuple[int, ...]]]:
+def _price_by_sweep(
+    covariance: Array, answer: Allocation, prices: Sequence[SetPrices]
+) -> tuple[float, list[tuple[int, ...]]]:
     k = len(covariance)
     used = sweep(covariance, answer.y)
     paid = sweep_prices(prices, answer.prices, k)
@@ -209,17 +244,29 @@ def _price_by_sweep(covariance: Array, answer: Allocation, prices: Sequence[SetP
     most = min(4 * k, len(ratios) - 1)
     top = np.argpartition(ratios, -most)[-most:]
     top = top[np.argsort(-ratios[top])]
-    new = [tuple(i for i in range(k) if index >> i & 1) for index in top.tolist() if ratios[index] > 1 + 1e-10]
+    new = [
+        tuple(i for i in range(k) if index >> i & 1)
+        for index in top.tolist()
+        if ratios[index] > 1 + 1e-10
+    ]
     return float(ratios.max()), new
 
 
-# ------------------------------------------------------------------------------------------------------------- local search
+# -------------------------------------------------------------------------------------------------------------
+# local search
 
 
 def _climb(
-    covariance: Array, answer: Allocation, sets: Sequence[tuple[int, ...]], prices: Sequence[SetPrices], tolerance: float, kept: int = 40
+    covariance: Array,
+    answer: Allocation,
+    sets: Sequence[tuple[int, ...]],
+    prices: Sequence[SetPrices],
+    tolerance: float,
+    kept: int = 40,
 ) -> list[tuple[int, ...]]:
-    """Sets that are worth more than they cost, by changing one variable at a time in those that are bought: quick, and no proof."""
+    """Sets that are worth more than they cost, by changing one variable at a time in those that are
+    bought: quick, and no proof.
+    """
     k = len(covariance)
     inside = np.zeros((int(np.sum(answer.n > 0)), k), dtype=bool)
     for row, j in enumerate(np.flatnonzero(answer.n > 0).tolist()):
@@ -235,29 +282,50 @@ def _climb(
             break
         best = float(ratios[top[0]])
         inside = near[top]
-        found.update({tuple(np.flatnonzero(near[j]).tolist()): float(ratios[j]) for j in top if ratios[j] > 1 + tolerance / 10})
+        found.update(
+            {
+                tuple(np.flatnonzero(near[j]).tolist()): float(ratios[j])
+                for j in top
+                if ratios[j] > 1 + tolerance / 10
+            }
+        )
     return _best_first(found)[:kept]
 
 
-def _ratios(covariance: Array, answer: Allocation, inside: Mask, prices: Sequence[SetPrices]) -> Array:
+def _ratios(
+    covariance: Array, answer: Allocation, inside: Mask, prices: Sequence[SetPrices]
+) -> Array:
     """q_I(y)/(C_I·u) of the sets whose variables are marked."""
     both = inside[:, :, None] & inside[:, None, :]
-    S = np.where(both, covariance, 0.0) + np.where(inside, 0.0, 1.0)[:, :, None] * np.eye(inside.shape[1])
+    S = np.where(both, covariance, 0.0) + np.where(inside, 0.0, 1.0)[:, :, None] * np.eye(
+        inside.shape[1]
+    )
     y = np.where(inside, answer.y, 0.0)
     used = np.einsum("bk,bk->b", y, np.linalg.solve(S, y[..., None])[..., 0])
     paid = np.zeros(len(inside))
     for p, weight in zip(prices, answer.prices, strict=True):
-        paid += weight * (p.per_item + inside @ np.array(p.sums) + np.where(inside, np.array(p.largest), 0.0).max(axis=1))
+        paid += weight * (
+            p.per_item
+            + inside @ np.array(p.sums)
+            + np.where(inside, np.array(p.largest), 0.0).max(axis=1)
+        )
     return np.asarray(used / paid, dtype=np.float64)
 
 
-# --------------------------------------------------------------------------------------------------------- branch and bound
+# ---------------------------------------------------------------------------------------------------------
+# branch and bound
 
 
 def _price_by_bounds(
-    covariance: Array, answer: Allocation, prices: Sequence[SetPrices], budgets: Array, tolerance: float
+    covariance: Array,
+    answer: Allocation,
+    prices: Sequence[SetPrices],
+    budgets: Array,
+    tolerance: float,
 ) -> tuple[float, list[tuple[int, ...]], int]:
-    share = float(budgets @ answer.prices) / answer.variance  # how much of the bound the ratio touches; the rest is in hand
+    share = (
+        float(budgets @ answer.prices) / answer.variance
+    )  # how much of the bound the ratio touches; the rest is in hand
     f = 1 + 0.95 * tolerance / min(max(share, 1e-3), 1.0)
     found, proved, nodes = refute(covariance, answer.y, prices, answer.prices, f)
     if proved:
@@ -267,7 +335,9 @@ def _price_by_bounds(
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Nodes:
-    """Partly decided sets: what is conditioned on the variables taken so far, for the variables still open."""
+    """Partly decided sets: what is conditioned on the variables taken so far, for the variables
+    still open.
+    """
 
     S: Array
     rest: Array
@@ -282,19 +352,27 @@ class _Nodes:
 
 
 def refute(
-    covariance: Array, y: Array, prices: Sequence[SetPrices], u: Array, f: float, *, most_nodes: int = _MOST_NODES, enough: int = 30
+    covariance: Array,
+    y: Array,
+    prices: Sequence[SetPrices],
+    u: Array,
+    f: float,
+    *,
+    most_nodes: int = _MOST_NODES,
+    enough: int = 30,
 ) -> tuple[list[tuple[int, ...]], bool, int]:
     """Prove that q_I(y) ≤ f·C_I·u for every non-empty set I, or find sets that break it.
 
     Returns
     -------
     tuple
-        Sets that break the claim (best first), whether the claim is proved, and how many nodes were looked at.
+        Sets that break the claim (best first), whether the claim is proved, and how many nodes were
+        looked at.
 
     Notes
     -----
-    q_I(y) = max over z supported on I of 2yᵀz − zᵀΣz. With a diagonal D such that A = Σ − D is positive semi-definite and prices p_i,
-    every v bounds what any set of open variables can add:
+    q_I(y) = max over z supported on I of 2yᵀz − zᵀΣz. With a diagonal D such that A = Σ − D is
+    positive semi-definite and prices p_i, every v bounds what any set of open variables can add:
 
         max_T q_T − Σ_T p_i  ≤  vᵀ A v + Σ_i max(0, (y − A v)_i² / D_i − p_i).
 
@@ -311,13 +389,22 @@ def refute(
     k = len(covariance)
     scale = 1 / np.sqrt(np.diag(covariance))
     S = covariance * np.outer(scale, scale)
-    sums = f * np.array([sum(w * p.sums[i] for p, w in zip(prices, u, strict=True)) for i in range(k)])
+    sums = f * np.array(
+        [sum(w * p.sums[i] for p, w in zip(prices, u, strict=True)) for i in range(k)]
+    )
     fee = f * float(sum(w * p.per_item for p, w in zip(prices, u, strict=True)))
-    peaks = f * np.array([[w * x for x in p.largest] for p, w in zip(prices, u, strict=True) if any(p.largest)]).reshape(-1, k)
+    peaks = f * np.array(
+        [[w * x for x in p.largest] for p, w in zip(prices, u, strict=True) if any(p.largest)]
+    ).reshape(-1, k)
     root = _Nodes(
-        S=S[None], rest=(y * scale)[None], open=np.ones((1, k), dtype=bool), taken=np.zeros((1, k), dtype=bool),
-        worth=np.array([-fee]), most=np.zeros((1, len(peaks))), start=np.zeros((1, k)),
-    )  # fmt: skip
+        S=S[None],
+        rest=(y * scale)[None],
+        open=np.ones((1, k), dtype=bool),
+        taken=np.zeros((1, k), dtype=bool),
+        worth=np.array([-fee]),
+        most=np.zeros((1, len(peaks))),
+        start=np.zeros((1, k)),
+    )
     stack, nodes = [root], 0
     found: dict[tuple[int, ...], float] = {}
     while stack:
@@ -331,7 +418,9 @@ def refute(
         if nodes > most_nodes:
             return _best_first(found), False, nodes
         bound, v, score, part = _relax(block, sums)
-        hopeful = ~(block.worth - block.most.sum(axis=1) + bound <= 0)  # what is not a number is not proved
+        hopeful = ~(
+            block.worth - block.most.sum(axis=1) + bound <= 0
+        )  # what is not a number is not proved
         if not hopeful.any():
             continue
         block, v, score, part = block.pick(hopeful), v[hopeful], score[hopeful], part[hopeful]
@@ -344,13 +433,18 @@ def refute(
         block, part = block.pick(left), part[left]
         block.start = v[left]
         # Branch where the relaxation takes the largest part of a variable, but not all of it.
-        i = np.argmax(np.where(block.open, np.where(part < 1, part, 1e-6) + 1e-9 * np.abs(block.rest), -1.0), axis=1)
+        i = np.argmax(
+            np.where(block.open, np.where(part < 1, part, 1e-6) + 1e-9 * np.abs(block.rest), -1.0),
+            axis=1,
+        )
         stack += [_leave(block, i), _take(block, i, sums, peaks)]
     return _best_first(found), not found, nodes
 
 
 def _join(a: _Nodes, b: _Nodes) -> _Nodes:
-    return _Nodes(*(np.concatenate([getattr(a, f.name), getattr(b, f.name)]) for f in dataclasses.fields(a)))
+    return _Nodes(
+        *(np.concatenate([getattr(a, f.name), getattr(b, f.name)]) for f in dataclasses.fields(a))
+    )
 
 
 def _best_first(found: dict[tuple[int, ...], float]) -> list[tuple[int, ...]]:
@@ -358,7 +452,9 @@ def _best_first(found: dict[tuple[int, ...], float]) -> list[tuple[int, ...]]:
 
 
 def diagonal_part(S: Array) -> Array:
-    """Diagonals D with S − D positive semi-definite, in proportion to the conditional variances; for many matrices at once."""
+    """Diagonals D with S − D positive semi-definite, in proportion to the conditional variances;
+    for many matrices at once.
+    """
     conditional = 1 / np.einsum("...ii->...i", np.linalg.inv(S))
     root = np.sqrt(conditional)
     least = np.linalg.eigvalsh(S / (root[..., :, None] * root[..., None, :]))[..., :1]
@@ -366,7 +462,9 @@ def diagonal_part(S: Array) -> Array:
 
 
 def _relax(block: _Nodes, p: Array, iterations: int = 40) -> tuple[Array, Array, Array, Array]:
-    """The bound of each node, the point that gives it, what each variable contributes there, and how nearly it is taken (0 to 1)."""
+    """The bound of each node, the point that gives it, what each variable contributes there, and
+    how nearly it is taken (0 to 1).
+    """
     diagonal = np.eye(len(p))
     S = block.S + np.where(block.open, 0.0, 1.0)[:, :, None] * diagonal
     D = np.where(block.open, diagonal_part(S), 1.0)
@@ -380,7 +478,9 @@ def _relax(block: _Nodes, p: Array, iterations: int = 40) -> tuple[Array, Array,
         centre = ahead - (2 / L) * ((A @ ahead[..., None])[..., 0] - y)
         size = np.abs(centre)
         small = np.maximum(size - slope / L, 0.0)
-        new = np.where(block.open, np.sign(centre) * np.where(small > knee, L * size / (L + 2 * D), small), 0.0)
+        new = np.where(
+            block.open, np.sign(centre) * np.where(small > knee, L * size / (L + 2 * D), small), 0.0
+        )
         following = (1 + np.sqrt(1 + 4 * t * t)) / 2
         ahead = new + ((t - 1) / following) * (new - z)
         z, t = new, following
@@ -391,7 +491,14 @@ def _relax(block: _Nodes, p: Array, iterations: int = 40) -> tuple[Array, Array,
 
 
 def _try_sets(
-    block: _Nodes, likely: Mask, S: Array, y: Array, p: Array, fee: float, peaks: Array, found: dict[tuple[int, ...], float]
+    block: _Nodes,
+    likely: Mask,
+    S: Array,
+    y: Array,
+    p: Array,
+    fee: float,
+    peaks: Array,
+    found: dict[tuple[int, ...], float],
 ) -> None:
     """Look at the sets that the relaxation likes, together with what is taken so far."""
     for mask in {row.tobytes(): row for row in block.taken | likely}.values():
@@ -399,7 +506,11 @@ def _try_sets(
         key = tuple(chosen.tolist())
         if not key or key in found:
             continue
-        value = float(y[chosen] @ np.linalg.solve(S[np.ix_(chosen, chosen)], y[chosen])) - float(p[chosen].sum()) - fee
+        value = (
+            float(y[chosen] @ np.linalg.solve(S[np.ix_(chosen, chosen)], y[chosen]))
+            - float(p[chosen].sum())
+            - fee
+        )
         value -= float(peaks[:, chosen].max(axis=1).sum()) if len(peaks) else 0.0
         if value > 1e-12:
             found[key] = value
@@ -412,7 +523,15 @@ def _leave(block: _Nodes, i: NDArray[np.intp]) -> _Nodes:
     S = block.S.copy()
     S[at, i, :] = 0.0
     S[at, :, i] = 0.0
-    return _Nodes(S=S, rest=block.rest, open=still, taken=block.taken, worth=block.worth, most=block.most, start=block.start)
+    return _Nodes(
+        S=S,
+        rest=block.rest,
+        open=still,
+        taken=block.taken,
+        worth=block.worth,
+        most=block.most,
+        start=block.start,
+    )
 
 
 def _take(block: _Nodes, i: NDArray[np.intp], p: Array, peaks: Array) -> _Nodes:

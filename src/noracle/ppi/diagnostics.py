@@ -1,8 +1,10 @@
-"""How much a plan can lose because its covariance was estimated, or its collection restricted, and where it tends.
+"""How much a plan can lose because its covariance was estimated, or its collection restricted, and
+where it tends.
 
-The paper bounds the loss by 4σ²_classical/γ_min times a norm of the error (Theorems 4 and 5), which applies only while the error is below
-γ_min/2. The bound used here is multiplicative, has no smallest eigenvalue in it and does not change when variables are mixed: if
-(1 − e)Σ ≤ Σ̂ ≤ (1 + e)Σ then the plan and weights made for Σ̂ have at most (1 + e)/(1 − e) times the least variance.
+The paper bounds the loss by 4σ²_classical/γ_min times a norm of the error (Theorems 4 and 5), which
+applies only while the error is below γ_min/2. The bound used here is multiplicative, has no
+smallest eigenvalue in it and does not change when variables are mixed: if (1 − e)Σ ≤ Σ̂ ≤ (1 + e)Σ
+then the plan and weights made for Σ̂ have at most (1 + e)/(1 − e) times the least variance.
 """
 
 from __future__ import annotations
@@ -24,10 +26,11 @@ Array = NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Stability:
-    """Bounds of the variance of a plan made for an estimated covariance, in units of the least variance.
+    """Bounds of the variance of a plan made for an estimated covariance, in units of the least
+    variance.
 
-    ``multiplicative`` is (1 + e)/(1 − e), infinite if e ≥ 1. ``theorem4`` and ``theorem5`` are the paper's (Frobenius and operator norm),
-    NaN where they do not apply.
+    ``multiplicative`` is (1 + e)/(1 − e), infinite if e ≥ 1. ``theorem4`` and ``theorem5`` are the
+    paper's (Frobenius and operator norm), NaN where they do not apply.
     """
 
     error: float
@@ -40,8 +43,9 @@ class Stability:
 class CovarianceLoss:
     """What the estimation of the covariance from ``n`` rows can cost, as factors of the variance.
 
-    ``typical`` is (n − 2)/(n − p − 2), the expected factor for p = k − 1 tuned Gaussian raters. ``bound`` holds with probability
-    ``confidence`` for Gaussian rows and the empirical covariance; infinite where n is too small for it to say anything.
+    ``typical`` is (n − 2)/(n − p − 2), the expected factor for p = k − 1 tuned Gaussian raters.
+    ``bound`` holds with probability ``confidence`` for Gaussian rows and the empirical covariance;
+    infinite where n is too small for it to say anything.
     """
 
     n: int
@@ -51,7 +55,9 @@ class CovarianceLoss:
     confidence: float
 
 
-def stability(true: ArrayLike, estimated: ArrayLike, *, least_variance: float, classical_variance: float) -> Stability:
+def stability(
+    true: ArrayLike, estimated: ArrayLike, *, least_variance: float, classical_variance: float
+) -> Stability:
     """Bounds of R(n̂, λ̂)/R(n*, λ*) for a plan made with ``estimated`` where ``true`` holds.
 
     Parameters
@@ -65,9 +71,10 @@ def stability(true: ArrayLike, estimated: ArrayLike, *, least_variance: float, c
 
     Notes
     -----
-    For fixed (n, λ) the variance R(n, λ) is linear in Σ, so (1 − e)R ≤ R̂ ≤ (1 + e)R, and R(n̂, λ̂) ≤ R̂(n̂, λ̂)/(1 − e) ≤
-    R̂(n*, λ*)/(1 − e) ≤ (1 + e)/(1 − e)·R(n*, λ*). Theorems 4 and 5: R(n̂, λ̂) ≤ R(n*, λ*) + 4 σ²_classical δ/γ_min for δ ≤ γ_min/2.
-    All three need an estimate that is independent of the samples that are averaged.
+    For fixed (n, λ) the variance R(n, λ) is linear in Σ, so (1 − e)R ≤ R̂ ≤ (1 + e)R, and R(n̂, λ̂)
+    ≤ R̂(n̂, λ̂)/(1 − e) ≤ R̂(n*, λ*)/(1 − e) ≤ (1 + e)/(1 − e)·R(n*, λ*). Theorems 4 and 5: R(n̂,
+    λ̂) ≤ R(n*, λ*) + 4 σ²_classical δ/γ_min for δ ≤ γ_min/2. All three need an estimate that is
+    independent of the samples that are averaged.
 
     Examples
     --------
@@ -77,14 +84,20 @@ def stability(true: ArrayLike, estimated: ArrayLike, *, least_variance: float, c
     """
     S, E = np.asarray(true, dtype=np.float64), np.asarray(estimated, dtype=np.float64)
     if S.shape != E.shape or S.ndim != 2:
-        raise ArgumentError(f"true and estimated must be covariances of one size; got {S.shape} and {E.shape}.")
+        raise ArgumentError(
+            f"true and estimated must be covariances of one size; got {S.shape} and {E.shape}."
+        )
     L = np.linalg.cholesky(S)
     relative = np.linalg.solve(L, np.linalg.solve(L, E).T)
     e = float(np.abs(np.linalg.eigvalsh((relative + relative.T) / 2) - 1).max())
     least = float(np.linalg.eigvalsh(S)[0])
 
     def printed(delta: float) -> float:
-        return 1 + 4 * classical_variance * delta / least / least_variance if delta <= least / 2 else math.nan
+        return (
+            1 + 4 * classical_variance * delta / least / least_variance
+            if delta <= least / 2
+            else math.nan
+        )
 
     return Stability(
         error=e,
@@ -99,12 +112,13 @@ def covariance_loss(*, n: int, k: int, confidence: float = 0.95) -> CovarianceLo
 
     Notes
     -----
-    For Gaussian rows the singular values of the whitened sample lie in √n ± (√k + t) with probability 1 − 2exp(−t²/2), which gives e and
-    the bound (1 + e)/(1 − e).
+    For Gaussian rows the singular values of the whitened sample lie in √n ± (√k + t) with
+    probability 1 − 2exp(−t²/2), which gives e and the bound (1 + e)/(1 − e).
 
     References
     ----------
-    Davidson and Szarek, "Local operator theory, random matrices and Banach spaces" (2001), Theorem II.13.
+    Davidson and Szarek, "Local operator theory, random matrices and Banach spaces" (2001), Theorem
+    II.13.
 
     Examples
     --------
@@ -117,14 +131,22 @@ def covariance_loss(*, n: int, k: int, confidence: float = 0.95) -> CovarianceLo
     t = math.sqrt(2 * math.log(2 / (1 - confidence)))
     r = (math.sqrt(k) + t) / math.sqrt(max(n - 1, 1))
     e = (1 + r) ** 2 - 1
-    return CovarianceLoss(n=n, k=k, typical=typical, bound=(1 + e) / (1 - e) if e < 1 else math.inf, confidence=confidence)
+    return CovarianceLoss(
+        n=n,
+        k=k,
+        typical=typical,
+        bound=(1 + e) / (1 - e) if e < 1 else math.inf,
+        confidence=confidence,
+    )
 
 
 def theorem9_rate(covariance: ArrayLike, *, n: int, proxy: float) -> tuple[float, float]:
-    """The two terms under the root of Theorem 9, without its unknown constants: K⁴γ²_max k²/N and K⁸γ⁴_max k³/(a²N).
+    """The two terms under the root of Theorem 9, without its unknown constants: K⁴γ²_max k²/N and
+    K⁸γ⁴_max k³/(a²N).
 
-    The paper prints γ_max in the second term; only γ⁴_max has the units of a squared covariance. The terms say how the loss with
-    Ledoit–Wolf shrinkage falls with N; they are no bound without the constants.
+    The paper prints γ_max in the second term; only γ⁴_max has the units of a squared covariance.
+    The terms say how the loss with Ledoit–Wolf shrinkage falls with N; they are no bound without
+    the constants.
 
     Examples
     --------
@@ -138,12 +160,15 @@ def theorem9_rate(covariance: ArrayLike, *, n: int, proxy: float) -> tuple[float
     largest = float(np.linalg.eigvalsh(S)[-1])
     spread = float(np.linalg.norm(S - np.eye(k) * np.trace(S) / k) ** 2) / k
     if spread <= 0:
-        raise ArgumentError("covariance must not be a multiple of the identity (Theorem 9 excludes it).")
+        raise ArgumentError(
+            "covariance must not be a multiple of the identity (Theorem 9 excludes it)."
+        )
     return proxy**4 * largest**2 * k**2 / n, proxy**8 * largest**4 * k**3 / (spread * n)
 
 
 def restricted_loss(program: Program, kept: Sequence[int]) -> float:
-    """How many times the least variance a restricted collection needs: V over ``kept`` measurements divided by V over all.
+    """How many times the least variance a restricted collection needs: V over ``kept`` measurements
+    divided by V over all.
 
     Examples
     --------
@@ -153,7 +178,9 @@ def restricted_loss(program: Program, kept: Sequence[int]) -> float:
     2.0
     """
     index = list(kept)
-    small = dataclasses.replace(program, information=program.information[index], costs=program.costs[index])
+    small = dataclasses.replace(
+        program, information=program.information[index], costs=program.costs[index]
+    )
     return solve(small).variance / solve(program).variance
 
 
@@ -161,8 +188,8 @@ def restricted_loss(program: Program, kept: Sequence[int]) -> float:
 class Limits:
     """Where plans tend when budgets are small or large beside what is in hand.
 
-    ``first`` is the set that the first unit of budget buys and ``rate`` what it lowers the variance by, per unit. ``floor`` is the
-    variance when everything for sale is known exactly.
+    ``first`` is the set that the first unit of budget buys and ``rate`` what it lowers the variance
+    by, per unit. ``floor`` is the variance when everything for sale is known exactly.
     """
 
     first: str
@@ -170,14 +197,23 @@ class Limits:
     floor: float
 
 
-def limits(covariance: ArrayLike, measurements: Sequence[Measurement], prior: ArrayLike, target: ArrayLike, *, budget: int = 0) -> Limits:
-    """The low- and high-budget limits of a plan with information in hand (Theorem 10, the right way round).
+def limits(
+    covariance: ArrayLike,
+    measurements: Sequence[Measurement],
+    prior: ArrayLike,
+    target: ArrayLike,
+    *,
+    budget: int = 0,
+) -> Limits:
+    """The low- and high-budget limits of a plan with information in hand (Theorem 10, the right way
+    round).
 
     Notes
     -----
-    dV/dn_I = −yᵀ G_I y with y = M0⁻¹a, so that the first unit of budget goes to the set with the *largest* yᵀG_I y/c_I. With N full rows in
-    hand y = Σa/N and yᵀG_I y = ρ_I/N², ρ_I = Cov_Iᵀ Σ_I⁻¹ Cov_I: the set with the largest ρ_I/c_I (printed: smallest). With a large
-    budget the observed means are known, and only what they leave open remains.
+    dV/dn_I = −yᵀ G_I y with y = M0⁻¹a, so that the first unit of budget goes to the set with the
+    *largest* yᵀG_I y/c_I. With N full rows in hand y = Σa/N and yᵀG_I y = ρ_I/N², ρ_I = Cov_Iᵀ
+    Σ_I⁻¹ Cov_I: the set with the largest ρ_I/c_I (printed: smallest). With a large budget the
+    observed means are known, and only what they leave open remains.
 
     Examples
     --------
@@ -191,11 +227,17 @@ def limits(covariance: ArrayLike, measurements: Sequence[Measurement], prior: Ar
     G = information_of(measurements, S)
     prices = np.array([m.cost[budget] for m in measurements])
     if not (prices > 0).all():
-        raise ArgumentError("measurements must have positive prices in this budget; a free one has no limit.")
+        raise ArgumentError(
+            "measurements must have positive prices in this budget; a free one has no limit."
+        )
     y = np.linalg.solve(M0, a)
     rates = np.einsum("jkl,k,l->j", G, y, y) / prices
     best = int(np.argmax(rates))
     known = sorted({i for m in measurements for i in m.observes})
     rest = [i for i in range(len(S)) if i not in known]
-    floor = float(a[rest] @ np.linalg.solve(M0[np.ix_(rest, rest)], a[rest])) if rest and a[rest].any() else 0.0
+    floor = (
+        float(a[rest] @ np.linalg.solve(M0[np.ix_(rest, rest)], a[rest]))
+        if rest and a[rest].any()
+        else 0.0
+    )
     return Limits(first=measurements[best].name, rate=float(rates[best]), floor=floor)

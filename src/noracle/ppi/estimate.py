@@ -31,7 +31,17 @@ from noracle.ppi.intervals import (
 )
 from noracle.ppi.samples import Grouped, check_rows, group_samples, read_rows, split, split_clusters
 from noracle.ppi.table import one_table, read_clusters, read_scores
-from noracle.results import Assumption, Estimate, Guarantee, Kind, Plan, Side, check_confidence, choose, tails
+from noracle.results import (
+    Assumption,
+    Estimate,
+    Guarantee,
+    Kind,
+    Plan,
+    Side,
+    check_confidence,
+    choose,
+    tails,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -78,13 +88,20 @@ class Task:
             for name, c in self.coefficients.items():
                 rater = name.split("/", 1)[1]
                 wanted[rater] = round(wanted.get(rater, 0.0) + c, 12)
-        parts = [("− " if c < 0 else "+ ") + ("" if abs(c) == 1 else f"{abs(c):g}·") + n for n, c in wanted.items()]
+        parts = [
+            ("− " if c < 0 else "+ ") + ("" if abs(c) == 1 else f"{abs(c):g}·") + n
+            for n, c in wanted.items()
+        ]
         return " ".join(parts).removeprefix("+ ")
 
-    def problem(self, *, guard: bool, shrink: bool, cov: Array | None, used: Collection[int] | None = None) -> Problem:
+    def problem(
+        self, *, guard: bool, shrink: bool, cov: Array | None, used: Collection[int] | None = None
+    ) -> Problem:
         """The same in numbers; ``guard`` drops useless raters among the columns ``used``."""
         raters = tuple(j for j in self.raters if used is None or j in used) if guard else ()
-        return Problem(target=self.target, design=self.design, shrink=shrink, raters=raters, cov=cov)
+        return Problem(
+            target=self.target, design=self.design, shrink=shrink, raters=raters, cov=cov
+        )
 
     def name(self, sample: Sample) -> str:
         """What a sample observes, in words."""
@@ -92,75 +109,103 @@ class Task:
 
 
 def estimate_mean(
-    plan: Plan | None, data: object, *, target: str | Mapping[str, float] | None = None, interval: Interval = "crossfit-t",
-    confidence: float = 0.95, side: Side = "two-sided", raters: Sequence[str] | None = None, same_mean: Mapping[str, str] | None = None,
-    measurements: Sequence[Sequence[str]] | None = None, strata: str | None = None, shares: Mapping[str, float] | None = None,
-    clusters: str | None = "cluster", cov: ArrayLike | None = None, shrink: bool = True, drop_useless: bool = True, folds: int = 5,
-    batches: int = BATCHES, columns: Mapping[str, str] | None = None, seed: int = 0,
-) -> Estimate:  # fmt: skip
-    """Estimate the mean of a gold rater, or any combination of means, from rows that observe different raters.
+    plan: Plan | None,
+    data: object,
+    *,
+    target: str | Mapping[str, float] | None = None,
+    interval: Interval = "crossfit-t",
+    confidence: float = 0.95,
+    side: Side = "two-sided",
+    raters: Sequence[str] | None = None,
+    same_mean: Mapping[str, str] | None = None,
+    measurements: Sequence[Sequence[str]] | None = None,
+    strata: str | None = None,
+    shares: Mapping[str, float] | None = None,
+    clusters: str | None = "cluster",
+    cov: ArrayLike | None = None,
+    shrink: bool = True,
+    drop_useless: bool = True,
+    folds: int = 5,
+    batches: int = BATCHES,
+    columns: Mapping[str, str] | None = None,
+    seed: int = 0,
+) -> Estimate:
+    """Estimate the mean of a gold rater, or any combination of means, from rows that observe
+    different raters.
 
-    Rows with the same observed columns I form a sample of size n_I. The estimate is Σ_I λ_I·X̄_I with λ_I = n_I·Σ_I⁻¹·H_I·M⁻¹·a and
-    M = Σ n_I·H_Iᵀ·Σ_I⁻¹·H_I: of all weightings whose mean is the target whatever the raters' biases are, the one with the least variance.
-    Classical estimates, PPI, PPI++ (scalar or vector) and cascades are the same call with fewer ``measurements``.
+    Rows with the same observed columns I form a sample of size n_I. The estimate is Σ_I λ_I·X̄_I
+    with λ_I = n_I·Σ_I⁻¹·H_I·M⁻¹·a and M = Σ n_I·H_Iᵀ·Σ_I⁻¹·H_I: of all weightings whose mean is the
+    target whatever the raters' biases are, the one with the least variance. Classical estimates,
+    PPI, PPI++ (scalar or vector) and cascades are the same call with fewer ``measurements``.
 
     Parameters
     ----------
     plan
         The plan that the data were collected by (it names target and raters), or None.
     data
-        A table with a column per rater (null: not observed), a long table ``item, rater, value``, a list of files of both forms, or a 2-D
-        array. A row is an item.
+        A table with a column per rater (null: not observed), a long table ``item, rater, value``, a
+        list of files of both forms, or a 2-D array. A row is an item.
     target
-        The gold rater, or a mapping of names to coefficients: ``{"a": 1, "b": -1}`` is a difference of means.
+        The gold rater, or a mapping of names to coefficients: ``{"a": 1, "b": -1}`` is a difference
+        of means.
     interval
-        ``crossfit-t`` (default): each fifth of the labelled rows is weighted by what the others say; Student's t with N-p-1 degrees of
-        freedom. ``jackknife-t``: rows left out one by one; a little wider. ``paper``: weights and residuals from the same rows, normal
-        quantile, as published; too narrow for few labels. ``anytime``: weights from past batches only; valid at every look.
-        ``classical``: the gold rater's own mean.
+        ``crossfit-t`` (default): each fifth of the labelled rows is weighted by what the others
+        say; Student's t with N-p-1 degrees of freedom. ``jackknife-t``: rows left out one by one; a
+        little wider. ``paper``: weights and residuals from the same rows, normal quantile, as
+        published; too narrow for few labels. ``anytime``: weights from past batches only; valid at
+        every look. ``classical``: the gold rater's own mean.
     raters
         The columns to use; default all that hold numbers. For arrays, the names of the columns.
     same_mean
-        Columns that have the mean of another one, such as scores of complementary labels: ``{"ruled_out_score": "human"}``.
+        Columns that have the mean of another one, such as scores of complementary labels:
+        ``{"ruled_out_score": "human"}``.
     measurements
-        Sets of names that may be used together; a row is used for the set that fits it best. Default: as observed.
+        Sets of names that may be used together; a row is used for the set that fits it best.
+        Default: as observed.
     strata, shares
-        The column that names a row's stratum, and each stratum's part of the population (a plan with strata knows them): means and weights
-        are then taken within strata, the columns being called ``stratum/rater``.
+        The column that names a row's stratum, and each stratum's part of the population (a plan
+        with strata knows them): means and weights are then taken within strata, the columns being
+        called ``stratum/rater``.
     clusters
-        The column that names a row's cluster, where there is one: rows of one cluster may depend on each other. Whole clusters are dealt
-        into folds, and the variance is CR2's, with Satterthwaite's degrees of freedom; for ``crossfit-t`` and ``classical``. None takes
-        rows as independent.
+        The column that names a row's cluster, where there is one: rows of one cluster may depend on
+        each other. Whole clusters are dealt into folds, and the variance is CR2's, with
+        Satterthwaite's degrees of freedom; for ``crossfit-t`` and ``classical``. None takes rows as
+        independent.
     cov
         The covariance of the columns in the order of ``raters``, if it is known from elsewhere.
     shrink, drop_useless
-        Shrink correlations (Ledoit and Wolf); leave out raters that save less than 1/(N-p-1) of the variance.
+        Shrink correlations (Ledoit and Wolf); leave out raters that save less than 1/(N-p-1) of the
+        variance.
     columns
-        Your names of the columns ``item``, ``rater``, ``value`` and ``cluster``, where they have others: ``{"item": "question_id"}``.
+        Your names of the columns ``item``, ``rater``, ``value`` and ``cluster``, where they have
+        others: ``{"item": "question_id"}``.
     folds, batches, seed
-        Number of folds of ``crossfit-t``, of batches of ``anytime``, and the seed that deals rows into folds; their order in the file does
-        not matter.
+        Number of folds of ``crossfit-t``, of batches of ``anytime``, and the seed that deals rows
+        into folds; their order in the file does not matter.
 
     Returns
     -------
     Estimate
-        ``diagnostics`` holds the weights, the classical estimate and interval, the raters that were dropped, N, p and the degrees of
-        freedom.
+        ``diagnostics`` holds the weights, the classical estimate and interval, the raters that were
+        dropped, N, p and the degrees of freedom.
 
     Notes
     -----
-    Assumes that rows are independent draws from one population and that what a row observes does not depend on its values (missing
-    completely at random). The promise is asymptotic: with ``crossfit-t`` coverage was .945 to .952 at N ≥ 50 labelled rows in the settings
-    of the tests; below that a warning says so. With heavy tails it can be .7 (lognormal, σ = 2, N = 100): where the residuals show them,
-    the promise is taken away with a warning, that is where the estimate's skewness (that of the rows over √N) is above 0.16, or above
-    0.42 if the variance rests on many like rows. Large values too rare to be among the rows cannot be seen. If the plan itself was made
-    from the same few labelled rows, and many raters were to choose from, coverage can fall further: .938 at N = 50 with ten like raters,
-    of which the plan took those that looked best.
+    Assumes that rows are independent draws from one population and that what a row observes does
+    not depend on its values (missing completely at random). The promise is asymptotic: with
+    ``crossfit-t`` coverage was .945 to .952 at N ≥ 50 labelled rows in the settings of the tests;
+    below that a warning says so. With heavy tails it can be .7 (lognormal, σ = 2, N = 100): where
+    the residuals show them, the promise is taken away with a warning, that is where the estimate's
+    skewness (that of the rows over √N) is above 0.16, or above 0.42 if the variance rests on many
+    like rows. Large values too rare to be among the rows cannot be seen. If the plan itself was
+    made from the same few labelled rows, and many raters were to choose from, coverage can fall
+    further: .938 at N = 50 with ten like raters, of which the plan took those that looked best.
 
     References
     ----------
-    Cowen-Breen et al., "Multiple-prediction-powered inference", sections 4 and C, with the corrections listed in the documentation;
-    Angelopoulos et al. (2023), "PPI++"; Schaden and Ullmann (2020), SIAM/ASA J. UQ 8, 601-635.
+    Cowen-Breen et al., "Multiple-prediction-powered inference", sections 4 and C, with the
+    corrections listed in the documentation; Angelopoulos et al. (2023), "PPI++"; Schaden and
+    Ullmann (2020), SIAM/ASA J. UQ 8, 601-635.
 
     Examples
     --------
@@ -180,7 +225,9 @@ def estimate_mean(
     hints = _hints(plan)
     data = one_table(data, columns=columns)
     if strata is None:
-        task, rows = _read(data, target if target is not None else hints.get("target"), raters, same_mean, hints)
+        task, rows = _read(
+            data, target if target is not None else hints.get("target"), raters, same_mean, hints
+        )
     else:
         task, rows = _read_strata(data, target, raters, same_mean, strata, shares, hints)
     plain_rows = interval in ("crossfit-t", "classical") and cov is None and strata is None
@@ -189,12 +236,24 @@ def estimate_mean(
         from noracle.ppi.sequential import estimate_in_batches
 
         if cov is not None or measurements is not None or side != "two-sided":
-            raise ArgumentError("interval 'anytime' takes no cov, measurements or side; got one of them. Use interval='crossfit-t'.")
+            raise ArgumentError(
+                "interval 'anytime' takes no cov, measurements or side; got one of them. Use interval='crossfit-t'."
+            )
         _check_columns(group_samples(rows, task.labels, least=1).samples, task)
-        return estimate_in_batches(task, rows, batches=batches, confidence=confidence, shrink=shrink, drop_useless=drop_useless)
+        return estimate_in_batches(
+            task,
+            rows,
+            batches=batches,
+            confidence=confidence,
+            shrink=shrink,
+            drop_useless=drop_useless,
+        )
     known = None if cov is None else _known_covariance(cov, task)
     grouped = group_samples(rows, task.labels, _allowed(measurements, task), clusters=of_cluster)
-    samples, used = _covering(grouped, task), dict.fromkeys(c for s in grouped.samples for c in s.columns)
+    samples, used = (
+        _covering(grouped, task),
+        dict.fromkeys(c for s in grouped.samples for c in s.columns),
+    )
     _check_columns(samples, task)
     plain_problem = task.problem(guard=False, shrink=shrink, cov=known)
     usual, spread, n = (float(v) for v in classical(samples, plain_problem))
@@ -203,11 +262,29 @@ def estimate_mean(
         held, freedom, added = _by_cluster(samples, task, plain_problem)
         spread = float((added**2).sum())
     if n < FEWEST:
-        raise EvidenceError(fault("data", f"must have at least {FEWEST} rows with {task.subject}", f"{n:g}", remedy="Label more items."))
+        raise EvidenceError(
+            fault(
+                "data",
+                f"must have at least {FEWEST} rows with {task.subject}",
+                f"{n:g}",
+                remedy="Label more items.",
+            )
+        )
     plain = interval == "classical" or not any(c in used for c in task.raters)
-    problem = task.problem(guard=drop_useless and interval != "paper" and not plain, shrink=shrink, cov=known, used=used)
+    problem = task.problem(
+        guard=drop_useless and interval != "paper" and not plain,
+        shrink=shrink,
+        cov=known,
+        used=used,
+    )
     if interval == "classical":
-        fit = Fit(value=np.asarray(usual), variance=np.asarray(spread), weights=(), dropped=np.zeros(0, dtype=bool), intensity=np.zeros(()))
+        fit = Fit(
+            value=np.asarray(usual),
+            variance=np.asarray(spread),
+            weights=(),
+            dropped=np.zeros(0, dtype=bool),
+            intensity=np.zeros(()),
+        )
     elif known is not None or interval == "paper":
         fit = plug_in(samples, problem)
     elif interval == "jackknife-t":
@@ -219,29 +296,61 @@ def estimate_mean(
         fit = cross_fit(_folded(samples, folds, seed), problem)
     parts = 1
     if strata is not None:  # they are independent, each with a mean of its own
-        parts, n = int(np.count_nonzero(task.target)), float(sum(float(s.n) for s in samples if set(s.columns) & set(task.labels)))
+        parts, n = (
+            int(np.count_nonzero(task.target)),
+            float(sum(float(s.n) for s in samples if set(s.columns) & set(task.labels))),
+        )
     dropped = tuple(task.columns[j] for j in np.flatnonzero(fit.dropped))
     p = 0 if interval == "classical" else len([j for j in task.raters if j in used]) - len(dropped)
-    df = math.inf if interval == "paper" else max(1.0, (freedom if held else n) - parts - (p if known is None else 0))
+    df = (
+        math.inf
+        if interval == "paper"
+        else max(1.0, (freedom if held else n) - parts - (p if known is None else 0))
+    )
     half = math.sqrt(float(fit.variance))
     low, high = _limits(float(fit.value), half, df, confidence, side)
-    notes = [*grouped.notes, *_notes(samples, task, dropped, interval, known is not None), *_without_pilot(plan, task, rows)]
+    notes = [
+        *grouped.notes,
+        *_notes(samples, task, dropped, interval, known is not None),
+        *_without_pilot(plan, task, rows),
+    ]
     for note, kind in _warnings(samples, task, n, interval):
         notes.append(note)
         warnings.warn(note, kind, stacklevel=2)
-    rows_of = classical_influences(samples, plain_problem)[2] if interval == "classical" else influences(samples, fit.weights)
+    rows_of = (
+        classical_influences(samples, plain_problem)[2]
+        if interval == "classical"
+        else influences(samples, fit.weights)
+    )
     found = tails_of(samples, rows_of, n) if added is None else _cluster_tails(added, held)
-    notes += [f"rows come in clusters, {held} of them with labels: the cluster is the unit"] * bool(held)
+    notes += [f"rows come in clusters, {held} of them with labels: the cluster is the unit"] * bool(
+        held
+    )
     if not found.light:
         notes.append(_heavy(found))
         warnings.warn(_heavy(found), GuaranteeWarning, stacklevel=2)
-    beside = _limits(usual, math.sqrt(spread), max(1.0, (freedom if held else n) - parts), confidence, side)
+    beside = _limits(
+        usual, math.sqrt(spread), max(1.0, (freedom if held else n) - parts), confidence, side
+    )
     return Estimate(
-        quantity="mean", subject=task.subject, value=float(fit.value), low=low, high=high, confidence=confidence,
-        method="classical" if interval == "classical" else "multippi", interval=interval, side=side, se=half,
-        guarantee=guarantee_of(held or n, confidence, anytime=False, found=found, clusters=bool(held)), notes=tuple(notes),
+        quantity="mean",
+        subject=task.subject,
+        value=float(fit.value),
+        low=low,
+        high=high,
+        confidence=confidence,
+        method="classical" if interval == "classical" else "multippi",
+        interval=interval,
+        side=side,
+        se=half,
+        guarantee=guarantee_of(
+            held or n, confidence, anytime=False, found=found, clusters=bool(held)
+        ),
+        notes=tuple(notes),
         counts={
-            "items": int(sum(float(s.n) for s in samples)) + grouped.unused, "labelled": int(n), "unused": {"rows": grouped.unused},
+            "items": int(sum(float(s.n) for s in samples)) + grouped.unused,
+            "labelled": int(n),
+            "unused": {"rows": grouped.unused},
             **({"clusters": held} if held else {}),
         },
         diagnostics={
@@ -250,15 +359,28 @@ def estimate_mean(
                 task.name(s): {task.columns[c]: float(x) for c, x in zip(s.columns, w, strict=True)}
                 for s, w in zip(samples, fit.weights, strict=False)
             },
-            "classical": {"value": usual, "se": math.sqrt(spread), "low": beside[0], "high": beside[1]},
+            "classical": {
+                "value": usual,
+                "se": math.sqrt(spread),
+                "low": beside[0],
+                "high": beside[1],
+            },
             "variance_ratio": float(fit.variance) / spread if spread > 0 else math.nan,
-            "dropped": list(dropped), "n_labelled": int(n), "n_raters": p, "degrees_of_freedom": df if math.isfinite(df) else None,
-            "shrinkage": float(fit.intensity), "skewness": found.skewness, "largest_share": found.largest, "seed": seed,
+            "dropped": list(dropped),
+            "n_labelled": int(n),
+            "n_raters": p,
+            "degrees_of_freedom": df if math.isfinite(df) else None,
+            "shrinkage": float(fit.intensity),
+            "skewness": found.skewness,
+            "largest_share": found.largest,
+            "seed": seed,
         },
-    )  # fmt: skip
+    )
 
 
-def _clusters_of(data: object, column: str | None, interval: str, *, allowed: bool) -> NDArray[np.int64] | None:
+def _clusters_of(
+    data: object, column: str | None, interval: str, *, allowed: bool
+) -> NDArray[np.int64] | None:
     """The cluster of each row; None where every row is alone."""
     found = None if column is None else read_clusters(data, column)
     if found is None or len(np.unique(found)) == len(found):
@@ -271,8 +393,12 @@ def _clusters_of(data: object, column: str | None, interval: str, *, allowed: bo
     return found
 
 
-def _by_cluster(samples: Sequence[Sample], task: Task, problem: Problem) -> tuple[int, float, Array]:
-    """Clusters with labels, their degrees of freedom, and what each cluster adds to the classical estimate."""
+def _by_cluster(
+    samples: Sequence[Sample], task: Task, problem: Problem
+) -> tuple[int, float, Array]:
+    """Clusters with labels, their degrees of freedom, and what each cluster adds to the classical
+    estimate.
+    """
     held, freedom = cluster_freedom([s for s in samples if set(s.columns) & set(task.labels)])
     if held < FEWEST:
         rule = f"must have at least {FEWEST} clusters with {task.subject}"
@@ -286,12 +412,22 @@ def _cluster_tails(added: Array, held: int) -> Tails:
     return tails_of([one], [added], held)
 
 
-def guarantee_of(n: float, confidence: float, *, anytime: bool, found: Tails | None = None, clusters: bool = False) -> Guarantee:
-    """The promise, with the rules of thumb that it met or failed; heavy tails take it away. Without ``found`` they are assumed light."""
+def guarantee_of(
+    n: float,
+    confidence: float,
+    *,
+    anytime: bool,
+    found: Tails | None = None,
+    clusters: bool = False,
+) -> Guarantee:
+    """The promise, with the rules of thumb that it met or failed; heavy tails take it away. Without
+    ``found`` they are assumed light.
+    """
     rule = Assumption(
-        name=f"at least {ENOUGH} labelled {'clusters' if clusters else 'rows'}", status="checked" if n >= ENOUGH else "failed",
+        name=f"at least {ENOUGH} labelled {'clusters' if clusters else 'rows'}",
+        status="checked" if n >= ENOUGH else "failed",
         detail=f"N = {n:g}, rule of thumb N ≥ {ENOUGH}",
-    )  # fmt: skip
+    )
     unit = Assumption(name="clusters are a random sample" if clusters else "iid items")
     assumed = unit, Assumption(name="missing completely at random")
     light = Assumption(name=LIGHT)
@@ -299,7 +435,9 @@ def guarantee_of(n: float, confidence: float, *, anytime: bool, found: Tails | N
         detail = f"skewness of the estimate {found.skewness:.2g}, largest share of its variance from one row {found.largest:.2g}"
         light = Assumption(name=LIGHT, status="checked" if found.light else "failed", detail=detail)
     kind = Kind.HEURISTIC if light.status == "failed" else Kind.ASYMPTOTIC
-    return Guarantee(kind=kind, error_rate=1 - confidence, anytime=anytime, assumptions=(*assumed, light, rule))
+    return Guarantee(
+        kind=kind, error_rate=1 - confidence, anytime=anytime, assumptions=(*assumed, light, rule)
+    )
 
 
 def _heavy(found: Tails) -> str:
@@ -310,7 +448,8 @@ def _heavy(found: Tails) -> str:
     )
 
 
-# ------------------------------------------------------------------------------------------------------------------------------- reading
+# -------------------------------------------------------------------------------------------------------------------------------
+# reading
 
 
 def _hints(plan: Plan | None) -> dict[str, Any]:
@@ -318,7 +457,9 @@ def _hints(plan: Plan | None) -> dict[str, Any]:
     if plan is None:
         return {}
     if not isinstance(plan, Plan):
-        raise ArgumentError(f"plan must be a Plan or None; got {type(plan).__name__}. The data come second: estimate_mean(plan, data).")
+        raise ArgumentError(
+            f"plan must be a Plan or None; got {type(plan).__name__}. The data come second: estimate_mean(plan, data)."
+        )
     problem = plan.diagnostics.get("problem") or plan.inputs.get("problem") or {}
     names = [str(n) for n in problem.get("names", ())]
     hints: dict[str, Any] = {}
@@ -331,30 +472,52 @@ def _hints(plan: Plan | None) -> dict[str, Any]:
     return hints
 
 
-def make_task(columns: Sequence[str], target: str | Mapping[str, float] | None, same_mean: Mapping[str, str] | None) -> Task:
+def make_task(
+    columns: Sequence[str],
+    target: str | Mapping[str, float] | None,
+    same_mean: Mapping[str, str] | None,
+) -> Task:
     """Check names and write the target in numbers."""
     shared = dict(same_mean or {})
     if target is None:
-        raise ArgumentError(f"target must name the gold rater, or map names to coefficients, among {list(columns)}; got None.")
-    wanted = {target: 1.0} if isinstance(target, str) else {str(n): float(c) for n, c in target.items()}
+        raise ArgumentError(
+            f"target must name the gold rater, or map names to coefficients, among {list(columns)}; got None."
+        )
+    wanted = (
+        {target: 1.0} if isinstance(target, str) else {str(n): float(c) for n, c in target.items()}
+    )
     strange = [n for n in (*wanted, *shared, *shared.values()) if n not in columns]
     if strange:
-        raise ArgumentError(f"target and same_mean must name columns among {list(columns)}; got {', '.join(dict.fromkeys(strange))}.")
+        raise ArgumentError(
+            f"target and same_mean must name columns among {list(columns)}; got {', '.join(dict.fromkeys(strange))}."
+        )
     doubled = [n for n in shared if n in wanted or n in shared.values()]
     if doubled:
         both = ", ".join(doubled)
-        raise ArgumentError(f"same_mean must map further columns to a column with a mean of its own; got {both} on both sides.")
+        raise ArgumentError(
+            f"same_mean must map further columns to a column with a mean of its own; got {both} on both sides."
+        )
     if not any(wanted.values()) or not all(math.isfinite(c) for c in wanted.values()):
-        raise ArgumentError(f"target must have finite coefficients, some of them not 0; got {wanted}.")
+        raise ArgumentError(
+            f"target must have finite coefficients, some of them not 0; got {wanted}."
+        )
     means = tuple(c for c in columns if c not in shared)
     design = np.array([[float(shared.get(c, c) == m) for m in means] for c in columns])
     return Task(
-        columns=tuple(columns), means=means, design=design, target=np.array([wanted.get(m, 0.0) for m in means]), coefficients=wanted
-    )  # fmt: skip
+        columns=tuple(columns),
+        means=means,
+        design=design,
+        target=np.array([wanted.get(m, 0.0) for m in means]),
+        coefficients=wanted,
+    )
 
 
 def _read(
-    data: object, target: Any, raters: Sequence[str] | None, same_mean: Mapping[str, str] | None, hints: Mapping[str, Any]
+    data: object,
+    target: Any,
+    raters: Sequence[str] | None,
+    same_mean: Mapping[str, str] | None,
+    hints: Mapping[str, Any],
 ) -> tuple[Task, Array]:
     if isinstance(raters, str):
         raise ArgumentError(f"raters must be a list of names; got {raters!r}.")
@@ -363,14 +526,24 @@ def _read(
 
 
 def _known_to_plan(
-    rows: Array, names: tuple[str, ...], target: Any, same_mean: Mapping[str, str] | None, hints: Mapping[str, Any]
+    rows: Array,
+    names: tuple[str, ...],
+    target: Any,
+    same_mean: Mapping[str, str] | None,
+    hints: Mapping[str, Any],
 ) -> tuple[Task, Array]:
     """Keep the columns that the plan speaks of; kinds of label share the mean of the target."""
     if hints.get("names"):
         # An ordinary label under the name of its kind is the target itself.
-        named = {c: of for c, of in hints["kinds"].items() if c in hints["plain"] and of not in names}
+        named = {
+            c: of for c, of in hints["kinds"].items() if c in hints["plain"] and of not in names
+        }
         names = tuple(named.get(n, n) for n in names)
-        kinds = {called: of for called, of in hints["kinds"].items() if called in names and called not in hints["names"]}
+        kinds = {
+            called: of
+            for called, of in hints["kinds"].items()
+            if called in names and called not in hints["names"]
+        }
         kept = [n for n in names if n in hints["names"] or n in kinds]
         rows, names = rows[:, [names.index(n) for n in kept]], tuple(kept)
         same_mean = {**kinds, **(same_mean or {})}
@@ -378,9 +551,14 @@ def _known_to_plan(
 
 
 def _read_strata(
-    data: object, target: str | Mapping[str, float] | None, raters: Sequence[str] | None, same_mean: Mapping[str, str] | None,
-    strata: str, shares: Mapping[str, float] | None, hints: Mapping[str, Any],
-) -> tuple[Task, Array]:  # fmt: skip
+    data: object,
+    target: str | Mapping[str, float] | None,
+    raters: Sequence[str] | None,
+    same_mean: Mapping[str, str] | None,
+    strata: str,
+    shares: Mapping[str, float] | None,
+    hints: Mapping[str, Any],
+) -> tuple[Task, Array]:
     """A block of columns for each stratum; a row observes those of its own."""
     scores = read_scores(data, names=raters, strata=strata, what="data")
     rows = check_rows(scores.rows, scores.names)
@@ -393,7 +571,9 @@ def _read_strata(
     wanted: Any = hints.get("target")
     if target is not None or wanted is None:
         if shares is None or set(shares) != set(groups) or not all(v > 0 for v in shares.values()):
-            raise ArgumentError(f"shares must be positive and name the strata {', '.join(groups)}; got {shares}.")
+            raise ArgumentError(
+                f"shares must be positive and name the strata {', '.join(groups)}; got {shares}."
+            )
         whole = sum(shares.values())
         plain = {target: 1.0} if isinstance(target, str) else dict(target or {})
         wanted = {f"{g}/{n}": shares[g] / whole * c for g in groups for n, c in plain.items()}
@@ -402,7 +582,9 @@ def _read_strata(
     return dataclasses.replace(task, by_stratum=True), kept
 
 
-def _allowed(measurements: Sequence[Sequence[str]] | None, task: Task) -> list[tuple[int, ...]] | None:
+def _allowed(
+    measurements: Sequence[Sequence[str]] | None, task: Task
+) -> list[tuple[int, ...]] | None:
     if measurements is None:
         return None
     allowed = []
@@ -410,7 +592,9 @@ def _allowed(measurements: Sequence[Sequence[str]] | None, task: Task) -> list[t
         names = [one] if isinstance(one, str) else list(one)
         strange = [n for n in names if n not in task.columns]
         if strange or not names:
-            raise ArgumentError(f"measurements must be sets of names among {list(task.columns)}; got {names}.")
+            raise ArgumentError(
+                f"measurements must be sets of names among {list(task.columns)}; got {names}."
+            )
         allowed.append(tuple(sorted(task.columns.index(n) for n in names)))
     return allowed
 
@@ -421,12 +605,21 @@ def _covering(grouped: Grouped, task: Task) -> tuple[Sample, ...]:
     for mean, coefficient in zip(range(len(task.means)), task.target, strict=True):
         if coefficient and not any(task.design[c, mean] for c in seen):
             rule = f"must have rows that observe {task.means[mean]!r}"
-            raise EvidenceError(fault("data", rule, "none", remedy="Label some items, or check the name of the target."))
+            raise EvidenceError(
+                fault(
+                    "data",
+                    rule,
+                    "none",
+                    remedy="Label some items, or check the name of the target.",
+                )
+            )
     return grouped.samples
 
 
 def _check_columns(samples: Sequence[Sample], task: Task) -> None:
-    """A column that never varies says nothing, and a target that never varies has no usable interval."""
+    """A column that never varies says nothing, and a target that never varies has no usable
+    interval.
+    """
     faults = []
     for place, name in enumerate(task.columns):
         held = [s.values[:, s.columns.index(place)] for s in samples if place in s.columns]
@@ -437,7 +630,14 @@ def _check_columns(samples: Sequence[Sample], task: Task) -> None:
                 if place in task.labels
                 else "A rater that always says the same tells nothing: leave it out of raters."
             )
-            faults.append(fault(f"data.{name}", "must vary", f"{float(held[0][0]):g} in all {n} rows", remedy=remedy))
+            faults.append(
+                fault(
+                    f"data.{name}",
+                    "must vary",
+                    f"{float(held[0][0]):g} in all {n} rows",
+                    remedy=remedy,
+                )
+            )
     if faults:
         raise EvidenceError(*faults)
 
@@ -449,9 +649,13 @@ def _known_covariance(cov: ArrayLike, task: Task) -> Array:
         raise ArgumentError(f"cov must be a matrix of numbers; got {type(cov).__name__}.") from None
     d = len(task.columns)
     if known.shape != (d, d) or not np.isfinite(known).all() or not np.allclose(known, known.T):
-        raise ArgumentError(f"cov must be a symmetric matrix of {d} columns ({', '.join(task.columns)}); got shape {known.shape}.")
+        raise ArgumentError(
+            f"cov must be a symmetric matrix of {d} columns ({', '.join(task.columns)}); got shape {known.shape}."
+        )
     if np.linalg.eigvalsh(known)[0] <= 0:
-        raise ArgumentError("cov must be positive definite; got an eigenvalue of 0 or less. Leave a rater out.")
+        raise ArgumentError(
+            "cov must be positive definite; got an eigenvalue of 0 or less. Leave a rater out."
+        )
     return known
 
 
@@ -461,13 +665,23 @@ def _folded(samples: Sequence[Sample], folds: int, seed: int) -> list[Sample]:
     rng = np.random.default_rng(seed)
     fewest = int(max(float(s.n) for s in samples if s.pilot))
     n_folds = min(folds, fewest // 2)
-    return [dataclasses.replace(s, pilot=False) if float(s.n) < n_folds else split(s, n_folds, rng) if s.pilot else s for s in samples]
+    return [
+        dataclasses.replace(s, pilot=False)
+        if float(s.n) < n_folds
+        else split(s, n_folds, rng)
+        if s.pilot
+        else s
+        for s in samples
+    ]
 
 
-# ------------------------------------------------------------------------------------------------------------------------------- writing
+# -------------------------------------------------------------------------------------------------------------------------------
+# writing
 
 
-def _limits(value: float, se: float, df: float, confidence: float, side: Side) -> tuple[float, float]:
+def _limits(
+    value: float, se: float, df: float, confidence: float, side: Side
+) -> tuple[float, float]:
     below, above = tails(confidence, side)
 
     def quantile(tail: float) -> float:
@@ -475,15 +689,23 @@ def _limits(value: float, se: float, df: float, confidence: float, side: Side) -
             return math.inf
         return -float(ndtri(tail)) if math.isinf(df) else -float(stdtrit(df, tail))
 
-    return value - quantile(below) * se if below else -math.inf, value + quantile(above) * se if above else math.inf
+    return value - quantile(below) * se if below else -math.inf, value + quantile(
+        above
+    ) * se if above else math.inf
 
 
-def _notes(samples: Sequence[Sample], task: Task, dropped: Sequence[str], interval: str, known: bool) -> list[str]:
+def _notes(
+    samples: Sequence[Sample], task: Task, dropped: Sequence[str], interval: str, known: bool
+) -> list[str]:
     notes = []
     if dropped:
-        notes.append(f"dropped, since they save less than 1/(N − p − 1) of the variance: {', '.join(dropped)}")
+        notes.append(
+            f"dropped, since they save less than 1/(N − p − 1) of the variance: {', '.join(dropped)}"
+        )
     if interval == "paper":
-        notes.append("the published interval: residuals are in-sample, so that it is too narrow for few labelled rows or many raters")
+        notes.append(
+            "the published interval: residuals are in-sample, so that it is too narrow for few labelled rows or many raters"
+        )
     if known:
         notes.append("the covariance was given: nothing about it was estimated from these rows")
     unseen = [c for j, c in enumerate(task.columns) if not any(j in s.columns for s in samples)]
@@ -493,14 +715,20 @@ def _notes(samples: Sequence[Sample], task: Task, dropped: Sequence[str], interv
 
 
 def _without_pilot(plan: Plan | None, task: Task, rows: Array) -> list[str]:
-    """A note where the plan counted labelled rows in hand, and the data have fewer labelled rows than plan and hand together."""
+    """A note where the plan counted labelled rows in hand, and the data have fewer labelled rows
+    than plan and hand together.
+    """
     held = {} if plan is None else plan.inputs.get("in_hand") or {}
     if plan is None or not held:
         return []
-    labels = {task.columns[c].rpartition("/")[2] for c in task.labels} | {task.columns[c] for c in task.labels}
+    labels = {task.columns[c].rpartition("/")[2] for c in task.labels} | {
+        task.columns[c] for c in task.labels
+    }
 
     def labelled(counts: Mapping[str, int]) -> int:
-        return sum(n for name, n in counts.items() if labels & {name, *name.rpartition("/")[2].split("+")})
+        return sum(
+            n for name, n in counts.items() if labels & {name, *name.rpartition("/")[2].split("+")}
+        )
 
     hand, bought = labelled(held), labelled(plan.buy)
     there = int((~np.isnan(rows[:, list(task.labels)])).any(axis=1).sum())
@@ -510,21 +738,35 @@ def _without_pilot(plan: Plan | None, task: Task, rows: Array) -> list[str]:
     return [f"{said}: if the pilot is not among them, add its file to the data"]
 
 
-def _warnings(samples: Sequence[Sample], task: Task, n: float, interval: str) -> list[tuple[str, type[Warning]]]:
+def _warnings(
+    samples: Sequence[Sample], task: Task, n: float, interval: str
+) -> list[tuple[str, type[Warning]]]:
     found: list[tuple[str, type[Warning]]] = []
     if n < ENOUGH:
-        found.append((f"only {n:g} labelled rows: below {ENOUGH} the interval holds less often than it says", GuaranteeWarning))
+        found.append(
+            (
+                f"only {n:g} labelled rows: below {ENOUGH} the interval holds less often than it says",
+                GuaranteeWarning,
+            )
+        )
     if interval == "classical":
         return found
     same = [
         (task.columns[s.columns[a]], task.columns[s.columns[b]])
-        for s in samples if s.pilot
-        for a in range(len(s.columns)) for b in range(a)
+        for s in samples
+        if s.pilot
+        for a in range(len(s.columns))
+        for b in range(a)
         if _alike(s.values[:, a], s.values[:, b], s.counts)
-    ]  # fmt: skip
+    ]
     if same:
         pairs = ", ".join(f"{b} and {a}" for a, b in dict.fromkeys(same))
-        found.append((f"singular pilot: {pairs} determine each other on the labelled rows; correlations were shrunk", EvidenceWarning))
+        found.append(
+            (
+                f"singular pilot: {pairs} determine each other on the labelled rows; correlations were shrunk",
+                EvidenceWarning,
+            )
+        )
     return found
 
 

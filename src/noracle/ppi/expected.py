@@ -1,7 +1,9 @@
-"""The half-width that labels are expected to give: labels as they are expected, and the default estimate made of them.
+"""The half-width that labels are expected to give: labels as they are expected, and the default
+estimate made of them.
 
-A plan is kept only if it counts with the interval that the estimate will use. So nothing is approximated here: expected numbers of tallies
-are rounded to whole ones, added to the labels that are there, and given to :func:`~noracle.accuracy.estimate_accuracy`.
+A plan is kept only if it counts with the interval that the estimate will use. So nothing is
+approximated here: expected numbers of tallies are rounded to whole ones, added to the labels that
+are there, and given to :func:`~noracle.accuracy.estimate_accuracy`.
 """
 
 from __future__ import annotations
@@ -29,12 +31,23 @@ _CLOSE, _NOISY = 0.002, 0.01
 _SMOOTH = 25.0
 _ORDERS = 2
 _SCORED = 1.03
-"""Limits from scores are by as much wider over drawn labels than over expected ones (simulated: 1.00 to 1.05 over 500 to 4,000 labels)."""
-_SHIFTS = (-1.3830, -0.6745, -0.2104, 0.2104, 0.6745, 1.3830)  # quantiles of the normal law at 1/12, 3/12, …, 11/12
+"""Limits from scores are by as much wider over drawn labels than over expected ones (simulated:
+1.00 to 1.05 over 500 to 4,000 labels).
+"""
+_SHIFTS = (
+    -1.3830,
+    -0.6745,
+    -0.2104,
+    0.2104,
+    0.6745,
+    1.3830,
+)  # quantiles of the normal law at 1/12, 3/12, …, 11/12
 
 
 class Place(NamedTuple):
-    """A part of the population: where it lies, how many items it has, how many have an answer, and how many were asked about."""
+    """A part of the population: where it lies, how many items it has, how many have an answer, and
+    how many were asked about.
+    """
 
     cell: Cell
     items: int
@@ -48,7 +61,9 @@ class Place(NamedTuple):
 
 
 class Voted(NamedTuple):
-    """Answers with one probability to be asked about: their share of the items, and the share of them that is right."""
+    """Answers with one probability to be asked about: their share of the items, and the share of
+    them that is right.
+    """
 
     propensity: float
     share: float
@@ -60,9 +75,11 @@ Votes = Callable[[int, float], Sequence[Voted]]
 
 
 def model_votes(systems: int, epsilon: float) -> Votes:
-    """Vote shares of independent, equally good systems, whose wrong answers are uniform: (1 - ε)·votes/systems + ε/K.
+    """Vote shares of independent, equally good systems, whose wrong answers are uniform: (1 -
+    ε)·votes/systems + ε/K.
 
-    Systems that err together agree more often, are asked about more often, and get narrower intervals than this model expects.
+    Systems that err together agree more often, are asked about more often, and get narrower
+    intervals than this model expects.
 
     Examples
     --------
@@ -86,19 +103,25 @@ def model_votes(systems: int, epsilon: float) -> Votes:
 
 
 def held_votes(held: Mapping[Tally, int], fallback: Votes, *, least: int = 100) -> Votes:
-    """Vote shares as the labels show them: an answer that was asked about with probability π stands for 1/π of its kind.
+    """Vote shares as the labels show them: an answer that was asked about with probability π stands
+    for 1/π of its kind.
 
-    Questions that were aimed at this system have one probability for each number of classes. Otherwise all numbers of classes are taken
-    together, and the share that is right is moved to the accuracy asked for, by the same factor of the odds everywhere.
+    Questions that were aimed at this system have one probability for each number of classes.
+    Otherwise all numbers of classes are taken together, and the share that is right is moved to the
+    accuracy asked for, by the same factor of the odds everywhere.
     """
     seen: dict[tuple[int, float], list[float]] = {}
     for t, n in held.items():
         inverse = (t.yes_score or 0.0) + (t.no_score or 0.0)
         if t.design == "recorded" and t.answered and t.verdict != "unsure" and inverse > 0:
-            seen.setdefault((t.n_classes, round(1 / inverse, 9)), [0.0, 0.0])[t.verdict == "yes"] += n
+            seen.setdefault((t.n_classes, round(1 / inverse, 9)), [0.0, 0.0])[
+                t.verdict == "yes"
+            ] += n
     if seen and len({k for k, _ in seen}) == len(seen):
         chances = dict(seen)
-        return lambda k, accuracy: [Voted(p, 1.0, accuracy) for own, p in chances if own == k] or fallback(k, accuracy)
+        return lambda k, accuracy: (
+            [Voted(p, 1.0, accuracy) for own, p in chances if own == k] or fallback(k, accuracy)
+        )
     if sum(map(sum, seen.values())) < least:
         return fallback
     pooled: dict[float, list[float]] = {}
@@ -106,7 +129,10 @@ def held_votes(held: Mapping[Tally, int], fallback: Votes, *, least: int = 100) 
         old = pooled.get(p, [0.0, 0.0])
         pooled[p] = [old[0] + row[0], old[1] + row[1]]
     total = sum(sum(row) / p for p, row in pooled.items())
-    rows = [(p, sum(row) / p / total, (row[1] + 0.5) / (sum(row) + 1)) for p, row in sorted(pooled.items())]
+    rows = [
+        (p, sum(row) / p / total, (row[1] + 0.5) / (sum(row) + 1))
+        for p, row in sorted(pooled.items())
+    ]
     return lambda _, accuracy: _moved(rows, accuracy)
 
 
@@ -114,7 +140,10 @@ def _moved(rows: Sequence[tuple[float, float, float]], accuracy: float) -> list[
     """The shares that are right, moved so that together they are the accuracy."""
 
     def at(shift: float) -> list[Voted]:
-        return [Voted(p, share, 1 / (1 + math.exp(-(math.log(r / (1 - r)) + shift)))) for p, share, r in rows]
+        return [
+            Voted(p, share, 1 / (1 + math.exp(-(math.log(r / (1 - r)) + shift))))
+            for p, share, r in rows
+        ]
 
     low, high = -40.0, 40.0
     for _ in range(60):
@@ -127,15 +156,22 @@ def _moved(rows: Sequence[tuple[float, float, float]], accuracy: float) -> list[
 def _binomial(k: Any, n: int, p: float) -> Any:
     if p <= 0 or p >= 1:
         return np.where(k == (n if p >= 1 else 0), 1.0, 0.0)
-    return np.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + k * math.log(p) + (n - k) * math.log1p(-p))
+    return np.exp(
+        gammaln(n + 1)
+        - gammaln(k + 1)
+        - gammaln(n - k + 1)
+        + k * math.log(p)
+        + (n - k) * math.log1p(-p)
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Expected:
-    """What labels of some kinds would say of one system with a guessed accuracy, added to those that are there.
+    """What labels of some kinds would say of one system with a guessed accuracy, added to those
+    that are there.
 
-    ``strata`` says that new labels are bought by stratum, as many as bring all strata to one rate; otherwise items are drawn at random
-    among those that nobody was asked about.
+    ``strata`` says that new labels are bought by stratum, as many as bring all strata to one rate;
+    otherwise items are drawn at random among those that nobody was asked about.
     """
 
     places: tuple[Place, ...]
@@ -159,7 +195,9 @@ class Expected:
         return sum(max(0, p.answered - p.asked) for p in self.places)
 
     def of(self, buy: Mapping[str, int]) -> float:
-        """The expected half-width: that of the expected labels; for few of them, the mean over labels that are more or less lucky."""
+        """The expected half-width: that of the expected labels; for few of them, the mean over
+        labels that are more or less lucky.
+        """
         n = sum(buy.values()) + sum(self.held.values())
         spread = n * self.accuracy * (1 - self.accuracy)
         if not n:
@@ -170,20 +208,29 @@ class Expected:
                 return 0.5  # rates that differ too little to be seen, but by design: strata must not be taken together
             if found.method != "scores":
                 return _half(found)
-            more = [dataclasses.replace(self, seed=self.seed + i).estimate(buy) for i in range(1, _ORDERS)]  # limits depend on the order
+            more = [
+                dataclasses.replace(self, seed=self.seed + i).estimate(buy)
+                for i in range(1, _ORDERS)
+            ]  # limits depend on the order
             return _SCORED * sum(map(_half, (found, *more))) / _ORDERS
         shift = math.sqrt(self.accuracy * (1 - self.accuracy) / n)
         lucky = [min(max(self.accuracy + z * shift, 0.0), 1.0) for z in _SHIFTS]
-        return sum(_half(dataclasses.replace(self, accuracy=a).estimate(buy)) for a in lucky) / len(lucky)
+        return sum(_half(dataclasses.replace(self, accuracy=a).estimate(buy)) for a in lucky) / len(
+            lucky
+        )
 
     def estimate(self, buy: Mapping[str, int]) -> Estimate:
         """The default estimate of the expected labels."""
         from noracle.accuracy import estimate_accuracy
 
-        return estimate_accuracy(self.counts(buy), confidence=self.confidence, checks="none", seed=self.seed)
+        return estimate_accuracy(
+            self.counts(buy), confidence=self.confidence, checks="none", seed=self.seed
+        )
 
     def counts(self, buy: Mapping[str, int]) -> AccuracyCounts:
-        """Whole numbers of tallies, as near to the expected ones as they can be for each kind of tally together."""
+        """Whole numbers of tallies, as near to the expected ones as they can be for each kind of
+        tally together.
+        """
         tallies: Counter[Tally] = Counter(self.held)
         for kind, n in buy.items():
             expected: dict[int, list[tuple[Tally, float]]] = {}
@@ -198,9 +245,12 @@ class Expected:
                 most[Cell(t.system, t.n_classes, t.stratum, t.weight)] += n
         answered = {p.cell: max(p.answered, most[p.cell]) for p in self.places}
         return AccuracyCounts(
-            tallies=dict(+tallies), items={c: max(n, answered[c]) for c, n in items.items()}, answered=answered, whole=self.whole,
+            tallies=dict(+tallies),
+            items={c: max(n, answered[c]) for c, n in items.items()},
+            answered=answered,
+            whole=self.whole,
             propensities="recorded" if self.recorded or "targeted" in buy else "none",
-        )  # fmt: skip
+        )
 
     def spread(self, n: int) -> list[float]:
         """How many of n labels fall on every place."""
@@ -211,7 +261,10 @@ class Expected:
         left_of: Counter[str] = Counter()
         for p in self.places:
             left_of[p.cell.stratum] += p.left
-        return [by_stratum[p.cell.stratum] * p.left / max(left_of[p.cell.stratum], 1) for p in self.places]
+        return [
+            by_stratum[p.cell.stratum] * p.left / max(left_of[p.cell.stratum], 1)
+            for p in self.places
+        ]
 
     @cached_property
     def _strata(self) -> dict[str, tuple[int, int]]:
@@ -226,10 +279,15 @@ class Expected:
     def to_one_rate(self) -> int:
         """How many labels bring every stratum to the rate of the most labelled one."""
         rate = max(asked / items for items, asked in self._strata.values() if items)
-        return sum(math.ceil(max(0.0, rate * items - asked) - 1e-9) for items, asked in self._strata.values())
+        return sum(
+            math.ceil(max(0.0, rate * items - asked) - 1e-9)
+            for items, asked in self._strata.values()
+        )
 
     def by_stratum(self, n: int) -> dict[str, int]:
-        """New labels by stratum: the strata that were labelled least first, until all have one rate."""
+        """New labels by stratum: the strata that were labelled least first, until all have one
+        rate.
+        """
         rows = self._strata
         low, high = 0.0, 1.0
         for _ in range(60):
@@ -239,31 +297,51 @@ class Expected:
         exact = {name: max(0.0, high * items - asked) for name, (items, asked) in rows.items()}
         return dict(zip(exact, _rounded(list(exact.values())), strict=True))
 
-    def fewest(self, kind: str, half_width: float, most: int, *, beside: Mapping[str, int] | None = None) -> int | None:
-        """The fewest labels of a kind, beside others, for this half-width; None if not even ``most`` are enough."""
+    def fewest(
+        self, kind: str, half_width: float, most: int, *, beside: Mapping[str, int] | None = None
+    ) -> int | None:
+        """The fewest labels of a kind, beside others, for this half-width; None if not even
+        ``most`` are enough.
+        """
         others = dict(beside or {})
-        scores = self.recorded or (kind == "targeted" and len(self.votes(self.places[0].cell.n_classes, 0.5)) > 1)
+        scores = self.recorded or (
+            kind == "targeted" and len(self.votes(self.places[0].cell.n_classes, 0.5)) > 1
+        )
         return fewest(
-            lambda n: self.of({**others, kind: n}), half_width, most, start=start_at(self.accuracy, half_width, self.confidence),
-            there=sum(self.held.values()) + sum(others.values()), close=_NOISY if scores and not self.aims else _CLOSE,
-        )  # fmt: skip
+            lambda n: self.of({**others, kind: n}),
+            half_width,
+            most,
+            start=start_at(self.accuracy, half_width, self.confidence),
+            there=sum(self.held.values()) + sum(others.values()),
+            close=_NOISY if scores and not self.aims else _CLOSE,
+        )
 
     def told(self, buy: Mapping[str, int]) -> dict[str, int]:
         """What to buy; by stratum where strata were labelled at different rates."""
         if not self.strata:
             return dict(buy)
-        return {f"{s}/{name}" if s else name: n for name, total in buy.items() for s, n in self.by_stratum(total).items() if n}
+        return {
+            f"{s}/{name}" if s else name: n
+            for name, total in buy.items()
+            for s, n in self.by_stratum(total).items()
+            if n
+        }
 
     @property
     def aims(self) -> bool:
         """Whether the questions that are there were aimed at this system."""
-        return self.recorded and all(len(self.votes(k, 0.5)) == 1 for k in {p.cell.n_classes for p in self.places})
+        return self.recorded and all(
+            len(self.votes(k, 0.5)) == 1 for k in {p.cell.n_classes for p in self.places}
+        )
 
     def _law(self, kind: str, place: Place) -> list[tuple[Tally, float]]:
         """What one label of a kind says in a place: tallies with their probabilities."""
         cell, a, k = place.cell, self.accuracy, place.cell.n_classes
         if kind == GRADES:  # of an answer that is there
-            return [(tally(cell, "yes", hit=True, graded=True), a), (tally(cell, "yes", hit=False, graded=True), 1 - a)]
+            return [
+                (tally(cell, "yes", hit=True, graded=True), a),
+                (tally(cell, "yes", hit=False, graded=True), 1 - a),
+            ]
         there = place.answered / place.items if place.items else 1.0
         rows: list[tuple[Tally, float]]
         if kind == "ordinary":
@@ -274,20 +352,36 @@ class Expected:
             told = 1 / k if kind == "question" else 0.0
             hit = (1 - told) * (1 - a) / (k - 1)
             rows = [
-                *((tally(cell, "yes", hit=right), told * share) for right, share in ((True, a), (False, 1 - a))),
-                (tally(cell, "no", hit=True), hit), (tally(cell, "no", hit=False), 1 - told - hit),
-            ]  # fmt: skip
-        silent = tally(cell, "yes" if kind == "ordinary" else "no", hit=False, answered=False, inverse=0.0 if kind == "targeted" else None)
+                *(
+                    (tally(cell, "yes", hit=right), told * share)
+                    for right, share in ((True, a), (False, 1 - a))
+                ),
+                (tally(cell, "no", hit=True), hit),
+                (tally(cell, "no", hit=False), 1 - told - hit),
+            ]
+        silent = tally(
+            cell,
+            "yes" if kind == "ordinary" else "no",
+            hit=False,
+            answered=False,
+            inverse=0.0 if kind == "targeted" else None,
+        )
         return [*((t, there * share) for t, share in rows), (silent, 1 - there)]
 
 
 def _targeted(cell: Cell, votes: Sequence[Voted]) -> list[tuple[Tally, float]]:
-    """As a routing by votes records them: the chance of every answer is known, so that its estimate has a guess."""
+    """As a routing by votes records them: the chance of every answer is known, so that its estimate
+    has a guess.
+    """
     rows: list[tuple[Tally, float]] = []
     for v in votes:
         p, inverse = v.propensity, 1 / v.propensity
-        rows.append((tally(cell, "yes", hit=True, inverse=inverse, chance=p), v.share * p * v.right))
-        rows.append((tally(cell, "no", hit=True, inverse=inverse, chance=p), v.share * p * (1 - v.right)))
+        rows.append(
+            (tally(cell, "yes", hit=True, inverse=inverse, chance=p), v.share * p * v.right)
+        )
+        rows.append(
+            (tally(cell, "no", hit=True, inverse=inverse, chance=p), v.share * p * (1 - v.right))
+        )
         rows.append((tally(cell, "no", hit=False, inverse=0.0, chance=p), v.share * (1 - p)))
     return rows
 
@@ -297,7 +391,9 @@ def _half(estimate: Estimate) -> float:
 
 
 def _whole(rows: Iterable[tuple[Tally, float]]) -> Counter[Tally]:
-    """Whole numbers whose running sums are the rounded running sums, so that every kind of tally has its total."""
+    """Whole numbers whose running sums are the rounded running sums, so that every kind of tally
+    has its total.
+    """
     told = [(t, x) for t, x in rows if x > 0]
     found: Counter[Tally] = Counter()
     for (t, _), n in zip(told, _rounded([x for _, x in told]), strict=True):
@@ -310,8 +406,12 @@ def _rounded(values: Sequence[float]) -> list[int]:
     return [int(x) for x in np.diff(sums)]
 
 
-def places_of(*, n_classes: Mapping[int, int], strata: Mapping[str, int] | None) -> tuple[Place, ...]:
-    """Places of a population in which numbers of classes and strata do not depend on each other, and everything has an answer."""
+def places_of(
+    *, n_classes: Mapping[int, int], strata: Mapping[str, int] | None
+) -> tuple[Place, ...]:
+    """Places of a population in which numbers of classes and strata do not depend on each other,
+    and everything has an answer.
+    """
     total = sum(n_classes.values())
     of = strata or {"": total}
     cells = [Cell(SYSTEM, k, name) for name in of for k in n_classes]
@@ -320,7 +420,9 @@ def places_of(*, n_classes: Mapping[int, int], strata: Mapping[str, int] | None)
 
 
 def with_held(world: Expected, have: Mapping[str, int]) -> Expected:
-    """The world with labels that are there already, as they are expected: by kind, or by stratum and kind."""
+    """The world with labels that are there already, as they are expected: by kind, or by stratum
+    and kind.
+    """
     held: Counter[Tally] = Counter()
     asked: Counter[Cell] = Counter()
     for name, n in have.items():
@@ -330,14 +432,29 @@ def with_held(world: Expected, have: Mapping[str, int]) -> Expected:
         held.update(part.counts({kind: n}).tallies)
         asked.update(dict(zip((p.cell for p in there), _rounded(part.spread(n)), strict=True)))
     places = tuple(p._replace(asked=min(p.items, asked[p.cell])) for p in world.places)
-    return dataclasses.replace(world, places=places, held=dict(held), recorded=any(name.endswith("targeted") for name in have))
+    return dataclasses.replace(
+        world,
+        places=places,
+        held=dict(held),
+        recorded=any(name.endswith("targeted") for name in have),
+    )
 
 
-def fewest(width: Callable[[int], float], goal: float, most: int, *, start: int = 1, there: int = 0, close: float = _CLOSE) -> int | None:
-    """About the smallest n with a width of at most ``goal``, for widths that fall roughly as 1/√n; None if not even ``most`` is enough.
+def fewest(
+    width: Callable[[int], float],
+    goal: float,
+    most: int,
+    *,
+    start: int = 1,
+    there: int = 0,
+    close: float = _CLOSE,
+) -> int | None:
+    """About the smallest n with a width of at most ``goal``, for widths that fall roughly as 1/√n;
+    None if not even ``most`` is enough.
 
-    Every step goes where the width would be the goal if √(n + there)·width stayed the same, inside the bracket, where ``there`` are labels
-    that are there already; it stops when the bracket is ``close``.
+    Every step goes where the width would be the goal if √(n + there)·width stayed the same, inside
+    the bracket, where ``there`` are labels that are there already; it stops when the bracket is
+    ``close``.
 
     Examples
     --------
@@ -353,7 +470,11 @@ def fewest(width: Callable[[int], float], goal: float, most: int, *, start: int 
         low, high = (low, n) if found <= goal else (n, high)
         turn += 1
         margin = int(close * n / 2)
-        n = math.ceil((n + there) * (found / goal) ** 2) - there + (margin if found > goal else -margin)
+        n = (
+            math.ceil((n + there) * (found / goal) ** 2)
+            - there
+            + (margin if found > goal else -margin)
+        )
         if not low < n < high or (turn % 4 == 0 and high <= most):
             n = most if n >= high > most else (low + high) // 2
     return None if high > most else high

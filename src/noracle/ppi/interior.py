@@ -1,7 +1,9 @@
-"""The iteration behind an allocation: a primal–dual interior-point method with slacks of their own, for many problems at once.
+"""The iteration behind an allocation: a primal–dual interior-point method with slacks of their own,
+for many problems at once.
 
-Numbers about measurements are rows of one table, and one product of that table with itself gives the Newton matrix and both right-hand
-sides. A step is then a few dozen calls of numpy, so that a single problem is fast too.
+Numbers about measurements are rows of one table, and one product of that table with itself gives
+the Newton matrix and both right-hand sides. A step is then a few dozen calls of numpy, so that a
+single problem is fast too.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ _LOOK = 16  # the bounds are looked at after so many steps, however far from the
 
 @dataclasses.dataclass(slots=True)
 class Best:
-    """The best bounds found so far, with the counts behind the upper and the dual point behind the lower one."""
+    """The best bounds found so far, with the counts behind the upper and the dual point behind the
+    lower one.
+    """
 
     n: Array
     upper: Array
@@ -36,9 +40,11 @@ class Best:
 
 @dataclasses.dataclass(slots=True)
 class _State:
-    """Where the problems stand that still go on. With J measurements and m budgets, L = J + m: a budget is one more measurement.
+    """Where the problems stand that still go on. With J measurements and m budgets, L = J + m: a
+    budget is one more measurement.
 
-    That row has G = 0 and C = e_l; its count is what is left of budget l and its slack is the price, which so stays positive.
+    That row has G = 0 and C = e_l; its count is what is left of budget l and its slack is the
+    price, which so stays positive.
     """
 
     live: NDArray[np.int64]  # which problems these are
@@ -61,24 +67,35 @@ class _State:
         """Bring M and the rows −G_j y up to date."""
         size, k, L = self.a.shape[0], self.a.shape[1], self.n.shape[1]
         self.M = self.M0 + (self.G.reshape(size, k * k, L) @ self.n[..., None]).reshape(size, k, k)
-        np.matmul(-self.z[:, None, :k], self.G.reshape(size, k, k * L), out=self.table[:, :k].reshape(size, 1, k * L))
+        np.matmul(
+            -self.z[:, None, :k],
+            self.G.reshape(size, k, k * L),
+            out=self.table[:, :k].reshape(size, 1, k * L),
+        )
 
 
 def interior_point(s: Scaled, tolerance: float) -> Best:
-    """Newton steps on the optimality conditions with n_j s_j = μ → 0. Call it where numpy may divide by zero.
+    """Newton steps on the optimality conditions with n_j s_j = μ → 0. Call it where numpy may
+    divide by zero.
 
-    Half of the dual is max aᵀy − ½yᵀ M0 y − bᵀv with slacks s_j = C_j·v − ½yᵀ G_j y ≥ 0; the prices are u = 2v. Its conditions are
-    M(n) y = a and Cᵀn = 1. With the columns A_j = (−G_j y, C_j), z = (y, v), d = n/s and the residual r_j = A_j·(y/2, v) − s_j, one step
-    solves
+    Half of the dual is max aᵀy − ½yᵀ M0 y − bᵀv with slacks s_j = C_j·v − ½yᵀ G_j y ≥ 0; the prices
+    are u = 2v. Its conditions are M(n) y = a and Cᵀn = 1. With the columns A_j = (−G_j y, C_j), z =
+    (y, v), d = n/s and the residual r_j = A_j·(y/2, v) − s_j, one step solves
 
         (A diag(d) Aᵀ + M ⊕ 0) dz = (a − M0 y, −1) + A(μ/s − d·r),   ds = Aᵀdz + r,   dn = μ/s − n − d·ds.
 
-    The right-hand side is linear in μ: the step towards μ = 0 says how large μ should be, and both parts are added.
+    The right-hand side is linear in μ: the step towards μ = 0 says how large μ should be, and both
+    parts are added.
     """
     state = _start(s)
     (size, J, m), k = s.C.shape, s.a.shape[-1]
     best = Best(
-        np.zeros((size, J)), np.full(size, np.inf), np.zeros((size, k)), np.zeros((size, m)), np.zeros(size), np.zeros(size, dtype=np.int64)
+        np.zeros((size, J)),
+        np.full(size, np.inf),
+        np.zeros((size, k)),
+        np.zeros((size, m)),
+        np.zeros(size),
+        np.zeros(size, dtype=np.int64),
     )
     halves = np.ones(k + m)
     halves[:k] = 0.5
@@ -86,10 +103,14 @@ def interior_point(s: Scaled, tolerance: float) -> Best:
         wanted = ((state.z * halves)[:, None, :] @ state.table[:, :-2])[:, 0]  # C_j·v − ½yᵀ G_j y
         product = state.n * state.slack
         total = np.add.reduce(product, axis=-1, keepdims=True)
-        if iteration % _LOOK == _LOOK - 1 or ((total <= 2 * tolerance).any() and _near(state, total, tolerance)):
+        if iteration % _LOOK == _LOOK - 1 or (
+            (total <= 2 * tolerance).any() and _near(state, total, tolerance)
+        ):
             _look(state, best, wanted, iteration)
             upper, lower = best.upper[state.live], best.lower[state.live]
-            going = (upper > lower * (1 + tolerance * _moved(state.before, upper))) & (total[:, 0] > 1e-18 * (J + m))
+            going = (upper > lower * (1 + tolerance * _moved(state.before, upper))) & (
+                total[:, 0] > 1e-18 * (J + m)
+            )
             if not going.any():
                 break
             if 2 * going.sum() <= len(going):
@@ -100,7 +121,9 @@ def interior_point(s: Scaled, tolerance: float) -> Best:
 
 
 def _start(s: Scaled) -> _State:
-    """The budgets spent evenly on the measurements and one idle share, y to match, and prices half as high again as would do."""
+    """The budgets spent evenly on the measurements and one idle share, y to match, and prices half
+    as high again as would do.
+    """
     (size, J, m), k = s.C.shape, s.a.shape[-1]
     n = np.full((size, J + m), 1.0 / (J + 1))
     n[:, J:] = 1 - s.C.sum(axis=1) * (1.0 / (J + 1))
@@ -121,12 +144,16 @@ def _start(s: Scaled) -> _State:
 
 
 def _moved(before: Array, after: Array) -> Array:
-    """How much the budgets move the variance that is in hand, between a thousandth and 1: the gap must be small beside that move."""
+    """How much the budgets move the variance that is in hand, between a thousandth and 1: the gap
+    must be small beside that move.
+    """
     return np.minimum(np.maximum(before / after - 1, 1e-3), 1.0)
 
 
 def _near(state: _State, total: Array, tolerance: float) -> bool:
-    """Whether the gap that Σ n s foretells (twice it, beside aᵀy) is small enough in some problem. In these units V is at most 1."""
+    """Whether the gap that Σ n s foretells (twice it, beside aᵀy) is small enough in some problem.
+    In these units V is at most 1.
+    """
     gain = (state.a * state.z[:, : state.a.shape[-1]]).sum(axis=-1)
     return bool((2 * total[:, 0] <= tolerance * _moved(state.before, gain) * gain).any())
 
@@ -145,7 +172,11 @@ def _look(state: _State, best: Best, wanted: Array, iteration: int) -> None:
     at = np.flatnonzero(upper < best.upper[live])
     best.upper[live[at]], best.n[live[at]] = upper[at], n[at] / spent[at]
     at = np.flatnonzero(lower > best.lower[live])
-    best.lower[live[at]], best.y[live[at]], best.u[live[at]] = lower[at], (y * by_y[:, None])[at], (v * by_v[:, None])[at]
+    best.lower[live[at]], best.y[live[at]], best.u[live[at]] = (
+        lower[at],
+        (y * by_y[:, None])[at],
+        (v * by_v[:, None])[at],
+    )
     best.iterations[live] = iteration
 
 
@@ -160,11 +191,14 @@ def _step(state: _State, wanted: Array, product: Array, total: Array) -> None:
     towards = newton[..., -2]
     towards[:, :k] += (state.M0 @ state.z[:, :k, None])[..., 0] - state.a
     towards[:, k:] += 1.0
-    both = _solved(newton[..., :-2], newton[..., -2:]).swapaxes(1, 2)  # away from μ = 0, and what one unit of μ adds
+    both = _solved(newton[..., :-2], newton[..., -2:]).swapaxes(
+        1, 2
+    )  # away from μ = 0, and what one unit of μ adds
     change = both @ A
     # Relative changes: ds/s, and dn/n = μ/(n s) − 1 − ds/s.
     rises, per_mu = (residual - change[:, 0]) / slack, change[:, 1] / slack
-    # Towards μ = 0 the fastest to vanish is the largest of 1 + ds/s and −ds/s; left is what remains there of Σ n s.
+    # Towards μ = 0 the fastest to vanish is the largest of 1 + ds/s and −ds/s; left is what remains
+    # there of Σ n s.
     reach = 1 / np.maximum(_most(np.abs(rises + 0.5)) + 0.5, 1.0)
     curved = np.add.reduce(product * rises * (1 + rises), axis=-1, keepdims=True)
     left = np.minimum(np.maximum(1 - reach - reach * reach * curved / total, _LEAST_LEFT), 1.0)
@@ -188,4 +222,7 @@ def _solved(H: Array, rhs: Array) -> Array:
         return np.asarray(np.linalg.solve(H, rhs), dtype=np.float64)
     except np.linalg.LinAlgError:
         trace = np.trace(H, axis1=-2, axis2=-1)
-        return np.asarray(np.linalg.solve(H + 1e-14 * trace[:, None, None] * np.eye(H.shape[-1]), rhs), dtype=np.float64)
+        return np.asarray(
+            np.linalg.solve(H + 1e-14 * trace[:, None, None] * np.eye(H.shape[-1]), rhs),
+            dtype=np.float64,
+        )

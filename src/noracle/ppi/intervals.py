@@ -1,8 +1,10 @@
-"""Point estimates and variances of weighted sample means, for one data set or for many simulated worlds at once.
+"""Point estimates and variances of weighted sample means, for one data set or for many simulated
+worlds at once.
 
-A sample is rows of some columns with a count each, so that binary worlds are a few cells and a data set is its different rows. Arrays may
-have leading axes (worlds). Samples that estimate the covariance are *pilots*: they are split into folds, or left out row by row; the other
-samples only give means.
+A sample is rows of some columns with a count each, so that binary worlds are a few cells and a data
+set is its different rows. Arrays may have leading axes (worlds). Samples that estimate the
+covariance are *pilots*: they are split into folds, or left out row by row; the other samples only
+give means.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ if TYPE_CHECKING:
 class Sample:
     """Rows that observe the same columns.
 
-    ``values`` (…, rows, columns) may be shared by all worlds; ``counts`` (…, rows) says how often each row occurs; ``folds``
-    (…, folds, rows) splits the counts. ``pilot`` says that the rows estimate the covariance.
+    ``values`` (…, rows, columns) may be shared by all worlds; ``counts`` (…, rows) says how often
+    each row occurs; ``folds`` (…, folds, rows) splits the counts. ``pilot`` says that the rows
+    estimate the covariance.
     """
 
     columns: tuple[int, ...]
@@ -43,10 +46,11 @@ class Sample:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What is wanted: ``target`` combines the k means, ``design`` (d, k) says which mean a column has.
+    """What is wanted: ``target`` combines the k means, ``design`` (d, k) says which mean a column
+    has.
 
-    ``raters`` are the columns that may be dropped where they help too little (none: nothing is dropped). ``cov`` is a known
-    covariance: then there is nothing to estimate or to leave out.
+    ``raters`` are the columns that may be dropped where they help too little (none: nothing is
+    dropped). ``cov`` is a known covariance: then there is nothing to estimate or to leave out.
     """
 
     target: Array
@@ -58,7 +62,9 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """The estimate, its variance, the weights by sample, which columns were dropped, and how far correlations were shrunk."""
+    """The estimate, its variance, the weights by sample, which columns were dropped, and how far
+    correlations were shrunk.
+    """
 
     value: Array
     variance: Array
@@ -68,25 +74,39 @@ class Fit:
 
 
 def plug_in(samples: Sequence[Sample], problem: Problem) -> Fit:
-    """Weights and means from the same rows; the variance is Σ s²(λ_I·X_I)/n_I (the paper's section C.2).
+    """Weights and means from the same rows; the variance is Σ s²(λ_I·X_I)/n_I (the paper's section
+    C.2).
 
     Too small where the weights were estimated from few rows: the residuals are in-sample.
     """
     moments = None if problem.cov is not None else _total(samples, problem)
     cov, dropped, intensity = _covariance(moments, problem, samples, samples[0].counts.shape[:-1])
-    weights = blue_weights(cov, [s.columns for s in samples], [s.n for s in samples], problem.target, design=problem.design)
+    weights = blue_weights(
+        cov,
+        [s.columns for s in samples],
+        [s.n for s in samples],
+        problem.target,
+        design=problem.design,
+    )
     value, variance = np.zeros(()), np.zeros(())
     for sample, weight in zip(samples, weights.samples, strict=True):
         mean, spread = _moments(_combined(sample.values, weight), sample.counts)
         value, variance = value + mean, variance + spread / np.maximum(sample.n, 1)
-    return Fit(value=value, variance=variance, weights=weights.samples, dropped=dropped, intensity=intensity)
+    return Fit(
+        value=value,
+        variance=variance,
+        weights=weights.samples,
+        dropped=dropped,
+        intensity=intensity,
+    )
 
 
 def cross_fit(samples: Sequence[Sample], problem: Problem) -> Fit:
     """Each fold is weighted by what the other folds say; the residuals are out-of-sample.
 
-    θ̂ = (1/F)·Σ_f [Σ_pilots λ_I^(-f)·mean of fold f + Σ_others λ_I^(-f)·mean]: given the numbers of rows it is exactly unbiased, since
-    λ^(-f) has not seen fold f and sums to the target for every f.
+    θ̂ = (1/F)·Σ_f [Σ_pilots λ_I^(-f)·mean of fold f + Σ_others λ_I^(-f)·mean]: given the numbers of
+    rows it is exactly unbiased, since λ^(-f) has not seen fold f and sums to the target for every
+    f.
     """
     weights, centre, dropped, intensity = _fold_weights(samples, problem)
     value, variance = np.zeros(()), np.zeros(())
@@ -96,36 +116,62 @@ def cross_fit(samples: Sequence[Sample], problem: Problem) -> Fit:
             scores = _combined(_unfolded(sample), weight)
             sizes_f = np.maximum(sample.folds.sum(axis=-1), 1)
             value = value + ((scores * sample.folds).sum(axis=-1) / sizes_f).mean(axis=-1)
-            away = scores - (weight * centre[..., None, list(sample.columns)]).sum(axis=-1)[..., None]
+            away = (
+                scores - (weight * centre[..., None, list(sample.columns)]).sum(axis=-1)[..., None]
+            )
             mean = (away * sample.folds).sum(axis=(-1, -2)) / n
-            spread = ((away - mean[..., None, None]) ** 2 * sample.folds).sum(axis=(-1, -2)) / np.maximum(n - 1, 1)
+            spread = ((away - mean[..., None, None]) ** 2 * sample.folds).sum(
+                axis=(-1, -2)
+            ) / np.maximum(n - 1, 1)
         else:
             mean, spread = _moments(_combined(sample.values, weight.mean(axis=-2)), sample.counts)
             value = value + mean
         variance = variance + spread / n
     mean_weights = tuple(w.mean(axis=-2) for w in weights)
     everywhere = np.asarray(dropped.all(axis=-2))
-    return Fit(value=value, variance=variance, weights=mean_weights, dropped=everywhere, intensity=intensity.mean(axis=-1))
+    return Fit(
+        value=value,
+        variance=variance,
+        weights=mean_weights,
+        dropped=everywhere,
+        intensity=intensity.mean(axis=-1),
+    )
 
 
-def _fold_weights(samples: Sequence[Sample], problem: Problem) -> tuple[tuple[Array, ...], Array, Mask, Array]:
-    """What the other folds say: weights by sample and fold; the means of all pilots; what was dropped, and how far it was shrunk."""
+def _fold_weights(
+    samples: Sequence[Sample], problem: Problem
+) -> tuple[tuple[Array, ...], Array, Mask, Array]:
+    """What the other folds say: weights by sample and fold; the means of all pilots; what was
+    dropped, and how far it was shrunk.
+    """
     total = _total(samples, problem)
     folds = [s.folds for s in samples if s.pilot and s.folds is not None]
-    apart = _sum([Moments.of(_unfolded(s), s.folds, s.columns, total.origin) for s in samples if s.pilot and s.folds is not None])
+    apart = _sum(
+        [
+            Moments.of(_unfolded(s), s.folds, s.columns, total.origin)
+            for s in samples
+            if s.pilot and s.folds is not None
+        ]
+    )
     n_folds = folds[0].shape[-2]
-    cov, dropped, intensity = _covariance(total.spread() - apart, problem, samples, (*total.n.shape[:-2], n_folds))
+    cov, dropped, intensity = _covariance(
+        total.spread() - apart, problem, samples, (*total.n.shape[:-2], n_folds)
+    )
     sizes = [s.n[..., None] for s in samples]
-    weights = blue_weights(cov, [s.columns for s in samples], sizes, problem.target, design=problem.design)
+    weights = blue_weights(
+        cov, [s.columns for s in samples], sizes, problem.target, design=problem.design
+    )
     return weights.samples, total.covariance(shrink=False).mean, dropped, intensity
 
 
 def cross_fit_clusters(samples: Sequence[Sample], problem: Problem) -> tuple[Fit, Array]:
-    """:func:`cross_fit` with folds of whole clusters, weighted by their rows; returns what each cluster adds, too.
+    """:func:`cross_fit` with folds of whole clusters, weighted by their rows; returns what each
+    cluster adds, too.
 
-    With q_f the part of the labelled rows in fold f, θ̂ = Σ_f q_f·[Σ_pilots λ_I^(-f)·mean of fold f + Σ_others λ_I^(-f)·mean]. A row adds
-    q_f·λ_I^(-f)·(x - mean)/n_If, and the variance is the sum of the squares of what clusters add, each sample's part over √(1 - m/n)
-    for the m of its n rows in the cluster: the CR2 variance where there is one sample.
+    With q_f the part of the labelled rows in fold f, θ̂ = Σ_f q_f·[Σ_pilots λ_I^(-f)·mean of fold f
+    + Σ_others λ_I^(-f)·mean]. A row adds q_f·λ_I^(-f)·(x - mean)/n_If, and the variance is the sum
+    of the squares of what clusters add, each sample's part over √(1 - m/n) for the m of its n rows
+    in the cluster: the CR2 variance where there is one sample.
     """
     weights, centre, dropped, intensity = _fold_weights(samples, problem)
     pilots = [s.folds for s in samples if s.pilot and s.folds is not None]
@@ -147,14 +193,18 @@ def cross_fit_clusters(samples: Sequence[Sample], problem: Problem) -> tuple[Fit
             rows.append((scores - scores.mean()) / len(scores))
     added = clusters_added(samples, rows)
     fit = Fit(
-        value=np.asarray(value), variance=np.asarray(float((added**2).sum())), weights=tuple(q @ w for w in weights),
-        dropped=np.asarray(dropped.all(axis=-2)), intensity=np.asarray(q @ intensity),
-    )  # fmt: skip
+        value=np.asarray(value),
+        variance=np.asarray(float((added**2).sum())),
+        weights=tuple(q @ w for w in weights),
+        dropped=np.asarray(dropped.all(axis=-2)),
+        intensity=np.asarray(q @ intensity),
+    )
     return fit, added
 
 
 def clusters_added(samples: Sequence[Sample], rows: Sequence[Array]) -> Array:
-    """Sums of the influences of rows over clusters, those of a sample with m of its n rows in the cluster over √(1 - m/n).
+    """Sums of the influences of rows over clusters, those of a sample with m of its n rows in the
+    cluster over √(1 - m/n).
 
     A cluster that holds a whole sample has no residual there; what it adds is then left as it is.
 
@@ -177,7 +227,8 @@ def clusters_added(samples: Sequence[Sample], rows: Sequence[Array]) -> Array:
 
 
 def cluster_freedom(samples: Sequence[Sample]) -> tuple[int, float]:
-    """Clusters with labels, and Satterthwaite's (Σ v)²/Σ v², v = m/n² of the labelled rows of each cluster added over samples.
+    """Clusters with labels, and Satterthwaite's (Σ v)²/Σ v², v = m/n² of the labelled rows of each
+    cluster added over samples.
 
     Examples
     --------
@@ -194,10 +245,13 @@ def cluster_freedom(samples: Sequence[Sample]) -> tuple[int, float]:
 
 
 def jackknife(samples: Sequence[Sample], problem: Problem, *, chunk: int = 2048) -> Fit:
-    """Leave out each pilot row in turn: θ̂ corrected for bias, and the variance Σ_I (n_I-1)/n_I·Σ_i (θ̂_(-i) - their mean)²."""
+    """Leave out each pilot row in turn: θ̂ corrected for bias, and the variance Σ_I (n_I-1)/n_I·Σ_i
+    (θ̂_(-i) - their mean)².
+    """
     total = _total(samples, problem)
     whole = plug_in(samples, problem)
-    # What is dropped is decided once: a choice that flips with one row would make the jackknife jump.
+    # What is dropped is decided once: a choice that flips with one row would make the jackknife
+    # jump.
     fixed = dataclasses.replace(problem, raters=())
     apart = whole.dropped[..., None, :, None] | whole.dropped[..., None, None, :]
     apart = apart & ~np.eye(problem.design.shape[0], dtype=bool)
@@ -206,45 +260,78 @@ def jackknife(samples: Sequence[Sample], problem: Problem, *, chunk: int = 2048)
     for place, sample in enumerate(samples):
         n = np.maximum(sample.n, 1)
         if not sample.pilot:
-            variance = variance + _moments(_combined(sample.values, whole.weights[place]), sample.counts)[1] / n
+            variance = (
+                variance
+                + _moments(_combined(sample.values, whole.weights[place]), sample.counts)[1] / n
+            )
             continue
         rows = sample.values.shape[-2]
         parts = []
         for start in range(0, rows, chunk):
             values = sample.values[..., start : start + chunk, :]
             counts = sample.counts[..., start : start + chunk]
-            single = Moments.of(values[..., None, :], np.ones((*values.shape[:-1], 1)), sample.columns, total.origin)
+            single = Moments.of(
+                values[..., None, :], np.ones((*values.shape[:-1], 1)), sample.columns, total.origin
+            )
             fewer = [s.n[..., None] - (s is sample) for s in samples]
             left = total.spread() - single
-            # A cell without rows has nothing to leave out; it is given the whole instead and counts for nothing.
-            cov, _, _ = _covariance(_where(counts > 0, left, total.spread()), fixed, samples, (*sample.n.shape, values.shape[-2]))
-            weights = blue_weights(np.where(apart, 0.0, cov), [s.columns for s in samples], fewer, problem.target, design=problem.design)
+            # A cell without rows has nothing to leave out; it is given the whole instead and counts
+            # for nothing.
+            cov, _, _ = _covariance(
+                _where(counts > 0, left, total.spread()),
+                fixed,
+                samples,
+                (*sample.n.shape, values.shape[-2]),
+            )
+            weights = blue_weights(
+                np.where(apart, 0.0, cov),
+                [s.columns for s in samples],
+                fewer,
+                problem.target,
+                design=problem.design,
+            )
             estimate = np.zeros(())
             for other, mean, weight in zip(samples, sample_means, weights.samples, strict=True):
                 away = mean[..., None, :]
                 if other is sample:
-                    away = (away * n[..., None, None] - values) / np.maximum(n - 1, 1)[..., None, None]
+                    away = (away * n[..., None, None] - values) / np.maximum(n - 1, 1)[
+                        ..., None, None
+                    ]
                 estimate = estimate + (weight * away).sum(axis=-1)
             parts.append(estimate)
         left_out = np.concatenate(parts, axis=-1)
         centre = (left_out * sample.counts).sum(axis=-1) / n
         value = value + (n - 1) * (whole.value - centre)
-        variance = variance + (n - 1) / n * ((left_out - centre[..., None]) ** 2 * sample.counts).sum(axis=-1)
-    return Fit(value=value, variance=variance, weights=whole.weights, dropped=whole.dropped, intensity=whole.intensity)
+        variance = variance + (n - 1) / n * (
+            (left_out - centre[..., None]) ** 2 * sample.counts
+        ).sum(axis=-1)
+    return Fit(
+        value=value,
+        variance=variance,
+        weights=whole.weights,
+        dropped=whole.dropped,
+        intensity=whole.intensity,
+    )
 
 
 def classical(samples: Sequence[Sample], problem: Problem) -> tuple[Array, Array, Array]:
-    """Value, variance and rows of Σ a_j·(mean of column j over all rows that observe it), without any rater.
+    """Value, variance and rows of Σ a_j·(mean of column j over all rows that observe it), without
+    any rater.
 
-    Where several columns share a mean, the first of them (the gold rater) speaks for it. The variance is the sum of squared influences.
+    Where several columns share a mean, the first of them (the gold rater) speaks for it. The
+    variance is the sum of squared influences.
     """
     value, fewest, rows = classical_influences(samples, problem)
     variance = _added([(u**2 * s.counts).sum(axis=-1) for s, u in zip(samples, rows, strict=True)])
     return value, variance * fewest / np.maximum(fewest - 1, 1), fewest
 
 
-def classical_influences(samples: Sequence[Sample], problem: Problem) -> tuple[Array, Array, tuple[Array, ...]]:
-    """Value and rows of :func:`classical`, and what each row adds: Σ_j a_j·(x_j - mean_j)/n_j over the wanted columns that it observes."""
+def classical_influences(
+    samples: Sequence[Sample], problem: Problem
+) -> tuple[Array, Array, tuple[Array, ...]]:
+    """Value and rows of :func:`classical`, and what each row adds: Σ_j a_j·(x_j - mean_j)/n_j over
+    the wanted columns that it observes.
+    """
     wanted = np.zeros(problem.design.shape[0])
     for mean in np.flatnonzero(problem.target):
         wanted[int(np.flatnonzero(problem.design[:, mean])[0])] += problem.target[mean]
@@ -262,22 +349,32 @@ def classical_influences(samples: Sequence[Sample], problem: Problem) -> tuple[A
         for j, m, n in zip(columns, means, numbers, strict=True):
             if j in sample.columns:
                 column = sample.values[..., sample.columns.index(j)]
-                influence = influence + wanted[j] * (column - m[..., None]) / np.maximum(n, 1)[..., None]
+                influence = (
+                    influence + wanted[j] * (column - m[..., None]) / np.maximum(n, 1)[..., None]
+                )
         rows.append(influence)
     return value, np.minimum.reduce(numbers), tuple(rows)
 
 
 SKEWNESS = 0.16
-"""Cochran's rule N ≥ 25·γ² says 0.2, as a mean of N rows has skewness γ/√N; less, since few rows show too little of a tail."""
+"""Cochran's rule N ≥ 25·γ² says 0.2, as a mean of N rows has skewness γ/√N; less, since few rows
+show too little of a tail.
+"""
 SKEWNESS_OF_MANY = 0.42
-"""A skewness that many like rows agree on is known well: right and wrong with ten of either in 100 keeps .93 of .95."""
+"""A skewness that many like rows agree on is known well: right and wrong with ten of either in 100
+keeps .93 of .95.
+"""
 LARGEST, LIKE_ROWS = 0.2, 20
-"""Rows are many and alike if none has more than this part of the variance, nor more than this many times the average row's."""
+"""Rows are many and alike if none has more than this part of the variance, nor more than this many
+times the average row's.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Tails:
-    """How far the estimate is from normal: its ``skewness``, and the ``largest`` share of its variance from one of ``n`` rows."""
+    """How far the estimate is from normal: its ``skewness``, and the ``largest`` share of its
+    variance from one of ``n`` rows.
+    """
 
     skewness: float
     largest: float
@@ -285,7 +382,9 @@ class Tails:
 
     @property
     def light(self) -> bool:
-        """Whether Student's t can be trusted: skewness of at most 0.16, or of 0.42 where the variance rests on many like rows."""
+        """Whether Student's t can be trusted: skewness of at most 0.16, or of 0.42 where the
+        variance rests on many like rows.
+        """
         many = self.largest <= min(LARGEST, LIKE_ROWS / self.n)
         return self.skewness <= (SKEWNESS_OF_MANY if many else SKEWNESS)
 
@@ -293,27 +392,32 @@ class Tails:
 def influences(samples: Sequence[Sample], weights: Sequence[Array]) -> tuple[Array, ...]:
     """What each row adds to the estimate: λ_I·(x - mean)/n_I, by sample."""
     return tuple(
-        _combined(s.values - _means(s)[..., None, :], w) / np.maximum(s.n, 1)[..., None] for s, w in zip(samples, weights, strict=True)
+        _combined(s.values - _means(s)[..., None, :], w) / np.maximum(s.n, 1)[..., None]
+        for s, w in zip(samples, weights, strict=True)
     )
 
 
 def tails_of(samples: Sequence[Sample], rows: Sequence[Array], n: float) -> Tails:
-    """Skewness Σ u³/(Σ u²)^(3/2) of the estimate, and the largest u²/Σ u², for the influences u of all ``rows``, ``n`` labelled.
+    """Skewness Σ u³/(Σ u²)^(3/2) of the estimate, and the largest u²/Σ u², for the influences u of
+    all ``rows``, ``n`` labelled.
 
     Notes
     -----
-    The estimate is a sum of independent influences, so that its third cumulant is about Σ u³ and its variance about Σ u². For one sample
-    the skewness is γ/√N, and the largest share bounds the kurtosis: Σ u⁴/(Σ u²)² is at most that share. Symmetric heavy tails are let
-    pass: with them Student's t holds at least as often as it says.
+    The estimate is a sum of independent influences, so that its third cumulant is about Σ u³ and
+    its variance about Σ u². For one sample the skewness is γ/√N, and the largest share bounds the
+    kurtosis: Σ u⁴/(Σ u²)² is at most that share. Symmetric heavy tails are let pass: with them
+    Student's t holds at least as often as it says.
 
-    The limits are chosen by simulation with N = 100 to 500: at most 5 % of normal, uniform, t(5) and right-or-wrong rows (.1 to .9) are
-    called heavy, and most of lognormal (σ = 1.5 and 2) and Pareto (2.1) rows. What no row shows is not seen: a value of 1 in 100 that is
-    absent from the rows changes neither figure.
+    The limits are chosen by simulation with N = 100 to 500: at most 5 % of normal, uniform, t(5)
+    and right-or-wrong rows (.1 to .9) are called heavy, and most of lognormal (σ = 1.5 and 2) and
+    Pareto (2.1) rows. What no row shows is not seen: a value of 1 in 100 that is absent from the
+    rows changes neither figure.
 
     References
     ----------
-    Cochran (1977), "Sampling Techniques", section 2.15 (N > 25·γ²); Hall (1992), "The Bootstrap and Edgeworth Expansion", section 2.6
-    (the error of Student's t is of the order of the squared skewness of the mean).
+    Cochran (1977), "Sampling Techniques", section 2.15 (N > 25·γ²); Hall (1992), "The Bootstrap and
+    Edgeworth Expansion", section 2.6 (the error of Student's t is of the order of the squared
+    skewness of the mean).
 
     Examples
     --------
@@ -330,19 +434,35 @@ def tails_of(samples: Sequence[Sample], rows: Sequence[Array], n: float) -> Tail
     return Tails(skewness=abs(third) / second**1.5, largest=largest / second, n=n)
 
 
-def _covariance(moments: Moments | None, problem: Problem, samples: Sequence[Sample], lead: tuple[int, ...]) -> tuple[Array, Mask, Array]:
-    """The covariance with useless raters made uncorrelated, which these are, and how far correlations were shrunk."""
+def _covariance(
+    moments: Moments | None, problem: Problem, samples: Sequence[Sample], lead: tuple[int, ...]
+) -> tuple[Array, Mask, Array]:
+    """The covariance with useless raters made uncorrelated, which these are, and how far
+    correlations were shrunk.
+    """
     d = problem.design.shape[0]
     if problem.cov is not None or moments is None:
-        return np.broadcast_to(np.asarray(problem.cov), (*lead, d, d)), np.zeros((*lead, d), dtype=bool), np.zeros(lead)
+        return (
+            np.broadcast_to(np.asarray(problem.cov), (*lead, d, d)),
+            np.zeros((*lead, d), dtype=bool),
+            np.zeros(lead),
+        )
     found = moments.covariance(shrink=problem.shrink)
     if not problem.raters:
         return found.cov, np.zeros((*found.cov.shape[:-2], d), dtype=bool), found.intensity
     sizes = [s.n.reshape((*s.n.shape, *(1,) * (len(lead) - s.n.ndim))) for s in samples]
-    held = np.diagonal(moments.n, axis1=-2, axis2=-1)[..., np.flatnonzero(problem.design @ problem.target)].min(axis=-1)
+    held = np.diagonal(moments.n, axis1=-2, axis2=-1)[
+        ..., np.flatnonzero(problem.design @ problem.target)
+    ].min(axis=-1)
     cov, dropped = drop_useless(
-        found.cov, [s.columns for s in samples], sizes, problem.target, problem.raters, held, design=problem.design
-    )  # fmt: skip
+        found.cov,
+        [s.columns for s in samples],
+        sizes,
+        problem.target,
+        problem.raters,
+        held,
+        design=problem.design,
+    )
     return cov, dropped, found.intensity
 
 
@@ -382,7 +502,11 @@ def _combined(values: Array, weight: Array) -> Array:
 
 def _means(sample: Sample) -> Array:
     n = np.maximum(sample.n, 1)
-    sums = sample.counts @ sample.values if sample.values.ndim == 2 else (sample.counts[..., None] * sample.values).sum(axis=-2)
+    sums = (
+        sample.counts @ sample.values
+        if sample.values.ndim == 2
+        else (sample.counts[..., None] * sample.values).sum(axis=-2)
+    )
     return np.asarray(sums / n[..., None])
 
 

@@ -1,8 +1,10 @@
 """How many labels, of which kind, for a wanted half-width, budget or power.
 
-Which kinds to buy, and how they mix, is for :func:`~noracle.ppi.plan.plan_budget` to say, which plans with variances. Here its counts are
-moved until the interval that the default estimate will use keeps the goal. That is worked out in closed form for one number of classes and
-an unknown population (:class:`Widths`), and by the estimate of the expected labels otherwise (:class:`~noracle.ppi.expected.Expected`).
+Which kinds to buy, and how they mix, is for :func:`~noracle.ppi.plan.plan_budget` to say, which
+plans with variances. Here its counts are moved until the interval that the default estimate will
+use keeps the goal. That is worked out in closed form for one number of classes and an unknown
+population (:class:`Widths`), and by the estimate of the expected labels otherwise
+(:class:`~noracle.ppi.expected.Expected`).
 """
 
 from __future__ import annotations
@@ -57,33 +59,43 @@ def plan_labels(
 ) -> Plan:
     """Plan labels for one of four goals.
 
-    - ``half_width``: the least cost for which the half-width of the interval that :func:`~noracle.accuracy.estimate_accuracy` will use
-      for these labels is expected to be at most this;
+    - ``half_width``: the least cost for which the half-width of the interval that
+      :func:`~noracle.accuracy.estimate_accuracy` will use for these labels is expected to be at
+      most this;
     - ``budget``: the smallest expected half-width that this much money buys;
-    - ``match``: the complementary labels with the variance of ``match`` ordinary ones, n_c = (1 + (K - 2)/A)·n_o (equation 5);
-    - ``difference``: labels to find a system better by this much with probability ``power`` (paired betting test, simulated).
+    - ``match``: the complementary labels with the variance of ``match`` ordinary ones, n_c = (1 +
+      (K - 2)/A)·n_o (equation 5);
+    - ``difference``: labels to find a system better by this much with probability ``power`` (paired
+      betting test, simulated).
 
     Parameters
     ----------
     n_classes
-        Number of classes; or, where items have different ones, how many items have which, as in ``{4: 300, 10: 700}``.
+        Number of classes; or, where items have different ones, how many items have which, as in
+        ``{4: 300, 10: 700}``.
     accuracy
         A guess of the accuracy; of the better system for ``difference``.
     n_items
-        How many items there are, where these are all that matter: then the share without labels is what is uncertain, and no plan buys more
-        than one label for each. None where items are a sample of more, or not counted yet.
+        How many items there are, where these are all that matter: then the share without labels is
+        what is uncertain, and no plan buys more than one label for each. None where items are a
+        sample of more, or not counted yet.
     strata
-        Number of items in each stratum. A plan draws items at random, so that strata need no labels of their own; they matter where
-        ``have`` says that they were labelled at different rates: then new labels are bought by stratum, the least labelled first.
+        Number of items in each stratum. A plan draws items at random, so that strata need no labels
+        of their own; they matter where ``have`` says that they were labelled at different rates:
+        then new labels are bought by stratum, the least labelled first.
     systems
-        How many systems share targeted questions, which then follow their votes. They are supposed to be equally good and independent.
+        How many systems share targeted questions, which then follow their votes. They are supposed
+        to be equally good and independent.
     have
-        Labels that are there already, as in ``{"ordinary": 200}``, or by stratum, as in ``{"law/ordinary": 200}``. They count.
+        Labels that are there already, as in ``{"ordinary": 200}``, or by stratum, as in
+        ``{"law/ordinary": 200}``. They count.
     disagreement
-        For ``difference``: the share of items on which exactly one of the two systems is right; default the largest possible.
+        For ``difference``: the share of items on which exactly one of the two systems is right;
+        default the largest possible.
     kind
-        ``ordinary``; ``complementary``; ``question`` (one uniform class per item, yes or no); ``targeted`` (ask about the answer with
-        probability 1 - ε + ε/K); ``cheapest`` of those that have a price.
+        ``ordinary``; ``complementary``; ``question`` (one uniform class per item, yes or no);
+        ``targeted`` (ask about the answer with probability 1 - ε + ε/K); ``cheapest`` of those that
+        have a price.
     costs
         Price per label of each kind; default 1 for all, so that the fewest labels win.
     caps
@@ -92,16 +104,18 @@ def plan_labels(
     Notes
     -----
     :func:`plan_budget` says which kinds to buy together: those with the most information for their price, 1/(A(1-A)) for an ordinary label
-    and 1/((A+K-2)(1-A)) for a complementary one, each up to its cap. Every kind alone is an alternative, and is taken where a mixture
-    would not save 1 %. A plan of autoraters and labels together is a matter for :func:`plan_budget` itself.
+    and 1/((A+K-2)(1-A)) for a complementary one, each up to its cap. Every kind alone is an
+    alternative, and is taken where a mixture would not save 1 %. A plan of autoraters and labels
+    together is a matter for :func:`plan_budget` itself.
 
-    Assumes that the accuracy is as guessed, that wrong answers and ruled-out classes are uniform, and that verdicts are right. The interval
-    that the labels then give does not rest on the guess.
+    Assumes that the accuracy is as guessed, that wrong answers and ruled-out classes are uniform,
+    and that verdicts are right. The interval that the labels then give does not rest on the guess.
 
     References
     ----------
-    Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision", equation (5); Cowen-Breen et al.,
-    "Multiple-prediction-powered inference" (2026), for mixtures of kinds.
+    Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision",
+    equation (5); Cowen-Breen et al., "Multiple-prediction-powered inference" (2026), for mixtures
+    of kinds.
 
     Examples
     --------
@@ -121,17 +135,32 @@ def plan_labels(
     given = {"half_width": half_width, "budget": budget, "match": match, "difference": difference}
     goals = [name for name, value in given.items() if value is not None]
     if len(goals) != 1:
-        raise ArgumentError(f"one goal must be given: half_width, budget, match or difference; got {', '.join(goals) or 'none'}.")
+        raise ArgumentError(
+            f"one goal must be given: half_width, budget, match or difference; got {', '.join(goals) or 'none'}."
+        )
     choose("kind", kind, (*KINDS, "cheapest"))
     prices = _prices(costs, kind)
     inputs: dict[str, Any] = {
-        "n_classes": place.told, "accuracy": accuracy, "kind": kind, "costs": prices, "caps": dict(caps or {}), "epsilon": epsilon,
-        "seed": seed, "disagreement": disagreement, "power": power, "difference": difference, "n_items": place.n_items,
-        "strata": dict(strata) if place.by_stratum and strata else None, "n_systems": systems, "have": dict(have or {}),
-    }  # fmt: skip
+        "n_classes": place.told,
+        "accuracy": accuracy,
+        "kind": kind,
+        "costs": prices,
+        "caps": dict(caps or {}),
+        "epsilon": epsilon,
+        "seed": seed,
+        "disagreement": disagreement,
+        "power": power,
+        "difference": difference,
+        "n_items": place.n_items,
+        "strata": dict(strata) if place.by_stratum and strata else None,
+        "n_systems": systems,
+        "have": dict(have or {}),
+    }
     k = place.typical
     if (match is not None or difference is not None) and len(place.n_classes) > 1:
-        raise ArgumentError(f"n_classes must be one number for match and difference; got {len(place.n_classes)} of them.")
+        raise ArgumentError(
+            f"n_classes must be one number for match and difference; got {len(place.n_classes)} of them."
+        )
     if match is not None:
         return _match(k, accuracy, match, prices, confidence, inputs)
     if difference is not None:
@@ -139,11 +168,16 @@ def plan_labels(
 
         return plan_difference(inputs, confidence)
     if half_width is not None and not 0 < half_width < 0.5:
-        raise ArgumentError(f"half_width must be in (0, 0.5); got {half_width}. For plus or minus 2 points pass 0.02.")
+        raise ArgumentError(
+            f"half_width must be in (0, 0.5); got {half_width}. For plus or minus 2 points pass 0.02."
+        )
     if budget is not None and not (budget > 0 and math.isfinite(budget)):
         raise ArgumentError(f"budget must be positive; got {budget}.")
     market = _Market(
-        labels={name: make_label(name, n_classes=k, price=price, epsilon=epsilon) for name, price in prices.items()},
+        labels={
+            name: make_label(name, n_classes=k, price=price, epsilon=epsilon)
+            for name, price in prices.items()
+        },
         caps={name: most for name, most in (caps or {}).items() if name in prices},
         guess=min(max(accuracy, _EDGE), 1 - _EDGE),
         confidence=confidence,
@@ -152,44 +186,68 @@ def plan_labels(
     )
     key = "cost" if half_width is not None else "predicted"
     options = [
-        market.fewest(group, half_width) if half_width is not None else market.most(group, float(budget or 0))
+        market.fewest(group, half_width)
+        if half_width is not None
+        else market.most(group, float(budget or 0))
         for group in _groups(list(prices), systems, mixed=not place.by_stratum)
     ]
     best = _best(options, key, goals[0])
     estimator = market.estimator(best["buy"])
     return Plan(
-        goal="half-width" if half_width is not None else "budget", wanted=float(half_width or budget or 0), predicted=best["predicted"],
-        buy=market.told(best["buy"]), cost=best["cost"], confidence=confidence, method=estimator["method"], interval=estimator["interval"],
-        guarantee=promise(confidence), inputs={**inputs, "estimator": estimator}, alternatives=tuple(_different(options)),
-        notes=("the plan rests on the guessed accuracy; the interval you get does not", *_sums(estimator)),
-    )  # fmt: skip
+        goal="half-width" if half_width is not None else "budget",
+        wanted=float(half_width or budget or 0),
+        predicted=best["predicted"],
+        buy=market.told(best["buy"]),
+        cost=best["cost"],
+        confidence=confidence,
+        method=estimator["method"],
+        interval=estimator["interval"],
+        guarantee=promise(confidence),
+        inputs={**inputs, "estimator": estimator},
+        alternatives=tuple(_different(options)),
+        notes=(
+            "the plan rests on the guessed accuracy; the interval you get does not",
+            *_sums(estimator),
+        ),
+    )
 
 
 def _groups(kinds: list[str], systems: int, *, mixed: bool) -> list[list[str]]:
-    """What is bought together: each kind alone and all of them; several systems' targeted questions only with ordinary labels.
+    """What is bought together: each kind alone and all of them; several systems' targeted questions
+    only with ordinary labels.
 
-    Uniform questions beside them would be scored by their propensities, too, and lose most of what they say.
+    Uniform questions beside them would be scored by their propensities, too, and lose most of what
+    they say.
     """
     alone = [[name] for name in kinds]
     if len(kinds) < 2 or not mixed:
         return alone
     if systems == 1 or "targeted" not in kinds:
         return [*alone, kinds]
-    together = [[name for name in kinds if name != "targeted"], [name for name in kinds if name in ("ordinary", "targeted")]]
+    together = [
+        [name for name in kinds if name != "targeted"],
+        [name for name in kinds if name in ("ordinary", "targeted")],
+    ]
     return [*alone, *(group for group in together if len(group) > 1)]
 
 
 def _sums(estimator: Mapping[str, str]) -> tuple[str, ...]:
     """What a reader should know of the interval that will be used."""
     if estimator["interval"] == "parts":
-        return ("parts of the items must be kept apart: one bound for their sum is about 1.4 times as wide as an interval without parts",)
+        return (
+            "parts of the items must be kept apart: one bound for their sum is about 1.4 times as wide as an interval without parts",
+        )
     return ()
 
 
 def promise(confidence: float) -> Guarantee:
     """What a plan of labels promises: nothing beyond its guesses."""
     names = ("guessed accuracy", "iid items", "uniform routing", "right verdicts")
-    return Guarantee(kind=Kind.HEURISTIC, error_rate=1 - confidence, assumptions=tuple(Assumption(name=name) for name in names))
+    return Guarantee(
+        kind=Kind.HEURISTIC,
+        error_rate=1 - confidence,
+        assumptions=tuple(Assumption(name=name) for name in names),
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,37 +262,68 @@ class _Place:
 
     @classmethod
     def of(
-        cls, n_classes: object, n_items: int | None, strata: Mapping[str, int] | None, have: Mapping[str, int] | None, systems: int
+        cls,
+        n_classes: object,
+        n_items: int | None,
+        strata: Mapping[str, int] | None,
+        have: Mapping[str, int] | None,
+        systems: int,
     ) -> Self:
         """The population, if the arguments agree."""
         sizes = {"n_classes": sum(n_classes.values())} if isinstance(n_classes, Mapping) else {}
         sizes |= {"n_items": n_items} if n_items is not None else {}
         sizes |= {"strata": sum(strata.values())} if strata else {}
-        if len(set(sizes.values())) > 1 or any(not isinstance(n, int) or n < 1 for n in sizes.values()):
+        if len(set(sizes.values())) > 1 or any(
+            not isinstance(n, int) or n < 1 for n in sizes.values()
+        ):
             told = ", ".join(f"{n} in {name}" for name, n in sizes.items())
-            raise ArgumentError(f"n_items must be positive and the sum of n_classes and of strata; got {told}.")
+            raise ArgumentError(
+                f"n_items must be positive and the sum of n_classes and of strata; got {told}."
+            )
         total = next(iter(sizes.values()), None)
-        mix = {check_n_classes(k): int(n) for k, n in (n_classes if isinstance(n_classes, Mapping) else {n_classes: total or 1}).items()}
+        mix = {
+            check_n_classes(k): int(n)
+            for k, n in (
+                n_classes if isinstance(n_classes, Mapping) else {n_classes: total or 1}
+            ).items()
+        }
         if not isinstance(systems, int) or systems < 1:
             raise ArgumentError(f"systems must be a whole number of at least 1; got {systems}.")
         for name, n in (have or {}).items():
             stratum, _, kind = name.rpartition("/")
             choose("have", kind, KINDS)
             if stratum and stratum not in (strata or {}):
-                raise ArgumentError(f"have must name strata that are given; got {stratum!r}. Pass strata={{{stratum!r}: …}}.")
-            if not isinstance(n, int) or n < 0 or (stratum and strata and n > strata[stratum]) or (total is not None and n > total):
-                raise ArgumentError(f"have must be whole numbers that are not larger than their population; got {n} for {name!r}.")
-        return cls(n_classes=mix, n_items=total, strata=strata, have=dict(have or {}), systems=systems)
+                raise ArgumentError(
+                    f"have must name strata that are given; got {stratum!r}. Pass strata={{{stratum!r}: …}}."
+                )
+            if (
+                not isinstance(n, int)
+                or n < 0
+                or (stratum and strata and n > strata[stratum])
+                or (total is not None and n > total)
+            ):
+                raise ArgumentError(
+                    f"have must be whole numbers that are not larger than their population; got {n} for {name!r}."
+                )
+        return cls(
+            n_classes=mix, n_items=total, strata=strata, have=dict(have or {}), systems=systems
+        )
 
     @property
     def told(self) -> int | dict[str, int]:
         """The numbers of classes as a plan stores them."""
-        return {str(k): n for k, n in self.n_classes.items()} if len(self.n_classes) > 1 else next(iter(self.n_classes))
+        return (
+            {str(k): n for k, n in self.n_classes.items()}
+            if len(self.n_classes) > 1
+            else next(iter(self.n_classes))
+        )
 
     @property
     def typical(self) -> int:
         """One number of classes, for which kinds are weighed against each other."""
-        return max(2, round(sum(k * n for k, n in self.n_classes.items()) / sum(self.n_classes.values())))
+        return max(
+            2, round(sum(k * n for k, n in self.n_classes.items()) / sum(self.n_classes.values()))
+        )
 
     @property
     def by_stratum(self) -> bool:
@@ -246,25 +335,37 @@ class _Place:
         """Items without a label."""
         return MOST if self.n_items is None else max(0, self.n_items - sum(self.have.values()))
 
-    def widths(self, accuracy: float, confidence: float, epsilon: float, seed: int) -> Widths | Expected:
+    def widths(
+        self, accuracy: float, confidence: float, epsilon: float, seed: int
+    ) -> Widths | Expected:
         """Closed forms where there are some, else the estimate of expected labels."""
         if self.n_items is None and self.systems == 1:
             return Widths(self.typical, accuracy, confidence, epsilon, self.have)
         mix = self.n_classes if self.n_items is not None else {self.typical: UNKNOWN}
         world = Expected(
-            places=places_of(n_classes=mix, strata=self.strata if self.by_stratum else None), accuracy=accuracy, confidence=confidence,
-            votes=aimed_votes(epsilon) if self.systems == 1 else model_votes(self.systems, epsilon), whole=self.n_items is not None,
-            strata=self.by_stratum, seed=seed,
-        )  # fmt: skip
+            places=places_of(n_classes=mix, strata=self.strata if self.by_stratum else None),
+            accuracy=accuracy,
+            confidence=confidence,
+            votes=aimed_votes(epsilon) if self.systems == 1 else model_votes(self.systems, epsilon),
+            whole=self.n_items is not None,
+            strata=self.by_stratum,
+            seed=seed,
+        )
         return with_held(world, self.have) if self.have else world
 
 
 def _prices(costs: Mapping[str, float] | None, kind: str) -> dict[str, float]:
-    prices = dict(costs) if costs is not None else dict.fromkeys(("ordinary", "complementary") if kind == "cheapest" else (kind,), 1.0)
+    prices = (
+        dict(costs)
+        if costs is not None
+        else dict.fromkeys(("ordinary", "complementary") if kind == "cheapest" else (kind,), 1.0)
+    )
     for name, price in prices.items():
         choose("costs", name, KINDS)
         if not (price > 0 and math.isfinite(price)):
-            raise ArgumentError(f"costs must be positive; got {price} for {name}. A free kind of label needs no plan.")
+            raise ArgumentError(
+                f"costs must be positive; got {price} for {name}. A free kind of label needs no plan."
+            )
     if kind != "cheapest":
         if kind not in prices:
             raise ArgumentError(f"costs must have a price for {kind!r}; got {sorted(prices)}.")
@@ -272,12 +373,17 @@ def _prices(costs: Mapping[str, float] | None, kind: str) -> dict[str, float]:
     return prices
 
 
-# ----------------------------------------------------------------------------------------------------------- what can be bought
+# -----------------------------------------------------------------------------------------------------------
+# what can be bought
 
 
-def option(buy: Mapping[str, int], predicted: float = math.nan, cost: float = math.nan, *, why: str = "") -> dict[str, Any]:
+def option(
+    buy: Mapping[str, int], predicted: float = math.nan, cost: float = math.nan, *, why: str = ""
+) -> dict[str, Any]:
     """Something that could be bought; or, with a ``why``, not."""
-    return {"buy": dict(buy), "predicted": predicted, "cost": cost, "feasible": not why} | ({"why": why} if why else {})
+    return {"buy": dict(buy), "predicted": predicted, "cost": cost, "feasible": not why} | (
+        {"why": why} if why else {}
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -306,7 +412,9 @@ class _Market:
         """What to buy; by stratum where that is how labels were bought."""
         return dict(buy) if isinstance(self.widths, Widths) else self.widths.told(buy)
 
-    def planned(self, kinds: Sequence[str], *, budget: float | None = None, half_width: float | None = None) -> Mapping[str, int]:
+    def planned(
+        self, kinds: Sequence[str], *, budget: float | None = None, half_width: float | None = None
+    ) -> Mapping[str, int]:
         """What :func:`plan_budget` buys of these kinds."""
         plan = plan_budget(
             cov=[[self.guess * (1 - self.guess)]],
@@ -337,7 +445,9 @@ class _Market:
         return {name: fit[name] for name in buy}
 
     def fewest(self, kinds: Sequence[str], half_width: float) -> dict[str, Any]:
-        """The fewest labels of these kinds whose interval is narrow enough: one kind after the other, each up to its cap."""
+        """The fewest labels of these kinds whose interval is narrow enough: one kind after the
+        other, each up to its cap.
+        """
         buy: dict[str, int] = {}
         if self.widths.of(buy) <= half_width:
             return self._option(buy)
@@ -347,7 +457,10 @@ class _Market:
             buy[name] = cap if n is None else n
             if n is not None:
                 return self._option(buy)
-        return option(buy, why=f"{' and '.join(f'{n} {name}' for name, n in buy.items())} labels are not enough")
+        return option(
+            buy,
+            why=f"{' and '.join(f'{n} {name}' for name, n in buy.items())} labels are not enough",
+        )
 
     def _fewest(self, buy: Mapping[str, int], name: str, half_width: float, cap: int) -> int | None:
         if isinstance(self.widths, Widths):
@@ -355,12 +468,18 @@ class _Market:
         return self.widths.fewest(name, half_width, cap, beside=buy)
 
     def _order(self, kinds: Sequence[str], half_width: float) -> list[str]:
-        """The kinds that :func:`plan_budget` buys, the cheapest information first; then the others, for an exact interval may need more."""
+        """The kinds that :func:`plan_budget` buys, the cheapest information first; then the others,
+        for an exact interval may need more.
+        """
         try:
             bought = self.planned(kinds, half_width=half_width) if len(kinds) > 1 else {}
-        except ArgumentError:  # out of reach for a normal interval, perhaps not for one that ends at 0 and 1
+        except (
+            ArgumentError
+        ):  # out of reach for a normal interval, perhaps not for one that ends at 0 and 1
             bought = {}
-        return sorted(kinds, key=lambda name: (name not in bought, self._price_of_information(name)))
+        return sorted(
+            kinds, key=lambda name: (name not in bought, self._price_of_information(name))
+        )
 
     def _price_of_information(self, name: str) -> float:
         label = self.labels[name]
@@ -371,36 +490,63 @@ class _Market:
 
     def _option(self, buy: Mapping[str, int]) -> dict[str, Any]:
         held = {name: n for name, n in buy.items() if n}
-        return option(held, self.widths.of(held), sum(self.labels[name].price * n for name, n in held.items()))
+        return option(
+            held, self.widths.of(held), sum(self.labels[name].price * n for name, n in held.items())
+        )
 
 
 def _best(options: Sequence[dict[str, Any]], key: str, goal: str) -> dict[str, Any]:
     """The best option; one with several kinds only if that saves something worth the trouble."""
     usable = [o for o in options if o["feasible"]]
     if not usable:
-        raise ArgumentError(f"{goal} cannot be met: {options[0]['why']}. Raise the caps, widen the goal or allow other kinds of label.")
+        raise ArgumentError(
+            f"{goal} cannot be met: {options[0]['why']}. Raise the caps, widen the goal or allow other kinds of label."
+        )
     best = min(usable, key=lambda o: (o[key], o["cost"], o["predicted"]))
-    simple = min((o for o in usable if len(o["buy"]) <= 1), key=lambda o: (o[key], o["cost"], o["predicted"]), default=best)
+    simple = min(
+        (o for o in usable if len(o["buy"]) <= 1),
+        key=lambda o: (o[key], o["cost"], o["predicted"]),
+        default=best,
+    )
     return best if best[key] < _PAYS * simple[key] else simple
 
 
 def _different(options: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [o for i, o in enumerate(options) if o["buy"] not in [other["buy"] for other in options[:i]]]
+    return [
+        o for i, o in enumerate(options) if o["buy"] not in [other["buy"] for other in options[:i]]
+    ]
 
 
-# ------------------------------------------------------------------------------------------------------ exact half-widths
+# ------------------------------------------------------------------------------------------------------
+# exact half-widths
 
 
 class Widths:
-    """Expected half-width of the exact interval for numbers of labels of each kind, beside those that are there."""
+    """Expected half-width of the exact interval for numbers of labels of each kind, beside those
+    that are there.
+    """
 
-    def __init__(self, k: int, accuracy: float, confidence: float, epsilon: float, have: Mapping[str, int] | None = None) -> None:
-        self.k, self.accuracy, self.tail, self.have = k, accuracy, (1 - confidence) / 2, dict(have or {})
+    def __init__(
+        self,
+        k: int,
+        accuracy: float,
+        confidence: float,
+        epsilon: float,
+        have: Mapping[str, int] | None = None,
+    ) -> None:
+        self.k, self.accuracy, self.tail, self.have = (
+            k,
+            accuracy,
+            (1 - confidence) / 2,
+            dict(have or {}),
+        )
         self.aimed = aimed(k, epsilon)
         self.slope = 1 / (k - 1)
 
     def of(self, buy: Mapping[str, int]) -> float:
-        """Half-width, expected over the labels; for a mixture over quantiles of the counts that vary much for their size."""
+        """Half-width, expected over the labels; for a mixture over quantiles of the counts that
+        vary much for their size.
+        """
         buy = {name: buy.get(name, 0) + self.have.get(name, 0) for name in {**buy, **self.have}}
         ordinary = buy.get("ordinary", 0) + math.floor(buy.get("targeted", 0) * self.aimed)
         complementary = buy.get("complementary", 0)
@@ -413,7 +559,9 @@ class Widths:
             return self._expected(complementary, 1 - self.slope, self.slope)
         q = 1 - self.slope * (1 - self.accuracy)
         return sum(
-            share * other * self._pair(Cell(ordinary, s_o), Cell(complementary, s_c, 1 - self.slope, self.slope))
+            share
+            * other
+            * self._pair(Cell(ordinary, s_o), Cell(complementary, s_c, 1 - self.slope, self.slope))
             for s_o, share in _quantiles(ordinary, self.accuracy)
             for s_c, other in _quantiles(complementary, q)
         )
@@ -428,23 +576,34 @@ class Widths:
         p = a + b * self.accuracy
         counts, pmf = linear.support(n, p)
         with np.errstate(invalid="ignore"):
-            low = np.where(counts <= 0, 0.0, betaincinv(np.maximum(counts, 1), n - counts + 1, self.tail))
-            high = np.where(counts >= n, 1.0, betaincinv(counts + 1, np.maximum(n - counts, 1), 1 - self.tail))
+            low = np.where(
+                counts <= 0, 0.0, betaincinv(np.maximum(counts, 1), n - counts + 1, self.tail)
+            )
+            high = np.where(
+                counts >= n, 1.0, betaincinv(counts + 1, np.maximum(n - counts, 1), 1 - self.tail)
+            )
         width = np.clip((high - a) / b, 0, 1) - np.clip((low - a) / b, 0, 1)
         return float(np.dot(pmf, width)) / 2
 
 
 def _quantiles(n: int, p: float) -> list[tuple[int, float]]:
-    """A few counts of successes with their shares: the mean of a count that is nearly normal, else quantiles."""
+    """A few counts of successes with their shares: the mean of a count that is nearly normal, else
+    quantiles.
+    """
     if n * p * (1 - p) > _SMOOTH:
         return [(round(n * p), 1.0)]
     counts, pmf = linear.support(n, p)
-    found, times = np.unique(counts[np.searchsorted(np.cumsum(pmf), (np.arange(_QUANTILES) + 0.5) / _QUANTILES)], return_counts=True)
+    found, times = np.unique(
+        counts[np.searchsorted(np.cumsum(pmf), (np.arange(_QUANTILES) + 0.5) / _QUANTILES)],
+        return_counts=True,
+    )
     return [(int(s), float(t) / _QUANTILES) for s, t in zip(found, times, strict=True)]
 
 
 def smallest(enough: Callable[[int], bool], most: int) -> int | None:
-    """The smallest n that is enough, for a condition that (nearly) stays true once it is; None beyond ``most``."""
+    """The smallest n that is enough, for a condition that (nearly) stays true once it is; None
+    beyond ``most``.
+    """
     high = 1
     while not enough(high):
         if high >= most:
@@ -459,9 +618,18 @@ def smallest(enough: Callable[[int], bool], most: int) -> int | None:
     return high
 
 
-def _match(k: int, accuracy: float, match: int, prices: Mapping[str, float], confidence: float, inputs: dict[str, Any]) -> Plan:
+def _match(
+    k: int,
+    accuracy: float,
+    match: int,
+    prices: Mapping[str, float],
+    confidence: float,
+    inputs: dict[str, Any],
+) -> Plan:
     if match < 1 or accuracy <= 0:
-        raise ArgumentError(f"match must be at least 1 and accuracy positive; got {match} and {accuracy}.")
+        raise ArgumentError(
+            f"match must be at least 1 and accuracy positive; got {match} and {accuracy}."
+        )
     n = math.ceil((1 + (k - 2) / accuracy) * match - 1e-9)
     variance = (accuracy + k - 2) * (1 - accuracy) / n
     wanted = accuracy * (1 - accuracy) / match

@@ -1,12 +1,12 @@
 """What can be measured, what it tells and what it costs.
 
-A measurement observes some of the variables on one item: labels, raters, or combinations of them with noise. Prices of sets of
-variables have one form,
+A measurement observes some of the variables on one item: labels, raters, or combinations of them
+with noise. Prices of sets of variables have one form,
 
     cost(I) = per_item + Σ_{i in I} sums_i + max_{i in I} largest_i,
 
-which holds additive prices, a fee per item, raters that run in parallel and the cascade of nested reasoning budgets; other prices are
-given as a table or as a function.
+which holds additive prices, a fee per item, raters that run in parallel and the cascade of nested
+reasoning budgets; other prices are given as a table or as a function.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ Array = NDArray[np.float64]
 PriceFunction = Callable[[tuple[str, ...]], float | None]
 
 
-# ------------------------------------------------------------------------------------------------------------------- prices
+# -------------------------------------------------------------------------------------------------------------------
+# prices
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,11 @@ class SetPrices:
 
     def of(self, chosen: Sequence[int]) -> float:
         """The price of one item on which the variables ``chosen`` are observed."""
-        return self.per_item + sum(self.sums[i] for i in chosen) + max((self.largest[i] for i in chosen), default=0.0)
+        return (
+            self.per_item
+            + sum(self.sums[i] for i in chosen)
+            + max((self.largest[i] for i in chosen), default=0.0)
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +61,15 @@ class Additive:
 
     def set_prices(self, names: Sequence[str]) -> SetPrices:
         """The same prices in the order of ``names``."""
-        return SetPrices(per_item=self.per_item, sums=_priced(self.prices, names), largest=(0.0,) * len(names))
+        return SetPrices(
+            per_item=self.per_item, sums=_priced(self.prices, names), largest=(0.0,) * len(names)
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Maximum:
-    """Variables are observed in parallel and the slowest decides: the price of a set is its largest price.
+    """Variables are observed in parallel and the slowest decides: the price of a set is its largest
+    price.
 
     Examples
     --------
@@ -74,12 +82,15 @@ class Maximum:
 
     def set_prices(self, names: Sequence[str]) -> SetPrices:
         """The same prices in the order of ``names``."""
-        return SetPrices(per_item=self.per_item, sums=(0.0,) * len(names), largest=_priced(self.prices, names))
+        return SetPrices(
+            per_item=self.per_item, sums=(0.0,) * len(names), largest=_priced(self.prices, names)
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Cascade:
-    """One reasoner, read at several lengths: output · max(S) + input · Σ S over the lengths S (equation 8 of MultiPPI).
+    """One reasoner, read at several lengths: output · max(S) + input · Σ S over the lengths S
+    (equation 8 of MultiPPI).
 
     Parameters
     ----------
@@ -107,10 +118,17 @@ class Cascade:
         """The same prices in the order of ``names``."""
         both = set(self.lengths) & set(self.prices)
         if both:
-            raise ArgumentError(f"costs must price a variable once; got {', '.join(sorted(both))} in lengths and in prices.")
+            raise ArgumentError(
+                f"costs must price a variable once; got {', '.join(sorted(both))} in lengths and in prices."
+            )
         sums = {**{v: self.input * n for v, n in self.lengths.items()}, **self.prices}
-        largest = {**{v: self.output * n for v, n in self.lengths.items()}, **dict.fromkeys(self.prices, 0.0)}
-        return SetPrices(per_item=self.per_item, sums=_priced(sums, names), largest=_priced(largest, names))
+        largest = {
+            **{v: self.output * n for v, n in self.lengths.items()},
+            **dict.fromkeys(self.prices, 0.0),
+        }
+        return SetPrices(
+            per_item=self.per_item, sums=_priced(sums, names), largest=_priced(largest, names)
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,19 +147,26 @@ class Table:
 
     def __call__(self, names: tuple[str, ...]) -> float | None:
         """The price of a set, None if it is not for sale."""
-        known = {frozenset(k.split("+") if isinstance(k, str) else k): float(v) for k, v in self.prices.items()}
+        known = {
+            frozenset(k.split("+") if isinstance(k, str) else k): float(v)
+            for k, v in self.prices.items()
+        }
         return known.get(frozenset(names))
 
 
 CostModel = Additive | Maximum | Cascade | Table | PriceFunction | Mapping[str, float]
-"""What a user may give as the price of one budget; a mapping of names to prices is :class:`Additive`."""
+"""What a user may give as the price of one budget; a mapping of names to prices is
+:class:`Additive`.
+"""
 
 
 def _priced(prices: Mapping[str, float], names: Sequence[str]) -> tuple[float, ...]:
     """The prices in order; a variable without a price is infinite, which means: not for sale."""
     for name, price in prices.items():
         if name not in names:
-            raise ArgumentError(f"costs must name variables; got {name!r}. Variables are {', '.join(names)}.")
+            raise ArgumentError(
+                f"costs must name variables; got {name!r}. Variables are {', '.join(names)}."
+            )
         if not (price >= 0 and math.isfinite(price)):
             raise ArgumentError(f"costs must be finite and not negative; got {price} for {name!r}.")
     return tuple(float(prices.get(name, math.inf)) for name in names)
@@ -153,10 +178,13 @@ def price_model(model: CostModel) -> Additive | Maximum | Cascade | PriceFunctio
         return Additive(prices={str(k): float(v) for k, v in model.items()})
     if isinstance(model, (Additive, Maximum, Cascade)) or callable(model):
         return model
-    raise ArgumentError(f"costs must be a mapping of names to prices, a cost model or a function; got {type(model).__name__}.")
+    raise ArgumentError(
+        f"costs must be a mapping of names to prices, a cost model or a function; got {type(model).__name__}."
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------- measurements
+# -------------------------------------------------------------------------------------------------------------
+# measurements
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +196,8 @@ class Measurement:
     name
         How the plan calls it, for example ``"human+judge"``.
     observes
-        The variables it observes, by index; or, with ``matrix``, the variables that the matrix touches.
+        The variables it observes, by index; or, with ``matrix``, the variables that the matrix
+        touches.
     cost
         What one such measurement takes from each budget.
     matrix
@@ -185,7 +214,11 @@ class Measurement:
 
     def rows(self, k: int) -> Array:
         """H as an array (r, k)."""
-        return np.eye(k)[list(self.observes)] if self.matrix is None else np.asarray(self.matrix, dtype=np.float64)
+        return (
+            np.eye(k)[list(self.observes)]
+            if self.matrix is None
+            else np.asarray(self.matrix, dtype=np.float64)
+        )
 
     def seen(self, covariance: Array) -> Array:
         """The covariance of what is seen, H Σ Hᵀ + noise."""
@@ -235,16 +268,17 @@ def information_of(measurements: Sequence[Measurement], covariance: Array) -> Ar
     return G
 
 
-# -------------------------------------------------------------------------------------------------------------- label kinds
+# --------------------------------------------------------------------------------------------------------------
+# label kinds
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
     """A kind of label of the target variable, with its price.
 
-    An ordinary label observes the target. A complementary label with J excluded classes observes it with the further variance
-    (1 − A)((K − 1)/J − 1), and has the same covariance with every rater, if the excluded classes are drawn independently of raters and
-    answers given the truth.
+    An ordinary label observes the target. A complementary label with J excluded classes observes it
+    with the further variance (1 − A)((K − 1)/J − 1), and has the same covariance with every rater,
+    if the excluded classes are drawn independently of raters and answers given the truth.
 
     Examples
     --------
@@ -275,11 +309,14 @@ def ordinary(*, price: float, name: str = "ordinary") -> Label:
     return Label(name=name, price=_label_price(name, price))
 
 
-def complementary(*, n_classes: int, n_ruled_out: int = 1, price: float, name: str | None = None) -> Label:
-    """A complementary label: ``n_ruled_out`` distinct classes, drawn uniformly among the wrong ones, that the item does not have.
+def complementary(
+    *, n_classes: int, n_ruled_out: int = 1, price: float, name: str | None = None
+) -> Label:
+    """A complementary label: ``n_ruled_out`` distinct classes, drawn uniformly among the wrong
+    ones, that the item does not have.
 
-    The score ((K − 1)·W − (K − 1 − J))/J, W = 1 if the answer was not ruled out, has the mean of an ordinary label and the variance
-    A(1 − A) + (1 − A)((K − 1)/J − 1).
+    The score ((K − 1)·W − (K − 1 − J))/J, W = 1 if the answer was not ruled out, has the mean of an
+    ordinary label and the variance A(1 − A) + (1 − A)((K − 1)/J − 1).
 
     Examples
     --------
@@ -287,9 +324,13 @@ def complementary(*, n_classes: int, n_ruled_out: int = 1, price: float, name: s
     0.6
     """
     if not n_classes >= 2 or not 1 <= n_ruled_out < n_classes:
-        raise ArgumentError(f"n_ruled_out must be in [1, n_classes) with n_classes at least 2; got {n_ruled_out} and {n_classes}.")
+        raise ArgumentError(
+            f"n_ruled_out must be in [1, n_classes) with n_classes at least 2; got {n_ruled_out} and {n_classes}."
+        )
     called = name or ("complementary" if n_ruled_out == 1 else f"complementary-{n_ruled_out}")
-    return Label(name=called, price=_label_price(called, price), n_classes=n_classes, n_ruled_out=n_ruled_out)
+    return Label(
+        name=called, price=_label_price(called, price), n_classes=n_classes, n_ruled_out=n_ruled_out
+    )
 
 
 def _label_price(name: str, price: float) -> float:
@@ -298,7 +339,8 @@ def _label_price(name: str, price: float) -> float:
     return float(price)
 
 
-# --------------------------------------------------------------------------------------------------------------- enumeration
+# ---------------------------------------------------------------------------------------------------------------
+# enumeration
 
 
 def subsets(k: int) -> Iterator[tuple[int, ...]]:
@@ -314,7 +356,8 @@ def subsets(k: int) -> Iterator[tuple[int, ...]]:
 
 
 def restricted(k: int) -> Iterator[tuple[int, ...]]:
-    """The linear collection of the paper's section D.4: everything, all raters (variables 1, 2, …), and each rater alone.
+    """The linear collection of the paper's section D.4: everything, all raters (variables 1, 2, …),
+    and each rater alone.
 
     It grows with k only and can cost much variance; column generation makes it unnecessary.
 
@@ -323,4 +366,8 @@ def restricted(k: int) -> Iterator[tuple[int, ...]]:
     >>> list(restricted(3))
     [(0, 1, 2), (1, 2), (1,), (2,)]
     """
-    yield from dict.fromkeys((tuple(range(k)), tuple(range(1, k)), *((i,) for i in range(1, k)))) if k > 1 else ((0,),)
+    yield from (
+        dict.fromkeys((tuple(range(k)), tuple(range(1, k)), *((i,) for i in range(1, k))))
+        if k > 1
+        else ((0,),)
+    )

@@ -1,4 +1,6 @@
-"""How the best plan changes with the budget: the plan's own problem, solved again for smaller and larger budgets."""
+"""How the best plan changes with the budget: the plan's own problem, solved again for smaller and
+larger budgets.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _NOTHING = 1e-6
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetPoint:
-    """The best plan for one budget, in real numbers: counts and weights by set, before they are rounded."""
+    """The best plan for one budget, in real numbers: counts and weights by set, before they are
+    rounded.
+    """
 
     budget: float
     half_width: float
@@ -43,18 +47,20 @@ def budget_path(plan: Plan, *, budgets: Sequence[float] | None = None) -> tuple[
     plan
         A plan of :func:`~noracle.ppi.plan.plan_budget`; it may come from a file.
     budgets
-        Values of the first budget, or of the one that was to be small. By default from an eighth of what the plan spends to eight
-        times as much. Other budgets and caps stay as they are.
+        Values of the first budget, or of the one that was to be small. By default from an eighth of
+        what the plan spends to eight times as much. Other budgets and caps stay as they are.
 
     Returns
     -------
     tuple of BudgetPoint
-        From the smallest budget to the largest. Counts are real numbers, so that the curves do not jump with the rounding.
+        From the smallest budget to the largest. Counts are real numbers, so that the curves do not
+        jump with the rounding.
 
     Notes
     -----
-    The weights of a set I are λ_I = n_I Σ_I⁻¹ P_I M⁻¹ a, with M the information of all that is bought and in hand. With growing budgets
-    the sets of cheap raters saturate and the share of gold labels rises.
+    The weights of a set I are λ_I = n_I Σ_I⁻¹ P_I M⁻¹ a, with M the information of all that is
+    bought and in hand. With growing budgets the sets of cheap raters saturate and the share of gold
+    labels rises.
 
     References
     ----------
@@ -68,7 +74,9 @@ def budget_path(plan: Plan, *, budgets: Sequence[float] | None = None) -> tuple[
     [['gold+judge', 'judge'], ['gold+judge', 'judge']]
     """
     if plan.inputs.get("planner") != "budget":
-        raise ArgumentError("plan must be a plan across raters, made by plan_budget; got another plan.")
+        raise ArgumentError(
+            "plan must be a plan across raters, made by plan_budget; got another plan."
+        )
     problem = _problem(plan.diagnostics["problem"])
     names = list(problem.budgets)
     place = next((i for i, name in enumerate(names) if math.isnan(problem.budgets[name])), 0)
@@ -77,24 +85,47 @@ def budget_path(plan: Plan, *, budgets: Sequence[float] | None = None) -> tuple[
     values = [f * spent for f in factors] if budgets is None else [float(b) for b in budgets]
     if not all(v > 0 and math.isfinite(v) for v in values):
         raise ArgumentError(f"budgets must be positive numbers; got {values}.")
-    limits = np.array([math.nan if i == place else problem.budgets[name] for i, name in enumerate(names)])
+    limits = np.array(
+        [math.nan if i == place else problem.budgets[name] for i, name in enumerate(names)]
+    )
     z = NormalDist().inv_cdf((1 + plan.confidence) / 2)
     prior = problem.prior()
     fixed = None if problem.generated else problem.measurements()
-    return tuple(_point(problem, fixed, prior, np.where(np.isnan(limits), v, limits), v, z) for v in sorted(values))
+    return tuple(
+        _point(problem, fixed, prior, np.where(np.isnan(limits), v, limits), v, z)
+        for v in sorted(values)
+    )
 
 
-def _point(problem: Problem, fixed: tuple[Measurement, ...] | None, prior: Array, budgets: Array, budget: float, z: float) -> BudgetPoint:
+def _point(
+    problem: Problem,
+    fixed: tuple[Measurement, ...] | None,
+    prior: Array,
+    budgets: Array,
+    budget: float,
+    z: float,
+) -> BudgetPoint:
     if fixed is None:
         (family,) = problem.families
         tolerance = 1e-6 if len(family.variables) <= SWEEP_TO else 1e-3
         columns = solve_columns(
-            problem.covariance, family.prices, budgets, prior, problem.target, variables=family.variables, tolerance=tolerance
+            problem.covariance,
+            family.prices,
+            budgets,
+            prior,
+            problem.target,
+            variables=family.variables,
+            tolerance=tolerance,
         )
-        sets, found = tuple(family.measurement(s, problem.names) for s in columns.sets), columns.allocation
+        sets, found = (
+            tuple(family.measurement(s, problem.names) for s in columns.sets),
+            columns.allocation,
+        )
     else:
         sets, found = fixed, solve(problem.program(fixed, budgets, prior))
-    bought: list[int] = np.flatnonzero(found.n > _NOTHING * max(1.0, float(found.n.max(initial=0.0)))).tolist()
+    bought: list[int] = np.flatnonzero(
+        found.n > _NOTHING * max(1.0, float(found.n.max(initial=0.0)))
+    ).tolist()
     return BudgetPoint(
         budget=budget,
         half_width=z * math.sqrt(found.variance),
@@ -105,8 +136,14 @@ def _point(problem: Problem, fixed: tuple[Measurement, ...] | None, prior: Array
 
 def _weights(problem: Problem, one: Measurement, found: Allocation, j: int) -> dict[str, float]:
     """λ = n Σ_I⁻¹ H y, y being M⁻¹a."""
-    values = found.n[j] * np.linalg.solve(one.seen(problem.covariance), one.rows(len(problem.target)) @ found.y)
-    said = [problem.names[i] for i in one.observes] if one.matrix is None else [f"row {r}" for r in range(len(values))]
+    values = found.n[j] * np.linalg.solve(
+        one.seen(problem.covariance), one.rows(len(problem.target)) @ found.y
+    )
+    said = (
+        [problem.names[i] for i in one.observes]
+        if one.matrix is None
+        else [f"row {r}" for r in range(len(values))]
+    )
     return dict(zip(said, values.tolist(), strict=True))
 
 
@@ -116,11 +153,18 @@ def _problem(stored: Mapping[str, Any]) -> Problem:
         names=tuple(stored["names"]),
         covariance=np.array(stored["covariance"], dtype=np.float64),
         target=np.array(stored["target"], dtype=np.float64),
-        budgets={name: math.nan if v is None else float(v) for name, v in stored["budgets"].items()},
+        budgets={
+            name: math.nan if v is None else float(v) for name, v in stored["budgets"].items()
+        },
         families=tuple(
             Family(
                 variables=tuple(f["variables"]),
-                prices=tuple(SetPrices(per_item=p["per_item"], sums=tuple(p["sums"]), largest=tuple(p["largest"])) for p in f["prices"]),
+                prices=tuple(
+                    SetPrices(
+                        per_item=p["per_item"], sums=tuple(p["sums"]), largest=tuple(p["largest"])
+                    )
+                    for p in f["prices"]
+                ),
                 label=f["label"],
                 noise=f["noise"],
                 called=f["called"],
@@ -129,7 +173,9 @@ def _problem(stored: Mapping[str, Any]) -> Problem:
             for f in stored["families"]
         ),
         listed=tuple(_measurement(m) for m in stored["listed"]),
-        have=tuple((_measurement(entry["measurement"]), int(entry["n"])) for entry in stored["have"]),
+        have=tuple(
+            (_measurement(entry["measurement"]), int(entry["n"])) for entry in stored["have"]
+        ),
         set_caps=dict(stored["set_caps"]),
     )
 

@@ -1,4 +1,6 @@
-"""The search behind a plan: over all sets or some of them, for given budgets or for the smallest one."""
+"""The search behind a plan: over all sets or some of them, for given budgets or for the smallest
+one.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ class Planner:
             return self._best(chosen, prior, self.given, cover)
         return self._smallest(chosen, prior, self.wanted, self.place, cover)
 
-    # ------------------------------------------------------------------------------------------------------- fixed budgets
+    # -------------------------------------------------------------------------------------------------------
+    # fixed budgets
 
     def _relaxed(
         self, chosen: Sequence[Measurement] | None, prior: Array, budgets: Array
@@ -63,15 +66,29 @@ class Planner:
             (family,) = problem.families
             tolerance = 1e-6 if len(family.variables) <= SWEEP_TO else 1e-3
             found = solve_columns(
-                problem.covariance, family.prices, budgets, prior, problem.target, variables=family.variables, tolerance=tolerance
+                problem.covariance,
+                family.prices,
+                budgets,
+                prior,
+                problem.target,
+                variables=family.variables,
+                tolerance=tolerance,
             )
-            measurements = problem.capped([family.measurement(s, problem.names) for s in found.sets])
+            measurements = problem.capped(
+                [family.measurement(s, problem.names) for s in found.sets]
+            )
             return measurements, problem.program(measurements, budgets, prior), found.allocation
         measurements = problem.measurements() if chosen is None else tuple(chosen)
         program = problem.program(measurements, budgets, prior)
         return measurements, program, solve(program)
 
-    def _best(self, chosen: Sequence[Measurement] | None, prior: Array, budgets: Array, cover: Sequence[Measurement]) -> Found:
+    def _best(
+        self,
+        chosen: Sequence[Measurement] | None,
+        prior: Array,
+        budgets: Array,
+        cover: Sequence[Measurement],
+    ) -> Found:
         measurements, program, real = self._relaxed(chosen, prior, budgets)
         seed = np.array([LEAST if m in cover else 0 for m in measurements], dtype=np.int64)
         n = round_counts(program, real, seeds=[seed] if cover else [])
@@ -86,7 +103,9 @@ class Planner:
         )
 
     def _cover(self, chosen: Sequence[Measurement] | None, prior: Array) -> list[Measurement]:
-        """The cheapest measurements that cover what is not in hand; an error if there are none, or if they break a budget."""
+        """The cheapest measurements that cover what is not in hand; an error if there are none, or
+        if they break a budget.
+        """
         problem = self.problem
         if np.isfinite(target_variance(prior[None], problem.target[None])[0]):
             return []
@@ -100,7 +119,9 @@ class Planner:
             least, which = least_cover(measurements, missing, place, LEAST)
             if not math.isfinite(least):
                 hidden = ", ".join(problem.names[i] for i in np.flatnonzero(missing))
-                raise ArgumentError(f"target must be covered by what is for sale or in hand; nothing observes all of {hidden}.")
+                raise ArgumentError(
+                    f"target must be covered by what is for sale or in hand; nothing observes all of {hidden}."
+                )
             if least > limit * (1 + 1e-12):
                 raise ArgumentError(
                     f"budgets must be at least {least:g} for {self.names[place]!r}: the cheapest plan takes {LEAST} of "
@@ -110,15 +131,21 @@ class Planner:
         return cover
 
     def _completion(self, chosen: Sequence[Measurement], prior: Array) -> list[Measurement]:
-        """Where what is in hand observes the target, but only beside other variables: as few measurements as make it known."""
+        """Where what is in hand observes the target, but only beside other variables: as few
+        measurements as make it known.
+        """
 
         def known(some: Sequence[Measurement]) -> bool:
-            M = prior + sum((LEAST * m.information(self.problem.covariance) for m in some), np.zeros_like(prior))
+            M = prior + sum(
+                (LEAST * m.information(self.problem.covariance) for m in some), np.zeros_like(prior)
+            )
             return bool(np.isfinite(target_variance(M[None], self.problem.target[None])[0]))
 
         cover = list(chosen)
         if not known(cover):
-            raise ArgumentError("target must be covered by what is for sale or in hand; nothing for sale completes it.")
+            raise ArgumentError(
+                "target must be covered by what is for sale or in hand; nothing for sale completes it."
+            )
         for one in sorted(chosen, key=lambda m: -sum(m.cost)):
             fewer = [m for m in cover if m is not one]
             cover = fewer if known(fewer) else cover
@@ -140,23 +167,35 @@ class Planner:
         sets = dict.fromkeys([*((i,) for i in wanted), *([wanted] if wanted else [])])
         return list(self.problem.capped([family.measurement(s, self.problem.names) for s in sets]))
 
-    # ---------------------------------------------------------------------------------------------------- smallest budget
+    # ----------------------------------------------------------------------------------------------------
+    # smallest budget
 
     def _smallest(
-        self, chosen: Sequence[Measurement] | None, prior: Array, wanted: float, place: int, cover: Sequence[Measurement]
+        self,
+        chosen: Sequence[Measurement] | None,
+        prior: Array,
+        wanted: float,
+        place: int,
+        cover: Sequence[Measurement],
     ) -> Found:
         budgets = self.given.copy()
         measurements = self._listing(chosen)
         prices = np.array([m.cost[place] for m in measurements])
         if not (prices > 0).any():
-            raise ArgumentError(f"budgets must leave a budget open that something costs; nothing costs any of {self.names[place]!r}.")
+            raise ArgumentError(
+                f"budgets must leave a budget open that something costs; nothing costs any of {self.names[place]!r}."
+            )
         cheapest = float(prices[prices > 0].min())
         if float(target_variance(prior[None], self.problem.target[None])[0]) <= wanted:
             budgets[place] = cheapest
             found = self._best(chosen, prior, budgets, [])
             n = np.zeros_like(found.n)
             return dataclasses.replace(
-                found, n=n, variance=float(target_variance(prior[None], self.problem.target[None])[0]), spent=0.0 * found.spent, least=0.0
+                found,
+                n=n,
+                variance=float(target_variance(prior[None], self.problem.target[None])[0]),
+                spent=0.0 * found.spent,
+                least=0.0,
             )
         start = max(sum(m.cost[place] for m in cover) * LEAST, 100 * cheapest)
         budgets[place] = 1e7 * start
@@ -167,7 +206,9 @@ class Planner:
                 f"{math.sqrt(best):.4g} where {math.sqrt(wanted):.4g} is needed. Raise the caps, widen the goal or sell more variables."
             )
         budgets[place] = start
-        for _ in range(60):  # 1/V is concave in the budget: from the left, Newton's steps never pass the solution
+        for _ in range(
+            60
+        ):  # 1/V is concave in the budget: from the left, Newton's steps never pass the solution
             real = self._relaxed(chosen, prior, budgets)[2]
             missing = 1 / wanted - 1 / real.variance
             slope = real.prices[place] / real.variance**2
@@ -197,7 +238,9 @@ class Planner:
         cover: Sequence[Measurement],
         cheapest: float,
     ) -> Found:
-        """Raise the budget a little until whole counts reach the goal, then lower it again as far as they still do."""
+        """Raise the budget a little until whole counts reach the goal, then lower it again as far
+        as they still do.
+        """
         low, step = float(budgets[place]), max(cheapest, 1e-6 * float(budgets[place]))
         least = low
         good: Found | None = None
@@ -209,7 +252,9 @@ class Planner:
                 break
             low, step = high, 2 * step
         if good is None:
-            raise ArgumentError("half_width cannot be reached with whole counts within the caps. Raise the caps or widen the goal.")
+            raise ArgumentError(
+                "half_width cannot be reached with whole counts within the caps. Raise the caps or widen the goal."
+            )
         for _ in range(7):
             if high - low <= max(cheapest, 1e-5 * least):
                 break
@@ -222,7 +267,9 @@ class Planner:
         return good
 
     def _trimmed(self, found: Found, prior: Array, wanted: float) -> Found:
-        """Take away what the goal does not need, the dearest first; then exchange one measurement for cheaper ones while that saves."""
+        """Take away what the goal does not need, the dearest first; then exchange one measurement
+        for cheaper ones while that saves.
+        """
         program = self.problem.program(found.measurements, found.budgets, prior)
         prices = program.costs[:, self.place or 0]
         n = _fewest(program, found.n, prices, wanted)
@@ -231,9 +278,12 @@ class Planner:
             if cheaper is None:
                 break
             n = cheaper
-        return dataclasses.replace(found, n=n, variance=variance_of(program, n), spent=n @ program.costs)
+        return dataclasses.replace(
+            found, n=n, variance=variance_of(program, n), spent=n @ program.costs
+        )
 
-    # --------------------------------------------------------------------------------------------------------- simpler plans
+    # ---------------------------------------------------------------------------------------------------------
+    # simpler plans
 
     def simpler(self, setting: Setting) -> Iterable[tuple[str, list[Measurement], Array]]:
         """Names, measurements and information in hand of simpler plans."""
@@ -243,19 +293,40 @@ class Planner:
         wanted = sorted({of[i] for i in np.flatnonzero(problem.target)})
         raters = [i for i in range(k) if i not in wanted]
         alone = set(wanted)
-        yield "classical", [m for m in self._with(lambda s: len(s) == 1 and s <= alone) if m.noise is None], problem.prior(self._all(alone))
-        if any(f.label is not None for f in problem.families) or any(m.noise for m in problem.listed):
+        yield (
+            "classical",
+            [m for m in self._with(lambda s: len(s) == 1 and s <= alone) if m.noise is None],
+            problem.prior(self._all(alone)),
+        )
+        if any(f.label is not None for f in problem.families) or any(
+            m.noise for m in problem.listed
+        ):
             yield "labels only", self._with(lambda s: s <= alone), problem.prior(self._all(alone))
         first = int(np.flatnonzero(problem.target)[0]) // k * k
         block = problem.covariance[first : first + k, first : first + k]
-        strength = {r: block[wanted[0], r] ** 2 / (block[wanted[0], wanted[0]] * block[r, r]) for r in raters}
-        shown = raters if len(raters) <= _MANY_RATERS else sorted(sorted(raters, key=lambda r: -strength[r])[:5])
+        strength = {
+            r: block[wanted[0], r] ** 2 / (block[wanted[0], wanted[0]] * block[r, r])
+            for r in raters
+        }
+        shown = (
+            raters
+            if len(raters) <= _MANY_RATERS
+            else sorted(sorted(raters, key=lambda r: -strength[r])[:5])
+        )
         for r in shown:
             both = alone | {r}
             if len(alone) == 1:
                 sold = [self._plain(m, wanted[0], r) for m in self._with(_one_of(both, {r}))]
-                yield f"PPI {setting.raters[r]}", [m for m in sold if m is not None], self._plain_prior(wanted[0], r)
-            yield f"PPI++ {setting.raters[r]}", self._with(_one_of(both, {r})), problem.prior(self._all(both))
+                yield (
+                    f"PPI {setting.raters[r]}",
+                    [m for m in sold if m is not None],
+                    self._plain_prior(wanted[0], r),
+                )
+            yield (
+                f"PPI++ {setting.raters[r]}",
+                self._with(_one_of(both, {r})),
+                problem.prior(self._all(both)),
+            )
         if len(raters) > 1:
             everyone = set(raters)
             yield "PPI++ vector", self._with(_one_of(alone | everyone, everyone)), problem.prior()
@@ -264,9 +335,11 @@ class Planner:
             yield "cascade", self._with(_one_of(*chain)), problem.prior()
 
     def _plain(self, one: Measurement, wanted: int, rater: int) -> Measurement | None:
-        """What plain PPI takes of a measurement: the difference of target and rater, or the rater alone; None where it takes nothing.
+        """What plain PPI takes of a measurement: the difference of target and rater, or the rater
+        alone; None where it takes nothing.
 
-        With these the only unbiased weights are 1 and 1: the mean of the rater, and the mean of the differences added to it.
+        With these the only unbiased weights are 1 and 1: the mean of the rater, and the mean of the
+        differences added to it.
         """
         at = {self.problem.of[i]: i for i in one.observes}
         if one.matrix is not None or rater not in at:
@@ -278,7 +351,9 @@ class Planner:
         place = one.observes.index(at[wanted])
         noise = None if one.noise is None else ((one.noise[place][place],),)
         seen = tuple(sorted((at[wanted], at[rater])))
-        return Measurement(name=one.name, observes=seen, cost=one.cost, matrix=(tuple(row.tolist()),), noise=noise)
+        return Measurement(
+            name=one.name, observes=seen, cost=one.cost, matrix=(tuple(row.tolist()),), noise=noise
+        )
 
     def _plain_prior(self, wanted: int, rater: int) -> Array:
         """The information in hand as plain PPI uses it."""
@@ -300,10 +375,18 @@ class Planner:
         """The measurements whose set of raters is ``wanted``."""
         problem = self.problem
         if not problem.generated:
-            return [m for m in problem.measurements() if m.matrix is None and wanted({problem.of[i] for i in m.observes})]
+            return [
+                m
+                for m in problem.measurements()
+                if m.matrix is None and wanted({problem.of[i] for i in m.observes})
+            ]
         (family,) = problem.families
         at = family.variables
-        sets = [*((i,) for i in at), *((i, j) for i in at for j in at if i < j), *(at[d:] for d in range(len(at) - 2))]
+        sets = [
+            *((i,) for i in at),
+            *((i, j) for i in at for j in at if i < j),
+            *(at[d:] for d in range(len(at) - 2)),
+        ]
         order = sorted(at, key=lambda i: -family.measurement((i,), problem.names).cost[0])
         sets += [tuple(sorted(order[d:])) for d in range(len(order) - 2)]
         picked = [s for s in dict.fromkeys(sets) if wanted({problem.of[i] for i in s})]
@@ -314,7 +397,9 @@ def _one_of(*sets: set[int]) -> Callable[[set[int]], bool]:
     return lambda s: s in sets
 
 
-def _fewest(program: Program, n: NDArray[np.int64], prices: Array, wanted: float) -> NDArray[np.int64]:
+def _fewest(
+    program: Program, n: NDArray[np.int64], prices: Array, wanted: float
+) -> NDArray[np.int64]:
     """Counts lowered one by one, the dearest first, as long as the variance stays as wanted."""
     n = n.copy()
     for j in np.argsort(-prices):
@@ -327,8 +412,12 @@ def _fewest(program: Program, n: NDArray[np.int64], prices: Array, wanted: float
     return n
 
 
-def _cheaper(program: Program, n: NDArray[np.int64], prices: Array, wanted: float) -> NDArray[np.int64] | None:
-    """The cheapest counts that give up some of one measurement for more of another; None if nothing is saved."""
+def _cheaper(
+    program: Program, n: NDArray[np.int64], prices: Array, wanted: float
+) -> NDArray[np.int64] | None:
+    """The cheapest counts that give up some of one measurement for more of another; None if nothing
+    is saved.
+    """
     best = None
     cost = float(prices @ n)
     bought = np.flatnonzero(n).tolist()
@@ -336,15 +425,26 @@ def _cheaper(program: Program, n: NDArray[np.int64], prices: Array, wanted: floa
         for fewer in {0, int(n[j]) - 1, int(n[j]) - 2}:
             trial = n.copy()
             trial[j] = fewer if fewer >= LEAST else 0
-            other = _raised(program, trial, i, wanted, price=float(prices[i]), limit=cost - float(prices @ trial))
+            other = _raised(
+                program,
+                trial,
+                i,
+                wanted,
+                price=float(prices[i]),
+                limit=cost - float(prices @ trial),
+            )
             if other is not None and prices @ other < cost * (1 - 1e-12):
                 best = _fewest(program, other, prices, wanted)
                 cost = float(prices @ best)
     return best
 
 
-def _raised(program: Program, n: NDArray[np.int64], i: int, wanted: float, *, price: float, limit: float) -> NDArray[np.int64] | None:
-    """The counts with just enough more of measurement i, for less than ``limit``; None if there is no such number."""
+def _raised(
+    program: Program, n: NDArray[np.int64], i: int, wanted: float, *, price: float, limit: float
+) -> NDArray[np.int64] | None:
+    """The counts with just enough more of measurement i, for less than ``limit``; None if there is
+    no such number.
+    """
     most = int(min(limit / price, 400.0)) if price > 0 else 0
     trial = n.copy()
     trial[i] = n[i] + most

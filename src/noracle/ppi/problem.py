@@ -1,4 +1,6 @@
-"""A budget problem in numbers: variables, covariance, what may be measured, what it costs, what is in hand."""
+"""A budget problem in numbers: variables, covariance, what may be measured, what it costs, what is
+in hand.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from noracle.ppi.program import Program
 Array = NDArray[np.float64]
 
 MOST_SETS = 4095
-"""Up to so many sets are written down (12 variables); beyond, sets are generated as they are needed."""
+"""Up to so many sets are written down (12 variables); beyond, sets are generated as they are
+needed.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +36,8 @@ class Family:
     prices
         One :class:`SetPrices` for each budget, over ``variables``.
     label
-        The variable that every set of this family must hold and that is observed with ``noise``; None for plain sets.
+        The variable that every set of this family must hold and that is observed with ``noise``;
+        None for plain sets.
     noise
         The variance that the label adds.
     called
@@ -62,19 +67,29 @@ class Family:
     def measurement(self, chosen: tuple[int, ...], names: Sequence[str]) -> Measurement:
         """One set as a measurement."""
         places = [self.variables.index(i) for i in chosen]
-        said = "+".join(self.called if i == self.label else names[i].removeprefix(self.prefix) for i in chosen)
+        said = "+".join(
+            self.called if i == self.label else names[i].removeprefix(self.prefix) for i in chosen
+        )
         noise = None
         if self.label is not None and self.noise:
-            noise = tuple(tuple(self.noise if i == j == self.label else 0.0 for j in chosen) for i in chosen)
-        return Measurement(name=self.prefix + said, observes=chosen, cost=tuple(p.of(places) for p in self.prices), noise=noise)
+            noise = tuple(
+                tuple(self.noise if i == j == self.label else 0.0 for j in chosen) for i in chosen
+            )
+        return Measurement(
+            name=self.prefix + said,
+            observes=chosen,
+            cost=tuple(p.of(places) for p in self.prices),
+            noise=noise,
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Problem:
     """Everything a plan rests on.
 
-    ``families`` and ``listed`` are together what may be measured; ``have`` is what is in hand. ``of`` maps each variable to the rater it
-    stands for (itself, but for strata). A free budget (to be made small) has the value NaN.
+    ``families`` and ``listed`` are together what may be measured; ``have`` is what is in hand.
+    ``of`` maps each variable to the rater it stands for (itself, but for strata). A free budget (to
+    be made small) has the value NaN.
     """
 
     names: tuple[str, ...]
@@ -125,16 +140,26 @@ class Problem:
             part = one
             if seen != one.observes:
                 places = [one.observes.index(i) for i in seen]
-                noise = None if one.noise is None else tuple(tuple(one.noise[a][b] for b in places) for a in places)
+                noise = (
+                    None
+                    if one.noise is None
+                    else tuple(tuple(one.noise[a][b] for b in places) for a in places)
+                )
                 part = dataclasses.replace(one, observes=seen, noise=noise)
             M += n * part.information(self.covariance)
         return M
 
     def program(self, measurements: Sequence[Measurement], budgets: Array, prior: Array) -> Program:
         """The allocation program over some measurements."""
-        costs = np.array([m.cost for m in measurements], dtype=np.float64).reshape(len(measurements), len(budgets))
+        costs = np.array([m.cost for m in measurements], dtype=np.float64).reshape(
+            len(measurements), len(budgets)
+        )
         return Program(
-            information=information_of(measurements, self.covariance), costs=costs, budgets=budgets, prior=prior, target=self.target
+            information=information_of(measurements, self.covariance),
+            costs=costs,
+            budgets=budgets,
+            prior=prior,
+            target=self.target,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -147,7 +172,10 @@ class Problem:
             "families": [
                 {
                     "variables": list(f.variables),
-                    "prices": [{"per_item": p.per_item, "sums": list(p.sums), "largest": list(p.largest)} for p in f.prices],
+                    "prices": [
+                        {"per_item": p.per_item, "sums": list(p.sums), "largest": list(p.largest)}
+                        for p in f.prices
+                    ],
                     "label": f.label,
                     "noise": f.noise,
                     "called": f.called,
@@ -166,19 +194,25 @@ def check_covariance(covariance: Array, names: Sequence[str]) -> Array:
     cov = np.asarray(covariance, dtype=np.float64)
     k = len(names)
     if cov.shape != (k, k):
-        raise ArgumentError(f"cov must have {k} rows and columns, one for each of {', '.join(names)}; got shape {cov.shape}.")
+        raise ArgumentError(
+            f"cov must have {k} rows and columns, one for each of {', '.join(names)}; got shape {cov.shape}."
+        )
     if not np.isfinite(cov).all():
         raise ArgumentError("cov must be finite numbers; got NaN or infinity.")
     scale = np.sqrt(np.maximum(np.diag(cov), 0.0))
     if (scale == 0).any():
         constant = ", ".join(n for n, s in zip(names, scale, strict=True) if s == 0)
-        raise ArgumentError(f"cov must have positive variances; got 0 for {constant}. A variable that never varies is known: leave it out.")
+        raise ArgumentError(
+            f"cov must have positive variances; got 0 for {constant}. A variable that never varies is known: leave it out."
+        )
     correlation = cov / np.outer(scale, scale)
     if np.abs(correlation - correlation.T).max() > 1e-9:
         raise ArgumentError("cov must be symmetric.")
     values, vectors = np.linalg.eigh((correlation + correlation.T) / 2)
     if values[0] < -1e-9:
-        raise ArgumentError(f"cov must be positive semi-definite; got a correlation matrix with eigenvalue {values[0]:.2g}.")
+        raise ArgumentError(
+            f"cov must be positive semi-definite; got a correlation matrix with eigenvalue {values[0]:.2g}."
+        )
     if values[0] < 1e-10:
         among = [names[i] for i in np.argsort(-np.abs(vectors[:, 0]))[:2]]
         raise ArgumentError(
@@ -187,8 +221,11 @@ def check_covariance(covariance: Array, names: Sequence[str]) -> Array:
     return np.asarray((cov + cov.T) / 2, dtype=np.float64)
 
 
-def least_cover(measurements: Sequence[Measurement], target: Array, budget: int, least: int) -> tuple[float, list[int]]:
-    """The cheapest measurements, ``least`` of each, that together observe every variable of the target; infinite if none do.
+def least_cover(
+    measurements: Sequence[Measurement], target: Array, budget: int, least: int
+) -> tuple[float, list[int]]:
+    """The cheapest measurements, ``least`` of each, that together observe every variable of the
+    target; infinite if none do.
 
     Examples
     --------
@@ -207,7 +244,10 @@ def least_cover(measurements: Sequence[Measurement], target: Array, budget: int,
     everything = (1 << len(wanted)) - 1
     best: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}
     if len(wanted) > 16:  # many strata: each wanted variable by its cheapest set
-        chosen = [min((p for m, p in cheapest.items() if m & b), default=(math.inf, -1)) for b in bit.values()]
+        chosen = [
+            min((p for m, p in cheapest.items() if m & b), default=(math.inf, -1))
+            for b in bit.values()
+        ]
         return least * sum(price for price, _ in chosen), sorted({j for _, j in chosen})
     for state in range(everything):
         if state not in best:

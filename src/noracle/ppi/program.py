@@ -1,6 +1,8 @@
-"""The allocation program: what each measurement tells and costs, the answer and its proof, and the units that the solver works in.
+"""The allocation program: what each measurement tells and costs, the answer and its proof, and the
+units that the solver works in.
 
-A measurement j gives information G_j (k by k) on the unknown means each time it is taken, and costs C_j. With information M0 in hand,
+A measurement j gives information G_j (k by k) on the unknown means each time it is taken, and costs
+C_j. With information M0 in hand,
 
     M(n) = M0 + Σ_j n_j G_j,   V(n) = aᵀ M(n)⁺ a   is least, subject to   Cᵀ n ≤ b,  n ≥ 0.
 """
@@ -28,7 +30,8 @@ class Program:
     Attributes
     ----------
     information
-        G_j, shape (J, k, k): what one more measurement j adds to the information matrix; symmetric, positive semi-definite.
+        G_j, shape (J, k, k): what one more measurement j adds to the information matrix; symmetric,
+        positive semi-definite.
     costs
         C, shape (J, m): what it takes from each budget.
     budgets
@@ -79,7 +82,9 @@ class Allocation:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AllocationBatch:
-    """The answers to many problems, with one more leading axis; ``variance`` is infinite where the target cannot be reached."""
+    """The answers to many problems, with one more leading axis; ``variance`` is infinite where the
+    target cannot be reached.
+    """
 
     n: Array
     variance: Array
@@ -90,8 +95,15 @@ class AllocationBatch:
     iterations: NDArray[np.int64]
 
 
-def make_program(information: ArrayLike, costs: ArrayLike, budgets: ArrayLike, prior: ArrayLike | None, target: ArrayLike) -> Program:
-    """A :class:`Program` from arrays of the obvious shapes; costs (J,) and one number for the budget are understood.
+def make_program(
+    information: ArrayLike,
+    costs: ArrayLike,
+    budgets: ArrayLike,
+    prior: ArrayLike | None,
+    target: ArrayLike,
+) -> Program:
+    """A :class:`Program` from arrays of the obvious shapes; costs (J,) and one number for the
+    budget are understood.
 
     Examples
     --------
@@ -115,11 +127,19 @@ def make_program(information: ArrayLike, costs: ArrayLike, budgets: ArrayLike, p
 
 def check_numbers(G: Array, C: Array, b: Array, M0: Array, a: Array) -> None:
     """Refuse what no solver can use; every array may have a leading axis of problems."""
-    for name, values in (("information", G), ("costs", C), ("budgets", b), ("prior", M0), ("target", a)):
+    for name, values in (
+        ("information", G),
+        ("costs", C),
+        ("budgets", b),
+        ("prior", M0),
+        ("target", a),
+    ):
         if not np.isfinite(values).all():
             raise ArgumentError(f"{name} must be finite numbers; got NaN or infinity.")
     if not (b > 0).all():
-        raise ArgumentError(f"budgets must be positive; got {b.min():g}. Leave out what a budget of zero forbids.")
+        raise ArgumentError(
+            f"budgets must be positive; got {b.min():g}. Leave out what a budget of zero forbids."
+        )
     if not (C >= 0).all():
         raise ArgumentError(f"costs must not be negative; got {C.min():g}.")
     if not C.any(axis=-1).all():
@@ -131,7 +151,9 @@ def check_numbers(G: Array, C: Array, b: Array, M0: Array, a: Array) -> None:
 
 
 class Scaled(NamedTuple):
-    """Problems in units in which budgets are 1, each count is a share of a budget and a reference information matrix is I."""
+    """Problems in units in which budgets are 1, each count is a share of a budget and a reference
+    information matrix is I.
+    """
 
     G: Array  # (B, k, k, J + m): measurements last, then one for each budget, with G = 0
     C: Array
@@ -144,7 +166,9 @@ class Scaled(NamedTuple):
 
 
 def scale(G: Array, C: Array, b: Array, M0: Array, a: Array) -> Scaled:
-    """Bring problems (leading axis) to these units; a target that nothing measures is marked and replaced by a harmless one."""
+    """Bring problems (leading axis) to these units; a target that nothing measures is marked and
+    replaced by a harmless one.
+    """
     size, J, k = G.shape[:3]
     shares = C / b[:, None, :]
     unit = np.maximum.reduce(shares, axis=-1)
@@ -153,7 +177,11 @@ def scale(G: Array, C: Array, b: Array, M0: Array, a: Array) -> Scaled:
     reference = M0 + (per_share @ G.reshape(size, J, k * k)).reshape(size, k, k) / J
     d, values, vectors = unit_eigen(reference)
     kept = values > NULL * np.maximum(values[:, -1:], 1e-300)
-    W = d[:, :, None] * vectors * np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, None, :]
+    W = (
+        d[:, :, None]
+        * vectors
+        * np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, None, :]
+    )
     parts = ((a * d)[:, None, :] @ vectors)[:, 0] ** 2
     covered = np.where(kept, 0.0, parts).sum(axis=-1) <= 1e-12 * parts.sum(axis=-1)
     scaled_a = (a[:, None, :] @ W)[:, 0]
@@ -163,10 +191,17 @@ def scale(G: Array, C: Array, b: Array, M0: Array, a: Array) -> Scaled:
         value = np.where(covered, value, 1.0)
         scaled_a = np.where(covered[:, None], scaled_a, np.eye(k)[0])
     scaled_a = scaled_a / np.sqrt(value)[:, None]
-    # Wᵀ G_j W in two products of all G_j stacked; between them each G_j W is turned. The budgets are measurements that say nothing.
-    turned = (G.reshape(size, J * k, k) @ W).reshape(size, J, k, k).swapaxes(2, 3).reshape(size, J * k, k) @ W
+    # Wᵀ G_j W in two products of all G_j stacked; between them each G_j W is turned. The budgets
+    # are measurements that say nothing.
+    turned = (G.reshape(size, J * k, k) @ W).reshape(size, J, k, k).swapaxes(2, 3).reshape(
+        size, J * k, k
+    ) @ W
     information = np.zeros((size, k, k, J + b.shape[-1]))
-    np.divide(turned.reshape(size, J, k * k).swapaxes(1, 2), unit[:, None, :], out=information.reshape(size, k * k, -1)[..., :J])
+    np.divide(
+        turned.reshape(size, J, k * k).swapaxes(1, 2),
+        unit[:, None, :],
+        out=information.reshape(size, k * k, -1)[..., :J],
+    )
     prior = W.swapaxes(1, 2) @ M0 @ W
     if not kept.all():
         prior[:, np.arange(k), np.arange(k)] += ~kept
@@ -174,7 +209,9 @@ def scale(G: Array, C: Array, b: Array, M0: Array, a: Array) -> Scaled:
 
 
 def unit_eigen(M: Array) -> tuple[Array, Array, Array]:
-    """Scales d, eigenvalues and eigenvectors of D M D, which has a unit diagonal, so that no decision depends on the units."""
+    """Scales d, eigenvalues and eigenvectors of D M D, which has a unit diagonal, so that no
+    decision depends on the units.
+    """
     diagonal = M.diagonal(axis1=-2, axis2=-1)
     d = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     values, vectors = np.linalg.eigh(M * d[..., :, None] * d[..., None, :])

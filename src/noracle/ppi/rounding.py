@@ -1,8 +1,11 @@
-"""Whole numbers out of an allocation: never over a budget, and nothing left that would still buy something.
+"""Whole numbers out of an allocation: never over a budget, and nothing left that would still buy
+something.
 
-The dive fixes one measurement after the other, dearest first. For each it tries the whole numbers next to the current real number and
-solves the rest of the problem again with what is fixed as prior; a few of the best beginnings are carried on together. What is left of
-the budget is then spent, and single exchanges are tried. Counts are 0 or at least 2, because a sample of one has no variance.
+The dive fixes one measurement after the other, dearest first. For each it tries the whole numbers
+next to the current real number and solves the rest of the problem again with what is fixed as
+prior; a few of the best beginnings are carried on together. What is left of the budget is then
+spent, and single exchanges are tried. Counts are 0 or at least 2, because a sample of one has no
+variance.
 """
 
 from __future__ import annotations
@@ -24,7 +27,10 @@ Counts = NDArray[np.int64]
 LEAST = 2
 """The smallest sample that is taken at all."""
 _BEAM = 12
-_TINY, _SMALL = 12, 30  # up to these counts all smaller numbers, or a few more neighbours and none at all, are tried
+_TINY, _SMALL = (
+    12,
+    30,
+)  # up to these counts all smaller numbers, or a few more neighbours and none at all, are tried
 _POLISHED = 8
 _SLACK = 1e-12
 _MOST_NEAR = 32
@@ -55,7 +61,9 @@ def within(program: Program, n: NDArray[np.int64] | Array) -> bool:
     return bool((n @ program.costs <= program.budgets * (1 + _SLACK)).all())
 
 
-def round_counts(program: Program, allocation: Allocation, *, least: int = LEAST, seeds: Sequence[Counts] = ()) -> Counts:
+def round_counts(
+    program: Program, allocation: Allocation, *, least: int = LEAST, seeds: Sequence[Counts] = ()
+) -> Counts:
     """Whole counts near an allocation, each 0 or at least ``least``, within every budget.
 
     Parameters
@@ -97,9 +105,15 @@ def round_counts(program: Program, allocation: Allocation, *, least: int = LEAST
     )
     best = _best_end(small, _dive(small, allocation.n[near], least), least)
     if best is None:
-        best = _best_end(small, [_fill(small, seed[near], least) for seed in seeds if within(program, seed)], least)
+        best = _best_end(
+            small,
+            [_fill(small, seed[near], least) for seed in seeds if within(program, seed)],
+            least,
+        )
     if best is None:
-        raise ArgumentError("budgets must buy at least two measurements of every part of the target; nothing within them covers it.")
+        raise ArgumentError(
+            "budgets must buy at least two measurements of every part of the target; nothing within them covers it."
+        )
     counts = np.zeros(len(program.costs), dtype=np.int64)
     counts[near] = best
     return counts
@@ -118,7 +132,9 @@ def _best_end(program: Program, ends: Sequence[Counts], least: int) -> Counts | 
 
 
 def _near(program: Program, allocation: Allocation, seeds: Sequence[Counts]) -> NDArray[np.intp]:
-    """The measurements that are bought, or nearly so: worth most of what they cost at the dual prices."""
+    """The measurements that are bought, or nearly so: worth most of what they cost at the dual
+    prices.
+    """
     used = np.einsum("jkl,k,l->j", program.information, allocation.y, allocation.y)
     paid = program.costs @ allocation.prices
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -130,7 +146,9 @@ def _near(program: Program, allocation: Allocation, seeds: Sequence[Counts]) -> 
 
 
 def _dive(program: Program, real: Array, least: int) -> list[Counts]:
-    """Whole counts at the ends of the dive, filled up; beginnings that cannot beat the best end are given up."""
+    """Whole counts at the ends of the dive, filled up; beginnings that cannot beat the best end are
+    given up.
+    """
     J = len(program.costs)
     shares = (program.costs / program.budgets).max(axis=-1)
     start = snap(real)
@@ -173,34 +191,54 @@ def _choices(program: Program, state: _State, j: int, least: int) -> list[int]:
     left = program.budgets - state.n @ program.costs
     cost = program.costs[j]
     with np.errstate(divide="ignore"):
-        most = int(np.floor(np.min(np.where(cost > 0, left / np.where(cost > 0, cost, 1.0), np.inf)) * (1 + 1e-12) + 1e-9))
+        most = int(
+            np.floor(
+                np.min(np.where(cost > 0, left / np.where(cost > 0, cost, 1.0), np.inf))
+                * (1 + 1e-12)
+                + 1e-9
+            )
+        )
     if floor <= _TINY:
         near = tuple(range(floor + 3))
     else:
-        near = (0, *range(floor - 2, floor + 3)) if floor <= _SMALL else (floor - 1, floor, floor + 1)
+        near = (
+            (0, *range(floor - 2, floor + 3)) if floor <= _SMALL else (floor - 1, floor, floor + 1)
+        )
     values = {0 if v < 1 else max(v, least) for v in near}
     return sorted(v for v in values if v <= most) or [0]
 
 
 def _solve_rest(program: Program, trials: list[_State]) -> Array:
-    """Solve what is not fixed for all trials at once; their ``rest`` is filled in, and their variance returned."""
+    """Solve what is not fixed for all trials at once; their ``rest`` is filled in, and their
+    variance returned.
+    """
     fixed = np.array([t.fixed for t in trials])
     n = np.array([t.n for t in trials], dtype=np.float64)
     prior = program.prior + np.einsum("bj,jkl->bkl", n, program.information)
     left = np.maximum(program.budgets - n @ program.costs, 0.0)
     nothing = fixed.all(axis=1)
-    # A measurement that is fixed, or too dear for what is left, gives no information in the rest of the problem.
+    # A measurement that is fixed, or too dear for what is left, gives no information in the rest of
+    # the problem.
     dear = (program.costs[None] > left[:, None, :] * (1 + 1e-9)).any(axis=-1)
     shut = fixed | dear
     nothing |= shut.all(axis=1)
-    variances = target_variance(prior, np.broadcast_to(program.target, (len(trials), program.target.size)))
+    variances = target_variance(
+        prior, np.broadcast_to(program.target, (len(trials), program.target.size))
+    )
     for state in trials:
         state.rest = np.zeros(len(program.costs))
     going = np.flatnonzero(~nothing)
     if len(going):
         G = np.where(shut[going][:, :, None, None], 0.0, program.information[None])
         floor = 1e-9 * program.budgets
-        batch = solve_batch(G, program.costs, np.maximum(left[going], floor), prior[going], program.target, tolerance=1e-6)
+        batch = solve_batch(
+            G,
+            program.costs,
+            np.maximum(left[going], floor),
+            prior[going],
+            program.target,
+            tolerance=1e-6,
+        )
         for place, i in enumerate(going):
             if batch.variance[place] < variances[i]:
                 variances[i] = batch.variance[place]
@@ -216,12 +254,23 @@ def _variances(program: Program, n: NDArray[np.int64]) -> Array:
 
 
 def _fill(program: Program, n: Counts, least: int) -> Counts:
-    """Spend what is left: again and again the measurement that lowers the variance most for its share of what is left."""
+    """Spend what is left: again and again the measurement that lowers the variance most for its
+    share of what is left.
+    """
     n = n.copy()
     for _ in range(200):
         left = program.budgets * (1 + _SLACK) - n @ program.costs
         with np.errstate(divide="ignore", invalid="ignore"):
-            fits = np.floor(np.min(np.where(program.costs > 0, left / np.where(program.costs > 0, program.costs, 1.0), np.inf), axis=-1))
+            fits = np.floor(
+                np.min(
+                    np.where(
+                        program.costs > 0,
+                        left / np.where(program.costs > 0, program.costs, 1.0),
+                        np.inf,
+                    ),
+                    axis=-1,
+                )
+            )
         one = np.where(n >= least, 1, least - n)
         able = np.flatnonzero(fits >= one)
         if not len(able):
@@ -257,9 +306,13 @@ def _exchange(program: Program, n: Counts, least: int) -> Counts:
 
 
 def _exchanges(program: Program, n: Counts, least: int) -> Counts:
-    """All counts with one, two or all fewer of a measurement, and as many more of another as what is then left allows."""
+    """All counts with one, two or all fewer of a measurement, and as many more of another as what
+    is then left allows.
+    """
     bought = np.repeat(np.flatnonzero(n), 3)
-    less = n[bought] - np.where(np.arange(len(bought)) % 3 == 2, n[bought], 1 + np.arange(len(bought)) % 3)
+    less = n[bought] - np.where(
+        np.arange(len(bought)) % 3 == 2, n[bought], 1 + np.arange(len(bought)) % 3
+    )
     fewer = np.repeat(n[None], len(bought), axis=0)
     fewer[np.arange(len(bought)), bought] = np.where(less >= least, less, 0)
     left = program.budgets * (1 + _SLACK) - fewer @ program.costs

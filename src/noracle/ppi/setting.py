@@ -12,7 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from noracle.errors import ArgumentError
 from noracle.ppi.covariance import pilot_covariance
-from noracle.ppi.measurements import Additive, Cascade, CostModel, Label, Maximum, Measurement, SetPrices, Table, price_model
+from noracle.ppi.measurements import (
+    Additive,
+    Cascade,
+    CostModel,
+    Label,
+    Maximum,
+    Measurement,
+    SetPrices,
+    Table,
+    price_model,
+)
 from noracle.ppi.problem import MOST_SETS, Family, Problem, check_covariance
 from noracle.ppi.table import Scores, patterns, read_scores
 
@@ -51,9 +61,13 @@ def make_setting(
     shares: Mapping[str, float] | None,
     shrink: bool,
 ) -> Setting:
-    """Read, check and number everything; see :func:`~noracle.ppi.plan.plan_budget` for the arguments."""
+    """Read, check and number everything; see :func:`~noracle.ppi.plan.plan_budget` for the
+    arguments.
+    """
     if (pilot is None) == (cov is None):
-        raise ArgumentError("one of pilot and cov must be given; got " + ("none." if pilot is None else "both."))
+        raise ArgumentError(
+            "one of pilot and cov must be given; got " + ("none." if pilot is None else "both.")
+        )
     limits, free = _budgets(budgets)
     models = _models(costs, tuple(limits))
     raters = list(names) if names is not None else _named(models, target, labels)
@@ -66,12 +80,18 @@ def make_setting(
         if strata is not None and column is None:
             scores = dataclasses.replace(scores, strata=tuple(str(s) for s in strata))
             if len(scores.strata) != len(scores.rows):
-                raise ArgumentError(f"strata must have one entry for each of {len(scores.rows)} pilot rows; got {len(scores.strata)}.")
+                raise ArgumentError(
+                    f"strata must have one entry for each of {len(scores.rows)} pilot rows; got {len(scores.strata)}."
+                )
     if len(set(raters)) != len(raters) or not raters:
-        raise ArgumentError(f"names must be different and not empty; got {', '.join(raters) or 'none'}.")
+        raise ArgumentError(
+            f"names must be different and not empty; got {', '.join(raters) or 'none'}."
+        )
     joined = [n for n in (*raters, *(label.name for label in labels)) if "+" in n]
     if joined:
-        raise ArgumentError(f"names must not hold '+', which joins the variables of a set; got {', '.join(joined)}.")
+        raise ArgumentError(
+            f"names must not hold '+', which joins the variables of a set; got {', '.join(joined)}."
+        )
     blocks, means, groups, n_pilot = _covariances(scores, cov, raters, shrink)
     weights = _shares(groups, shares, scores)
     k = len(raters)
@@ -114,25 +134,39 @@ def make_setting(
     )
 
 
-def _budgets(budgets: float | Mapping[str, float | None] | None) -> tuple[dict[str, float], str | None]:
-    given: Mapping[str, float | None] = budgets if isinstance(budgets, Mapping) else {"budget": budgets}
+def _budgets(
+    budgets: float | Mapping[str, float | None] | None,
+) -> tuple[dict[str, float], str | None]:
+    given: Mapping[str, float | None] = (
+        budgets if isinstance(budgets, Mapping) else {"budget": budgets}
+    )
     if not given:
         raise ArgumentError("budgets must name at least one budget; got none.")
     free = [name for name, value in given.items() if value is None]
     if len(free) > 1:
         raise ArgumentError(f"budgets must leave at most one budget open; got {', '.join(free)}.")
     for name, value in given.items():
-        if value is not None and not (isinstance(value, (int, float, np.number)) and value > 0 and math.isfinite(value)):
+        if value is not None and not (
+            isinstance(value, (int, float, np.number)) and value > 0 and math.isfinite(value)
+        ):
             raise ArgumentError(f"budgets must be positive numbers; got {value} for {name!r}.")
-    return {str(n): math.nan if v is None else float(v) for n, v in given.items()}, free[0] if free else None
+    return {str(n): math.nan if v is None else float(v) for n, v in given.items()}, free[
+        0
+    ] if free else None
 
 
 def _models(costs: object, names: tuple[str, ...]) -> list[Any]:
     """One price model for each budget."""
-    if isinstance(costs, Mapping) and costs and all(not isinstance(v, (int, float, np.number)) for v in costs.values()):
+    if (
+        isinstance(costs, Mapping)
+        and costs
+        and all(not isinstance(v, (int, float, np.number)) for v in costs.values())
+    ):
         missing = [n for n in names if n not in costs]
         if missing or len(costs) != len(names):
-            raise ArgumentError(f"costs must have prices for each budget ({', '.join(names)}); got {', '.join(map(str, costs))}.")
+            raise ArgumentError(
+                f"costs must have prices for each budget ({', '.join(names)}); got {', '.join(map(str, costs))}."
+            )
         return [price_model(costs[n]) for n in names]
     if len(names) > 1:
         raise ArgumentError(
@@ -145,7 +179,9 @@ def _named(models: Sequence[Any], target: Target, labels: Sequence[Label]) -> li
     """The raters that prices and target speak of, target first; none where a function prices sets."""
     if any(not isinstance(m, (Additive, Maximum, Cascade, Table)) for m in models):
         return []
-    wanted = [target] if isinstance(target, str) else list(target) if isinstance(target, Mapping) else []
+    wanted = (
+        [target] if isinstance(target, str) else list(target) if isinstance(target, Mapping) else []
+    )
     for model in models:
         if isinstance(model, Table):
             for key in model.prices:
@@ -163,12 +199,16 @@ def _target(target: Target, raters: Sequence[str]) -> Array:
     if isinstance(target, Mapping):
         unknown = [n for n in target if n not in raters]
         if unknown:
-            raise ArgumentError(f"target must name variables; got {', '.join(unknown)}. Variables are {', '.join(raters)}.")
+            raise ArgumentError(
+                f"target must name variables; got {', '.join(unknown)}. Variables are {', '.join(raters)}."
+            )
         for name, weight in target.items():
             a[list(raters).index(name)] = weight
     else:
         if len(target) != len(raters):
-            raise ArgumentError(f"target must have {len(raters)} numbers, one for each variable; got {len(target)}.")
+            raise ArgumentError(
+                f"target must have {len(raters)} numbers, one for each variable; got {len(target)}."
+            )
         a[:] = target
     if not np.isfinite(a).all() or not a.any():
         raise ArgumentError(f"target must be finite and not zero; got {a.tolist()}.")
@@ -176,7 +216,10 @@ def _target(target: Target, raters: Sequence[str]) -> Array:
 
 
 def _covariances(
-    scores: Scores | None, cov: ArrayLike | Mapping[str, ArrayLike] | None, raters: Sequence[str], shrink: bool
+    scores: Scores | None,
+    cov: ArrayLike | Mapping[str, ArrayLike] | None,
+    raters: Sequence[str],
+    shrink: bool,
 ) -> tuple[list[Array], list[Array | None], tuple[str, ...], int | None]:
     if scores is None:
         given: Mapping[str, Any] = cov if isinstance(cov, Mapping) else {"": cov}
@@ -185,7 +228,11 @@ def _covariances(
     groups = tuple(dict.fromkeys(scores.strata)) or ("",)
     blocks, means, fewest = [], [], []
     for group in groups:
-        rows = scores.rows if group == "" else scores.rows[np.array([s == group for s in scores.strata])]
+        rows = (
+            scores.rows
+            if group == ""
+            else scores.rows[np.array([s == group for s in scores.strata])]
+        )
         mean, block, n = pilot_covariance(rows, shrink, names=raters)
         blocks.append(check_covariance(block, raters))
         means.append(mean)
@@ -193,45 +240,71 @@ def _covariances(
     return blocks, list(means), groups, min(fewest)
 
 
-def _shares(groups: tuple[str, ...], shares: Mapping[str, float] | None, scores: Scores | None) -> list[float]:
+def _shares(
+    groups: tuple[str, ...], shares: Mapping[str, float] | None, scores: Scores | None
+) -> list[float]:
     if groups == ("",):
         return [1.0]
     if shares is None:
         if scores is None:
-            raise ArgumentError("shares must say how much of the population each stratum is; got none.")
+            raise ArgumentError(
+                "shares must say how much of the population each stratum is; got none."
+            )
         return [sum(s == g for s in scores.strata) / len(scores.strata) for g in groups]
     unknown = sorted(set(groups) ^ set(shares))
     if unknown or not all(v > 0 for v in shares.values()):
-        raise ArgumentError(f"shares must be positive and name the strata {', '.join(groups)}; got {dict(shares)}.")
+        raise ArgumentError(
+            f"shares must be positive and name the strata {', '.join(groups)}; got {dict(shares)}."
+        )
     total = sum(shares.values())
     return [shares[g] / total for g in groups]
 
 
 def _noises(
-    labels: Sequence[Label], accuracy: float | None, means: Sequence[Array | None], group: int, a: Array, raters: Sequence[str]
+    labels: Sequence[Label],
+    accuracy: float | None,
+    means: Sequence[Array | None],
+    group: int,
+    a: Array,
+    raters: Sequence[str],
 ) -> dict[str, float]:
     """The variance that each kind of label adds in one stratum."""
     if not labels:
         return {}
     wanted = np.flatnonzero(a)
     if len(wanted) != 1:
-        raise ArgumentError("labels must be of one target variable; got a target that combines several. Pass measurements instead.")
+        raise ArgumentError(
+            "labels must be of one target variable; got a target that combines several. Pass measurements instead."
+        )
     for kind in labels:
         if kind.name in raters:
-            raise ArgumentError(f"labels must not share their names with variables; got {kind.name!r}.")
+            raise ArgumentError(
+                f"labels must not share their names with variables; got {kind.name!r}."
+            )
     known = means[group]
     level = accuracy if accuracy is not None else None if known is None else float(known[wanted[0]])
     if level is None and any(label.noise(0.5) for label in labels):
-        raise ArgumentError("accuracy must be given with cov: the noise of these kinds of label depends on it.")
+        raise ArgumentError(
+            "accuracy must be given with cov: the noise of these kinds of label depends on it."
+        )
     if level is not None and not 0 <= level <= 1:
-        raise ArgumentError(f"accuracy must be in [0, 1]; got {level:g}. Labels of this kind need a target of zeros and ones.")
+        raise ArgumentError(
+            f"accuracy must be in [0, 1]; got {level:g}. Labels of this kind need a target of zeros and ones."
+        )
     return {label.name: label.noise(0.0 if level is None else level) for label in labels}
 
 
 class _Builder:
     """Sets and caps, with one price for each budget; caps are further budgets."""
 
-    def __init__(self, *, raters: tuple[str, ...], prefixes: tuple[str, ...], a: Array, limits: dict[str, float]) -> None:
+    def __init__(
+        self,
+        *,
+        raters: tuple[str, ...],
+        prefixes: tuple[str, ...],
+        a: Array,
+        limits: dict[str, float],
+    ) -> None:
         self.raters, self.prefixes, self.a, self.limits = raters, prefixes, a, limits
         self.n_priced = len(limits)
         self.rater_caps: dict[str, int] = {}  # rater → place among the budgets
@@ -242,7 +315,9 @@ class _Builder:
     def add_caps(self, caps: Mapping[str, float], kinds: Sequence[str]) -> None:
         """A budget for each cap; a cap of 0 shuts a rater or a kind of label."""
         for name, most in caps.items():
-            if not (isinstance(most, (int, float, np.integer)) and most >= 0 and math.isfinite(most)):
+            if not (
+                isinstance(most, (int, float, np.integer)) and most >= 0 and math.isfinite(most)
+            ):
                 raise ArgumentError(f"caps must be numbers of at least 0; got {most} for {name!r}.")
             if most == 0:
                 self.shut.add(name)
@@ -256,7 +331,9 @@ class _Builder:
             else:
                 self.set_caps[name] = place
 
-    def _prices(self, models: Sequence[Any], kind: Label | None) -> tuple[list[int], tuple[SetPrices, ...]]:
+    def _prices(
+        self, models: Sequence[Any], kind: Label | None
+    ) -> tuple[list[int], tuple[SetPrices, ...]]:
         """Raters that are for sale and their prices in each budget, caps included."""
         wanted = int(np.flatnonzero(self.a)[0])
         rows = []
@@ -264,8 +341,14 @@ class _Builder:
             p = model.set_prices(self.raters)
             if kind is not None:
                 sums, largest = list(p.sums), list(p.largest)
-                sums[wanted] = kind.price if number == 0 else (sums[wanted] if math.isfinite(sums[wanted]) else 0.0)
-                largest[wanted] = 0.0 if number == 0 or not math.isfinite(largest[wanted]) else largest[wanted]
+                sums[wanted] = (
+                    kind.price
+                    if number == 0
+                    else (sums[wanted] if math.isfinite(sums[wanted]) else 0.0)
+                )
+                largest[wanted] = (
+                    0.0 if number == 0 or not math.isfinite(largest[wanted]) else largest[wanted]
+                )
                 p = dataclasses.replace(p, sums=tuple(sums), largest=tuple(largest))
             rows.append(p)
         zero = (0.0,) * len(self.raters)
@@ -278,14 +361,24 @@ class _Builder:
             if kind is not None and self.label_caps.get(kind.name) == place:
                 sums[wanted] = 1.0
             rows.append(SetPrices(per_item=0.0, sums=tuple(sums), largest=zero))
-        shut = {i for i, name in enumerate(self.raters) if name in self.shut and not (kind is not None and i == wanted)}
+        shut = {
+            i
+            for i, name in enumerate(self.raters)
+            if name in self.shut and not (kind is not None and i == wanted)
+        }
         sold = [
             i
             for i in range(len(self.raters))
-            if i not in shut and all(math.isfinite(p.sums[i]) and math.isfinite(p.largest[i]) for p in rows)
+            if i not in shut
+            and all(math.isfinite(p.sums[i]) and math.isfinite(p.largest[i]) for p in rows)
         ]
         cut = tuple(
-            SetPrices(per_item=p.per_item, sums=tuple(p.sums[i] for i in sold), largest=tuple(p.largest[i] for i in sold)) for p in rows
+            SetPrices(
+                per_item=p.per_item,
+                sums=tuple(p.sums[i] for i in sold),
+                largest=tuple(p.largest[i] for i in sold),
+            )
+            for p in rows
         )
         for place, i in enumerate(sold):
             if all(p.per_item + p.sums[place] + p.largest[place] == 0 for p in cut):
@@ -307,7 +400,13 @@ class _Builder:
                 )
             from noracle.ppi.measurements import subsets
 
-            return (), self.chosen_sets([tuple(self.raters[i] for i in s) for s in subsets(k)], models, labels, noises, skip=True)
+            return (), self.chosen_sets(
+                [tuple(self.raters[i] for i in s) for s in subsets(k)],
+                models,
+                labels,
+                noises,
+                skip=True,
+            )
         families = []
         for g, prefix in enumerate(self.prefixes):
             for kind in (None, *(label for label in labels if label.name not in self.shut)):
@@ -354,12 +453,19 @@ class _Builder:
                 if cost is None:
                     if skip:
                         continue
-                    raise ArgumentError(f"measurements must be for sale; got {'+'.join(words)} without a price.")
+                    raise ArgumentError(
+                        f"measurements must be for sale; got {'+'.join(words)} without a price."
+                    )
                 kinds = {label.name: label for label in labels}
                 wanted = int(np.flatnonzero(self.a)[0])
-                order = [(wanted, noises[g][w]) if w in kinds else (self._place(w), 0.0) for w in words]
+                order = [
+                    (wanted, noises[g][w]) if w in kinds else (self._place(w), 0.0) for w in words
+                ]
                 order.sort()
-                noise = tuple(tuple(v if r == c else 0.0 for c in range(len(order))) for r, (_, v) in enumerate(order))
+                noise = tuple(
+                    tuple(v if r == c else 0.0 for c in range(len(order)))
+                    for r, (_, v) in enumerate(order)
+                )
                 found.append(
                     Measurement(
                         name=prefix + "+".join(words),
@@ -372,43 +478,60 @@ class _Builder:
             raise ArgumentError("measurements must have different names, and there must be some.")
         for one in found:
             if not any(one.cost) and one.name not in self.set_caps:
-                raise ArgumentError(f"costs must be positive, or capped; got 0 for {one.name!r}. Give it a cap, or count it among have.")
+                raise ArgumentError(
+                    f"costs must be positive, or capped; got 0 for {one.name!r}. Give it a cap, or count it among have."
+                )
         return tuple(found)
 
     def _place(self, name: str) -> int:
         if name not in self.raters:
-            raise ArgumentError(f"measurements must name variables; got {name!r}. Variables are {', '.join(self.raters)}.")
+            raise ArgumentError(
+                f"measurements must name variables; got {name!r}. Variables are {', '.join(self.raters)}."
+            )
         return self.raters.index(name)
 
     def _own(self, one: Measurement) -> Measurement:
         if len(one.cost) != self.n_priced:
-            raise ArgumentError(f"measurement {one.name!r} must have {self.n_priced} costs, one for each budget; got {len(one.cost)}.")
+            raise ArgumentError(
+                f"measurement {one.name!r} must have {self.n_priced} costs, one for each budget; got {len(one.cost)}."
+            )
         seen = {self.raters[i % len(self.raters)] for i in one.observes}
         return dataclasses.replace(one, cost=(*one.cost, *self._cap_costs(seen, set())))
 
     def _cap_costs(self, raters: set[str], kinds: set[str]) -> tuple[float, ...]:
-        spread = {**{at: n in raters for n, at in self.rater_caps.items()}, **{at: n in kinds for n, at in self.label_caps.items()}}
+        spread = {
+            **{at: n in raters for n, at in self.rater_caps.items()},
+            **{at: n in kinds for n, at in self.label_caps.items()},
+        }
         return tuple(float(spread.get(at, False)) for at in range(self.n_priced, len(self.limits)))
 
-    def _cost(self, words: tuple[str, ...], models: Sequence[Any], labels: Sequence[Label]) -> tuple[float, ...] | None:
+    def _cost(
+        self, words: tuple[str, ...], models: Sequence[Any], labels: Sequence[Label]
+    ) -> tuple[float, ...] | None:
         kinds = {label.name: label for label in labels}
         used = [kinds[w] for w in words if w in kinds]
         plain = tuple(w for w in words if w not in kinds)
         if set(words) & self.shut:
             return None
         if len(used) > 1:
-            raise ArgumentError(f"measurements must hold one kind of label at most; got {'+'.join(words)}.")
+            raise ArgumentError(
+                f"measurements must hold one kind of label at most; got {'+'.join(words)}."
+            )
         cost = []
         for number, model in enumerate(models):
             if isinstance(model, (Additive, Maximum, Cascade)):
-                price: float | None = model.set_prices(self.raters).of([self._place(w) for w in plain])
+                price: float | None = model.set_prices(self.raters).of(
+                    [self._place(w) for w in plain]
+                )
             else:
                 known = model(plain) if plain else 0.0
                 price = None if known is None else float(known)
             if price is None or not math.isfinite(price):
                 return None
             if price < 0:
-                raise ArgumentError(f"costs must not be negative; got {price:g} for {'+'.join(words)}.")
+                raise ArgumentError(
+                    f"costs must not be negative; got {price:g} for {'+'.join(words)}."
+                )
             cost.append(price + (used[0].price if used and number == 0 else 0.0))
         return (*cost, *self._cap_costs(set(plain), {label.name for label in used}))
 
@@ -437,15 +560,23 @@ def _in_hand(
         column = strata if isinstance(strata, str) else None
         table = read_scores(have, names=raters, strata=column, what="have")
         if prefixes != [""] and not table.strata:
-            raise ArgumentError("have must name the stratum of each row, in a column as the pilot does; got rows without strata.")
+            raise ArgumentError(
+                "have must name the stratum of each row, in a column as the pilot does; got rows without strata."
+            )
     if np.isinf(table.rows).any():
         raise ArgumentError("have must be finite numbers, NaN where not observed; got infinity.")
     found: list[tuple[Measurement, int]] = []
     for g, prefix in enumerate(prefixes):
-        rows = table.rows if prefix == "" else table.rows[np.array([s == prefix[:-1] for s in table.strata], dtype=bool)]
+        rows = (
+            table.rows
+            if prefix == ""
+            else table.rows[np.array([s == prefix[:-1] for s in table.strata], dtype=bool)]
+        )
         for seen, n in patterns(rows).items():
             name = prefix + "+".join(raters[i] for i in seen)
-            found.append((Measurement(name=name, observes=tuple(g * k + i for i in seen), cost=()), n))
+            found.append(
+                (Measurement(name=name, observes=tuple(g * k + i for i in seen), cost=()), n)
+            )
     return tuple(found)
 
 
@@ -470,11 +601,20 @@ def _counted(
         words = said.removeprefix(prefixes[g]).split("+")
         unknown = [w for w in words if w not in raters and w not in kinds]
         if unknown:
-            raise ArgumentError(f"have must name variables or kinds of label; got {', '.join(unknown)}. Variables are {', '.join(raters)}.")
-        order = sorted((wanted, noises[g][w]) if w in kinds else (list(raters).index(w), 0.0) for w in words)
-        noise = tuple(tuple(v if r == c else 0.0 for c in range(len(order))) for r, (_, v) in enumerate(order))
+            raise ArgumentError(
+                f"have must name variables or kinds of label; got {', '.join(unknown)}. Variables are {', '.join(raters)}."
+            )
+        order = sorted(
+            (wanted, noises[g][w]) if w in kinds else (list(raters).index(w), 0.0) for w in words
+        )
+        noise = tuple(
+            tuple(v if r == c else 0.0 for c in range(len(order))) for r, (_, v) in enumerate(order)
+        )
         one = Measurement(
-            name=said, observes=tuple(g * k + i for i, _ in order), cost=(), noise=noise if any(v for _, v in order) else None
+            name=said,
+            observes=tuple(g * k + i for i, _ in order),
+            cost=(),
+            noise=noise if any(v for _, v in order) else None,
         )
         if n:
             found.append((one, int(n)))

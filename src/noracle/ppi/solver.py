@@ -1,11 +1,13 @@
 """How often to take each measurement: the allocation program solved, with its certificate.
 
-The program and its units are in :mod:`noracle.ppi.program`, the iteration is in :mod:`noracle.ppi.interior` and the bounds that prove an
-answer are in :mod:`noracle.ppi.certificate`. The dual is small, whatever the number of measurements:
+The program and its units are in :mod:`noracle.ppi.program`, the iteration is in
+:mod:`noracle.ppi.interior` and the bounds that prove an answer are in
+:mod:`noracle.ppi.certificate`. The dual is small, whatever the number of measurements:
 
     max over y and u ≥ 0 of   2 aᵀy − yᵀ M0 y − bᵀu   subject to   yᵀ G_j y ≤ C_j·u  for every j.
 
-Its multipliers are the counts n, and u is the price of each budget (what the variance loses per unit of budget).
+Its multipliers are the counts n, and u is the price of each budget (what the variance loses per
+unit of budget).
 """
 
 from __future__ import annotations
@@ -28,14 +30,16 @@ _CHUNK = 1 << 19  # numbers of G that are worked on at once: they stay in the pr
 
 
 def solve(program: Program, *, tolerance: float = TOLERANCE) -> Allocation:
-    """Solve one allocation problem to a certified gap, with at most k + m − 1 measurements taken (where rounding allows).
+    """Solve one allocation problem to a certified gap, with at most k + m − 1 measurements taken
+    (where rounding allows).
 
     Parameters
     ----------
     program
         See :class:`Program`.
     tolerance
-        Relative gap at which to stop; smaller by as much as the budgets move the variance of what is in hand, down to a thousandth.
+        Relative gap at which to stop; smaller by as much as the budgets move the variance of what
+        is in hand, down to a thousandth.
 
     Returns
     -------
@@ -45,17 +49,20 @@ def solve(program: Program, *, tolerance: float = TOLERANCE) -> Allocation:
     Raises
     ------
     ArgumentError
-        If a measurement is free, a budget is not positive, or the target is not covered by the measurements and the prior.
+        If a measurement is free, a budget is not positive, or the target is not covered by the
+        measurements and the prior.
 
     Notes
     -----
-    The optimum is reached by at most k + m − 1 measurements. The interior-point method ends in the middle of the set of optima;
-    null vectors of the stacked rows (G_j y, C_j) then remove measurements one at a time without changing M(n) y or the costs.
+    The optimum is reached by at most k + m − 1 measurements. The interior-point method ends in the
+    middle of the set of optima; null vectors of the stacked rows (G_j y, C_j) then remove
+    measurements one at a time without changing M(n) y or the costs.
 
     References
     ----------
-    Schaden and Ullmann, "On multilevel best linear unbiased estimators", SIAM/ASA J. Uncertainty Quantification 8 (2020); Harman and
-    Jurík, "Computing c-optimal experimental designs using the simplex method", Computational Statistics & Data Analysis 53 (2008).
+    Schaden and Ullmann, "On multilevel best linear unbiased estimators", SIAM/ASA J. Uncertainty
+    Quantification 8 (2020); Harman and Jurík, "Computing c-optimal experimental designs using the
+    simplex method", Computational Statistics & Data Analysis 53 (2008).
 
     Examples
     --------
@@ -66,9 +73,18 @@ def solve(program: Program, *, tolerance: float = TOLERANCE) -> Allocation:
     >>> round(answer.variance, 9), answer.n.round(6).tolist(), answer.gap < 1e-8
     (0.005, [50.0], True)
     """
-    batch = solve_batch(program.information[None], program.costs, program.budgets, program.prior, program.target, tolerance=tolerance)
+    batch = solve_batch(
+        program.information[None],
+        program.costs,
+        program.budgets,
+        program.prior,
+        program.target,
+        tolerance=tolerance,
+    )
     if not np.isfinite(batch.variance[0]):
-        raise ArgumentError("target must be covered by the measurements; some of its variables are never observed.")
+        raise ArgumentError(
+            "target must be covered by the measurements; some of its variables are never observed."
+        )
     n, variance = batch.n[0], float(batch.variance[0])
     for least, forced in ((1e-8, False), (1e-6, False), (1e-6, True)):
         if np.sum(n > 0) < program.target.size + program.budgets.size:
@@ -118,7 +134,8 @@ def solve_batch(
     Returns
     -------
     AllocationBatch
-        Arrays with the leading axis B; the counts are not thinned out to few measurements, as :func:`solve` does.
+        Arrays with the leading axis B; the counts are not thinned out to few measurements, as
+        :func:`solve` does.
 
     Examples
     --------
@@ -132,12 +149,21 @@ def solve_batch(
     b = np.atleast_1d(np.asarray(budgets, dtype=np.float64))
     b = np.broadcast_to(b, (size, b.shape[-1]))
     C = np.broadcast_to(np.asarray(costs, dtype=np.float64), (size, J, b.shape[-1]))
-    M0 = np.broadcast_to(np.zeros((k, k)) if prior is None else np.asarray(prior, dtype=np.float64), (size, k, k))
+    M0 = np.broadcast_to(
+        np.zeros((k, k)) if prior is None else np.asarray(prior, dtype=np.float64), (size, k, k)
+    )
     a = np.broadcast_to(np.asarray(target, dtype=np.float64), (size, k))
     check_numbers(G, C, b, M0, a)
     step = max(1, _CHUNK // (J * k * k))
     parts = [
-        _solve_chunk(G[i : i + step], C[i : i + step], b[i : i + step], M0[i : i + step], a[i : i + step], tolerance)
+        _solve_chunk(
+            G[i : i + step],
+            C[i : i + step],
+            b[i : i + step],
+            M0[i : i + step],
+            a[i : i + step],
+            tolerance,
+        )
         for i in range(0, size, step)
     ]
     if len(parts) == 1:
@@ -153,9 +179,13 @@ def solve_batch(
     )
 
 
-def _solve_chunk(G: Array, C: Array, b: Array, M0: Array, a: Array, tolerance: float) -> AllocationBatch:
+def _solve_chunk(
+    G: Array, C: Array, b: Array, M0: Array, a: Array, tolerance: float
+) -> AllocationBatch:
     s = scale(G, C, b, M0, a)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a problem that is done may go on beside one that is not
+    with np.errstate(
+        divide="ignore", invalid="ignore", over="ignore"
+    ):  # a problem that is done may go on beside one that is not
         best = interior_point(s, tolerance)
         upper = np.where(s.covered, best.upper * s.value, np.inf)
         lower = np.where(s.covered, best.lower * s.value, np.inf)
@@ -172,11 +202,12 @@ def _solve_chunk(G: Array, C: Array, b: Array, M0: Array, a: Array, tolerance: f
 
 
 def _purify(program: Program, n: Array, y: Array, *, least: float, forced: bool) -> Array:
-    """The same costs and the same M(n) y with few measurements, by null vectors of their stacked rows.
+    """The same costs and the same M(n) y with few measurements, by null vectors of their stacked
+    rows.
 
-    Measurements with less than ``least`` of the largest share go first; at most k + m are left. At the optimum the rows hang together
-    (Σ n_j C_j·u follows from M(n) y = a), so that one more can go; y is not exact, so this last step is tried only if ``forced``, and
-    judged by the variance.
+    Measurements with less than ``least`` of the largest share go first; at most k + m are left. At
+    the optimum the rows hang together (Σ n_j C_j·u follows from M(n) y = a), so that one more can
+    go; y is not exact, so this last step is tried only if ``forced``, and judged by the variance.
     """
     most = program.target.size + program.budgets.size - 1
     costs = program.costs / program.budgets

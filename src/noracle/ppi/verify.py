@@ -1,8 +1,10 @@
-"""Check a budget plan without the code that made it: plain linear algebra on the stored numbers, and all sets written down.
+"""Check a budget plan without the code that made it: plain linear algebra on the stored numbers,
+and all sets written down.
 
-The variance, the weights, the costs and the certificate are computed again from the covariance in the plan. The lower bound is taken over
-every set that was for sale: one by one up to 2^16 sets; beyond that by branch and bound (up to 20 variables, where the planner swept), or
-on a large random sample of sets, which can only refute.
+The variance, the weights, the costs and the certificate are computed again from the covariance in
+the plan. The lower bound is taken over every set that was for sale: one by one up to 2^16 sets;
+beyond that by branch and bound (up to 20 variables, where the planner swept), or on a large random
+sample of sets, which can only refute.
 """
 
 from __future__ import annotations
@@ -27,12 +29,19 @@ def verify_budget_plan(plan: Plan) -> bool:
     """Whether everything that the plan says of itself is so."""
     said = plan.diagnostics
     problem = said["problem"]
-    cov, a = np.array(problem["covariance"], dtype=np.float64), np.array(problem["target"], dtype=np.float64)
+    cov, a = (
+        np.array(problem["covariance"], dtype=np.float64),
+        np.array(problem["target"], dtype=np.float64),
+    )
     M0 = _in_hand(problem, cov)
     bought = {name: _named(problem, name) for name in plan.buy}
     if any(one is None for one in bought.values()) or any(n < 2 for n in plan.buy.values()):
         return False
-    measured = [(one, n) for one, n in zip(bought.values(), plan.buy.values(), strict=True) if one is not None]
+    measured = [
+        (one, n)
+        for one, n in zip(bought.values(), plan.buy.values(), strict=True)
+        if one is not None
+    ]
     M = M0 + sum((n * _information(one, cov) for one, n in measured), np.zeros_like(cov))
     variance = _variance(M, a)
     z = NormalDist().inv_cdf((1 + plan.confidence) / 2)
@@ -51,7 +60,11 @@ def _close(value: float, said: float, tolerance: float = 1e-7) -> bool:
 
 def _information(one: Mapping[str, Any], cov: Array) -> Array:
     """Hᵀ (H Σ Hᵀ + noise)⁻¹ H by an explicit inverse."""
-    H = np.zeros((len(one["observes"]), len(cov))) if one.get("matrix") is None else np.array(one["matrix"], dtype=np.float64)
+    H = (
+        np.zeros((len(one["observes"]), len(cov)))
+        if one.get("matrix") is None
+        else np.array(one["matrix"], dtype=np.float64)
+    )
     if one.get("matrix") is None:
         for row, i in enumerate(one["observes"]):
             H[row, i] = 1.0
@@ -78,24 +91,38 @@ def _variance(M: Array, a: Array) -> float:
     return float(a * d @ x)
 
 
-# -------------------------------------------------------------------------------------------------------------- what is sold
+# --------------------------------------------------------------------------------------------------------------
+# what is sold
 
 
 def _price(entry: Mapping[str, Any], places: Sequence[int]) -> list[float]:
     return [
-        p["per_item"] + sum(p["sums"][i] for i in places) + max((p["largest"][i] for i in places), default=0.0) for p in entry["prices"]
+        p["per_item"]
+        + sum(p["sums"][i] for i in places)
+        + max((p["largest"][i] for i in places), default=0.0)
+        for p in entry["prices"]
     ]
 
 
-def _member(problem: Mapping[str, Any], family: Mapping[str, Any], places: Sequence[int]) -> dict[str, Any]:
+def _member(
+    problem: Mapping[str, Any], family: Mapping[str, Any], places: Sequence[int]
+) -> dict[str, Any]:
     chosen = [family["variables"][p] for p in places]
     label = family["label"]
-    words = [family["called"] if i == label else problem["names"][i][len(family["prefix"]) :] for i in chosen]
+    words = [
+        family["called"] if i == label else problem["names"][i][len(family["prefix"]) :]
+        for i in chosen
+    ]
     name = family["prefix"] + "+".join(words)
     noise = None
     if label is not None and family["noise"]:
         noise = [[family["noise"] if i == j == label else 0.0 for j in chosen] for i in chosen]
-    return {"name": name, "observes": chosen, "noise": noise, "cost": _capped(problem, name, _price(family, places))}
+    return {
+        "name": name,
+        "observes": chosen,
+        "noise": noise,
+        "cost": _capped(problem, name, _price(family, places)),
+    }
 
 
 def _capped(problem: Mapping[str, Any], name: str, cost: Sequence[float]) -> list[float]:
@@ -114,14 +141,21 @@ def _named(problem: Mapping[str, Any], name: str) -> dict[str, Any] | None:
         if not name.startswith(family["prefix"]):
             continue
         words = name[len(family["prefix"]) :].split("+")
-        spoken = [family["called"] if i == family["label"] else problem["names"][i][len(family["prefix"]) :] for i in family["variables"]]
+        spoken = [
+            family["called"]
+            if i == family["label"]
+            else problem["names"][i][len(family["prefix"]) :]
+            for i in family["variables"]
+        ]
         if set(words) <= set(spoken) and (family["label"] is None or family["called"] in words):
             return _member(problem, family, sorted(spoken.index(w) for w in words))
     return None
 
 
 def price_of(plan: Plan, name: str) -> float:
-    """The price of one measurement of this name in the budget that the plan is about; NaN if there is none."""
+    """The price of one measurement of this name in the budget that the plan is about; NaN if there
+    is none.
+    """
     problem = plan.diagnostics["problem"]
     one = _named(problem, name)
     limits = list(problem["budgets"].values())
@@ -129,7 +163,9 @@ def price_of(plan: Plan, name: str) -> float:
     return math.nan if one is None else float(one["cost"][place])
 
 
-def _affordable(plan: Plan, problem: Mapping[str, Any], measured: Sequence[tuple[Mapping[str, Any], int]]) -> bool:
+def _affordable(
+    plan: Plan, problem: Mapping[str, Any], measured: Sequence[tuple[Mapping[str, Any], int]]
+) -> bool:
     names = list(problem["budgets"])
     spent = [sum(n * one["cost"][i] for one, n in measured) for i in range(len(names))]
     for i, (name, limit) in enumerate(problem["budgets"].items()):
@@ -143,7 +179,8 @@ def _affordable(plan: Plan, problem: Mapping[str, Any], measured: Sequence[tuple
     return bool(abs(spent[place] - plan.cost) <= 1e-9 * max(1.0, plan.cost))
 
 
-# -------------------------------------------------------------------------------------------------------------- unbiasedness
+# --------------------------------------------------------------------------------------------------------------
+# unbiasedness
 
 
 def _unbiased(
@@ -160,20 +197,39 @@ def _unbiased(
     spread = 0.0
     for one, n in measured:
         weights = np.array(list(said["weights"][one["name"]].values()), dtype=np.float64)
-        H = np.eye(len(a))[list(one["observes"])] if one.get("matrix") is None else np.array(one["matrix"], dtype=np.float64)
-        seen = H @ cov @ H.T + (0.0 if one.get("noise") is None else np.array(one["noise"], dtype=np.float64))
+        H = (
+            np.eye(len(a))[list(one["observes"])]
+            if one.get("matrix") is None
+            else np.array(one["matrix"], dtype=np.float64)
+        )
+        seen = H @ cov @ H.T + (
+            0.0 if one.get("noise") is None else np.array(one["noise"], dtype=np.float64)
+        )
         total += H.T @ weights
         spread += float(weights @ seen @ weights) / n
-    share = np.array([said["weights_in_hand"].get(name, 0.0) for name in problem["names"]], dtype=np.float64)
+    share = np.array(
+        [said["weights_in_hand"].get(name, 0.0) for name in problem["names"]], dtype=np.float64
+    )
     # The rows in hand enter with the weights of their own best estimate: its covariance is M0⁺.
     spread += float(share @ np.linalg.lstsq(M0, share, rcond=1e-13)[0]) if share.any() else 0.0
-    return bool(np.abs(total + share - a).max() <= 1e-9 * max(1.0, np.abs(a).max())) and _close(spread, variance, 1e-6)
+    return bool(np.abs(total + share - a).max() <= 1e-9 * max(1.0, np.abs(a).max())) and _close(
+        spread, variance, 1e-6
+    )
 
 
-# --------------------------------------------------------------------------------------------------------------- certificate
+# ---------------------------------------------------------------------------------------------------------------
+# certificate
 
 
-def _proved(plan: Plan, problem: Mapping[str, Any], M0: Array, cov: Array, a: Array, variance: float, z: float) -> bool:
+def _proved(
+    plan: Plan,
+    problem: Mapping[str, Any],
+    M0: Array,
+    cov: Array,
+    a: Array,
+    variance: float,
+    z: float,
+) -> bool:
     said = plan.diagnostics
     names = list(problem["budgets"])
     y = np.array(said["y"], dtype=np.float64)
@@ -190,14 +246,19 @@ def _proved(plan: Plan, problem: Mapping[str, Any], M0: Array, cov: Array, a: Ar
     if not free:
         total = held + float(np.dot(u, limits))
         bound = float(a @ y) ** 2 / total if total > 0 else 0.0
-        return bool(bound >= said["lower_bound"] * (1 - 1e-7) and variance <= bound * (1 + said["gap"]) * (1 + 1e-7))
+        return bool(
+            bound >= said["lower_bound"] * (1 - 1e-7)
+            and variance <= bound * (1 + said["gap"]) * (1 + 1e-7)
+        )
     wanted = (plan.wanted / z) ** 2
     others = sum(u[i] * limits[i] for i in range(len(names)) if i not in free)
     if not u[free[0]] > 0:
         return False
     least = (2 * float(a @ y) - held - others - wanted) / u[free[0]]
     tolerance = 1e-3 if _total_sets(problem) > _MOST_WRITTEN else 1e-5
-    return bool(variance <= wanted * (1 + 1e-9) and abs(least / said["least_budget"] - 1) <= tolerance)
+    return bool(
+        variance <= wanted * (1 + 1e-9) and abs(least / said["least_budget"] - 1) <= tolerance
+    )
 
 
 def _total_sets(problem: Mapping[str, Any]) -> int:
@@ -217,7 +278,10 @@ def _largest_ratio(problem: Mapping[str, Any], cov: Array, y: Array, u: Array) -
             worst = max(worst, _over(problem, family, _all_places(size), cov, y, u))
             continue
         rng = np.random.default_rng(0)
-        drawn = (tuple(np.flatnonzero(row).tolist()) for row in rng.random((_SAMPLE, size)) < rng.random((_SAMPLE, 1)))
+        drawn = (
+            tuple(np.flatnonzero(row).tolist())
+            for row in rng.random((_SAMPLE, size)) < rng.random((_SAMPLE, 1))
+        )
         worst = max(worst, _over(problem, family, (d for d in drawn if d), cov, y, u), 1.0)
         if size <= 20 and not _bounded(family, cov, y, u, worst * (1 + 1e-3)):
             return math.inf
@@ -229,11 +293,18 @@ def _ratio(used: float, paid: float) -> float:
 
 
 def _all_places(size: int) -> Iterator[tuple[int, ...]]:
-    return itertools.chain.from_iterable(itertools.combinations(range(size), r) for r in range(1, size + 1))
+    return itertools.chain.from_iterable(
+        itertools.combinations(range(size), r) for r in range(1, size + 1)
+    )
 
 
 def _over(
-    problem: Mapping[str, Any], family: Mapping[str, Any], places: Iterator[tuple[int, ...]], cov: Array, y: Array, u: Array
+    problem: Mapping[str, Any],
+    family: Mapping[str, Any],
+    places: Iterator[tuple[int, ...]],
+    cov: Array,
+    y: Array,
+    u: Array,
 ) -> float:
     """The largest ratio over some sets of a family; sets of one size are inverted together."""
     by_size: dict[int, list[tuple[int, ...]]] = {}
@@ -247,15 +318,22 @@ def _over(
             part = members[start : start + 4096]
             index = np.array([[family["variables"][p] for p in place] for place in part])
             blocks = cov[index[:, :, None], index[:, None, :]] + (
-                0.0 if label is None else family["noise"] * np.einsum("bi,ij->bij", index == label, np.eye(index.shape[1]))
+                0.0
+                if label is None
+                else family["noise"]
+                * np.einsum("bi,ij->bij", index == label, np.eye(index.shape[1]))
             )
             values = y[index]
             used = np.einsum("bi,bij,bj->b", values, np.linalg.inv(blocks), values)
             if problem["set_caps"]:
-                paid = np.array([np.dot(_member(problem, family, place)["cost"], u) for place in part])
+                paid = np.array(
+                    [np.dot(_member(problem, family, place)["cost"], u) for place in part]
+                )
             else:
                 paid = np.array([np.dot(_price(family, place), u) for place in part])
-            worst = max(worst, *(_ratio(float(q), float(p)) for q, p in zip(used, paid, strict=True)))
+            worst = max(
+                worst, *(_ratio(float(q), float(p)) for q, p in zip(used, paid, strict=True))
+            )
     return worst
 
 
@@ -264,6 +342,9 @@ def _bounded(family: Mapping[str, Any], cov: Array, y: Array, u: Array, f: float
     from noracle.ppi.measurements import SetPrices
 
     at = list(family["variables"])
-    prices = [SetPrices(per_item=p["per_item"], sums=tuple(p["sums"]), largest=tuple(p["largest"])) for p in family["prices"]]
+    prices = [
+        SetPrices(per_item=p["per_item"], sums=tuple(p["sums"]), largest=tuple(p["largest"]))
+        for p in family["prices"]
+    ]
     found, _, _ = refute(cov[np.ix_(at, at)], y[at], prices, u, f, most_nodes=50_000)
     return not found

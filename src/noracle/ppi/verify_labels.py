@@ -1,4 +1,6 @@
-"""Check a plan of labels in another way than it was made: scipy's Clopper–Pearson, items and labels drawn at random, plain arithmetic."""
+"""Check a plan of labels in another way than it was made: scipy's Clopper–Pearson, items and labels
+drawn at random, plain arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +23,37 @@ def verify_label_plan(plan: Plan) -> bool:
     inputs = plan.inputs
     bought = _by_kind(plan.buy)
     cost = sum(float(inputs["costs"].get(kind, 1.0)) * n for kind, n in bought.items())
-    most = {kind: n * (len(inputs.get("by_system") or ()) if kind == "grades" else 1) for kind, n in inputs["caps"].items()}
-    if abs(cost - plan.cost) > 1e-6 * max(1.0, cost) or any(n > most.get(kind, n) for kind, n in bought.items()):
+    most = {
+        kind: n * (len(inputs.get("by_system") or ()) if kind == "grades" else 1)
+        for kind, n in inputs["caps"].items()
+    }
+    if abs(cost - plan.cost) > 1e-6 * max(1.0, cost) or any(
+        n > most.get(kind, n) for kind, n in bought.items()
+    ):
         return False
     if plan.goal in ("half-width", "budget") and _is_drawn(plan):
-        return not (plan.goal == "budget" and cost > plan.wanted * (1 + 1e-9)) and _drawn_holds(plan)
+        return not (plan.goal == "budget" and cost > plan.wanted * (1 + 1e-9)) and _drawn_holds(
+            plan
+        )
     k, accuracy = int(inputs["n_classes"]), float(inputs["accuracy"])
     if plan.goal == "variance":
         n_c, n_o = plan.buy["complementary"], int(inputs["match"])
-        ordinary, complementary = accuracy * (1 - accuracy) / n_o, (accuracy + k - 2) * (1 - accuracy) / n_c
+        ordinary, complementary = (
+            accuracy * (1 - accuracy) / n_o,
+            (accuracy + k - 2) * (1 - accuracy) / n_c,
+        )
         return complementary <= ordinary * (1 + 1e-9) or accuracy in (0.0, 1.0)
     if plan.goal == "power":
         ((kind, n),) = plan.buy.items()
         again = simulated_power(
-            k, float(inputs["difference"]), float(inputs["disagreement"]), kind, n, plan.confidence, int(inputs["seed"]) + 1, worlds=10_000
+            k,
+            float(inputs["difference"]),
+            float(inputs["disagreement"]),
+            kind,
+            n,
+            plan.confidence,
+            int(inputs["seed"]) + 1,
+            worlds=10_000,
         )
         return bool(again >= plan.wanted - 0.04)
     if plan.goal == "budget" and cost > plan.wanted * (1 + 1e-9):
@@ -45,14 +64,18 @@ def verify_label_plan(plan: Plan) -> bool:
 
 
 def _simulated_half_width(plan: Plan, worlds: int = 400) -> float:
-    """Mean half-width over simulated labels, each interval by scipy's binomial test or, for two kinds, by a grid over A."""
+    """Mean half-width over simulated labels, each interval by scipy's binomial test or, for two
+    kinds, by a grid over A.
+    """
     from scipy.stats import binomtest
 
     inputs = plan.inputs
     k, accuracy = int(inputs["n_classes"]), float(inputs["accuracy"])
     rng = np.random.default_rng(int(inputs["seed"]) + 2)
     aimed = 1 - float(inputs["epsilon"]) + float(inputs["epsilon"]) / k
-    bought = Counter({**plan.buy}) + Counter({kind: int(n) for kind, n in (inputs.get("have") or {}).items()})
+    bought = Counter({**plan.buy}) + Counter(
+        {kind: int(n) for kind, n in (inputs.get("have") or {}).items()}
+    )
     n_o, n_c = bought["ordinary"] + int(bought["targeted"] * aimed), bought["complementary"]
     questions = bought["question"]
     n_o, n_c = n_o + round(questions / k), n_c + questions - round(questions / k)
@@ -69,20 +92,41 @@ def _simulated_half_width(plan: Plan, worlds: int = 400) -> float:
     return _simulated_pair(plan, n_o, n_c, rng)
 
 
-def _simulated_pair(plan: Plan, n_o: int, n_c: int, rng: np.random.Generator, worlds: int = 100, draws: int = 4000) -> float:
-    """Two kinds: equal-tailed limits, the counts ordered by the slope of the likelihood where it is largest; tails by simulation."""
-    k, accuracy, tail = int(plan.inputs["n_classes"]), float(plan.inputs["accuracy"]), (1 - plan.confidence) / 2
-    grid = np.linspace(max(0.0, accuracy - 6 * plan.predicted), min(1.0, accuracy + 6 * plan.predicted), 101)[:, None]
+def _simulated_pair(
+    plan: Plan, n_o: int, n_c: int, rng: np.random.Generator, worlds: int = 100, draws: int = 4000
+) -> float:
+    """Two kinds: equal-tailed limits, the counts ordered by the slope of the likelihood where it is
+    largest; tails by simulation.
+    """
+    k, accuracy, tail = (
+        int(plan.inputs["n_classes"]),
+        float(plan.inputs["accuracy"]),
+        (1 - plan.confidence) / 2,
+    )
+    grid = np.linspace(
+        max(0.0, accuracy - 6 * plan.predicted), min(1.0, accuracy + 6 * plan.predicted), 101
+    )[:, None]
     step = (grid[-1, 0] - grid[0, 0]) / (len(grid) - 1)
-    ordinary, complementary = (rng.binomial(n, p, (len(grid), draws)) for n, p in ((n_o, grid), (n_c, (grid + k - 2) / (k - 1))))
+    ordinary, complementary = (
+        rng.binomial(n, p, (len(grid), draws))
+        for n, p in ((n_o, grid), (n_c, (grid + k - 2) / (k - 1)))
+    )
     widths = []
-    for s_o, s_c in zip(rng.binomial(n_o, accuracy, worlds), rng.binomial(n_c, (accuracy + k - 2) / (k - 1), worlds), strict=True):
+    for s_o, s_c in zip(
+        rng.binomial(n_o, accuracy, worlds),
+        rng.binomial(n_c, (accuracy + k - 2) / (k - 1), worlds),
+        strict=True,
+    ):
         likely = _most_likely(k, n_o + n_c, int(s_o), int(s_c))
         at = min(max(likely, 1e-6), 1 - 1e-6)
-        weight = at * (k - 1) / (at + k - 2)  # of a complementary success, if an ordinary one weighs 1
+        weight = (
+            at * (k - 1) / (at + k - 2)
+        )  # of a complementary success, if an ordinary one weighs 1
         more = ordinary + weight * complementary - (s_o + weight * s_c)
         tie = 1e-6 * weight
-        above = (more >= -tie).mean(axis=1) >= tail if likely > 0 else True  # nothing is below an estimate of 0
+        above = (
+            (more >= -tie).mean(axis=1) >= tail if likely > 0 else True
+        )  # nothing is below an estimate of 0
         kept = grid[((more <= tie).mean(axis=1) >= tail) & above, 0]
         low, high = (kept[0] - step / 2, kept[-1] + step / 2) if len(kept) else (0.0, 0.0)
         widths.append((min(high, 1.0) - max(low, 0.0)) / 2)
@@ -95,7 +139,8 @@ def _most_likely(k: int, n: int, s_o: int, s_c: int) -> float:
     return (math.sqrt(beta**2 + 4 * n * (k - 2) * s_o) - beta) / (2 * n)
 
 
-# ------------------------------------------------------------------------------------------------------- items drawn at random
+# -------------------------------------------------------------------------------------------------------
+# items drawn at random
 
 
 def _by_kind(buy: Mapping[str, int]) -> Counter[str]:
@@ -107,13 +152,21 @@ def _by_kind(buy: Mapping[str, int]) -> Counter[str]:
 
 
 def _is_drawn(plan: Plan) -> bool:
-    """Whether the plan has a population, several systems or evidence, so that no closed form is there to hold it against."""
+    """Whether the plan has a population, several systems or evidence, so that no closed form is
+    there to hold it against.
+    """
     inputs = plan.inputs
-    return inputs.get("planner") == "evidence" or inputs.get("n_items") is not None or int(inputs.get("n_systems") or 1) > 1
+    return (
+        inputs.get("planner") == "evidence"
+        or inputs.get("n_items") is not None
+        or int(inputs.get("n_systems") or 1) > 1
+    )
 
 
 class _Item(NamedTuple):
-    """An item with its place, the answers to it (the first system is the one in question) and the true class."""
+    """An item with its place, the answers to it (the first system is the one in question) and the
+    true class.
+    """
 
     cell: Cell
     answers: tuple[int | None, ...]
@@ -122,7 +175,9 @@ class _Item(NamedTuple):
 
 
 def _drawn_holds(plan: Plan, worlds: int = 16) -> bool:
-    """Whether the mean half-width of default estimates is as planned, and made as planned, over labels that are drawn item by item."""
+    """Whether the mean half-width of default estimates is as planned, and made as planned, over
+    labels that are drawn item by item.
+    """
     from noracle.accuracy import estimate_accuracy
 
     rng = np.random.default_rng(int(plan.inputs["seed"]) + 2)
@@ -154,7 +209,11 @@ def _drawn(plan: Plan, rng: np.random.Generator) -> AccuracyCounts:
     else:
         items, held = _new_items(plan, rng), Counter[Tally]()
         sizes = answered = Counter(item.cell for item in items)
-        whole, have, name = inputs.get("n_items") is not None, dict(inputs.get("have") or {}), "system"
+        whole, have, name = (
+            inputs.get("n_items") is not None,
+            dict(inputs.get("have") or {}),
+            "system",
+        )
     pool = [items[i] for i in rng.permutation(len(items))]
     epsilon = float(inputs["epsilon"])
     buy = {"grades": int(inputs["by_system"][name]["n"])} if "grades" in plan.buy else plan.buy
@@ -165,16 +224,28 @@ def _drawn(plan: Plan, rng: np.random.Generator) -> AccuracyCounts:
             mine = [i for i in fit if kind != "grades" or pool[i].answers[0] is not None][: int(n)]
             for i, label in _labels(pool, mine, kind, epsilon, rng):
                 item = pool[i]
-                met = label.meet(item.answers[0], system=name, chance=_chance(item, item.answers[0], epsilon))
+                met = label.meet(
+                    item.answers[0], system=name, chance=_chance(item, item.answers[0], epsilon)
+                )
                 held[met._replace(stratum=item.cell.stratum, weight=item.cell.weight)] += 1
             taken = set(mine)
             pool = [item for i, item in enumerate(pool) if i not in taken]
     recorded = any(t.design == "recorded" for t in held)
-    return AccuracyCounts(tallies=dict(held), items=sizes, answered=answered, whole=whole, propensities="recorded" if recorded else "none")
+    return AccuracyCounts(
+        tallies=dict(held),
+        items=sizes,
+        answered=answered,
+        whole=whole,
+        propensities="recorded" if recorded else "none",
+    )
 
 
 def _labels(
-    pool: Sequence[_Item], chosen: Sequence[int], kind: str, epsilon: float, rng: np.random.Generator
+    pool: Sequence[_Item],
+    chosen: Sequence[int],
+    kind: str,
+    epsilon: float,
+    rng: np.random.Generator,
 ) -> Iterator[tuple[int, Label]]:
     """What somebody who knows the truth says about these items."""
     for i in chosen:
@@ -203,7 +274,11 @@ def _targeted_class(item: _Item, epsilon: float, rng: np.random.Generator) -> tu
         if rng.random() < item.propensity:
             return item.answers[0], item.propensity
         return int((item.answers[0] + 1 + rng.integers(k - 1)) % k), (1 - item.propensity) / (k - 1)
-    asked = int(rng.integers(k)) if rng.random() < epsilon or not given else given[int(rng.integers(len(given)))]
+    asked = (
+        int(rng.integers(k))
+        if rng.random() < epsilon or not given
+        else given[int(rng.integers(len(given)))]
+    )
     return asked, _chance(item, asked, epsilon)
 
 
@@ -212,24 +287,39 @@ def _chance(item: _Item, asked: int | None, epsilon: float) -> float:
     k, given = item.cell.n_classes, [a for a in item.answers if a is not None]
     if item.propensity is not None and asked == item.answers[0]:
         return item.propensity
-    return (1 - epsilon) * (sum(a == asked for a in given) / len(given) if given else 1 / k) + epsilon / k
+    return (1 - epsilon) * (
+        sum(a == asked for a in given) / len(given) if given else 1 / k
+    ) + epsilon / k
 
 
 def _new_items(plan: Plan, rng: np.random.Generator) -> list[_Item]:
-    """The population of a plan that starts from numbers: as many right answers as guessed, up to rounding, in every world."""
+    """The population of a plan that starts from numbers: as many right answers as guessed, up to
+    rounding, in every world.
+    """
     inputs = plan.inputs
     told = inputs["n_classes"]
-    total = int(inputs.get("n_items") or 4 * (sum(plan.buy.values()) + sum((inputs.get("have") or {}).values())))
-    mix = {int(k): int(n) for k, n in told.items()} if isinstance(told, Mapping) else {int(told): total}
+    total = int(
+        inputs.get("n_items")
+        or 4 * (sum(plan.buy.values()) + sum((inputs.get("have") or {}).values()))
+    )
+    mix = (
+        {int(k): int(n) for k, n in told.items()}
+        if isinstance(told, Mapping)
+        else {int(told): total}
+    )
     strata = inputs.get("strata") or {"": total}
-    classes, names = (rng.permutation(np.repeat(list(of), list(of.values()))) for of in (mix, strata))
+    classes, names = (
+        rng.permutation(np.repeat(list(of), list(of.values()))) for of in (mix, strata)
+    )
     systems = int(inputs.get("n_systems") or 1)
     right = rng.random((total, systems)) < float(inputs["accuracy"])
     right[:, 0] = rng.permutation(np.arange(total) < round(float(inputs["accuracy"]) * total))
     items = []
     for k, name, row in zip(classes.tolist(), names.tolist(), right.tolist(), strict=True):
         truth = int(rng.integers(k))
-        answers = tuple(truth if good else int((truth + 1 + rng.integers(k - 1)) % k) for good in row)
+        answers = tuple(
+            truth if good else int((truth + 1 + rng.integers(k - 1)) % k) for good in row
+        )
         items.append(_Item(Cell("system", k, str(name)), answers, truth))
     return items
 

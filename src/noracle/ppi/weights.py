@@ -12,7 +12,9 @@ from noracle.ppi.covariance import Array, Mask, block
 
 
 class Weights(NamedTuple):
-    """One weight vector per sample (…, columns of the sample), the prior's share (…, k), the variance and the information M."""
+    """One weight vector per sample (…, columns of the sample), the prior's share (…, k), the
+    variance and the information M.
+    """
 
     samples: tuple[Array, ...]
     prior: Array
@@ -21,20 +23,28 @@ class Weights(NamedTuple):
 
 
 def blue_weights(
-    cov: Array, samples: Sequence[Sequence[int]], n: Sequence[Array | float], target: Array, *,
-    design: Array | None = None, prior: Array | None = None,
-) -> Weights:  # fmt: skip
-    """Weights λ of the sample means with the least variance whose weighted sum has mean aᵀμ, whatever μ is.
+    cov: Array,
+    samples: Sequence[Sequence[int]],
+    n: Sequence[Array | float],
+    target: Array,
+    *,
+    design: Array | None = None,
+    prior: Array | None = None,
+) -> Weights:
+    """Weights λ of the sample means with the least variance whose weighted sum has mean aᵀμ,
+    whatever μ is.
 
-    M = M0 + Σ n_I·H_Iᵀ·Σ_I⁻¹·H_I, λ_I = n_I·Σ_I⁻¹·H_I·M⁻¹·a, the prior's share is M0·M⁻¹·a, the variance aᵀM⁻¹a; then
-    Σ H_Iᵀλ_I + the prior's share = a. Leading axes are worlds or folds.
+    M = M0 + Σ n_I·H_Iᵀ·Σ_I⁻¹·H_I, λ_I = n_I·Σ_I⁻¹·H_I·M⁻¹·a, the prior's share is M0·M⁻¹·a, the
+    variance aᵀM⁻¹a; then Σ H_Iᵀλ_I + the prior's share = a. Leading axes are worlds or folds.
 
     Parameters
     ----------
     cov
-        Covariance of the columns (…, d, d); only blocks of columns that one sample observes are used.
+        Covariance of the columns (…, d, d); only blocks of columns that one sample observes are
+        used.
     samples, n
-        The columns that each sample observes and its number of rows (a number or an array over worlds); 0 is allowed.
+        The columns that each sample observes and its number of rows (a number or an array over
+        worlds); 0 is allowed.
     target
         a, the wanted combination of the k means.
     design
@@ -45,12 +55,13 @@ def blue_weights(
     Raises
     ------
     ArgumentError
-        If a is not in the range of M: no weights are unbiased. (The printed formula then silently returns weights that do not sum to a.)
+        If a is not in the range of M: no weights are unbiased. (The printed formula then silently
+        returns weights that do not sum to a.)
 
     References
     ----------
-    Cowen-Breen et al., "Multiple-prediction-powered inference", section C.2; Schaden and Ullmann (2020), SIAM/ASA J. UQ 8, 601-635
-    (multilevel best linear unbiased estimators).
+    Cowen-Breen et al., "Multiple-prediction-powered inference", section C.2; Schaden and Ullmann
+    (2020), SIAM/ASA J. UQ 8, 601-635 (multilevel best linear unbiased estimators).
 
     Examples
     --------
@@ -64,13 +75,22 @@ def blue_weights(
     h = np.eye(d) if design is None else design
     k = h.shape[1]
     inverses = []
-    information = np.zeros((*cov.shape[:-2], k, k)) if prior is None else np.broadcast_to(prior, (*cov.shape[:-2], k, k)).copy()
+    information = (
+        np.zeros((*cov.shape[:-2], k, k))
+        if prior is None
+        else np.broadcast_to(prior, (*cov.shape[:-2], k, k)).copy()
+    )
     for columns, size in zip(samples, n, strict=True):
         try:
             inverse = np.asarray(np.linalg.inv(block(cov, columns)), dtype=np.float64)
         except np.linalg.LinAlgError:
             raise ArgumentError(
-                fault("cov", "must be positive definite", f"a singular block of columns {list(columns)}", remedy="Leave a rater out.")
+                fault(
+                    "cov",
+                    "must be positive definite",
+                    f"a singular block of columns {list(columns)}",
+                    remedy="Leave a rater out.",
+                )
             ) from None
         part = h[list(columns)].T @ inverse @ h[list(columns)]
         information = information + np.asarray(size, dtype=np.float64)[..., None, None] * part
@@ -81,7 +101,9 @@ def blue_weights(
         seen: Array = _times(inverse, y @ h[list(columns)].T)
         weights.append(np.asarray(size, dtype=np.float64)[..., None] * seen)
     share = np.zeros_like(y) if prior is None else _times(np.asarray(prior), y)
-    return Weights(samples=tuple(weights), prior=share, variance=y @ target, information=information)
+    return Weights(
+        samples=tuple(weights), prior=share, variance=y @ target, information=information
+    )
 
 
 def _times(matrix: Array, vector: Array) -> Array:
@@ -90,7 +112,9 @@ def _times(matrix: Array, vector: Array) -> Array:
 
 
 def _solve(information: Array, target: Array) -> Array:
-    """Solve M·y = a on the scale where M has a diagonal of ones; coordinates that nothing observes must not be wanted."""
+    """Solve M·y = a on the scale where M has a diagonal of ones; coordinates that nothing observes
+    must not be wanted.
+    """
     diagonal = np.diagonal(information, axis1=-2, axis2=-1)
     blind = diagonal <= 0
     scale = 1 / np.sqrt(np.where(blind, 1.0, diagonal))
@@ -98,9 +122,14 @@ def _solve(information: Array, target: Array) -> Array:
     wanted = target * scale
     eye = np.eye(information.shape[-1])
     try:
-        y = np.linalg.solve(np.where(blind[..., None], eye, scaled), np.where(blind, 0.0, wanted)[..., None])[..., 0]
+        y = np.linalg.solve(
+            np.where(blind[..., None], eye, scaled), np.where(blind, 0.0, wanted)[..., None]
+        )[..., 0]
     except np.linalg.LinAlgError:
-        y = _times(np.asarray(np.linalg.pinv(scaled, rcond=1e-10, hermitian=True), dtype=np.float64), wanted)
+        y = _times(
+            np.asarray(np.linalg.pinv(scaled, rcond=1e-10, hermitian=True), dtype=np.float64),
+            wanted,
+        )
     off = np.abs(_times(scaled, y) - wanted).max(axis=-1)
     if not np.all(off <= 1e-7 * np.abs(wanted).max(axis=-1)):
         raise ArgumentError(
@@ -111,15 +140,23 @@ def _solve(information: Array, target: Array) -> Array:
 
 
 def drop_useless(
-    cov: Array, samples: Sequence[Sequence[int]], n: Sequence[Array | float], target: Array, raters: Sequence[int],
-    labelled: Array | float, *, design: Array | None = None,
-) -> tuple[Array, Mask]:  # fmt: skip
-    """Make raters that save next to no variance uncorrelated with everything, so that they get no weight.
+    cov: Array,
+    samples: Sequence[Sequence[int]],
+    n: Sequence[Array | float],
+    target: Array,
+    raters: Sequence[int],
+    labelled: Array | float,
+    *,
+    design: Array | None = None,
+) -> tuple[Array, Mask]:
+    """Make raters that save next to no variance uncorrelated with everything, so that they get no
+    weight.
 
-    A rater stays if leaving it out would raise the variance aᵀM⁻¹a by a share V/V₋ⱼ = 1 - g with g of at least 1/(N-p-1), p the raters that
-    stay: below that, the noise of its estimated weight costs more than the rater saves. Where the raters' means are known exactly, g is the
-    partial R² of the rater given the others, and this is the usual rule for control variates; where they are not, a rater that is
-    redundant but often observed stays. The worst goes first, one at a time.
+    A rater stays if leaving it out would raise the variance aᵀM⁻¹a by a share V/V₋ⱼ = 1 - g with g
+    of at least 1/(N-p-1), p the raters that stay: below that, the noise of its estimated weight
+    costs more than the rater saves. Where the raters' means are known exactly, g is the partial R²
+    of the rater given the others, and this is the usual rule for control variates; where they are
+    not, a rater that is redundant but often observed stays. The worst goes first, one at a time.
 
     Parameters
     ----------
@@ -150,7 +187,9 @@ def drop_useless(
         sizes = [m[still] for m in numbers]
         now = blue_weights(flat[still], samples, sizes, target, design=design).variance
         fewer = np.where(without, 0.0, flat[still][:, None])
-        then = blue_weights(fewer, samples, [m[:, None] for m in sizes], target, design=design).variance
+        then = blue_weights(
+            fewer, samples, [m[:, None] for m in sizes], target, design=design
+        ).variance
         active = ~dropped[still][:, list(raters)]
         gain = np.where(active, 1 - now[:, None] / then, np.inf)
         worst = gain.argmin(axis=-1)

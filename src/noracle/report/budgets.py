@@ -1,4 +1,6 @@
-"""What is said about a plan across raters and about the mean that it leads to, and how both are drawn."""
+"""What is said about a plan across raters and about the mean that it leads to, and how both are
+drawn.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def is_budget_plan(plan: Plan) -> bool:
 
 
 def budget_content(plan: Plan) -> Content:
-    """Describe a plan across raters: what to buy, how close to the best it is, what more money brings."""
+    """Describe a plan across raters: what to buy, how close to the best it is, what more money
+    brings.
+    """
     said = plan.diagnostics
     bought = " + ".join(f"{words.count(n)} {name}" for name, n in plan.buy.items()) or "nothing"
     target = plan.inputs.get("target")
@@ -57,12 +61,18 @@ def _gap(plan: Plan) -> str:
     gap = plan.diagnostics["gap"]
     if not isinstance(gap, (int, float)) or math.isnan(gap):
         return ""
-    what = "dearer than the smallest budget" if plan.goal == "half-width" else "more variance than the best real-valued plan"
+    what = (
+        "dearer than the smallest budget"
+        if plan.goal == "half-width"
+        else "more variance than the best real-valued plan"
+    )
     return f"at most {100 * gap:.2g} % {what}, over all sets for sale"
 
 
 def _next_unit(prices: Mapping[str, float], variance: float, half_width: float) -> str:
-    """The shadow prices: what one more unit of each budget takes off the half-width (to first order)."""
+    """The shadow prices: what one more unit of each budget takes off the half-width (to first
+    order).
+    """
     parts = [
         f"one more of {name!r} narrows ± by {half_width * price / (2 * variance):.2g}"
         for name, price in prices.items()
@@ -137,7 +147,14 @@ def _alternatives(plan: Plan) -> Table:
     rows = [("chosen", _money(plan.cost), words.scalar(plan.predicted), _bought(plan.buy))]
     for other in plan.alternatives:
         why = str(other.get("why", "")) if not other.get("feasible", True) else ""
-        rows.append((str(other["name"]), _or_dash(other["cost"], 9), _or_dash(other["predicted"]), why or _bought(other["buy"])))
+        rows.append(
+            (
+                str(other["name"]),
+                _or_dash(other["cost"], 9),
+                _or_dash(other["predicted"]),
+                why or _bought(other["buy"]),
+            )
+        )
     return Table(
         caption="The plan and simpler ones",
         header=("", "cost", "predicted ±", "buy"),
@@ -160,11 +177,16 @@ def _bought(buy: Mapping[str, int]) -> str:
 
 
 def alternatives_plot(plan: Plan, ax: Axes | None = None) -> Axes:
-    """Bars of the half-width (or of the cost, for a wanted half-width) of the plan and of simpler ones."""
+    """Bars of the half-width (or of the cost, for a wanted half-width) of the plan and of simpler
+    ones.
+    """
     from noracle.report import plots
 
     key = "cost" if plan.goal == "half-width" else "predicted"
-    options = [("chosen", getattr(plan, key)), *((str(o["name"]), o[key]) for o in plan.alternatives)]
+    options = [
+        ("chosen", getattr(plan, key)),
+        *((str(o["name"]), o[key]) for o in plan.alternatives),
+    ]
     drawn = [(name, float(v)) for name, v in options if v is not None and math.isfinite(v)]
     ax = plots.new_axes(ax, len(drawn))
     plots.draw_bars(ax, [v for _, v in drawn], [words.scalar(v) for _, v in drawn], highlight={0})
@@ -173,7 +195,8 @@ def alternatives_plot(plan: Plan, ax: Axes | None = None) -> Axes:
     return ax
 
 
-# ------------------------------------------------------------------------------------------------------------ over the budget
+# ------------------------------------------------------------------------------------------------------------
+# over the budget
 
 
 def allocation_plot(points: Sequence[BudgetPoint], ax: Axes | None = None) -> Axes:
@@ -204,7 +227,11 @@ def path_tables(points: Sequence[BudgetPoint]) -> tuple[Table, Table]:
         caption="Items of each set over the budget (real numbers, before rounding)",
         header=("budget", "half-width", *sets),
         rows=tuple(
-            (words.scalar(p.budget), words.scalar(p.half_width), *(words.scalar(round(p.n[s], 1)) if s in p.n else "0" for s in sets))
+            (
+                words.scalar(p.budget),
+                words.scalar(p.half_width),
+                *(words.scalar(round(p.n[s], 1)) if s in p.n else "0" for s in sets),
+            )
             for p in points
         ),
         numeric=(True,) * (len(sets) + 2),
@@ -224,7 +251,11 @@ def path_tables(points: Sequence[BudgetPoint]) -> tuple[Table, Table]:
 
 
 def _flat(point: BudgetPoint) -> dict[str, float]:
-    return {rater if rater == s else f"{rater} in {s}": v for s, values in point.weights.items() for rater, v in values.items()}
+    return {
+        rater if rater == s else f"{rater} in {s}": v
+        for s, values in point.weights.items()
+        for rater, v in values.items()
+    }
 
 
 def _series(points: Any) -> list[str]:
@@ -243,7 +274,9 @@ def _colour(name: str) -> str:
     return str(getattr(plots, name))
 
 
-def _lines(points: Sequence[BudgetPoint], series: Mapping[str, Sequence[float]], ax: Axes | None) -> Axes:
+def _lines(
+    points: Sequence[BudgetPoint], series: Mapping[str, Sequence[float]], ax: Axes | None
+) -> Axes:
     """Lines over the budget; colour, dash and marker all tell them apart."""
     from matplotlib.figure import Figure
 
@@ -254,11 +287,15 @@ def _lines(points: Sequence[BudgetPoint], series: Mapping[str, Sequence[float]],
     plots.new_axes(ax, 1)
     ax.spines["left"].set_visible(True)
     ax.spines["left"].set_color(plots.GREY)
-    styles = itertools.product(("-", "--"), zip((plots.BLUE, plots.ORANGE, plots.INK, plots.GREY), "osD^", strict=True))
+    styles = itertools.product(
+        ("-", "--"), zip((plots.BLUE, plots.ORANGE, plots.INK, plots.GREY), "osD^", strict=True)
+    )
     x = [point.budget for point in points]
     for (name, values), (dash, (colour, marker)) in zip(series.items(), styles, strict=False):
         label = plots.short_name(name).replace("$", r"\$")
-        ax.plot(x, values, dash, marker=marker, color=colour, markersize=4.5, linewidth=1.6, label=label)
+        ax.plot(
+            x, values, dash, marker=marker, color=colour, markersize=4.5, linewidth=1.6, label=label
+        )
     ax.set_xscale("log")
     ax.set_xlabel("budget")
     ax.yaxis.label.set_color(plots.INK)
@@ -268,7 +305,8 @@ def _lines(points: Sequence[BudgetPoint], series: Mapping[str, Sequence[float]],
     return ax
 
 
-# ------------------------------------------------------------------------------------------------------------------- the mean
+# -------------------------------------------------------------------------------------------------------------------
+# the mean
 
 
 def is_mean(estimate: Estimate) -> bool:
@@ -314,7 +352,15 @@ def mean_evidence(estimate: Estimate) -> str:
 def mean_tables(estimate: Estimate, digits: int) -> tuple[Table, ...]:
     """The estimate with the classical one beside it, and the weights of every sample."""
     beside = estimate.diagnostics.get("classical") or {}
-    rows = [(words.how(estimate.method, estimate.interval), estimate.value, estimate.low, estimate.high, estimate.se)]
+    rows = [
+        (
+            words.how(estimate.method, estimate.interval),
+            estimate.value,
+            estimate.low,
+            estimate.high,
+            estimate.se,
+        )
+    ]
     if beside and estimate.interval != "classical":
         limits = (beside.get("low", math.nan), beside.get("high", math.nan))
         rows.append(("classical: the labels alone", beside["value"], *limits, beside["se"]))
@@ -340,9 +386,14 @@ def mean_tables(estimate: Estimate, digits: int) -> tuple[Table, ...]:
     if not seen:
         return (first,)
     return first, Table(
-        caption="What each sample observes and its weights in the estimate" if weights else "What each sample observes",
+        caption="What each sample observes and its weights in the estimate"
+        if weights
+        else "What each sample observes",
         header=("sample", "items", *(("weights",) if weights else ())),
-        rows=tuple((name, words.count(n), *((_weights(weights.get(name, {})),) if weights else ())) for name, n in seen.items()),
+        rows=tuple(
+            (name, words.count(n), *((_weights(weights.get(name, {})),) if weights else ()))
+            for name, n in seen.items()
+        ),
         numeric=(False, True, *((False,) if weights else ())),
         shown=None if weights else (),
     )

@@ -25,7 +25,8 @@ _INDENT, _LABEL, _WIDTH = "  ", 12, 120
 def card(result: object) -> str:
     """Describe a result in plain text.
 
-    The first line holds the number and its interval, and says so if nothing is promised or an assumption failed.
+    The first line holds the number and its interval, and says so if nothing is promised or an
+    assumption failed.
 
     Parameters
     ----------
@@ -92,7 +93,10 @@ def _table_lines(table: Table) -> list[str]:
     widths = [max(len(row[c]) for row in rows) for c in range(len(table.header))]
     lines = []
     for row in rows:
-        cells = [cell.rjust(w) if right else cell.ljust(w) for cell, w, right in zip(row, widths, table.numeric, strict=True)]
+        cells = [
+            cell.rjust(w) if right else cell.ljust(w)
+            for cell, w, right in zip(row, widths, table.numeric, strict=True)
+        ]
         lines.append((_INDENT + "  ".join(cells)).rstrip())
     left = len(table.rows) - len(chosen) + table.left_out
     if left:
@@ -104,7 +108,9 @@ def _wrapped(label: str, text: str) -> list[str]:
     """A labelled line, folded under itself where it is long, never between a number and its word."""
     start = f"{_INDENT}{label:<{_LABEL}}"
     held = re.sub(r"(\d) (?=\w)", "\\1\N{NO-BREAK SPACE}", _one_line(text))
-    folded = textwrap.wrap(held, width=_WIDTH - len(start), break_long_words=False, break_on_hyphens=False) or [""]
+    folded = textwrap.wrap(
+        held, width=_WIDTH - len(start), break_long_words=False, break_on_hyphens=False
+    ) or [""]
     return [
         f"{lead}{line}".replace("\N{NO-BREAK SPACE}", " ").rstrip()
         for lead, line in zip([start, *[" " * len(start)] * len(folded)], folded, strict=False)

@@ -63,13 +63,26 @@ def _ceilings(result: Certificate) -> dict[str, float]:
     """The ceiling of the test first, then the others that the votes give."""
     used = str(result.inputs.get("ceiling", "plurality"))
     found = {used: _or_nan(result.diagnostics.get("ceiling"))}
-    return {**found, **{k: _or_nan(v) for k, v in (result.diagnostics.get("ceilings") or {}).items() if k != used}}
+    return {
+        **found,
+        **{
+            k: _or_nan(v)
+            for k, v in (result.diagnostics.get("ceilings") or {}).items()
+            if k != used
+        },
+    }
 
 
 def _figures(result: Certificate) -> Table:
     rows = [("system matches the vote", _or_nan(result.diagnostics.get("match_rate")), "")]
     for i, (name, value) in enumerate(_ceilings(result).items()):
-        rows.append((f"ceiling {name}", value, CEILINGS.get(name, "") + (", used by the test" if i == 0 else "")))
+        rows.append(
+            (
+                f"ceiling {name}",
+                value,
+                CEILINGS.get(name, "") + (", used by the test" if i == 0 else ""),
+            )
+        )
     rows += [
         ("difference", result.value, ""),
         ("its lower limit", result.low, words.percent(result.confidence)),
@@ -84,9 +97,11 @@ def _figures(result: Certificate) -> Table:
 
 
 def certificate_plot(result: Certificate, ax: Axes | None = None) -> Axes:
-    """Draw the match rate with its room above the ceiling, the ceilings, and the line that the room must pass.
+    """Draw the match rate with its room above the ceiling, the ceilings, and the line that the room
+    must pass.
 
-    The bar begins at ceiling plus lower limit of the difference: the claim is proved where all of it lies right of the dashed line.
+    The bar begins at ceiling plus lower limit of the difference: the claim is proved where all of
+    it lies right of the dashed line.
     """
     from noracle.report.plots import BLUE, GREY, INK, ORANGE, name_rows, new_axes
 
@@ -97,17 +112,32 @@ def certificate_plot(result: Certificate, ax: Axes | None = None) -> Axes:
     good = result.certified and result.guarantee.kind > Kind.HEURISTIC
     if math.isfinite(rate) and math.isfinite(used):
         start = max(0.0, used + result.low)
-        ax.plot([start, rate], [0, 0], color=BLUE if good else ORANGE, linewidth=2.4, linestyle="-" if good else "--")
+        ax.plot(
+            [start, rate],
+            [0, 0],
+            color=BLUE if good else ORANGE,
+            linewidth=2.4,
+            linestyle="-" if good else "--",
+        )
         ax.plot([start], [0], "|", color=BLUE if good else ORANGE, markersize=9, markeredgewidth=2)
         ax.plot([rate], [0], "o", color=BLUE if good else ORANGE, markersize=7)
         ax.axvline(used + result.margin, color=INK, linestyle="--", linewidth=1)
     for y, value in enumerate(ceilings.values(), start=1):
         if math.isfinite(value):
-            ax.plot([value], [y], "D", color=INK if y == 1 else GREY, markersize=6, markerfacecolor=INK if y == 1 else "white")
+            ax.plot(
+                [value],
+                [y],
+                "D",
+                color=INK if y == 1 else GREY,
+                markersize=6,
+                markerfacecolor=INK if y == 1 else "white",
+            )
         else:
             ax.plot([0.5], [y], "x", color=ORANGE)
     name_rows(ax, ["system matches the vote", *(f"ceiling {name}" for name in ceilings)])
-    ax.set_xlabel(f"rate, bar from the {words.percent(result.confidence)} limit; dashed: ceiling + margin")
+    ax.set_xlabel(
+        f"rate, bar from the {words.percent(result.confidence)} limit; dashed: ceiling + margin"
+    )
     ax.margins(x=0.06)
     return ax
 

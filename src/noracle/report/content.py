@@ -1,7 +1,7 @@
 """What is said about a result, once for all media.
 
-``content(result)`` is the only function that looks inside a result in order to describe it; cards and pages only lay it out.
-A new type of result is taught with ``@content.register``.
+``content(result)`` is the only function that looks inside a result in order to describe it; cards
+and pages only lay it out. A new type of result is taught with ``@content.register``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,19 @@ from typing import Any, NamedTuple
 
 from noracle.errors import ArgumentError
 from noracle.report import words
-from noracle.results import Certificate, Check, Comparison, Difference, Estimate, Guarantee, LabelAnalysis, Plan, Proof, Ranges, Routing
+from noracle.results import (
+    Certificate,
+    Check,
+    Comparison,
+    Difference,
+    Estimate,
+    Guarantee,
+    LabelAnalysis,
+    Plan,
+    Proof,
+    Ranges,
+    Routing,
+)
 
 # A card shows this many rows of a long list and says how many it left out; pages show all of them.
 SHOWN = 12
@@ -70,7 +82,10 @@ def content(result: object) -> Content:
 
 def alerts(guarantee: Guarantee) -> tuple[str, ...]:
     """What the first line must say: a promise that is not one, and assumptions that failed."""
-    found = [f"FAILED: {a.name}" + ("" if a.p_value is None else f" ({words.p_value(a.p_value)})") for a in words.failed(guarantee)]
+    found = [
+        f"FAILED: {a.name}" + ("" if a.p_value is None else f" ({words.p_value(a.p_value)})")
+        for a in words.failed(guarantee)
+    ]
     if guarantee.kind.label == "heuristic":
         found.insert(0, "HEURISTIC: no promise")
     return tuple(found)
@@ -93,11 +108,18 @@ def _(result: Estimate) -> Content:
     if math.isnan(result.value) and result.reason:
         value = f"undefined ({result.reason})"
     unit = result.quantity == "accuracy"
-    promised = words.bound(result.low, result.high, result.confidence, result.side, digits, unit=unit)
+    promised = words.bound(
+        result.low, result.high, result.confidence, result.side, digits, unit=unit
+    )
     name = ", ".join([f"{result.quantity} of {result.subject!r}", *_repeats(result)])
     reason = "" if math.isnan(result.value) else result.reason
     limits = {
-        "two-sided": ("low", "high", words.number(result.low, digits), words.number(result.high, digits)),
+        "two-sided": (
+            "low",
+            "high",
+            words.number(result.low, digits),
+            words.number(result.high, digits),
+        ),
         "lower": ("low", "high", words.number(result.low, digits), "—"),
         "upper": ("low", "high", "—", words.number(result.high, digits)),
     }[result.side]
@@ -140,19 +162,37 @@ def _(result: Comparison) -> Content:
     if len(result.leaders) == 1:
         verdict = f"best: {result.leaders[0]!r}"
     elif len(result.leaders) == len(result.systems):
-        verdict = "no system is certainly better than another" if len(result.systems) > 1 else "nothing to compare"
+        verdict = (
+            "no system is certainly better than another"
+            if len(result.systems) > 1
+            else "nothing to compare"
+        )
     else:
         verdict = f"best is one of {words.listed(result.leaders)}"
     ranks = Table(
         caption="Places that each system can hold",
-        header=("system", "estimate", "best place", "worst place", *(("dropped after labels",) if result.dropped else ())),
+        header=(
+            "system",
+            "estimate",
+            "best place",
+            "worst place",
+            *(("dropped after labels",) if result.dropped else ()),
+        ),
         rows=tuple(
-            (r.system, words.number(r.value), str(r.best), str(r.worst), *((_dropped(result, r.system),) if result.dropped else ()))
+            (
+                r.system,
+                words.number(r.value),
+                str(r.best),
+                str(r.worst),
+                *((_dropped(result, r.system),) if result.dropped else ()),
+            )
             for r in result.ranks
         ),
         numeric=(False, True, True, True, *((True,) if result.dropped else ())),
     )
-    measure = ", ".join([words.MEASURES.get(result.diagnostics.get("measure", ""), "accuracy"), *_repeats(result)])
+    measure = ", ".join(
+        [words.MEASURES.get(result.diagnostics.get("measure", ""), "accuracy"), *_repeats(result)]
+    )
     differences = Table(
         caption=f"Differences of {measure}, simultaneous at {words.percent(result.confidence)}",
         header=("first", "second", "first − second", "low", "high", "labels", "better"),
@@ -191,7 +231,15 @@ def _difference_row(d: Difference) -> tuple[str, ...]:
     better = {"first": d.first, "second": d.second}.get(d.verdict, "not separable")
     if math.isnan(d.value):
         better = "undefined"
-    return (d.first, d.second, signed(d.value), signed(d.low), signed(d.high), words.count(d.n), better)
+    return (
+        d.first,
+        d.second,
+        signed(d.value),
+        signed(d.low),
+        signed(d.high),
+        words.count(d.n),
+        better,
+    )
 
 
 def signed(value: float) -> str:
@@ -214,7 +262,10 @@ _NOT_SHOWN = ("planner", "values", "estimator", "by_system", "evidence")
 def _by_system(plan: Plan) -> str:
     """Labels that every system needs, where a plan is for several."""
     rows = plan.inputs.get("by_system") or {}
-    return "; ".join(f"{name} {words.count(row['n'])} at accuracy {words.scalar(row['accuracy'])}" for name, row in rows.items())
+    return "; ".join(
+        f"{name} {words.count(row['n'])} at accuracy {words.scalar(row['accuracy'])}"
+        for name, row in rows.items()
+    )
 
 
 @content.register
@@ -223,13 +274,19 @@ def _(result: Plan) -> Content:
 
     if budgets.is_budget_plan(result):
         return budgets.budget_content(result)
-    bought = " + ".join(f"{words.count(n)} {kind.replace('_', ' ')}" for kind, n in result.buy.items()) or "nothing"
+    bought = (
+        " + ".join(f"{words.count(n)} {kind.replace('_', ' ')}" for kind, n in result.buy.items())
+        or "nothing"
+    )
     options = tuple({**option.buy, **option.said} for option in plan_options(result))
     names = tuple(dict.fromkeys(k for row in options for k in row))
     table = Table(
         caption="The plan and its alternatives",
         header=("", *(n.replace("_", " ") for n in names)),
-        rows=tuple(("" if i else "chosen", *(words.scalar(row.get(n, "")) for n in names)) for i, row in enumerate(options)),
+        rows=tuple(
+            ("" if i else "chosen", *(words.scalar(row.get(n, "")) for n in names))
+            for i, row in enumerate(options)
+        ),
         numeric=(False, *(_numeric(options, n) for n in names)),
         shown=None if result.alternatives else (),
     )
@@ -238,11 +295,23 @@ def _(result: Plan) -> Content:
         f" ({result.reason})" if math.isnan(result.predicted) and result.reason else ""
     )
     return Content(
-        headline=tuple(h for h in (f"plan for {result.goal} {words.scalar(result.wanted)}", f"buy {bought}", cost, reached) if h),
+        headline=tuple(
+            h
+            for h in (
+                f"plan for {result.goal} {words.scalar(result.wanted)}",
+                f"buy {bought}",
+                cost,
+                reached,
+            )
+            if h
+        ),
         alerts=alerts(result.guarantee),
         lines=labelled(
             ("method", words.how(result.method, result.interval)),
-            ("supposing", words.pairs({k: v for k, v in result.inputs.items() if k not in _NOT_SHOWN})),
+            (
+                "supposing",
+                words.pairs({k: v for k, v in result.inputs.items() if k not in _NOT_SHOWN}),
+            ),
             ("for each", _by_system(result)),
             ("confidence", words.percent(result.confidence)),
             *promise(result.guarantee),
@@ -275,7 +344,9 @@ class Option(NamedTuple):
 
 
 def plan_options(result: Plan) -> list[Option]:
-    """The plan and then its alternatives, each with a number for every kind of label; the plan itself is not repeated."""
+    """The plan and then its alternatives, each with a number for every kind of label; the plan
+    itself is not repeated.
+    """
     options = [Option(dict(result.buy), {"cost": result.cost, "predicted": result.predicted})]
     for alternative in result.alternatives:
         said = dict(alternative)
@@ -290,7 +361,9 @@ def plan_options(result: Plan) -> list[Option]:
 
 @content.register
 def _(result: Check) -> Content:
-    rows = result.parts or ({"statistic": result.statistic, "p_value": result.p_value, "threshold": result.threshold},)
+    rows = result.parts or (
+        {"statistic": result.statistic, "p_value": result.p_value, "threshold": result.threshold},
+    )
     names = tuple(dict.fromkeys(k for row in rows for k in row))
     table = Table(
         caption="Parts of the check" if result.parts else "The check",
@@ -303,13 +376,20 @@ def _(result: Check) -> Content:
     if math.isnan(result.p_value):
         verdict = f"undecided ({result.reason})" if result.reason else "undecided"
     return Content(
-        headline=(f"check of {result.name.removeprefix('check_').replace('_', ' ')}", verdict, words.p_value(result.p_value)),
+        headline=(
+            f"check of {result.name.removeprefix('check_').replace('_', ' ')}",
+            verdict,
+            words.p_value(result.p_value),
+        ),
         alerts=() if result.passed else (f"the evidence speaks against: {result.assumption}",),
         lines=labelled(
             ("finding", result.finding),
             ("assumption", result.assumption),
             ("method", f"{words.how(result.method)}, fails below p = {result.threshold:g}"),
-            ("statistic", "" if math.isnan(result.statistic) else words.scalar(float(result.statistic))),
+            (
+                "statistic",
+                "" if math.isnan(result.statistic) else words.scalar(float(result.statistic)),
+            ),
             ("evidence", words.evidence(result.counts)),
             ("reason", "" if math.isnan(result.p_value) else result.reason),
         ),
@@ -377,16 +457,28 @@ def _(result: Routing) -> Content:
     first = Table(
         caption="First questions",
         header=("item", what, "propensity"),
-        rows=tuple((str(i), "open" if k is None else str(k), "" if p is None else f"{p:.4g}") for i, k, p in result.rows[:SHOWN]),
+        rows=tuple(
+            (str(i), "open" if k is None else str(k), "" if p is None else f"{p:.4g}")
+            for i, k, p in result.rows[:SHOWN]
+        ),
         numeric=(False, False, True),
         shown=tuple(range(min(3, len(result.rows)))),
         left_out=max(0, len(result.rows) - SHOWN),
     )
     plural = "" if len(result.rows) == 1 else "s"
     return Content(
-        headline=(f"{words.count(len(result.rows))} question{plural} to ask", f"{result.design} routing", f"seed {result.seed}"),
+        headline=(
+            f"{words.count(len(result.rows))} question{plural} to ask",
+            f"{result.design} routing",
+            f"seed {result.seed}",
+        ),
         lines=labelled(
-            ("uniform", f"at least {words.percent(result.epsilon)} of the questions ignore the answers" if 0 < result.epsilon < 1 else ""),
+            (
+                "uniform",
+                f"at least {words.percent(result.epsilon)} of the questions ignore the answers"
+                if 0 < result.epsilon < 1
+                else "",
+            ),
             ("systems", words.listed(result.systems)),
             ("evidence", words.evidence(result.counts)),
             ("reason", result.reason),
@@ -397,4 +489,7 @@ def _(result: Routing) -> Content:
 
 
 def _numeric(rows: tuple[Mapping[str, Any], ...], name: str) -> bool:
-    return all(isinstance(row.get(name), (int, float, type(None))) and not isinstance(row.get(name), bool) for row in rows)
+    return all(
+        isinstance(row.get(name), (int, float, type(None))) and not isinstance(row.get(name), bool)
+        for row in rows
+    )

@@ -19,17 +19,30 @@ _VERDICTS = {"": "", "more": "preferred", "less": "avoided"}
 
 
 def analysis_content(result: LabelAnalysis) -> Content:
-    """Describe an analysis: the noise rate, the findings, T, the classes, the annotators and the checks."""
+    """Describe an analysis: the noise rate, the findings, T, the classes, the annotators and the
+    checks.
+    """
     noise, digits = result.noise, words.digits_for(result.noise.width)
-    value = words.number(noise.value, digits) if not math.isnan(noise.value) else f"undefined ({noise.reason})"
-    known = words.bound(noise.low, noise.high, noise.confidence, digits=digits) if not math.isnan(noise.value) else ""
+    value = (
+        words.number(noise.value, digits)
+        if not math.isnan(noise.value)
+        else f"undefined ({noise.reason})"
+    )
+    known = (
+        words.bound(noise.low, noise.high, noise.confidence, digits=digits)
+        if not math.isnan(noise.value)
+        else ""
+    )
     failed = [f"the evidence speaks against: {c.assumption}" for c in result.checks if not c.passed]
     return Content(
         headline=tuple(text for text in ("noise rate of ruled-out labels", value, known) if text),
         alerts=tuple(dict.fromkeys(failed)),
         lines=labelled(
             *(("finding", text) for text in result.findings),
-            *(("check", f"{c.name}: {_verdict(c.passed, c.p_value)}. {c.finding}") for c in result.checks),
+            *(
+                ("check", f"{c.name}: {_verdict(c.passed, c.p_value)}. {c.finding}")
+                for c in result.checks
+            ),
             *(("transition", _transition_line(t)) for t in result.transitions),
             ("agreement", _agreement_line(result)),
             ("method", words.how(result.method)),
@@ -38,13 +51,21 @@ def analysis_content(result: LabelAnalysis) -> Content:
             *promise(result.guarantee),
             ("reason", result.reason),
         ),
-        tables=tuple(t for t in (*map_tables(result), _classes_table(result), _annotators_table(result)) if t is not None),
+        tables=tuple(
+            t
+            for t in (*map_tables(result), _classes_table(result), _annotators_table(result))
+            if t is not None
+        ),
         notes=result.notes,
     )
 
 
 def _verdict(passed: bool, p_value: float) -> str:
-    return "undecided" if math.isnan(p_value) else f"{'passed' if passed else 'FAILED'}, {words.p_value(p_value)}"
+    return (
+        "undecided"
+        if math.isnan(p_value)
+        else f"{'passed' if passed else 'FAILED'}, {words.p_value(p_value)}"
+    )
 
 
 def _transition_line(t: TransitionTable) -> str:
@@ -68,7 +89,11 @@ def map_tables(result: LabelAnalysis) -> list[Table]:
 
 
 def _matrix_table(result: LabelAnalysis, t: TransitionTable) -> Table:
-    source = "counted on trusted items (oracle)" if t.oracle else f"estimated without true labels ({t.source})"
+    source = (
+        "counted on trusted items (oracle)"
+        if t.oracle
+        else f"estimated without true labels ({t.source})"
+    )
     rows = []
     for j, name in enumerate(result.classes):
         n = (words.count(sum(t.counts[j])),) if t.counts else ()
@@ -90,14 +115,21 @@ def _classes_table(result: LabelAnalysis) -> Table:
     """One row a class: how often it is ruled out, and how often its own items are ruled out."""
     wrong, fair = bool(result.noise_by_class), bool(result.preferences)
     header = ["class", "labels", "share", "low", "high"]
-    header += ["among right labels of other classes", "low", "high", "fair", ""] if fair else ["equal share", ""]
+    header += (
+        ["among right labels of other classes", "low", "high", "fair", ""]
+        if fair
+        else ["equal share", ""]
+    )
     header += ["noise", "low", "high"] if wrong else []
     rows = []
     for j, name in enumerate(result.classes):
         share = result.shares[j]
         compared = result.preferences[j] if fair else share
         row = [name, words.count(share.hits), *_limits(share), *(_limits(compared) if fair else ())]
-        row += [words.number(compared.expected), _VERDICTS[compared.verdict] if fair else compared.verdict]
+        row += [
+            words.number(compared.expected),
+            _VERDICTS[compared.verdict] if fair else compared.verdict,
+        ]
         rows.append((*row, *(_limits(result.noise_by_class[j]) if wrong else ())))
     return Table(
         caption=f"Classes: how often each is ruled out; the limits of one kind hold together at {words.percent(result.confidence)}",
@@ -114,33 +146,67 @@ def _annotators_table(result: LabelAnalysis) -> Table | None:
     return Table(
         caption=f"Annotators; the limits of the noise rates hold together at {words.percent(result.confidence)}",
         header=(
-            "annotator", "labels", "items", "trusted", "wrong", "noise", "low", "high", "favourite", "share", "agrees with others",
+            "annotator",
+            "labels",
+            "items",
+            "trusted",
+            "wrong",
+            "noise",
+            "low",
+            "high",
+            "favourite",
+            "share",
+            "agrees with others",
             *(("median seconds",) if timed else ()),
         ),
         rows=tuple(_annotator_row(a, timed=timed) for a in result.annotators),
-        numeric=(False, True, True, True, True, True, True, True, False, True, True, *((True,) if timed else ())),
-    )  # fmt: skip
+        numeric=(
+            False,
+            True,
+            True,
+            True,
+            True,
+            True,
+            True,
+            True,
+            False,
+            True,
+            True,
+            *((True,) if timed else ()),
+        ),
+    )
 
 
 def _annotator_row(a: AnnotatorRow, *, timed: bool) -> tuple[str, ...]:
     return (
-        a.name, words.count(a.n_labels), words.count(a.n_items), words.count(a.noise.n), words.count(a.noise.hits), *_limits(a.noise),
-        ", ".join(a.favourite) or "none", words.number(a.favourite_share), words.number(a.agreement),
+        a.name,
+        words.count(a.n_labels),
+        words.count(a.n_items),
+        words.count(a.noise.n),
+        words.count(a.noise.hits),
+        *_limits(a.noise),
+        ", ".join(a.favourite) or "none",
+        words.number(a.favourite_share),
+        words.number(a.agreement),
         *((words.scalar(a.seconds),) if timed else ()),
-    )  # fmt: skip
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------------------ plots
+# ------------------------------------------------------------------------------------------------------------------------
+# plots
 
 
 def analysis_plot(result: LabelAnalysis, ax: Axes | None = None) -> Axes:
-    """Draw the first matrix that is known as a heat map, or the shares of the classes where none is."""
+    """Draw the first matrix that is known as a heat map, or the shares of the classes where none
+    is.
+    """
     known = [t for t in result.transitions if t.matrix]
     return heat_map(result, known[0], ax) if known else shares_plot(result, ax)
 
 
 def heat_map(result: LabelAnalysis, t: TransitionTable, ax: Axes | None = None) -> Axes:
-    """Draw a transition matrix: the darker a cell the more often, the diagonal in a frame; numbers inside where they fit.
+    """Draw a transition matrix: the darker a cell the more often, the diagonal in a frame; numbers
+    inside where they fit.
 
     One colour on the ground of the page, so that it reads without colour and in dark mode.
     """
@@ -160,26 +226,67 @@ def heat_map(result: LabelAnalysis, t: TransitionTable, ax: Axes | None = None) 
     written = len(names) <= _MOST_WRITTEN
     for i, j, v in cells:
         if math.isnan(v):
-            ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor="none", edgecolor=INK, linewidth=0.4, hatch="xx"))
+            ax.add_patch(
+                Rectangle(
+                    (j - 0.5, i - 0.5),
+                    1,
+                    1,
+                    facecolor="none",
+                    edgecolor=INK,
+                    linewidth=0.4,
+                    hatch="xx",
+                )
+            )
             continue
-        ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=BLUE, alpha=_DARKEST * v / top, linewidth=0))
+        ax.add_patch(
+            Rectangle(
+                (j - 0.5, i - 0.5), 1, 1, facecolor=BLUE, alpha=_DARKEST * v / top, linewidth=0
+            )
+        )
         if written:
-            ax.text(j, i, f"{v:.2f}".lstrip("0") if v < 1 else "1", ha="center", va="center", fontsize=7, color=INK)
+            ax.text(
+                j,
+                i,
+                f"{v:.2f}".lstrip("0") if v < 1 else "1",
+                ha="center",
+                va="center",
+                fontsize=7,
+                color=INK,
+            )
     for i in range(len(names)):
-        ax.add_patch(Rectangle((i - 0.46, i - 0.46), 0.92, 0.92, facecolor="none", edgecolor=ORANGE, linewidth=1.0 if written else 0.5))
+        ax.add_patch(
+            Rectangle(
+                (i - 0.46, i - 0.46),
+                0.92,
+                0.92,
+                facecolor="none",
+                edgecolor=ORANGE,
+                linewidth=1.0 if written else 0.5,
+            )
+        )
     name_rows(ax, names)
-    ax.set_xticks(range(len(names)), [short_name(n, 16) for n in names], rotation=90, parse_math=False)
+    ax.set_xticks(
+        range(len(names)), [short_name(n, 16) for n in names], rotation=90, parse_math=False
+    )
     if not written:
         ax.tick_params(axis="both", labelsize=5.5)
     ax.set_xlim(-0.5, len(names) - 0.5)
     ax.set_ylim(len(names) - 0.5, -0.5)
-    some = f", first {len(names)} of {len(result.classes)} classes" if len(names) < len(result.classes) else ""
-    ax.set_xlabel(f"ruled-out class, by true class (rows){some}; darkest {top:.2f}; frame: wrong labels")
+    some = (
+        f", first {len(names)} of {len(result.classes)} classes"
+        if len(names) < len(result.classes)
+        else ""
+    )
+    ax.set_xlabel(
+        f"ruled-out class, by true class (rows){some}; darkest {top:.2f}; frame: wrong labels"
+    )
     return ax
 
 
 def shares_plot(result: LabelAnalysis, ax: Axes | None = None) -> Axes:
-    """Draw how often each class is ruled out, with limits, and the share that fair labels would give."""
+    """Draw how often each class is ruled out, with limits, and the share that fair labels would
+    give.
+    """
     from noracle.report.plots import BLUE, GREY, INK, ORANGE, name_rows, new_axes
 
     rates = (result.preferences or result.shares)[:_MOST_CLASSES]
@@ -188,11 +295,24 @@ def shares_plot(result: LabelAnalysis, ax: Axes | None = None) -> Axes:
         colour, hollow = (ORANGE, False) if r.verdict else (BLUE if r.n else GREY, True)
         ax.plot([r.low, r.high], [y, y], color=colour, linewidth=2.4, linestyle="-" if r.n else ":")
         if r.n:
-            ax.plot([r.value], [y], "o", color=colour, markersize=6, markerfacecolor="white" if hollow else colour)
+            ax.plot(
+                [r.value],
+                [y],
+                "o",
+                color=colour,
+                markersize=6,
+                markerfacecolor="white" if hollow else colour,
+            )
     name_rows(ax, [r.name for r in rates])
     if rates and not math.isnan(rates[0].expected):
         ax.axvline(rates[0].expected, color=INK, linestyle="--", linewidth=1)
-    some = f", first {len(rates)} of {len(result.classes)} classes" if len(rates) < len(result.classes) else ""
+    some = (
+        f", first {len(rates)} of {len(result.classes)} classes"
+        if len(rates) < len(result.classes)
+        else ""
+    )
     what = "share of right labels on other classes" if result.preferences else "share of labels"
-    ax.set_xlabel(f"{what}, {words.percent(result.confidence)} together; dashed: fair; filled: differs{some}")
+    ax.set_xlabel(
+        f"{what}, {words.percent(result.confidence)} together; dashed: fair; filled: differs{some}"
+    )
     return ax

@@ -1,7 +1,8 @@
 """One self-contained HTML file of several results.
 
-The page needs no script and asks nothing of the network: styles and plots are inside it, and its content policy forbids the rest.
-Every plot has a title, a text alternative and the same numbers as a table.
+The page needs no script and asks nothing of the network: styles and plots are inside it, and its
+content policy forbids the rest. Every plot has a title, a text alternative and the same numbers as
+a table.
 """
 
 from __future__ import annotations
@@ -21,13 +22,23 @@ from noracle.errors import ArgumentError
 from noracle.report import budgets, labels, plots, words
 from noracle.report.card import templates
 from noracle.report.content import Content, Table, content
-from noracle.results import Comparison, Estimate, Guarantee, Kind, LabelAnalysis, Plan, Proof, Ranges
+from noracle.results import (
+    Comparison,
+    Estimate,
+    Guarantee,
+    Kind,
+    LabelAnalysis,
+    Plan,
+    Proof,
+    Ranges,
+)
 from noracle.results.base import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# What the plots draw with, and the property of the page's style that takes its place, so that dark mode recolours them.
+# What the plots draw with, and the property of the page's style that takes its place, so that dark
+# mode recolours them.
 _COLOURS = {
     plots.BLUE: "var(--blue)",
     plots.ORANGE: "var(--orange)",
@@ -54,7 +65,9 @@ class Drawing:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """One result on a page: what is said about it, and its plots; plot and table of the same place belong together."""
+    """One result on a page: what is said about it, and its plots; plot and table of the same place
+    belong together.
+    """
 
     anchor: str
     said: Content
@@ -63,12 +76,18 @@ class Section:
 
 
 def write_page(
-    path: str | os.PathLike[str], results: Iterable[object], *, title: str, command: str | None = None, seed: int | None = None
+    path: str | os.PathLike[str],
+    results: Iterable[object],
+    *,
+    title: str,
+    command: str | None = None,
+    seed: int | None = None,
 ) -> Path:
     """Write results as one HTML file.
 
-    The file is written under a temporary name and renamed, so that a reader never sees half of it. It holds names of systems and
-    ids of items, never their texts; the same results give the same bytes.
+    The file is written under a temporary name and renamed, so that a reader never sees half of it.
+    It holds names of systems and ids of items, never their texts; the same results give the same
+    bytes.
 
     Parameters
     ----------
@@ -106,11 +125,14 @@ def write_text(path: str | os.PathLike[str], text: str) -> Path:
     """Write a page under a temporary name and rename it, so that a reader never sees half of it."""
     target = Path(path)
     _check_folder(target)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    handle, temporary = tempfile.mkstemp(
+        dir=target.parent, prefix=f".{target.name}.", suffix=".tmp"
+    )
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
-        # mkstemp is private to the user; a report may be read like any other file that the user makes.
+        # mkstemp is private to the user; a report may be read like any other file that the user
+        # makes.
         Path(temporary).chmod(0o666 & ~_umask())
         Path(temporary).replace(target)
     except BaseException:
@@ -121,10 +143,14 @@ def write_text(path: str | os.PathLike[str], text: str) -> Path:
 
 def _check_folder(target: Path) -> None:
     if not target.parent.is_dir():
-        raise ArgumentError(f"path must lie in a folder that exists; got {str(target)!r}. Make the folder {str(target.parent)!r} first.")
+        raise ArgumentError(
+            f"path must lie in a folder that exists; got {str(target)!r}. Make the folder {str(target.parent)!r} first."
+        )
 
 
-def render_page(results: Iterable[object], *, title: str, command: str | None = None, seed: int | None = None) -> str:
+def render_page(
+    results: Iterable[object], *, title: str, command: str | None = None, seed: int | None = None
+) -> str:
     """Return the text that :func:`write_page` writes."""
     results = list(results)
     sections = [make_section(f"result-{i}", result) for i, result in enumerate(results, start=1)]
@@ -143,7 +169,10 @@ def render_page(results: Iterable[object], *, title: str, command: str | None = 
         kinds=kinds_of(sections),
         assumptions=assumptions_of(sections),
         keyed=bool(results) and all(getattr(r, "sees_truth", False) for r in results),
-        excluded=[(s, words.excluded(getattr(r, "counts", {}))) for s, r in zip(sections, results, strict=True)],
+        excluded=[
+            (s, words.excluded(getattr(r, "counts", {})))
+            for s, r in zip(sections, results, strict=True)
+        ],
         command=command,
         seed=seed,
         version=__version__,
@@ -151,15 +180,21 @@ def render_page(results: Iterable[object], *, title: str, command: str | None = 
 
 
 def svg(ax: Axes, *, name: str, title: str) -> str:
-    """The figure of ``ax`` as an SVG element to put into HTML: same input, same text; ids begin with ``name``."""
+    """The figure of ``ax`` as an SVG element to put into HTML: same input, same text; ids begin
+    with ``name``.
+    """
     import matplotlib as mpl
     from markupsafe import escape
 
     figure: Any = ax.get_figure(root=True)
     figure.patch.set_alpha(0)
     buffer = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "noracle", "svg.fonttype": "none"}), warnings.catch_warnings():
-        # Names stay text in the SVG, which a browser writes with its own fonts; that ours lacks a letter is no fault.
+    with (
+        mpl.rc_context({"svg.hashsalt": "noracle", "svg.fonttype": "none"}),
+        warnings.catch_warnings(),
+    ):
+        # Names stay text in the SVG, which a browser writes with its own fonts; that ours lacks a
+        # letter is no fault.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
@@ -173,7 +208,12 @@ def svg(ax: Axes, *, name: str, title: str) -> str:
     text = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", text)
     box = re.search(r'viewBox="([^"]*)"', text)
     head = f'<svg viewBox="{box.group(1) if box else "0 0 400 200"}" role="img" aria-labelledby="{name}-title" xmlns:xlink="http://www.w3.org/1999/xlink">'
-    return re.sub(r"<svg[^>]*>", lambda _: f'{head}<title id="{name}-title">{escape(title)}</title>', text, count=1)
+    return re.sub(
+        r"<svg[^>]*>",
+        lambda _: f'{head}<title id="{name}-title">{escape(title)}</title>',
+        text,
+        count=1,
+    )
 
 
 def _umask() -> int:
@@ -187,14 +227,21 @@ def _drawing(name: str, ax: Axes, title: str) -> Drawing:
 
 
 def make_section(anchor: str, result: object, *, drawn: bool = True) -> Section:
-    """What a page shows of one result; ``anchor`` begins every id in it, ``drawn=False`` leaves the plots out."""
+    """What a page shows of one result; ``anchor`` begins every id in it, ``drawn=False`` leaves the
+    plots out.
+    """
     described = content(result)
     drawings: tuple[Drawing, ...] = ()
     if drawn and isinstance(result, Plan) and budgets.is_budget_plan(result):
         drawings, described = _budget_drawings(anchor, result, described)
     elif drawn:
         drawings = _drawings(anchor, result, described)
-    return Section(anchor=anchor, said=described, drawings=drawings, guarantee=getattr(result, "guarantee", None))
+    return Section(
+        anchor=anchor,
+        said=described,
+        drawings=drawings,
+        guarantee=getattr(result, "guarantee", None),
+    )
 
 
 def _drawings(anchor: str, result: object, described: Content) -> tuple[Drawing, ...]:
@@ -204,7 +251,11 @@ def _drawings(anchor: str, result: object, described: Content) -> tuple[Drawing,
         return _label_drawings(anchor, result)
     if isinstance(result, Proof) and len(result.sketch.get("classifiers", ())) > MOST_ROWS:
         return ()  # a stacked bar for each of so many is no picture any more; the table has them
-    few = dataclasses.replace(result, ranges=result.ranges[:MOST_ROWS]) if isinstance(result, Ranges) and _is_plain(result) else result
+    few = (
+        dataclasses.replace(result, ranges=result.ranges[:MOST_ROWS])
+        if isinstance(result, Ranges) and _is_plain(result)
+        else result
+    )
     ax = few.plot() if isinstance(few, Result) else plots.plot(few)
     drawing = _drawing(anchor + "-plot", ax, ", ".join(described.headline))
     if few is not result and isinstance(result, Ranges):
@@ -218,20 +269,28 @@ def _comparison_drawings(anchor: str, result: Comparison) -> tuple[Drawing, ...]
     if len(shown) > MOST_ROWS:
         few = dataclasses.replace(few, differences=shown[:MOST_ROWS])
     ranks = _drawing(f"{anchor}-ranks", plots.rank_plot(few), "Places that each system can hold")
-    differences = _drawing(f"{anchor}-differences", plots.plot(few), "Differences of accuracy with their intervals")
+    differences = _drawing(
+        f"{anchor}-differences", plots.plot(few), "Differences of accuracy with their intervals"
+    )
     tail = ranks.said
     if len(shown) < len(result.differences):
         part = f", the first {MOST_ROWS} of {len(shown):,}," if len(shown) > MOST_ROWS else ""
         tail = f"Drawn against {result.ranks[0].system!r}{part} only; the table below has all differences."
-    differences = dataclasses.replace(differences, said=f"A hollow mark is not separable from 0. {tail}")
+    differences = dataclasses.replace(
+        differences, said=f"A hollow mark is not separable from 0. {tail}"
+    )
     return _first_of(ranks, len(result.ranks)), differences
 
 
 def estimates_overview(name: str, estimates: Sequence[Estimate]) -> tuple[Drawing, Table]:
     """All estimates in one plot and one table; the plot shows the first rows of many."""
-    drawing = _drawing(name, plots.interval_plot(estimates[:MOST_ROWS]), "All estimates with their intervals")
+    drawing = _drawing(
+        name, plots.interval_plot(estimates[:MOST_ROWS]), "All estimates with their intervals"
+    )
     tables = [content(e).tables[0] for e in estimates]
-    table = dataclasses.replace(tables[0], caption="All estimates", rows=tuple(row for t in tables for row in t.rows))
+    table = dataclasses.replace(
+        tables[0], caption="All estimates", rows=tuple(row for t in tables for row in t.rows)
+    )
     return _first_of(drawing, len(estimates)), table
 
 
@@ -239,7 +298,9 @@ def _first_of(drawing: Drawing, rows: int) -> Drawing:
     """The drawing, with a note where it does not show all rows."""
     if rows <= MOST_ROWS:
         return drawing
-    return dataclasses.replace(drawing, said=f"Drawn: the first {MOST_ROWS} of {rows:,}. The table below has all of them.")
+    return dataclasses.replace(
+        drawing, said=f"Drawn: the first {MOST_ROWS} of {rows:,}. The table below has all of them."
+    )
 
 
 def _is_plain(result: Ranges) -> bool:
@@ -247,8 +308,12 @@ def _is_plain(result: Ranges) -> bool:
     return not {"trace", "violators", "checks"} & set(result.diagnostics)
 
 
-def _budget_drawings(anchor: str, plan: Plan, described: Content) -> tuple[tuple[Drawing, ...], Content]:
-    """The plan beside simpler ones, and allocation and weights over the budget, each before the table with its numbers."""
+def _budget_drawings(
+    anchor: str, plan: Plan, described: Content
+) -> tuple[tuple[Drawing, ...], Content]:
+    """The plan beside simpler ones, and allocation and weights over the budget, each before the
+    table with its numbers.
+    """
     from noracle.ppi.path import budget_path
 
     points = budget_path(plan)
@@ -256,17 +321,31 @@ def _budget_drawings(anchor: str, plan: Plan, described: Content) -> tuple[tuple
     first, *others = described.tables
     drawings = (
         _drawing(f"{anchor}-plot", plots.plot(plan), ", ".join(described.headline)),
-        _drawing(f"{anchor}-allocation", budgets.allocation_plot(points), "Items of each set over the budget"),
+        _drawing(
+            f"{anchor}-allocation",
+            budgets.allocation_plot(points),
+            "Items of each set over the budget",
+        ),
         _drawing(f"{anchor}-weights", budgets.weights_plot(points), "Weights over the budget"),
     )
     return drawings, dataclasses.replace(described, tables=(first, counts, weights, *others))
 
 
 def _label_drawings(anchor: str, result: LabelAnalysis) -> tuple[Drawing, ...]:
-    """The matrices that are known and the shares of the classes, each before the table with its numbers."""
+    """The matrices that are known and the shares of the classes, each before the table with its
+    numbers.
+    """
     known = [t for t in result.transitions if t.matrix]
-    maps = [_drawing(f"{anchor}-map-{i}", labels.heat_map(result, t), f"T as a heat map ({t.source})") for i, t in enumerate(known)]
-    return (*maps, _drawing(f"{anchor}-shares", labels.shares_plot(result), "How often each class is ruled out"))
+    maps = [
+        _drawing(f"{anchor}-map-{i}", labels.heat_map(result, t), f"T as a heat map ({t.source})")
+        for i, t in enumerate(known)
+    ]
+    return (
+        *maps,
+        _drawing(
+            f"{anchor}-shares", labels.shares_plot(result), "How often each class is ruled out"
+        ),
+    )
 
 
 def kinds_of(sections: Iterable[Section]) -> list[tuple[str, str]]:
@@ -280,7 +359,10 @@ def assumptions_of(sections: Iterable[Section]) -> list[dict[str, Any]]:
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for section in sections:
         for a in section.guarantee.assumptions if section.guarantee else ():
-            row = rows.setdefault((a.name, a.status), {"assumption": a, "meaning": words.STATUSES[a.status], "sections": []})
+            row = rows.setdefault(
+                (a.name, a.status),
+                {"assumption": a, "meaning": words.STATUSES[a.status], "sections": []},
+            )
             row["sections"].append(section)
     return sorted(rows.values(), key=lambda row: _STATUS_ORDER.index(row["assumption"].status))
 

@@ -1,7 +1,9 @@
-"""Plots of results: colour-blind-safe, readable without colour, and without touching matplotlib's global state.
+"""Plots of results: colour-blind-safe, readable without colour, and without touching matplotlib's
+global state.
 
-Shape and line carry the meaning too: a hollow marker is "not separable", a dashed line is a heuristic, a cross has no interval.
-Every plot has the same numbers as a table in the page that shows it.
+Shape and line carry the meaning too: a hollow marker is "not separable", a dashed line is a
+heuristic, a cross has no interval. Every plot has the same numbers as a table in the page that
+shows it.
 """
 
 from __future__ import annotations
@@ -14,12 +16,25 @@ from typing import TYPE_CHECKING, Any
 from noracle.errors import ArgumentError
 from noracle.report import words
 from noracle.report.content import against_leader, plan_options
-from noracle.results import Certificate, Check, Comparison, Difference, Estimate, Kind, LabelAnalysis, Plan, Proof, Ranges, Routing
+from noracle.results import (
+    Certificate,
+    Check,
+    Comparison,
+    Difference,
+    Estimate,
+    Kind,
+    LabelAnalysis,
+    Plan,
+    Proof,
+    Ranges,
+    Routing,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's palette: told apart by everybody, and on paper by their lightness. The page swaps them for dark mode.
+# Okabe and Ito's palette: told apart by everybody, and on paper by their lightness. The page swaps
+# them for dark mode.
 BLUE, ORANGE, INK, GREY, LINE = "#0072b2", "#b34e00", "#1b1f24", "#5c6570", "#c9d0d8"
 _MOST_BARS = 20
 
@@ -54,7 +69,11 @@ def plot(result: object, ax: Axes | None = None) -> Axes:
     if isinstance(result, Plan):
         from noracle.report import budgets
 
-        return budgets.alternatives_plot(result, ax) if budgets.is_budget_plan(result) else _alternatives(result, ax)
+        return (
+            budgets.alternatives_plot(result, ax)
+            if budgets.is_budget_plan(result)
+            else _alternatives(result, ax)
+        )
     if isinstance(result, Certificate):
         from noracle.report import certificates
 
@@ -100,9 +119,13 @@ def interval_plot(estimates: Sequence[Estimate], ax: Axes | None = None) -> Axes
         first = estimates[0]
         spread = {words.percent(e.confidence) for e in estimates}
         sides = {"interval" if e.side == "two-sided" else f"{e.side} bound" for e in estimates}
-        ax.set_xlabel(f"{first.quantity}, {' and '.join(sorted(spread))} {' or '.join(sorted(sides))}")
+        ax.set_xlabel(
+            f"{first.quantity}, {' and '.join(sorted(spread))} {' or '.join(sorted(sides))}"
+        )
         ends = [v for e in estimates for v in (e.value, e.low, e.high) if math.isfinite(v)]
-        _limits(ax, ends, unit=len(estimates) == 1 and all(e.quantity == "accuracy" for e in estimates))
+        _limits(
+            ax, ends, unit=len(estimates) == 1 and all(e.quantity == "accuracy" for e in estimates)
+        )
     return ax
 
 
@@ -122,7 +145,9 @@ def rank_plot(result: Comparison, ax: Axes | None = None) -> Axes:
     ax = new_axes(ax, len(result.ranks))
     for y, r in enumerate(result.ranks):
         color = BLUE if r.system in result.leaders else GREY
-        ax.plot([r.best, r.worst], [y, y], color=color, linewidth=6, solid_capstyle="round", alpha=0.9)
+        ax.plot(
+            [r.best, r.worst], [y, y], color=color, linewidth=6, solid_capstyle="round", alpha=0.9
+        )
         ax.annotate(
             str(r.best) if r.best == r.worst else f"{r.best}–{r.worst}",
             (r.worst, y),
@@ -141,7 +166,9 @@ def rank_plot(result: Comparison, ax: Axes | None = None) -> Axes:
 
 
 def drawn_differences(result: Comparison) -> tuple[Difference, ...]:
-    """The differences that a plot shows: all if they are few, else those against the system that ranks first."""
+    """The differences that a plot shows: all if they are few, else those against the system that
+    ranks first.
+    """
     return against_leader(result, _MOST_BARS)
 
 
@@ -165,9 +192,15 @@ def _alternatives(result: Plan, ax: Axes | None) -> Axes:
     options = [option for option in options if _number(option.said.get(key))]
     ax = new_axes(ax, len(options))
     draw_bars(
-        ax, [float(option.said[key]) for option in options], ["chosen" if option.buy == chosen else "" for option in options], highlight={0}
+        ax,
+        [float(option.said[key]) for option in options],
+        ["chosen" if option.buy == chosen else "" for option in options],
+        highlight={0},
     )
-    names = [" + ".join(f"{words.count(n)} {kind}" for kind, n in option.buy.items() if n) or "nothing" for option in options]
+    names = [
+        " + ".join(f"{words.count(n)} {kind}" for kind, n in option.buy.items() if n) or "nothing"
+        for option in options
+    ]
     name_rows(ax, names)
     ax.set_xlabel("cost" if key == "cost" else f"predicted {result.goal}")
     return ax
@@ -183,7 +216,9 @@ def _parts(result: Check, ax: Axes | None) -> Axes:
         parts, key, compared = ({"name": result.name, "p_value": result.p_value},), "p_value", False
     values = [float(part[key]) for part in parts]
     ax = new_axes(ax, len(parts))
-    p_values = [float(part["p_value"]) if _number(part.get("p_value")) else math.nan for part in parts]
+    p_values = [
+        float(part["p_value"]) if _number(part.get("p_value")) else math.nan for part in parts
+    ]
     draw_bars(
         ax,
         [0.0 if math.isnan(v) else v for v in values],
@@ -191,7 +226,14 @@ def _parts(result: Check, ax: Axes | None) -> Axes:
         highlight=_below(p_values, result),
     )
     if compared:
-        ax.plot([float(part["expected"]) for part in parts], range(len(parts)), "D", color=INK, markersize=6, markeredgecolor="white")
+        ax.plot(
+            [float(part["expected"]) for part in parts],
+            range(len(parts)),
+            "D",
+            color=INK,
+            markersize=6,
+            markeredgecolor="white",
+        )
         label = f"{key} (bars) and expected (◆)"
     else:
         ax.axvline(result.threshold, color=INK, linestyle="--", linewidth=1)
@@ -199,7 +241,11 @@ def _parts(result: Check, ax: Axes | None) -> Axes:
         ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
         label = f"p-value; fails below {result.threshold:g}"
     name_rows(ax, [_label(part, (key, "expected", "p_value")) for part in parts])
-    ax.set_xlabel(label if len(parts) >= len(result.parts) else f"{label}, first {len(parts)} of {len(result.parts)}")
+    ax.set_xlabel(
+        label
+        if len(parts) >= len(result.parts)
+        else f"{label}, first {len(parts)} of {len(result.parts)}"
+    )
     return ax
 
 
@@ -223,7 +269,9 @@ def _ranges(result: Ranges, ax: Axes | None) -> Axes:
 
 
 def _questions(result: Routing, ax: Axes | None) -> Axes:
-    asked = Counter("open" if k is None else f"class {k}" for _, k, _ in result.rows).most_common(_MOST_BARS)
+    asked = Counter("open" if k is None else f"class {k}" for _, k, _ in result.rows).most_common(
+        _MOST_BARS
+    )
     asked.sort(key=lambda pair: (len(pair[0]), pair[0]))
     ax = new_axes(ax, len(asked))
     draw_bars(ax, [float(n) for _, n in asked], [words.count(n) for _, n in asked])
@@ -265,19 +313,55 @@ def short_name(name: str, most: int = 34) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
-def _interval(ax: Axes, y: float, value: float, low: float, high: float, *, color: str, dashed: bool = False, hollow: bool = False) -> None:
+def _interval(
+    ax: Axes,
+    y: float,
+    value: float,
+    low: float,
+    high: float,
+    *,
+    color: str,
+    dashed: bool = False,
+    hollow: bool = False,
+) -> None:
     if math.isfinite(low) and math.isfinite(high):
-        ax.plot([low, high], [y, y], color=color, linewidth=2.4, linestyle="--" if dashed else "-", solid_capstyle="butt")
+        ax.plot(
+            [low, high],
+            [y, y],
+            color=color,
+            linewidth=2.4,
+            linestyle="--" if dashed else "-",
+            solid_capstyle="butt",
+        )
         ax.plot([low, high], [y, y], "|", color=color, markersize=9, markeredgewidth=2)
     if math.isfinite(value):
         marker = "o" if math.isfinite(low) and math.isfinite(high) else "x"
-        ax.plot([value], [y], marker, color=color, markersize=7, markerfacecolor="white" if hollow else color, markeredgewidth=1.6)
+        ax.plot(
+            [value],
+            [y],
+            marker,
+            color=color,
+            markersize=7,
+            markerfacecolor="white" if hollow else color,
+            markeredgewidth=1.6,
+        )
     else:
         centre = (low + high) / 2 if math.isfinite(low) and math.isfinite(high) else 0.5
-        ax.annotate("estimate undefined", (centre, y), (0, 5), textcoords="offset points", ha="center", va="bottom", fontsize=8, color=INK)
+        ax.annotate(
+            "estimate undefined",
+            (centre, y),
+            (0, 5),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=8,
+            color=INK,
+        )
 
 
-def draw_bars(ax: Axes, values: Sequence[float], notes: Sequence[str], highlight: set[int] | None = None) -> None:
+def draw_bars(
+    ax: Axes, values: Sequence[float], notes: Sequence[str], highlight: set[int] | None = None
+) -> None:
     """Draw horizontal bars with a note at the end of each; highlighted ones are hatched."""
     for y, (value, note) in enumerate(zip(values, notes, strict=True)):
         marked = highlight is not None and y in highlight
@@ -291,7 +375,15 @@ def draw_bars(ax: Axes, values: Sequence[float], notes: Sequence[str], highlight
             linewidth=0,
         )
         if note:
-            ax.annotate(note, (value, y), (4, 0), textcoords="offset points", va="center", fontsize=8, color=INK)
+            ax.annotate(
+                note,
+                (value, y),
+                (4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8,
+                color=INK,
+            )
     ax.margins(x=0.14)
 
 

@@ -1,4 +1,6 @@
-"""What is said about proofs from answers alone, about traces, violators and items to check, and how they are drawn."""
+"""What is said about proofs from answers alone, about traces, violators and items to check, and how
+they are drawn.
+"""
 
 from __future__ import annotations
 
@@ -20,27 +22,41 @@ _UNSEEN = {
     "undecided": "anything: the time was up before a proof or a witness was found",
 }
 
-# ------------------------------------------------------------------------------------------------------ proofs
+# ------------------------------------------------------------------------------------------------------
+# proofs
 
 
 def proof_content(proof: Proof) -> Content:
-    """Describe a proof: the status first, then the claim, how it was proved, and what it cannot see."""
+    """Describe a proof: the status first, then the claim, how it was proved, and what it cannot
+    see.
+    """
     n = len(proof.sketch.get("classifiers", ()))
     said = {
-        "alarm": f"at least one of {n} classifiers breaks it, whatever the answer key is" if n > 1 else "it is broken, whatever the key is",
+        "alarm": f"at least one of {n} classifiers breaks it, whatever the answer key is"
+        if n > 1
+        else "it is broken, whatever the key is",
         "consistent": "some answer key allows it; that is no sign of health",
         "undecided": "neither proved nor refuted in time",
     }[proof.status]
     conflict = proof.diagnostics.get("conflict") or ()
     unsure = proof.diagnostics.get("undecided") or ()
     return Content(
-        headline=(f"{proof.status.upper() if proof.status == 'alarm' else proof.status}: {proof.claim}", said),
+        headline=(
+            f"{proof.status.upper() if proof.status == 'alarm' else proof.status}: {proof.claim}",
+            said,
+        ),
         alerts=alerts(proof.guarantee),
         lines=labelled(
             ("claim", proof.claim),
             ("prevalence", _prevalence(proof)),
             ("proved by", _how(proof)),
-            ("conflict", ", ".join(conflict) + (f" (undecided without {', '.join(unsure)})" if unsure else "") if conflict else ""),
+            (
+                "conflict",
+                ", ".join(conflict)
+                + (f" (undecided without {', '.join(unsure)})" if unsure else "")
+                if conflict
+                else "",
+            ),
             ("evidence", words.evidence(proof.counts)),
             ("cannot see", _UNSEEN[proof.status]),
             *promise(proof.guarantee),
@@ -80,7 +96,9 @@ def _leaves(node: Mapping[str, Any]) -> int:
 
 
 def uses_of(proof: Proof) -> list[list[int]] | None:
-    """How often each classifier gave each answer, then no answer; None where there are too many patterns to count."""
+    """How often each classifier gave each answer, then no answer; None where there are too many
+    patterns to count.
+    """
     sketch = proof.sketch
     if "uses" in sketch:
         return [[*map(int, row), 0] for row in sketch["uses"]]
@@ -99,7 +117,11 @@ def _uses_table(proof: Proof) -> Table | None:
     missing = any(row[-1] for row in uses)
     return Table(
         caption="How often each classifier gave each answer",
-        header=("classifier", *map(str, proof.sketch["labels"]), *(("no answer",) if missing else ())),
+        header=(
+            "classifier",
+            *map(str, proof.sketch["labels"]),
+            *(("no answer",) if missing else ()),
+        ),
         rows=tuple(
             (str(name), *(words.count(v) for v in (row if missing else row[:-1])))
             for name, row in zip(proof.sketch["classifiers"], uses, strict=True)
@@ -122,18 +144,38 @@ def proof_plot(proof: Proof, ax: Axes | None = None) -> Axes:
         for k, value in enumerate(row):
             last = k == len(row) - 1
             colour = "#ffffff" if last else greys[k % len(greys)]
-            ax.barh(y, value, left=start, height=0.62, color=colour, edgecolor=INK, linewidth=0.6, hatch=None if k % 2 == 0 else "//")
+            ax.barh(
+                y,
+                value,
+                left=start,
+                height=0.62,
+                color=colour,
+                edgecolor=INK,
+                linewidth=0.6,
+                hatch=None if k % 2 == 0 else "//",
+            )
             if value and value >= 0.06 * sum(row):
                 text = labels[k][:8]
                 box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.85}
-                ax.text(start + value / 2, y, text, ha="center", va="center", fontsize=8, color=INK, bbox=box, parse_math=False)
+                ax.text(
+                    start + value / 2,
+                    y,
+                    text,
+                    ha="center",
+                    va="center",
+                    fontsize=8,
+                    color=INK,
+                    bbox=box,
+                    parse_math=False,
+                )
             start += value
     name_rows(ax, names)
     ax.set_xlabel(f"answers given; {proof.status}")
     return ax
 
 
-# ------------------------------------------------------------------------------------------------------ traces, violators, next items
+# ------------------------------------------------------------------------------------------------------
+# traces, violators, next items
 
 
 def is_trace(result: Ranges) -> bool:
@@ -142,7 +184,9 @@ def is_trace(result: Ranges) -> bool:
 
 
 def ranges_content(result: Ranges) -> Content | None:
-    """Describe ranges that are not shares: windows, numbers of classifiers, gains. None for all others."""
+    """Describe ranges that are not shares: windows, numbers of classifiers, gains. None for all
+    others.
+    """
     if is_trace(result):
         return _trace_content(result)
     if "violators" in result.diagnostics:
@@ -165,11 +209,16 @@ def _lines(result: Ranges, *more: tuple[str, str]) -> tuple[tuple[str, str], ...
 def _trace_content(result: Ranges) -> Content:
     said = result.diagnostics
     windows = [(int(r.low), int(r.high)) for r in result.ranges]
-    text = ", ".join(f"{words.count(a)} to {words.count(b)}" if a < b else words.count(a) for a, b in windows[:6])
+    text = ", ".join(
+        f"{words.count(a)} to {words.count(b)}" if a < b else words.count(a) for a, b in windows[:6]
+    )
     rows = [(words.count(a), words.count(b), "possible") for a, b in said["possible"]]
     rows += [(words.count(a), words.count(b), "undecided") for a, b in said["undecided"]]
     return Content(
-        headline=(f"prevalence of {said['trace']} if {said['claim']}", f"{text or 'none'} of {words.count(said['items'])} items"),
+        headline=(
+            f"prevalence of {said['trace']} if {said['claim']}",
+            f"{text or 'none'} of {words.count(said['items'])} items",
+        ),
         alerts=alerts(result.guarantee),
         lines=_lines(result, ("claim", said["claim"])),
         tables=(
@@ -188,12 +237,21 @@ def _violators_content(result: Ranges) -> Content:
     said = result.diagnostics
     (found,) = result.ranges
     least = words.count(found.low)
-    text = least if found.low == found.high else f"{least} (perhaps up to {words.count(found.high)})"
+    text = (
+        least if found.low == found.high else f"{least} (perhaps up to {words.count(found.high)})"
+    )
     return Content(
-        headline=(f"at least {text} of {result.counts['classifiers']} classifiers break it: {said['claim']}",),
+        headline=(
+            f"at least {text} of {result.counts['classifiers']} classifiers break it: {said['claim']}",
+        ),
         alerts=alerts(result.guarantee),
         lines=_lines(
-            result, ("claim", said["claim"]), ("enough", f"without {', '.join(said['violators']) or 'anybody'} the others can keep it")
+            result,
+            ("claim", said["claim"]),
+            (
+                "enough",
+                f"without {', '.join(said['violators']) or 'anybody'} the others can keep it",
+            ),
         ),
         tables=(
             Table(
@@ -213,7 +271,16 @@ def _checks_content(result: Ranges) -> Content:
     said = result.diagnostics
     rows = []
     for r, row in zip(result.ranges, said["rows"], strict=True):
-        rows.append((r.name, words.count(row["items"]), f"{r.low:.3g}", f"{row['expected']:.3g}", f"{r.high:.3g}", ", ".join(row["fires"])))
+        rows.append(
+            (
+                r.name,
+                words.count(row["items"]),
+                f"{r.low:.3g}",
+                f"{row['expected']:.3g}",
+                f"{r.high:.3g}",
+                ", ".join(row["fires"]),
+            )
+        )
     first = result.ranges[0].name if result.ranges else "nothing to check"
     return Content(
         headline=(f"check next for {said['checks']}: {first}",),
@@ -222,7 +289,14 @@ def _checks_content(result: Ranges) -> Content:
         tables=(
             Table(
                 caption="What the true label of one item would gain",
-                header=("answers", "items", "at least", "expected", "at most", "settles the alarm if"),
+                header=(
+                    "answers",
+                    "items",
+                    "at least",
+                    "expected",
+                    "at most",
+                    "settles the alarm if",
+                ),
                 rows=tuple(rows),
                 numeric=(False, True, True, True, True, False),
             ),
@@ -233,8 +307,11 @@ def _checks_content(result: Ranges) -> Content:
     )
 
 
-def trace_plot(traces: Sequence[Ranges], names: Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
-    """Draw traces over the prevalence of one label, one row each: a bar where the claims can hold, a thin line where they cannot.
+def trace_plot(
+    traces: Sequence[Ranges], names: Sequence[str] | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw traces over the prevalence of one label, one row each: a bar where the claims can hold,
+    a thin line where they cannot.
 
     Examples
     --------
@@ -252,13 +329,24 @@ def trace_plot(traces: Sequence[Ranges], names: Sequence[str] | None = None, ax:
     labels = {t.diagnostics["trace"] for t in traces}
     named = list(names) if names is not None else [t.diagnostics["claim"] for t in traces]
     if len(named) != len(traces):
-        raise ArgumentError(f"names must be one for each of the {len(traces)} traces; got {len(named)}.")
+        raise ArgumentError(
+            f"names must be one for each of the {len(traces)} traces; got {len(named)}."
+        )
     ax = new_axes(ax, len(traces))
     for y, t in enumerate(traces):
         items = int(t.diagnostics["items"])
         ax.plot([0, items], [y, y], color=GREY, linewidth=1, linestyle=":")
         for low, high in t.diagnostics["undecided"]:
-            ax.barh(y, high - low + 0.8, left=low - 0.4, height=0.3, color="white", edgecolor=ORANGE, hatch="//", linewidth=0.6)
+            ax.barh(
+                y,
+                high - low + 0.8,
+                left=low - 0.4,
+                height=0.3,
+                color="white",
+                edgecolor=ORANGE,
+                hatch="//",
+                linewidth=0.6,
+            )
         for low, high in t.diagnostics["possible"]:
             ax.barh(y, high - low + 0.8, left=low - 0.4, height=0.5, color=BLUE, linewidth=0)
         if not t.ranges:
@@ -266,7 +354,9 @@ def trace_plot(traces: Sequence[Ranges], names: Sequence[str] | None = None, ax:
     name_rows(ax, named)
     most = max(int(t.diagnostics["items"]) for t in traces)
     ax.set_xlim(-0.02 * most - 0.5, 1.02 * most + 0.5)
-    ax.set_xlabel(f"items of {' or '.join(sorted(labels))}; bars: all claims can hold, crosses: alarm")
+    ax.set_xlabel(
+        f"items of {' or '.join(sorted(labels))}; bars: all claims can hold, crosses: alarm"
+    )
     return ax
 
 
@@ -278,7 +368,11 @@ def ranges_plot(result: Ranges, ax: Axes | None = None) -> Axes | None:
         from noracle.report.plots import draw_bars, name_rows, new_axes
 
         ax = new_axes(ax, len(result.ranges))
-        draw_bars(ax, [r.high for r in result.ranges], [f"{r.low:.3g} to {r.high:.3g}" for r in result.ranges])
+        draw_bars(
+            ax,
+            [r.high for r in result.ranges],
+            [f"{r.low:.3g} to {r.high:.3g}" for r in result.ranges],
+        )
         name_rows(ax, [r.name for r in result.ranges])
         ax.set_xlabel("classifiers" if "violators" in result.diagnostics else "gain")
         return ax

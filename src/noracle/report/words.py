@@ -133,8 +133,17 @@ def interval(low: float, high: float, digits: int = 3) -> str:
     return f"[{number(low, digits)}, {number(high, digits)}]"
 
 
-def bound(low: float, high: float, confidence: float, side: Side = "two-sided", digits: int = 3, *, unit: bool = True) -> str:
-    """Write what is promised: an interval or a bound on one side; ``unit`` says that all values lie between 0 and 1.
+def bound(
+    low: float,
+    high: float,
+    confidence: float,
+    side: Side = "two-sided",
+    digits: int = 3,
+    *,
+    unit: bool = True,
+) -> str:
+    """Write what is promised: an interval or a bound on one side; ``unit`` says that all values lie
+    between 0 and 1.
 
     Examples
     --------
@@ -143,12 +152,20 @@ def bound(low: float, high: float, confidence: float, side: Side = "two-sided", 
     """
     if not unit and not (math.isnan(low) or math.isnan(high)):
         limits = f"[{number(low, digits)}, {number(high, digits)}]"
-        said = f"interval {limits}" if side == "two-sided" else f"{side} bound {number(low if side == 'lower' else high, digits)}"
+        said = (
+            f"interval {limits}"
+            if side == "two-sided"
+            else f"{side} bound {number(low if side == 'lower' else high, digits)}"
+        )
         return f"{percent(confidence)} {said}"
     if side == "two-sided":
         return f"{percent(confidence)} interval {interval(low, high, digits)}"
     limit, end = (low, 0.0) if side == "lower" else (high, 1.0)
-    vacuous = " (vacuous: it excludes nothing)" if (limit <= end if side == "lower" else limit >= end) else ""
+    vacuous = (
+        " (vacuous: it excludes nothing)"
+        if (limit <= end if side == "lower" else limit >= end)
+        else ""
+    )
     return f"{percent(confidence)} {side} bound {number(limit, digits)}{vacuous}"
 
 
@@ -179,14 +196,22 @@ def failed(guarantee: Guarantee) -> list[Assumption]:
 
 
 def excluded(counts: Mapping[str, Any]) -> list[str]:
-    """Say what the evidence held that is not an ordinary part of the number: no answers, unsure verdicts, unused rows."""
-    lines = [_told(words.format(n=count(counts[key])), key, counts) for key, words in _EXCLUDED.items() if counts.get(key)]
+    """Say what the evidence held that is not an ordinary part of the number: no answers, unsure
+    verdicts, unused rows.
+    """
+    lines = [
+        _told(words.format(n=count(counts[key])), key, counts)
+        for key, words in _EXCLUDED.items()
+        if counts.get(key)
+    ]
     lines += [f"{count(n)} {key.replace('_', ' ')} (not used)" for key, n in _unused(counts) if n]
     return lines
 
 
 def _told(words: str, key: str, counts: Mapping[str, Any]) -> str:
-    """The same words, with why answers are missing where that is known and speaks of the same items."""
+    """The same words, with why answers are missing where that is known and speaks of the same
+    items.
+    """
     states = counts.get("states")
     if key != "without_answer" or not isinstance(states, Mapping) or "answers" in counts:
         return words
@@ -195,7 +220,8 @@ def _told(words: str, key: str, counts: Mapping[str, Any]) -> str:
 
 
 def evidence(counts: Mapping[str, Any]) -> str:
-    """Write the evidence in one line, from the summary of counts or from any mapping of names to numbers.
+    """Write the evidence in one line, from the summary of counts or from any mapping of names to
+    numbers.
 
     Examples
     --------
@@ -212,8 +238,14 @@ def evidence(counts: Mapping[str, Any]) -> str:
         right = f" ({count(counts['graded_right'])} right)" if "graded_right" in counts else ""
         parts.append(f"{count(counts['graded'])} graded{right}")
     if counts.get("complementary"):
-        hits = counts["complementary"] - counts.get("complementary_avoided", counts["complementary"])
-        tail = f" ({count(hits)} answer{'' if hits == 1 else 's'} ruled out)" if "complementary_avoided" in counts else ""
+        hits = counts["complementary"] - counts.get(
+            "complementary_avoided", counts["complementary"]
+        )
+        tail = (
+            f" ({count(hits)} answer{'' if hits == 1 else 's'} ruled out)"
+            if "complementary_avoided" in counts
+            else ""
+        )
         parts.append(f"{count(counts['complementary'])} with a ruled-out class{tail}")
     known = {
         "items",
@@ -229,7 +261,11 @@ def evidence(counts: Mapping[str, Any]) -> str:
         "unused",
         *_EXCLUDED,
     }
-    parts += [f"{key.replace('_', ' ')} {scalar(v)}" for key, v in counts.items() if key not in known and _is_scalar(v)]
+    parts += [
+        f"{key.replace('_', ' ')} {scalar(v)}"
+        for key, v in counts.items()
+        if key not in known and _is_scalar(v)
+    ]
     if "ordinary" in counts and not counts.get("labelled", 1):
         parts.append("no labels")
     return ", ".join([*parts, *excluded(counts)])
@@ -269,7 +305,10 @@ def pairs(values: Mapping[str, Any]) -> str:
     'n classes 4, costs (ordinary 5, complementary 1)'
     """
     given = {str(k).replace("_", " "): v for k, v in values.items() if v is not None and v != {}}
-    return ", ".join(f"{k} ({pairs(v)})" if isinstance(v, Mapping) else f"{k} {scalar(v)}" for k, v in given.items())
+    return ", ".join(
+        f"{k} ({pairs(v)})" if isinstance(v, Mapping) else f"{k} {scalar(v)}"
+        for k, v in given.items()
+    )
 
 
 def listed(names: Iterable[str], most: int = 6) -> str:

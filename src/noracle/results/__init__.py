@@ -10,8 +10,8 @@
     Routing      the questions to ask, with propensities       route_*
     LabelAnalysis  how noisy and biased labels are             analyse_*
 
-``repr`` is one line, ``str`` a card, ``to_dict``/``from_dict`` JSON with a ``"schema"``. An undefined number is NaN in Python,
-``null`` with a ``reason`` in JSON.
+``repr`` is one line, ``str`` a card, ``to_dict``/``from_dict`` JSON with a ``"schema"``. An
+undefined number is NaN in Python, ``null`` with a ``reason`` in JSON.
 """
 
 from __future__ import annotations

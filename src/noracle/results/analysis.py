@@ -17,8 +17,9 @@ from noracle.results.guarantee import Guarantee
 class Rate:
     """How often something happened: ``hits`` of ``n`` labels on ``items`` items, with limits.
 
-    ``value`` is the mean over items of the share of an item's labels; with one label an item, or equally many, that is ``hits / n``.
-    ``expected`` is what fair labels would give, ``verdict`` says on which side of it the limits lie.
+    ``value`` is the mean over items of the share of an item's labels; with one label an item, or
+    equally many, that is ``hits / n``. ``expected`` is what fair labels would give, ``verdict``
+    says on which side of it the limits lie.
     """
 
     name: str
@@ -34,7 +35,9 @@ class Rate:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotatorRow:
-    """What one annotator did. ``noise`` is about trusted items, ``agreement`` about labels of others on the same items."""
+    """What one annotator did. ``noise`` is about trusted items, ``agreement`` about labels of
+    others on the same items.
+    """
 
     name: str
     n_labels: int
@@ -51,7 +54,8 @@ class AnnotatorRow:
 class TransitionTable:
     """P(ruled out | true class), rows true classes; a row that nothing is known about is NaN.
 
-    ``oracle`` says that true labels were seen. ``usable`` says that the matrix can be inverted, as unbiased risks need; else ``reason``.
+    ``oracle`` says that true labels were seen. ``usable`` says that the matrix can be inverted, as
+    unbiased risks need; else ``reason``.
     """
 
     source: str
@@ -68,11 +72,12 @@ class TransitionTable:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LabelAnalysis(Result):
-    """Noise, bias and annotators of ruled-out labels; the limits in one table hold together at ``confidence``.
+    """Noise, bias and annotators of ruled-out labels; the limits in one table hold together at
+    ``confidence``.
 
-    ``oracle`` says that true labels of a trusted part were seen. ``shares`` is how often each class was ruled out, ``preferences`` the
-    same for items that are of another class and labels that are right. ``checks`` are tests of what methods assume, ``findings`` the
-    whole in plain words.
+    ``oracle`` says that true labels of a trusted part were seen. ``shares`` is how often each class
+    was ruled out, ``preferences`` the same for items that are of another class and labels that are
+    right. ``checks`` are tests of what methods assume, ``findings`` the whole in plain words.
 
     Examples
     --------
@@ -152,4 +157,6 @@ def _transition(data: Mapping[str, Any]) -> TransitionTable:
 
 def _annotator(data: Mapping[str, Any]) -> AnnotatorRow:
     values = {k: number(v) for k, v in _known(AnnotatorRow, data).items()}
-    return AnnotatorRow(**{**values, "noise": _rate(data["noise"]), "favourite": tuple(data["favourite"])})
+    return AnnotatorRow(
+        **{**values, "noise": _rate(data["noise"]), "favourite": tuple(data["favourite"])}
+    )

@@ -13,7 +13,9 @@ Side = Literal["two-sided", "lower", "upper"]
 def check_confidence(confidence: float) -> float:
     """Return ``confidence`` if it lies strictly between 0 and 1."""
     if not (isinstance(confidence, (int, float)) and 0 < confidence < 1):
-        raise ArgumentError(f"confidence must be in (0, 1); got {confidence!r}. For 95 % pass 0.95.")
+        raise ArgumentError(
+            f"confidence must be in (0, 1); got {confidence!r}. For 95 % pass 0.95."
+        )
     return float(confidence)
 
 

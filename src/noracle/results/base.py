@@ -48,7 +48,12 @@ def _freeze(value: Any) -> Any:
 def _guarantee_from(data: Mapping[str, Any]) -> Guarantee:
     kind = Kind[str(data["kind"]).upper().replace("-", "_")]
     assumptions = tuple(Assumption(**a) for a in data.get("assumptions", ()))
-    return Guarantee(kind=kind, error_rate=data["error_rate"], anytime=bool(data.get("anytime", False)), assumptions=assumptions)
+    return Guarantee(
+        kind=kind,
+        error_rate=data["error_rate"],
+        anytime=bool(data.get("anytime", False)),
+        assumptions=assumptions,
+    )
 
 
 class Result:
@@ -59,7 +64,9 @@ class Result:
     _numbers: ClassVar[tuple[str, ...]] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values with ``"schema"`` first; undefined numbers are None and ``reason`` says why."""
+        """JSON-ready values with ``"schema"`` first; undefined numbers are None and ``reason`` says
+        why.
+        """
         return {"schema": self.schema, **encode(self)}
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -70,7 +77,9 @@ class Result:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read back what :meth:`to_dict` wrote; unknown fields of later minor versions are ignored."""
         if data.get("schema") != cls.schema:
-            raise EvidenceError(f"schema must be {cls.schema!r}; got {data.get('schema')!r}. Read it with noracle.read_result.")
+            raise EvidenceError(
+                f"schema must be {cls.schema!r}; got {data.get('schema')!r}. Read it with noracle.read_result."
+            )
         names = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
         values = {k: _freeze(v) for k, v in data.items() if k in names}
         for name in cls._numbers:

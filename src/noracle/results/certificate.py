@@ -15,9 +15,10 @@ from noracle.results.guarantee import Guarantee
 class Certificate(Result):
     """Is the system better than its annotators by more than ``margin``?
 
-    ``value`` is the difference at the sample and ``low`` its lower limit at ``confidence``; ``attained`` is the largest confidence at
-    which the claim would be certified (0 where there is none). ``reasons`` says why it is not certified. ``inputs`` holds all that
-    ``verify()`` needs to test the claim again.
+    ``value`` is the difference at the sample and ``low`` its lower limit at ``confidence``;
+    ``attained`` is the largest confidence at which the claim would be certified (0 where there is
+    none). ``reasons`` says why it is not certified. ``inputs`` holds all that ``verify()`` needs to
+    test the claim again.
 
     Examples
     --------
@@ -53,7 +54,9 @@ class Certificate(Result):
     version: str = __version__
 
     def verify(self) -> bool:
-        """Test the claim again from ``inputs`` without the code that certified it; True if the same verdict follows."""
+        """Test the claim again from ``inputs`` without the code that certified it; True if the same
+        verdict follows.
+        """
         from noracle.superhuman.verify import verify_certificate
 
         return verify_certificate(self)

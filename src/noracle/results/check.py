@@ -17,8 +17,9 @@ from noracle.results.guarantee import FAILED_BELOW, Guarantee
 class Check(Result):
     """Does the evidence look as the assumption says it should?
 
-    ``passed`` is ``p_value >= threshold``; a check without enough evidence has p NaN, passes, and says so in ``finding``.
-    ``refutes_only`` says that a pass proves nothing, because faults can cancel.
+    ``passed`` is ``p_value >= threshold``; a check without enough evidence has p NaN, passes, and
+    says so in ``finding``. ``refutes_only`` says that a pass proves nothing, because faults can
+    cancel.
 
     Examples
     --------
@@ -52,7 +53,9 @@ class Check(Result):
         return math.isnan(self.p_value) or self.p_value >= self.threshold
 
     def __repr__(self) -> str:
-        return f"Check({self.name}: {'passed' if self.passed else 'FAILED'}, p = {self.p_value:.3g})"
+        return (
+            f"Check({self.name}: {'passed' if self.passed else 'FAILED'}, p = {self.p_value:.3g})"
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +75,8 @@ class Range:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Ranges(Result):
-    """What remains possible for some quantities, whatever the unknown part is; ``subject`` says what they are about.
+    """What remains possible for some quantities, whatever the unknown part is; ``subject`` says
+    what they are about.
 
     Examples
     --------
@@ -97,7 +101,9 @@ class Ranges(Result):
 
     @classmethod
     def _revive(cls, values: dict[str, Any]) -> dict[str, Any]:
-        values["ranges"] = tuple(Range(**{k: number(v) for k, v in r.items()}) for r in values["ranges"])
+        values["ranges"] = tuple(
+            Range(**{k: number(v) for k, v in r.items()}) for r in values["ranges"]
+        )
         return values
 
     def __getitem__(self, name: str) -> Range:

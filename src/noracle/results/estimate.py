@@ -17,7 +17,8 @@ from noracle.results.guarantee import Guarantee
 class Estimate(Result):
     """A number with an interval and the promise behind it.
 
-    ``value`` may lie outside [0, 1] where the estimator is not clipped; ``low`` and ``high`` never do for an accuracy.
+    ``value`` may lie outside [0, 1] where the estimator is not clipped; ``low`` and ``high`` never
+    do for an accuracy.
 
     Examples
     --------
@@ -107,8 +108,8 @@ class Rank:
 class Comparison(Result):
     """Differences of systems, simultaneous at ``confidence``, and the ranking that follows.
 
-    ``leaders`` are the systems that nobody is certainly better than. ``dropped`` (races only) says after how many labels a
-    system was certainly not the best.
+    ``leaders`` are the systems that nobody is certainly better than. ``dropped`` (races only) says
+    after how many labels a system was certainly not the best.
 
     Examples
     --------
@@ -151,8 +152,12 @@ class Comparison(Result):
             if (d.first, d.second) == (first, second):
                 return d
             if (d.first, d.second) == (second, first):
-                return Difference(first=first, second=second, value=-d.value, low=-d.high, high=-d.low, n=d.n)
-        raise ArgumentError(f"systems must be two of {list(self.systems)}; got {first!r} and {second!r}.")
+                return Difference(
+                    first=first, second=second, value=-d.value, low=-d.high, high=-d.low, n=d.n
+                )
+        raise ArgumentError(
+            f"systems must be two of {list(self.systems)}; got {first!r} and {second!r}."
+        )
 
     def __repr__(self) -> str:
         promise = f"at {self.confidence:g}, {self.interval}, {self.guarantee.kind.label}"

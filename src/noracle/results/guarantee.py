@@ -21,8 +21,9 @@ FAILED_BELOW = 1e-3
 class Kind(enum.IntEnum):
     """How strong a promise is; a larger number is stronger.
 
-    ``LOGICAL`` follows from the counts for every possible answer key. ``FINITE_SAMPLE`` has coverage of at least ``confidence`` at
-    every n. ``ASYMPTOTIC`` tends to ``confidence`` as n grows. ``HEURISTIC`` promises nothing.
+    ``LOGICAL`` follows from the counts for every possible answer key. ``FINITE_SAMPLE`` has
+    coverage of at least ``confidence`` at every n. ``ASYMPTOTIC`` tends to ``confidence`` as n
+    grows. ``HEURISTIC`` promises nothing.
 
     Examples
     --------
@@ -69,7 +70,8 @@ _STATUS_ORDER: dict[str, int] = {"failed": 0, "assumed": 1, "checked": 2, "by-de
 class Guarantee:
     """What an interval promises and what the promise rests on.
 
-    ``a & b`` is the promise that both hold together: the weaker kind, assumptions joined with the weaker status, error rates added.
+    ``a & b`` is the promise that both hold together: the weaker kind, assumptions joined with the
+    weaker status, error rates added.
 
     Examples
     --------
@@ -98,27 +100,33 @@ class Guarantee:
         )
 
     def given(self, *checks: Check, strict: bool = False) -> Guarantee:
-        """The same promise after checks: a failed assumption makes it HEURISTIC; a failed check raises if ``strict``.
+        """The same promise after checks: a failed assumption makes it HEURISTIC; a failed check
+        raises if ``strict``.
 
-        All checks of one assumption are joined: with m p-values the assumption fails if m times the smallest is below 1e-3 (Holm's first
-        step), and that product, at most 1, is the p-value shown. The worst status stays: failed before checked before assumed, also
-        against what the promise already says; by-design gives way only to a failure. The order of the checks does not matter.
+        All checks of one assumption are joined: with m p-values the assumption fails if m times the
+        smallest is below 1e-3 (Holm's first step), and that product, at most 1, is the p-value
+        shown. The worst status stays: failed before checked before assumed, also against what the
+        promise already says; by-design gives way only to a failure. The order of the checks does
+        not matter.
 
         Parameters
         ----------
         checks
-            Those without a p-value say nothing. One that can only refute is counted among the m, but its pass checks nothing.
+            Those without a p-value say nothing. One that can only refute is counted among the m,
+            but its pass checks nothing.
         strict
             Raise AssumptionError that names every check that Holm's procedure rejects.
 
         Notes
         -----
-        If an assumption holds, it is called failed with probability of at most 1e-3, however many checks look at it and however they
-        depend on each other. Checks that are handed over one call at a time are not joined in this way: hand them over together.
+        If an assumption holds, it is called failed with probability of at most 1e-3, however many
+        checks look at it and however they depend on each other. Checks that are handed over one
+        call at a time are not joined in this way: hand them over together.
 
         References
         ----------
-        Holm (1979), "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6, 65-70.
+        Holm (1979), "A simple sequentially rejective multiple test procedure", Scandinavian Journal
+        of Statistics 6, 65-70.
 
         Examples
         --------
@@ -134,7 +142,9 @@ class Guarantee:
         """
         failed = failed_checks(checks)
         if failed and strict:
-            raise AssumptionError("; ".join(f"{c.name} failed (p = {c.p_value:.2g}): {c.finding}" for c in failed))
+            raise AssumptionError(
+                "; ".join(f"{c.name} failed (p = {c.p_value:.2g}): {c.finding}" for c in failed)
+            )
         joined: dict[str, Assumption] = {}
         for a in self.assumptions:
             joined[a.name] = _worse(joined[a.name], a) if a.name in joined else a
@@ -153,7 +163,8 @@ class Guarantee:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values: the i-th smallest of m times m - i + 1, never below an earlier one, at most 1.
+    """Adjusted p-values: the i-th smallest of m times m - i + 1, never below an earlier one, at
+    most 1.
 
     Examples
     --------
@@ -168,15 +179,23 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def failed_checks(checks: Iterable[Check]) -> tuple[Check, ...]:
-    """The checks that Holm's procedure rejects at 1e-3 among those of their assumption, the smallest p-value of each assumption first."""
+    """The checks that Holm's procedure rejects at 1e-3 among those of their assumption, the
+    smallest p-value of each assumption first.
+    """
     failed: list[Check] = []
     for group in _by_assumption(checks).values():
-        failed += [c for c, p in zip(group, holm([c.p_value for c in group]), strict=True) if p < FAILED_BELOW]
+        failed += [
+            c
+            for c, p in zip(group, holm([c.p_value for c in group]), strict=True)
+            if p < FAILED_BELOW
+        ]
     return tuple(failed)
 
 
 def _by_assumption(checks: Iterable[Check]) -> dict[str, list[Check]]:
-    """The checks that have a p-value, by assumption and from the smallest p-value up, in an order that is theirs alone."""
+    """The checks that have a p-value, by assumption and from the smallest p-value up, in an order
+    that is theirs alone.
+    """
     groups: dict[str, list[Check]] = {}
     told = [check for check in checks if not math.isnan(check.p_value)]  # NaN would spoil the order
     for check in sorted(told, key=lambda c: (c.assumption, c.p_value, c.name, c.finding)):
@@ -185,12 +204,18 @@ def _by_assumption(checks: Iterable[Check]) -> dict[str, list[Check]]:
 
 
 def _joint(name: str, group: Sequence[Check]) -> Assumption | None:
-    """What all checks of one assumption, sorted by p-value, say together; None if they can only refute and do not."""
+    """What all checks of one assumption, sorted by p-value, say together; None if they can only
+    refute and do not.
+    """
     p_value = holm([c.p_value for c in group])[0]
     if p_value < FAILED_BELOW:
         return Assumption(name=name, status="failed", detail=group[0].finding, p_value=p_value)
     telling = [c for c in group if not c.refutes_only]
-    return Assumption(name=name, status="checked", detail=telling[0].finding, p_value=p_value) if telling else None
+    return (
+        Assumption(name=name, status="checked", detail=telling[0].finding, p_value=p_value)
+        if telling
+        else None
+    )
 
 
 def _worse(a: Assumption, b: Assumption) -> Assumption:

@@ -15,8 +15,8 @@ from noracle.results.guarantee import Guarantee
 class Plan(Result):
     """What to buy next: counts by kind of label, what they cost, and what they will give.
 
-    ``goal`` is the wanted number (for example a half-width of 0.02), ``predicted`` the number the plan gives. ``verify()`` recomputes
-    the prediction in another way than the planner did.
+    ``goal`` is the wanted number (for example a half-width of 0.02), ``predicted`` the number the
+    plan gives. ``verify()`` recomputes the prediction in another way than the planner did.
 
     Examples
     --------
@@ -46,7 +46,9 @@ class Plan(Result):
     version: str = __version__
 
     def verify(self) -> bool:
-        """Recompute what the plan promises without the code that made it; True if the promise holds."""
+        """Recompute what the plan promises without the code that made it; True if the promise
+        holds.
+        """
         if self.inputs.get("planner") == "budget":
             from noracle.ppi.verify import verify_budget_plan
 
@@ -72,8 +74,9 @@ class Plan(Result):
 class Routing(Result):
     """The questions to ask, in the order to ask them: is this item of this class?
 
-    ``rows`` are (item, class, propensity); they are the ``judgements`` table without its verdicts. A row with neither class nor
-    propensity is an open question: say the class. With design ``grades`` they are (item, system, propensity): is this answer right?
+    ``rows`` are (item, class, propensity); they are the ``judgements`` table without its verdicts.
+    A row with neither class nor propensity is an open question: say the class. With design
+    ``grades`` they are (item, system, propensity): is this answer right?
 
     Examples
     --------
@@ -97,9 +100,17 @@ class Routing(Result):
     version: str = __version__
 
     def columns(self) -> dict[str, list[Any]]:
-        """The rows as columns ``item``, ``class`` (or ``system``), ``propensity``, for any data frame."""
-        items, classes, propensities = (list(c) for c in zip(*self.rows, strict=True)) if self.rows else ([], [], [])
-        found = {"item": items, "system" if self.design == "grades" else "class": classes, "propensity": propensities}
+        """The rows as columns ``item``, ``class`` (or ``system``), ``propensity``, for any data
+        frame.
+        """
+        items, classes, propensities = (
+            (list(c) for c in zip(*self.rows, strict=True)) if self.rows else ([], [], [])
+        )
+        found = {
+            "item": items,
+            "system" if self.design == "grades" else "class": classes,
+            "propensity": propensities,
+        }
         if self.design == "grades" and all(p is None for p in propensities):
             del found["propensity"]
         return found

@@ -17,13 +17,16 @@ Verdict = Literal["alarm", "consistent", "undecided"]
 class Proof(Result):
     """Can all classifiers be as good as ``claim`` says?
 
-    ``alarm``: no, whatever the answer key is; ``certificate`` proves it. ``consistent``: some answer key allows it, ``witness`` is one;
-    that never means that they are healthy. ``undecided``: the time was up. ``sketch`` holds the pattern counts, so that ``verify()`` can
-    check certificate and witness in whole numbers without a solver.
+    ``alarm``: no, whatever the answer key is; ``certificate`` proves it. ``consistent``: some
+    answer key allows it, ``witness`` is one; that never means that they are healthy. ``undecided``:
+    the time was up. ``sketch`` holds the pattern counts, so that ``verify()`` can check certificate
+    and witness in whole numbers without a solver.
 
-    A certificate has a ``kind``: ``weights`` on the rows of the claim (one number for each is enough to prove it), ``cases`` (a split into
-    two certificates), ``axioms`` (the most items that each label can have, from uses alone) or ``solver`` (an integer solver said so and
-    there is nothing to check: ``verify()`` is False). A witness names the true label of each group, and the items that have another.
+    A certificate has a ``kind``: ``weights`` on the rows of the claim (one number for each is
+    enough to prove it), ``cases`` (a split into two certificates), ``axioms`` (the most items that
+    each label can have, from uses alone) or ``solver`` (an integer solver said so and there is
+    nothing to check: ``verify()`` is False). A witness names the true label of each group, and the
+    items that have another.
 
     Examples
     --------
@@ -51,7 +54,9 @@ class Proof(Result):
     version: str = __version__
 
     def verify(self) -> bool:
-        """Check certificate or witness in whole numbers, without a solver; True only if it was checked and proves the verdict."""
+        """Check certificate or witness in whole numbers, without a solver; True only if it was
+        checked and proves the verdict.
+        """
         from noracle.logic.verify import verify_proof
 
         return verify_proof(self)

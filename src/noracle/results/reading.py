@@ -15,7 +15,8 @@ from noracle.results.plan import Plan, Routing
 from noracle.results.proof import Proof
 
 RESULT_TYPES: dict[str, type[Result]] = {
-    c.schema: c for c in (Estimate, Comparison, Certificate, Plan, Proof, Check, Ranges, Routing, LabelAnalysis)
+    c.schema: c
+    for c in (Estimate, Comparison, Certificate, Plan, Proof, Check, Ranges, Routing, LabelAnalysis)
 }
 
 
@@ -31,7 +32,9 @@ def read_result(data: Mapping[str, Any]) -> Result:
     """
     schema = data.get("schema")
     if schema not in RESULT_TYPES:
-        raise EvidenceError(f"schema must be one of {sorted(RESULT_TYPES)}; got {schema!r}. It may come from a newer noracle.")
+        raise EvidenceError(
+            f"schema must be one of {sorted(RESULT_TYPES)}; got {schema!r}. It may come from a newer noracle."
+        )
     return RESULT_TYPES[str(schema)].from_dict(data)
 
 

@@ -1,7 +1,8 @@
-"""The JSON Schemas (draft 2020-12) of everything that noracle writes: one file for each version, kept for ever.
+"""The JSON Schemas (draft 2020-12) of everything that noracle writes: one file for each version,
+kept for ever.
 
-A file ``estimate-1.json`` describes values whose ``"schema"`` is ``"estimate/1"``. They need nothing to be read, and refer to each
-other by ``urn:noracle:schema:estimate:1``.
+A file ``estimate-1.json`` describes values whose ``"schema"`` is ``"estimate/1"``. They need
+nothing to be read, and refer to each other by ``urn:noracle:schema:estimate:1``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ def schema_names() -> tuple[str, ...]:
     True
     """
     files = importlib.resources.files(__name__).iterdir()
-    return tuple(sorted(f.name.removesuffix(".json").replace("-", "/") for f in files if f.name.endswith(".json")))
+    return tuple(
+        sorted(
+            f.name.removesuffix(".json").replace("-", "/")
+            for f in files
+            if f.name.endswith(".json")
+        )
+    )
 
 
 def load_schema(name: str) -> dict[str, Any]:
@@ -40,5 +47,7 @@ def load_schema(name: str) -> dict[str, Any]:
     """
     if name not in schema_names():
         raise ArgumentError(f"name must be one of {', '.join(schema_names())}; got {name!r}.")
-    text = (importlib.resources.files(__name__) / f"{name.replace('/', '-')}.json").read_text(encoding="utf-8")
+    text = (importlib.resources.files(__name__) / f"{name.replace('/', '-')}.json").read_text(
+        encoding="utf-8"
+    )
     return dict(json.loads(text))

@@ -1,6 +1,7 @@
 """Answers from models, workflows as data, and workflows found with weak signals (extra ``search``).
 
-Start with :func:`ask_items`, :func:`load_workflow` and :func:`search_workflows`. Names are loaded when they are first used.
+Start with :func:`ask_items`, :func:`load_workflow` and :func:`search_workflows`. Names are loaded
+when they are first used.
 
 model.py                        the records of a call: messages, request, completion, usage; what a model is
 backends/                       an OpenAI-compatible server, Inspect's models, a script, a recording
@@ -34,19 +35,40 @@ if TYPE_CHECKING:
     from noracle.search.candidates import Entry, Outcome, Proposal, Scored, Strategy, standardised
     from noracle.search.drawing import draw_workflow, workflow_svg
     from noracle.search.engine import search_workflows
-    from noracle.search.fitness import ItemScores, PairedScores, estimate_fitness, paired, score_outcomes
+    from noracle.search.fitness import (
+        ItemScores,
+        PairedScores,
+        estimate_fitness,
+        paired,
+        score_outcomes,
+    )
     from noracle.search.found import Found
     from noracle.search.gate import Decision, Gate
     from noracle.search.interpreter import run_workflow
     from noracle.search.item_labels import ItemLabels
     from noracle.search.judging import judge_claims, ratings_table, read_claims, scores_table
-    from noracle.search.model import BudgetReached, Calls, Completion, Message, Model, ModelError, Request, Usage
+    from noracle.search.model import (
+        BudgetReached,
+        Calls,
+        Completion,
+        Message,
+        Model,
+        ModelError,
+        Request,
+        Usage,
+    )
     from noracle.search.pool import Picked, Pool, race_pool
     from noracle.search.simulated import SimulatedModel, simulated_world
     from noracle.search.strategies import make_strategy
     from noracle.search.task import Question, Task, TaskItem, parse_answer, pose, read_task
     from noracle.search.vault import Vault
-    from noracle.search.workflow import Workflow, WorkflowError, load_workflow, parse_workflow, parse_workflow_text
+    from noracle.search.workflow import (
+        Workflow,
+        WorkflowError,
+        load_workflow,
+        parse_workflow,
+        parse_workflow_text,
+    )
 
 __all__ = [
     "Asked",
@@ -126,13 +148,28 @@ _MODULES = {
     "interpreter": ("run_workflow",),
     "item_labels": ("ItemLabels",),
     "judging": ("judge_claims", "ratings_table", "read_claims", "scores_table"),
-    "model": ("BudgetReached", "Calls", "Completion", "Message", "Model", "ModelError", "Request", "Usage"),
+    "model": (
+        "BudgetReached",
+        "Calls",
+        "Completion",
+        "Message",
+        "Model",
+        "ModelError",
+        "Request",
+        "Usage",
+    ),
     "pool": ("Picked", "Pool", "race_pool"),
     "simulated": ("SimulatedModel", "simulated_world"),
     "strategies": ("make_strategy",),
     "task": ("Question", "Task", "TaskItem", "parse_answer", "pose", "read_task"),
     "vault": ("Vault",),
-    "workflow": ("Workflow", "WorkflowError", "load_workflow", "parse_workflow", "parse_workflow_text"),
+    "workflow": (
+        "Workflow",
+        "WorkflowError",
+        "load_workflow",
+        "parse_workflow",
+        "parse_workflow_text",
+    ),
 }
 _HOME = {name: f"noracle.search.{module}" for module, names in _MODULES.items() for name in names}
 

@@ -1,11 +1,12 @@
-"""The archive of a search: an append-only journal that a killed search goes on from, and a snapshot of it.
+"""The archive of a search: an append-only journal that a killed search goes on from, and a snapshot
+of it.
 
     FOLDER/journal.jsonl   one line an event, on disk before the next step begins; never rewritten
     FOLDER/archive.json    everything in the journal as one value (schema archive/1), replaced whole
     FOLDER/calls.sqlite    every call of the search, so that none is paid twice
 
-Neither holds a label, the text of an item, a prompt that was sent, a key or a time of day: the same search writes the same bytes.
-Prompts of workflows are there, since they are the result.
+Neither holds a label, the text of an item, a prompt that was sent, a key or a time of day: the same
+search writes the same bytes. Prompts of workflows are there, since they are the result.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ Event = dict[str, Any]
 
 
 class Archive:
-    """The events of one search, in memory and on disk. Make it with :meth:`open`; close it, or use it in a ``with`` block."""
+    """The events of one search, in memory and on disk. Make it with :meth:`open`; close it, or use
+    it in a ``with`` block.
+    """
 
     def __init__(self, folder: Path, events: list[Event], journal: Any) -> None:
         self.folder = folder
@@ -49,7 +52,8 @@ class Archive:
         Raises
         ------
         ArgumentError
-            If the folder holds a search with other settings, a file that is no journal, or a search that is running now.
+            If the folder holds a search with other settings, a file that is no journal, or a search
+            that is running now.
         """
         where = Path(folder)
         where.mkdir(parents=True, exist_ok=True)
@@ -59,7 +63,9 @@ class Archive:
             events = _read(journal, where)
             archive = cls(where, events, journal)
             if not events:
-                archive.append({"event": "begin", "schema": SCHEMA, "settings": _plain(dict(settings))})
+                archive.append(
+                    {"event": "begin", "schema": SCHEMA, "settings": _plain(dict(settings))}
+                )
             archive._check(settings)
         except BaseException:
             journal.close()
@@ -91,15 +97,21 @@ class Archive:
         return self._events[-1]
 
     def snapshot(self) -> Path:
-        """Write ``archive.json`` under another name and rename it, so that a reader never sees half of it."""
+        """Write ``archive.json`` under another name and rename it, so that a reader never sees half
+        of it.
+        """
         target = self.folder / SNAPSHOT
         handle, name = tempfile.mkstemp(dir=self.folder, prefix=f".{SNAPSHOT}.", suffix=".tmp")
         try:
             with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=1) + "\n")
+                file.write(
+                    json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=1) + "\n"
+                )
                 file.flush()
                 os.fsync(file.fileno())
-            Path(name).chmod((self.folder / JOURNAL).stat().st_mode)  # a temporary file is private to the user
+            Path(name).chmod(
+                (self.folder / JOURNAL).stat().st_mode
+            )  # a temporary file is private to the user
             Path(name).replace(target)
         except BaseException:
             Path(name).unlink(missing_ok=True)
@@ -113,15 +125,23 @@ class Archive:
         ends = self.of("end")
         end = _without(ends[-1]) if ends else None
         return {
-            "schema": SCHEMA, "settings": self.settings, "entries": entries,
-            "challenges": [_without(e) for e in self.of("challenge")], "end": end,
-        }  # fmt: skip
+            "schema": SCHEMA,
+            "settings": self.settings,
+            "entries": entries,
+            "challenges": [_without(e) for e in self.of("challenge")],
+            "end": end,
+        }
 
     def entries(self) -> list[Entry]:
-        """The candidates that were evaluated or given up, as records; ``accepted`` follows from the challenges."""
+        """The candidates that were evaluated or given up, as records; ``accepted`` follows from the
+        challenges.
+        """
         made = {e["number"]: e for e in self.of("proposal")}
         accepted = {e["number"] for e in self.of("challenge") if e["accepted"]}
-        return [entry_of(made[e["number"]], e, accepted=e["number"] in accepted) for e in self.of("entry")]
+        return [
+            entry_of(made[e["number"]], e, accepted=e["number"] in accepted)
+            for e in self.of("entry")
+        ]
 
     def clean(self) -> None:
         """Remove temporary files that a killed search left."""
@@ -141,8 +161,14 @@ class Archive:
     def _check(self, settings: Mapping[str, Any]) -> None:
         began, now = self.settings, _plain(dict(settings))
         if self._events[0].get("schema") != SCHEMA:
-            raise ArgumentError(f"folder must hold a journal of schema {SCHEMA}; got another in {str(self.folder)!r}. Name a new folder.")
-        other = [name for name in {**began, **now} if began.get(name) != now.get(name) and name not in _FREE]
+            raise ArgumentError(
+                f"folder must hold a journal of schema {SCHEMA}; got another in {str(self.folder)!r}. Name a new folder."
+            )
+        other = [
+            name
+            for name in {**began, **now}
+            if began.get(name) != now.get(name) and name not in _FREE
+        ]
         if other:
             raise ArgumentError(
                 f"folder must hold a search with the same settings to go on; got another {', '.join(sorted(other))} in "
@@ -150,22 +176,43 @@ class Archive:
             )
 
 
-def proposal_event(number: int, proposal: Proposal, *, origin: str, generation: int, cost: Mapping[str, float]) -> Event:
+def proposal_event(
+    number: int, proposal: Proposal, *, origin: str, generation: int, cost: Mapping[str, float]
+) -> Event:
     """A candidate before it is run. Thoughts of a designer are left out: they may quote items."""
     change = " ".join(proposal.change.split())[:_LONGEST_CHANGE]
     return {
-        "event": "proposal", "number": number, "origin": origin, "generation": generation, "parents": list(proposal.parents),
-        "change": change, "problem": proposal.problem, "share": proposal.share, "workflow": proposal.workflow.to_dict(),
-        "digest": proposal.workflow.digest, "design": dict(cost),
-    }  # fmt: skip
+        "event": "proposal",
+        "number": number,
+        "origin": origin,
+        "generation": generation,
+        "parents": list(proposal.parents),
+        "change": change,
+        "problem": proposal.problem,
+        "share": proposal.share,
+        "workflow": proposal.workflow.to_dict(),
+        "digest": proposal.workflow.digest,
+        "design": dict(cost),
+    }
 
 
-def entry_event(number: int, *, outcomes: Sequence[Outcome], fitness: Estimate | None, problem: str, cost: Mapping[str, float]) -> Event:
+def entry_event(
+    number: int,
+    *,
+    outcomes: Sequence[Outcome],
+    fitness: Estimate | None,
+    problem: str,
+    cost: Mapping[str, float],
+) -> Event:
     """A candidate after it was run, or given up."""
     return {
-        "event": "entry", "number": number, "problem": problem, "cost": dict(cost),
-        "fitness": None if fitness is None else fitness.to_dict(), "outcomes": outcome_columns(outcomes),
-    }  # fmt: skip
+        "event": "entry",
+        "number": number,
+        "problem": problem,
+        "cost": dict(cost),
+        "fitness": None if fitness is None else fitness.to_dict(),
+        "outcomes": outcome_columns(outcomes),
+    }
 
 
 def entry_of(made: Event, done: Event, *, accepted: bool) -> Entry:
@@ -181,7 +228,10 @@ def entry_of(made: Event, done: Event, *, accepted: bool) -> Entry:
         fitness=None if done["fitness"] is None else Estimate.from_dict(done["fitness"]),
         accepted=accepted,
         problem=done["problem"],
-        cost={**done["cost"], **{f"design_{name}": value for name, value in made["design"].items()}},
+        cost={
+            **done["cost"],
+            **{f"design_{name}": value for name, value in made["design"].items()},
+        },
     )
 
 
@@ -200,9 +250,30 @@ def outcome_columns(outcomes: Sequence[Outcome]) -> dict[str, list[Any]]:
 
 def outcomes_of(columns: Mapping[str, Sequence[Any]]) -> tuple[Outcome, ...]:
     """Read back what :func:`outcome_columns` wrote."""
-    rows = zip(*(columns[name] for name in ("item", "answer", "state", "repeat", "calls", "input_tokens", "output_tokens")), strict=True)
+    rows = zip(
+        *(
+            columns[name]
+            for name in (
+                "item",
+                "answer",
+                "state",
+                "repeat",
+                "calls",
+                "input_tokens",
+                "output_tokens",
+            )
+        ),
+        strict=True,
+    )
     return tuple(
-        Outcome(item=item, answer=answer, state=state, repeat=repeat, calls=calls, usage=Usage(read, written))
+        Outcome(
+            item=item,
+            answer=answer,
+            state=state,
+            repeat=repeat,
+            calls=calls,
+            usage=Usage(read, written),
+        )
         for item, answer, state, repeat, calls, read, written in rows
     )
 
@@ -212,7 +283,9 @@ def _without(event: Event) -> Event:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON gives back for a value, so that a search that goes on sees what one that was not stopped sees."""
+    """What JSON gives back for a value, so that a search that goes on sees what one that was not
+    stopped sees.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
     return json.loads(json.dumps(value, allow_nan=False, ensure_ascii=False))
@@ -229,7 +302,11 @@ def _read(journal: Any, folder: Path) -> list[Event]:
     for i, line in enumerate(data[:whole].splitlines(), start=1):
         try:
             event = json.loads(line)
-            if not isinstance(event, dict) or "event" not in event or (i == 1) != (event["event"] == "begin"):
+            if (
+                not isinstance(event, dict)
+                or "event" not in event
+                or (i == 1) != (event["event"] == "begin")
+            ):
                 raise ValueError
         except ValueError:
             raise ArgumentError(
@@ -240,14 +317,18 @@ def _read(journal: Any, folder: Path) -> list[Event]:
 
 
 def _lock(journal: Any, folder: Path) -> None:
-    """Where the system can lock files, a second search in the same folder is refused; the lock goes with the process."""
+    """Where the system can lock files, a second search in the same folder is refused; the lock goes
+    with the process.
+    """
     with contextlib.suppress(ImportError):
         import fcntl
 
         try:
             fcntl.flock(journal.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ArgumentError(f"folder must not be in use; another search is running in {str(folder)!r}. Wait for it.") from None
+            raise ArgumentError(
+                f"folder must not be in use; another search is running in {str(folder)!r}. Wait for it."
+            ) from None
 
 
 __all__ = [

@@ -26,7 +26,9 @@ _FORM = 320  # characters that a workflow writes around a question, about
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What came out. ``lines`` follows the questions; where a cap stopped the run, ``stopped`` says which, and some are missing."""
+    """What came out. ``lines`` follows the questions; where a cap stopped the run, ``stopped`` says
+    which, and some are missing.
+    """
 
     lines: tuple[Line, ...]
     total: int
@@ -63,9 +65,11 @@ async def ask_items(
     task, workflow, calls
         What is asked, how, and the way to the model.
     seed
-        Draws the order of options and everything random in the workflow; the same seed asks the same questions.
+        Draws the order of options and everything random in the workflow; the same seed asks the
+        same questions.
     shuffle
-        Show the options of each item in a random order. The answer is a class all the same: the place of the option in the file.
+        Show the options of each item in a random order. The answer is a class all the same: the
+        place of the option in the file.
     concurrency
         How many items are under way at one time.
     run
@@ -76,7 +80,8 @@ async def ask_items(
     Returns
     -------
     Asked
-        One line an item. An item without an answer has a state that says why; nothing is raised for it.
+        One line an item. An item without an answer has a state that says why; nothing is raised for
+        it.
 
     Examples
     --------
@@ -92,12 +97,17 @@ async def ask_items(
     (0, 1)
     """
     questions = task_questions(task, seed=seed, shuffle=shuffle)
-    return await ask_questions(questions, workflow, calls, seed=seed, concurrency=concurrency, run=run, progress=progress)
+    return await ask_questions(
+        questions, workflow, calls, seed=seed, concurrency=concurrency, run=run, progress=progress
+    )
 
 
 def task_questions(task: Task, *, seed: int, shuffle: bool) -> list[Question]:
     """The items as they are shown."""
-    return [pose(item, instruction=task.instruction, shuffle=seed if shuffle else None) for item in task.items]
+    return [
+        pose(item, instruction=task.instruction, shuffle=seed if shuffle else None)
+        for item in task.items
+    ]
 
 
 async def ask_questions(
@@ -144,11 +154,19 @@ async def ask_questions(
                 group.create_task(worker(waiting))
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None  # one error, as if there were no group
-    return Asked(lines=tuple(known[place] for place in sorted(known)), total=len(work), stopped=stopped[0] if stopped else "")
+    return Asked(
+        lines=tuple(known[place] for place in sorted(known)),
+        total=len(work),
+        stopped=stopped[0] if stopped else "",
+    )
 
 
-def done_before(questions: Sequence[Question], repeats: int, run: RunFolder | None) -> dict[int, Line]:
-    """What a run folder holds of these questions, by place (question by question, repeat by repeat)."""
+def done_before(
+    questions: Sequence[Question], repeats: int, run: RunFolder | None
+) -> dict[int, Line]:
+    """What a run folder holds of these questions, by place (question by question, repeat by
+    repeat).
+    """
     if run is None:
         return {}
     places = ((q, r) for q in questions for r in range(repeats))
@@ -161,7 +179,8 @@ def _print(question: Question) -> str:
 
 
 def answers_table(asked: Asked, system: str) -> dict[str, list[Any]]:
-    """The answers table: item, system, answer, state, order (the class at each place), calls and tokens.
+    """The answers table: item, system, answer, state, order (the class at each place), calls and
+    tokens.
 
     Examples
     --------
@@ -182,7 +201,9 @@ def answers_table(asked: Asked, system: str) -> dict[str, list[Any]]:
 
 
 def expected_usage(questions: Sequence[Question], workflow: Workflow) -> Usage:
-    """Tokens of one call, for the line before the first: a question at four characters a token, a reply as long as allowed."""
+    """Tokens of one call, for the line before the first: a question at four characters a token, a
+    reply as long as allowed.
+    """
     if not questions:
         return Usage()
     mean = sum(len(question.prompt()) for question in questions) / len(questions)

@@ -1,4 +1,6 @@
-"""What calls cost: prices, caps that stop a run, a projection before the first call, and the ledger after the last."""
+"""What calls cost: prices, caps that stop a run, a projection before the first call, and the ledger
+after the last.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ class Prices:
     Parameters
     ----------
     input_per_million, output_per_million
-        The price of every model that ``models`` does not name. NaN (the default): such a model has no known price.
+        The price of every model that ``models`` does not name. NaN (the default): such a model has
+        no known price.
     models
         ``{name: (input_per_million, output_per_million)}``.
     currency
@@ -44,13 +47,19 @@ class Prices:
     currency: str = "USD"
 
     def __post_init__(self) -> None:
-        for name, pair in {"*": (self.input_per_million, self.output_per_million), **self.models}.items():
+        for name, pair in {
+            "*": (self.input_per_million, self.output_per_million),
+            **self.models,
+        }.items():
             if any(math.isinf(price) or price < 0 for price in pair):
-                raise ArgumentError(f"prices must be finite and at least 0; got {pair[0]} and {pair[1]} for {name!r}.")
+                raise ArgumentError(
+                    f"prices must be finite and at least 0; got {pair[0]} and {pair[1]} for {name!r}."
+                )
 
     @classmethod
     def read(cls, path: str | Path) -> Prices:
-        """Read a JSON or TOML file: ``{"model": {"input_per_million": 0.1, "output_per_million": 0.4}, "currency": "USD"}``.
+        """Read a JSON or TOML file: ``{"model": {"input_per_million": 0.1, "output_per_million":
+        0.4}, "currency": "USD"}``.
 
         The model ``"*"`` is every other model.
         """
@@ -58,9 +67,14 @@ class Prices:
             text = Path(path).read_text(encoding="utf-8")
             data = tomllib.loads(text) if Path(path).suffix == ".toml" else json.loads(text)
             currency = str(data.pop("currency", "USD"))
-            table = {str(m): (float(p["input_per_million"]), float(p["output_per_million"])) for m, p in data.items()}
+            table = {
+                str(m): (float(p["input_per_million"]), float(p["output_per_million"]))
+                for m, p in data.items()
+            }
         except OSError as error:
-            raise ArgumentError(f"prices must be a file that can be read; got {str(path)!r} ({error.strerror}).") from error
+            raise ArgumentError(
+                f"prices must be a file that can be read; got {str(path)!r} ({error.strerror})."
+            ) from error
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             shape = '{"model": {"input_per_million": 0.1, "output_per_million": 0.4}}'
             raise ArgumentError(
@@ -83,9 +97,11 @@ class Prices:
 class Ledger:
     """What was done and paid; ledgers of several callers add.
 
-    ``calls`` were answered and paid, ``cached`` were answered without paying, ``failed`` gave no answer after the last try, ``retried``
-    counts further tries. ``usage`` is the sum over ``calls``; in ``estimated`` of them the server did not say, and tokens were estimated
-    from characters. ``cost`` is NaN where a price is missing, and ``reason`` says which. ``failure`` says why the last failed call failed.
+    ``calls`` were answered and paid, ``cached`` were answered without paying, ``failed`` gave no
+    answer after the last try, ``retried`` counts further tries. ``usage`` is the sum over
+    ``calls``; in ``estimated`` of them the server did not say, and tokens were estimated from
+    characters. ``cost`` is NaN where a price is missing, and ``reason`` says which. ``failure``
+    says why the last failed call failed.
 
     Examples
     --------
@@ -106,7 +122,9 @@ class Ledger:
 
     def __add__(self, other: Ledger) -> Ledger:
         if self.currency != other.currency and self.cost and other.cost:
-            raise ArgumentError(f"ledgers must be in one currency to add; got {self.currency} and {other.currency}.")
+            raise ArgumentError(
+                f"ledgers must be in one currency to add; got {self.currency} and {other.currency}."
+            )
         return Ledger(
             calls=self.calls + other.calls,
             cached=self.cached + other.cached,
@@ -141,7 +159,11 @@ class Ledger:
         tokens = self.usage.input_tokens + self.usage.output_tokens
         about = f", of {self.estimated} calls estimated from characters" if self.estimated else ""
         line = f"{self.calls:,} calls paid, {self.cached:,} cached, {self.failed:,} failed; {tokens:,} tokens{about}; "
-        return line + (f"cost unknown ({self.reason})" if math.isnan(self.cost) else f"{self.cost:,.4f} {self.currency}")
+        return line + (
+            f"cost unknown ({self.reason})"
+            if math.isnan(self.cost)
+            else f"{self.cost:,.4f} {self.currency}"
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,17 +185,23 @@ class Projection:
 
     def __str__(self) -> str:
         tokens = self.usage.input_tokens + self.usage.output_tokens
-        money = f"cost unknown ({self.reason})" if math.isnan(self.cost) else f"about {self.cost:,.4f} {self.currency}"
+        money = (
+            f"cost unknown ({self.reason})"
+            if math.isnan(self.cost)
+            else f"about {self.cost:,.4f} {self.currency}"
+        )
         caps = f"; stops at the cap on {' and '.join(self.stops_at)}" if self.stops_at else ""
         return f"at most {self.calls:,} calls, about {tokens:,} tokens, {money}{caps}"
 
 
 class Budget:
-    """Caps on calls, tokens, money and wall-clock seconds. One budget may be shared by several callers.
+    """Caps on calls, tokens, money and wall-clock seconds. One budget may be shared by several
+    callers.
 
-    A cap is looked at before each try: no call starts once it is reached, so it is never passed by more than the calls in flight; the cap
-    on calls is never passed at all. A try that timed out here may have been charged by the server, so it counts as a call. Tries that the
-    server turned down do not count. Seconds run from the first call.
+    A cap is looked at before each try: no call starts once it is reached, so it is never passed by
+    more than the calls in flight; the cap on calls is never passed at all. A try that timed out
+    here may have been charged by the server, so it counts as a call. Tries that the server turned
+    down do not count. Seconds run from the first call.
 
     Examples
     --------
@@ -185,11 +213,23 @@ class Budget:
     """
 
     def __init__(
-        self, *, calls: int | None = None, tokens: int | None = None, cost: float | None = None, seconds: float | None = None
+        self,
+        *,
+        calls: int | None = None,
+        tokens: int | None = None,
+        cost: float | None = None,
+        seconds: float | None = None,
     ) -> None:
-        for name, cap in (("calls", calls), ("tokens", tokens), ("cost", cost), ("seconds", seconds)):
+        for name, cap in (
+            ("calls", calls),
+            ("tokens", tokens),
+            ("cost", cost),
+            ("seconds", seconds),
+        ):
             if cap is not None and not (cap > 0 and math.isfinite(cap)):
-                raise ArgumentError(f"{name} must be above 0 and finite, or None for no cap; got {cap}.")
+                raise ArgumentError(
+                    f"{name} must be above 0 and finite, or None for no cap; got {cap}."
+                )
         self.calls, self.tokens, self.cost, self.seconds = calls, tokens, cost, seconds
         self._done = 0
         self._open = 0
@@ -202,7 +242,12 @@ class Budget:
         """What is counted so far: calls (with those in flight), tokens, cost, seconds."""
         tokens = self._usage.input_tokens + self._usage.output_tokens
         seconds = 0.0 if self._start is None else time.monotonic() - self._start
-        return {"calls": self._done + self._open, "tokens": tokens, "cost": self._spent, "seconds": seconds}
+        return {
+            "calls": self._done + self._open,
+            "tokens": tokens,
+            "cost": self._spent,
+            "seconds": seconds,
+        }
 
     @property
     def seconds_left(self) -> float:
@@ -214,7 +259,9 @@ class Budget:
         used = self.used
         for name, cap in self._caps():
             if not used[name] < cap:  # an unknown cost (NaN) counts as reached
-                raise BudgetReached(f"The cap on {name} ({cap:g}) is reached; no further call is made. Raise it to go on.")
+                raise BudgetReached(
+                    f"The cap on {name} ({cap:g}) is reached; no further call is made. Raise it to go on."
+                )
 
     def reserve(self) -> None:
         """Count one try as in flight, or raise :class:`BudgetReached`."""
@@ -240,7 +287,13 @@ class Budget:
         self._spent += cost
 
     def project(
-        self, n_items: int, *, calls_per_item: float, tokens_per_call: Usage, prices: Prices | None = None, model: str = ""
+        self,
+        n_items: int,
+        *,
+        calls_per_item: float,
+        tokens_per_call: Usage,
+        prices: Prices | None = None,
+        model: str = "",
     ) -> Projection:
         """What ``n_items`` items would take, for the line that is shown before the first call.
 
@@ -254,12 +307,35 @@ class Budget:
         usage = Usage(calls * tokens_per_call.input_tokens, calls * tokens_per_call.output_tokens)
         prices = prices or Prices()
         cost = prices.cost(model, usage)
-        would: dict[str, float] = {"calls": calls, "tokens": usage.input_tokens + usage.output_tokens, "cost": cost, "seconds": 0.0}
+        would: dict[str, float] = {
+            "calls": calls,
+            "tokens": usage.input_tokens + usage.output_tokens,
+            "cost": cost,
+            "seconds": 0.0,
+        }
         used = self.used
         stops = tuple(name for name, cap in self._caps() if used[name] + would[name] > cap)
-        reason = "" if not math.isnan(cost) else prices.reason(model) if model else "no prices were given"
-        return Projection(calls=calls, usage=usage, cost=cost, currency=prices.currency, reason=reason, stops_at=stops)
+        reason = (
+            ""
+            if not math.isnan(cost)
+            else prices.reason(model)
+            if model
+            else "no prices were given"
+        )
+        return Projection(
+            calls=calls,
+            usage=usage,
+            cost=cost,
+            currency=prices.currency,
+            reason=reason,
+            stops_at=stops,
+        )
 
     def _caps(self) -> list[tuple[str, float]]:
-        caps = (("calls", self.calls), ("tokens", self.tokens), ("cost", self.cost), ("seconds", self.seconds))
+        caps = (
+            ("calls", self.calls),
+            ("tokens", self.tokens),
+            ("cost", self.cost),
+            ("seconds", self.seconds),
+        )
         return [(name, cap) for name, cap in caps if cap is not None]

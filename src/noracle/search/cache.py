@@ -1,8 +1,8 @@
 """Calls that were paid for, in one SQLite file: the cache of a user, and the store of one run.
 
-A row is found by the digest of its request. It holds the model's name, the reply and its tokens: no prompt and no key. The file is
-readable by its owner alone. A reply is committed before anybody sees it, so a process that is killed loses none; several processes may
-use one file.
+A row is found by the digest of its request. It holds the model's name, the reply and its tokens: no
+prompt and no key. The file is readable by its owner alone. A reply is committed before anybody sees
+it, so a process that is killed loses none; several processes may use one file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class CacheError(NoracleError):
 
 
 def default_path() -> Path:
-    """``calls.sqlite`` in the folder that ``NORACLE_CACHE`` names (or the ``.sqlite`` file itself), else in the user's cache folder."""
+    """``calls.sqlite`` in the folder that ``NORACLE_CACHE`` names (or the ``.sqlite`` file itself),
+    else in the user's cache folder.
+    """
     named = os.environ.get("NORACLE_CACHE")
     if named:
         path = Path(named).expanduser()
@@ -85,13 +87,20 @@ class Cache:
             raise CacheError(
                 f"The cache {str(where)!r} cannot be opened ({error.strerror}). Name another file or pass no cache."
             ) from error
-        cache = cls(where, sqlite3.connect(where, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False))
+        cache = cls(
+            where,
+            sqlite3.connect(
+                where, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False
+            ),
+        )
         with cache._at_work():
             cache._prepare()
         return cache
 
     def _prepare(self) -> None:
-        """Bring a new file into shape; where several processes do so at once, SQLite may not wait by itself."""
+        """Bring a new file into shape; where several processes do so at once, SQLite may not wait
+        by itself.
+        """
         until = time.monotonic() + BUSY_MS / 1000
         while True:
             try:
@@ -110,7 +119,9 @@ class Cache:
         self._db.execute(f"pragma busy_timeout = {BUSY_MS}")
         new = self._is_new()
         self._db.execute("pragma journal_mode = wal")
-        self._db.execute("pragma synchronous = normal")  # a killed process loses nothing; a power cut may lose the last calls
+        self._db.execute(
+            "pragma synchronous = normal"
+        )  # a killed process loses nothing; a power cut may lose the last calls
         self._db.execute("pragma secure_delete = on")  # what is purged is overwritten
         if new:
             self._db.execute("begin immediate")
@@ -124,41 +135,74 @@ class Cache:
         self._db.execute("begin")
         with self._db:
             tables = self._db.execute("select count(*) from sqlite_master").fetchone()[0]
-            kind, version = (self._db.execute(f"pragma {name}").fetchone()[0] for name in ("application_id", "user_version"))
+            kind, version = (
+                self._db.execute(f"pragma {name}").fetchone()[0]
+                for name in ("application_id", "user_version")
+            )
         if not tables:
             return True
         if kind != APPLICATION:
-            raise CacheError(f"{str(self.path)!r} is another program's database. Name another file.")
+            raise CacheError(
+                f"{str(self.path)!r} is another program's database. Name another file."
+            )
         if version != VERSION:
-            raise CacheError(f"{str(self.path)!r} is not a cache of this version of noracle. Name another file.")
+            raise CacheError(
+                f"{str(self.path)!r} is not a cache of this version of noracle. Name another file."
+            )
         return False
 
     def get(self, digest: str) -> Completion | None:
         """The reply to a request, or None."""
         with self._at_work():
-            row = self._db.execute("select text, finish, input_tokens, output_tokens from calls where digest = ?", (digest,)).fetchone()
-        return None if row is None else Completion(text=row[0], finish=row[1], usage=Usage(row[2], row[3]), cached=True)
+            row = self._db.execute(
+                "select text, finish, input_tokens, output_tokens from calls where digest = ?",
+                (digest,),
+            ).fetchone()
+        return (
+            None
+            if row is None
+            else Completion(text=row[0], finish=row[1], usage=Usage(row[2], row[3]), cached=True)
+        )
 
     def put(self, digest: str, model: str, completion: Completion) -> None:
-        """Commit a reply. The first one stays; ``completion.cached`` says that it was not paid for here."""
-        row = (digest, model, completion.text, completion.finish, completion.usage.input_tokens, completion.usage.output_tokens)
+        """Commit a reply. The first one stays; ``completion.cached`` says that it was not paid for
+        here.
+        """
+        row = (
+            digest,
+            model,
+            completion.text,
+            completion.finish,
+            completion.usage.input_tokens,
+            completion.usage.output_tokens,
+        )
         with self._at_work():
-            self._db.execute("insert or ignore into calls values (?, ?, ?, ?, ?, ?, ?, ?)", (*row, time.time(), not completion.cached))
+            self._db.execute(
+                "insert or ignore into calls values (?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, time.time(), not completion.cached),
+            )
 
     def purge(self, *, model: str | None = None, before: dt.datetime | None = None) -> int:
-        """Delete the replies of a model, of a time, of both, or all; returns how many. They are overwritten in the file."""
+        """Delete the replies of a model, of a time, of both, or all; returns how many. They are
+        overwritten in the file.
+        """
         if before is not None and before.tzinfo is None:
-            raise ArgumentError(f"before must carry a time zone; got {before.isoformat()}. Add tzinfo=datetime.UTC.")
+            raise ArgumentError(
+                f"before must carry a time zone; got {before.isoformat()}. Add tzinfo=datetime.UTC."
+            )
         limit = None if before is None else before.timestamp()
         with self._at_work():
             gone = self._db.execute(
-                "delete from calls where (?1 is null or model = ?1) and (?2 is null or at < ?2)", (model, limit)
+                "delete from calls where (?1 is null or model = ?1) and (?2 is null or at < ?2)",
+                (model, limit),
             ).rowcount
             self._db.execute("pragma wal_checkpoint(truncate)")
         return int(gone)
 
     def paid(self, model: str | None = None) -> tuple[int, Usage]:
-        """How many of these calls were paid for here, and their tokens; copies from other caches do not count."""
+        """How many of these calls were paid for here, and their tokens; copies from other caches do
+        not count.
+        """
         with self._at_work():
             row = self._db.execute(
                 "select count(*), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0) from calls"
@@ -174,9 +218,15 @@ class Cache:
     def rows(self) -> Iterator[tuple[str, str, Completion]]:
         """Digest, model and reply of every row, in the order of the digests."""
         with self._at_work():
-            rows = self._db.execute("select digest, model, text, finish, input_tokens, output_tokens from calls order by digest").fetchall()
+            rows = self._db.execute(
+                "select digest, model, text, finish, input_tokens, output_tokens from calls order by digest"
+            ).fetchall()
         for digest, model, text, finish, ins, outs in rows:
-            yield digest, model, Completion(text=text, finish=finish, usage=Usage(ins, outs), cached=True)
+            yield (
+                digest,
+                model,
+                Completion(text=text, finish=finish, usage=Usage(ins, outs), cached=True),
+            )
 
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:
@@ -185,7 +235,9 @@ class Cache:
             try:
                 yield
             except sqlite3.Error as error:
-                raise CacheError(f"The cache {str(self.path)!r} fails ({error}). Free the disk, or name another file.") from error
+                raise CacheError(
+                    f"The cache {str(self.path)!r} fails ({error}). Free the disk, or name another file."
+                ) from error
 
     def close(self) -> None:
         """Close the file; closing twice does no harm."""
@@ -194,15 +246,21 @@ class Cache:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
 
 def record(cache: Cache, path: str | Path, *, model: str | None = None) -> int:
-    """Write the replies of a cache as a recording for :class:`~noracle.search.backends.ReplayModel`; returns how many.
+    """Write the replies of a cache as a recording for
+    :class:`~noracle.search.backends.ReplayModel`; returns how many.
 
-    One JSON object a line: digest, model, text, finish, input_tokens, output_tokens; sorted by digest, without times, so that one run
-    gives one file. ``model`` keeps the replies of one model.
+    One JSON object a line: digest, model, text, finish, input_tokens, output_tokens; sorted by
+    digest, without times, so that one run gives one file. ``model`` keeps the replies of one model.
 
     Examples
     --------

@@ -37,7 +37,9 @@ _logger = logging.getLogger("noracle")
 def estimate_usage(request: Request, text: str) -> Usage:
     """Tokens guessed from characters (four to one), for servers that do not say."""
     said = sum(len(message.text) for message in request.messages)
-    return Usage(math.ceil(said / CHARACTERS_PER_TOKEN), math.ceil(len(text) / CHARACTERS_PER_TOKEN))
+    return Usage(
+        math.ceil(said / CHARACTERS_PER_TOKEN), math.ceil(len(text) / CHARACTERS_PER_TOKEN)
+    )
 
 
 class _Flight:
@@ -60,7 +62,8 @@ class Caller:
     model
         Who answers.
     stores
-        Where replies are kept: first the store of the run, then the user's cache. The first that has a reply gives it to those before it.
+        Where replies are kept: first the store of the run, then the user's cache. The first that
+        has a reply gives it to those before it.
     budget
         Caps; may be shared with other callers. A cap on cost needs a price of this model.
     prices
@@ -72,9 +75,11 @@ class Caller:
     timeout
         Seconds for one try.
     backoff
-        Seconds before the second try; each later one waits about twice as long, up to a minute. Where the server says how long, that.
+        Seconds before the second try; each later one waits about twice as long, up to a minute.
+        Where the server says how long, that.
     log
-        Called once for every call with its digest, outcome, tries, tokens and seconds; never with texts.
+        Called once for every call with its digest, outcome, tries, tokens and seconds; never with
+        texts.
 
     Examples
     --------
@@ -115,7 +120,13 @@ class Caller:
                 f"cost can be capped only where the price is known; {self._reason}. Give its price, or cap calls or tokens."
             )
         self._stores = tuple(stores)
-        self._concurrency, self._retries, self._timeout, self._backoff, self._log = concurrency, retries, timeout, backoff, log
+        self._concurrency, self._retries, self._timeout, self._backoff, self._log = (
+            concurrency,
+            retries,
+            timeout,
+            backoff,
+            log,
+        )
         self._flights: dict[str, _Flight] = {}
         self._calls = self._cached = self._failed = self._retried = self._estimated = 0
         self._usage = Usage()
@@ -141,7 +152,8 @@ class Caller:
         )
 
     def count_past(self, run: Cache) -> None:
-        """Count what an earlier part of this run paid, out of its store, in the ledger and against the caps.
+        """Count what an earlier part of this run paid, out of its store, in the ledger and against
+        the caps.
 
         Call it once for each model of a run that goes on, before the first call.
         """
@@ -151,7 +163,9 @@ class Caller:
         self.budget.add_past(calls, usage, self.prices.cost(self.model.name, usage))
 
     async def call(self, request: Request) -> Completion:
-        """Answer a request; raises :class:`ModelError` after the last try and :class:`BudgetReached` at a cap."""
+        """Answer a request; raises :class:`ModelError` after the last try and
+        :class:`BudgetReached` at a cap.
+        """
         digest = request.digest(self.model.name)
         found = self._look(digest)
         if found is not None:
@@ -171,7 +185,9 @@ class Caller:
         return dataclasses.replace(completion, cached=True)
 
     async def close(self, *, grace: float = 10.0) -> None:
-        """Wait up to ``grace`` seconds for calls that are out, for they are paid; then close the model. The stores stay open."""
+        """Wait up to ``grace`` seconds for calls that are out, for they are paid; then close the
+        model. The stores stay open.
+        """
         out = [flight.task for flight in self._flights.values() if flight.task is not None]
         if out:
             _, late = await asyncio.wait(out, timeout=grace)
@@ -183,7 +199,12 @@ class Caller:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         await self.close()
 
     def _look(self, digest: str) -> Completion | None:
@@ -197,7 +218,9 @@ class Caller:
         return None
 
     def _start(self, digest: str, request: Request) -> _Flight:
-        """Begin a call of its own, which outlives the one who asked: what is sent is paid, so its reply is kept."""
+        """Begin a call of its own, which outlives the one who asked: what is sent is paid, so its
+        reply is kept.
+        """
         flight = _Flight(asyncio.get_running_loop())
 
         def landed(task: asyncio.Task[Completion]) -> None:
@@ -239,7 +262,11 @@ class Caller:
                     completion = self._counted(request, await self._try(request, flight))
                     break
                 except ModelError as error:
-                    if not error.transient or tries > self._retries or (error.after or 0.0) > LONGEST_WAIT:
+                    if (
+                        not error.transient
+                        or tries > self._retries
+                        or (error.after or 0.0) > LONGEST_WAIT
+                    ):
                         self._failed += 1
                         self._failure = str(error)
                         self._tell(digest, "failed", tries, Usage(), time.monotonic() - begun)
@@ -262,7 +289,9 @@ class Caller:
             paid = True
             return completion
         except TimeoutError:
-            raise ModelError(f"{self.model.name}: no reply within {self._timeout:g} s.", transient=True) from None
+            raise ModelError(
+                f"{self.model.name}: no reply within {self._timeout:g} s.", transient=True
+            ) from None
         except Exception:
             lost = False
             raise
@@ -307,7 +336,15 @@ class Caller:
 
     def _tell(self, digest: str, outcome: str, tries: int, usage: Usage, seconds: float) -> None:
         if self._log is not None:
-            self._log({"digest": digest, "outcome": outcome, "tries": tries, **dataclasses.asdict(usage), "seconds": round(seconds, 6)})
+            self._log(
+                {
+                    "digest": digest,
+                    "outcome": outcome,
+                    "tries": tries,
+                    **dataclasses.asdict(usage),
+                    "seconds": round(seconds, 6),
+                }
+            )
 
 
 __all__ = ["BudgetReached", "Caller", "Log", "estimate_usage"]

@@ -16,7 +16,8 @@ from noracle.search.workflow import Workflow
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a candidate made of one item: a class (None: no answer), how that came, and what it took.
+    """What a candidate made of one item: a class (None: no answer), how that came, and what it
+    took.
 
     Examples
     --------
@@ -34,11 +35,13 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A workflow to try. ``parents`` are numbers of archive entries; ``change`` says in one line what is new.
+    """A workflow to try. ``parents`` are numbers of archive entries; ``change`` says in one line
+    what is new.
 
-    ``problem`` says that no workflow could be made: the generation is used up and becomes an entry with that problem (``workflow`` is then
-    the parent, and is not run). ``share`` < 1 asks for the first part of the validation items only, in one fixed order, so that a larger
-    share holds the smaller one (successive halving).
+    ``problem`` says that no workflow could be made: the generation is used up and becomes an entry
+    with that problem (``workflow`` is then the parent, and is not run). ``share`` < 1 asks for the
+    first part of the validation items only, in one fixed order, so that a larger share holds the
+    smaller one (successive halving).
 
     Examples
     --------
@@ -57,10 +60,12 @@ class Proposal:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One candidate in the archive. ``fitness`` is an estimate on the validation labels; ``problem`` says why there is none.
+    """One candidate in the archive. ``fitness`` is an estimate on the validation labels;
+    ``problem`` says why there is none.
 
-    ``outcomes`` holds the answers to the validation items (several repeats where the strategy asks for them), so that any later estimator
-    can be run again. ``accepted`` says that it became the incumbent.
+    ``outcomes`` holds the answers to the validation items (several repeats where the strategy asks
+    for them), so that any later estimator can be run again. ``accepted`` says that it became the
+    incumbent.
 
     Examples
     --------
@@ -85,10 +90,12 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scored:
-    """What a strategy sees of an entry: its score and standard error on *some* scale, and what was tried.
+    """What a strategy sees of an entry: its score and standard error on *some* scale, and what was
+    tried.
 
-    A strategy may only use :func:`standardised` scores, so that q, A and 100·A lead to the same choices. ``excluded`` lists validation
-    items whose answer an expert excluded, with that answer; ``unanswered`` those without a valid one. Never the truth.
+    A strategy may only use :func:`standardised` scores, so that q, A and 100·A lead to the same
+    choices. ``excluded`` lists validation items whose answer an expert excluded, with that answer;
+    ``unanswered`` those without a valid one. Never the truth.
 
     Examples
     --------
@@ -107,8 +114,9 @@ class Scored:
 def standardised(scored: Sequence[Scored]) -> np.ndarray[Any, Any]:
     """(score - best)/typical standard error: at most 0, and the same on every scale.
 
-    One common standard error (the median of those above 0) is used, so that the order is that of the scores. Where none is known, the
-    spread of the scores takes its place; where all are equal, zeros.
+    One common standard error (the median of those above 0) is used, so that the order is that of
+    the scores. Where none is known, the spread of the scores takes its place; where all are equal,
+    zeros.
 
     Examples
     --------
@@ -120,19 +128,31 @@ def standardised(scored: Sequence[Scored]) -> np.ndarray[Any, Any]:
     scores = np.array([s.score for s in scored], dtype=float)
     errors = np.array([s.se for s in scored], dtype=float)
     errors = errors[np.isfinite(errors) & (errors > 0)]
-    typical = float(np.median(errors)) if errors.size else float(np.std(scores)) if scores.size else 0.0
-    return (scores - scores.max(initial=-np.inf)) / typical if typical > 0 else np.zeros(len(scores))
+    typical = (
+        float(np.median(errors)) if errors.size else float(np.std(scores)) if scores.size else 0.0
+    )
+    return (
+        (scores - scores.max(initial=-np.inf)) / typical if typical > 0 else np.zeros(len(scores))
+    )
 
 
 class Strategy(Protocol):
-    """What to try next. State is only what :meth:`tell` was told and the seed, so that a search that was killed goes on."""
+    """What to try next. State is only what :meth:`tell` was told and the seed, so that a search
+    that was killed goes on.
+    """
 
     name: str
 
-    async def ask(self, generation: int, rng: np.random.Generator, designer: Calls | None) -> Proposal | None:
-        """The next workflow, or None when the strategy is done. A ``designer`` is a model that writes workflows."""
+    async def ask(
+        self, generation: int, rng: np.random.Generator, designer: Calls | None
+    ) -> Proposal | None:
+        """The next workflow, or None when the strategy is done. A ``designer`` is a model that
+        writes workflows.
+        """
         ...
 
     def tell(self, scored: Scored) -> None:
-        """Take note of an entry that was evaluated; also called for the baselines, and again for all entries after a restart."""
+        """Take note of an entry that was evaluated; also called for the baselines, and again for
+        all entries after a restart.
+        """
         ...

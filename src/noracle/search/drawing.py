@@ -1,7 +1,8 @@
 """Drawings of workflows: boxes and arrows, as text for terminals and as SVG.
 
-Nodes stand in rows; a node stands below all that it reads. Every call also sees the task, so arrows from it lead only to the nodes that
-read nothing else. Each box says its kind in words, so that no colour is needed to read it.
+Nodes stand in rows; a node stands below all that it reads. Every call also sees the task, so arrows
+from it lead only to the nodes that read nothing else. Each box says its kind in words, so that no
+colour is needed to read it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,32 @@ from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
 from noracle.search.interpreter import waves
-from noracle.search.workflow import TASK, Answer, Ask, CritiqueLoop, Node, Route, Vote, Workflow, calls_of, inputs_of
+from noracle.search.workflow import (
+    TASK,
+    Answer,
+    Ask,
+    CritiqueLoop,
+    Node,
+    Route,
+    Vote,
+    Workflow,
+    calls_of,
+    inputs_of,
+)
 
 _WIDTH = 100
 _BOX_W, _BOX_H, _GAP_X, _GAP_Y, _EDGE = 190, 62, 26, 64, 24
-# Light tints of the Okabe-Ito colours: told apart by people with any kind of colour vision, dark text readable on each.
-_TINT = {"task": "#f2f2f2", "ask": "#d6ebf9", "vote": "#fdebc8", "decide": "#cdeee2", "critique_loop": "#f6d9c6", "route": "#f3dcea",
-         "answer": "#fbf8cf"}  # fmt: skip
+# Light tints of the Okabe-Ito colours: told apart by people with any kind of colour vision, dark
+# text readable on each.
+_TINT = {
+    "task": "#f2f2f2",
+    "ask": "#d6ebf9",
+    "vote": "#fdebc8",
+    "decide": "#cdeee2",
+    "critique_loop": "#f6d9c6",
+    "route": "#f3dcea",
+    "answer": "#fbf8cf",
+}
 
 
 def describe_node(node: Node) -> str:
@@ -31,7 +51,9 @@ def describe_node(node: Node) -> str:
     """
     if isinstance(node, Ask):
         times = f" × {node.n}" if node.n > 1 else ""
-        return f"ask{times}" if node.force_after is None else f"ask{times}, cut at {node.force_after}"
+        return (
+            f"ask{times}" if node.force_after is None else f"ask{times}, cut at {node.force_after}"
+        )
     if isinstance(node, CritiqueLoop):
         return f"critique ≤ {node.max_rounds}" + (f" × {node.n}" if node.n > 1 else "")
     if isinstance(node, Route):
@@ -90,7 +112,10 @@ def draw_workflow(workflow: Workflow) -> str:
      │ from thought  │
      └───────────────┘
     """
-    blocks = [_block([("task",)]), *(_block([_lines(node) for node in row]) for row in waves(workflow))]
+    blocks = [
+        _block([("task",)]),
+        *(_block([_lines(node) for node in row]) for row in waves(workflow)),
+    ]
     widest = max(len(block.lines[0]) for block in blocks)
     lines: list[str] = []
     tails: list[int] = []
@@ -100,14 +125,19 @@ def draw_workflow(workflow: Workflow) -> str:
         lines += _join(tails, heads) if tails else []
         lines += [(" " * pad + line).rstrip() for line in block.lines]
         tails = heads
-    head = [f"{workflow.name}: {describe_calls(workflow)}", *([workflow.description] if workflow.description else []), ""]
+    head = [
+        f"{workflow.name}: {describe_calls(workflow)}",
+        *([workflow.description] if workflow.description else []),
+        "",
+    ]
     return "\n".join([*head, *lines])
 
 
 def workflow_svg(workflow: Workflow) -> str:
     """A workflow as SVG, with a title and a description in words for those who cannot see it.
 
-    Arrows between neighbouring rows go straight; those that pass a row go round it on the right, so that no arrow lies under a box.
+    Arrows between neighbouring rows go straight; those that pass a row go round it on the right, so
+    that no arrow lies under a box.
 
     Examples
     --------
@@ -123,27 +153,42 @@ def workflow_svg(workflow: Workflow) -> str:
         left = _EDGE + (inner - (len(row) * (_BOX_W + _GAP_X) - _GAP_X)) / 2
         for j, name in enumerate(row):
             at[name], level[name] = (left + j * (_BOX_W + _GAP_X), _EDGE + i * (_BOX_H + _GAP_Y)), i
-    edges = [(source, node.id) for node in workflow.nodes for source in (inputs_of(node) or (TASK,))]
+    edges = [
+        (source, node.id) for node in workflow.nodes for source in (inputs_of(node) or (TASK,))
+    ]
     far = [edge for edge in edges if level[edge[1]] - level[edge[0]] > 1]
-    lanes = list(dict.fromkeys(source for source, _ in far))  # one for each box that is read further down
+    lanes = list(
+        dict.fromkeys(source for source, _ in far)
+    )  # one for each box that is read further down
     width = _EDGE * 2 + inner + (12 * len(lanes) + 8 if lanes else 0)
     height = _EDGE * 2 + len(rows) * (_BOX_H + _GAP_Y) - _GAP_Y
     paths = [_near(at[a], at[b]) for a, b in edges if level[b] - level[a] == 1]
-    paths += [_far(at[a], at[b], lanes.index(a), lane=_EDGE + inner + 12 * (lanes.index(a) + 1)) for a, b in far]
+    paths += [
+        _far(at[a], at[b], lanes.index(a), lane=_EDGE + inner + 12 * (lanes.index(a) + 1))
+        for a, b in far
+    ]
     boxes = [_box(*at[TASK], TASK, "the item and its options", "task", "What every call sees.")]
-    boxes += [_box(*at[node.id], node.id, _under(node), node.kind, _told(node)) for node in workflow.nodes]
+    boxes += [
+        _box(*at[node.id], node.id, _under(node), node.kind, _told(node)) for node in workflow.nodes
+    ]
     title = escape(f"Workflow {workflow.name}: {describe_calls(workflow)}")
     told = escape(" ".join(_told(node) for node in workflow.nodes))
     size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
     marker = '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
     described = 'role="img" aria-labelledby="workflow-title workflow-desc"'
-    return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {described} font-family="system-ui, sans-serif">',
-        f'<title id="workflow-title">{title}</title>', f'<desc id="workflow-desc">{told}</desc>',
-        f'<defs>{marker}<path d="M0 0L8 4L0 8z" fill="#333"/></marker></defs>',
-        f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>',
-        *paths, *boxes, "</svg>", "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} {described} font-family="system-ui, sans-serif">',
+            f'<title id="workflow-title">{title}</title>',
+            f'<desc id="workflow-desc">{told}</desc>',
+            f'<defs>{marker}<path d="M0 0L8 4L0 8z" fill="#333"/></marker></defs>',
+            f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>',
+            *paths,
+            *boxes,
+            "</svg>",
+            "",
+        ]
+    )
 
 
 def _calls(least: int, most: int) -> str:
@@ -190,7 +235,11 @@ def _block(row: Sequence[Sequence[str]]) -> _Block:
 def _framed(lines: Sequence[str]) -> list[str]:
     """A box of odd width, so that it has a middle."""
     wide = max(len(line) for line in lines) // 2 * 2 + 1
-    return [f"┌{'─' * (wide + 2)}┐", *(f"│ {line.ljust(wide)} │" for line in lines), f"└{'─' * (wide + 2)}┘"]
+    return [
+        f"┌{'─' * (wide + 2)}┐",
+        *(f"│ {line.ljust(wide)} │" for line in lines),
+        f"└{'─' * (wide + 2)}┘",
+    ]
 
 
 def _join(tails: Sequence[int], heads: Sequence[int]) -> list[str]:
@@ -199,8 +248,14 @@ def _join(tails: Sequence[int], heads: Sequence[int]) -> list[str]:
     if low == high:
         return [" " * low + "│", " " * low + "▼"]
     level = {(True, True): "┼", (True, False): "┴", (False, True): "┬", (False, False): "─"}
-    corner = {(low, True, True): "├", (low, True, False): "└", (low, False, True): "┌",
-              (high, True, True): "┤", (high, True, False): "┘", (high, False, True): "┐"}  # fmt: skip
+    corner = {
+        (low, True, True): "├",
+        (low, True, False): "└",
+        (low, False, True): "┌",
+        (high, True, True): "┤",
+        (high, True, False): "┘",
+        (high, False, True): "┐",
+    }
     ends = [(c, c in tails, c in heads) for c in range(low, high + 1)]
     bus = "".join(corner.get(end, level[end[1:]]) for end in ends)
     return [_marks(tails, "│"), " " * low + bus, _marks(heads, "▼")]
@@ -244,11 +299,20 @@ def _near(a: tuple[float, float], b: tuple[float, float]) -> str:
 
 
 def _far(a: tuple[float, float], b: tuple[float, float], k: int, *, lane: float) -> str:
-    """An arrow past one row or more: down into the gap, right to a lane of its own, down, and back into the gap above its end."""
+    """An arrow past one row or more: down into the gap, right to a lane of its own, down, and back
+    into the gap above its end.
+    """
     shift = 10 + 5 * (k % 6)
-    x0, y0, x1, y1 = a[0] + _BOX_W * 0.75, a[1] + _BOX_H, b[0] + _BOX_W * (0.6 + 0.06 * (k % 6)), b[1]
+    x0, y0, x1, y1 = (
+        a[0] + _BOX_W * 0.75,
+        a[1] + _BOX_H,
+        b[0] + _BOX_W * (0.6 + 0.06 * (k % 6)),
+        b[1],
+    )
     return _arrow(f"M{x0:g} {y0:g}V{y0 + shift:g}H{lane:g}V{y1 - shift:g}H{x1:g}V{y1:g}")
 
 
 def _arrow(path: str) -> str:
-    return f'<path d="{path}" fill="none" stroke="#333" stroke-width="1.5" marker-end="url(#head)"/>'
+    return (
+        f'<path d="{path}" fill="none" stroke="#333" stroke-width="1.5" marker-end="url(#head)"/>'
+    )

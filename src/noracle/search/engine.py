@@ -1,15 +1,18 @@
-"""The search: candidates are proposed, run on validation items, and called better only if labels they never met say so.
+"""The search: candidates are proposed, run on validation items, and called better only if labels
+they never met say so.
 
-One candidate after the other goes through the same steps, and each step is in the journal before the next begins:
+One candidate after the other goes through the same steps, and each step is in the journal before
+the next begins:
 
     proposal   a baseline, or what the strategy asks for
     entry      its answers to the validation items and their fitness; the strategy is told
     challenge  where it leads on validation, it meets the incumbent on the confirm labels
 
-The winner is the leader on validation: a choice. Whether it is better is a claim, which only the confirm and final labels can make.
-Which candidate challenges is settled by validation scores alone, and a strategy never hears how a challenge ended, so confirm labels
-never reach the design of a candidate. The winner is estimated at the end on final labels, which nothing before has met.
-A search that was killed walks through the same steps again and finds most of them in the journal.
+The winner is the leader on validation: a choice. Whether it is better is a claim, which only the
+confirm and final labels can make. Which candidate challenges is settled by validation scores alone,
+and a strategy never hears how a challenge ended, so confirm labels never reach the design of a
+candidate. The winner is estimated at the end on final labels, which nothing before has met. A
+search that was killed walks through the same steps again and finds most of them in the journal.
 """
 
 from __future__ import annotations
@@ -24,7 +27,15 @@ from typing import Any
 
 from noracle.errors import ArgumentError
 from noracle.results import check_confidence
-from noracle.search.archive import Archive, Event, entry_event, entry_of, outcome_columns, outcomes_of, proposal_event
+from noracle.search.archive import (
+    Archive,
+    Event,
+    entry_event,
+    entry_of,
+    outcome_columns,
+    outcomes_of,
+    proposal_event,
+)
 from noracle.search.caller import Caller
 from noracle.search.candidates import Entry, Proposal, Scored, Strategy
 from noracle.search.found import Found, found_of
@@ -41,10 +52,22 @@ _GIVE_UP = 3
 
 
 async def search_workflows(
-    task: Task, vault: Vault, *, strategy: Strategy, calls: Calls, designer: Calls | None = None, generations: int = 30, repeats: int = 1,
-    seed: int = 0, folder: str | Path, shuffle: bool = True, confidence: float = 0.95, baselines: Sequence[Workflow] | None = None,
-    budget: int | None = None, progress: Progress | None = None,
-) -> Found:  # fmt: skip
+    task: Task,
+    vault: Vault,
+    *,
+    strategy: Strategy,
+    calls: Calls,
+    designer: Calls | None = None,
+    generations: int = 30,
+    repeats: int = 1,
+    seed: int = 0,
+    folder: str | Path,
+    shuffle: bool = True,
+    confidence: float = 0.95,
+    baselines: Sequence[Workflow] | None = None,
+    budget: int | None = None,
+    progress: Progress | None = None,
+) -> Found:
     """Search a workflow with weak labels as the only signal.
 
     Parameters
@@ -54,7 +77,8 @@ async def search_workflows(
     strategy
         What to try next, see :func:`noracle.search.strategies.make_strategy`.
     calls, designer
-        The model that answers items, and the one that writes workflows where the strategy needs one.
+        The model that answers items, and the one that writes workflows where the strategy needs
+        one.
     generations
         At most so many proposals after the baselines.
     repeats
@@ -66,35 +90,40 @@ async def search_workflows(
     shuffle
         Whether options are shown in a random order.
     confidence
-        Of the final estimate, of the comparison with the first baseline, and of the claim that the winner is better than it.
+        Of the final estimate, of the comparison with the first baseline, and of the claim that the
+        winner is better than it.
     baselines
         Candidates to begin with; the first is the incumbent. By default the seven of the reference.
     budget
-        At most so many calls in the whole search, designer included, counted whether a cache answered or not, so that a search that
-        was stopped ends as one that was not. A candidate is only run where its largest number of calls fits, with enough left for its
-        challenge and the final estimate.
+        At most so many calls in the whole search, designer included, counted whether a cache
+        answered or not, so that a search that was stopped ends as one that was not. A candidate is
+        only run where its largest number of calls fits, with enough left for its challenge and the
+        final estimate.
     progress
         Called as items are done.
 
     Returns
     -------
     Found
-        The winner, its value on validation and on held-out labels, and the archive. A cap of the caller (tokens, cost, seconds) ends
-        the search without a final estimate; started again with a larger cap it goes on.
+        The winner, its value on validation and on held-out labels, and the archive. A cap of the
+        caller (tokens, cost, seconds) ends the search without a final estimate; started again with
+        a larger cap it goes on.
 
     Notes
     -----
-    Assumes that labelled items are a random sample of the items, and that labels were drawn as recorded.
+    Assumes that labelled items are a random sample of the items, and that labels were drawn as
+    recorded.
 
-    The winner's value on validation labels is a maximum over candidates, so that E[max] ≥ max E: it looks too good, and promises nothing.
-    Its value on the final labels is estimated once. "Better than the first baseline" is false with probability of at most 1 - confidence:
-    half of it for all challenges (:class:`Gate`), half for the final comparison.
+    The winner's value on validation labels is a maximum over candidates, so that E[max] ≥ max E: it
+    looks too good, and promises nothing. Its value on the final labels is estimated once. "Better
+    than the first baseline" is false with probability of at most 1 - confidence: half of it for all
+    challenges (:class:`Gate`), half for the final comparison.
 
     References
     ----------
-    Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision" (weak labels as the only signal); Hu, Lu and
-    Clune (2025), "Automated design of agentic systems", ICLR; Zhang et al. (2025), "AFlow", ICLR; Waudby-Smith and Ramdas (2024), JRSS-B
-    86, 1-27.
+    Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision" (weak
+    labels as the only signal); Hu, Lu and Clune (2025), "Automated design of agentic systems",
+    ICLR; Zhang et al. (2025), "AFlow", ICLR; Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27.
 
     Examples
     --------
@@ -117,19 +146,59 @@ async def search_workflows(
     started = list(baselines) if baselines is not None else _shipped()
     if not started:
         raise ArgumentError("baselines must hold at least one workflow; got none.")
-    split: dict[str, Any] = {"seed": vault.seed, **{part: list(vault.items(part)) for part in PARTS}}
+    split: dict[str, Any] = {
+        "seed": vault.seed,
+        **{part: list(vault.items(part)) for part in PARTS},
+    }
     settings = {
-        "task": task.name, "items": _fingerprint(task), "model": model_name(calls), "designer": model_name(designer),
-        "strategy": strategy.name, "generations": generations, "repeats": repeats, "seed": seed, "shuffle": shuffle,
-        "confidence": confidence, "budget": budget, "baselines": [w.digest for w in started], "shares": list(vault.shares),
-        "labels": vault.checksum, "split": split,
-    }  # fmt: skip
-    runner = Runner(task, vault, calls, repeats=repeats, seed=seed, shuffle=shuffle, budget=budget, progress=progress)
+        "task": task.name,
+        "items": _fingerprint(task),
+        "model": model_name(calls),
+        "designer": model_name(designer),
+        "strategy": strategy.name,
+        "generations": generations,
+        "repeats": repeats,
+        "seed": seed,
+        "shuffle": shuffle,
+        "confidence": confidence,
+        "budget": budget,
+        "baselines": [w.digest for w in started],
+        "shares": list(vault.shares),
+        "labels": vault.checksum,
+        "split": split,
+    }
+    runner = Runner(
+        task,
+        vault,
+        calls,
+        repeats=repeats,
+        seed=seed,
+        shuffle=shuffle,
+        budget=budget,
+        progress=progress,
+    )
     with Archive.open(folder, settings) as archive:
         archive.clean()
-        search = _Search(vault, strategy, designer, archive, runner, started, generations=generations, seed=seed, confidence=confidence)
+        search = _Search(
+            vault,
+            strategy,
+            designer,
+            archive,
+            runner,
+            started,
+            generations=generations,
+            seed=seed,
+            confidence=confidence,
+        )
         end, capped = await search.run()
-        return found_of(archive, search.entries, leader=search.leader, end=end, capped=capped, ledger=_ledger(calls, designer))
+        return found_of(
+            archive,
+            search.entries,
+            leader=search.leader,
+            end=end,
+            capped=capped,
+            ledger=_ledger(calls, designer),
+        )
 
 
 def model_name(calls: Calls | None) -> str:
@@ -141,17 +210,35 @@ class _Search:
     """One search. State is what the journal says; every step looks there first."""
 
     def __init__(
-        self, vault: Vault, strategy: Strategy, designer: Calls | None, archive: Archive, runner: Runner, baselines: Sequence[Workflow],
-        *, generations: int, seed: int, confidence: float,
-    ) -> None:  # fmt: skip
-        self.vault, self.strategy, self.designer, self.archive, self.runner = vault, strategy, designer, archive, runner
+        self,
+        vault: Vault,
+        strategy: Strategy,
+        designer: Calls | None,
+        archive: Archive,
+        runner: Runner,
+        baselines: Sequence[Workflow],
+        *,
+        generations: int,
+        seed: int,
+        confidence: float,
+    ) -> None:
+        self.vault, self.strategy, self.designer, self.archive, self.runner = (
+            vault,
+            strategy,
+            designer,
+            archive,
+            runner,
+        )
         self.baselines, self.generations, self.seed = list(baselines), generations, seed
         self.referee = Referee(vault, confidence=confidence)
         self.entries: list[Entry] = []
         self.best = -math.inf
         self.leader = 0
         self.incumbent = 0
-        self.done = {kind: {e["number"]: e for e in archive.of(kind)} for kind in ("proposal", "entry", "challenge")}
+        self.done = {
+            kind: {e["number"]: e for e in archive.of(kind)}
+            for kind in ("proposal", "entry", "challenge")
+        }
 
     async def run(self) -> tuple[Event | None, str]:
         """Run to the end; the last event, or why there is none yet."""
@@ -167,7 +254,15 @@ class _Search:
     async def _loop(self) -> str:
         for number, workflow in enumerate(self.baselines):
             if number not in self.done["proposal"]:
-                self._note(proposal_event(number, Proposal(workflow=workflow), origin="baseline", generation=0, cost={}))
+                self._note(
+                    proposal_event(
+                        number,
+                        Proposal(workflow=workflow),
+                        origin="baseline",
+                        generation=0,
+                        cost={},
+                    )
+                )
             await self._settle(number)
         failed = 0
         for generation in range(1, self.generations + 1):
@@ -188,9 +283,15 @@ class _Search:
 
     async def _ask(self, generation: int) -> Event | str:
         """What the strategy proposes, or why there is nothing more."""
-        designer = None if self.designer is None else Counted(self.designer, self.runner.left - self._reserve(None))
+        designer = (
+            None
+            if self.designer is None
+            else Counted(self.designer, self.runner.left - self._reserve(None))
+        )
         try:
-            proposal = await self.strategy.ask(generation, draws("strategy", self.seed, generation), designer)
+            proposal = await self.strategy.ask(
+                generation, draws("strategy", self.seed, generation), designer
+            )
         except (ModelError, WorkflowError) as error:
             proposal = Proposal(workflow=self.baselines[0], problem=" ".join(str(error).split()))
         except BudgetReached:
@@ -201,7 +302,9 @@ class _Search:
             return "the strategy was done"
         number = len(self.baselines) + generation - 1
         cost = {} if designer is None else designer.cost
-        return proposal_event(number, proposal, origin=self.strategy.name, generation=generation, cost=cost)
+        return proposal_event(
+            number, proposal, origin=self.strategy.name, generation=generation, cost=cost
+        )
 
     async def _settle(self, number: int) -> Entry:
         """Bring one candidate through evaluation and, where it leads, its challenge."""
@@ -226,18 +329,30 @@ class _Search:
         if not problem:
             most = self.runner.needed(workflow, items) + self._reserve(workflow)
             if number == 0 and most > self.runner.left:
-                raise ArgumentError(f"budget must allow the first baseline, up to {most} calls; got {self.runner.budget}.")
+                raise ArgumentError(
+                    f"budget must allow the first baseline, up to {most} calls; got {self.runner.budget}."
+                )
             if most > self.runner.left:
                 problem = f"the budget is too small: up to {most} calls with the final estimate, {self.runner.left} left"
         if problem:
             return entry_event(number, outcomes=(), fitness=None, problem=problem, cost=cost_of(()))
-        outcomes = await self.runner.answers(workflow, items, f"candidate {number}: {workflow.name}")
+        outcomes = await self.runner.answers(
+            workflow, items, f"candidate {number}: {workflow.name}"
+        )
         if all(o.state == "errored" for o in outcomes):
             if number == 0:
-                raise ModelError("every call for the first baseline failed. Check the model, its address and its key.")
+                raise ModelError(
+                    "every call for the first baseline failed. Check the model, its address and its key."
+                )
             problem = "every call failed"
         fitness = None if problem else self.referee.fitness(workflow.name, outcomes)
-        return entry_event(number, outcomes=outcomes, fitness=fitness, problem=problem, cost=cost_of(self.runner.new(workflow, outcomes)))
+        return entry_event(
+            number,
+            outcomes=outcomes,
+            fitness=fitness,
+            problem=problem,
+            cost=cost_of(self.runner.new(workflow, outcomes)),
+        )
 
     async def _challenge(self, entry: Entry) -> None:
         """The candidate that leads against the incumbent, paired on the confirm items."""
@@ -249,14 +364,23 @@ class _Search:
             answers = [await self.runner.answers(w, items, f"challenge: {w.name}") for w in pair]
         else:
             answers = [list(outcomes_of(part)) for part in event["outcomes"]]
-        # Also for a challenge that is in the journal, so that the error rate is spent as in a search that was not stopped.
+        # Also for a challenge that is in the journal, so that the error rate is spent as in a
+        # search that was not stopped.
         decision = self.referee.challenge(*answers)
         if event is None:
-            new = [o for w, part in zip(pair, answers, strict=True) for o in self.runner.new(w, part)]
-            event = self._note({
-                "event": "challenge", "number": entry.number, "against": against, **decision,
-                "outcomes": [outcome_columns(part) for part in answers], "cost": cost_of(new),
-            })  # fmt: skip
+            new = [
+                o for w, part in zip(pair, answers, strict=True) for o in self.runner.new(w, part)
+            ]
+            event = self._note(
+                {
+                    "event": "challenge",
+                    "number": entry.number,
+                    "against": against,
+                    **decision,
+                    "outcomes": [outcome_columns(part) for part in answers],
+                    "cost": cost_of(new),
+                }
+            )
         for workflow, part in zip(pair, answers, strict=True):
             self.runner.remember(workflow, part)
         if event["accepted"]:
@@ -264,36 +388,62 @@ class _Search:
             self.incumbent = entry.number
 
     async def _finish(self, stopped: str) -> Event:
-        """Answer the final items with the winner and the first baseline, then open the final labels, once."""
+        """Answer the final items with the winner and the first baseline, then open the final
+        labels, once.
+        """
         items = self.vault.items("final")
         pair = {number: self.entries[number].workflow for number in dict.fromkeys((self.leader, 0))}
-        answers = [await self.runner.answers(w, items, f"final estimate: {w.name}") for w in pair.values()]
+        answers = [
+            await self.runner.answers(w, items, f"final estimate: {w.name}") for w in pair.values()
+        ]
         held_out, comparison = self.referee.final(_names(pair), answers)
         event = {
-            "event": "end", "stopped": stopped, "winner": self.leader, "held_out": held_out.to_dict(),
+            "event": "end",
+            "stopped": stopped,
+            "winner": self.leader,
+            "held_out": held_out.to_dict(),
             "comparison": None if comparison is None else comparison.to_dict(),
-            "outcomes": [outcome_columns(part) for part in answers], "cost": cost_of(o for part in answers for o in part),
-        }  # fmt: skip
+            "outcomes": [outcome_columns(part) for part in answers],
+            "cost": cost_of(o for part in answers for o in part),
+        }
         return self.archive.append(event)
 
     def _reserve(self, candidate: Workflow | None) -> int:
-        """Calls to keep back: a challenge by the candidate, and the final estimate of whoever leads then and of the first baseline."""
+        """Calls to keep back: a challenge by the candidate, and the final estimate of whoever leads
+        then and of the first baseline.
+        """
         first = self.baselines[0]
         confirm, final = self.vault.items("confirm"), self.vault.items("final")
         challenge = 0
         if candidate is not None and self.entries:
             duel = {w.digest: w for w in (candidate, self.entries[self.incumbent].workflow)}
             challenge = sum(self.runner.needed(w, confirm) for w in duel.values())
-        leaders = [w for w in (candidate, self.entries[self.leader].workflow if self.entries else None) if w and w.digest != first.digest]
-        return challenge + self.runner.needed(first, final) + max((self.runner.needed(w, final) for w in leaders), default=0)
+        leaders = [
+            w
+            for w in (candidate, self.entries[self.leader].workflow if self.entries else None)
+            if w and w.digest != first.digest
+        ]
+        return (
+            challenge
+            + self.runner.needed(first, final)
+            + max((self.runner.needed(w, final) for w in leaders), default=0)
+        )
 
     def _scored(self, entry: Entry) -> Scored:
-        """What the strategy is told: nothing about challenges, and of labels only which of its answers were excluded."""
+        """What the strategy is told: nothing about challenges, and of labels only which of its
+        answers were excluded.
+        """
         told = dataclasses.replace(entry, accepted=False)
         if entry.fitness is None:
             return Scored(told, -math.inf, math.nan)
         said = self.vault.feedback(entry.outcomes)
-        return Scored(told, self.referee.score(entry.fitness, entry.outcomes), entry.fitness.se, said.excluded, said.unanswered)
+        return Scored(
+            told,
+            self.referee.score(entry.fitness, entry.outcomes),
+            entry.fitness.se,
+            said.excluded,
+            said.unanswered,
+        )
 
     def _note(self, event: Event) -> Event:
         written = self.done[event["event"]][event["number"]] = self.archive.append(event)
@@ -305,7 +455,11 @@ class _Search:
 def _names(pair: Mapping[int, Workflow]) -> list[str]:
     """Names that tell candidates apart."""
     names = [w.name for w in pair.values()]
-    return names if len(set(names)) == len(names) else [f"{w.name} ({number})" for number, w in pair.items()]
+    return (
+        names
+        if len(set(names)) == len(names)
+        else [f"{w.name} ({number})" for number, w in pair.items()]
+    )
 
 
 def _ledger(calls: Calls, designer: Calls | None) -> dict[str, Any]:

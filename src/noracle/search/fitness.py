@@ -1,8 +1,9 @@
 """How good a candidate is, from weak labels of the items that it answered.
 
-Every labelled item gives one score whose mean is the accuracy: 1{right} for an ordinary label, 1 - (K-1)/m·1{answer ruled out} for m
-ruled-out classes, the propensity form for questions that were aimed, and **0 without a valid answer**, whatever the label. Repeats of one
-item are averaged inside the item first: they are no new items.
+Every labelled item gives one score whose mean is the accuracy: 1{right} for an ordinary label, 1 -
+(K-1)/m·1{answer ruled out} for m ruled-out classes, the propensity form for questions that were
+aimed, and **0 without a valid answer**, whatever the label. Repeats of one item are averaged inside
+the item first: they are no new items.
 """
 
 from __future__ import annotations
@@ -28,15 +29,32 @@ from noracle.search.item_labels import ItemId, ItemLabel, ItemLabels, LabelKind
 from noracle.search.model import STATES
 
 FitnessKind = Literal["mixed", "ordinary", "complementary", "ivw", "targeted"]
-__all__ = ["FitnessKind", "ItemLabel", "ItemLabels", "ItemScores", "PairedScores", "estimate_fitness", "paired", "score_outcomes"]
-_METHODS = {"mixed": None, "ordinary": "ordinary", "complementary": "complementary", "ivw": "ivw", "targeted": "scores"}
+__all__ = [
+    "FitnessKind",
+    "ItemLabel",
+    "ItemLabels",
+    "ItemScores",
+    "PairedScores",
+    "estimate_fitness",
+    "paired",
+    "score_outcomes",
+]
+_METHODS = {
+    "mixed": None,
+    "ordinary": "ordinary",
+    "complementary": "complementary",
+    "ivw": "ivw",
+    "targeted": "scores",
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ItemScores:
-    """One row for every labelled item that was run: ``value`` a_i, the least and largest value that it could take, and its kind.
+    """One row for every labelled item that was run: ``value`` a_i, the least and largest value that
+    it could take, and its kind.
 
-    ``weight`` is the inverse of the variance to expect of a kind of label (fixed beforehand, 1 where kinds may go with items), so that
+    ``weight`` is the inverse of the variance to expect of a kind of label (fixed beforehand, 1
+    where kinds may go with items), so that
     :attr:`mean` is unbiased. ``answers`` has one entry for each repeat.
 
     Examples
@@ -73,7 +91,8 @@ class ItemScores:
 
 
 def score_outcomes(outcomes: Iterable[Outcome], labels: ItemLabels) -> ItemScores:
-    """Scores of the labelled items among these outcomes; items without a label are only counted by state.
+    """Scores of the labelled items among these outcomes; items without a label are only counted by
+    state.
 
     Examples
     --------
@@ -85,7 +104,10 @@ def score_outcomes(outcomes: Iterable[Outcome], labels: ItemLabels) -> ItemScore
     given = _answers(outcomes := tuple(outcomes), labels)
     known = [item for item in given if item in labels.of]
     rows = [labels.of[item] for item in known]
-    value = [sum(_score(label, a) for a in given[item]) / len(given[item]) for item, label in zip(known, rows, strict=True)]
+    value = [
+        sum(_score(label, a) for a in given[item]) / len(given[item])
+        for item, label in zip(known, rows, strict=True)
+    ]
     low, high = _ranges(rows)
     return ItemScores(
         item=tuple(known),
@@ -102,7 +124,9 @@ def score_outcomes(outcomes: Iterable[Outcome], labels: ItemLabels) -> ItemScore
 
 def _states(outcomes: Sequence[Outcome]) -> dict[str, int]:
     """How many outcomes ended in which state; an "answered" without an answer is invalid."""
-    found = Counter("invalid" if o.state == "answered" and o.answer is None else o.state for o in outcomes)
+    found = Counter(
+        "invalid" if o.state == "answered" and o.answer is None else o.state for o in outcomes
+    )
     return {state: found.get(state, 0) for state in STATES}
 
 
@@ -112,23 +136,31 @@ def _answers(outcomes: Sequence[Outcome], labels: ItemLabels) -> dict[ItemId, li
     seen: set[tuple[ItemId, int]] = set()
     for o in sorted(outcomes, key=lambda o: o.repeat):
         if (o.item, o.repeat) in seen:
-            raise ArgumentError(f"outcomes must name each item and repeat once; got item {o.item!r}, repeat {o.repeat} twice.")
+            raise ArgumentError(
+                f"outcomes must name each item and repeat once; got item {o.item!r}, repeat {o.repeat} twice."
+            )
         seen.add((o.item, o.repeat))
         answer = o.answer if o.state == "answered" else None
         label = labels.of.get(o.item)
         if label is not None and answer is not None and not 0 <= answer < label.n_classes:
-            raise ArgumentError(f"answer must be a class in [0, {label.n_classes}); got {answer} at item {o.item!r}.")
+            raise ArgumentError(
+                f"answer must be a class in [0, {label.n_classes}); got {answer} at item {o.item!r}."
+            )
         given.setdefault(o.item, []).append(answer)
     return given
 
 
 def _score(label: ItemLabel, answer: int | None) -> float:
-    """The score of an answer; for a question the mean of its forms for limits from below and above, which is that with the guess 1/2."""
+    """The score of an answer; for a question the mean of its forms for limits from below and above,
+    which is that with the guess 1/2.
+    """
     return sum(sided_scores(label.label.meet(answer))) / 2
 
 
 def _shared(labels: Sequence[ItemLabel]) -> bool:
-    """Whether the kind of a label may go with the item, so that all kinds must share one bet and one mean."""
+    """Whether the kind of a label may go with the item, so that all kinds must share one bet and
+    one mean.
+    """
     kinds = {label.code for label in labels}
     return len(kinds) > 1 and (-1 in kinds or len({label.n_classes for label in labels}) > 1)
 
@@ -136,48 +168,68 @@ def _shared(labels: Sequence[ItemLabel]) -> bool:
 def _ranges(labels: Sequence[ItemLabel]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """The least and largest score of each item's kind over all items, or of all kinds together."""
     most = max((label.n_classes for label in labels), default=2)
-    low = {code: 0.0 if code == 0 else law_of("no", most, code).low if code > 0 else -math.inf for code in {label.code for label in labels}}
+    low = {
+        code: 0.0 if code == 0 else law_of("no", most, code).low if code > 0 else -math.inf
+        for code in {label.code for label in labels}
+    }
     high = {code: 1.0 if code >= 0 else math.inf for code in low}
     if _shared(labels):
         low, high = dict.fromkeys(low, min(low.values())), dict.fromkeys(high, max(high.values()))
-    return np.array([low[label.code] for label in labels]), np.array([high[label.code] for label in labels])
+    return np.array([low[label.code] for label in labels]), np.array(
+        [high[label.code] for label in labels]
+    )
 
 
 def _weights(labels: Sequence[ItemLabel]) -> np.ndarray[Any, Any]:
     if _shared(labels):
         return np.ones(len(labels))
     most = max((label.n_classes for label in labels), default=2)
-    variance = {code: 0.25 if code <= 0 else law_of("no", most, code).variance for code in {label.code for label in labels}}
+    variance = {
+        code: 0.25 if code <= 0 else law_of("no", most, code).variance
+        for code in {label.code for label in labels}
+    }
     return np.array([1 / variance[label.code] for label in labels])
 
 
 def estimate_fitness(
-    outcomes: Iterable[Outcome], labels: ItemLabels, *, kind: FitnessKind = "mixed", confidence: float = 0.95, name: str = "candidate",
+    outcomes: Iterable[Outcome],
+    labels: ItemLabels,
+    *,
+    kind: FitnessKind = "mixed",
+    confidence: float = 0.95,
+    name: str = "candidate",
     population: Literal["answers", "beyond"] = "beyond",
-) -> Estimate:  # fmt: skip
-    """The accuracy of a candidate, by :func:`noracle.estimate_accuracy` on the counts of its outcomes.
+) -> Estimate:
+    """The accuracy of a candidate, by :func:`noracle.estimate_accuracy` on the counts of its
+    outcomes.
 
     Parameters
     ----------
     kind
-        ``mixed`` is maximum likelihood on ordinary and ruled-out labels (the mean of scores where questions were aimed or numbers of
-        classes differ); ``ivw``, ``ordinary``, ``complementary`` and ``targeted`` as the methods of :func:`noracle.estimate_accuracy`.
+        ``mixed`` is maximum likelihood on ordinary and ruled-out labels (the mean of scores where
+        questions were aimed or numbers of classes differ); ``ivw``, ``ordinary``, ``complementary``
+        and ``targeted`` as the methods of :func:`noracle.estimate_accuracy`.
     population
-        ``beyond``: the items are a sample of the items that matter, so the share without an answer is uncertain too.
+        ``beyond``: the items are a sample of the items that matter, so the share without an answer
+        is uncertain too.
 
     Notes
     -----
-    ``counts`` holds the outcomes by state: answered, invalid, refused, errored. Where repeats of an item differ, the scores are averaged
-    inside the item and the limits come from betting; where all repeats agree, they count as one.
+    ``counts`` holds the outcomes by state: answered, invalid, refused, errored. Where repeats of an
+    item differ, the scores are averaged inside the item and the limits come from betting; where all
+    repeats agree, they count as one.
 
-    A = P(answer is right), from a likelihood with q = P(answer is not ruled out) = (A + K - 2)/(K - 1) for ruled-out labels.
+    A = P(answer is right), from a likelihood with q = P(answer is not ruled out) = (A + K - 2)/(K -
+    1) for ruled-out labels.
 
-    Assumes that labelled items are a random sample of the items and that labels were drawn as recorded. The interval holds for a candidate
-    that was fixed before these labels were looked at. It does not hold for the best of many on the labels by which it was chosen.
+    Assumes that labelled items are a random sample of the items and that labels were drawn as
+    recorded. The interval holds for a candidate that was fixed before these labels were looked at.
+    It does not hold for the best of many on the labels by which it was chosen.
 
     References
     ----------
-    Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision", equations (2), (7) and (9).
+    Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision",
+    equations (2), (7) and (9).
 
     Examples
     --------
@@ -193,19 +245,27 @@ def estimate_fitness(
     every = _answers(outcomes, labels)
     if any(len(set(answers)) > 1 for item, answers in every.items() if item in labels.of):
         if kind not in ("mixed", "targeted"):
-            raise ArgumentError(f"kind must be 'mixed' or 'targeted' where repeats of an item differ; got {kind!r}.")
+            raise ArgumentError(
+                f"kind must be 'mixed' or 'targeted' where repeats of an item differ; got {kind!r}."
+            )
         estimate = _averaged(scores, confidence, name)
     else:
         method: Any = _METHODS[kind]
         if kind == "mixed" and len({label.n_classes for label in scores.labels}) > 1:
             method = "scores"
         counts = _counts(every, labels, name)
-        estimate = estimate_accuracy(counts, method=method, confidence=confidence, population=population)
+        estimate = estimate_accuracy(
+            counts, method=method, confidence=confidence, population=population
+        )
     return dataclasses.replace(estimate, counts={**estimate.counts, **scores.states})
 
 
-def _counts(given: Mapping[ItemId, Sequence[int | None]], labels: ItemLabels, name: str) -> AccuracyCounts:
-    """The tallies that :func:`noracle.counts.count_accuracy` would make of tables with these outcomes and labels."""
+def _counts(
+    given: Mapping[ItemId, Sequence[int | None]], labels: ItemLabels, name: str
+) -> AccuracyCounts:
+    """The tallies that :func:`noracle.counts.count_accuracy` would make of tables with these
+    outcomes and labels.
+    """
     tallies: Counter[Tally] = Counter()
     items: Counter[Cell] = Counter()
     answered: Counter[Cell] = Counter()
@@ -223,17 +283,22 @@ def _counts(given: Mapping[ItemId, Sequence[int | None]], labels: ItemLabels, na
 
 
 def _averaged(scores: ItemScores, confidence: float, name: str) -> Estimate:
-    """Mean of the items' averaged scores, with betting limits; an item without an answer has the score 0 like any other score."""
+    """Mean of the items' averaged scores, with betting limits; an item without an answer has the
+    score 0 like any other score.
+    """
     below, above = tails(check_confidence(confidence), "two-sided")
     lower, upper = [], []
     aimed = "targeted" in scores.kind
     plain = _ranges([label for label in scores.labels if not label.asked])[0]
     least = float(min(plain, default=0.0))
-    for answers, label, value, low, high in zip(scores.answers, scores.labels, scores.value, scores.low, scores.high, strict=True):
+    for answers, label, value, low, high in zip(
+        scores.answers, scores.labels, scores.value, scores.low, scores.high, strict=True
+    ):
         if not aimed:
             lower.append(Score(float(value), float(low), float(high), 1))
             continue
-        # Where some questions were aimed, all items share one range: a bet must not go with the item.
+        # Where some questions were aimed, all items share one range: a bet must not go with the
+        # item.
         yes = no = float(value)
         if label.asked:
             sides = [sided_scores(label.label.meet(a)) for a in answers]
@@ -243,20 +308,39 @@ def _averaged(scores: ItemScores, confidence: float, name: str) -> Estimate:
     upper = upper or lower
     limits = ordered(betting_interval(lower, below, 0.0)[0], betting_interval(upper, 0.0, above)[1])
     rests = (
-        Assumption(name="iid items", detail="labelled items are a random sample of the items that matter"),
-        Assumption(name="right verdicts", detail="nobody says yes to a wrong class or no to the true one"),
+        Assumption(
+            name="iid items", detail="labelled items are a random sample of the items that matter"
+        ),
+        Assumption(
+            name="right verdicts", detail="nobody says yes to a wrong class or no to the true one"
+        ),
     )
     return Estimate(
-        quantity="accuracy", subject=name, value=scores.mean, low=limits.low, high=limits.high, confidence=confidence, method="scores",
-        interval="betting", guarantee=Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=1 - confidence, anytime=True, assumptions=rests),
-        se=scores.se, counts={"labelled": len(scores.item), "repeats": max((len(a) for a in scores.answers), default=0)},
-        notes=("repeats are averaged inside an item",), reason="" if scores.item else "no labelled item",
-    )  # fmt: skip
+        quantity="accuracy",
+        subject=name,
+        value=scores.mean,
+        low=limits.low,
+        high=limits.high,
+        confidence=confidence,
+        method="scores",
+        interval="betting",
+        guarantee=Guarantee(
+            kind=Kind.FINITE_SAMPLE, error_rate=1 - confidence, anytime=True, assumptions=rests
+        ),
+        se=scores.se,
+        counts={
+            "labelled": len(scores.item),
+            "repeats": max((len(a) for a in scores.answers), default=0),
+        },
+        notes=("repeats are averaged inside an item",),
+        reason="" if scores.item else "no labelled item",
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PairedScores:
-    """Differences d_i of two candidates on the same labelled items, with the least value that each could take.
+    """Differences d_i of two candidates on the same labelled items, with the least value that each
+    could take.
 
     Examples
     --------
@@ -278,7 +362,10 @@ class PairedScores:
     @property
     def rows(self) -> list[Score]:
         """The differences in the form that betting takes, bounded below only."""
-        return [Score(float(v), float(low), math.inf, 1) for v, low in zip(self.value, self.low, strict=True)]
+        return [
+            Score(float(v), float(low), math.inf, 1)
+            for v, low in zip(self.value, self.low, strict=True)
+        ]
 
     @property
     def mean(self) -> float:
@@ -287,11 +374,13 @@ class PairedScores:
 
 
 def paired(new: ItemScores, old: ItemScores) -> PairedScores:
-    """Scores of the difference of accuracies, new minus old, item by item, each bounded below before its label is known.
+    """Scores of the difference of accuracies, new minus old, item by item, each bounded below
+    before its label is known.
 
-    For ordinary and ruled-out labels d_i = a_i(new) - a_i(old), with the 0 for no answer (differences of "not ruled out" would reward
-    a candidate that refuses). Aimed questions take the form of :func:`noracle.accuracy.score.difference_scores`. Only items that both
-    have are compared.
+    For ordinary and ruled-out labels d_i = a_i(new) - a_i(old), with the 0 for no answer
+    (differences of "not ruled out" would reward a candidate that refuses). Aimed questions take the
+    form of :func:`noracle.accuracy.score.difference_scores`. Only items that both have are
+    compared.
 
     Examples
     --------
@@ -309,12 +398,17 @@ def paired(new: ItemScores, old: ItemScores) -> PairedScores:
     ]
     labels = [label for *_, label in rows]
     most = max((label.n_classes for label in labels), default=2)
-    least = {code: least_difference("no" if code > 0 else "yes", most, max(code, 1)) for code in {label.code for label in labels}}
+    least = {
+        code: least_difference("no" if code > 0 else "yes", most, max(code, 1))
+        for code in {label.code for label in labels}
+    }
     if _shared(labels):
         least = dict.fromkeys(least, min(least.values()))
     return PairedScores(
         item=tuple(item for item, *_ in rows),
-        value=np.array([_difference(label, mine, theirs) for _, mine, theirs, label in rows], dtype=float),
+        value=np.array(
+            [_difference(label, mine, theirs) for _, mine, theirs, label in rows], dtype=float
+        ),
         low=np.array([least[label.code] for label in labels], dtype=float),
         kinds=tuple(label.kind for label in labels),
     )
@@ -323,6 +417,10 @@ def paired(new: ItemScores, old: ItemScores) -> PairedScores:
 def _difference(label: ItemLabel, new: Sequence[int | None], old: Sequence[int | None]) -> float:
     """Mean over all pairs of repeats."""
     if not label.asked:
-        return sum(_score(label, a) for a in new) / len(new) - sum(_score(label, b) for b in old) / len(old)
-    total = sum(float(difference_scores(label.label.meet_all((a, b)))[0, 1]) for a in new for b in old)
+        return sum(_score(label, a) for a in new) / len(new) - sum(
+            _score(label, b) for b in old
+        ) / len(old)
+    total = sum(
+        float(difference_scores(label.label.meet_all((a, b)))[0, 1]) for a in new for b in old
+    )
     return total / (len(new) * len(old))

@@ -28,11 +28,12 @@ _TOTALS = ("calls", "input_tokens", "output_tokens")
 class Found(Result):
     """The outcome of a search.
 
-    ``winner`` is the candidate that leads on validation labels: a choice. ``validation`` is its value on these labels (no promise),
-    ``held_out`` its value on labels that nothing before had met, ``shrinkage`` the first minus the second. ``incumbent`` is the last
-    candidate that the challenges accepted as better than the one before; 0 is the first baseline. ``comparison`` is the winner against
-    the first baseline on the held-out labels. ``cost`` counts the whole search; ``ledger`` what was paid in this run of it.
-    ``guarantees`` says what each number promises.
+    ``winner`` is the candidate that leads on validation labels: a choice. ``validation`` is its
+    value on these labels (no promise), ``held_out`` its value on labels that nothing before had
+    met, ``shrinkage`` the first minus the second. ``incumbent`` is the last candidate that the
+    challenges accepted as better than the one before; 0 is the first baseline. ``comparison`` is
+    the winner against the first baseline on the held-out labels. ``cost`` counts the whole search;
+    ``ledger`` what was paid in this run of it. ``guarantees`` says what each number promises.
 
     Examples
     --------
@@ -77,51 +78,100 @@ class Found(Result):
 
     @property
     def better(self) -> bool:
-        """Whether labels that the winner never met say that it beats the first baseline: confirm labels, or the final ones.
+        """Whether labels that the winner never met say that it beats the first baseline: confirm
+        labels, or the final ones.
 
-        A false yes has probability at most 1 - confidence: half of it for all challenges together, half for one side of the comparison.
+        A false yes has probability at most 1 - confidence: half of it for all challenges together,
+        half for one side of the comparison.
         """
         final = self.comparison is not None and self.comparison.differences[0].low > 0
         return self.number != 0 and (self.accepted or final)
 
     @property
     def decided(self) -> bool:
-        """Whether the search has an answer: the winner is better, or no candidate even looked better than the first baseline."""
+        """Whether the search has an answer: the winner is better, or no candidate even looked
+        better than the first baseline.
+        """
         return self.held_out is not None and (self.better or self.number == 0)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values; estimates and the workflow carry their own schema. Answers to items are in the archive."""
+        """JSON-ready values; estimates and the workflow carry their own schema. Answers to items
+        are in the archive.
+        """
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        plain |= {"winner": self.winner.to_dict(), "entries": [_entry_dict(e) for e in self.entries]}
+        plain |= {
+            "winner": self.winner.to_dict(),
+            "entries": [_entry_dict(e) for e in self.entries],
+        }
         plain |= {name: _inner(plain[name]) for name in ("validation", "held_out", "comparison")}
         return {"schema": self.schema, **encode(plain)}
 
     @classmethod
     def _revive(cls, values: dict[str, Any]) -> dict[str, Any]:
-        readers: dict[str, type[Result]] = {"validation": Estimate, "held_out": Estimate, "comparison": Comparison}
-        values |= {name: None if values[name] is None else read.from_dict(values[name]) for name, read in readers.items()}
+        readers: dict[str, type[Result]] = {
+            "validation": Estimate,
+            "held_out": Estimate,
+            "comparison": Comparison,
+        }
+        values |= {
+            name: None if values[name] is None else read.from_dict(values[name])
+            for name, read in readers.items()
+        }
         values["winner"] = parse_workflow(values["winner"])
         values["entries"] = tuple(_entry_from(e) for e in values["entries"])
         return values
 
     def __repr__(self) -> str:
-        held_out = "no held-out value yet" if self.held_out is None else f"held out {self.held_out.value:.4g}"
+        held_out = (
+            "no held-out value yet"
+            if self.held_out is None
+            else f"held out {self.held_out.value:.4g}"
+        )
         return f"Found({self.winner.name!r} of {len(self.entries)} candidates, validation {self.validation.value:.4g}, {held_out})"
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Every candidate on validation labels, in the order tried, and the winner on held-out labels."""
+        """Every candidate on validation labels, in the order tried, and the winner on held-out
+        labels.
+        """
         from matplotlib.ticker import MaxNLocator
 
         ax = plots.new_axes(ax, 7)
-        rows = [(e.number, e.fitness, e.accepted or e.number == 0) for e in self.entries if e.fitness is not None]
+        rows = [
+            (e.number, e.fitness, e.accepted or e.number == 0)
+            for e in self.entries
+            if e.fitness is not None
+        ]
         for x, fitness, accepted in rows:
             ax.plot([x, x], [fitness.low, fitness.high], color=plots.LINE, linewidth=2, zorder=1)
             face = plots.BLUE if accepted else "none"
-            ax.plot([x], [fitness.value], marker="o", markersize=5, color=plots.BLUE, markerfacecolor=face, linestyle="none", zorder=2)
+            ax.plot(
+                [x],
+                [fitness.value],
+                marker="o",
+                markersize=5,
+                color=plots.BLUE,
+                markerfacecolor=face,
+                linestyle="none",
+                zorder=2,
+            )
         if self.held_out is not None:
             x = self.number
-            ax.plot([x + 0.25] * 2, [self.held_out.low, self.held_out.high], color=plots.ORANGE, linewidth=2, zorder=3)
-            ax.plot([x + 0.25], [self.held_out.value], marker="D", markersize=5, color=plots.ORANGE, linestyle="none", zorder=4)
+            ax.plot(
+                [x + 0.25] * 2,
+                [self.held_out.low, self.held_out.high],
+                color=plots.ORANGE,
+                linewidth=2,
+                zorder=3,
+            )
+            ax.plot(
+                [x + 0.25],
+                [self.held_out.value],
+                marker="D",
+                markersize=5,
+                color=plots.ORANGE,
+                linestyle="none",
+                zorder=4,
+            )
         ax.grid(axis="y", color=plots.LINE, linewidth=0.6)
         ax.set_axisbelow(True)
         ax.set_xlabel("candidate (filled: was the incumbent; diamond: held-out labels)")
@@ -131,9 +181,17 @@ class Found(Result):
 
 
 def found_of(
-    archive: Archive, entries: Sequence[Entry], *, leader: int, end: Event | None, capped: str, ledger: Mapping[str, Any]
+    archive: Archive,
+    entries: Sequence[Entry],
+    *,
+    leader: int,
+    end: Event | None,
+    capped: str,
+    ledger: Mapping[str, Any],
 ) -> Found:
-    """The outcome as the journal has it; without an ``end`` event there is no held-out value, and ``capped`` says why."""
+    """The outcome as the journal has it; without an ``end`` event there is no held-out value, and
+    ``capped`` says why.
+    """
     if not entries:  # the cap came before the first baseline was done
         raise BudgetReached(capped)
     settings = archive.settings
@@ -143,8 +201,15 @@ def found_of(
         raise ArgumentError(f"the first baseline must have a fitness; got none ({winner.problem}).")
     validation = _selected(winner.fitness, sum(e.fitness is not None for e in entries))
     held_out = None if end is None else Estimate.from_dict(end["held_out"])
-    comparison = None if end is None or end["comparison"] is None else Comparison.from_dict(end["comparison"])
-    challenges = [{k: v for k, v in e.items() if k not in ("event", "outcomes")} for e in archive.of("challenge")]
+    comparison = (
+        None
+        if end is None or end["comparison"] is None
+        else Comparison.from_dict(end["comparison"])
+    )
+    challenges = [
+        {k: v for k, v in e.items() if k not in ("event", "outcomes")}
+        for e in archive.of("challenge")
+    ]
     return Found(
         task=settings["task"],
         strategy=settings["strategy"],
@@ -162,7 +227,9 @@ def found_of(
         counts={part: len(settings["split"][part]) for part in ("validation", "confirm", "final")},
         cost=_totals(archive),
         ledger=dict(ledger),
-        guarantees=_guarantees(validation, held_out, comparison, challenges, settings["confidence"]),
+        guarantees=_guarantees(
+            validation, held_out, comparison, challenges, settings["confidence"]
+        ),
         stopped=capped if end is None else end["stopped"],
         reason=f"no held-out value: {capped}" if end is None else "",
     )
@@ -174,19 +241,34 @@ def _selected(fitness: Estimate, n: int) -> Estimate:
     kind = Kind.HEURISTIC if n > 1 else fitness.guarantee.kind
     assumption = Assumption(name="labels not used to select", status="failed", detail=why)
     guarantee = dataclasses.replace(
-        fitness.guarantee, kind=kind, assumptions=(*fitness.guarantee.assumptions, *((assumption,) if n > 1 else ()))
+        fitness.guarantee,
+        kind=kind,
+        assumptions=(*fitness.guarantee.assumptions, *((assumption,) if n > 1 else ())),
     )
-    return dataclasses.replace(fitness, guarantee=guarantee, notes=(*fitness.notes, *((why,) if n > 1 else ())))
+    return dataclasses.replace(
+        fitness, guarantee=guarantee, notes=(*fitness.notes, *((why,) if n > 1 else ()))
+    )
 
 
 def _totals(archive: Archive) -> dict[str, int]:
     """Calls and tokens of the whole search, by what they were for."""
     parts = {
-        "design": [e["design"] for e in archive.of("proposal")], "validation": [e["cost"] for e in archive.of("entry")],
-        "confirm": [e["cost"] for e in archive.of("challenge")], "final": [e["cost"] for e in archive.of("end")],
-    }  # fmt: skip
-    totals = {name: sum(cost.get(name, 0) for costs in parts.values() for cost in costs) for name in _TOTALS}
-    return {**totals, **{f"{part}_calls": sum(cost.get("calls", 0) for cost in costs) for part, costs in parts.items()}}
+        "design": [e["design"] for e in archive.of("proposal")],
+        "validation": [e["cost"] for e in archive.of("entry")],
+        "confirm": [e["cost"] for e in archive.of("challenge")],
+        "final": [e["cost"] for e in archive.of("end")],
+    }
+    totals = {
+        name: sum(cost.get(name, 0) for costs in parts.values() for cost in costs)
+        for name in _TOTALS
+    }
+    return {
+        **totals,
+        **{
+            f"{part}_calls": sum(cost.get("calls", 0) for cost in costs)
+            for part, costs in parts.items()
+        },
+    }
 
 
 def _guarantees(
@@ -196,16 +278,26 @@ def _guarantees(
     challenges: Sequence[Mapping[str, Any]],
     confidence: float,
 ) -> dict[str, str]:
-    said = {"validation": f"{validation.guarantee.kind.label}: the winner was chosen with these labels"}
+    said = {
+        "validation": f"{validation.guarantee.kind.label}: the winner was chosen with these labels"
+    }
     if challenges:
         said["acceptance"] = str(challenges[-1]["guarantee"])
     if held_out is not None:
-        said["held_out"] = f"{held_out.guarantee.kind.label} at {confidence:g}: labels that neither design nor choice had met"
+        said["held_out"] = (
+            f"{held_out.guarantee.kind.label} at {confidence:g}: labels that neither design nor choice had met"
+        )
     if comparison is not None:
-        said["comparison"] = f"{comparison.guarantee.kind.label} at {confidence:g}: paired, on the same held-out labels"
+        said["comparison"] = (
+            f"{comparison.guarantee.kind.label} at {confidence:g}: paired, on the same held-out labels"
+        )
     if challenges or comparison is not None:
-        said["better"] = f"finite-sample at {confidence:g}: the winner is called better only by confirm or final labels"
-    said["strategy"] = "heuristic: which candidates are proposed, and whether a better one exists, carries no promise"
+        said["better"] = (
+            f"finite-sample at {confidence:g}: the winner is called better only by confirm or final labels"
+        )
+    said["strategy"] = (
+        "heuristic: which candidates are proposed, and whether a better one exists, carries no promise"
+    )
     return said
 
 
@@ -215,18 +307,32 @@ def _inner(result: Result | None) -> dict[str, Any] | None:
 
 def _entry_dict(entry: Entry) -> dict[str, Any]:
     return {
-        "number": entry.number, "origin": entry.origin, "generation": entry.generation, "parents": list(entry.parents),
-        "change": entry.change, "accepted": entry.accepted, "problem": entry.problem, "cost": dict(entry.cost),
-        "fitness": _inner(entry.fitness), "workflow": entry.workflow.to_dict(),
-    }  # fmt: skip
+        "number": entry.number,
+        "origin": entry.origin,
+        "generation": entry.generation,
+        "parents": list(entry.parents),
+        "change": entry.change,
+        "accepted": entry.accepted,
+        "problem": entry.problem,
+        "cost": dict(entry.cost),
+        "fitness": _inner(entry.fitness),
+        "workflow": entry.workflow.to_dict(),
+    }
 
 
 def _entry_from(data: Mapping[str, Any]) -> Entry:
     return Entry(
-        number=data["number"], origin=data["origin"], generation=data["generation"], parents=tuple(data["parents"]),
-        change=data["change"], accepted=data["accepted"], problem=data["problem"], cost=data["cost"],
-        fitness=None if data["fitness"] is None else Estimate.from_dict(data["fitness"]), workflow=parse_workflow(data["workflow"]),
-    )  # fmt: skip
+        number=data["number"],
+        origin=data["origin"],
+        generation=data["generation"],
+        parents=tuple(data["parents"]),
+        change=data["change"],
+        accepted=data["accepted"],
+        problem=data["problem"],
+        cost=data["cost"],
+        fitness=None if data["fitness"] is None else Estimate.from_dict(data["fitness"]),
+        workflow=parse_workflow(data["workflow"]),
+    )
 
 
 @content.register

@@ -1,9 +1,10 @@
 """When does a candidate replace the one before it? Only when fresh labels prove it better.
 
-Two promises are kept apart. *Which candidate a search returns* is a choice: the leader on the validation labels, the best guess that these
-labels allow. *That it is better* is a claim: a wealth process bets on the paired differences d_i of labels that neither designed nor chose
-the candidate, and the claim is made when the wealth passes a threshold. With error rate 1 - confidence no candidate is ever accepted over
-one that is at least as good, however many are tried.
+Two promises are kept apart. *Which candidate a search returns* is a choice: the leader on the
+validation labels, the best guess that these labels allow. *That it is better* is a claim: a wealth
+process bets on the paired differences d_i of labels that neither designed nor chose the candidate,
+and the claim is made when the wealth passes a threshold. With error rate 1 - confidence no
+candidate is ever accepted over one that is at least as good, however many are tried.
 """
 
 from __future__ import annotations
@@ -21,15 +22,18 @@ from noracle.search.fitness import PairedScores
 SHARES = (0.5, 0.2, 0.3)
 """Validation, confirm, final shares of the labelled items.
 
-Half goes to validation, because choosing the best of many needs the most labels: with one question an item and 600 labels, a candidate
-that is 15 points better than 36 others leads in about 85 % of searches at a half, and in two thirds of them at a third. The final part is
-larger than the confirm part, because it serves twice (the estimate, and one comparison with the first baseline at the whole error rate),
-while the confirm part pays for many looks."""
+Half goes to validation, because choosing the best of many needs the most labels: with one question
+an item and 600 labels, a candidate that is 15 points better than 36 others leads in about 85 % of
+searches at a half, and in two thirds of them at a third. The final part is larger than the confirm
+part, because it serves twice (the estimate, and one comparison with the first baseline at the whole
+error rate), while the confirm part pays for many looks.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What the gate said about one challenge. ``value`` is the mean difference, ``wealth`` what a bet of 1 became, ``n`` the items.
+    """What the gate said about one challenge. ``value`` is the mean difference, ``wealth`` what a
+    bet of 1 became, ``n`` the items.
 
     Examples
     --------
@@ -52,33 +56,38 @@ class Decision:
 class Gate:
     """Accepts a challenger over the incumbent only when fresh labels prove it better.
 
-    The wealth of a challenge is that of betting that mean d > 0: Π(1 + θ·d_i/m_i), mixed over a fixed grid of θ; m_i is the most that
-    item i can lose. It is at most 1 on average where the challenger is not better, so that it reaches 1/ε with
-    probability at most ε, whenever one looks.
+    The wealth of a challenge is that of betting that mean d > 0: Π(1 + θ·d_i/m_i), mixed over a
+    fixed grid of θ; m_i is the most that item i can lose. It is at most 1 on average where the
+    challenger is not better, so that it reaches 1/ε with probability at most ε, whenever one looks.
 
-    The error rate is spent over challenges. All of them may use the *same* confirm labels as long as nothing but the gate's yes or no
-    leaves them: then a challenge, and both of its candidates, are known from which earlier challenges were accepted. The a + 1-th
-    acceptance at one of N challenges has C(N, a + 1) such histories, and each gets the part 2^-(a+1)/C(N, a + 1) of the error rate. The
-    first acceptance needs a wealth of 2·N/error, each later one more.
+    The error rate is spent over challenges. All of them may use the *same* confirm labels as long
+    as nothing but the gate's yes or no leaves them: then a challenge, and both of its candidates,
+    are known from which earlier challenges were accepted. The a + 1-th acceptance at one of N
+    challenges has C(N, a + 1) such histories, and each gets the part 2^-(a+1)/C(N, a + 1) of the
+    error rate. The first acceptance needs a wealth of 2·N/error, each later one more.
 
     Parameters
     ----------
     confidence
-        With this probability no acceptance is false: none replaced a candidate that is at least as good.
+        With this probability no acceptance is false: none replaced a candidate that is at least as
+        good.
     n_candidates
-        The most challenges that there will be. None: any number; the parts then are 2^-(a+1)·Π 1/(g·(g+1)) over the gaps g between
-        acceptances, which costs less where few candidates challenge, as when only those do that lead on validation.
+        The most challenges that there will be. None: any number; the parts then are 2^-(a+1)·Π
+        1/(g·(g+1)) over the gaps g between acceptances, which costs less where few candidates
+        challenge, as when only those do that lead on validation.
     challenged, accepted_at
-        What happened before, for a search that goes on: how many challenges were made, and at which (from 1) one was accepted.
+        What happened before, for a search that goes on: how many challenges were made, and at which
+        (from 1) one was accepted.
 
     Notes
     -----
-    Assumes that the items of a challenge are a random sample, that labels were drawn as recorded, and that nothing but the gate's yes or no
-    has left the confirm labels.
+    Assumes that the items of a challenge are a random sample, that labels were drawn as recorded,
+    and that nothing but the gate's yes or no has left the confirm labels.
 
     References
     ----------
-    Ville (1939); Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27; Blum and Hardt (2015), ICML, for counting histories of one bit.
+    Ville (1939); Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27; Blum and Hardt (2015), ICML, for
+    counting histories of one bit.
 
     Examples
     --------
@@ -92,14 +101,21 @@ class Gate:
     """
 
     def __init__(
-        self, confidence: float = 0.95, n_candidates: int | None = None, *, challenged: int = 0, accepted_at: Sequence[int] = ()
+        self,
+        confidence: float = 0.95,
+        n_candidates: int | None = None,
+        *,
+        challenged: int = 0,
+        accepted_at: Sequence[int] = (),
     ) -> None:
         self.confidence = check_confidence(confidence)
         if n_candidates is not None and n_candidates < 1:
             raise ArgumentError(f"n_candidates must be at least 1; got {n_candidates}.")
         marks = tuple(accepted_at)
         if any(b <= a for a, b in pairwise((0, *marks))) or (marks and marks[-1] > challenged):
-            raise ArgumentError(f"accepted_at must rise from 1 to at most challenged = {challenged}; got {list(marks)}.")
+            raise ArgumentError(
+                f"accepted_at must rise from 1 to at most challenged = {challenged}; got {list(marks)}."
+            )
         self.n_candidates = n_candidates
         self.challenged = challenged
         self.accepted_at = marks
@@ -117,11 +133,14 @@ class Gate:
         pairs
             Differences challenger minus incumbent of :func:`noracle.search.fitness.paired`.
         fresh
-            The labels were used neither to design nor to choose the candidates, except through earlier decisions of this gate. Otherwise
-            the decision is a rule of thumb, and its guarantee says so.
+            The labels were used neither to design nor to choose the candidates, except through
+            earlier decisions of this gate. Otherwise the decision is a rule of thumb, and its
+            guarantee says so.
         """
         if self.n_candidates is not None and self.challenged >= self.n_candidates:
-            raise ArgumentError(f"n_candidates must bound the challenges; got {self.n_candidates} and one more. Make a gate for more.")
+            raise ArgumentError(
+                f"n_candidates must bound the challenges; got {self.n_candidates} and one more. Make a gate for more."
+            )
         error = self.next_error
         self.challenged += 1
         wealth = log_wealth(pairs.rows, 0.0) if pairs.n else 0.0
@@ -129,12 +148,19 @@ class Gate:
         if accepted:
             self.accepted_at = (*self.accepted_at, self.challenged)
         return Decision(
-            accepted=accepted, wealth=math.exp(min(wealth, 700.0)), threshold=1 / error, n=pairs.n, value=pairs.mean,
-            guarantee=_guarantee(self.confidence, pairs, fresh=fresh), reason="" if pairs.n else "no labelled item that both answered",
-        )  # fmt: skip
+            accepted=accepted,
+            wealth=math.exp(min(wealth, 700.0)),
+            threshold=1 / error,
+            n=pairs.n,
+            value=pairs.mean,
+            guarantee=_guarantee(self.confidence, pairs, fresh=fresh),
+            reason="" if pairs.n else "no labelled item that both answered",
+        )
 
     def _share(self, j: int) -> float:
-        """The part of the error rate for the j-th challenge, given which earlier ones were accepted."""
+        """The part of the error rate for the j-th challenge, given which earlier ones were
+        accepted.
+        """
         size = len(self.accepted_at) + 1
         if self.n_candidates is None:
             marks = (0, *self.accepted_at, j)
@@ -142,20 +168,35 @@ class Gate:
             for a, b in pairwise(marks):
                 share /= (b - a) * (b - a + 1)
             return share
-        # The last size has the rest of 1/2 + 1/4 + …, so that one single challenge has the whole error rate.
+        # The last size has the rest of 1/2 + 1/4 + …, so that one single challenge has the whole
+        # error rate.
         return 2.0 ** -min(size, self.n_candidates - 1) / math.comb(self.n_candidates, size)
 
 
 def _guarantee(confidence: float, pairs: PairedScores, *, fresh: bool) -> Guarantee:
     detail = "used neither to design nor to choose a candidate, except through earlier decisions of this gate"
     rests = [
-        Assumption(name="iid items", detail="labelled items are a random sample of the items that matter"),
+        Assumption(
+            name="iid items", detail="labelled items are a random sample of the items that matter"
+        ),
         Assumption(name="fresh labels", status="by-design" if fresh else "failed", detail=detail),
-        Assumption(name="right verdicts", detail="nobody says yes to a wrong class or no to the true one"),
+        Assumption(
+            name="right verdicts", detail="nobody says yes to a wrong class or no to the true one"
+        ),
     ]
     if "complementary" in pairs.kinds:
-        rests.append(Assumption(name="uniform routing", detail="the class asked about does not depend on item, truth or answers"))
+        rests.append(
+            Assumption(
+                name="uniform routing",
+                detail="the class asked about does not depend on item, truth or answers",
+            )
+        )
     if "targeted" in pairs.kinds:
-        rests.append(Assumption(name="recorded propensities", detail="each class was asked about with the probability that was recorded"))
+        rests.append(
+            Assumption(
+                name="recorded propensities",
+                detail="each class was asked about with the probability that was recorded",
+            )
+        )
     kind = Kind.FINITE_SAMPLE if fresh else Kind.HEURISTIC
     return Guarantee(kind=kind, error_rate=1 - confidence, anytime=fresh, assumptions=tuple(rests))

@@ -1,12 +1,14 @@
-"""Weak labels inside Inspect: a scorer, a metric and a solver (extra ``inspect``, entry point group ``inspect_ai``).
+"""Weak labels inside Inspect: a scorer, a metric and a solver (extra ``inspect``, entry point group
+``inspect_ai``).
 
     noracle/weak_choice      scorer: which class was answered, and what is known of it; needs no target
     noracle/weak_accuracy    metric: our estimate with its interval, over all epochs
     noracle/workflow         solver: a workflow of ours answers the samples of any task with choices
 
-The metric gathers the same tables that ``noracle estimate --answers LOG`` reads from the log, and calls the same estimator; so the number
-inside an evaluation, after ``inspect score`` and on the command line is one number. A sample that failed never reaches a metric of
-Inspect; the command line counts it as wrong.
+The metric gathers the same tables that ``noracle estimate --answers LOG`` reads from the log, and
+calls the same estimator; so the number inside an evaluation, after ``inspect score`` and on the
+command line is one number. A sample that failed never reaches a metric of Inspect; the command line
+counts it as wrong.
 """
 
 from __future__ import annotations
@@ -40,7 +42,16 @@ try:
         ModelOutput,
         get_model,
     )
-    from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer  # Inspect reads the annotations
+    from inspect_ai.scorer import (
+        Metric,
+        SampleScore,
+        Score,
+        Scorer,
+        Target,
+        Value,
+        metric,
+        scorer,
+    )  # Inspect reads the annotations
     from inspect_ai.solver import Generate, Solver, TaskState, solver
 except ImportError as error:
     raise MissingExtra("noracle.search.inspect", "inspect_ai", "inspect") from error
@@ -48,19 +59,26 @@ except ImportError as error:
 try:
     _unreduced = metric(scores="unreduced")  # every epoch, not their mean
 except TypeError:
-    raise ArgumentError("inspect_ai must be 0.3.241 or later here; got an older one. Upgrade it: pip install -U inspect_ai.") from None
+    raise ArgumentError(
+        "inspect_ai must be 0.3.241 or later here; got an older one. Upgrade it: pip install -U inspect_ai."
+    ) from None
 
 _KEY = "noracle"
 
 
-# ------------------------------------------------------------------------------------------------------------------ metric
+# ------------------------------------------------------------------------------------------------------------------
+# metric
 
 
 @_unreduced
-def weak_accuracy(confidence: float = 0.95, method: Method | None = None, interval: Interval = "auto") -> Metric:
-    """Accuracy from weak labels, with its interval: ``accuracy``, ``low``, ``high``, ``stderr``, ``labelled``, ``without_answer``.
+def weak_accuracy(
+    confidence: float = 0.95, method: Method | None = None, interval: Interval = "auto"
+) -> Metric:
+    """Accuracy from weak labels, with its interval: ``accuracy``, ``low``, ``high``, ``stderr``,
+    ``labelled``, ``without_answer``.
 
-    Epochs of a sample are averaged within it, so that they are not taken for more labels than there are.
+    Epochs of a sample are averaged within it, so that they are not taken for more labels than there
+    are.
 
     Parameters
     ----------
@@ -71,7 +89,9 @@ def weak_accuracy(confidence: float = 0.95, method: Method | None = None, interv
     def compute(scores: list[SampleScore]) -> Value:
         rows = _rows(scores)
         if not rows:
-            return dict.fromkeys(("accuracy", "low", "high", "stderr", "labelled", "without_answer"), math.nan)
+            return dict.fromkeys(
+                ("accuracy", "low", "high", "stderr", "labelled", "without_answer"), math.nan
+            )
         tables = tables_of(rows)
         evidence = Evidence.from_tables(tables.answers, tables.judgements, tables.items)
         found = estimate_accuracy(evidence, confidence=confidence, method=method, interval=interval)
@@ -93,37 +113,51 @@ def _rows(scores: Sequence[SampleScore]) -> list[Logged]:
     for number, sample in enumerate(scores):
         told = (sample.score.metadata or {}).get(_KEY)
         if not isinstance(told, dict):
-            raise ArgumentError("weak_accuracy must be the metric of the scorer noracle/weak_choice; got scores of another.")
+            raise ArgumentError(
+                "weak_accuracy must be the metric of the scorer noracle/weak_choice; got scores of another."
+            )
         item = number if sample.sample_id is None else sample.sample_id
         seen[item] = seen.get(item, 0) + 1
         labels = tuple(Label(*row) for row in told["labels"])
-        rows.append(Logged(item, "model", told["answer"], told["state"], told["n_classes"], seen[item], labels))
+        rows.append(
+            Logged(
+                item, "model", told["answer"], told["state"], told["n_classes"], seen[item], labels
+            )
+        )
     return rows
 
 
-# ------------------------------------------------------------------------------------------------------------------ scorer
+# ------------------------------------------------------------------------------------------------------------------
+# scorer
 
 
 @scorer(metrics=[weak_accuracy()])
 def weak_choice(judgements: str | None = None) -> Scorer:
-    """Score multiple choice by what is known of the answer: right, ruled out, not ruled out, or nothing.
+    """Score multiple choice by what is known of the answer: right, ruled out, not ruled out, or
+    nothing.
 
-    The value is the unbiased score of correctness where the label is one of the plain kinds (1 or 0 for a true class; 1 or
-    1 - (K - 1)/m with m classes ruled out; 0 without an answer), else the word ``unlabelled`` or ``judged``.
+    The value is the unbiased score of correctness where the label is one of the plain kinds (1 or 0
+    for a true class; 1 or 1 - (K - 1)/m with m classes ruled out; 0 without an answer), else the
+    word ``unlabelled`` or ``judged``.
 
-    Labels are taken from the metadata of the sample (``label``, ``ruled_out``, ``judgement``), or from a table. The answer is what the
-    solver marked; in a log that is scored again, where marks are lost, the answer of an earlier scorer, else what the completion says.
+    Labels are taken from the metadata of the sample (``label``, ``ruled_out``, ``judgement``), or
+    from a table. The answer is what the solver marked; in a log that is scored again, where marks
+    are lost, the answer of an earlier scorer, else what the completion says.
 
     Parameters
     ----------
     judgements
-        A file with ``item`` (the sample id), ``class``, ``verdict`` and optionally ``rater``, ``propensity``, ``cost``; the metadata is
-        then not looked at. Classes are letters, texts of options, or places from 0, in the order of the dataset.
+        A file with ``item`` (the sample id), ``class``, ``verdict`` and optionally ``rater``,
+        ``propensity``, ``cost``; the metadata is then not looked at. Classes are letters, texts of
+        options, or places from 0, in the order of the dataset.
     """
     table = None if judgements is None else _read(judgements)
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001
-        choices = [choice.value for choice in sorted(state.choices, key=lambda choice: choice.original_position)]
+        choices = [
+            choice.value
+            for choice in sorted(state.choices, key=lambda choice: choice.original_position)
+        ]
         if not choices:
             raise ArgumentError("weak_choice must have samples with choices; got one without.")
         if table is None:
@@ -131,9 +165,16 @@ def weak_choice(judgements: str | None = None) -> Scorer:
         else:
             labels, bad = _placed(table.get(str(state.sample_id), ()), choices)
         if bad:
-            raise EvidenceError(f"labels must name an option of their sample; got {bad} at sample {state.sample_id!r}.")
+            raise EvidenceError(
+                f"labels must name an option of their sample; got {bad} at sample {state.sample_id!r}."
+            )
         answer, how = _answer(state, choices)
-        told = {"answer": answer, "state": how, "n_classes": len(choices), "labels": [list(label) for label in labels]}
+        told = {
+            "answer": answer,
+            "state": how,
+            "n_classes": len(choices),
+            "labels": [list(label) for label in labels],
+        }
         return Score(
             value=_value(answer, len(choices), labels),
             answer="" if answer is None else _letter(answer),
@@ -150,7 +191,9 @@ def _read(path: str) -> dict[str, list[Label]]:
     more = [name for name in ("rater", "propensity", "cost") if name in frame.columns]
     found: dict[str, list[Label]] = {}
     for item, kind, verdict, *values in fetch(frame.select("item", "class", "verdict", *more)):
-        found.setdefault(str(item), []).append(Label(kind, str(verdict), **dict(zip(more, values, strict=True))))
+        found.setdefault(str(item), []).append(
+            Label(kind, str(verdict), **dict(zip(more, values, strict=True)))
+        )
     return found
 
 
@@ -165,19 +208,28 @@ def _letter(place: int) -> str:
 
 
 def _answer(state: TaskState, choices: Sequence[str]) -> tuple[int | None, str]:
-    """The class that was answered: marked by the solver, said by an earlier score, or read from the completion."""
+    """The class that was answered: marked by the solver, said by an earlier score, or read from the
+    completion.
+    """
     output = state.output
     refused = bool(output.choices) and output.stop_reason == "content_filter"
     marks = [choice for choice in state.choices if choice.correct is not None]
     if marks:
         chosen = [choice.original_position for choice in marks if choice.correct]
-        return (chosen[0], "answered") if len(chosen) == 1 else (None, "refused" if refused else "invalid")
+        return (
+            (chosen[0], "answered")
+            if len(chosen) == 1
+            else (None, "refused" if refused else "invalid")
+        )
     for name in ("weak_choice", "choice"):
         earlier = (state.scores or {}).get(name)
         if earlier is not None and earlier.answer:
             place, found = read_choice(earlier.answer, choices)
             return place, "refused" if place is None and refused else found
-    spoken = {"completion": output.completion, "choices": [{"stop_reason": output.stop_reason}] if output.choices else []}
+    spoken = {
+        "completion": output.completion,
+        "choices": [{"stop_reason": output.stop_reason}] if output.choices else [],
+    }
     answer, how = answer_of_output(spoken, choices)
     return cast("int | None", answer), how
 
@@ -188,12 +240,15 @@ def _value(answer: int | None, n_classes: int, labels: Sequence[Label]) -> float
         return "unlabelled"
     if any(label.propensity is not None for label in labels) or "unsure" in said.values():
         return "judged"
-    rows: list[tuple[Any, Verdict, None]] = [(kind, "yes" if word in {"yes", "true"} else "no", None) for kind, word in said.items()]
+    rows: list[tuple[Any, Verdict, None]] = [
+        (kind, "yes" if word in {"yes", "true"} else "no", None) for kind, word in said.items()
+    ]
     known = Told.of(rows, n_classes=n_classes)
     return "judged" if known is None else plain_score(known.meet(answer))
 
 
-# ------------------------------------------------------------------------------------------------------------------ solver
+# ------------------------------------------------------------------------------------------------------------------
+# solver
 
 
 class _Calls:
@@ -201,14 +256,25 @@ class _Calls:
 
     async def call(self, request: Request) -> Completion:
         """Let Inspect generate."""
-        kinds = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
-        messages: list[ChatMessage] = [kinds[message.role](content=message.text) for message in request.messages]
+        kinds = {
+            "system": ChatMessageSystem,
+            "user": ChatMessageUser,
+            "assistant": ChatMessageAssistant,
+        }
+        messages: list[ChatMessage] = [
+            kinds[message.role](content=message.text) for message in request.messages
+        ]
         config = GenerateConfig(
-            temperature=request.temperature, max_tokens=request.max_tokens, stop_seqs=list(request.stop) or None, seed=request.seed
+            temperature=request.temperature,
+            max_tokens=request.max_tokens,
+            stop_seqs=list(request.stop) or None,
+            seed=request.seed,
         )
         output = await get_model().generate(messages, config=config)
         text = output.completion if output.choices else ""
-        finish = FINISH.get(str(output.stop_reason) if output.choices else "", "stop" if text.strip() else "empty")
+        finish = FINISH.get(
+            str(output.stop_reason) if output.choices else "", "stop" if text.strip() else "empty"
+        )
         used = output.usage
         usage = Usage() if used is None else Usage(used.input_tokens, used.output_tokens)
         return Completion(text=text, finish=finish, usage=usage)
@@ -216,16 +282,19 @@ class _Calls:
 
 @solver
 def workflow(plan: str = "cot", seed: int = 0, shuffle: bool = False) -> Solver:
-    """A workflow answers samples with choices; score it with ``noracle/weak_choice`` or Inspect's ``choice``.
+    """A workflow answers samples with choices; score it with ``noracle/weak_choice`` or Inspect's
+    ``choice``.
 
     Parameters
     ----------
     plan
-        A shipped workflow (``cot``, ``cot-sc``, ``debate``, …) or a JSON file, such as the winner of ``noracle search``.
+        A shipped workflow (``cot``, ``cot-sc``, ``debate``, …) or a JSON file, such as the winner
+        of ``noracle search``.
     seed
         Makes the workflow's own draws reproducible.
     shuffle
-        Show the options in random order, drawn from the seed and the sample id; answers are given back in the order of the dataset.
+        Show the options in random order, drawn from the seed and the sample id; answers are given
+        back in the order of the dataset.
     """
     loaded = load_workflow(plan)
 
@@ -237,7 +306,9 @@ def workflow(plan: str = "cot", seed: int = 0, shuffle: bool = False) -> Solver:
         for place in range(len(options)):
             state.choices.mark_choice(place, place == outcome.answer)
         said = "No answer." if outcome.answer is None else f"ANSWER: {_letter(outcome.answer)}"
-        state.output = ModelOutput.from_content(str(state.model), said, "content_filter" if outcome.state == "refused" else "stop")
+        state.output = ModelOutput.from_content(
+            str(state.model), said, "content_filter" if outcome.state == "refused" else "stop"
+        )
         state.messages.append(state.output.message)
         return state
 

@@ -1,8 +1,9 @@
 """Runs a workflow on an item.
 
-Nodes that do not wait for each other run at the same time, and so do the samples of a node. What is asked does not depend on which call
-comes back first: every request takes its seed from (seed, item, node, place in the node, repeat). Prompts are joined, never filled in: what
-a model wrote is only ever a piece of text in the next prompt.
+Nodes that do not wait for each other run at the same time, and so do the samples of a node. What is
+asked does not depend on which call comes back first: every request takes its seed from (seed, item,
+node, place in the node, repeat). Prompts are joined, never filled in: what a model wrote is only
+ever a piece of text in the next prompt.
 """
 
 from __future__ import annotations
@@ -19,15 +20,30 @@ from noracle.search.candidates import Outcome
 from noracle.search.model import Calls, Completion, Message, ModelError, Request, Usage
 from noracle.search.rules import answers as gives_answer
 from noracle.search.task import Question, draws, parse_answer
-from noracle.search.workflow import Answer, Ask, CritiqueLoop, Decide, Node, Prompt, Route, Vote, Workflow, inputs_of
+from noracle.search.workflow import (
+    Answer,
+    Ask,
+    CritiqueLoop,
+    Decide,
+    Node,
+    Prompt,
+    Route,
+    Vote,
+    Workflow,
+    inputs_of,
+)
 
 FORCED = "So, the answer is:"
 """What is put into the model's mouth when its thought is cut."""
 
 FORCED_TOKENS = 20
-_PLACES = 1000  # above the calls that a node may make, so that no two repeats share a replicate number
+_PLACES = (
+    1000  # above the calls that a node may make, so that no two repeats share a replicate number
+)
 _LETTER = Prompt(
-    instruction="Give the letter of the right option and nothing else: no words before or after it.", temperature=0.0, max_tokens=16
+    instruction="Give the letter of the right option and nothing else: no words before or after it.",
+    temperature=0.0,
+    max_tokens=16,
 )
 _REPLY = ("reasoning", "answer")
 _T = TypeVar("_T")
@@ -42,7 +58,9 @@ class Reply:
     state: State = "invalid"
 
 
-async def run_workflow(workflow: Workflow, question: Question, calls: Calls, *, seed: int = 0, repeat: int = 0) -> Outcome:
+async def run_workflow(
+    workflow: Workflow, question: Question, calls: Calls, *, seed: int = 0, repeat: int = 0
+) -> Outcome:
     """Run a workflow on one item.
 
     Parameters
@@ -50,17 +68,20 @@ async def run_workflow(workflow: Workflow, question: Question, calls: Calls, *, 
     workflow
         What to do; its :attr:`~noracle.search.workflow.Workflow.most_calls` bounds the calls.
     question
-        The item as it is shown. The answer is a class (the place in the file), whatever the order of the options.
+        The item as it is shown. The answer is a class (the place in the file), whatever the order
+        of the options.
     calls
         The way to the model.
     seed, repeat
-        The same two give the same requests, so that a run that was stopped repeats none. Another ``repeat`` draws anew.
+        The same two give the same requests, so that a run that was stopped repeats none. Another
+        ``repeat`` draws anew.
 
     Returns
     -------
     Outcome
-        With the class, or None and a state that says why: ``errored`` where a call failed after its last try. ``calls`` counts every call
-        that was made, also one that failed and one that the cache answered.
+        With the class, or None and a state that says why: ``errored`` where a call failed after its
+        last try. ``calls`` counts every call that was made, also one that failed and one that the
+        cache answered.
 
     Raises
     ------
@@ -85,7 +106,14 @@ async def run_workflow(workflow: Workflow, question: Question, calls: Calls, *, 
         reply = await run.nodes(waves(workflow))
     except ModelError:
         reply = Reply("", None, "errored")
-    return Outcome(item=question.item, answer=reply.answer, state=reply.state, calls=run.made, usage=run.usage, repeat=repeat)
+    return Outcome(
+        item=question.item,
+        answer=reply.answer,
+        state=reply.state,
+        calls=run.made,
+        usage=run.usage,
+        repeat=repeat,
+    )
 
 
 def waves(workflow: Workflow) -> list[list[Node]]:
@@ -103,7 +131,9 @@ def waves(workflow: Workflow) -> list[list[Node]]:
 class _Run:
     """One workflow on one item: the texts so far, and what it took."""
 
-    def __init__(self, workflow: Workflow, question: Question, calls: Calls, seed: int, repeat: int) -> None:
+    def __init__(
+        self, workflow: Workflow, question: Question, calls: Calls, seed: int, repeat: int
+    ) -> None:
         self.workflow = {node.id: node for node in workflow.nodes}
         self.question, self.calls, self.seed, self.repeat = question, calls, seed, repeat
         self.done: dict[str, tuple[Reply, ...]] = {}
@@ -120,7 +150,9 @@ class _Run:
         if isinstance(node, Ask):
             return tuple(await together([self.sample(node, i) for i in range(node.n)]))
         if isinstance(node, Vote):
-            return (vote([reply for name in node.inputs for reply in self.done[name]], self.question),)
+            return (
+                vote([reply for name in node.inputs for reply in self.done[name]], self.question),
+            )
         if isinstance(node, Decide):
             return (self.read(await self.say(node, 0, node.prompt, self.above(node), _REPLY)),)
         if isinstance(node, CritiqueLoop):
@@ -130,7 +162,9 @@ class _Run:
         return (await self.end(node),)
 
     async def sample(self, node: Ask, i: int) -> Reply:
-        """One reply; with ``force_after`` a thought first, then the demand for an answer after so many of its words."""
+        """One reply; with ``force_after`` a thought first, then the demand for an answer after so
+        many of its words.
+        """
         above = self.above(node)
         if node.force_after is None:
             said = await self.say(node, i, node.prompt, above, node.fields)
@@ -156,7 +190,10 @@ class _Run:
             seen += labelled(f"criticism {round_ + 1}", (verdict,))
             if round_ == node.max_rounds or self.stops(node, verdict):
                 break
-            revised = [self.say(node, place + 1 + i, node.reviser, tuple(seen), reviser_fields) for i in range(node.n)]
+            revised = [
+                self.say(node, place + 1 + i, node.reviser, tuple(seen), reviser_fields)
+                for i in range(node.n)
+            ]
             drafts = tuple(self.read(c) for c in await together(revised))
             seen += labelled(f"draft {round_ + 2}", drafts)
         return (verdict,) if node.result == "critic" else drafts
@@ -164,18 +201,29 @@ class _Run:
     def stops(self, node: CritiqueLoop, verdict: Reply) -> bool:
         """Whether the critic said one of the stop words: as a whole word, capitals as given.
 
-        Where the critic answers and stop words are options themselves ("yes", "no"), the option that it chose decides, so that a "no" in
-        passing does not stop the loop.
+        Where the critic answers and stop words are options themselves ("yes", "no"), the option
+        that it chose decides, so that a "no" in passing does not stop the loop.
         """
-        chosen = {w.casefold() for w in node.stop} & {option.strip().casefold() for option in self.question.options}
+        chosen = {w.casefold() for w in node.stop} & {
+            option.strip().casefold() for option in self.question.options
+        }
         if node.result == "critic" and chosen:
-            return verdict.answer is not None and self.option(verdict.answer).strip().casefold() in chosen
-        return any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", verdict.text) for word in node.stop)
+            return (
+                verdict.answer is not None
+                and self.option(verdict.answer).strip().casefold() in chosen
+            )
+        return any(
+            re.search(rf"(?<!\w){re.escape(word)}(?!\w)", verdict.text) for word in node.stop
+        )
 
     async def route(self, node: Route) -> Reply:
         form = "Reply with one of these names and nothing else: " + ", ".join(node.branches) + "."
-        prompt = dataclasses.replace(node.prompt, instruction=f"{node.prompt.instruction}\n\n{form}")
-        named = named_branch((await self.say(node, 0, prompt, self.above(node), ())).text, tuple(node.branches))
+        prompt = dataclasses.replace(
+            node.prompt, instruction=f"{node.prompt.instruction}\n\n{form}"
+        )
+        named = named_branch(
+            (await self.say(node, 0, prompt, self.above(node), ())).text, tuple(node.branches)
+        )
         return self.read(await self.say(node, 1, node.branches[named], self.above(node), _REPLY))
 
     async def end(self, node: Answer) -> Reply:
@@ -191,9 +239,15 @@ class _Run:
         return reply
 
     def unsure(self, answer: int) -> bool:
-        """Whether a class is the last one, behind at least two others, and called "uncertain"; a coin never touches another class."""
+        """Whether a class is the last one, behind at least two others, and called "uncertain"; a
+        coin never touches another class.
+        """
         last = len(self.question.order) - 1
-        return answer == last and last >= 2 and self.option(answer).strip().casefold().startswith("uncertain")
+        return (
+            answer == last
+            and last >= 2
+            and self.option(answer).strip().casefold().startswith("uncertain")
+        )
 
     def option(self, answer: int) -> str:
         """The text of a class."""
@@ -216,10 +270,22 @@ class _Run:
         return Reply(said.text, answer, state)
 
     async def say(
-        self, node: Node, place: int, prompt: Prompt, above: Iterable[tuple[str, str]], fields: Sequence[str], thought: str = ""
+        self,
+        node: Node,
+        place: int,
+        prompt: Prompt,
+        above: Iterable[tuple[str, str]],
+        fields: Sequence[str],
+        thought: str = "",
     ) -> Completion:
-        """One call. ``place`` is its number inside the node; ``thought`` is what the model is made to have begun with."""
-        parts = [self.question.prompt(), *(f"[{label}]\n{text}" for label, text in above), prompt.instruction]
+        """One call. ``place`` is its number inside the node; ``thought`` is what the model is made
+        to have begun with.
+        """
+        parts = [
+            self.question.prompt(),
+            *(f"[{label}]\n{text}" for label, text in above),
+            prompt.instruction,
+        ]
         form = reply_form(fields, self.question.letters)
         messages = [Message("user", "\n\n".join([*parts, form] if form else parts))]
         if prompt.role:
@@ -228,9 +294,12 @@ class _Run:
             messages.append(Message("assistant", thought))
         drawn = draws("call", self.seed, self.question.item, node.id, place, self.repeat)
         request = Request(
-            messages=tuple(messages), temperature=prompt.temperature, max_tokens=prompt.max_tokens, seed=int(drawn.integers(2**31)),
+            messages=tuple(messages),
+            temperature=prompt.temperature,
+            max_tokens=prompt.max_tokens,
+            seed=int(drawn.integers(2**31)),
             replicate=self.repeat * _PLACES + place,
-        )  # fmt: skip
+        )
         self.made += 1
         said = await self.calls.call(request)
         self.usage = self.usage + said.usage
@@ -238,24 +307,44 @@ class _Run:
 
 
 def vote(replies: Sequence[Reply], question: Question) -> Reply:
-    """The most frequent class; of those that are level, the one that was named first. Replies without an answer have no vote."""
+    """The most frequent class; of those that are level, the one that was named first. Replies
+    without an answer have no vote.
+    """
     count = collections.Counter(reply.answer for reply in replies if reply.answer is not None)
     if not count:
-        return Reply("No answer had a vote.", None, "refused" if all(r.state == "refused" for r in replies) else "invalid")
+        return Reply(
+            "No answer had a vote.",
+            None,
+            "refused" if all(r.state == "refused" for r in replies) else "invalid",
+        )
     winner, votes = count.most_common(1)[0]
     place = question.order.index(winner)
-    return Reply(f"{votes} of {len(replies)} chose {question.letters[place]}) {question.options[place]}", winner, "answered")
+    return Reply(
+        f"{votes} of {len(replies)} chose {question.letters[place]}) {question.options[place]}",
+        winner,
+        "answered",
+    )
 
 
 def reply_form(fields: Sequence[str], letters: str) -> str:
-    """How a reply should look: its parts, each under its name, the answer as a letter in the last line."""
+    """How a reply should look: its parts, each under its name, the answer as a letter in the last
+    line.
+    """
     last = f"ANSWER: and one letter out of {', '.join(letters)}"
     parts = [name for name in fields if name != "answer"]
     if "answer" not in fields:
-        return "Write these parts, each under its name: " + ", ".join(parts) + "." if len(parts) > 1 else ""
+        return (
+            "Write these parts, each under its name: " + ", ".join(parts) + "."
+            if len(parts) > 1
+            else ""
+        )
     if not parts:
         return f"Reply with one line: {last}."
-    return "Write these parts, each under its name: " + ", ".join(parts) + f". End with a line of its own: {last}."
+    return (
+        "Write these parts, each under its name: "
+        + ", ".join(parts)
+        + f". End with a line of its own: {last}."
+    )
 
 
 def labelled(name: str, replies: Sequence[Reply]) -> list[tuple[str, str]]:
@@ -266,7 +355,8 @@ def labelled(name: str, replies: Sequence[Reply]) -> list[tuple[str, str]]:
 
 
 def named_branch(text: str, names: Sequence[str]) -> str:
-    """The name that stands last in a text, as whole words and in any case; where none does, the last of the names.
+    """The name that stands last in a text, as whole words and in any case; where none does, the
+    last of the names.
 
     Examples
     --------
@@ -275,7 +365,10 @@ def named_branch(text: str, names: Sequence[str]) -> str:
     """
     plain = {" ".join(re.split("[-_]+", name.casefold())).strip(): name for name in reversed(names)}
     longest = sorted(plain, key=len, reverse=True)
-    found = re.findall(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest))})(?!\w)", re.sub(r"[-_\s]+", " ", text.casefold()))
+    found = re.findall(
+        rf"(?<!\w)(?:{'|'.join(map(re.escape, longest))})(?!\w)",
+        re.sub(r"[-_\s]+", " ", text.casefold()),
+    )
     return plain[found[-1]] if found else names[-1]
 
 
@@ -292,9 +385,11 @@ def first_words(text: str, n: int) -> str:
 
 
 async def together(work: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """Run all at once and wait for all, also where one fails: a call that is paid for is never dropped.
+    """Run all at once and wait for all, also where one fails: a call that is paid for is never
+    dropped.
 
-    Then the first error counts: first one that is no :class:`ModelError` (a cap), else the first failed call in the order of the work.
+    Then the first error counts: first one that is no :class:`ModelError` (a cap), else the first
+    failed call in the order of the work.
     """
     if len(work) == 1:
         return [await work[0]]

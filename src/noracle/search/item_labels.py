@@ -25,7 +25,8 @@ _Said = tuple[int, bool, float | None]  # class, yes, propensity
 class ItemLabel:
     """What is known of one item: its class, or classes that it is not of.
 
-    ``asked`` is the item's first question (class, yes, propensity) where questions were aimed; nothing else of the item is used then.
+    ``asked`` is the item's first question (class, yes, propensity) where questions were aimed;
+    nothing else of the item is used then.
     """
 
     n_classes: int
@@ -36,7 +37,9 @@ class ItemLabel:
     @property
     def kind(self) -> LabelKind:
         """Which kind of score it gives."""
-        return "targeted" if self.asked else "ordinary" if self.truth is not None else "complementary"
+        return (
+            "targeted" if self.asked else "ordinary" if self.truth is not None else "complementary"
+        )
 
     @property
     def code(self) -> int:
@@ -45,7 +48,9 @@ class ItemLabel:
 
     @property
     def label(self) -> Label:
-        """What the counts take: the question where one was aimed, else the class or the classes ruled out."""
+        """What the counts take: the question where one was aimed, else the class or the classes
+        ruled out.
+        """
         if self.asked:
             (k, yes, propensity), *_ = self.asked
             return Label(self.n_classes, "yes" if yes else "no", frozenset({k}), propensity)
@@ -85,25 +90,43 @@ class ItemLabels:
             raise EvidenceError(fault("evidence", "must have judgements", "none"))
         evidence.check()
         place = _places(evidence)
-        own = dict(evidence.rows("items", "item", "n_classes")) if evidence.has_own_n_classes else {}
+        own = (
+            dict(evidence.rows("items", "item", "n_classes")) if evidence.has_own_n_classes else {}
+        )
         aimed = propensities_of(evidence) == "recorded"
         found = gather(evidence)
         clash = {item for (item,) in fetch(found.known.filter(nw.col("conflict")).select("item"))}
         said: dict[ItemId, list[_Said]] = defaultdict(list)
         wanted = None if items is None else set(items)
-        rows = fetch(found.kept.select("item", "class", "said", *(["propensity"] if aimed else [])).sort("item", "class", "said"))
+        rows = fetch(
+            found.kept.select("item", "class", "said", *(["propensity"] if aimed else [])).sort(
+                "item", "class", "said"
+            )
+        )
         for item, k, verdict, *rest in rows:
             if verdict in (YES, NO) and item not in clash and (wanted is None or item in wanted):
                 at = place[k] if place is not None else int(k)
                 said[item].append((at, verdict == YES, rest[0] if rest else None))
-        return cls({item: _label(rows, int(own.get(item) or evidence.n_classes or 0)) for item, rows in said.items()})
+        return cls(
+            {
+                item: _label(rows, int(own.get(item) or evidence.n_classes or 0))
+                for item, rows in said.items()
+            }
+        )
 
 
 def _places(evidence: Evidence) -> dict[Any, int] | None:
     if evidence.classes is not None:
         return {c: i for i, c in enumerate(evidence.classes)}
     if evidence.class_kind == "text":
-        raise EvidenceError(fault("classes", "must be given where classes are text", "none", remedy="Pass classes=[…], all of them."))
+        raise EvidenceError(
+            fault(
+                "classes",
+                "must be given where classes are text",
+                "none",
+                remedy="Pass classes=[…], all of them.",
+            )
+        )
     return None
 
 

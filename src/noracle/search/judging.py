@@ -1,8 +1,9 @@
 """A model grades the answers of other systems: yes, no or uncertain.
 
-The judge sees the item, its options and one answer, never a key. Its verdicts are ratings (item, rater, label) and scores (1, 0 and ½), so
-that whatever holds for raters holds for it: alarms among judges, budgets across judges, means with a few gold labels. An item without an
-answer is no work for a judge: it is wrong, as everywhere else.
+The judge sees the item, its options and one answer, never a key. Its verdicts are ratings (item,
+rater, label) and scores (1, 0 and ½), so that whatever holds for raters holds for it: alarms among
+judges, budgets across judges, means with a few gold labels. An item without an answer is no work
+for a judge: it is wrong, as everywhere else.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ INSTRUCTION = "An answer to a problem is under review. Is the answer right?"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One answer to be graded. ``id`` names it in ratings; ``question`` is None where the system gave no answer."""
+    """One answer to be graded. ``id`` names it in ratings; ``question`` is None where the system
+    gave no answer.
+    """
 
     id: int | str
     item: int | str
@@ -37,13 +40,16 @@ class Claim:
     question: Question | None
 
 
-def read_claims(answers: object, task: Task, *, seed: int | None = None, limit: int | None = None) -> list[Claim]:
+def read_claims(
+    answers: object, task: Task, *, seed: int | None = None, limit: int | None = None
+) -> list[Claim]:
     """The answers of other systems, each as a question to a judge.
 
     Parameters
     ----------
     answers
-        A table with ``item``, ``system``, ``answer``: a class, the text of an option, or its letter in the order of the file.
+        A table with ``item``, ``system``, ``answer``: a class, the text of an option, or its letter
+        in the order of the file.
     task
         The items that were answered.
     seed
@@ -80,7 +86,15 @@ def read_claims(answers: object, task: Task, *, seed: int | None = None, limit: 
     items = {str(item.id): item for item in task.items}
     strange = [row[0] for row in rows if str(row[0]) not in items]
     if strange:
-        raise EvidenceError(fault("answers", "must be about items of the task", "others", where=strange, total=len(strange)))
+        raise EvidenceError(
+            fault(
+                "answers",
+                "must be about items of the task",
+                "others",
+                where=strange,
+                total=len(strange),
+            )
+        )
     several = len({row[1] for row in rows}) > 1
     claims, wrong = [], []
     for name, system, answer in rows:
@@ -91,10 +105,21 @@ def read_claims(answers: object, task: Task, *, seed: int | None = None, limit: 
             continue
         identity = f"{item.id}/{system}" if several else item.id
         question = None if chosen is None else _question(identity, item, chosen, seed)
-        claims.append(Claim(id=identity, item=item.id, system=str(system), answer=chosen, question=question))
+        claims.append(
+            Claim(id=identity, item=item.id, system=str(system), answer=chosen, question=question)
+        )
     if wrong:
         rule = "must be a class, the text of an option or its letter"
-        raise EvidenceError(fault("answer", rule, "another", where=wrong, total=len(wrong), remedy="Null means no answer."))
+        raise EvidenceError(
+            fault(
+                "answer",
+                rule,
+                "another",
+                where=wrong,
+                total=len(wrong),
+                remedy="Null means no answer.",
+            )
+        )
     return claims
 
 
@@ -133,7 +158,8 @@ async def judge_claims(
     run: RunFolder | None = None,
     progress: Progress | None = None,
 ) -> Asked:
-    """Have a workflow grade claims, each ``repeats`` times; the lines follow those claims that have an answer.
+    """Have a workflow grade claims, each ``repeats`` times; the lines follow those claims that have
+    an answer.
 
     Examples
     --------
@@ -150,12 +176,23 @@ async def judge_claims(
     (['yes'], [1.0])
     """
     questions = [claim.question for claim in claims if claim.question is not None]
-    return await ask_questions(questions, workflow, calls, seed=seed, repeats=repeats, concurrency=concurrency, run=run, progress=progress)
+    return await ask_questions(
+        questions,
+        workflow,
+        calls,
+        seed=seed,
+        repeats=repeats,
+        concurrency=concurrency,
+        run=run,
+        progress=progress,
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a judge made of one claim: the label that most repeats gave (a tie is uncertain) and the mean value; None for neither."""
+    """What a judge made of one claim: the label that most repeats gave (a tie is uncertain) and the
+    mean value; None for neither.
+    """
 
     label: str | None
     value: float | None
@@ -166,7 +203,9 @@ class Verdict:
 
 
 def verdicts(claims: Sequence[Claim], asked: Asked) -> list[tuple[Claim, Verdict]]:
-    """A verdict for each claim that was graded. A claim without an answer is "no" without a call; state ``unanswered`` says so."""
+    """A verdict for each claim that was graded. A claim without an answer is "no" without a call;
+    state ``unanswered`` says so.
+    """
     lines: dict[int | str, list[Line]] = {}
     for line in asked.lines:
         lines.setdefault(line.outcome.item, []).append(line)
@@ -192,15 +231,18 @@ def _verdict(lines: Sequence[Line]) -> Verdict:
     count = Counter(given).most_common()
     tie = len(count) > 1 and count[0][1] == count[1][1]
     label = "uncertain" if tie else VERDICTS[count[0][0]]
-    return Verdict(label=label, value=sum(VALUES[v] for v in given) / len(given), state="answered", **spent)
+    return Verdict(
+        label=label, value=sum(VALUES[v] for v in given) / len(given), state="answered", **spent
+    )
 
 
 def ratings_table(claims: Sequence[Claim], asked: Asked, rater: str) -> dict[str, list[Any]]:
     """Ratings with everything beside them; the same file serves as answers and as scores.
 
-    ``item``, ``rater``, ``label`` are the ratings and ``value`` the scores. ``system`` and ``answer`` say the same once more with the judge
-    as the system and classes 1 (right) and 0 (wrong), so that ``noracle alarm --answers`` reads it; an uncertain judge has no answer
-    there. ``judged`` and ``judged_item`` name what was graded; ``outcome`` says how the verdict came.
+    ``item``, ``rater``, ``label`` are the ratings and ``value`` the scores. ``system`` and
+    ``answer`` say the same once more with the judge as the system and classes 1 (right) and 0
+    (wrong), so that ``noracle alarm --answers`` reads it; an uncertain judge has no answer there.
+    ``judged`` and ``judged_item`` name what was graded; ``outcome`` says how the verdict came.
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """The records of a call to a model.
 
-Everything that the rest of the package knows of a model: it has a name, and it turns a :class:`Request` into a :class:`Completion` or
-raises a :class:`ModelError`. Keys, addresses and transports are matters of the backends.
+Everything that the rest of the package knows of a model: it has a name, and it turns a
+:class:`Request` into a :class:`Completion` or raises a :class:`ModelError`. Keys, addresses and
+transports are matters of the backends.
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ STATES: tuple[State, ...] = ("answered", "invalid", "refused", "errored")
 
 
 class ModelError(NoracleError):
-    """A call failed. ``transient`` says that it may work later; ``after`` says in how many seconds, where the server said so."""
+    """A call failed. ``transient`` says that it may work later; ``after`` says in how many seconds,
+    where the server said so.
+    """
 
-    def __init__(self, message: str, *, transient: bool = False, after: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, transient: bool = False, after: float | None = None
+    ) -> None:
         super().__init__(message)
         self.transient = transient
         self.after = after
@@ -50,8 +55,9 @@ class Message:
 class Request:
     """What is asked of a model.
 
-    ``replicate`` tells apart repeated draws of one question, so that five samples are five calls and a second run repeats none of them.
-    ``schema`` is a JSON schema for the text, where the server can hold to one. ``seed`` is passed on where a server takes one.
+    ``replicate`` tells apart repeated draws of one question, so that five samples are five calls
+    and a second run repeats none of them. ``schema`` is a JSON schema for the text, where the
+    server can hold to one. ``seed`` is passed on where a server takes one.
     """
 
     messages: tuple[Message, ...]
@@ -71,7 +77,8 @@ class Request:
             raise ArgumentError(f"max_tokens must be at least 1; got {self.max_tokens}.")
 
     def digest(self, model: str) -> str:
-        """The address of this call: SHA-256 over the model and everything that may change its answer; never a key.
+        """The address of this call: SHA-256 over the model and everything that may change its
+        answer; never a key.
 
         Examples
         --------
@@ -98,7 +105,9 @@ class Usage:
     output_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
+        return Usage(
+            self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +127,9 @@ class Completion:
 
 
 class Model(Protocol):
-    """Anything that completes requests. ``name`` goes into the address of a call, so it names the weights, not the server."""
+    """Anything that completes requests. ``name`` goes into the address of a call, so it names the
+    weights, not the server.
+    """
 
     name: str
 
@@ -132,8 +143,12 @@ class Model(Protocol):
 
 
 class Calls(Protocol):
-    """What an interpreter, a judge or a designer needs: a way to call one model through cache, caps and retries."""
+    """What an interpreter, a judge or a designer needs: a way to call one model through cache, caps
+    and retries.
+    """
 
     async def call(self, request: Request) -> Completion:
-        """Answer a request; raises :class:`ModelError` after the last try and :class:`BudgetReached` at a cap."""
+        """Answer a request; raises :class:`ModelError` after the last try and
+        :class:`BudgetReached` at a cap.
+        """
         ...

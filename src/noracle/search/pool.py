@@ -1,12 +1,15 @@
-"""The best of systems that exist already: a race that asks only questions which can change its outcome.
+"""The best of systems that exist already: a race that asks only questions which can change its
+outcome.
 
-The items come in a random order that is drawn beforehand. At each item the systems still in the race have answered:
+The items come in a random order that is drawn beforehand. At each item the systems still in the
+race have answered:
 
     all the same     every difference between them is 0, whatever the truth: the item is passed over, no label is spent
     not the same     one class among their answers is asked about, with a recorded probability
 
-Since passing over is decided by the answers and the past alone, and the differences there are known, the item counts in full: nothing has
-to be weighted, and the wealth processes of :class:`noracle.accuracy.Race` stay valid however long one goes on.
+Since passing over is decided by the answers and the past alone, and the differences there are
+known, the item counts in full: nothing has to be weighted, and the wealth processes of
+:class:`noracle.accuracy.Race` stay valid however long one goes on.
 """
 
 from __future__ import annotations
@@ -24,7 +27,16 @@ from noracle.counts.label import Label, Pattern, Verdict
 from noracle.counts.tallies import PatternCounts
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence import Evidence
-from noracle.results import Assumption, Comparison, Difference, Guarantee, Kind, Rank, check_confidence, choose
+from noracle.results import (
+    Assumption,
+    Comparison,
+    Difference,
+    Guarantee,
+    Kind,
+    Rank,
+    check_confidence,
+    choose,
+)
 
 Design = Literal["targeted", "equal", "uniform"]
 Judge = Callable[[Any, Any], bool | str | None]
@@ -36,7 +48,9 @@ _Row = tuple[int, int, float, Verdict]  # place of the item, class, propensity, 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
-    """One question of a race: the class asked about, its probability among the classes of the item, and what was said."""
+    """One question of a race: the class asked about, its probability among the classes of the item,
+    and what was said.
+    """
 
     item: Any
     asked: Any
@@ -57,9 +71,10 @@ class Step:
 class Picked:
     """What a race over a pool found.
 
-    ``comparison.leaders`` are the systems that may be the best: one, or a set that these labels do not separate, best guess first.
-    ``asked`` are the questions in order, as judgements with propensities. ``passed_over`` counts items on which all systems in the race
-    agreed. ``path`` says where the race stood after 1, 2, 4, 8, … labels and at its end.
+    ``comparison.leaders`` are the systems that may be the best: one, or a set that these labels do
+    not separate, best guess first. ``asked`` are the questions in order, as judgements with
+    propensities. ``passed_over`` counts items on which all systems in the race agreed. ``path``
+    says where the race stood after 1, 2, 4, 8, … labels and at its end.
 
     Examples
     --------
@@ -87,7 +102,9 @@ class Picked:
         return len(self.comparison.leaders) == 1
 
     def judgements(self) -> dict[str, list[Any]]:
-        """The questions as a judgements table (unbiased for differences of the systems that were in the race when it was asked)."""
+        """The questions as a judgements table (unbiased for differences of the systems that were in
+        the race when it was asked).
+        """
         return {
             "item": [a.item for a in self.asked],
             "class": [a.asked for a in self.asked],
@@ -98,7 +115,8 @@ class Picked:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pool:
-    """Answers of systems to items as numbers of classes, one row a system; -1 is no answer. Made by :meth:`read`.
+    """Answers of systems to items as numbers of classes, one row a system; -1 is no answer. Made by
+    :meth:`read`.
 
     Examples
     --------
@@ -116,26 +134,47 @@ class Pool:
 
     @classmethod
     def read(cls, evidence: Evidence, systems: Sequence[str] | None = None) -> Pool:
-        """The items that all systems were asked about, sorted, so that the order of rows does not matter."""
+        """The items that all systems were asked about, sorted, so that the order of rows does not
+        matter.
+        """
         if evidence.answers is None:
             raise EvidenceError(fault("evidence", "must have answers", "none"))
         evidence.check()
         if evidence.classes is None and evidence.class_kind == "text":
-            raise EvidenceError(fault("classes", "must be given where classes are text", "none", remedy="Pass classes=[…], all of them."))
+            raise EvidenceError(
+                fault(
+                    "classes",
+                    "must be given where classes are text",
+                    "none",
+                    remedy="Pass classes=[…], all of them.",
+                )
+            )
         place = None if evidence.classes is None else {c: i for i, c in enumerate(evidence.classes)}
         given: dict[Any, dict[str, int]] = {}
         for item, system, answer in evidence.rows("answers", "item", "system", "answer"):
-            given.setdefault(item, {})[str(system)] = -1 if answer is None else int(answer) if place is None else place[answer]
-        names = sorted({s for row in given.values() for s in row}) if systems is None else list(dict.fromkeys(systems))
+            given.setdefault(item, {})[str(system)] = (
+                -1 if answer is None else int(answer) if place is None else place[answer]
+            )
+        names = (
+            sorted({s for row in given.values() for s in row})
+            if systems is None
+            else list(dict.fromkeys(systems))
+        )
         missing = [s for s in names if not any(s in row for row in given.values())]
         if missing:
-            raise EvidenceError(fault("systems", "must be in answers", f"{missing}, which have no answers"))
+            raise EvidenceError(
+                fault("systems", "must be in answers", f"{missing}, which have no answers")
+            )
         if len(names) < 2:
             raise ArgumentError(f"systems must be at least two; got {names}.")
         items = tuple(sorted(item for item, row in given.items() if all(s in row for s in names)))
         if not items:
-            raise EvidenceError(fault("answers", "must have items that all systems were asked about", "none"))
-        own: Mapping[Any, Any] = dict(evidence.rows("items", "item", "n_classes")) if evidence.has_own_n_classes else {}
+            raise EvidenceError(
+                fault("answers", "must have items that all systems were asked about", "none")
+            )
+        own: Mapping[Any, Any] = (
+            dict(evidence.rows("items", "item", "n_classes")) if evidence.has_own_n_classes else {}
+        )
         sizes = np.array([int(own.get(item) or evidence.n_classes or 0) for item in items])
         table = np.array([[given[item][s] for item in items] for s in names])
         return cls(tuple(names), items, sizes, table, evidence.classes)
@@ -145,8 +184,12 @@ class Pool:
         k = int(self.n_classes[t])
         return range(k) if self.names is None else self.names[:k]
 
-    def chances(self, t: int, alive: np.ndarray[Any, Any] | None, *, uniform: bool) -> np.ndarray[Any, Any] | None:
-        """The probability of each class of the item; None where all systems in the race agree, so that no label can tell them apart."""
+    def chances(
+        self, t: int, alive: np.ndarray[Any, Any] | None, *, uniform: bool
+    ) -> np.ndarray[Any, Any] | None:
+        """The probability of each class of the item; None where all systems in the race agree, so
+        that no label can tell them apart.
+        """
         k = int(self.n_classes[t])
         if uniform:
             return np.full(k, 1 / k)
@@ -158,12 +201,16 @@ class Pool:
         return weights / total if total > 0 else np.full(k, 1 / k)
 
     def scores(self, row: _Row) -> np.ndarray[Any, Any]:
-        """1/2 + 1{asked}·(verdict - 1/2)/π for each system that answered: differences of systems in the race are unbiased."""
+        """1/2 + 1{asked}·(verdict - 1/2)/π for each system that answered: differences of systems in
+        the race are unbiased.
+        """
         t, asked, propensity, verdict = row
         given = self.answers[:, t]
         if verdict == "unsure":
             return np.zeros(len(given))
-        return verification_scores(given == asked, given >= 0, yes=verdict == "yes", propensity=propensity, guess=0.5)
+        return verification_scores(
+            given == asked, given >= 0, yes=verdict == "yes", propensity=propensity, guess=0.5
+        )
 
     def pattern(self, row: _Row, only: np.ndarray[Any, Any] | None = None) -> Pattern:
         """One question as the race and the comparison take it."""
@@ -174,24 +221,34 @@ class Pool:
 
 
 def race_pool(
-    evidence: Evidence | Pool, judge: Judge, *, design: Design = "targeted", budget: int | None = None, until: int = 1,
-    systems: Sequence[str] | None = None, confidence: float = 0.95, seed: int = 0,
-) -> Picked:  # fmt: skip
+    evidence: Evidence | Pool,
+    judge: Judge,
+    *,
+    design: Design = "targeted",
+    budget: int | None = None,
+    until: int = 1,
+    systems: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Picked:
     """Find the best of several systems with as few questions as possible.
 
-    A question is "is item i of class k?" and costs one label. Systems that are certainly not the best are dropped. The best system is
-    ever dropped with probability at most 1 - ``confidence``, whenever the race ends.
+    A question is "is item i of class k?" and costs one label. Systems that are certainly not the
+    best are dropped. The best system is ever dropped with probability at most 1 - ``confidence``,
+    whenever the race ends.
 
     Parameters
     ----------
     evidence
-        The answers of every system to every item (null: no answer, which is wrong). Judgements in it are not looked at. For many races
-        read them once, with :meth:`Pool.read`.
+        The answers of every system to every item (null: no answer, which is wrong). Judgements in
+        it are not looked at. For many races read them once, with :meth:`Pool.read`.
     judge
-        Asked (item, class); answers True, False or None (unsure: the label is spent, the item says nothing).
+        Asked (item, class); answers True, False or None (unsure: the label is spent, the item says
+        nothing).
     design
-        ``targeted`` asks about answers of the systems *still in the race*, only where they differ. ``equal`` asks about the answers of all
-        systems to the end, ``uniform`` about any class; both take every item. They are there to compare with.
+        ``targeted`` asks about answers of the systems *still in the race*, only where they differ.
+        ``equal`` asks about the answers of all systems to the end, ``uniform`` about any class;
+        both take every item. They are there to compare with.
     budget
         The most labels; by default one for each item.
     until
@@ -199,14 +256,15 @@ def race_pool(
 
     Notes
     -----
-    Of the answers to an item, class k is asked with probability π_k ∝ √(number of systems that gave it), which minimises the summed
-    variance Σ n_k/π_k. A pair of systems i, j with different answers gets the score
-    1{i's class asked, yes}/π + 1{j's class asked, no}/π - 1, whose mean is the difference of accuracies and which is never below -1; a pair
-    with the same answer gets 0.
+    Of the answers to an item, class k is asked with probability π_k ∝ √(number of systems that gave
+    it), which minimises the summed variance Σ n_k/π_k. A pair of systems i, j with different
+    answers gets the score 1{i's class asked, yes}/π + 1{j's class asked, no}/π - 1, whose mean is
+    the difference of accuracies and which is never below -1; a pair with the same answer gets 0.
 
-    Assumes that the items are a random sample of those that matter (or all of them: drawn without replacement the wealth is, at any number
-    of items fixed beforehand, no larger on average) and that verdicts are right. Labels of a targeted race compare the systems in it; they
-    are no sample to estimate an accuracy from.
+    Assumes that the items are a random sample of those that matter (or all of them: drawn without
+    replacement the wealth is, at any number of items fixed beforehand, no larger on average) and
+    that verdicts are right. Labels of a targeted race compare the systems in it; they are no sample
+    to estimate an accuracy from.
 
     References
     ----------
@@ -222,13 +280,22 @@ def race_pool(
     """
     choose("design", design, ("targeted", "equal", "uniform"))
     if isinstance(evidence, Pool) and systems is not None:
-        raise ArgumentError("systems must be left out where the pool was read before; name them in Pool.read.")
+        raise ArgumentError(
+            "systems must be left out where the pool was read before; name them in Pool.read."
+        )
     pool = evidence if isinstance(evidence, Pool) else Pool.read(evidence, systems)
     limit = len(pool.items) if budget is None else budget
     if limit < 0 or until < 1:
-        raise ArgumentError(f"budget must be at least 0 and until at least 1; got {budget} and {until}.")
+        raise ArgumentError(
+            f"budget must be at least 0 and until at least 1; got {budget} and {until}."
+        )
     rng = np.random.default_rng(seed)
-    race = Race(pool.systems, n_classes=int(pool.n_classes.max()), confidence=check_confidence(confidence), aimed=design == "targeted")
+    race = Race(
+        pool.systems,
+        n_classes=int(pool.n_classes.max()),
+        confidence=check_confidence(confidence),
+        aimed=design == "targeted",
+    )
     alive = np.arange(len(pool.systems))
     rows: list[_Row] = []
     path: list[Step] = []
@@ -238,11 +305,20 @@ def race_pool(
         if len(rows) >= limit or len(alive) <= until:
             break
         read += 1
-        chances = pool.chances(int(t), alive if design == "targeted" else None, uniform=design == "uniform")
+        chances = pool.chances(
+            int(t), alive if design == "targeted" else None, uniform=design == "uniform"
+        )
         if chances is None:
             continue
-        k = min(int(np.searchsorted(np.cumsum(chances), rng.random(), side="right")), len(chances) - 1)
-        row = (int(t), k, float(chances[k]), _verdict(judge(pool.items[t], pool.classes_of(int(t))[k])))
+        k = min(
+            int(np.searchsorted(np.cumsum(chances), rng.random(), side="right")), len(chances) - 1
+        )
+        row = (
+            int(t),
+            k,
+            float(chances[k]),
+            _verdict(judge(pool.items[t], pool.classes_of(int(t))[k])),
+        )
         rows.append(row)
         values += pool.scores(row)
         race.update(pool.pattern(row))
@@ -260,44 +336,95 @@ def _verdict(said: bool | str | None) -> Verdict:
         return "yes" if said else "no"
     if said in ("yes", "no"):
         return "yes" if said == "yes" else "no"
-    raise ArgumentError(f"judge must answer True, False or None (or yes, no, unsure); got {said!r}.")
+    raise ArgumentError(
+        f"judge must answer True, False or None (or yes, no, unsure); got {said!r}."
+    )
 
 
 def _picked(
-    pool: Pool, race: Race, rows: Sequence[_Row], path: Sequence[Step], values: np.ndarray[Any, Any], read: int, design: Design
+    pool: Pool,
+    race: Race,
+    rows: Sequence[_Row],
+    path: Sequence[Step],
+    values: np.ndarray[Any, Any],
+    read: int,
+    design: Design,
 ) -> Picked:
     value = dict(zip(pool.systems, values.tolist(), strict=True))
     names = sorted(race.leaders, key=lambda s: (-value[s], s))
     left = np.array([pool.systems.index(s) for s in names])
     differences = _differences(pool, rows, left, read, race.confidence)
     size = len(pool.systems)
-    ranks = [Rank(system=s, best=1, worst=len(names), value=value[s] if len(names) > 1 else math.nan) for s in names]
-    ranks += [Rank(system=s, best=2, worst=size, value=math.nan) for s in sorted(race.dropped, key=lambda s: (-race.dropped[s], s))]
+    ranks = [
+        Rank(system=s, best=1, worst=len(names), value=value[s] if len(names) > 1 else math.nan)
+        for s in names
+    ]
+    ranks += [
+        Rank(system=s, best=2, worst=size, value=math.nan)
+        for s in sorted(race.dropped, key=lambda s: (-race.dropped[s], s))
+    ]
     rests = (
         Assumption(
-            name="iid items", detail="the items are a random sample of those that matter, taken in a random order", status="assumed"
+            name="iid items",
+            detail="the items are a random sample of those that matter, taken in a random order",
+            status="assumed",
         ),
-        Assumption(name="recorded propensities", detail="the class to ask about was drawn as recorded", status="by-design"),
-        Assumption(name="right verdicts", detail="nobody says yes to a wrong class or no to the true one"),
+        Assumption(
+            name="recorded propensities",
+            detail="the class to ask about was drawn as recorded",
+            status="by-design",
+        ),
+        Assumption(
+            name="right verdicts", detail="nobody says yes to a wrong class or no to the true one"
+        ),
     )
     spent, passed_over = len(rows), read - len(rows)
-    notes = [f"{passed_over} items were passed over: all systems in the race gave the same answer"] if passed_over else []
+    notes = (
+        [f"{passed_over} items were passed over: all systems in the race gave the same answer"]
+        if passed_over
+        else []
+    )
     if len(names) > 1:
         notes.append(f"not separable with {spent} labels: {', '.join(names)}")
     comparison = Comparison(
-        systems=pool.systems, differences=differences, ranks=tuple(ranks), leaders=tuple(names), confidence=race.confidence,
-        method=f"race of paired scores, {design} questions", interval="betting", dropped=dict(race.dropped),
-        guarantee=Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=1 - race.confidence, anytime=True, assumptions=rests),
-        counts={"labelled": spent, "items": read, "unsure": sum(row[3] == "unsure" for row in rows), "passed_over": passed_over},
+        systems=pool.systems,
+        differences=differences,
+        ranks=tuple(ranks),
+        leaders=tuple(names),
+        confidence=race.confidence,
+        method=f"race of paired scores, {design} questions",
+        interval="betting",
+        dropped=dict(race.dropped),
+        guarantee=Guarantee(
+            kind=Kind.FINITE_SAMPLE, error_rate=1 - race.confidence, anytime=True, assumptions=rests
+        ),
+        counts={
+            "labelled": spent,
+            "items": read,
+            "unsure": sum(row[3] == "unsure" for row in rows),
+            "passed_over": passed_over,
+        },
         notes=tuple(notes),
-    )  # fmt: skip
-    asked = tuple(Asked(pool.items[t], pool.classes_of(t)[k], p, verdict) for t, k, p, verdict in rows)
+    )
+    asked = tuple(
+        Asked(pool.items[t], pool.classes_of(t)[k], p, verdict) for t, k, p, verdict in rows
+    )
     end = [Step(spent, names[0], len(names))] if not path or path[-1].labels < spent else []
-    return Picked(comparison=comparison, asked=asked, passed_over=passed_over, design=design, path=(*path, *end))
+    return Picked(
+        comparison=comparison,
+        asked=asked,
+        passed_over=passed_over,
+        design=design,
+        path=(*path, *end),
+    )
 
 
-def _differences(pool: Pool, rows: Sequence[_Row], left: np.ndarray[Any, Any], read: int, confidence: float) -> tuple[Difference, ...]:
-    """Differences among the systems left, at the limits that all pairs of the pool would have, so that choosing these costs nothing."""
+def _differences(
+    pool: Pool, rows: Sequence[_Row], left: np.ndarray[Any, Any], read: int, confidence: float
+) -> tuple[Difference, ...]:
+    """Differences among the systems left, at the limits that all pairs of the pool would have, so
+    that choosing these costs nothing.
+    """
     if len(left) < 2 or not read:
         return ()
     patterns: dict[Pattern, int] = {}

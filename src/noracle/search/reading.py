@@ -1,7 +1,8 @@
 """Tasks out of files: the items table of the foundation, and public benchmarks through presets.
 
-A preset is data: which columns name the item, its text, its options and its stratum, each with alternatives, and which hold the key.
-Only the columns that are wanted leave the file; a column of the key is refused even where somebody asks for it.
+A preset is data: which columns name the item, its text, its options and its stratum, each with
+alternatives, and which hold the key. Only the columns that are wanted leave the file; a column of
+the key is refused even where somebody asks for it.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ Row = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Where options are: one column with a list (``list``), several columns, or the same ``classes`` for every item.
+    """Where options are: one column with a list (``list``), several columns, or the same
+    ``classes`` for every item.
 
-    ``scramble`` puts them in a fixed random order, drawn from the text alone, because their order in the file gives the key away.
+    ``scramble`` puts them in a fixed random order, drawn from the text alone, because their order
+    in the file gives the key away.
     """
 
     list: str = ""
@@ -42,7 +45,9 @@ class Options:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """The columns of a kind of file; alternatives in the order in which they are tried. A dot leads into a nested column."""
+    """The columns of a kind of file; alternatives in the order in which they are tried. A dot leads
+    into a nested column.
+    """
 
     name: str
     about: str = ""
@@ -68,7 +73,9 @@ def preset_names() -> list[str]:
     ['arc', 'edinet-bench', 'gpqa', 'math-mc', 'medical-abstracts', 'medqa-usmle', 'mmlu', 'mmlu-pro']
     """
     folder = resources.files("noracle.search") / "presets"
-    return sorted(f.name.removesuffix(".json") for f in folder.iterdir() if f.name.endswith(".json"))
+    return sorted(
+        f.name.removesuffix(".json") for f in folder.iterdir() if f.name.endswith(".json")
+    )
 
 
 def load_preset(name: str | Path) -> Preset:
@@ -81,22 +88,36 @@ def load_preset(name: str | Path) -> Preset:
     """
     known = preset_names()
     if str(name) in known:
-        text = (resources.files("noracle.search") / "presets" / f"{name}.json").read_text(encoding="utf-8")
+        text = (resources.files("noracle.search") / "presets" / f"{name}.json").read_text(
+            encoding="utf-8"
+        )
     elif str(name).endswith(".json"):
         try:
             text = Path(name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
-            raise ArgumentError(f"preset must be a readable file; got {str(name)!r}. Check the path.") from None
+            raise ArgumentError(
+                f"preset must be a readable file; got {str(name)!r}. Check the path."
+            ) from None
     else:
-        raise ArgumentError(f"preset must be one of {', '.join(known)} or a JSON file; got {str(name)!r}.")
+        raise ArgumentError(
+            f"preset must be one of {', '.join(known)} or a JSON file; got {str(name)!r}."
+        )
     try:
         data = json.loads(text)
         if data.pop("schema") != SCHEMA:
             raise ValueError
         options = tuple(Options(**_tuples(o)) for o in data.pop("options"))
-        return Preset(**{**_tuples(data), "text": tuple(tuple(columns) for columns in data["text"]), "options": options})
+        return Preset(
+            **{
+                **_tuples(data),
+                "text": tuple(tuple(columns) for columns in data["text"]),
+                "options": options,
+            }
+        )
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise ArgumentError(f"preset must have the shape of schema {SCHEMA}; got something else in {str(name)!r}.") from None
+        raise ArgumentError(
+            f"preset must have the shape of schema {SCHEMA}; got something else in {str(name)!r}."
+        ) from None
 
 
 def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +143,8 @@ def read_items(
 
 
 def items_table(task: Task) -> dict[str, list[Any]]:
-    """The items table of the foundation, so that other verbs know how many classes each item has; options are JSON.
+    """The items table of the foundation, so that other verbs know how many classes each item has;
+    options are JSON.
 
     Examples
     --------
@@ -155,12 +177,15 @@ def _with_columns(preset: Preset, columns: Mapping[str, str | Sequence[str]] | N
     return dataclasses.replace(preset, **changed)
 
 
-# ------------------------------------------------------------------------------------------------------------------ columns
+# ------------------------------------------------------------------------------------------------------------------
+# columns
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """The columns of this file that are read, as the file spells them; the rest of a path leads into a nested column."""
+    """The columns of this file that are read, as the file spells them; the rest of a path leads
+    into a nested column.
+    """
 
     item: str | None
     text: tuple[str, ...]
@@ -169,7 +194,11 @@ class _Found:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        return tuple(p for p in (self.item, *self.text, self.options.list, *self.options.columns, self.stratum) if p)
+        return tuple(
+            p
+            for p in (self.item, *self.text, self.options.list, *self.options.columns, self.stratum)
+            if p
+        )
 
 
 def _folded(column: str) -> str:
@@ -190,7 +219,13 @@ def _find(header: Sequence[str], preset: Preset, nested: Sequence[str] = ()) -> 
     text = next((t for t in preset.text if all(known(c) for c in t)), None)
     options = next((o for o in (_present(o, known) for o in preset.options) if o is not None), None)
     missing = [] if text else [" or ".join(" + ".join(t) for t in preset.text)]
-    missing += [] if options else ["options (" + " or ".join(o.list or ", ".join(o.columns) for o in preset.options) + ")"]
+    missing += (
+        []
+        if options
+        else [
+            "options (" + " or ".join(o.list or ", ".join(o.columns) for o in preset.options) + ")"
+        ]
+    )
     if text is None or options is None:
         return missing
     found = _Found(
@@ -201,7 +236,9 @@ def _find(header: Sequence[str], preset: Preset, nested: Sequence[str] = ()) -> 
     )
     hidden = {_folded(k) for k in preset.key} & {_folded(p.split(".")[0]) for p in found.paths}
     if hidden:
-        raise ArgumentError(f"columns must not name the key; got {', '.join(sorted(hidden))}. A task never holds an answer key.")
+        raise ArgumentError(
+            f"columns must not name the key; got {', '.join(sorted(hidden))}. A task never holds an answer key."
+        )
     return found
 
 
@@ -218,7 +255,11 @@ def _present(options: Options, known: Any) -> Options | None:
 def _read(path: str | Path, preset: Preset) -> tuple[list[Row], _Found]:
     frames, _connection = open_frames({"items": str(path)})
     frame = frames["items"]
-    found = _find(frame.columns, preset, [name for name, kind in frame.collect_schema().items() if kind == nw.Struct])
+    found = _find(
+        frame.columns,
+        preset,
+        [name for name, kind in frame.collect_schema().items() if kind == nw.Struct],
+    )
     if isinstance(found, list) and preset.headerless and Path(path).suffix.lower() == ".csv":
         found = _find(preset.headerless, preset)
         if not isinstance(found, list):
@@ -226,7 +267,14 @@ def _read(path: str | Path, preset: Preset) -> tuple[list[Row], _Found]:
     if isinstance(found, list):
         shown = ", ".join(frame.columns[:12])
         remedy = "Pass preset or columns." if preset is _TABLE else "Pass columns."
-        raise EvidenceError(fault("items", f"must have {' and '.join(found)}", f"only {shown} in {str(path)!r}", remedy=remedy))
+        raise EvidenceError(
+            fault(
+                "items",
+                f"must have {' and '.join(found)}",
+                f"only {shown} in {str(path)!r}",
+                remedy=remedy,
+            )
+        )
     wanted = list(dict.fromkeys(p if p in frame.columns else p.split(".")[0] for p in found.paths))
     return [dict(zip(wanted, row, strict=True)) for row in fetch(frame.select(*wanted))], found
 
@@ -237,11 +285,20 @@ def _headerless(path: str | Path, names: Sequence[str], found: _Found) -> list[R
         rows = [row for row in csv.reader(file) if row]
     short = [n for n, row in enumerate(rows) if len(row) != len(names)]
     if short:
-        raise EvidenceError(fault("items", f"must have {len(names)} columns in every row", "another number", where=short, total=len(short)))
+        raise EvidenceError(
+            fault(
+                "items",
+                f"must have {len(names)} columns in every row",
+                "another number",
+                where=short,
+                total=len(short),
+            )
+        )
     return [{names[i]: row[i] for i in wanted} for row in rows]
 
 
-# --------------------------------------------------------------------------------------------------------------------- rows
+# ---------------------------------------------------------------------------------------------------------------------
+# rows
 
 
 def _items(rows: Sequence[Row], found: _Found, preset: Preset, limit: int | None) -> list[TaskItem]:
@@ -264,11 +321,29 @@ def _items(rows: Sequence[Row], found: _Found, preset: Preset, limit: int | None
             ordered = sorted(options)
             options = tuple(ordered[i] for i in draws("scramble", text).permutation(len(ordered)))
         stratum = _at(row, found.stratum) if found.stratum else None
-        items.append(TaskItem(id=name, text=text, options=options, stratum=None if stratum is None else str(stratum)))
+        items.append(
+            TaskItem(
+                id=name,
+                text=text,
+                options=options,
+                stratum=None if stratum is None else str(stratum),
+            )
+        )
     if empty:
-        raise EvidenceError(fault("text", "must not be empty", "nothing", where=empty, total=len(empty), remedy="Drop those items."))
+        raise EvidenceError(
+            fault(
+                "text",
+                "must not be empty",
+                "nothing",
+                where=empty,
+                total=len(empty),
+                remedy="Drop those items.",
+            )
+        )
     if not items:
-        raise EvidenceError(fault("items", f"must hold items with 2 to {len(LETTERS)} options", "none"))
+        raise EvidenceError(
+            fault("items", f"must hold items with 2 to {len(LETTERS)} options", "none")
+        )
     if left_out:
         shown = ", ".join(map(str, left_out[:5]))
         warnings.warn(
@@ -285,13 +360,23 @@ def _ids(rows: Sequence[Row], found: _Found) -> list[int | str]:
     raw = [_at(row, found.item) for row in rows]
     none = [n for n, value in enumerate(raw) if value is None or value == ""]
     if none:
-        raise EvidenceError(fault("item", "must not be empty", "nothing in rows of the file", where=none, total=len(none)))
+        raise EvidenceError(
+            fault(
+                "item",
+                "must not be empty",
+                "nothing in rows of the file",
+                where=none,
+                total=len(none),
+            )
+        )
     whole = all(isinstance(v, int) and not isinstance(v, bool) for v in raw)
     ids = [v if whole else str(v) for v in raw]
     if len(set(ids)) < len(ids):
         seen: set[int | str] = set()
         twice = [i for i in ids if i in seen or seen.add(i)]  # type: ignore[func-returns-value]
-        raise EvidenceError(fault("item", "must name every row once", "a name twice", where=twice, total=len(twice)))
+        raise EvidenceError(
+            fault("item", "must name every row once", "a name twice", where=twice, total=len(twice))
+        )
     return ids
 
 
@@ -317,8 +402,16 @@ def _loaded(value: Any) -> Any:
 
 def _text(row: Row, paths: Sequence[str]) -> str:
     parts = [(path, _at(row, path)) for path in paths]
-    filled = [(path, str(value).strip()) for path, value in parts if value is not None and str(value).strip()]
-    return filled[0][1] if len(paths) == 1 and filled else "\n\n".join(f"{path}:\n{value}" for path, value in filled)
+    filled = [
+        (path, str(value).strip())
+        for path, value in parts
+        if value is not None and str(value).strip()
+    ]
+    return (
+        filled[0][1]
+        if len(paths) == 1 and filled
+        else "\n\n".join(f"{path}:\n{value}" for path, value in filled)
+    )
 
 
 def _options(row: Row, where: Options, padding: Sequence[str]) -> tuple[str, ...] | None:
@@ -332,11 +425,20 @@ def _options(row: Row, where: Options, padding: Sequence[str]) -> tuple[str, ...
     if isinstance(value, str):
         value = value.split("|")
     if isinstance(value, Mapping):
-        listed = next((value[k] for k in ("text", "texts") if isinstance(value.get(k), (list, tuple))), None)
-        value = listed if listed is not None else [value[k] for k in sorted(value, key=str) if value[k] is not None]
+        listed = next(
+            (value[k] for k in ("text", "texts") if isinstance(value.get(k), (list, tuple))), None
+        )
+        value = (
+            listed
+            if listed is not None
+            else [value[k] for k in sorted(value, key=str) if value[k] is not None]
+        )
     if not isinstance(value, (list, tuple)):
         return None
-    inner = [next((o[k] for k in ("text", "value") if k in o), None) if isinstance(o, Mapping) else o for o in value]
+    inner = [
+        next((o[k] for k in ("text", "value") if k in o), None) if isinstance(o, Mapping) else o
+        for o in value
+    ]
     texts = ["" if o is None else str(o).strip() for o in inner]
     while texts and (not texts[-1] or texts[-1] in padding):
         texts.pop()  # only at the end, so that classes keep their places

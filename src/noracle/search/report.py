@@ -23,22 +23,47 @@ def describe(found: Found) -> Content:
     held_out = found.held_out
     lead = "no held-out value yet" if held_out is None else f"held-out accuracy {_value(held_out)}"
     return Content(
-        headline=(f"workflow {found.winner.name!r}", lead, *(() if held_out is None else (_interval(held_out),))),
+        headline=(
+            f"workflow {found.winner.name!r}",
+            lead,
+            *(() if held_out is None else (_interval(held_out),)),
+        ),
         alerts=_alerts(found),
         lines=labelled(
-            ("task", f"{found.task}; model {found.model or 'not named'}" + (f", designer {found.designer}" if found.designer else "")),
+            (
+                "task",
+                f"{found.task}; model {found.model or 'not named'}"
+                + (f", designer {found.designer}" if found.designer else ""),
+            ),
             ("search", _search(found)),
-            ("validation", f"{_value(found.validation)} {_interval(found.validation)}, on the labels it was chosen with"),
-            ("held out", "" if held_out is None else f"{_value(held_out)} {_interval(held_out)}, {words.kind(held_out.guarantee)}"),
-            ("shrinkage", "" if math.isnan(found.shrinkage) else f"{found.shrinkage:+.3f} (validation minus held out)"),
+            (
+                "validation",
+                f"{_value(found.validation)} {_interval(found.validation)}, on the labels it was chosen with",
+            ),
+            (
+                "held out",
+                ""
+                if held_out is None
+                else f"{_value(held_out)} {_interval(held_out)}, {words.kind(held_out.guarantee)}",
+            ),
+            (
+                "shrinkage",
+                ""
+                if math.isnan(found.shrinkage)
+                else f"{found.shrinkage:+.3f} (validation minus held out)",
+            ),
             ("against", _against(found.comparison, found.winner.name)),
             ("acceptance", _acceptance(found)),
             ("cost", _cost(found)),
             ("ended", found.stopped),
             ("heuristic", _heuristic(found)),
         ),
-        tables=(_archive_table(found), *((_challenge_table(found),) if found.challenges else ()), _node_table(found)),
-    )  # fmt: skip
+        tables=(
+            _archive_table(found),
+            *((_challenge_table(found),) if found.challenges else ()),
+            _node_table(found),
+        ),
+    )
 
 
 def search_page(
@@ -49,7 +74,9 @@ def search_page(
     command: str | None = None,
     seed: int | None = None,
 ) -> str:
-    """One self-contained HTML page: the winner drawn, its values, the archive with its lineage, cost, and what is heuristic."""
+    """One self-contained HTML page: the winner drawn, its values, the archive with its lineage,
+    cost, and what is heuristic.
+    """
     from noracle.search.drawing import workflow_svg
 
     inner = [r for r in (found.held_out, found.comparison) if r is not None]
@@ -67,7 +94,13 @@ def search_page(
 def _own_size(svg: str) -> str:
     """The drawing at its own size, where the page would stretch it; smaller on a small screen."""
     width = re.search(r'\bwidth="([\d.]+)"', svg)
-    return svg if width is None else svg.replace("<svg ", f'<svg style="width: {width[1]}px; max-width: 100%; height: auto" ', 1)
+    return (
+        svg
+        if width is None
+        else svg.replace(
+            "<svg ", f'<svg style="width: {width[1]}px; max-width: 100%; height: auto" ', 1
+        )
+    )
 
 
 def _alerts(found: Found) -> tuple[str, ...]:
@@ -85,7 +118,11 @@ def _alerts(found: Found) -> tuple[str, ...]:
 
 def _heuristic(found: Found) -> str:
     """What carries no promise."""
-    weak = {name: text.removeprefix("heuristic: ") for name, text in found.guarantees.items() if text.startswith("heuristic")}
+    weak = {
+        name: text.removeprefix("heuristic: ")
+        for name, text in found.guarantees.items()
+        if text.startswith("heuristic")
+    }
     return "; ".join(f"{name}: {text}" for name, text in weak.items())
 
 
@@ -94,9 +131,10 @@ def _search(found: Found) -> str:
     failed = len(found.entries) - tried
     counts = found.counts
     return (
-        f"{found.strategy}, {tried} candidates tried" + (f", {failed} not run" if failed else "") +
-        f"; labelled items: {counts['validation']} validation, {counts['confirm']} confirm, {counts['final']} final"
-    )  # fmt: skip
+        f"{found.strategy}, {tried} candidates tried"
+        + (f", {failed} not run" if failed else "")
+        + f"; labelled items: {counts['validation']} validation, {counts['confirm']} confirm, {counts['final']} final"
+    )
 
 
 def _against(comparison: Comparison | None, winner: str) -> str:
@@ -104,8 +142,12 @@ def _against(comparison: Comparison | None, winner: str) -> str:
         return ""
     other = next((s for s in comparison.systems if s != winner), comparison.systems[-1])
     d = comparison.difference(winner, other)
-    separable = "better" if d.verdict == "first" else "worse" if d.verdict == "second" else "not separable"
-    return f"{other!r}: {d.value:+.3f} [{d.low:+.3f}, {d.high:+.3f}] on held-out labels, {separable}"
+    separable = (
+        "better" if d.verdict == "first" else "worse" if d.verdict == "second" else "not separable"
+    )
+    return (
+        f"{other!r}: {d.value:+.3f} [{d.low:+.3f}, {d.high:+.3f}] on held-out labels, {separable}"
+    )
 
 
 def _acceptance(found: Found) -> str:
@@ -118,7 +160,9 @@ def _acceptance(found: Found) -> str:
 def _cost(found: Found) -> str:
     cost = found.cost
     parts = ", ".join(
-        f"{cost[f'{part}_calls']:,} {part}" for part in ("validation", "confirm", "final", "design") if cost.get(f"{part}_calls")
+        f"{cost[f'{part}_calls']:,} {part}"
+        for part in ("validation", "confirm", "final", "design")
+        if cost.get(f"{part}_calls")
     )
     whole = f"{cost['calls']:,} calls ({parts}), {cost['input_tokens']:,} tokens read, {cost['output_tokens']:,} written"
     paid = found.ledger
@@ -134,11 +178,28 @@ def _cost(found: Found) -> str:
 
 def _calls(found: Found) -> str:
     least, most = found.winner.least_calls, found.winner.most_calls
-    return f"{most} call{'' if most == 1 else 's'} an item" if least == most else f"{least} to {most} calls an item"
+    return (
+        f"{most} call{'' if most == 1 else 's'} an item"
+        if least == most
+        else f"{least} to {most} calls an item"
+    )
 
 
 def _archive_table(found: Found) -> Table:
-    header = ("no.", "name", "origin", "parents", "change", "validation", "low", "high", "items", "calls", "accepted", "problem")
+    header = (
+        "no.",
+        "name",
+        "origin",
+        "parents",
+        "change",
+        "validation",
+        "low",
+        "high",
+        "items",
+        "calls",
+        "accepted",
+        "problem",
+    )
     entries = found.entries
     ranked = sorted((e for e in entries if e.fitness is not None), key=lambda e: -_number(e))
     shown = {0, found.number, *(e.number for e in ranked[:_BEST_SHOWN])}
@@ -156,22 +217,33 @@ def _row(entry: Entry) -> tuple[str, ...]:
     numbers = ("—", "—", "—") if f is None else (f"{f.value:.3f}", f"{f.low:.3f}", f"{f.high:.3f}")
     items = len({o.item for o in entry.outcomes})
     return (
-        str(entry.number), entry.workflow.name, entry.origin, ", ".join(map(str, entry.parents)) or "—", entry.change or "—", *numbers,
-        str(items) if items else "—", f"{int(entry.cost.get('calls', 0)):,}", "yes" if entry.accepted else "no",
+        str(entry.number),
+        entry.workflow.name,
+        entry.origin,
+        ", ".join(map(str, entry.parents)) or "—",
+        entry.change or "—",
+        *numbers,
+        str(items) if items else "—",
+        f"{int(entry.cost.get('calls', 0)):,}",
+        "yes" if entry.accepted else "no",
         entry.problem or "—",
-    )  # fmt: skip
+    )
 
 
 def _challenge_table(found: Found) -> Table:
     names = {e.number: e.workflow.name for e in found.entries}
     rows = tuple(
         (
-            f"{c['number']}: {names[c['number']]}", f"{c['against']}: {names[c['against']]}", str(c["n"]),
-            "—" if c["difference"] is None else f"{c['difference']:+.3f}", f"{c['wealth']:.3g}", f"{c['threshold']:.3g}",
+            f"{c['number']}: {names[c['number']]}",
+            f"{c['against']}: {names[c['against']]}",
+            str(c["n"]),
+            "—" if c["difference"] is None else f"{c['difference']:+.3f}",
+            f"{c['wealth']:.3g}",
+            f"{c['threshold']:.3g}",
             "accepted" if c["accepted"] else "not separable",
         )
         for c in found.challenges
-    )  # fmt: skip
+    )
     return Table(
         caption="Challenges on confirm labels",
         header=("candidate", "incumbent", "labels", "difference", "evidence", "needed", "outcome"),
@@ -183,9 +255,17 @@ def _challenge_table(found: Found) -> Table:
 def _node_table(found: Found) -> Table:
     """What the winner says to the model, in full; pages only."""
     rows = [
-        (str(node["id"]), str(node["kind"]), where, prompt.get("role") or "—", prompt["instruction"], f"{prompt['temperature']:g}")
-        for node in found.winner.to_dict()["nodes"] for where, prompt in _prompts(node)
-    ]  # fmt: skip
+        (
+            str(node["id"]),
+            str(node["kind"]),
+            where,
+            prompt.get("role") or "—",
+            prompt["instruction"],
+            f"{prompt['temperature']:g}",
+        )
+        for node in found.winner.to_dict()["nodes"]
+        for where, prompt in _prompts(node)
+    ]
     return Table(
         caption="What the winner tells the model",
         header=("node", "kind", "prompt", "role", "instruction", "temperature"),
@@ -197,11 +277,18 @@ def _node_table(found: Found) -> Table:
 
 def _prompts(node: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     named = [(name, node[name]) for name in ("prompt", "critic", "reviser") if name in node]
-    return [*named, *((f"branch {name}", prompt) for name, prompt in node.get("branches", {}).items())]
+    return [
+        *named,
+        *((f"branch {name}", prompt) for name, prompt in node.get("branches", {}).items()),
+    ]
 
 
 def _number(entry: Entry) -> float:
-    return -math.inf if entry.fitness is None or math.isnan(entry.fitness.value) else entry.fitness.value
+    return (
+        -math.inf
+        if entry.fitness is None or math.isnan(entry.fitness.value)
+        else entry.fitness.value
+    )
 
 
 def _value(estimate: Estimate) -> str:
@@ -209,4 +296,11 @@ def _value(estimate: Estimate) -> str:
 
 
 def _interval(estimate: Estimate) -> str:
-    return words.bound(estimate.low, estimate.high, estimate.confidence, estimate.side, words.digits_for(estimate.width), unit=True)
+    return words.bound(
+        estimate.low,
+        estimate.high,
+        estimate.confidence,
+        estimate.side,
+        words.digits_for(estimate.width),
+        unit=True,
+    )

@@ -19,10 +19,12 @@ Progress = Callable[[str, int, int], None]
 
 
 class Runner:
-    """Answers of candidates to items. An answer that is known is not asked for again, nor counted again.
+    """Answers of candidates to items. An answer that is known is not asked for again, nor counted
+    again.
 
-    The budget counts every call of the search, also one that a cache answered: so a search that was stopped and goes on counts as one that
-    was not. What a candidate may need is bounded before it starts by :attr:`Workflow.most_calls`.
+    The budget counts every call of the search, also one that a cache answered: so a search that was
+    stopped and goes on counts as one that was not. What a candidate may need is bounded before it
+    starts by :attr:`Workflow.most_calls`.
     """
 
     def __init__(
@@ -48,15 +50,23 @@ class Runner:
         """Calls that are left."""
         return math.inf if self.budget is None else self.budget - self.spent
 
-    async def answers(self, workflow: Workflow, items: Sequence[ItemId], what: str) -> list[Outcome]:
-        """The answers of a workflow to these items, all repeats, in this order whatever finishes first."""
-        keys = [(workflow.digest, item, repeat) for item in items for repeat in range(self._repeats)]
+    async def answers(
+        self, workflow: Workflow, items: Sequence[ItemId], what: str
+    ) -> list[Outcome]:
+        """The answers of a workflow to these items, all repeats, in this order whatever finishes
+        first.
+        """
+        keys = [
+            (workflow.digest, item, repeat) for item in items for repeat in range(self._repeats)
+        ]
         done = len(keys) - len(missing := [key for key in keys if key not in self._known])
         found = dict.fromkeys(keys)
 
         async def one(key: tuple[str, ItemId, int]) -> None:
             nonlocal done
-            found[key] = await run_workflow(workflow, self._questions[key[1]], self._calls, seed=self._seed, repeat=key[2])
+            found[key] = await run_workflow(
+                workflow, self._questions[key[1]], self._calls, seed=self._seed, repeat=key[2]
+            )
             done += 1
             self._say(what, done, len(keys))
 
@@ -77,7 +87,11 @@ class Runner:
 
     def needed(self, workflow: Workflow, items: Sequence[ItemId]) -> int:
         """The most calls that a workflow can take for what is not known yet of these items."""
-        unknown = sum((workflow.digest, item, repeat) not in self._known for item in items for repeat in range(self._repeats))
+        unknown = sum(
+            (workflow.digest, item, repeat) not in self._known
+            for item in items
+            for repeat in range(self._repeats)
+        )
         return unknown * workflow.most_calls
 
     def _say(self, what: str, done: int, total: int) -> None:
@@ -96,7 +110,9 @@ class Counted:
         """Pass a request on."""
         if self.n >= self._most:
             self.refused = True
-            raise BudgetReached("the designer has no call left: the rest of the budget is kept for the final estimate")
+            raise BudgetReached(
+                "the designer has no call left: the rest of the budget is kept for the final estimate"
+            )
         self.n += 1
         completion = await self._calls.call(request)
         self.usage += completion.usage
@@ -105,7 +121,11 @@ class Counted:
     @property
     def cost(self) -> dict[str, int]:
         """Calls and tokens."""
-        return {"calls": self.n, "input_tokens": self.usage.input_tokens, "output_tokens": self.usage.output_tokens}
+        return {
+            "calls": self.n,
+            "input_tokens": self.usage.input_tokens,
+            "output_tokens": self.usage.output_tokens,
+        }
 
 
 def cost_of(outcomes: Iterable[Outcome]) -> dict[str, int]:
@@ -125,15 +145,25 @@ def first_share(items: Sequence[ItemId], share: float) -> tuple[ItemId, ...]:
 
 def _questions(task: Task, vault: Vault, shuffle: int | None) -> dict[ItemId, Question]:
     wanted = {item for part in PARTS for item in vault.items(part)}
-    found = {i.id: pose(i, instruction=task.instruction, shuffle=shuffle) for i in task.items if i.id in wanted}
+    found = {
+        i.id: pose(i, instruction=task.instruction, shuffle=shuffle)
+        for i in task.items
+        if i.id in wanted
+    }
     missing = sorted(str(item) for item in wanted - found.keys())
     if missing:
-        raise EvidenceError(fault("vault", "must label items of the task", "others", where=missing, total=len(missing)))
+        raise EvidenceError(
+            fault(
+                "vault", "must label items of the task", "others", where=missing, total=len(missing)
+            )
+        )
     return found
 
 
 async def _all(jobs: Iterable[object]) -> None:
-    """Run all; at the first failure stop the others and wait for them, so that nothing runs on behind an error."""
+    """Run all; at the first failure stop the others and wait for them, so that nothing runs on
+    behind an error.
+    """
     tasks = [asyncio.ensure_future(job) for job in jobs]  # type: ignore[call-overload]
     try:
         await asyncio.gather(*tasks)

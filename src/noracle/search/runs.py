@@ -1,4 +1,5 @@
-"""The folder of a run: what came out so far, so that a run that was killed goes on and pays nothing twice.
+"""The folder of a run: what came out so far, so that a run that was killed goes on and pays nothing
+twice.
 
 run.json         what the run is: model, workflow, seed, shuffling; another run is refused
 outcomes.jsonl   one line an item, appended when it is done; ids, classes and counts, never texts
@@ -26,7 +27,9 @@ _STATES = get_args(State)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One outcome with the order in which the options stood, and the print of the question that it answers."""
+    """One outcome with the order in which the options stood, and the print of the question that it
+    answers.
+    """
 
     outcome: Outcome
     order: tuple[int, ...]
@@ -36,19 +39,32 @@ class Line:
         """As one line of ``outcomes.jsonl``."""
         o = self.outcome
         return {
-            "item": o.item, "repeat": o.repeat, "answer": o.answer, "state": o.state, "order": list(self.order), "calls": o.calls,
-            "input_tokens": o.usage.input_tokens, "output_tokens": o.usage.output_tokens, "of": self.of,
-        }  # fmt: skip
+            "item": o.item,
+            "repeat": o.repeat,
+            "answer": o.answer,
+            "state": o.state,
+            "order": list(self.order),
+            "calls": o.calls,
+            "input_tokens": o.usage.input_tokens,
+            "output_tokens": o.usage.output_tokens,
+            "of": self.of,
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """A line that was written."""
-        if data["state"] not in _STATES or (data["answer"] is None) == (data["state"] == "answered"):
+        if data["state"] not in _STATES or (data["answer"] is None) == (
+            data["state"] == "answered"
+        ):
             raise ValueError(data["state"])
         outcome = Outcome(
-            item=data["item"], repeat=data["repeat"], answer=data["answer"], state=data["state"], calls=data["calls"],
+            item=data["item"],
+            repeat=data["repeat"],
+            answer=data["answer"],
+            state=data["state"],
+            calls=data["calls"],
             usage=Usage(data["input_tokens"], data["output_tokens"]),
-        )  # fmt: skip
+        )
         return cls(outcome=outcome, order=tuple(data["order"]), of=data["of"])
 
 
@@ -67,7 +83,8 @@ def fingerprint(*texts: object) -> str:
 class RunFolder:
     """An open run folder; one process at a time.
 
-    Use it in a ``with`` statement. ``lines`` holds what is done, by (item, repeat); an item that was written twice counts as last written.
+    Use it in a ``with`` statement. ``lines`` holds what is done, by (item, repeat); an item that
+    was written twice counts as last written.
     """
 
     def __init__(self, path: str | Path, settings: Mapping[str, Any]) -> None:
@@ -106,14 +123,18 @@ class RunFolder:
         """Keep an outcome: it is on its way to the disk when this returns."""
         if self._file is None:
             raise ArgumentError("the run folder must be open; use it in a with statement.")
-        self._file.write(json.dumps(line.to_dict(), ensure_ascii=False, separators=(",", ":")) + "\n")
+        self._file.write(
+            json.dumps(line.to_dict(), ensure_ascii=False, separators=(",", ":")) + "\n"
+        )
         self._file.flush()
         self.lines[line.outcome.item, line.outcome.repeat] = line
 
     def done(self, item: int | str, repeat: int, of: str) -> Line | None:
         """The outcome of this very question, unless its call failed: then it is asked again."""
         line = self.lines.get((item, repeat))
-        return line if line is not None and line.of == of and line.outcome.state != "errored" else None
+        return (
+            line if line is not None and line.of == of and line.outcome.state != "errored" else None
+        )
 
     def _hold(self) -> None:
         """Refuse a second process; the lock goes with the process, also after kill -9."""
@@ -125,7 +146,9 @@ class RunFolder:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ArgumentError(f"run must be a folder that no other process uses; got {str(self.path)!r}. Wait or name another.") from None
+            raise ArgumentError(
+                f"run must be a folder that no other process uses; got {str(self.path)!r}. Wait or name another."
+            ) from None
 
     def _agree(self) -> None:
         """Write what the run is, or refuse to go on with another one."""
@@ -133,7 +156,10 @@ class RunFolder:
         mine = {"schema": SCHEMA, **self.settings}
         if not file.exists():
             temporary = file.with_suffix(".tmp")
-            temporary.write_text(json.dumps(mine, ensure_ascii=False, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+            temporary.write_text(
+                json.dumps(mine, ensure_ascii=False, indent=1, allow_nan=False) + "\n",
+                encoding="utf-8",
+            )
             temporary.replace(file)
             return
         try:
@@ -141,14 +167,23 @@ class RunFolder:
         except (OSError, ValueError):
             before = None
         if not isinstance(before, dict) or before.get("schema") != SCHEMA:
-            raise ArgumentError(f"run must be a folder of a run; got something else in {str(file)!r}. Name another folder.")
+            raise ArgumentError(
+                f"run must be a folder of a run; got something else in {str(file)!r}. Name another folder."
+            )
         if before != mine:
             other = sorted(k for k in {*before, *mine} if before.get(k) != mine.get(k))
-            said = ", ".join(f"{k} {str(before.get(k))[:40]!r} there and {str(mine.get(k))[:40]!r} here" for k in other)
-            raise ArgumentError(f"run must go on as it began; got {said} in {str(self.path)!r}. Name another folder.")
+            said = ", ".join(
+                f"{k} {str(before.get(k))[:40]!r} there and {str(mine.get(k))[:40]!r} here"
+                for k in other
+            )
+            raise ArgumentError(
+                f"run must go on as it began; got {said} in {str(self.path)!r}. Name another folder."
+            )
 
     def _load(self) -> None:
-        """Read what is done. A last line that was cut by a crash is dropped; any other broken line is an error."""
+        """Read what is done. A last line that was cut by a crash is dropped; any other broken line
+        is an error.
+        """
         file = self.path / "outcomes.jsonl"
         if not file.exists():
             return
@@ -163,5 +198,9 @@ class RunFolder:
                 line = Line.from_dict(json.loads(text))
             except (ValueError, KeyError, TypeError):
                 where = f"another text at line {number} of {str(file)!r}"
-                raise EvidenceError(fault("run", "must hold one outcome a line", where, remedy="Name another folder.")) from None
+                raise EvidenceError(
+                    fault(
+                        "run", "must hold one outcome a line", where, remedy="Name another folder."
+                    )
+                ) from None
             self.lines[line.outcome.item, line.outcome.repeat] = line

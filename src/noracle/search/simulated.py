@@ -1,12 +1,14 @@
-r"""Simulated models with a known answer key, so that searches have something real to find and tests know what it is.
+r"""Simulated models with a known answer key, so that searches have something real to find and tests
+know what it is.
 
-Item i has K options; the right one has the score m_i ~ N(skill, spread²), one wrong option (the lure) 0, the others less. A call to the
-model draws one path of reasoning and answers
+Item i has K options; the right one has the score m_i ~ N(skill, spread²), one wrong option (the
+lure) 0, the others less. A call to the model draws one path of reasoning and answers
 
     argmax_k  u_k + s(T)·G_k,      G_k independent Gumbel,  s(T) = 0.6 + 0.5·T
 
-so that errors of separate samples are independent given the item: a vote helps where the right option leads and hurts where the lure does.
-At temperature 0 the same prompt gives the same path, and several samples are one. What a workflow does changes the scores u:
+so that errors of separate samples are independent given the item: a vote helps where the right
+option leads and hurts where the lure does. At temperature 0 the same prompt gives the same path,
+and several samples are one. What a workflow does changes the scores u:
 
     wording      phrases and roles add small numbers to the right option (:data:`WORDINGS`); "at once" and "first impression" take away
     principles   a node that asks for principles helps on most items and hurts on some: N(0.25, 0.4²) an item
@@ -88,17 +90,28 @@ class SimulatedWorld:
 
     def ruled_out(self, *, seed: int = 0) -> np.ndarray[Any, Any]:
         """One complementary label an item: a wrong class, each as likely."""
-        other = draws("ruled out", self.seed, seed).integers(1, self.n_classes, size=len(self.truth))
+        other = draws("ruled out", self.seed, seed).integers(
+            1, self.n_classes, size=len(self.truth)
+        )
         return np.asarray((self.truth + other) % self.n_classes)
 
-    def judgements(self, *, items: Sequence[int] | None = None, seed: int = 0) -> dict[str, list[Any]]:
+    def judgements(
+        self, *, items: Sequence[int] | None = None, seed: int = 0
+    ) -> dict[str, list[Any]]:
         """The same as a table that :meth:`noracle.Evidence.from_tables` takes."""
-        labels, ids = self.ruled_out(seed=seed), list(range(len(self.truth)) if items is None else items)
+        labels, ids = (
+            self.ruled_out(seed=seed),
+            list(range(len(self.truth)) if items is None else items),
+        )
         return {"item": ids, "class": [int(labels[i]) for i in ids], "verdict": ["no"] * len(ids)}
 
     def accuracy(self, outcomes: Sequence[Outcome]) -> float:
         """The share of outcomes that are right; no answer is wrong."""
-        return float(np.mean([o.answer == self.truth[int(o.item)] for o in outcomes])) if outcomes else float("nan")
+        return (
+            float(np.mean([o.answer == self.truth[int(o.item)] for o in outcomes]))
+            if outcomes
+            else float("nan")
+        )
 
 
 def simulated_world(
@@ -132,7 +145,9 @@ def simulated_world(
     True
     """
     if n_items < 1 or not 2 <= n_classes <= len(LETTERS):
-        raise ArgumentError(f"n_items must be at least 1 and n_classes 2 to {len(LETTERS)}; got {n_items} and {n_classes}.")
+        raise ArgumentError(
+            f"n_items must be at least 1 and n_classes 2 to {len(LETTERS)}; got {n_items} and {n_classes}."
+        )
     rng = draws("world", seed, n_items, n_classes)
     truth = rng.integers(0, n_classes, size=n_items)
     lure = (truth + rng.integers(1, n_classes, size=n_items)) % n_classes
@@ -140,7 +155,11 @@ def simulated_world(
     scores[np.arange(n_items), lure] = 0.0
     scores[np.arange(n_items), truth] = rng.normal(skill, spread, size=n_items)
     items = tuple(
-        TaskItem(id=i, text=f"Case {i}. Which reading fits it?", options=tuple(f"reading {i}.{k}" for k in range(n_classes)))
+        TaskItem(
+            id=i,
+            text=f"Case {i}. Which reading fits it?",
+            options=tuple(f"reading {i}.{k}" for k in range(n_classes)),
+        )
         for i in range(n_items)
     )
     return SimulatedWorld(
@@ -155,7 +174,8 @@ def simulated_world(
 
 
 class SimulatedModel:
-    """A model of a :class:`SimulatedWorld`; its reply depends on the request alone. Also a way to call it, without cache or caps.
+    """A model of a :class:`SimulatedWorld`; its reply depends on the request alone. Also a way to
+    call it, without cache or caps.
 
     Examples
     --------
@@ -179,7 +199,9 @@ class SimulatedModel:
         text = "\n\n".join(m.text for m in request.messages)
         case = _CASE.search(text)
         if case is None or int(case[1]) >= len(self.world.truth):
-            raise ModelError("the simulated model knows only the items of its own world; this prompt holds none of them.")
+            raise ModelError(
+                "the simulated model knows only the items of its own world; this prompt holds none of them."
+            )
         rng = np.random.default_rng(self._path(request, text))
         said = self._said(int(case[1]), text, request, rng)
         return Completion(text=said, usage=Usage(len(text) // 4, len(said) // 4 + 40))
@@ -188,7 +210,9 @@ class SimulatedModel:
         """There is nothing to let go of."""
 
     def _path(self, request: Request, text: str) -> int:
-        """What the path of reasoning depends on: the prompt, and above temperature 0 also the seed and the replicate."""
+        """What the path of reasoning depends on: the prompt, and above temperature 0 also the seed
+        and the replicate.
+        """
         drawn = (request.seed, request.replicate) if request.temperature > 0 else ()
         whole = f"{self.name}\x1f{request.temperature}\x1f{request.max_tokens}\x1f{drawn}\x1f{text}"
         return int.from_bytes(hashlib.sha256(whole.encode()).digest()[:16], "big")
@@ -200,14 +224,29 @@ class SimulatedModel:
             return names[int(rng.integers(len(names)))]
         letter_alone = "letter of the right option and nothing else" in text
         if not letter_alone and "ANSWER: and one letter" not in text:
-            return self._criticism(item, opinions, rng) if "CORRECT" in text else f"{_NOTED} (note {rng.integers(10_000)})."
+            return (
+                self._criticism(item, opinions, rng)
+                if "CORRECT" in text
+                else f"{_NOTED} (note {rng.integers(10_000)})."
+            )
         if not letter_alone and rng.random() < self._silence(text, opinions, request):
             return "REASONING: several readings could fit, and I do not see which."
         answer = self._choice(item, text, opinions, request.temperature, rng)
         place = next(letter for letter, k in _OPTION.findall(text) if int(k) == answer)
-        return place if letter_alone else f"REASONING: my reading is {item}.{answer} (path {rng.integers(10_000)}).\nANSWER: {place}"
+        return (
+            place
+            if letter_alone
+            else f"REASONING: my reading is {item}.{answer} (path {rng.integers(10_000)}).\nANSWER: {place}"
+        )
 
-    def _choice(self, item: int, text: str, opinions: Sequence[int], temperature: float, rng: np.random.Generator) -> int:
+    def _choice(
+        self,
+        item: int,
+        text: str,
+        opinions: Sequence[int],
+        temperature: float,
+        rng: np.random.Generator,
+    ) -> int:
         world, low = self.world, text.casefold()
         scores = world.scores[item].copy()
         right = int(world.truth[item])
@@ -225,21 +264,35 @@ class SimulatedModel:
             return "There is no answer yet."
         right = opinions[-1] == self.world.truth[item]
         fine = rng.random() < (CORRECT_IF_RIGHT if right else CORRECT_IF_WRONG)
-        return "CORRECT" if fine else f"I doubt reading {item}.{opinions[-1]} (note {rng.integers(10_000)})."
+        return (
+            "CORRECT"
+            if fine
+            else f"I doubt reading {item}.{opinions[-1]} (note {rng.integers(10_000)})."
+        )
 
     def _silence(self, text: str, opinions: Sequence[int], request: Request) -> float:
-        cut = 0.15 if request.max_tokens < 300 and "Write these parts" in text and "five sentences" not in text else 0.0
+        cut = (
+            0.15
+            if request.max_tokens < 300
+            and "Write these parts" in text
+            and "five sentences" not in text
+            else 0.0
+        )
         return min(0.9, self.world.invalid + 0.02 * len(opinions) + cut)
 
 
 class SimulatedDesigner:
-    """A designer that makes typed edits: it reads the workflows in the prompt and replies with one of them, changed once or twice.
+    """A designer that makes typed edits: it reads the workflows in the prompt and replies with one
+    of them, changed once or twice.
 
-    Where several are shown, those that stand better are taken more often. Every ``fault_rate``-th reply or so is not JSON, so that repairs
-    are exercised. It is a stand-in for a model in tests and examples, and no better than random typed edits.
+    Where several are shown, those that stand better are taken more often. Every ``fault_rate``-th
+    reply or so is not JSON, so that repairs are exercised. It is a stand-in for a model in tests
+    and examples, and no better than random typed edits.
     """
 
-    def __init__(self, *, name: str = "simulated-designer", fault_rate: float = 0.1, most_calls: int = 12) -> None:
+    def __init__(
+        self, *, name: str = "simulated-designer", fault_rate: float = 0.1, most_calls: int = 12
+    ) -> None:
         self.name, self.fault_rate, self.most_calls = name, fault_rate, most_calls
 
     async def call(self, request: Request) -> Completion:
@@ -249,41 +302,75 @@ class SimulatedDesigner:
     async def complete(self, request: Request) -> Completion:
         """Reply with an edit."""
         rng = np.random.default_rng(int(request.digest(self.name)[:16], 16))
-        text = "I would rather think about it." if rng.random() < self.fault_rate else self._reply(request.messages, rng)
-        return Completion(text=text, usage=Usage(sum(len(m.text) for m in request.messages) // 4, len(text) // 4))
+        text = (
+            "I would rather think about it."
+            if rng.random() < self.fault_rate
+            else self._reply(request.messages, rng)
+        )
+        return Completion(
+            text=text, usage=Usage(sum(len(m.text) for m in request.messages) // 4, len(text) // 4)
+        )
 
     async def close(self) -> None:
         """There is nothing to let go of."""
 
     def _reply(self, messages: Sequence[Message], rng: np.random.Generator) -> str:
-        shown = [json.loads(line) for line in messages[1].text.splitlines() if line.startswith('{"number"')]
+        shown = [
+            json.loads(line)
+            for line in messages[1].text.splitlines()
+            if line.startswith('{"number"')
+        ]
         shown = [entry for entry in shown if "workflow" in entry]
         if not shown:
-            raise ModelError("the simulated designer needs a workflow in its prompt; there is none.")
+            raise ModelError(
+                "the simulated designer needs a workflow in its prompt; there is none."
+            )
         weights = np.exp([entry["standing"] for entry in shown])
-        base = parse_workflow(shown[int(rng.choice(len(shown), p=weights / weights.sum()))]["workflow"])
+        base = parse_workflow(
+            shown[int(rng.choice(len(shown), p=weights / weights.sum()))]["workflow"]
+        )
         changes: list[str] = []
         for _ in range(50):
             if found := edit_workflow(base, rng, most_calls=self.most_calls):
                 base, changes = found.workflow, [*changes, found.change]
                 if len(shown) == 1 or len(changes) == 2:
                     break
-        return json.dumps({"thought": "a typed edit", "change": "; ".join(changes), "workflow": base.to_dict()})
+        return json.dumps(
+            {"thought": "a typed edit", "change": "; ".join(changes), "workflow": base.to_dict()}
+        )
 
 
 async def answer_all(
-    workflow: Workflow, world: SimulatedWorld, calls: Calls, *, items: Sequence[int] | None = None, repeats: int = 1, seed: int = 0
+    workflow: Workflow,
+    world: SimulatedWorld,
+    calls: Calls,
+    *,
+    items: Sequence[int] | None = None,
+    repeats: int = 1,
+    seed: int = 0,
 ) -> list[Outcome]:
     """The outcomes of a workflow on items of a world (all of them by default), options shuffled."""
     found: list[Outcome] = []
     for i in range(len(world.truth)) if items is None else items:
         question = pose(world.task.items[i], instruction=world.task.instruction, shuffle=seed)
-        found.extend([await run_workflow(workflow, question, calls, seed=seed, repeat=repeat) for repeat in range(repeats)])
+        found.extend(
+            [
+                await run_workflow(workflow, question, calls, seed=seed, repeat=repeat)
+                for repeat in range(repeats)
+            ]
+        )
     return found
 
 
 def run_all(
-    workflow: Workflow, world: SimulatedWorld, *, items: Sequence[int] | None = None, repeats: int = 1, seed: int = 0
+    workflow: Workflow,
+    world: SimulatedWorld,
+    *,
+    items: Sequence[int] | None = None,
+    repeats: int = 1,
+    seed: int = 0,
 ) -> list[Outcome]:
     """The same outside of an event loop, straight on the model of the world."""
-    return asyncio.run(answer_all(workflow, world, world.model(), items=items, repeats=repeats, seed=seed))
+    return asyncio.run(
+        answer_all(workflow, world, world.model(), items=items, repeats=repeats, seed=seed)
+    )

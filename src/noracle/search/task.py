@@ -1,7 +1,8 @@
 """Tasks: items with options, and how an item is put to a model.
 
-A class is the place of an option in the file, from 0. What a model sees may be shuffled (each order equally likely, drawn from the seed
-and the item alone); ``order`` says which class stands where, and answers are always given back as classes.
+A class is the place of an option in the file, from 0. What a model sees may be shuffled (each order
+equally likely, drawn from the seed and the item alone); ``order`` says which class stands where,
+and answers are always given back as classes.
 """
 
 from __future__ import annotations
@@ -36,12 +37,15 @@ class TaskItem:
 
     def __post_init__(self) -> None:
         if not 2 <= len(self.options) <= len(LETTERS):
-            raise ArgumentError(f"options must be 2 to {len(LETTERS)}; got {len(self.options)} at item {self.id!r}.")
+            raise ArgumentError(
+                f"options must be 2 to {len(LETTERS)}; got {len(self.options)} at item {self.id!r}."
+            )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Items of one kind. ``name`` goes into reports; ``instruction`` is one line that says what is asked.
+    """Items of one kind. ``name`` goes into reports; ``instruction`` is one line that says what is
+    asked.
 
     Examples
     --------
@@ -57,7 +61,8 @@ class Task:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """An item as it is shown: ``options`` in shown order, ``order[place]`` is the class shown at that place.
+    """An item as it is shown: ``options`` in shown order, ``order[place]`` is the class shown at
+    that place.
 
     Examples
     --------
@@ -83,18 +88,25 @@ class Question:
 
     def prompt(self) -> str:
         """The item as text."""
-        lines = "\n".join(f"{letter}) {option}" for letter, option in zip(self.letters, self.options, strict=True))
+        lines = "\n".join(
+            f"{letter}) {option}" for letter, option in zip(self.letters, self.options, strict=True)
+        )
         return f"{self.instruction}\n\n{self.text}\n\n{lines}"
 
 
 def draws(*parts: object) -> np.random.Generator:
-    """A generator that depends on these parts and nothing else: not on the order in which work finishes."""
+    """A generator that depends on these parts and nothing else: not on the order in which work
+    finishes.
+    """
     words = "\x1f".join(f"{type(p).__name__}:{p}" for p in parts).encode()
     return np.random.default_rng(np.frombuffer(hashlib.sha256(words).digest(), dtype=np.uint32))
 
 
-def pose(item: TaskItem, *, instruction: str = "Choose the one right option.", shuffle: int | None = None) -> Question:
-    """Put an item; with a seed ``shuffle`` the options stand in a random order, else as in the file.
+def pose(
+    item: TaskItem, *, instruction: str = "Choose the one right option.", shuffle: int | None = None
+) -> Question:
+    """Put an item; with a seed ``shuffle`` the options stand in a random order, else as in the
+    file.
 
     Examples
     --------
@@ -103,12 +115,25 @@ def pose(item: TaskItem, *, instruction: str = "Choose the one right option.", s
     ([0, 1, 2], [True, True, True])
     """
     k = len(item.options)
-    order = tuple(range(k)) if shuffle is None else tuple(int(c) for c in draws("options", shuffle, item.id).permutation(k))
-    return Question(item=item.id, text=item.text, options=tuple(item.options[c] for c in order), order=order, instruction=instruction)
+    order = (
+        tuple(range(k))
+        if shuffle is None
+        else tuple(int(c) for c in draws("options", shuffle, item.id).permutation(k))
+    )
+    return Question(
+        item=item.id,
+        text=item.text,
+        options=tuple(item.options[c] for c in order),
+        order=order,
+        instruction=instruction,
+    )
 
 
-def parse_answer(text: str, question: Question, *, finish: Finish = "stop") -> tuple[int | None, State]:
-    """The class that a reply chose (not its place on the page), or None with the state that says why there is none.
+def parse_answer(
+    text: str, question: Question, *, finish: Finish = "stop"
+) -> tuple[int | None, State]:
+    """The class that a reply chose (not its place on the page), or None with the state that says
+    why there is none.
 
     Parameters
     ----------
@@ -142,13 +167,16 @@ def read_task(
     Parameters
     ----------
     path
-        CSV, JSONL, JSON or Parquet. Without a preset it has the columns ``item``, ``text`` and ``options`` (a list, JSON, or texts with
-        ``|`` between them) and perhaps ``stratum``; without ``item`` the row number, from 0, names an item.
+        CSV, JSONL, JSON or Parquet. Without a preset it has the columns ``item``, ``text`` and
+        ``options`` (a list, JSON, or texts with ``|`` between them) and perhaps ``stratum``;
+        without ``item`` the row number, from 0, names an item.
     preset
-        The name of a shipped preset (:func:`noracle.search.reading.preset_names`) or a JSON file of that shape: which columns of a
-        public benchmark are what. A column that holds the key is never read.
+        The name of a shipped preset (:func:`noracle.search.reading.preset_names`) or a JSON file of
+        that shape: which columns of a public benchmark are what. A column that holds the key is
+        never read.
     columns
-        Other columns for ``item``, ``text``, ``options`` (one column with a list, or one column an option) and ``stratum``.
+        Other columns for ``item``, ``text``, ``options`` (one column with a list, or one column an
+        option) and ``stratum``.
     limit
         Take only the first items.
     name
@@ -157,7 +185,8 @@ def read_task(
     Raises
     ------
     EvidenceError
-        If a column is missing, a text is empty or an item comes twice. Items with fewer than two options are left out with a warning.
+        If a column is missing, a text is empty or an item comes twice. Items with fewer than two
+        options are left out with a warning.
 
     Examples
     --------

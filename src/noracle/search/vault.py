@@ -6,7 +6,8 @@ Labelled items are split once, by item and by seed, into three parts that share 
     confirm      decides whether a candidate that leads replaces the one before it; a strategy never hears the outcome
     final        estimates the winner; opened once, after the search
 
-A vault cannot be printed, pickled or copied into a journal: what leaves it are scores and single bits.
+A vault cannot be printed, pickled or copied into a journal: what leaves it are scores and single
+bits.
 """
 
 from __future__ import annotations
@@ -45,7 +46,12 @@ class Vault:
     __slots__ = ("_final_open", "_judged", "_n_classes", "_parts", "seed", "shares")
 
     def __init__(
-        self, judged: Mapping[ItemId, Sequence[tuple[Any, ...]]], n_classes: Mapping[ItemId, int], *, seed: int, shares: Sequence[float]
+        self,
+        judged: Mapping[ItemId, Sequence[tuple[Any, ...]]],
+        n_classes: Mapping[ItemId, int],
+        *,
+        seed: int,
+        shares: Sequence[float],
     ) -> None:
         self.seed, self.shares = seed, _checked_shares(shares)
         self._judged = {item: tuple(rows) for item, rows in judged.items()}
@@ -54,18 +60,28 @@ class Vault:
         self._final_open = False
 
     @classmethod
-    def open(cls, judgements: object, items: Iterable[TaskItem], *, seed: int, shares: Sequence[float] = SHARES) -> Self:
+    def open(
+        cls,
+        judgements: object,
+        items: Iterable[TaskItem],
+        *,
+        seed: int,
+        shares: Sequence[float] = SHARES,
+    ) -> Self:
         """Lock the labels of these items away.
 
         Parameters
         ----------
         judgements
-            Evidence, or a table that :meth:`noracle.Evidence.from_tables` takes: item, class, verdict, and optionally propensity. A class
-            is the place of the option from 0, its letter, or its text.
+            Evidence, or a table that :meth:`noracle.Evidence.from_tables` takes: item, class,
+            verdict, and optionally propensity. A class is the place of the option from 0, its
+            letter, or its text.
         items
-            The items of the task. Labels of other items are left out, with a warning that counts them.
+            The items of the task. Labels of other items are left out, with a warning that counts
+            them.
         seed, shares
-            The split depends on the seed and the ids of the labelled items only, not on the order of a file.
+            The split depends on the seed and the ids of the labelled items only, not on the order
+            of a file.
 
         Raises
         ------
@@ -82,10 +98,19 @@ class Vault:
         known = {item.id: item for item in items}
         judged, stray = _judged(judgements, known)
         if stray:
-            warnings.warn(f"labels of {stray} items that are not in the task are left out.", EvidenceWarning, stacklevel=2)
+            warnings.warn(
+                f"labels of {stray} items that are not in the task are left out.",
+                EvidenceWarning,
+                stacklevel=2,
+            )
         if len(judged) < len(PARTS):
             raise EvidenceError(
-                fault("judgements", "must label at least 3 items of the task with yes or no", len(judged), remedy="Check the item ids.")
+                fault(
+                    "judgements",
+                    "must label at least 3 items of the task with yes or no",
+                    len(judged),
+                    remedy="Check the item ids.",
+                )
             )
         return cls(judged, {i: len(known[i].options) for i in judged}, seed=seed, shares=shares)
 
@@ -95,14 +120,20 @@ class Vault:
 
     @property
     def checksum(self) -> str:
-        """Sixteen bits of a hash over all labels: a search that goes on with other labels is noticed, and no label can be read from it."""
-        rows = sorted((str(item), *map(str, row)) for item, rows in self._judged.items() for row in rows)
+        """Sixteen bits of a hash over all labels: a search that goes on with other labels is
+        noticed, and no label can be read from it.
+        """
+        rows = sorted(
+            (str(item), *map(str, row)) for item, rows in self._judged.items() for row in rows
+        )
         return hashlib.sha256(repr(rows).encode()).hexdigest()[:4]
 
     def feedback(self, outcomes: Iterable[Outcome]) -> Feedback:
-        """Which answers to validation items were excluded, and which items have no answer; nothing about other items.
+        """Which answers to validation items were excluded, and which items have no answer; nothing
+        about other items.
 
-        An answer is excluded where it is a class that was ruled out, or another class than the one that was confirmed.
+        An answer is excluded where it is a class that was ruled out, or another class than the one
+        that was confirmed.
         """
         allowed = set(self._parts["validation"])
         excluded: dict[tuple[ItemId, int], None] = {}
@@ -119,18 +150,26 @@ class Vault:
     def evidence(self, part: Literal["validation", "confirm"]) -> Evidence:
         """The judgements of a part, for the fitness and the gate; never for a strategy."""
         if part not in ("validation", "confirm"):
-            raise ArgumentError(f"part must be 'validation' or 'confirm'; got {part!r}. The final labels are taken with take_final().")
+            raise ArgumentError(
+                f"part must be 'validation' or 'confirm'; got {part!r}. The final labels are taken with take_final()."
+            )
         return self._evidence(part)
 
     def take_final(self) -> Evidence:
-        """The final labels, once: a second call is refused, so that nothing can be chosen with them."""
+        """The final labels, once: a second call is refused, so that nothing can be chosen with
+        them.
+        """
         if self._final_open:
-            raise ArgumentError("the final labels must be taken once; they were taken before. Start a new search with new labels.")
+            raise ArgumentError(
+                "the final labels must be taken once; they were taken before. Start a new search with new labels."
+            )
         self._final_open = True
         return self._evidence("final")
 
     def _excludes(self, item: ItemId, answer: int) -> bool:
-        return any(k == answer if verdict == "no" else k != answer for k, verdict, _ in self._judged[item])
+        return any(
+            k == answer if verdict == "no" else k != answer for k, verdict, _ in self._judged[item]
+        )
 
     def _evidence(self, part: Part) -> Evidence:
         rows = [(item, *row) for item in self._parts[part] for row in self._judged[item]]
@@ -139,7 +178,9 @@ class Vault:
         if all(p is None for p in table["propensity"]):
             del table["propensity"]
         ids = list(self._parts[part])
-        return Evidence.from_tables(judgements=table, items={"item": ids, "n_classes": [self._n_classes[i] for i in ids]})
+        return Evidence.from_tables(
+            judgements=table, items={"item": ids, "n_classes": [self._n_classes[i] for i in ids]}
+        )
 
     def __repr__(self) -> str:
         return f"Vault({', '.join(f'{len(ids)} {part}' for part, ids in self._parts.items())})"
@@ -151,12 +192,18 @@ class Vault:
 def _checked_shares(shares: Sequence[float]) -> tuple[float, float, float]:
     found = tuple(float(s) for s in shares)
     if len(found) != len(PARTS) or not all(0 < s < 1 for s in found) or abs(sum(found) - 1) > 1e-9:
-        raise ArgumentError(f"shares must be three numbers above 0 that sum to 1 (validation, confirm, final); got {list(shares)}.")
+        raise ArgumentError(
+            f"shares must be three numbers above 0 that sum to 1 (validation, confirm, final); got {list(shares)}."
+        )
     return found[0], found[1], found[2]
 
 
-def _split(ids: list[ItemId], seed: int, shares: tuple[float, float, float]) -> dict[Part, tuple[ItemId, ...]]:
-    """Every item gets a random number from the seed and its id; in that order the parts are cut, each with at least one item."""
+def _split(
+    ids: list[ItemId], seed: int, shares: tuple[float, float, float]
+) -> dict[Part, tuple[ItemId, ...]]:
+    """Every item gets a random number from the seed and its id; in that order the parts are cut,
+    each with at least one item.
+    """
     ranked = sorted(ids, key=lambda item: (draws("vault", seed, item).random(), str(item)))
     n = len(ranked)
     confirm, final = (max(1, round(share * n)) for share in shares[1:])
@@ -166,9 +213,15 @@ def _split(ids: list[ItemId], seed: int, shares: tuple[float, float, float]) -> 
     return {part: tuple(ranked[cuts[i] : cuts[i + 1]]) for i, part in enumerate(PARTS)}
 
 
-def _judged(judgements: object, known: Mapping[ItemId, TaskItem]) -> tuple[dict[ItemId, list[tuple[Any, ...]]], int]:
+def _judged(
+    judgements: object, known: Mapping[ItemId, TaskItem]
+) -> tuple[dict[ItemId, list[tuple[Any, ...]]], int]:
     classes = judgements.classes if isinstance(judgements, Evidence) else None
-    frame = judgements.judgements if isinstance(judgements, Evidence) else read_table(judgements, "judgements")
+    frame = (
+        judgements.judgements
+        if isinstance(judgements, Evidence)
+        else read_table(judgements, "judgements")
+    )
     if frame is None:
         raise EvidenceError(fault("judgements", "must be given", "evidence without judgements"))
     names = [name for name in ("item", "class", "verdict", "propensity") if name in frame.columns]
@@ -195,7 +248,14 @@ def _judged(judgements: object, known: Mapping[ItemId, TaskItem]) -> tuple[dict[
     if torn:
         rule = "must not contradict each other"
         raise EvidenceError(
-            fault("labels of an item", rule, "a contradiction", where=torn, total=len(torn), remedy="Correct or drop those items.")
+            fault(
+                "labels of an item",
+                rule,
+                "a contradiction",
+                where=torn,
+                total=len(torn),
+                remedy="Correct or drop those items.",
+            )
         )
     # The order of the rows in a file must not matter.
     return {item: sorted(set(rows), key=str) for item, rows in found.items()}, len(stray)

@@ -1,4 +1,5 @@
-"""Workflows as typed data: nodes that refer only backwards, with a bound on calls that is known before any call.
+"""Workflows as typed data: nodes that refer only backwards, with a bound on calls that is known
+before any call.
 
     ask            one question to the model, n times (``force_after``: its thought is cut after so many words and an answer demanded)
     vote           the most frequent answer of earlier nodes; ties go to the first
@@ -47,7 +48,9 @@ class Prompt:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """``inputs`` are earlier nodes whose texts are shown after the task; ``fields`` name the parts of the reply, ``answer`` among them."""
+    """``inputs`` are earlier nodes whose texts are shown after the task; ``fields`` name the parts
+    of the reply, ``answer`` among them.
+    """
 
     kind: Literal["ask"] = "ask"
     id: str
@@ -79,13 +82,15 @@ class Decide:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CritiqueLoop:
-    """Critic, then (unless its reply holds one of the ``stop`` words) ``n`` revisions, at most ``max_rounds`` (1 to 5) times.
+    """Critic, then (unless its reply holds one of the ``stop`` words) ``n`` revisions, at most
+    ``max_rounds`` (1 to 5) times.
 
-    A stop word is a whole word, capitals as given: "INCORRECT" does not hold "CORRECT". Where the critic's word counts and stop words are
-    options of the item, the option that it chose decides.
+    A stop word is a whole word, capitals as given: "INCORRECT" does not hold "CORRECT". Where the
+    critic's word counts and stop words are options of the item, the option that it chose decides.
 
-    ``result`` says whether the last draft or the last word of the critic counts. With ``close`` a critic also speaks after the last
-    revision. Revisers and critics see the task, all drafts and all criticism so far.
+    ``result`` says whether the last draft or the last word of the critic counts. With ``close`` a
+    critic also speaks after the last revision. Revisers and critics see the task, all drafts and
+    all criticism so far.
     """
 
     kind: Literal["critique_loop"] = "critique_loop"
@@ -102,7 +107,9 @@ class CritiqueLoop:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One call picks the name of a branch (the last one where none is named), a second call answers with its prompt."""
+    """One call picks the name of a branch (the last one where none is named), a second call answers
+    with its prompt.
+    """
 
     kind: Literal["route"] = "route"
     id: str
@@ -115,8 +122,9 @@ class Route:
 class Answer:
     """The end: the answer of ``input`` counts.
 
-    ``fallback``: where no answer can be read, one more call asks for the letter alone. ``coin``: where there is still none, or it is the
-    last of three or more options and that one is called "uncertain", one of the others is drawn from the seed.
+    ``fallback``: where no answer can be read, one more call asks for the letter alone. ``coin``:
+    where there is still none, or it is the last of three or more options and that one is called
+    "uncertain", one of the others is drawn from the seed.
     """
 
     kind: Literal["answer"] = "answer"
@@ -151,19 +159,26 @@ class Workflow:
 
     @property
     def least_calls(self) -> int:
-        """The fewest calls that one item takes; equal to :attr:`most_calls` without loops that may stop early and without a fallback."""
+        """The fewest calls that one item takes; equal to :attr:`most_calls` without loops that may
+        stop early and without a fallback.
+        """
         return sum(calls_of(node)[0] for node in self.nodes)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the nodes: two workflows with one digest do the same, whatever their names and descriptions."""
-        nodes = json.dumps(self.to_dict()["nodes"], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        """SHA-256 of the nodes: two workflows with one digest do the same, whatever their names and
+        descriptions.
+        """
+        nodes = json.dumps(
+            self.to_dict()["nodes"], sort_keys=True, ensure_ascii=False, separators=(",", ":")
+        )
         return hashlib.sha256(nodes.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready, with ``"schema": "workflow/1"`` first.
 
-        What is empty, off or not set is left out (and read back as such); every number stands, also where it is the default.
+        What is empty, off or not set is left out (and read back as such); every number stands, also
+        where it is the default.
         """
         whole: dict[str, Any] = {"schema": SCHEMA, "name": self.name}
         if self.description:
@@ -171,7 +186,9 @@ class Workflow:
         return {**whole, "nodes": [_plain(node) for node in self.nodes]}
 
     def to_text(self) -> str:
-        """The workflow as a JSON file holds it: two spaces, one end of line. Reading it and writing it again gives the same bytes."""
+        """The workflow as a JSON file holds it: two spaces, one end of line. Reading it and writing
+        it again gives the same bytes.
+        """
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
@@ -204,12 +221,14 @@ def inputs_of(node: Node) -> tuple[str, ...]:
 
 
 def parse_workflow(data: object) -> Workflow:
-    """Check every rule and build the workflow; raises :class:`WorkflowError` at the first that is broken.
+    """Check every rule and build the workflow; raises :class:`WorkflowError` at the first that is
+    broken.
 
     Parameters
     ----------
     data
-        What a JSON reader made of a workflow file. Text goes to :func:`parse_workflow_text`, which also sees fields that are given twice.
+        What a JSON reader made of a workflow file. Text goes to :func:`parse_workflow_text`, which
+        also sees fields that are given twice.
 
     Examples
     --------
@@ -224,7 +243,8 @@ def parse_workflow(data: object) -> Workflow:
 
 
 def parse_workflow_text(text: str) -> Workflow:
-    """The same out of JSON text, with the rules that only text can break: size, depth, fields given twice, NaN.
+    """The same out of JSON text, with the rules that only text can break: size, depth, fields given
+    twice, NaN.
 
     Examples
     --------
@@ -264,13 +284,19 @@ def load_workflow(name_or_path: str | os.PathLike[str]) -> Workflow:
     path = Path(name)
     if not path.is_file():
         known = ", ".join(workflow_names())
-        raise WorkflowError(f"workflow must be a JSON file or one of {known}; got {shown(name)}. Check the name or the path.")
+        raise WorkflowError(
+            f"workflow must be a JSON file or one of {known}; got {shown(name)}. Check the name or the path."
+        )
     if path.stat().st_size > MOST_BYTES:
-        raise WorkflowError(f"workflow must be at most {MOST_BYTES} bytes; got {path.stat().st_size} in {shown(name)}. Shorten its texts.")
+        raise WorkflowError(
+            f"workflow must be at most {MOST_BYTES} bytes; got {path.stat().st_size} in {shown(name)}. Shorten its texts."
+        )
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise WorkflowError(f"workflow must be UTF-8 text; got other bytes in {shown(name)}. Save the file as UTF-8.") from None
+        raise WorkflowError(
+            f"workflow must be UTF-8 text; got other bytes in {shown(name)}. Save the file as UTF-8."
+        ) from None
     return parse_workflow_text(text)
 
 
@@ -284,7 +310,9 @@ def shown(value: object) -> str:
 
 
 def _plain(node: Node) -> dict[str, Any]:
-    """A node as JSON holds it: kind and id first, then its fields; nothing that is empty or off, save lists whose default is not empty."""
+    """A node as JSON holds it: kind and id first, then its fields; nothing that is empty or off,
+    save lists whose default is not empty.
+    """
     plain: dict[str, Any] = {"kind": node.kind, "id": node.id}
     for field in dataclasses.fields(node):
         value = getattr(node, field.name)
@@ -300,5 +328,10 @@ def _plain(node: Node) -> dict[str, Any]:
 
 
 def _plain_prompt(prompt: Prompt) -> dict[str, Any]:
-    plain = {"instruction": prompt.instruction, "role": prompt.role, "temperature": prompt.temperature, "max_tokens": prompt.max_tokens}
+    plain = {
+        "instruction": prompt.instruction,
+        "role": prompt.role,
+        "temperature": prompt.temperature,
+        "max_tokens": prompt.max_tokens,
+    }
     return {name: value for name, value in plain.items() if value != ""}

@@ -1,6 +1,14 @@
-"""What a user would have and the key that a user would not: for tests, documentation, benchmarks, demos and planning by trial."""
+"""What a user would have and the key that a user would not: for tests, documentation, benchmarks,
+demos and planning by trial.
+"""
 
-from noracle.simulate.annotators import RaterModel, fit_raters, simulate_detector, simulate_raters, simulate_systems
+from noracle.simulate.annotators import (
+    RaterModel,
+    fit_raters,
+    simulate_detector,
+    simulate_raters,
+    simulate_systems,
+)
 from noracle.simulate.rehearsal import Rehearsal, rehearse
 from noracle.simulate.tasks import Task, TaskItem, simulate_task
 from noracle.simulate.worlds import World, simulate_world

@@ -1,4 +1,6 @@
-"""Simulated raters and systems for items with a known key: right more often on easy items, and wrong together."""
+"""Simulated raters and systems for items with a known key: right more often on easy items, and
+wrong together.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ Items = Task | Mapping[Any, int] | Sequence[int] | Whole
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RaterModel:
-    """How raters err: the arguments of :func:`simulate_raters`, and the agreement and kappa to expect.
+    """How raters err: the arguments of :func:`simulate_raters`, and the agreement and kappa to
+    expect.
 
     Examples
     --------
@@ -42,16 +45,20 @@ class RaterModel:
         return {f"rater-{j:02d}": self.accuracy for j in range(1, n_raters + 1)}
 
 
-def fit_raters(*, n_classes: int, accuracy: float, kappa: float, given_right: float | None = None) -> RaterModel:
+def fit_raters(
+    *, n_classes: int, accuracy: float, kappa: float, given_right: float | None = None
+) -> RaterModel:
     """Find the common part of the raters' errors that gives the wanted kappa.
 
-    For two raters of accuracy p let B(ρ) be the probability that both are right (see :func:`simulate_raters`). They agree with probability
+    For two raters of accuracy p let B(ρ) be the probability that both are right (see
+    :func:`simulate_raters`). They agree with probability
 
         v = B(ρ) + (1 − 2p + B(ρ)) (s² + (1 − s²)/(R − 1)),
 
-    and kappa is (v − 1/R)/(1 − 1/R) for R equally frequent classes. ``given_right``, the accuracy of a rater where another is right, fixes
-    B(ρ) = p · given_right, and s follows from kappa. Without it s is 0 and ρ follows from kappa. With two classes there is one wrong class
-    only, and kappa and ``given_right`` must fit each other.
+    and kappa is (v − 1/R)/(1 − 1/R) for R equally frequent classes. ``given_right``, the accuracy
+    of a rater where another is right, fixes B(ρ) = p · given_right, and s follows from kappa.
+    Without it s is 0 and ρ follows from kappa. With two classes there is one wrong class only, and
+    kappa and ``given_right`` must fit each other.
 
     Parameters
     ----------
@@ -75,27 +82,54 @@ def fit_raters(*, n_classes: int, accuracy: float, kappa: float, given_right: fl
     wanted = 1 / size + (1 - 1 / size) * _finite("kappa", kappa)
     if given_right is not None:
         if not p <= given_right <= 1:
-            raise ArgumentError(f"given_right must be in [accuracy, 1] = [{p}, 1]; got {given_right}. Raters err together here, not apart.")
+            raise ArgumentError(
+                f"given_right must be in [accuracy, 1] = [{p}, 1]; got {given_right}. Raters err together here, not apart."
+            )
         both = p * given_right
-        correlation = float(brentq(lambda rho: _both_right(p, rho) - both, 0.0, 1.0, xtol=1e-14)) if p * p < both < p else float(both >= p)
+        correlation = (
+            float(brentq(lambda rho: _both_right(p, rho) - both, 0.0, 1.0, xtol=1e-14))
+            if p * p < both < p
+            else float(both >= p)
+        )
         wrong = 1 - 2 * p + both
         same = (wanted - both) / wrong if wrong > 1e-12 else math.nan
-        square = (same - 1 / (size - 1)) * (size - 1) / (size - 2) if size > 2 else 0.0 if abs(same - 1) < 1e-3 else math.nan
+        square = (
+            (same - 1 / (size - 1)) * (size - 1) / (size - 2)
+            if size > 2
+            else 0.0
+            if abs(same - 1) < 1e-3
+            else math.nan
+        )
         if not 0 <= square <= 1:
             span = [_agreement(p, both, s, size) for s in (0.0, 1.0)]
             low, high = ((v - 1 / size) / (1 - 1 / size) for v in span)
-            raise ArgumentError(f"kappa must be in [{low:.4f}, {high:.4f}] at this accuracy and given_right; got {kappa}.")
+            raise ArgumentError(
+                f"kappa must be in [{low:.4f}, {high:.4f}] at this accuracy and given_right; got {kappa}."
+            )
         shared = math.sqrt(square)
     else:
         shared = 0.0
         low, high = (_agreement(p, _both_right(p, rho), 0.0, size) for rho in (0.0, 1.0))
         if not low <= wanted <= high:
             span = [(v - 1 / size) / (1 - 1 / size) for v in (low, high)]
-            raise ArgumentError(f"kappa must be in [{span[0]:.4f}, {span[1]:.4f}] at accuracy {p}; got {kappa}. Pass given_right.")
-        correlation = float(brentq(lambda rho: _agreement(p, _both_right(p, rho), 0.0, size) - wanted, 0.0, 1.0, xtol=1e-14))
+            raise ArgumentError(
+                f"kappa must be in [{span[0]:.4f}, {span[1]:.4f}] at accuracy {p}; got {kappa}. Pass given_right."
+            )
+        correlation = float(
+            brentq(
+                lambda rho: _agreement(p, _both_right(p, rho), 0.0, size) - wanted,
+                0.0,
+                1.0,
+                xtol=1e-14,
+            )
+        )
     agreement = _agreement(p, _both_right(p, correlation), shared, size)
     return RaterModel(
-        accuracy=p, correlation=correlation, shared=shared, agreement=agreement, kappa=(agreement - 1 / size) / (1 - 1 / size)
+        accuracy=p,
+        correlation=correlation,
+        shared=shared,
+        agreement=agreement,
+        kappa=(agreement - 1 / size) / (1 - 1 / size),
     )
 
 
@@ -113,9 +147,10 @@ def simulate_raters(
 ) -> Columns:
     """Ratings as a table with the columns ``item``, ``rater`` and ``label``.
 
-    Rater j is right on item i if sqrt(ρ) z_i + sqrt(1 − ρ) e_ij ≤ Φ⁻¹(p_j), with e_ij and the item's hardness z_i standard normal: the
-    accuracy is p_j over all items, and ρ (``correlation``) is how much of the luck all raters share. For a :class:`Task` the hard items are
-    those with a small lead, for a key they are drawn.
+    Rater j is right on item i if sqrt(ρ) z_i + sqrt(1 − ρ) e_ij ≤ Φ⁻¹(p_j), with e_ij and the
+    item's hardness z_i standard normal: the accuracy is p_j over all items, and ρ (``correlation``)
+    is how much of the luck all raters share. For a :class:`Task` the hard items are those with a
+    small lead, for a key they are drawn.
 
     Parameters
     ----------
@@ -126,16 +161,18 @@ def simulate_raters(
     n_classes
         Number of classes of a key; a task brings its own.
     shared
-        Probability that a wrong rating is the item's own decoy, the same for all raters: the runner-up of a task, a drawn wrong
-        class for a key.
+        Probability that a wrong rating is the item's own decoy, the same for all raters: the
+        runner-up of a task, a drawn wrong class for a key.
     confusion
-        Row y: weights of the wrong classes where the truth is y; the diagonal does not count. Default: all wrong classes alike.
+        Row y: weights of the wrong classes where the truth is y; the diagonal does not count.
+        Default: all wrong classes alike.
     n_per_item
         Each item is rated by this many raters, drawn for each item; default: by all.
     missing
         Share of ratings that are missing, at random.
     seed
-        The same seed gives :func:`simulate_raters` and :func:`simulate_systems` the same hard items and decoys.
+        The same seed gives :func:`simulate_raters` and :func:`simulate_systems` the same hard items
+        and decoys.
 
     Examples
     --------
@@ -144,9 +181,16 @@ def simulate_raters(
     ([0, 0, 1], ['ann', 'bob', 'ann'], 8)
     """
     matrix = draw_ratings(
-        items, raters=raters, n_classes=n_classes, correlation=correlation, shared=shared, confusion=confusion, n_per_item=n_per_item,
-        missing=missing, seed=seed,
-    )  # fmt: skip
+        items,
+        raters=raters,
+        n_classes=n_classes,
+        correlation=correlation,
+        shared=shared,
+        confusion=confusion,
+        n_per_item=n_per_item,
+        missing=missing,
+        seed=seed,
+    )
     ids, labels = _names(items, n_classes)
     names = list(raters)
     rows, columns = np.nonzero(matrix >= 0)
@@ -170,9 +214,13 @@ def draw_ratings(
     missing: float = 0.0,
     seed: int = 0,
 ) -> Whole:
-    """As :func:`simulate_raters`, as a matrix: one row an item, one column a rater, places in the labels, -1 where there is none."""
+    """As :func:`simulate_raters`, as a matrix: one row an item, one column a rater, places in the
+    labels, -1 where there is none.
+    """
     if not raters:
-        raise ArgumentError("raters must name at least one rater; got none. Pass e.g. raters={'ann': 0.9}.")
+        raise ArgumentError(
+            "raters must name at least one rater; got none. Pass e.g. raters={'ann': 0.9}."
+        )
     gap = _rate("missing", missing)
     chosen = len(raters) if n_per_item is None else n_per_item
     if not 1 <= chosen <= len(raters):
@@ -199,8 +247,9 @@ def simulate_systems(
 ) -> Columns:
     """Answers as a table with the columns ``item``, ``system`` and ``answer``.
 
-    Systems err as raters do in :func:`simulate_raters`; with ``shared`` they fall for the same decoys. Large ``shared`` makes a system
-    that repeats the raters' mistakes, which is how a certificate goes wrong.
+    Systems err as raters do in :func:`simulate_raters`; with ``shared`` they fall for the same
+    decoys. Large ``shared`` makes a system that repeats the raters' mistakes, which is how a
+    certificate goes wrong.
 
     Parameters
     ----------
@@ -215,7 +264,9 @@ def simulate_systems(
     {'item': [0, 1, 2], 'system': ['agent', 'agent', 'agent'], 'answer': [0, 1, 1]}
     """
     if not systems:
-        raise ArgumentError("systems must name at least one system; got none. Pass e.g. systems={'agent': 0.9}.")
+        raise ArgumentError(
+            "systems must name at least one system; got none. Pass e.g. systems={'agent': 0.9}."
+        )
     silent = _rate("no_answer", no_answer)
     given, rng = _draw(items, systems, n_classes, correlation, shared, confusion, seed, 3)
     given[rng.random(given.shape) < silent] = -1
@@ -227,10 +278,14 @@ def simulate_systems(
     }
 
 
-def simulate_detector(task: Task, *, name: str = "detector", found: float = 0.97, named: float = 0.97, seed: int = 0) -> Columns:
-    """Answers of a detector that counts: it sees each object with chance ``found`` and calls a seen one right with chance ``named``.
+def simulate_detector(
+    task: Task, *, name: str = "detector", found: float = 0.97, named: float = 0.97, seed: int = 0
+) -> Columns:
+    """Answers of a detector that counts: it sees each object with chance ``found`` and calls a seen
+    one right with chance ``named``.
 
-    The answer is the class that it counted most often, drawn among equals. Like every counter it errs where the lead is small.
+    The answer is the class that it counted most often, drawn among equals. Like every counter it
+    errs where the lead is small.
 
     Examples
     --------
@@ -246,15 +301,27 @@ def simulate_detector(task: Task, *, name: str = "detector", found: float = 0.97
     called = right.copy()
     for c in range(size):
         wrong = np.delete(np.arange(size), c)
-        called[:, wrong] += rng.multinomial(seen[:, c] - right[:, c], np.full(size - 1, 1 / (size - 1)))
+        called[:, wrong] += rng.multinomial(
+            seen[:, c] - right[:, c], np.full(size - 1, 1 / (size - 1))
+        )
     answer = (called + rng.random(called.shape) / 2).argmax(axis=1)
-    return {"item": list(task.items), "system": [name] * len(task), "answer": [task.options[c] for c in answer.tolist()]}
+    return {
+        "item": list(task.items),
+        "system": [name] * len(task),
+        "answer": [task.options[c] for c in answer.tolist()],
+    }
 
 
 def _draw(
-    items: Items, rates: Mapping[str, float], n_classes: int | None, correlation: float, shared: float,
-    confusion: Sequence[Sequence[float]] | None, seed: int, stream: int,
-) -> tuple[Whole, np.random.Generator]:  # fmt: skip
+    items: Items,
+    rates: Mapping[str, float],
+    n_classes: int | None,
+    correlation: float,
+    shared: float,
+    confusion: Sequence[Sequence[float]] | None,
+    seed: int,
+    stream: int,
+) -> tuple[Whole, np.random.Generator]:
     """Codes, one row an item and one column a rater or system."""
     from scipy.special import ndtri
 
@@ -274,7 +341,9 @@ def _draw(
     return np.where(right, key[:, None], wrong), rng
 
 
-def _items(items: Items, key: Whole, weights: NDArray[np.float64], rng: np.random.Generator) -> tuple[NDArray[np.float64], Whole]:
+def _items(
+    items: Items, key: Whole, weights: NDArray[np.float64], rng: np.random.Generator
+) -> tuple[NDArray[np.float64], Whole]:
     """Hardness and decoy of each item: from the picture where there is one, else drawn."""
     from scipy.special import ndtri
 
@@ -302,32 +371,42 @@ def _wrong(rng: np.random.Generator, key: Whole, weights: NDArray[np.float64], n
 def _wrong_weights(confusion: Sequence[Sequence[float]] | None, size: int) -> NDArray[np.float64]:
     table = np.ones((size, size)) if confusion is None else np.array(confusion, dtype=float)
     if table.shape != (size, size) or not np.isfinite(table).all() or (table < 0).any():
-        raise ArgumentError(f"confusion must be a {size} × {size} table of weights that are at least 0; got shape {table.shape}.")
+        raise ArgumentError(
+            f"confusion must be a {size} × {size} table of weights that are at least 0; got shape {table.shape}."
+        )
     np.fill_diagonal(table, 0)
     total = table.sum(axis=1, keepdims=True)
     if (total <= 0).any():
-        raise ArgumentError(f"confusion must give every class a wrong one; got only zeros in row {int(total.argmin())}.")
+        raise ArgumentError(
+            f"confusion must give every class a wrong one; got only zeros in row {int(total.argmin())}."
+        )
     return np.asarray(table / total)
 
 
 def _key(items: Items, n_classes: int | None) -> tuple[Whole, int]:
     if isinstance(items, Task):
         if n_classes not in (None, len(items.options)):
-            raise ArgumentError(f"n_classes must be {len(items.options)}, which the task brings; got {n_classes}.")
+            raise ArgumentError(
+                f"n_classes must be {len(items.options)}, which the task brings; got {n_classes}."
+            )
         return items.codes, len(items.options)
     key = np.array(list(items.values() if isinstance(items, Mapping) else items), dtype=np.int64)
     if n_classes is None:
         raise ArgumentError("n_classes must be given with a key; got none.")
     size = check_n_classes(n_classes)
     if len(key) == 0 or key.min() < 0 or key.max() >= size:
-        raise ArgumentError(f"items must have at least one class, each in [0, {size}); got {key.tolist()[:5]}.")
+        raise ArgumentError(
+            f"items must have at least one class, each in [0, {size}); got {key.tolist()[:5]}."
+        )
     return key, size
 
 
 def _names(items: Items, n_classes: int | None) -> tuple[list[Any], list[Any]]:
     if isinstance(items, Task):
         return list(items.items), list(items.options)
-    return list(items) if isinstance(items, Mapping) else list(range(len(items))), list(range(int(n_classes or 0)))
+    return list(items) if isinstance(items, Mapping) else list(range(len(items))), list(
+        range(int(n_classes or 0))
+    )
 
 
 def _both_right(p: float, rho: float) -> float:

@@ -1,4 +1,6 @@
-"""Rehearse a design with a key: the weak labels that a protocol would have given for real answers, before anybody pays for them."""
+"""Rehearse a design with a key: the weak labels that a protocol would have given for real answers,
+before anybody pays for them.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,13 @@ class Rehearsal:
     Attributes
     ----------
     labels
-        Judgements (``item``, ``class``, ``verdict`` and, for questions, ``propensity``) or grades (``item``, ``system``, ``verdict``).
+        Judgements (``item``, ``class``, ``verdict`` and, for questions, ``propensity``) or grades
+        (``item``, ``system``, ``verdict``).
     accuracy
         The accuracy of each system on the items with a key; no answer counts as wrong.
     estimates
-        What these labels give, one for each system; ``diagnostics["key"]`` says what the key says and how often the interval covered it.
+        What these labels give, one for each system; ``diagnostics["key"]`` says what the key says
+        and how often the interval covered it.
     counts
         Items of the rehearsal, items without a key (left out), and keys of items without answers.
     """
@@ -59,48 +63,74 @@ class Rehearsal:
         """How often the interval of a system covered what the key says, over all rehearsals."""
         found = next((e for e in self.estimates if e.subject == system), None)
         if found is None:
-            raise ArgumentError(f"system must be one of {[e.subject for e in self.estimates]}; got {system!r}.")
+            raise ArgumentError(
+                f"system must be one of {[e.subject for e in self.estimates]}; got {system!r}."
+            )
         return float(found.diagnostics["key"]["coverage"])
 
 
 def rehearse(
-    answers: object, key: object, *, items: object = None, protocol: Protocol = "question",
-    design: Literal["uniform", "targeted"] = "uniform", epsilon: float = 0.05, n: int | None = None, n_ordinary: int = 0,
-    n_ruled_out: int = 1, key_column: str | None = None, systems: Sequence[str] | None = None, n_classes: int | None = None,
-    classes: Sequence[int | str] | None = None, false_no: float = 0.0, false_yes: float = 0.0, unsure: float = 0.0, worlds: int = 1,
-    confidence: float = 0.95, seed: int = 0,
-) -> Rehearsal:  # fmt: skip
-    """Draw the labels that a protocol would have given for these answers, and hold what they say against the key.
+    answers: object,
+    key: object,
+    *,
+    items: object = None,
+    protocol: Protocol = "question",
+    design: Literal["uniform", "targeted"] = "uniform",
+    epsilon: float = 0.05,
+    n: int | None = None,
+    n_ordinary: int = 0,
+    n_ruled_out: int = 1,
+    key_column: str | None = None,
+    systems: Sequence[str] | None = None,
+    n_classes: int | None = None,
+    classes: Sequence[int | str] | None = None,
+    false_no: float = 0.0,
+    false_yes: float = 0.0,
+    unsure: float = 0.0,
+    worlds: int = 1,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Rehearsal:
+    """Draw the labels that a protocol would have given for these answers, and hold what they say
+    against the key.
 
     Parameters
     ----------
     answers
-        Evidence with answers, or a table that :meth:`Evidence.from_tables` takes. Of several runs of an item the first is used.
+        Evidence with answers, or a table that :meth:`Evidence.from_tables` takes. Of several runs
+        of an item the first is used.
     key
-        ``item`` and the true class, in a column ``label``, ``answer``, ``key``, ``truth``, ``target``, ``gold``, ``correct`` or ``class``
-        (or ``key_column``), written as the answers are; letters stand for places, too. Items without a key are left out and counted.
+        ``item`` and the true class, in a column ``label``, ``answer``, ``key``, ``truth``,
+        ``target``, ``gold``, ``correct`` or ``class`` (or ``key_column``), written as the answers
+        are; letters stand for places, too. Items without a key are left out and counted.
     items
-        ``item`` and optionally ``n_classes``, ``stratum``, ``weight``, as for estimates; not with evidence, which has them.
+        ``item`` and optionally ``n_classes``, ``stratum``, ``weight``, as for estimates; not with
+        evidence, which has them.
     protocol
-        ``question``: "is it class k?" about one class of each item, drawn from all K, with its propensity. ``complementary``: a class that
-        the item is not, drawn from the K - 1 wrong ones. ``grades``: "is this system's answer right?" for every system.
+        ``question``: "is it class k?" about one class of each item, drawn from all K, with its
+        propensity. ``complementary``: a class that the item is not, drawn from the K - 1 wrong
+        ones. ``grades``: "is this system's answer right?" for every system.
     design, epsilon
-        For ``question``: ``uniform``, or ``targeted`` at the answers of the systems with the uniform share ``epsilon``, as
+        For ``question``: ``uniform``, or ``targeted`` at the answers of the systems with the
+        uniform share ``epsilon``, as
         :func:`noracle.route_items` draws them.
     n
         How many items get a label, drawn at random without replacement; by default all with a key.
     n_ordinary, n_ruled_out
-        For ``complementary``: further items with their true class, and ruled-out classes of each of the others.
+        For ``complementary``: further items with their true class, and ruled-out classes of each of
+        the others.
     false_no, false_yes, unsure
-        Rates of wrong verdicts (no to the true class, or to a right answer; yes to a wrong one) and of ``unsure``. The estimates take
-        verdicts as right, as they would with paid labels.
+        Rates of wrong verdicts (no to the true class, or to a right answer; yes to a wrong one) and
+        of ``unsure``. The estimates take verdicts as right, as they would with paid labels.
     worlds
-        How often to rehearse. The labels are those of the first; coverage and width are over all of them.
+        How often to rehearse. The labels are those of the first; coverage and width are over all of
+        them.
 
     Notes
     -----
-    ``complementary`` is Algorithm 1 of Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision", on one's
-    own data. Coverage is an average over draws of the labels, with answers and key as they are.
+    ``complementary`` is Algorithm 1 of Yin, Ishida and Sugiyama, "Towards scalable oversight via
+    partitioned human supervision", on one's own data. Coverage is an average over draws of the
+    labels, with answers and key as they are.
 
     Examples
     --------
@@ -117,22 +147,32 @@ def rehearse(
     if worlds < 1:
         raise ArgumentError(f"worlds must be at least 1; got {worlds}.")
     if protocol != "complementary" and (n_ordinary or n_ruled_out != 1):
-        raise ArgumentError(f"n_ordinary and n_ruled_out must go with protocol='complementary'; got {protocol!r}.")
+        raise ArgumentError(
+            f"n_ordinary and n_ruled_out must go with protocol='complementary'; got {protocol!r}."
+        )
     choose("design", design, ("uniform", "targeted"))
     if design == "targeted" and (protocol != "question" or not 0 < epsilon <= 1):
-        raise ArgumentError(f"design='targeted' must go with protocol='question' and epsilon in (0, 1]; got {protocol!r} and {epsilon}.")
+        raise ArgumentError(
+            f"design='targeted' must go with protocol='question' and epsilon in (0, 1]; got {protocol!r} and {epsilon}."
+        )
     if isinstance(answers, Evidence):
         if items is not None or n_classes is not None or classes is not None:
-            raise ArgumentError("items, n_classes and classes must be left out where answers are evidence; got both.")
+            raise ArgumentError(
+                "items, n_classes and classes must be left out where answers are evidence; got both."
+            )
         evidence = answers
     else:
         evidence = Evidence.from_tables(answers, items=items, n_classes=n_classes, classes=classes)
     stage = _Stage(evidence, read_key(key, key_column), systems)
     size = len(stage.items) - n_ordinary if n is None else n
     if not 0 < size <= len(stage.items) - n_ordinary or n_ordinary < 0:
-        raise ArgumentError(f"n and n_ordinary must be at most {len(stage.items)} together, the items with answers and a key; got {n}.")
+        raise ArgumentError(
+            f"n and n_ordinary must be at most {len(stage.items)} together, the items with answers and a key; got {n}."
+        )
     if not 1 <= n_ruled_out < int(stage.n_classes.min()):
-        raise ArgumentError(f"n_ruled_out must be in [1, {int(stage.n_classes.min())}); got {n_ruled_out}.")
+        raise ArgumentError(
+            f"n_ruled_out must be in [1, {int(stage.n_classes.min())}); got {n_ruled_out}."
+        )
     noise = _Noise(false_no, false_yes, unsure)
     share = epsilon if design == "targeted" else 1.0
     hits = dict.fromkeys(stage.systems, 0)
@@ -142,21 +182,33 @@ def rehearse(
         rng = np.random.default_rng([seed, world])
         draw = stage.questions(rng, size, share, noise) if protocol == "question" else None
         draw = draw or stage.labels(rng, protocol, size, n_ordinary, n_ruled_out, noise)
-        found = [stage.estimate(draw, s, confidence, checked=world == 0, seed=seed) for s in range(len(stage.systems))]
+        found = [
+            stage.estimate(draw, s, confidence, checked=world == 0, seed=seed)
+            for s in range(len(stage.systems))
+        ]
         for estimate in found:
             hits[estimate.subject] += _covers(estimate, stage.accuracy[estimate.subject])
             widths[estimate.subject] += estimate.width / worlds
         if first is None:
             first = stage.table(draw), found
     labels, estimates = first if first is not None else ({}, [])
-    told = tuple(_told(e, stage.accuracy[e.subject], hits[e.subject], widths[e.subject], worlds) for e in estimates)
+    told = tuple(
+        _told(e, stage.accuracy[e.subject], hits[e.subject], widths[e.subject], worlds)
+        for e in estimates
+    )
     notes = list(stage.notes)
     if false_no or false_yes:
         notes.append("some verdicts are wrong, as asked for, and the estimates take them as right")
     return Rehearsal(
-        protocol=protocol, labels=labels, accuracy=stage.accuracy, estimates=told, counts=stage.counts, worlds=worlds, seed=seed,
+        protocol=protocol,
+        labels=labels,
+        accuracy=stage.accuracy,
+        estimates=told,
+        counts=stage.counts,
+        worlds=worlds,
+        seed=seed,
         notes=tuple(notes),
-    )  # fmt: skip
+    )
 
 
 def _covers(estimate: Estimate, accuracy: float) -> bool:
@@ -166,14 +218,26 @@ def _covers(estimate: Estimate, accuracy: float) -> bool:
 def _told(estimate: Estimate, accuracy: float, hits: int, width: float, worlds: int) -> Estimate:
     """The estimate with what the key says."""
     covers = _covers(estimate, accuracy)
-    about = {"accuracy": accuracy, "covers": covers, "rehearsals": worlds, "coverage": hits / worlds, "mean_width": width}
+    about = {
+        "accuracy": accuracy,
+        "covers": covers,
+        "rehearsals": worlds,
+        "coverage": hits / worlds,
+        "mean_width": width,
+    }
     notes = [f"the key says {accuracy:.3f}: the interval {'covers' if covers else 'misses'} it"]
     if worlds > 1:
         low, high = clopper_pearson(hits, worlds, 0.025, 0.025)
         about |= {"coverage_low": low, "coverage_high": high}
         share = f"{100 * hits / worlds:.1f} %, 95 % limits {100 * low:.1f} % and {100 * high:.1f} %"
-        notes.append(f"in {worlds} rehearsals the interval covered what the key says {hits} times ({share}); mean width {width:.3f}")
-    return dataclasses.replace(estimate, diagnostics={**estimate.diagnostics, "key": about}, notes=(*estimate.notes, *notes))
+        notes.append(
+            f"in {worlds} rehearsals the interval covered what the key says {hits} times ({share}); mean width {width:.3f}"
+        )
+    return dataclasses.replace(
+        estimate,
+        diagnostics={**estimate.diagnostics, "key": about},
+        notes=(*estimate.notes, *notes),
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -191,9 +255,11 @@ class _Noise:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Draw:
-    """Labels of ``places``: ``asked`` classes (one column for each) with ``said``; for grades ``said`` has one row for each system.
+    """Labels of ``places``: ``asked`` classes (one column for each) with ``said``; for grades
+    ``said`` has one row for each system.
 
-    ``chances`` are those of all classes to be asked about, for questions; ``aimed`` says that they depend on the answers.
+    ``chances`` are those of all classes to be asked about, for questions; ``aimed`` says that they
+    depend on the answers.
     """
 
     protocol: Protocol
@@ -207,7 +273,9 @@ class _Draw:
 class _Stage:
     """Answers, key and items as arrays; classes are their places."""
 
-    def __init__(self, evidence: Evidence, key: Mapping[Any, Any], systems: Sequence[str] | None) -> None:
+    def __init__(
+        self, evidence: Evidence, key: Mapping[Any, Any], systems: Sequence[str] | None
+    ) -> None:
         if evidence.answers is None:
             raise EvidenceError(fault("evidence", "must have answers", "none"))
         evidence.check()
@@ -225,11 +293,26 @@ class _Stage:
             self.notes.append("answers have repeats: the first run of each item is used")
         self.items = sorted(given & key.keys())
         if not self.items:
-            shown = [", ".join(repr(i)[:20] for i in sorted(found, key=str)[:3]) or "nothing" for found in (given, key)]
-            raise EvidenceError(fault("key", "must have items of the answers", f"none: answers have {shown[0]}, the key has {shown[1]}"))
-        self.counts = {"items": len(self.items), "without_key": len(given - key.keys()), "key_without_answers": len(key.keys() - given)}
+            shown = [
+                ", ".join(repr(i)[:20] for i in sorted(found, key=str)[:3]) or "nothing"
+                for found in (given, key)
+            ]
+            raise EvidenceError(
+                fault(
+                    "key",
+                    "must have items of the answers",
+                    f"none: answers have {shown[0]}, the key has {shown[1]}",
+                )
+            )
+        self.counts = {
+            "items": len(self.items),
+            "without_key": len(given - key.keys()),
+            "key_without_answers": len(key.keys() - given),
+        }
         if self.counts["without_key"]:
-            self.notes.append(f"{self.counts['without_key']} items of the answers have no key and are left out")
+            self.notes.append(
+                f"{self.counts['without_key']} items of the answers have no key and are left out"
+            )
         answers = [row[2] for row in rows if row[2] is not None]
         text = evidence.class_kind == "text" if answers else isinstance(key[self.items[0]], str)
         truths, note = _same_classes([key[i] for i in self.items], answers, text=text)
@@ -240,15 +323,32 @@ class _Stage:
         cells = _cells(evidence, self.items, len(self._names))
         self.n_classes = np.array([c.n_classes for c in cells], dtype=np.int64)
         self.truth = np.array([place[t] for t in truths], dtype=np.int64)
-        outside = [item for item, t, k in zip(self.items, self.truth.tolist(), self.n_classes.tolist(), strict=True) if t >= k]
+        outside = [
+            item
+            for item, t, k in zip(
+                self.items, self.truth.tolist(), self.n_classes.tolist(), strict=True
+            )
+            if t >= k
+        ]
         if outside:
             remedy = "Correct it or the item's n_classes."
-            raise EvidenceError(fault("key", "must be a class of its item", "others", where=outside[:5], total=len(outside), remedy=remedy))
+            raise EvidenceError(
+                fault(
+                    "key",
+                    "must be a class of its item",
+                    "others",
+                    where=outside[:5],
+                    total=len(outside),
+                    remedy=remedy,
+                )
+            )
         self.answers = np.full((len(self.systems), len(self.items)), _NOT_ASKED, dtype=np.int64)
         column = {s: i for i, s in enumerate(self.systems)}
         for item, system, answer in rows:
             if str(system) in column and item in where:
-                self.answers[column[str(system)], where[item]] = _NONE if answer is None else place[answer]
+                self.answers[column[str(system)], where[item]] = (
+                    _NONE if answer is None else place[answer]
+                )
         kinds = sorted(set(cells))
         self._kinds = kinds
         index = {cell: i for i, cell in enumerate(kinds)}
@@ -257,10 +357,16 @@ class _Stage:
         self.accuracy = {}
         for name, own in zip(self.systems, self.answers, strict=True):
             asked = own != _NOT_ASKED
-            self.accuracy[name] = float(weight[asked & (own == self.truth)].sum() / weight[asked].sum()) if asked.any() else 0.0
+            self.accuracy[name] = (
+                float(weight[asked & (own == self.truth)].sum() / weight[asked].sum())
+                if asked.any()
+                else 0.0
+            )
 
     def questions(self, rng: np.random.Generator, n: int, share: float, noise: _Noise) -> _Draw:
-        """One question about each of n random items: a share of them uniform, the others in proportion to the answers."""
+        """One question about each of n random items: a share of them uniform, the others in
+        proportion to the answers.
+        """
         places = rng.permutation(len(self.items))[:n]
         k = self.n_classes[places][:, None]
         classes = np.arange(int(self.n_classes.max()))
@@ -268,23 +374,48 @@ class _Stage:
         for own in self.answers[:, places] if share < 1 else ():
             votes[np.flatnonzero(own >= 0), own[own >= 0]] += 1
         total = votes.sum(axis=1, keepdims=True)
-        chances = np.where(total > 0, (1 - share) * votes / np.maximum(total, 1) + share / k, 1 / k) * (classes < k)
-        asked = np.minimum((np.cumsum(chances, axis=1) <= rng.random((n, 1))).sum(axis=1), k[:, 0] - 1)
+        chances = np.where(
+            total > 0, (1 - share) * votes / np.maximum(total, 1) + share / k, 1 / k
+        ) * (classes < k)
+        asked = np.minimum(
+            (np.cumsum(chances, axis=1) <= rng.random((n, 1))).sum(axis=1), k[:, 0] - 1
+        )
         aimed = bool((np.abs(chances * k - 1) > 1e-9)[np.arange(n), asked].any())
         said = noise.verdicts(rng, asked == self.truth[places])
-        return _Draw(protocol="question", places=places, asked=asked[:, None], said=said, chances=chances, aimed=aimed)
+        return _Draw(
+            protocol="question",
+            places=places,
+            asked=asked[:, None],
+            said=said,
+            chances=chances,
+            aimed=aimed,
+        )
 
     def labels(
-        self, rng: np.random.Generator, protocol: Protocol, n: int, n_ordinary: int, n_ruled_out: int, noise: _Noise
-    ) -> _Draw:  # fmt: skip
+        self,
+        rng: np.random.Generator,
+        protocol: Protocol,
+        n: int,
+        n_ordinary: int,
+        n_ruled_out: int,
+        noise: _Noise,
+    ) -> _Draw:
         """Ruled-out classes, or grades, of random items."""
         places = rng.permutation(len(self.items))[: n + n_ordinary]
         truth, k = self.truth[places], self.n_classes[places]
         if protocol == "grades":
             right = self.answers[:, places] == truth
-            said = np.where(self.answers[:, places] < 0, _NO, noise.verdicts(rng, right))  # no answer is seen to be none
-            return _Draw(protocol=protocol, places=places, asked=np.zeros((len(places), 0), dtype=np.int64), said=said)
-        # Wrong classes in a random order: each has a random number, the true one comes last, or first where it is ruled out by mistake.
+            said = np.where(
+                self.answers[:, places] < 0, _NO, noise.verdicts(rng, right)
+            )  # no answer is seen to be none
+            return _Draw(
+                protocol=protocol,
+                places=places,
+                asked=np.zeros((len(places), 0), dtype=np.int64),
+                said=said,
+            )
+        # Wrong classes in a random order: each has a random number, the true one comes last, or
+        # first where it is ruled out by mistake.
         order = rng.random((len(places), int(self.n_classes.max())))
         order[np.arange(order.shape[1]) >= k[:, None]] = np.inf
         slips = rng.random(len(places)) < noise.false_no
@@ -298,29 +429,57 @@ class _Stage:
         """The labels as a user would have them."""
         items = [self.items[i] for i in draw.places.tolist()]
         if draw.protocol == "grades":
-            pairs = [(i, s) for i in range(len(items)) for s in range(len(self.systems)) if self.answers[s, draw.places[i]] != _NOT_ASKED]
+            pairs = [
+                (i, s)
+                for i in range(len(items))
+                for s in range(len(self.systems))
+                if self.answers[s, draw.places[i]] != _NOT_ASKED
+            ]
             return {
                 "item": [items[i] for i, _ in pairs],
                 "system": [self.systems[s] for _, s in pairs],
                 "verdict": [_GRADES[int(draw.said[s, i])] for i, s in pairs],
             }
-        chances = np.zeros((len(items), int(self.n_classes.max()))) if draw.chances is None else draw.chances
+        chances = (
+            np.zeros((len(items), int(self.n_classes.max())))
+            if draw.chances is None
+            else draw.chances
+        )
         rows = [
             (item, self._names[c], _WORDS[said], chance[c])
-            for item, asked, said, chance in zip(items, draw.asked.tolist(), draw.said.tolist(), chances.tolist(), strict=True)
+            for item, asked, said, chance in zip(
+                items, draw.asked.tolist(), draw.said.tolist(), chances.tolist(), strict=True
+            )
             for c in dict.fromkeys(asked)
         ]
-        columns = ("item", "class", "verdict", *(("propensity",) if draw.protocol == "question" else ()))
+        columns = (
+            "item",
+            "class",
+            "verdict",
+            *(("propensity",) if draw.protocol == "question" else ()),
+        )
         return {name: [row[i] for row in rows] for i, name in enumerate(columns)}
 
-    def estimate(self, draw: _Draw, s: int, confidence: float, *, checked: bool, seed: int) -> Estimate:
+    def estimate(
+        self, draw: _Draw, s: int, confidence: float, *, checked: bool, seed: int
+    ) -> Estimate:
         """What the labels of a draw say of a system."""
-        protocol: Literal["question", "sets"] = "question" if draw.protocol == "question" else "sets"
+        protocol: Literal["question", "sets"] = (
+            "question" if draw.protocol == "question" else "sets"
+        )
         counts = self._counts(draw, s)
-        return estimate_accuracy(counts, confidence=confidence, checks="auto" if checked else "none", protocol=protocol, seed=seed)
+        return estimate_accuracy(
+            counts,
+            confidence=confidence,
+            checks="auto" if checked else "none",
+            protocol=protocol,
+            seed=seed,
+        )
 
     def _counts(self, draw: _Draw, s: int) -> AccuracyCounts:
-        """How the answers of a system met the labels. A grade is an ordinary label of the answer: right or wrong."""
+        """How the answers of a system met the labels. A grade is an ordinary label of the answer:
+        right or wrong.
+        """
         name, every = self.systems[s], self.answers[s]
         own, kind = every[draw.places], self._kind[draw.places]
         if draw.protocol == "grades":
@@ -335,17 +494,32 @@ class _Stage:
         if draw.aimed and draw.chances is not None:
             rows = np.arange(len(own))
             inverse = (hit / draw.chances[rows, draw.asked[:, 0]]).tolist()
-            if len(own) >= ENOUGH and not self._some_systems:  # else estimates cannot tell how questions were aimed
-                chance = [p if a >= 0 else None for p, a in zip(draw.chances[rows, own].tolist(), own.tolist(), strict=True)]
+            if (
+                len(own) >= ENOUGH and not self._some_systems
+            ):  # else estimates cannot tell how questions were aimed
+                chance = [
+                    p if a >= 0 else None
+                    for p, a in zip(draw.chances[rows, own].tolist(), own.tolist(), strict=True)
+                ]
         tallies: Counter[Tally] = Counter()
-        facts = zip(*(x.tolist() for x in (there, kind, said, hit, own >= 0)), inverse, chance, strict=True)
-        for (was_asked, k, verdict, is_hit, answered, weight, own_chance), n in Counter(facts).items():
+        facts = zip(
+            *(x.tolist() for x in (there, kind, said, hit, own >= 0)), inverse, chance, strict=True
+        )
+        for (was_asked, k, verdict, is_hit, answered, weight, own_chance), n in Counter(
+            facts
+        ).items():
             if was_asked:
                 met = tally(
-                    self._kinds[k]._replace(system=name), _WORDS[verdict], hit=is_hit, answered=answered, inverse=weight,
-                    n_ruled_out=draw.asked.shape[1] if verdict == _NO else 0, ruled_hit=is_hit and verdict == _NO, chance=own_chance,
+                    self._kinds[k]._replace(system=name),
+                    _WORDS[verdict],
+                    hit=is_hit,
+                    answered=answered,
+                    inverse=weight,
+                    n_ruled_out=draw.asked.shape[1] if verdict == _NO else 0,
+                    ruled_hit=is_hit and verdict == _NO,
+                    chance=own_chance,
                     graded=draw.protocol == "grades" and answered,
-                )  # fmt: skip
+                )
                 tallies[met] += n
         asked: Counter[Cell] = Counter()
         answered_items: Counter[Cell] = Counter()
@@ -355,9 +529,15 @@ class _Stage:
                 asked[place] += 1
                 answered_items[place] += answer >= 0
         return AccuracyCounts(
-            tallies=dict(tallies), items=dict(asked), answered=dict(answered_items),
-            propensities="none" if draw.protocol != "question" else "recorded" if draw.aimed else "uniform",
-        )  # fmt: skip
+            tallies=dict(tallies),
+            items=dict(asked),
+            answered=dict(answered_items),
+            propensities="none"
+            if draw.protocol != "question"
+            else "recorded"
+            if draw.aimed
+            else "uniform",
+        )
 
 
 def _cells(evidence: Evidence, items: Sequence[Any], n_classes: int) -> list[Cell]:
@@ -365,9 +545,20 @@ def _cells(evidence: Evidence, items: Sequence[Any], n_classes: int) -> list[Cel
     if evidence.items is None:
         return [Cell("", n_classes)] * len(items)
     there = [c for c in ("n_classes", "stratum", "weight") if c in evidence.items.columns]
-    found = {row[0]: dict(zip(there, row[1:], strict=True)) for row in fetch(evidence.items.select("item", *there))}
+    found = {
+        row[0]: dict(zip(there, row[1:], strict=True))
+        for row in fetch(evidence.items.select("item", *there))
+    }
     about = [found[item] for item in items]
-    return [Cell("", int(a.get("n_classes") or n_classes), a.get("stratum") or "", float(a.get("weight") or 1.0)) for a in about]
+    return [
+        Cell(
+            "",
+            int(a.get("n_classes") or n_classes),
+            a.get("stratum") or "",
+            float(a.get("weight") or 1.0),
+        )
+        for a in about
+    ]
 
 
 def _class_names(evidence: Evidence, seen: set[Any], *, text: bool) -> Sequence[Any]:
@@ -375,7 +566,11 @@ def _class_names(evidence: Evidence, seen: set[Any], *, text: bool) -> Sequence[
     if evidence.classes is not None:
         names: Sequence[Any] = evidence.classes
     elif not text:
-        told = 0 if any("n_classes" in line for line in evidence.inferred) else int(evidence.n_classes or 0)
+        told = (
+            0
+            if any("n_classes" in line for line in evidence.inferred)
+            else int(evidence.n_classes or 0)
+        )
         if evidence.has_own_n_classes and evidence.items is not None:
             told = int(fetch(evidence.items.select(nw.col("n_classes").max()))[0][0])
         names = range(told or max(int(c) for c in seen) + 1)
@@ -383,34 +578,78 @@ def _class_names(evidence: Evidence, seen: set[Any], *, text: bool) -> Sequence[
         names = sorted(seen)
         told = int(evidence.n_classes or 0)
         if not any("n_classes" in line for line in evidence.inferred) and told != len(names):
-            raise EvidenceError(fault("classes", f"must be given where {told} classes are not all seen", list(names)[:6]))
+            raise EvidenceError(
+                fault(
+                    "classes",
+                    f"must be given where {told} classes are not all seen",
+                    list(names)[:6],
+                )
+            )
     strange = sorted(seen - set(names), key=str)
     if strange:
         raise EvidenceError(
-            fault("key", f"must be one of the {len(names)} classes", strange[:5], remedy="Correct it or pass n_classes or classes.")
+            fault(
+                "key",
+                f"must be one of the {len(names)} classes",
+                strange[:5],
+                remedy="Correct it or pass n_classes or classes.",
+            )
         )
     return names
 
 
 def _same_items(key: Mapping[Any, Any], given: set[Any]) -> Mapping[Any, Any]:
-    """The key with ids of the type that the answers have, where they are the same but for their type."""
-    if key and given and isinstance(next(iter(given)), str) and not isinstance(next(iter(key)), str):
+    """The key with ids of the type that the answers have, where they are the same but for their
+    type.
+    """
+    if (
+        key
+        and given
+        and isinstance(next(iter(given)), str)
+        and not isinstance(next(iter(key)), str)
+    ):
         return {str(item): label for item, label in key.items()}
-    if key and given and not isinstance(next(iter(given)), str) and all(isinstance(i, str) and i.strip().isdecimal() for i in key):
+    if (
+        key
+        and given
+        and not isinstance(next(iter(given)), str)
+        and all(isinstance(i, str) and i.strip().isdecimal() for i in key)
+    ):
         return {int(item): label for item, label in key.items()}
     return key
 
 
 def _same_classes(truths: list[Any], answers: list[Any], *, text: bool) -> tuple[list[Any], str]:
     """The key as classes of the answers: letters stand for places."""
-    letters = all(isinstance(t, str) and len(t.strip()) == 1 and t.strip().upper().isascii() and t.strip().isalpha() for t in truths)
+    letters = all(
+        isinstance(t, str)
+        and len(t.strip()) == 1
+        and t.strip().upper().isascii()
+        and t.strip().isalpha()
+        for t in truths
+    )
     if not text and letters:
-        return [ord(t.strip().upper()) - ord("A") for t in truths], "letters of the key are taken as places: A is class 0"
+        return [
+            ord(t.strip().upper()) - ord("A") for t in truths
+        ], "letters of the key are taken as places: A is class 0"
     if not text and all(isinstance(t, str) and t.strip().isdecimal() for t in truths):
         return [int(t) for t in truths], ""
-    if text and all(isinstance(t, int) for t in truths) and all(len(a) == 1 and a.isascii() and a.isupper() for a in answers):
-        return [chr(ord("A") + t) for t in truths], "places of the key are taken as letters: class 0 is A"
+    if (
+        text
+        and all(isinstance(t, int) for t in truths)
+        and all(len(a) == 1 and a.isascii() and a.isupper() for a in answers)
+    ):
+        return [
+            chr(ord("A") + t) for t in truths
+        ], "places of the key are taken as letters: class 0 is A"
     if any(isinstance(t, str) != text for t in truths):
         found = f"{'text' if text else 'whole numbers'} in the answers and {truths[0]!r} in the key"
-        raise EvidenceError(fault("key", "must be written as the answers are", found, remedy="Write both as text or as whole numbers."))
+        raise EvidenceError(
+            fault(
+                "key",
+                "must be written as the answers are",
+                found,
+                remedy="Write both as text or as whole numbers.",
+            )
+        )
     return truths, ""

@@ -1,7 +1,9 @@
-"""Two tasks for the eye with a known key: which colour, or which shape, occurs most often in the picture?
+"""Two tasks for the eye with a known key: which colour, or which shape, occurs most often in the
+picture?
 
-The tasks are those of Xu, Walder and Xu, *Humanly certifying superhuman classifiers* (ICLR 2023, section 3.1). People find them hard enough
-to err, and a rule gives the key, so that annotators, systems and the assumptions of a certificate can be judged.
+The tasks are those of Xu, Walder and Xu, *Humanly certifying superhuman classifiers* (ICLR 2023,
+section 3.1). People find them hard enough to err, and a rule gives the key, so that annotators,
+systems and the assumptions of a certificate can be judged.
 """
 
 from __future__ import annotations
@@ -25,15 +27,17 @@ COLOURS = {"red": (213, 70, 40), "blue": (0, 114, 178), "yellow": (240, 220, 60)
 SHAPES = {"triangle": 3, "square": 4, "pentagon": 5, "hexagon": 6, "circle": 0}  # number of corners
 _OUTLINE = (60, 60, 60)
 _RADII = (0.04, 0.07)  # of the picture's width
-# Discs around the other objects cover at most this share of an object's own disc. The smallest object, a triangle, fills 0.413 of its
-# disc: so no object is covered by more than 0.28 / 0.413 < 70 %.
+# Discs around the other objects cover at most this share of an object's own disc. The smallest
+# object, a triangle, fills 0.413 of its disc: so no object is covered by more than 0.28 / 0.413 <
+# 70 %.
 _COVERED = 0.28
 _TRIES = 60
 _OPTIONS: dict[Kind, tuple[str, ...]] = {"colour": tuple(COLOURS), "shape": tuple(SHAPES)}
 
 
 class TaskItem(NamedTuple):
-    """What a service that collects labels needs of one item. Only ``question``, ``options`` and ``png`` are for the rater's eyes.
+    """What a service that collects labels needs of one item. Only ``question``, ``options`` and
+    ``png`` are for the rater's eyes.
 
     Examples
     --------
@@ -108,12 +112,21 @@ class Task:
         return {"item": list(self.items), "label": list(self.key.values())}
 
     def objects(self, place: int) -> dict[str, NDArray[Any]]:
-        """The objects of one picture from back to front: centre, radius (in widths), angle, colour and shape as places."""
+        """The objects of one picture from back to front: centre, radius (in widths), angle, colour
+        and shape as places.
+        """
         rng, kinds = _scene(self, place)
         other = rng.integers(len(SHAPES if self.kind == "colour" else COLOURS), size=len(kinds))
         x, y, radius = _places(rng, len(kinds))
         colour, shape = (kinds, other) if self.kind == "colour" else (other, kinds)
-        return {"x": x, "y": y, "radius": radius, "angle": rng.random(len(kinds)), "colour": colour, "shape": shape}
+        return {
+            "x": x,
+            "y": y,
+            "radius": radius,
+            "angle": rng.random(len(kinds)),
+            "colour": colour,
+            "shape": shape,
+        }
 
     def image(self, place: int) -> NDArray[np.uint8]:
         """The picture as an array of height × width × 3."""
@@ -150,9 +163,13 @@ class Task:
         colours, corners = list(COLOURS.values()), list(SHAPES.values())
         seen = self.objects(place)
         line = max(1, scale // 128)
-        for x, y, r, angle, colour, shape in zip(*(seen[name].tolist() for name in seen), strict=True):
+        for x, y, r, angle, colour, shape in zip(
+            *(seen[name].tolist() for name in seen), strict=True
+        ):
             _draw(draw, outline(x, y, r, corners[shape], angle) * scale, _OUTLINE)
-            inner = r - line / scale / (math.cos(math.pi / corners[shape]) if corners[shape] else 1.0)
+            inner = r - line / scale / (
+                math.cos(math.pi / corners[shape]) if corners[shape] else 1.0
+            )
             _draw(draw, outline(x, y, inner, corners[shape], angle) * scale, colours[colour])
         return picture.reduce(2)
 
@@ -168,23 +185,27 @@ def simulate_task(
 ) -> Task:
     """Draw the items of a task; pictures are drawn when they are asked for.
 
-    Each picture has between ``n_objects[0]`` and ``n_objects[1]`` objects of random size, none covered by more than 70 %. An object is
-    of the picture's favoured class with probability (1 − difficulty)/2 and otherwise of any class. A draw in which two classes share the
-    highest count is thrown away, so the key is unique. Every class is equally likely to be the key. Item i depends on the seed
-    and on i only: more items do not change the first ones.
+    Each picture has between ``n_objects[0]`` and ``n_objects[1]`` objects of random size, none
+    covered by more than 70 %. An object is of the picture's favoured class with probability (1 −
+    difficulty)/2 and otherwise of any class. A draw in which two classes share the highest count is
+    thrown away, so the key is unique. Every class is equally likely to be the key. Item i depends
+    on the seed and on i only: more items do not change the first ones.
 
     Parameters
     ----------
     task
-        ``colour``: three colours, the shapes say nothing. ``shape``: five shapes, the colours say nothing.
+        ``colour``: three colours, the shapes say nothing. ``shape``: five shapes, the colours say
+        nothing.
     difficulty
-        1 is the task of the paper, where the lead is often one object; at 0 about half of the objects are of one class.
+        1 is the task of the paper, where the lead is often one object; at 0 about half of the
+        objects are of one class.
     size
         Width and height of a picture in pixels.
 
     References
     ----------
-    Xu, Walder and Xu (2023), *Humanly certifying superhuman classifiers*, ICLR, section 3.1 and Figure 2.
+    Xu, Walder and Xu (2023), *Humanly certifying superhuman classifiers*, ICLR, section 3.1 and
+    Figure 2.
 
     Examples
     --------
@@ -201,17 +222,28 @@ def simulate_task(
     if not 0 <= difficulty <= 1:
         raise ArgumentError(f"difficulty must be in [0, 1]; got {difficulty}.")
     if not 1 <= n_objects[0] <= n_objects[1] <= 60:
-        raise ArgumentError(f"n_objects must be two numbers in [1, 60], the smaller first; got {n_objects}.")
+        raise ArgumentError(
+            f"n_objects must be two numbers in [1, 60], the smaller first; got {n_objects}."
+        )
     if not 32 <= size <= 2048:
         raise ArgumentError(f"size must be in [32, 2048] pixels; got {size}.")
     if seed < 0:
         raise ArgumentError(f"seed must be at least 0; got {seed}.")
     options = _OPTIONS[task]
     empty = Task(
-        kind=task, options=options, items=tuple(f"{task}-{i:05d}" for i in range(n_items)), counts=np.empty((0, len(options)), np.int64),
-        difficulty=float(difficulty), n_objects=(int(n_objects[0]), int(n_objects[1])), size=int(size), seed=int(seed),
-    )  # fmt: skip
-    counts = np.array([np.bincount(_scene(empty, i)[1], minlength=len(options)) for i in range(n_items)], dtype=np.int64)
+        kind=task,
+        options=options,
+        items=tuple(f"{task}-{i:05d}" for i in range(n_items)),
+        counts=np.empty((0, len(options)), np.int64),
+        difficulty=float(difficulty),
+        n_objects=(int(n_objects[0]), int(n_objects[1])),
+        size=int(size),
+        seed=int(seed),
+    )
+    counts = np.array(
+        [np.bincount(_scene(empty, i)[1], minlength=len(options)) for i in range(n_items)],
+        dtype=np.int64,
+    )
     counts.flags.writeable = False
     return dataclasses.replace(empty, counts=counts)
 
@@ -223,14 +255,20 @@ def _scene(task: Task, place: int) -> tuple[np.random.Generator, Whole]:
     n = int(rng.integers(task.n_objects[0], task.n_objects[1] + 1))
     while True:
         favoured = rng.integers(classes)
-        kinds = np.where(rng.random(n) < (1 - task.difficulty) / 2, favoured, rng.integers(classes, size=n))
+        kinds = np.where(
+            rng.random(n) < (1 - task.difficulty) / 2, favoured, rng.integers(classes, size=n)
+        )
         ranked = np.sort(np.bincount(kinds, minlength=classes))
         if ranked[-1] > ranked[-2]:
             return rng, kinds
 
 
-def _places(rng: np.random.Generator, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Centres and radii, each object drawn until it neither covers another nor is covered too much; it shrinks when there is no room."""
+def _places(
+    rng: np.random.Generator, n: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Centres and radii, each object drawn until it neither covers another nor is covered too much;
+    it shrinks when there is no room.
+    """
     x, y, radius, covered = np.zeros(n), np.zeros(n), rng.uniform(*_RADII, size=n), np.zeros(n)
     for i in range(n):
         tries = 0

@@ -19,7 +19,8 @@ Columns = dict[str, list[Any]]
 class World:
     """Tables as a user would have them, and the key that a user would not.
 
-    ``accuracy`` is the share of right answers of each system on these items (no answer counts as wrong).
+    ``accuracy`` is the share of right answers of each system on these items (no answer counts as
+    wrong).
 
     Examples
     --------
@@ -37,7 +38,9 @@ class World:
 
     def evidence(self) -> Evidence:
         """The tables without the key."""
-        return Evidence.from_tables(answers=self.answers, judgements=self.judgements, items=self.items)
+        return Evidence.from_tables(
+            answers=self.answers, judgements=self.judgements, items=self.items
+        )
 
 
 def simulate_world(
@@ -62,12 +65,15 @@ def simulate_world(
     Parameters
     ----------
     n_items, n_classes
-        Number of items and of classes; a sequence of numbers of classes is drawn from uniformly, item by item.
+        Number of items and of classes; a sequence of numbers of classes is drawn from uniformly,
+        item by item.
     systems
-        Accuracy of each system *on the items that it answers*; default one system ``agent`` at 0.8. Wrong answers are uniform.
+        Accuracy of each system *on the items that it answers*; default one system ``agent`` at 0.8.
+        Wrong answers are uniform.
     n_questions
-        Items that get one uniformly chosen question each (yes: ordinary, no: complementary). Default all items, unless ``n_ordinary`` or
-        ``n_complementary`` is given: then these are two disjoint sets of items with labels of one kind.
+        Items that get one uniformly chosen question each (yes: ordinary, no: complementary).
+        Default all items, unless ``n_ordinary`` or ``n_complementary`` is given: then these are two
+        disjoint sets of items with labels of one kind.
     n_ruled_out
         Ruled-out classes per complementary item.
     no_answer
@@ -77,7 +83,8 @@ def simulate_world(
     unsure
         Share of questions answered with unsure.
     bias
-        With this probability the class asked about is the one after the true class, whatever the design says.
+        With this probability the class asked about is the one after the true class, whatever the
+        design says.
     transition
         Matrix T: the ruled-out class of a complementary item is drawn from T[true class].
 
@@ -115,7 +122,9 @@ def simulate_world(
         answered = rng.random(n_items) >= no_answer
         answers["item"] += list(range(n_items))
         answers["system"] += [name] * n_items
-        answers["answer"] += [int(a) if has else None for a, has in zip(given, answered, strict=True)]
+        answers["answer"] += [
+            int(a) if has else None for a, has in zip(given, answered, strict=True)
+        ]
         accuracy[name] = float(np.mean(right & answered))
     order = rng.permutation(n_items)
     judgements: Columns = {"item": [], "class": [], "verdict": []}
@@ -135,12 +144,28 @@ def simulate_world(
             asked = int((y[i] + 1) % k[i]) if rng.random() < bias else int(rng.integers(k[i]))
             truth = asked == y[i]
             flipped = rng.random() < (false_no if truth else false_yes)
-            say(i, asked, "unsure" if rng.random() < unsure else "yes" if truth != flipped else "no")
+            say(
+                i, asked, "unsure" if rng.random() < unsure else "yes" if truth != flipped else "no"
+            )
     items: Columns = {"item": list(range(n_items)), "n_classes": k.tolist()}
-    return World(answers=answers, judgements=judgements, items=items, key=dict(enumerate(y.tolist())), accuracy=accuracy, seed=seed)
+    return World(
+        answers=answers,
+        judgements=judgements,
+        items=items,
+        key=dict(enumerate(y.tolist())),
+        accuracy=accuracy,
+        seed=seed,
+    )
 
 
-def _ruled_out(rng: np.random.Generator, y: int, k: int, m: int, bias: float, transition: Sequence[Sequence[float]] | None) -> list[int]:
+def _ruled_out(
+    rng: np.random.Generator,
+    y: int,
+    k: int,
+    m: int,
+    bias: float,
+    transition: Sequence[Sequence[float]] | None,
+) -> list[int]:
     if transition is not None:
         return [int(rng.choice(k, p=np.asarray(transition[y], dtype=float)))]
     if rng.random() < bias:

@@ -42,8 +42,9 @@ class AggregatedLabels:
     n_tied
         How many items had several best labels.
     skills
-        What the method thinks of each rater, where it does: share of agreement (weighted), accuracy averaged over the labels
-        (dawid-skene), probability of not guessing (mace). Not an estimate to rely on: see ``notes``.
+        What the method thinks of each rater, where it does: share of agreement (weighted), accuracy
+        averaged over the labels (dawid-skene), probability of not guessing (mace). Not an estimate
+        to rely on: see ``notes``.
 
     Examples
     --------
@@ -69,7 +70,9 @@ class AggregatedLabels:
         return f"AggregatedLabels({len(self.labels)} items, {self.method}, {self.n_tied} tied)"
 
 
-def aggregate_labels(ratings: Ratings, *, method: Method = "majority", ties: Ties = "random", seed: int = 0) -> AggregatedLabels:
+def aggregate_labels(
+    ratings: Ratings, *, method: Method = "majority", ties: Ties = "random", seed: int = 0
+) -> AggregatedLabels:
     """Aggregate the labels of several raters into one label an item.
 
     Parameters
@@ -77,16 +80,19 @@ def aggregate_labels(ratings: Ratings, *, method: Method = "majority", ties: Tie
     ratings
         Ratings; answers of systems are never looked at.
     method
-        ``"majority"``: the label with most votes. ``"weighted"``: votes weighted by how often a rater agrees with the majority.
-        ``"dawid-skene"``: a confusion matrix for each rater, by expectation–maximisation. ``"mace"``: each rater guesses or knows.
-        All but ``"majority"`` need the extra ``crowd`` and must know who rated what.
+        ``"majority"``: the label with most votes. ``"weighted"``: votes weighted by how often a
+        rater agrees with the majority. ``"dawid-skene"``: a confusion matrix for each rater, by
+        expectation–maximisation. ``"mace"``: each rater guesses or knows. All but ``"majority"``
+        need the extra ``crowd`` and must know who rated what.
     ties
-        ``"random"``: one of the best labels, drawn with ``seed``. ``"none"``: no label, so that no answer matches it.
+        ``"random"``: one of the best labels, drawn with ``seed``. ``"none"``: no label, so that no
+        answer matches it.
 
     Warns
     -----
     GuaranteeWarning
-        For all but ``"majority"``: they take the errors of raters as independent and fail without a sign where they are not.
+        For all but ``"majority"``: they take the errors of raters as independent and fail without a
+        sign where they are not.
 
     Raises
     ------
@@ -95,12 +101,14 @@ def aggregate_labels(ratings: Ratings, *, method: Method = "majority", ties: Tie
 
     Notes
     -----
-    An aggregate is not the truth. As a reference for a certificate it carries the assumption that the system does not share its errors.
+    An aggregate is not the truth. As a reference for a certificate it carries the assumption that
+    the system does not share its errors.
 
     References
     ----------
-    Dawid and Skene (1979), Applied Statistics 28, 20-28; Hovy et al. (2013), NAACL, 1120-1130 (MACE); the implementations are those of
-    crowd-kit (Ustalov, Pavlichenko and Tseitlin 2024, JOSS 9, 6227).
+    Dawid and Skene (1979), Applied Statistics 28, 20-28; Hovy et al. (2013), NAACL, 1120-1130
+    (MACE); the implementations are those of crowd-kit (Ustalov, Pavlichenko and Tseitlin 2024, JOSS
+    9, 6227).
 
     Examples
     --------
@@ -115,7 +123,9 @@ def aggregate_labels(ratings: Ratings, *, method: Method = "majority", ties: Tie
         items, votes = _votes(ratings, labels)
         return _chosen(items, votes.astype(np.float64), labels, method=method, ties=ties, seed=seed)
     if ratings.form == "votes":
-        raise ArgumentError(f"method {method!r} must know who rated what; got votes of unknown raters. Pass method='majority'.")
+        raise ArgumentError(
+            f"method {method!r} must know who rated what; got votes of unknown raters. Pass method='majority'."
+        )
     warnings.warn(f"aggregate {method!r}: {CORRELATED}.", GuaranteeWarning, stacklevel=2)
     items, weights, skills = _crowd(ratings, labels, method, seed)
     found = _chosen(items, weights, labels, method=method, ties=ties, seed=seed)
@@ -125,8 +135,8 @@ def aggregate_labels(ratings: Ratings, *, method: Method = "majority", ties: Tie
 def matches_of(ratings: Ratings, aggregated: AggregatedLabels, system: str) -> Whole:
     """How often a system gave the aggregated label.
 
-    Row p holds, for the p-th kind of votes of ``count_ratings(ratings)``, the items whose answer is the aggregated label and those
-    whose answer is not (or is missing).
+    Row p holds, for the p-th kind of votes of ``count_ratings(ratings)``, the items whose answer is
+    the aggregated label and those whose answer is not (or is missing).
 
     Examples
     --------
@@ -146,9 +156,17 @@ def _votes(ratings: Ratings, labels: Sequence[Label]) -> tuple[list[Any], Whole]
 
 
 def _chosen(
-    items: Sequence[Any], weights: NDArray[np.float64], labels: Sequence[Label], *, method: Method, ties: Ties, seed: int
+    items: Sequence[Any],
+    weights: NDArray[np.float64],
+    labels: Sequence[Label],
+    *,
+    method: Method,
+    ties: Ties,
+    seed: int,
 ) -> AggregatedLabels:
-    """The best label of each item; items are sorted, so that the order of the rows does not decide ties."""
+    """The best label of each item; items are sorted, so that the order of the rows does not decide
+    ties.
+    """
     order = sorted(range(len(items)), key=lambda i: items[i])
     ordered = weights[order]
     best = ordered >= ordered.max(axis=1, keepdims=True) * (1 - _TIED)
@@ -158,13 +176,18 @@ def _chosen(
     chosen: dict[Any, Label | None] = {}
     for row, i in enumerate(order):
         chosen[items[i]] = None if tied[row] and ties == "none" else labels[int(places[row])]
-    return AggregatedLabels(labels=chosen, method=method, ties=ties, seed=seed, n_tied=int(tied.sum()))
+    return AggregatedLabels(
+        labels=chosen, method=method, ties=ties, seed=seed, n_tied=int(tied.sum())
+    )
 
 
-def _crowd(ratings: Ratings, labels: Sequence[Label], method: str, seed: int) -> tuple[list[Any], NDArray[np.float64], dict[str, float]]:
+def _crowd(
+    ratings: Ratings, labels: Sequence[Label], method: str, seed: int
+) -> tuple[list[Any], NDArray[np.float64], dict[str, float]]:
     """Weights of the labels of each item, and of the raters, by crowd-kit.
 
-    Items, raters and labels go in as text that starts with a letter: whole numbers as names of columns break some of its methods.
+    Items, raters and labels go in as text that starts with a letter: whole numbers as names of
+    columns break some of its methods.
     """
     try:
         import pandas as pd
@@ -176,7 +199,11 @@ def _crowd(ratings: Ratings, labels: Sequence[Label], method: str, seed: int) ->
     items = list(dict.fromkeys(row[0] for row in rows))
     number = {item: f"item{i}" for i, item in enumerate(items)}
     table = pd.DataFrame(
-        {"task": [number[r[0]] for r in rows], "worker": [f"rater{r[1]}" for r in rows], "label": [place[r[2]] for r in rows]}
+        {
+            "task": [number[r[0]] for r in rows],
+            "worker": [f"rater{r[1]}" for r in rows],
+            "label": [place[r[2]] for r in rows],
+        }
     )
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # what pandas thinks of code that is not ours
@@ -189,25 +216,48 @@ def _crowd(ratings: Ratings, labels: Sequence[Label], method: str, seed: int) ->
         else:
             model = MACE(random_state=seed).fit(table)
             skills = pd.Series(np.asarray(model.spamming_)[:, 1], index=table["worker"].unique())
-    posterior = model.probas_.reindex(index=[number[i] for i in items], columns=list(place.values()))
+    posterior = model.probas_.reindex(
+        index=[number[i] for i in items], columns=list(place.values())
+    )
     weights = posterior.fillna(0.0).to_numpy(dtype=np.float64)
     if not np.isfinite(weights).all() or (weights.max(axis=1) <= 0).any():
-        raise EvidenceError(fault("ratings", f"must be enough to fit {method!r}", "items without a weight", remedy="Use 'majority'."))
-    return items, weights, {str(rater).removeprefix("rater"): float(skills[rater]) for rater in sorted(skills.index)}
+        raise EvidenceError(
+            fault(
+                "ratings",
+                f"must be enough to fit {method!r}",
+                "items without a weight",
+                remedy="Use 'majority'.",
+            )
+        )
+    return (
+        items,
+        weights,
+        {str(rater).removeprefix("rater"): float(skills[rater]) for rater in sorted(skills.index)},
+    )
 
 
 def _mean_diagonal(errors: Any) -> Any:
-    """How often a rater gives the true label, each label counting equally, by the matrices of Dawid and Skene."""
+    """How often a rater gives the true label, each label counting equally, by the matrices of Dawid
+    and Skene.
+    """
     import pandas as pd
 
     raters = errors.index.unique(0)
-    return pd.Series({r: np.mean([errors.loc[(r, label), label] for label in errors.loc[r].index]) for r in raters})
+    return pd.Series(
+        {
+            r: np.mean([errors.loc[(r, label), label] for label in errors.loc[r].index])
+            for r in raters
+        }
+    )
 
 
 def _long(ratings: Ratings) -> Frame:
     """``item``, ``rater``, ``label``, missing ratings left out."""
     used = ratings.used
     if ratings.form == "wide":
-        parts = [used.select("item", nw.lit(c).alias("rater"), nw.col(c).alias("label")) for c in ratings.raters or ()]
+        parts = [
+            used.select("item", nw.lit(c).alias("rater"), nw.col(c).alias("label"))
+            for c in ratings.raters or ()
+        ]
         return nw.concat(parts, how="vertical").filter(~nw.col("label").is_null())
     return used.select("item", "rater", "label")

@@ -22,7 +22,12 @@ Statistic = Literal["pairwise", "cohen", "fleiss", "krippendorff"]
 Metric = Literal["nominal", "ordinal", "interval"]
 STATISTICS = ("pairwise", "cohen", "fleiss", "krippendorff")
 METRICS = ("nominal", "ordinal", "interval")
-NAMES = {"pairwise": "pairwise agreement", "cohen": "Cohen's kappa", "fleiss": "Fleiss' kappa", "krippendorff": "Krippendorff's alpha"}
+NAMES = {
+    "pairwise": "pairwise agreement",
+    "cohen": "Cohen's kappa",
+    "fleiss": "Fleiss' kappa",
+    "krippendorff": "Krippendorff's alpha",
+}
 ENOUGH_ITEMS, ENOUGH_OF_EACH = 50, 10
 _MOST_CELLS = 20_000_000  # kinds times pairs times cells of a table, for the mean of Cohen's kappa by resampling
 ONE_LABEL = "every rating is the same label: there is nothing to agree about by chance"
@@ -32,7 +37,9 @@ WORST = "normal, pairs fully correlated"
 
 
 class _Limits(NamedTuple):
-    """A mean of coefficients, half the width of its interval, and the largest standard error that it can have."""
+    """A mean of coefficients, half the width of its interval, and the largest standard error that
+    it can have.
+    """
 
     value: float
     half: float
@@ -51,9 +58,15 @@ class _Found(NamedTuple):
 
 
 def estimate_agreement(
-    ratings: Ratings | RatingCounts, *, statistic: Statistic = "pairwise", metric: Metric = "nominal",
-    raters: tuple[str, str] | None = None, confidence: float = 0.95, n_boot: int = 2000, seed: int = 0,
-) -> Estimate:  # fmt: skip
+    ratings: Ratings | RatingCounts,
+    *,
+    statistic: Statistic = "pairwise",
+    metric: Metric = "nominal",
+    raters: tuple[str, str] | None = None,
+    confidence: float = 0.95,
+    n_boot: int = 2000,
+    seed: int = 0,
+) -> Estimate:
     """Estimate how much raters agree, with an interval from resampled items.
 
     Parameters
@@ -61,13 +74,14 @@ def estimate_agreement(
     ratings
         Ratings, or counts of them. For ``"cohen"`` counts must have been made with ``pairs=True``.
     statistic
-        ``"pairwise"``: the mean over items with two ratings or more of the share of pairs that agree. ``"cohen"``: kappa of two raters
-        on the items that both rated; without ``raters`` the mean over all pairs of raters (Light's kappa). ``"fleiss"``: kappa against
-        raters who label by the overall shares; with different numbers of ratings the shares are means of the items' shares.
-        ``"krippendorff"``: alpha, which takes missing ratings as they are.
+        ``"pairwise"``: the mean over items with two ratings or more of the share of pairs that
+        agree. ``"cohen"``: kappa of two raters on the items that both rated; without ``raters`` the
+        mean over all pairs of raters (Light's kappa). ``"fleiss"``: kappa against raters who label
+        by the overall shares; with different numbers of ratings the shares are means of the items'
+        shares. ``"krippendorff"``: alpha, which takes missing ratings as they are.
     metric
-        For ``"krippendorff"``: labels are names (``"nominal"``), are ordered (``"ordinal"``, in the order of ``labels``), or are
-        numbers (``"interval"``).
+        For ``"krippendorff"``: labels are names (``"nominal"``), are ordered (``"ordinal"``, in the
+        order of ``labels``), or are numbers (``"interval"``).
     raters
         Two raters, for ``"cohen"``.
     n_boot, seed
@@ -76,25 +90,30 @@ def estimate_agreement(
     Returns
     -------
     Estimate
-        NaN with a reason where the coefficient is undefined: no item with two ratings, or one label only.
+        NaN with a reason where the coefficient is undefined: no item with two ratings, or one label
+        only.
 
     Notes
     -----
-    The interval is asymptotic: percentiles over samples of as many items drawn with replacement. If all resamples give one value (all
-    items agree, say), the interval reaches to the values with a share 1 - ((1 - confidence)/2)^(1/n) of items of a kind that was not
-    seen. Counts do not hold who rated what on the same item, so the mean of Cohen's kappa over pairs of raters gets a normal interval
-    with the mean of the pairs' standard errors, which is right or too wide whatever the correlation. None of these numbers says how
-    often the raters are right.
+    The interval is asymptotic: percentiles over samples of as many items drawn with replacement. If
+    all resamples give one value (all items agree, say), the interval reaches to the values with a
+    share 1 - ((1 - confidence)/2)^(1/n) of items of a kind that was not seen. Counts do not hold
+    who rated what on the same item, so the mean of Cohen's kappa over pairs of raters gets a normal
+    interval with the mean of the pairs' standard errors, which is right or too wide whatever the
+    correlation. None of these numbers says how often the raters are right.
 
-    Pairwise agreement is v = mean over items of Σ_l n_l(n_l - 1)/(n(n - 1)), n_l of n ratings being l. Kappa is (v - e)/(1 - e) with e the
-    agreement of raters who label by chance; alpha = 1 - (observed disagreement)/(disagreement by chance).
+    Pairwise agreement is v = mean over items of Σ_l n_l(n_l - 1)/(n(n - 1)), n_l of n ratings being
+    l. Kappa is (v - e)/(1 - e) with e the agreement of raters who label by chance; alpha = 1 -
+    (observed disagreement)/(disagreement by chance).
 
-    Assumes independent items from one population, and ratings that were given without seeing each other.
+    Assumes independent items from one population, and ratings that were given without seeing each
+    other.
 
     References
     ----------
-    Cohen (1960), Educ. Psychol. Meas. 20, 37-46; Light (1971), Psychol. Bull. 76, 365-377; Fleiss (1971), Psychol. Bull. 76, 378-382;
-    Krippendorff (2004), Content Analysis, ch. 11; Gwet (2014), Handbook of Inter-Rater Reliability, ch. 2 (missing ratings).
+    Cohen (1960), Educ. Psychol. Meas. 20, 37-46; Light (1971), Psychol. Bull. 76, 365-377; Fleiss
+    (1971), Psychol. Bull. 76, 378-382; Krippendorff (2004), Content Analysis, ch. 11; Gwet (2014),
+    Handbook of Inter-Rater Reliability, ch. 2 (missing ratings).
 
     Examples
     --------
@@ -106,15 +125,23 @@ def estimate_agreement(
     choose("statistic", statistic, STATISTICS)
     choose("metric", metric, METRICS)
     if metric != "nominal" and statistic != "krippendorff":
-        raise ArgumentError(f"metric must be 'nominal' with statistic {statistic!r}; got {metric!r}. Pass statistic='krippendorff'.")
-    if raters is not None and (statistic != "cohen" or isinstance(raters, str) or len(set(raters)) != 2):
-        raise ArgumentError(f"raters must be two different raters with statistic 'cohen'; got {raters!r} with {statistic!r}.")
+        raise ArgumentError(
+            f"metric must be 'nominal' with statistic {statistic!r}; got {metric!r}. Pass statistic='krippendorff'."
+        )
+    if raters is not None and (
+        statistic != "cohen" or isinstance(raters, str) or len(set(raters)) != 2
+    ):
+        raise ArgumentError(
+            f"raters must be two different raters with statistic 'cohen'; got {raters!r} with {statistic!r}."
+        )
     if isinstance(n_boot, bool) or not isinstance(n_boot, int) or n_boot < 100:
         raise ArgumentError(f"n_boot must be a whole number of at least 100; got {n_boot!r}.")
     if statistic == "cohen":
         counts, found = _cohen(ratings, raters, confidence)
     else:
-        counts = ratings if isinstance(ratings, RatingCounts) else count_ratings(ratings, systems=())
+        counts = (
+            ratings if isinstance(ratings, RatingCounts) else count_ratings(ratings, systems=())
+        )
         found = _of_votes(counts, statistic, metric)
     return _estimate(counts, found, statistic, confidence, n_boot, seed)
 
@@ -124,7 +151,11 @@ def _of_votes(counts: RatingCounts, statistic: str, metric: Metric) -> _Found:
     votes, n_items, n = counts.votes, counts.n_items, counts.n_ratings
     reason = NO_PAIR if int(n.max()) < 2 else ONE_LABEL
     same = int(n.min()) == int(n.max())
-    subject = f"{int(n.max())} ratings an item" if same else f"{int(n.min())} to {int(n.max())} ratings an item"
+    subject = (
+        f"{int(n.max())} ratings an item"
+        if same
+        else f"{int(n.min())} to {int(n.max())} ratings an item"
+    )
     notes: list[str] = []
     single = int(n_items[n < 2].sum())
     if single:
@@ -132,19 +163,37 @@ def _of_votes(counts: RatingCounts, statistic: str, metric: Metric) -> _Found:
         notes.append(f"{single} items with one rating are used {used}")
     if statistic == "pairwise":
         return _Found(
-            coefficients.pairwise(votes, n_items), subject, "mean over items of the share of pairs that agree", tuple(notes), reason
+            coefficients.pairwise(votes, n_items),
+            subject,
+            "mean over items of the share of pairs that agree",
+            tuple(notes),
+            reason,
         )
     if statistic == "fleiss":
         if not same:
-            notes.append("items have different numbers of ratings: the shares of labels are means of the items' shares")
-        return _Found(coefficients.fleiss(votes, n_items), subject, "against the overall shares of the labels", tuple(notes), reason)
+            notes.append(
+                "items have different numbers of ratings: the shares of labels are means of the items' shares"
+            )
+        return _Found(
+            coefficients.fleiss(votes, n_items),
+            subject,
+            "against the overall shares of the labels",
+            tuple(notes),
+            reason,
+        )
     values = None
     if metric == "interval":
         values = _numbers(counts)
     if metric == "ordinal":
-        if any("label" in line for line in counts.inferred) and any(isinstance(label, str) for label in counts.labels):
-            raise ArgumentError("labels must be given in their order for metric 'ordinal'; got none. Pass labels=[…] to the ratings.")
-        notes.append(f"order of the labels: {' < '.join(str(label) for label in counts.labels[:12])}")
+        if any("label" in line for line in counts.inferred) and any(
+            isinstance(label, str) for label in counts.labels
+        ):
+            raise ArgumentError(
+                "labels must be given in their order for metric 'ordinal'; got none. Pass labels=[…] to the ratings."
+            )
+        notes.append(
+            f"order of the labels: {' < '.join(str(label) for label in counts.labels[:12])}"
+        )
     found = coefficients.krippendorff(votes, n_items, values=values, ordinal=metric == "ordinal")
     return _Found(found, subject, f"{metric} differences", tuple(notes), reason)
 
@@ -156,11 +205,15 @@ def _numbers(counts: RatingCounts) -> list[float]:
         values = [math.nan]
     if not all(math.isfinite(v) for v in values):
         shown = ", ".join(repr(label) for label in counts.labels[:5])
-        raise ArgumentError(f"labels must be numbers for metric 'interval'; got {shown}. Pass metric='nominal' or 'ordinal'.")
+        raise ArgumentError(
+            f"labels must be numbers for metric 'interval'; got {shown}. Pass metric='nominal' or 'ordinal'."
+        )
     return values
 
 
-def _cohen(ratings: Ratings | RatingCounts, raters: tuple[str, str] | None, confidence: float) -> tuple[RatingCounts, _Found]:
+def _cohen(
+    ratings: Ratings | RatingCounts, raters: tuple[str, str] | None, confidence: float
+) -> tuple[RatingCounts, _Found]:
     if isinstance(ratings, Ratings):
         ratings.check()
         known = ratings.seen_raters()
@@ -168,7 +221,9 @@ def _cohen(ratings: Ratings | RatingCounts, raters: tuple[str, str] | None, conf
         part = ratings if raters is None else _only(ratings, raters)
         labels = ratings.seen_labels()
         _, codes = code_matrix(part, labels)
-        counts = RatingCounts.from_arrays(codes, labels=labels, raters=part.seen_raters(), pairs=True)
+        counts = RatingCounts.from_arrays(
+            codes, labels=labels, raters=part.seen_raters(), pairs=True
+        )
         if raters is None and len(known) > 2 and codes.size <= _MOST_CELLS:
             kinds, _, n = kinds_of(codes.astype(np.int64) + 1)
             n_pairs = len(known) * (len(known) - 1) // 2
@@ -180,7 +235,9 @@ def _cohen(ratings: Ratings | RatingCounts, raters: tuple[str, str] | None, conf
     _refuse_empty(counts)
     if not counts.pairs:
         if not isinstance(ratings, Ratings):
-            raise ArgumentError("counts must have pairs of raters for statistic 'cohen'; got none. Count with pairs=True or pass ratings.")
+            raise ArgumentError(
+                "counts must have pairs of raters for statistic 'cohen'; got none. Count with pairs=True or pass ratings."
+            )
         raise EvidenceError(fault("ratings", "must have items that two raters share", "none"))
     if raters is None and len(counts.raters or range(3)) > 2:
         return counts, _worst(counts, confidence)
@@ -189,22 +246,38 @@ def _cohen(ratings: Ratings | RatingCounts, raters: tuple[str, str] | None, conf
     i, j = counts.raters.index(first), counts.raters.index(second)
     table = counts.pairs.get((min(i, j), max(i, j)))
     if table is None:
-        raise EvidenceError(fault("raters", "must have rated common items", f"{first!r} and {second!r}, who have none"))
-    return counts, _Found(coefficients.cohen(table), f"{first} and {second}", "two raters on the items that both rated")
+        raise EvidenceError(
+            fault(
+                "raters", "must have rated common items", f"{first!r} and {second!r}, who have none"
+            )
+        )
+    return counts, _Found(
+        coefficients.cohen(table),
+        f"{first} and {second}",
+        "two raters on the items that both rated",
+    )
 
 
 def _mean_words(counts: RatingCounts) -> tuple[str, tuple[str, ...]]:
-    every = kappas(np.stack([t.astype(np.float64) for t in counts.pairs.values()])) if counts.pairs else np.array([math.nan])
+    every = (
+        kappas(np.stack([t.astype(np.float64) for t in counts.pairs.values()]))
+        if counts.pairs
+        else np.array([math.nan])
+    )
     n_all = len(counts.raters) * (len(counts.raters) - 1) // 2 or len(counts.pairs)
     left = n_all - int((~np.isnan(every)).sum())
-    notes = ["the mean over all pairs of raters, each pair counting equally; name two raters for one pair"]
+    notes = [
+        "the mean over all pairs of raters, each pair counting equally; name two raters for one pair"
+    ]
     if left:
         notes.append(f"{left} of {n_all} pairs are left out: no common items, or one label only")
     return "mean over pairs of raters", tuple(notes)
 
 
 def _worst(counts: RatingCounts, confidence: float) -> _Found:
-    """From tables of pairs alone: the standard error of a mean is at most the mean of the standard errors."""
+    """From tables of pairs alone: the standard error of a mean is at most the mean of the standard
+    errors.
+    """
     from scipy.special import ndtri
 
     method, notes = _mean_words(counts)
@@ -214,10 +287,16 @@ def _worst(counts: RatingCounts, confidence: float) -> _Found:
     known = ~np.isnan(values)
     if not known.any():
         return _Found(parts[0], subject, method, notes)
-    errors = kappa_errors(np.stack([t.astype(np.float64) for t, k in zip(counts.pairs.values(), known, strict=True) if k]))
+    errors = kappa_errors(
+        np.stack(
+            [t.astype(np.float64) for t, k in zip(counts.pairs.values(), known, strict=True) if k]
+        )
+    )
     error = (1 - confidence) / 2
     halves = float(-ndtri(error)) * errors
-    for i, (part, value) in enumerate(zip([p for p, k in zip(parts, known, strict=True) if k], values[known], strict=True)):
+    for i, (part, value) in enumerate(
+        zip([p for p, k in zip(parts, known, strict=True) if k], values[known], strict=True)
+    ):
         if errors[i] < 1e-12:
             low, high = part.reach(error)
             halves[i] = max(high - value, value - low)
@@ -228,7 +307,9 @@ def _worst(counts: RatingCounts, confidence: float) -> _Found:
 
 def _pair(counts: RatingCounts) -> tuple[str, str]:
     if len(counts.raters) != 2:
-        raise ArgumentError("raters must be named in the counts for one pair; got counts without names.")
+        raise ArgumentError(
+            "raters must be named in the counts for one pair; got counts without names."
+        )
     return counts.raters[0], counts.raters[1]
 
 
@@ -236,7 +317,9 @@ def _only(ratings: Ratings, raters: tuple[str, str]) -> Ratings:
     """The ratings of two raters; the rows were checked before."""
     known: dict[str, Any] = {"checked": True}
     if ratings.form == "wide":
-        return dataclasses.replace(ratings, frame=ratings.used, first=None, raters=tuple(raters), _known=known)
+        return dataclasses.replace(
+            ratings, frame=ratings.used, first=None, raters=tuple(raters), _known=known
+        )
     frame = ratings.used.filter(nw.col("rater").is_in(list(raters)))
     return dataclasses.replace(ratings, frame=frame, first=None, _known=known)
 
@@ -245,7 +328,9 @@ def _refuse_strangers(known: Sequence[str], raters: tuple[str, str] | None) -> N
     strange = [rater for rater in raters or () if rater not in known]
     if strange:
         shown = ", ".join(repr(rater) for rater in known[:6])
-        raise ArgumentError(f"raters must be among {shown}{', …' if len(known) > 6 else ''}; got {strange[0]!r}.")
+        raise ArgumentError(
+            f"raters must be among {shown}{', …' if len(known) > 6 else ''}; got {strange[0]!r}."
+        )
 
 
 def _refuse_empty(counts: RatingCounts) -> None:
@@ -253,7 +338,9 @@ def _refuse_empty(counts: RatingCounts) -> None:
         raise EvidenceError(fault("ratings", "must have at least one rated item", "none"))
 
 
-def _estimate(counts: RatingCounts, found: _Found, statistic: str, confidence: float, n_boot: int, seed: int) -> Estimate:
+def _estimate(
+    counts: RatingCounts, found: _Found, statistic: str, confidence: float, n_boot: int, seed: int
+) -> Estimate:
     coefficient = found.coefficient
     notes = list(found.notes)
     diagnostics: dict[str, Any] = {"statistic": statistic, "n_boot": n_boot, "seed": seed}
@@ -269,16 +356,30 @@ def _estimate(counts: RatingCounts, found: _Found, statistic: str, confidence: f
     n, enough, rule = _rule_of_thumb(counts)
     if not enough and not math.isnan(value):
         notes.append(f"few items for an interval that needs many: {rule}")
-    rests = Assumption(name="iid items", detail=f"items are a random sample; n = {n}, rule of thumb: {rule}")
+    rests = Assumption(
+        name="iid items", detail=f"items are a random sample; n = {n}, rule of thumb: {rule}"
+    )
     return Estimate(
-        quantity=NAMES[statistic], subject=found.subject, value=value, low=low, high=high, confidence=confidence, method=found.method,
-        interval=interval, se=se, guarantee=Guarantee(kind=Kind.ASYMPTOTIC, error_rate=1 - confidence, assumptions=(rests,)),
-        counts=counts.summary(), diagnostics={**diagnostics, "rule_of_thumb_met": enough}, notes=tuple(notes),
+        quantity=NAMES[statistic],
+        subject=found.subject,
+        value=value,
+        low=low,
+        high=high,
+        confidence=confidence,
+        method=found.method,
+        interval=interval,
+        se=se,
+        guarantee=Guarantee(kind=Kind.ASYMPTOTIC, error_rate=1 - confidence, assumptions=(rests,)),
+        counts=counts.summary(),
+        diagnostics={**diagnostics, "rule_of_thumb_met": enough},
+        notes=tuple(notes),
         reason=found.reason if math.isnan(value) else "",
-    )  # fmt: skip
+    )
 
 
-def _interval(coefficient: Coefficient, confidence: float, n_boot: int, seed: int) -> tuple[float, float, float, int]:
+def _interval(
+    coefficient: Coefficient, confidence: float, n_boot: int, seed: int
+) -> tuple[float, float, float, int]:
     """Limits, standard error and the number of resamples on which the coefficient is undefined."""
     value = coefficient.estimate
     if math.isnan(value):
@@ -305,4 +406,8 @@ def _rule_of_thumb(counts: RatingCounts) -> tuple[int, bool, str]:
         f"{ENOUGH_ITEMS} items with two ratings or more, {ENOUGH_OF_EACH} of them off the commonest degree of agreement and "
         f"{ENOUGH_OF_EACH} with a rating off the commonest label"
     )
-    return n, n >= ENOUGH_ITEMS and min(apart, other) >= ENOUGH_OF_EACH, f"{rule} (here {n}, {apart} and {other})"
+    return (
+        n,
+        n >= ENOUGH_ITEMS and min(apart, other) >= ENOUGH_OF_EACH,
+        f"{rule} (here {n}, {apart} and {other})",
+    )

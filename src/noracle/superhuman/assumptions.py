@@ -23,51 +23,68 @@ Whole = NDArray[np.int64]
 
 
 def check_assumptions(
-    ratings: Ratings | ArrayLike, known: object, *, system: str | None = None, answers: Mapping[str, ArrayLike] | None = None,
-    aggregate: Mapping[Any, int | str | None] | ArrayLike | None = None, confidence: float = 0.95, seed: int = 0,
-) -> Check:  # fmt: skip
-    """Check an assumption on items whose true label is known: (2) of the annotators, or with ``system`` (6) of that system.
+    ratings: Ratings | ArrayLike,
+    known: object,
+    *,
+    system: str | None = None,
+    answers: Mapping[str, ArrayLike] | None = None,
+    aggregate: Mapping[Any, int | str | None] | ArrayLike | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Check:
+    """Check an assumption on items whose true label is known: (2) of the annotators, or with
+    ``system`` (6) of that system.
 
-    (2): p_i·p_j <= P_ij for any two annotators, behind the ceiling ``pairwise``. (6): where the aggregate G of the votes is wrong, the
-    system is right at least as often as it gives G's own wrong label, P(M = y | G ≠ y) >= P(M = G | G ≠ y). This form of (6) holds
-    exactly when P(M = G) <= P(M = y), on which certificates rest; the paper's form, with a fixed wrong label, does not imply it.
+    (2): p_i·p_j <= P_ij for any two annotators, behind the ceiling ``pairwise``. (6): where the
+    aggregate G of the votes is wrong, the system is right at least as often as it gives G's own
+    wrong label, P(M = y | G ≠ y) >= P(M = G | G ≠ y). This form of (6) holds exactly when P(M = G)
+    <= P(M = y), on which certificates rest; the paper's form, with a fixed wrong label, does not
+    imply it.
 
     Parameters
     ----------
     ratings
-        Ratings, with answers for (6); or a matrix of codes, one row an item and one column a rater, -1 for missing.
+        Ratings, with answers for (6); or a matrix of codes, one row an item and one column a rater,
+        -1 for missing.
     known
-        A table with ``item`` and ``label``, or a mapping of items to labels, for some of the items; with a matrix, the code of the true
-        label of each row, -1 where unknown. These must be a random sample of the items.
+        A table with ``item`` and ``label``, or a mapping of items to labels, for some of the items;
+        with a matrix, the code of the true label of each row, -1 where unknown. These must be a
+        random sample of the items.
     system
         Whose answers (6) is about. Without it (2) is checked.
     answers
         With a matrix: the codes that each system answered.
     aggregate
-        For (6): another aggregate than the most frequent label (whose ties are drawn with ``seed``), as a mapping of items to labels
-        (``labels`` of :func:`noracle.superhuman.aggregate_labels`); with a matrix, as codes. It must not have seen the system's answers.
+        For (6): another aggregate than the most frequent label (whose ties are drawn with
+        ``seed``), as a mapping of items to labels (``labels`` of
+        :func:`noracle.superhuman.aggregate_labels`); with a matrix, as codes. It must not have seen
+        the system's answers.
     seed
         For ties, and for the order in which items are paired.
 
     Returns
     -------
     Check
-        It fails at p < 0.001. A pass proves nothing (``refutes_only``) unless the assumption is *supported*: its lower limit at
-        ``confidence`` is at least 0. For (6) this is ``diagnostics["supported"]``, for (2) ``diagnostics["every_pair_supported"]``.
-        Where neither holds the finding says "undecided".
+        It fails at p < 0.001. A pass proves nothing (``refutes_only``) unless the assumption is
+        *supported*: its lower limit at ``confidence`` is at least 0. For (6) this is
+        ``diagnostics["supported"]``, for (2) ``diagnostics["every_pair_supported"]``. Where neither
+        holds the finding says "undecided".
 
     Notes
     -----
-    (2): two items s, t give Z = (a_s + a_t)/2 - (r_is·r_jt + r_it·r_js)/2, with a for agreement and r for right, whose mean is exactly
-    P_ij - p_i·p_j. Items are paired at random; limits and p-values come from betting on Z, joined over pairs of annotators by
-    Bonferroni. (6): of the items with G wrong where the system said y or G, the number with y is binomial; the test is exact.
-    All are finite-sample.
+    (2): two items s, t give Z = (a_s + a_t)/2 - (r_is·r_jt + r_it·r_js)/2, with a for agreement and
+    r for right, whose mean is exactly P_ij - p_i·p_j. Items are paired at random; limits and
+    p-values come from betting on Z, joined over pairs of annotators by Bonferroni. (6): of the
+    items with G wrong where the system said y or G, the number with y is binomial; the test is
+    exact. All are finite-sample.
 
-    Assumes that the items with a known label are a random sample of the items, and that the known labels are true.
+    Assumes that the items with a known label are a random sample of the items, and that the known
+    labels are true.
 
     References
     ----------
-    Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023), equations (2) and (6), Table 1.
+    Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023), equations (2) and
+    (6), Table 1.
 
     Examples
     --------
@@ -82,9 +99,13 @@ def check_assumptions(
     check_confidence(confidence)
     if isinstance(ratings, Ratings):
         if answers is not None:
-            raise ArgumentError("answers must come with a matrix of codes; got them with Ratings, which hold their own.")
+            raise ArgumentError(
+                "answers must come with a matrix of codes; got them with Ratings, which hold their own."
+            )
         if aggregate is not None and not isinstance(aggregate, Mapping):
-            raise ArgumentError(f"aggregate must be a mapping of items to labels with Ratings; got {type(aggregate).__name__}.")
+            raise ArgumentError(
+                f"aggregate must be a mapping of items to labels with Ratings; got {type(aggregate).__name__}."
+            )
         items = KnownItems.from_ratings(ratings, known)
     else:
         items = KnownItems.from_arrays(ratings, known, answers=answers)  # type: ignore[arg-type]
@@ -109,13 +130,16 @@ def _codes(items: KnownItems, aggregate: Mapping[Any, int | str | None] | ArrayL
     return np.array([code.get(aggregate.get(i), strange) for i in items.items], dtype=np.int64)
 
 
-# ------------------------------------------------------------------------------------------------------------------- (2)
+# -------------------------------------------------------------------------------------------------------------------
+# (2)
 
 
 def _check_agreement(items: KnownItems, confidence: float, seed: int) -> Check:
     size = len(items.raters)
     if size < 2:
-        raise ArgumentError(f"ratings must name at least two raters to check (2); got {size}. Votes alone do not say who agreed.")
+        raise ArgumentError(
+            f"ratings must name at least two raters to check (2); got {size}. Votes alone do not say who agreed."
+        )
     order = np.random.default_rng(seed).permutation(len(items.truth))
     said, right = items.ratings[order], items.ratings[order] == items.truth[order, None]
     pairs = [(i, j) for i in range(size) for j in range(i + 1, size)]
@@ -135,21 +159,39 @@ def _check_agreement(items: KnownItems, confidence: float, seed: int) -> Check:
     else:
         finding = f"undecided on {n} items: no two raters clearly agree less, not all clearly agree at least as often, as independent ones"
     return Check(
-        name="agreement of annotators", assumption=AGREEMENT, p_value=p_value, statistic=worst["difference"] if worst else math.nan,
-        finding=finding, method="betting on pairs of items, Bonferroni over pairs of raters", refutes_only=not supported,
-        parts=tuple(parts), counts={"items": n, "raters": size},
+        name="agreement of annotators",
+        assumption=AGREEMENT,
+        p_value=p_value,
+        statistic=worst["difference"] if worst else math.nan,
+        finding=finding,
+        method="betting on pairs of items, Bonferroni over pairs of raters",
+        refutes_only=not supported,
+        parts=tuple(parts),
+        counts={"items": n, "raters": size},
         diagnostics={
-            "every_pair_supported": supported, "confidence": confidence, "pairs_without_items": len(pairs) - len(shared),
-            "right_given_other_right": _mean([p["right_given_other_right"] for p in parts]), "right": _mean([p["right"] for p in parts]),
+            "every_pair_supported": supported,
+            "confidence": confidence,
+            "pairs_without_items": len(pairs) - len(shared),
+            "right_given_other_right": _mean([p["right_given_other_right"] for p in parts]),
+            "right": _mean([p["right"] for p in parts]),
         },
-        notes=("limits are one-sided and hold for all pairs together", "the known items must be a random sample of the items"),
-    )  # fmt: skip
+        notes=(
+            "limits are one-sided and hold for all pairs together",
+            "the known items must be a random sample of the items",
+        ),
+    )
 
 
-def _pair_part(raters: tuple[str, ...], i: int, j: int, said: Whole, right: NDArray[np.bool_], tail: float) -> dict[str, Any]:
+def _pair_part(
+    raters: tuple[str, ...], i: int, j: int, said: Whole, right: NDArray[np.bool_], tail: float
+) -> dict[str, Any]:
     """One row of the paper's Table 1 (a), with limits on P_ij - p_i·p_j."""
     both = (said[:, i] >= 0) & (said[:, j] >= 0)
-    agree, first, second = (said[both, i] == said[both, j]).astype(float), right[both, i].astype(float), right[both, j].astype(float)
+    agree, first, second = (
+        (said[both, i] == said[both, j]).astype(float),
+        right[both, i].astype(float),
+        right[both, j].astype(float),
+    )
     half = len(agree) // 2
     s, t = slice(0, 2 * half, 2), slice(1, 2 * half, 2)
     z = (agree[s] + agree[t]) / 2 - (first[s] * second[t] + first[t] * second[s]) / 2
@@ -159,10 +201,17 @@ def _pair_part(raters: tuple[str, ...], i: int, j: int, said: Whole, right: NDAr
     p, q = float(first.mean()), float(second.mean())
     met = float((first * second).mean())
     return {
-        "raters": f"{raters[i]} and {raters[j]}", "n": len(agree), "agree": float(agree.mean()), "if_independent": p * q,
-        "difference": float(agree.mean()) - p * q, "low": low, "high": high, "p_value": min(1.0, math.exp(-max(against, 0.0))),
-        "right": (p + q) / 2, "right_given_other_right": _mean([met / x for x in (p, q) if x > 0]),
-    }  # fmt: skip
+        "raters": f"{raters[i]} and {raters[j]}",
+        "n": len(agree),
+        "agree": float(agree.mean()),
+        "if_independent": p * q,
+        "difference": float(agree.mean()) - p * q,
+        "low": low,
+        "high": high,
+        "p_value": min(1.0, math.exp(-max(against, 0.0))),
+        "right": (p + q) / 2,
+        "right_given_other_right": _mean([met / x for x in (p, q) if x > 0]),
+    }
 
 
 def _differences(values: NDArray[np.float64], times: Whole) -> list[Score]:
@@ -173,39 +222,71 @@ def _mean(values: list[float]) -> float:
     return float(np.mean(values)) if values else math.nan
 
 
-# ------------------------------------------------------------------------------------------------------------------- (6)
+# -------------------------------------------------------------------------------------------------------------------
+# (6)
 
 
 def _check_errors(items: KnownItems, system: str, vote: Whole, confidence: float) -> Check:
-    """Exact binomial test of y against G among the items where G is wrong and the system said one of them."""
+    """Exact binomial test of y against G among the items where G is wrong and the system said one
+    of them.
+    """
     answer = items.answers[system]
     wrong = (vote >= 0) & (vote != items.truth)
-    right, same = int((wrong & (answer == items.truth)).sum()), int((wrong & (answer == vote)).sum())
+    right, same = (
+        int((wrong & (answer == items.truth)).sum()),
+        int((wrong & (answer == vote)).sum()),
+    )
     n, deciding, n_wrong = int((vote >= 0).sum()), right + same, int(wrong.sum())
     nothing = int((wrong & (answer < 0)).sum())
     other = n_wrong - deciding - nothing
-    low_share, high_share = clopper_pearson(right, deciding, 1 - confidence, 1 - confidence) if deciding else (0.0, 1.0)
-    p_value = float(betainc(deciding - right, right + 1, 0.5)) if same else (1.0 if deciding else math.nan)
+    low_share, high_share = (
+        clopper_pearson(right, deciding, 1 - confidence, 1 - confidence) if deciding else (0.0, 1.0)
+    )
+    p_value = (
+        float(betainc(deciding - right, right + 1, 0.5))
+        if same
+        else (1.0 if deciding else math.nan)
+    )
     values, times = np.array([1.0, -1.0, 0.0]), np.array([right, same, n_wrong - deciding])
-    low, high = betting_interval(_differences(values, times), 1 - confidence, 1 - confidence, floor=-1.0, ceiling=1.0)
+    low, high = betting_interval(
+        _differences(values, times), 1 - confidence, 1 - confidence, floor=-1.0, ceiling=1.0
+    )
     supported = deciding > 0 and low_share >= 0.5
     said = f"where the vote is wrong ({n_wrong} of {n} items) {system!r} is right {right} times and repeats it {same} times"
     verdict = "fails" if p_value < 1e-3 else "supported" if supported else "undecided"
     part: dict[str, Any] = {
-        "what": "the vote is wrong", "n": n_wrong, "right": right / n_wrong if n_wrong else math.nan,
-        "same_as_vote": same / n_wrong if n_wrong else math.nan, "other_wrong": other / n_wrong if n_wrong else math.nan,
-        "no_answer": nothing / n_wrong if n_wrong else math.nan, "difference": (right - same) / n_wrong if n_wrong else math.nan,
-        "low": low, "high": high, "p_value": p_value,
-    }  # fmt: skip
+        "what": "the vote is wrong",
+        "n": n_wrong,
+        "right": right / n_wrong if n_wrong else math.nan,
+        "same_as_vote": same / n_wrong if n_wrong else math.nan,
+        "other_wrong": other / n_wrong if n_wrong else math.nan,
+        "no_answer": nothing / n_wrong if n_wrong else math.nan,
+        "difference": (right - same) / n_wrong if n_wrong else math.nan,
+        "low": low,
+        "high": high,
+        "p_value": p_value,
+    }
     return Check(
-        name="errors of the vote", assumption=SIX, p_value=p_value, statistic=part["difference"], finding=f"{verdict}: {said}",
-        method="exact binomial", refutes_only=not supported, parts=(part,),
+        name="errors of the vote",
+        assumption=SIX,
+        p_value=p_value,
+        statistic=part["difference"],
+        finding=f"{verdict}: {said}",
+        method="exact binomial",
+        refutes_only=not supported,
+        parts=(part,),
         counts={"items": n, "vote_wrong": n_wrong, "right": right, "same_as_vote": same},
         diagnostics={
-            "supported": supported, "system": system, "confidence": confidence, "right_share": right / deciding if deciding else math.nan,
-            "right_share_low": low_share, "right_share_high": high_share,
+            "supported": supported,
+            "system": system,
+            "confidence": confidence,
+            "right_share": right / deciding if deciding else math.nan,
+            "right_share_low": low_share,
+            "right_share_high": high_share,
             "accuracy_minus_match_rate": (right - same) / n if n else math.nan,
         },
         notes=("limits are one-sided", "the known items must be a random sample of the items"),
-        reason="" if deciding else "no item where the vote is wrong and the system gave the true label or the vote",
-    )  # fmt: skip
+        reason=""
+        if deciding
+        else "no item where the vote is wrong and the system gave the true label or the vote",
+    )

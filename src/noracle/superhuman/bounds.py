@@ -1,18 +1,22 @@
-"""Upper bounds on the accuracy m of the average annotator, as pure functions of what annotators agree on.
+"""Upper bounds on the accuracy m of the average annotator, as pure functions of what annotators
+agree on.
 
-On one item let n_l of K votes name label l, the true label among them. Then right votes <= max_l n_l. Everything here follows from this
-one line; nothing is assumed of annotators, only that each item has one true label. v is the mean share of ordered pairs of votes that
-agree, E[sum_l n_l(n_l - 1)] / (K(K - 1)). For the same votes
+On one item let n_l of K votes name label l, the true label among them. Then right votes <= max_l
+n_l. Everything here follows from this one line; nothing is assumed of annotators, only that each
+item has one true label. v is the mean share of ordered pairs of votes that agree, E[sum_l n_l(n_l -
+1)] / (K(K - 1)). For the same votes
 
     m <= plurality <= free <= quadratic <= paper,
 
-each a population value: a sample of items needs a limit of its own (:func:`noracle.superhuman.estimate_ceiling`). ``free``,
-``quadratic`` and ``paper`` rise with v and are concave in v. With one vote an item they are 1: they say nothing.
-``empirical_bound`` is what the paper reports beside its bound; it is not a bound. ``floor_bound`` assumes more of annotators.
+each a population value: a sample of items needs a limit of its own
+(:func:`noracle.superhuman.estimate_ceiling`). ``free``, ``quadratic`` and ``paper`` rise with v and
+are concave in v. With one vote an item they are 1: they say nothing. ``empirical_bound`` is what
+the paper reports beside its bound; it is not a bound. ``floor_bound`` assumes more of annotators.
 
 References
 ----------
-Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023), Theorem 1 and Definition 1.
+Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023), Theorem 1 and Definition
+1.
 """
 
 from __future__ import annotations
@@ -28,9 +32,11 @@ Value = TypeVar("Value", float, NDArray[np.float64])
 
 
 def plurality_bound(top: ArrayLike, n_ratings: ArrayLike, n_items: ArrayLike = 1) -> float:
-    """U_plur = E[max_l n_l / n]: the mean share of votes for the most frequent label; NaN without items.
+    """U_plur = E[max_l n_l / n]: the mean share of votes for the most frequent label; NaN without
+    items.
 
-    Right votes are at most the votes of the most frequent label, on every item and whatever decided how many votes it has. Take means.
+    Right votes are at most the votes of the most frequent label, on every item and whatever decided
+    how many votes it has. Take means.
 
     Parameters
     ----------
@@ -44,17 +50,23 @@ def plurality_bound(top: ArrayLike, n_ratings: ArrayLike, n_items: ArrayLike = 1
     >>> round(plurality_bound([3, 2, 1], 3, [80, 15, 5]), 4)
     0.9167
     """
-    share, n = np.broadcast_arrays(np.asarray(top, dtype=float) / np.asarray(n_ratings, dtype=float), np.asarray(n_items, dtype=float))
+    share, n = np.broadcast_arrays(
+        np.asarray(top, dtype=float) / np.asarray(n_ratings, dtype=float),
+        np.asarray(n_items, dtype=float),
+    )
     return float((share * n).sum() / n.sum()) if n.sum() > 0 else float("nan")
 
 
 def free_bound(agreement: Value, n_ratings: int) -> Value:
-    """U_free: the least concave function through the points (k(k - 1)/(K(K - 1)), k/K), k = 1…K, at v.
+    """U_free: the least concave function through the points (k(k - 1)/(K(K - 1)), k/K), k = 1…K, at
+    v.
 
-    Between k and k + 1 it is (k + (K(K - 1)v - k(k - 1))/(2k))/K; from v = 1 - 2/K on it is (1 + v)/2.
+    Between k and k + 1 it is (k + (K(K - 1)v - k(k - 1))/(2k))/K; from v = 1 - 2/K on it is (1 +
+    v)/2.
 
-    An item with k votes for its most frequent label has agreement of at least k(k - 1)/(K(K - 1)), so its share k/K is at most the
-    envelope at its agreement. The envelope is concave: by Jensen's inequality the mean share is at most the envelope at v.
+    An item with k votes for its most frequent label has agreement of at least k(k - 1)/(K(K - 1)),
+    so its share k/K is at most the envelope at its agreement. The envelope is concave: by Jensen's
+    inequality the mean share is at most the envelope at v.
 
     Parameters
     ----------
@@ -77,7 +89,8 @@ def free_bound(agreement: Value, n_ratings: int) -> Value:
 def quadratic_bound(agreement: Value, n_ratings: int) -> Value:
     """U_r = (1 + sqrt(1 + 4K(K - 1)v))/(2K).
 
-    With k right votes on an item: (E k)² <= E k² = E k + E k(k - 1) <= Km + K(K - 1)v. Solve (Km)² <= Km + K(K - 1)v for m.
+    With k right votes on an item: (E k)² <= E k² = E k + E k(k - 1) <= Km + K(K - 1)v. Solve (Km)²
+    <= Km + K(K - 1)v for m.
 
     Examples
     --------
@@ -91,7 +104,8 @@ def quadratic_bound(agreement: Value, n_ratings: int) -> Value:
 def paper_bound(agreement: Value, n_ratings: int) -> Value:
     """U_t = sqrt(1/K + (K - 1)v/K), Theorem 1 of the paper.
 
-    m² = (E k/K)² <= E k²/K² <= E sum_l n_l²/K² = 1/K + (K - 1)v/K, with k the right votes; the paper's assumption (2) is not needed.
+    m² = (E k/K)² <= E k²/K² <= E sum_l n_l²/K² = 1/K + (K - 1)v/K, with k the right votes; the
+    paper's assumption (2) is not needed.
 
     Examples
     --------
@@ -105,7 +119,8 @@ def paper_bound(agreement: Value, n_ratings: int) -> Value:
 def empirical_bound(agreement: Value) -> Value:
     """U_e = sqrt(v), Definition 1 of the paper: *not* a bound.
 
-    Two independent annotators with accuracies 1 and 0.6 agree on v = 0.6 of the items: sqrt(v) = 0.7746, and m = 0.8.
+    Two independent annotators with accuracies 1 and 0.6 agree on v = 0.6 of the items: sqrt(v) =
+    0.7746, and m = 0.8.
 
     Examples
     --------
@@ -117,10 +132,12 @@ def empirical_bound(agreement: Value) -> Value:
 
 
 def floor_bound(agreement: float, n_ratings: int, *, floor: float) -> float:
-    """U_a = ((1 + a) + sqrt((1 + a)² + 4K((K - 1)v - a)))/(2K), where every annotator has an accuracy of at least a.
+    """U_a = ((1 + a) + sqrt((1 + a)² + 4K((K - 1)v - a)))/(2K), where every annotator has an
+    accuracy of at least a.
 
-    This one needs assumption (2), p_i·p_j <= P_ij for persons i, j, and the floor a. With s = Σ p_i: s² - Σ p_i² <= K(K - 1)v, and
-    (p_i - a)(1 - p_i) >= 0 gives Σ p_i² <= (1 + a)s - Ka. Solve for s. At a = 0 it is U_r.
+    This one needs assumption (2), p_i·p_j <= P_ij for persons i, j, and the floor a. With s = Σ
+    p_i: s² - Σ p_i² <= K(K - 1)v, and (p_i - a)(1 - p_i) >= 0 gives Σ p_i² <= (1 + a)s - Ka. Solve
+    for s. At a = 0 it is U_r.
 
     Examples
     --------
@@ -129,7 +146,9 @@ def floor_bound(agreement: float, n_ratings: int, *, floor: float) -> float:
     """
     _check(agreement, n_ratings)
     if not 0 <= floor <= 1 or (n_ratings > 1 and floor * floor > agreement):
-        raise ArgumentError(f"floor must be in [0, sqrt(agreement)], else assumption (2) fails; got {floor} with agreement {agreement}.")
+        raise ArgumentError(
+            f"floor must be in [0, sqrt(agreement)], else assumption (2) fails; got {floor} with agreement {agreement}."
+        )
     if n_ratings == 1:
         return 1.0
     inside = (1 + floor) ** 2 + 4 * n_ratings * ((n_ratings - 1) * agreement - floor)

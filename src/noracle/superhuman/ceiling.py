@@ -15,7 +15,13 @@ from noracle.counts.ratings import RatingCounts, count_ratings
 from noracle.errors import ArgumentError
 from noracle.evidence.ratings import Ratings
 from noracle.results import Assumption, Check, Estimate, Guarantee, Kind, check_confidence, choose
-from noracle.superhuman.bounds import empirical_bound, free_bound, paper_bound, plurality_bound, quadratic_bound
+from noracle.superhuman.bounds import (
+    empirical_bound,
+    free_bound,
+    paper_bound,
+    plurality_bound,
+    quadratic_bound,
+)
 from noracle.superhuman.pairwise import pairwise_bound
 from noracle.superhuman.path import ceiling_path
 
@@ -30,9 +36,18 @@ AGREEMENT = "independent-or-positively-correlated annotators: p_i·p_j ≤ P_ij"
 """Assumption (2), as results name it."""
 ONE_LABEL = Assumption(name="one true label per item")
 IID = Assumption(name="iid items", detail="the items are a random sample of the items asked about")
-POOL = Assumption(name="the same pool of annotators", detail="the ceiling is that of the people who annotated, not of other people")
-SAME_NUMBER = Assumption(name="same number of annotations per item", detail="by plan, not by chance: every item gets as many as these")
-UNRELATED = Assumption(name="who annotates an item does not depend on the item", detail="pairs are compared on the items they share")
+POOL = Assumption(
+    name="the same pool of annotators",
+    detail="the ceiling is that of the people who annotated, not of other people",
+)
+SAME_NUMBER = Assumption(
+    name="same number of annotations per item",
+    detail="by plan, not by chance: every item gets as many as these",
+)
+UNRELATED = Assumption(
+    name="who annotates an item does not depend on the item",
+    detail="pairs are compared on the items they share",
+)
 
 VACUOUS = "the interval is [0, 1]: these ratings say nothing at this confidence"
 SINGLE = "every item has one rating: ratings that nobody else checked say nothing about accuracy"
@@ -43,7 +58,9 @@ _CONCAVE: dict[str, Callable[[float, int], float]] = {
     "free": free_bound,
     "quadratic": quadratic_bound,
     "paper": paper_bound,
-    "paper-empirical": lambda agreement, n_ratings: empirical_bound(agreement) if n_ratings > 1 else 1.0,
+    "paper-empirical": lambda agreement, n_ratings: (
+        empirical_bound(agreement) if n_ratings > 1 else 1.0
+    ),
 }
 
 
@@ -62,45 +79,58 @@ class _Found:
 
 
 def estimate_ceiling(
-    ratings: Ratings | RatingCounts, *, method: Method = "plurality", confidence: float = 0.95, pairs: Pairs = "item",
-    by_annotators: bool = False, checks: Sequence[Check] = (), strict: bool = False,
-) -> Estimate:  # fmt: skip
+    ratings: Ratings | RatingCounts,
+    *,
+    method: Method = "plurality",
+    confidence: float = 0.95,
+    pairs: Pairs = "item",
+    by_annotators: bool = False,
+    checks: Sequence[Check] = (),
+    strict: bool = False,
+) -> Estimate:
     """Bound the accuracy of the average annotator from above, without an answer key.
 
-    m = E[right votes / votes of the item]. ``value`` is the bound at the sample and ``high`` its upper limit: P(m <= high) is at least
-    ``confidence``. Nothing is said from below, so ``low`` is 0.
+    m = E[right votes / votes of the item]. ``value`` is the bound at the sample and ``high`` its
+    upper limit: P(m <= high) is at least ``confidence``. Nothing is said from below, so ``low`` is
+    0.
 
     Parameters
     ----------
     ratings
         Ratings, or counts of them.
     method
-        ``plurality``, the mean share of votes for the most frequent label, is the smallest that assumes nothing of annotators.
-        ``free``, ``quadratic`` and ``paper`` (Theorem 1) are functions of mean pairwise agreement v and are never below it.
-        ``pairwise`` (U*) needs to know who rated what and assumption (2). ``paper-empirical``, sqrt(v), is not a bound.
+        ``plurality``, the mean share of votes for the most frequent label, is the smallest that
+        assumes nothing of annotators. ``free``, ``quadratic`` and ``paper`` (Theorem 1) are
+        functions of mean pairwise agreement v and are never below it. ``pairwise`` (U*) needs to
+        know who rated what and assumption (2). ``paper-empirical``, sqrt(v), is not a bound.
     pairs
-        How v is averaged: ``item`` gives each item the same weight, within items that have the same number of ratings. ``pooled`` gives
-        each pair the same weight, which is the same where all items have as many ratings, and is refused where they do not.
+        How v is averaged: ``item`` gives each item the same weight, within items that have the same
+        number of ratings. ``pooled`` gives each pair the same weight, which is the same where all
+        items have as many ratings, and is refused where they do not.
     by_annotators
         Write to ``diagnostics["by_annotators"]`` what each bound would be with fewer annotators.
     checks
-        Results of :func:`noracle.superhuman.check_assumptions`: a supported one is written to the guarantee, a failed one makes it
-        HEURISTIC, or raises if ``strict``.
+        Results of :func:`noracle.superhuman.check_assumptions`: a supported one is written to the
+        guarantee, a failed one makes it HEURISTIC, or raises if ``strict``.
 
     Notes
     -----
-    ``plurality``: limit by betting on top/n in [0, 1], valid at every look and however n was decided. Functions g_K of agreement: where
-    every item has K ratings, g_K at the betting limit of v. Else m = Σ w_K m_K over numbers of ratings K, the shares w_K being those of
-    the items asked about; the limit is 1 - Σ low(w_K)·(1 - g_K(high(v_K))), each at error rate (1 - confidence)/(2K(K - 1)), whose sum
-    over all K >= 2 is 1 - confidence. ``pairwise``: U* at Clopper–Pearson limits of every P_ij, joined by Bonferroni. Where items have
-    different numbers of ratings, an item that two did not share counts as agreement, since what they skipped may be what is easy.
+    ``plurality``: limit by betting on top/n in [0, 1], valid at every look and however n was
+    decided. Functions g_K of agreement: where every item has K ratings, g_K at the betting limit of
+    v. Else m = Σ w_K m_K over numbers of ratings K, the shares w_K being those of the items asked
+    about; the limit is 1 - Σ low(w_K)·(1 - g_K(high(v_K))), each at error rate (1 -
+    confidence)/(2K(K - 1)), whose sum over all K >= 2 is 1 - confidence. ``pairwise``: U* at
+    Clopper–Pearson limits of every P_ij, joined by Bonferroni. Where items have different numbers
+    of ratings, an item that two did not share counts as agreement, since what they skipped may be
+    what is easy.
 
-    Assumes one true label per item and iid items; it is a statement on the pool of annotators at hand.
+    Assumes one true label per item and iid items; it is a statement on the pool of annotators at
+    hand.
 
     References
     ----------
-    Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023), Theorems 1 and 5, with the corrections listed in the
-    documentation.
+    Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023), Theorems 1 and 5,
+    with the corrections listed in the documentation.
 
     Examples
     --------
@@ -116,14 +146,23 @@ def estimate_ceiling(
     counts = counts_of(ratings, pairs=method == "pairwise")
     if pairs == "pooled" and method != "plurality":
         _refuse_pooled(counts)
-    if method == "pairwise" and not counts.pairs and (isinstance(ratings, RatingCounts) or not counts.raters):
+    if (
+        method == "pairwise"
+        and not counts.pairs
+        and (isinstance(ratings, RatingCounts) or not counts.raters)
+    ):
         raise ArgumentError(
             "ratings must say who rated what for method 'pairwise'; got votes without pairs of raters. "
             "Count with pairs=True, or use method='plurality'."
         )
     found = _bound(counts, method, error)
     kind = Kind.HEURISTIC if method == "paper-empirical" else Kind.FINITE_SAMPLE
-    guarantee = Guarantee(kind=kind, error_rate=error, anytime=found.anytime, assumptions=(ONE_LABEL, IID, POOL, *found.rests))
+    guarantee = Guarantee(
+        kind=kind,
+        error_rate=error,
+        anytime=found.anytime,
+        assumptions=(ONE_LABEL, IID, POOL, *found.rests),
+    )
     high = min(1.0, found.high)
     single = counts.n_ratings.size > 0 and int(counts.n_ratings.max()) == 1
     notes = [NO_BOUND] if method == "paper-empirical" else []
@@ -134,21 +173,43 @@ def estimate_ceiling(
     if by_annotators:
         diagnostics["by_annotators"] = ceiling_path(counts)
     return Estimate(
-        quantity="ceiling on the accuracy", subject="average annotator", value=found.value, low=0.0, high=high, confidence=confidence,
-        side="upper", method=method, interval=found.interval, guarantee=guarantee.given(*checks, strict=strict), se=found.se,
-        counts=counts.summary(), diagnostics=diagnostics, notes=tuple(notes), reason="no ratings" if math.isnan(found.value) else "",
-    )  # fmt: skip
+        quantity="ceiling on the accuracy",
+        subject="average annotator",
+        value=found.value,
+        low=0.0,
+        high=high,
+        confidence=confidence,
+        side="upper",
+        method=method,
+        interval=found.interval,
+        guarantee=guarantee.given(*checks, strict=strict),
+        se=found.se,
+        counts=counts.summary(),
+        diagnostics=diagnostics,
+        notes=tuple(notes),
+        reason="no ratings" if math.isnan(found.value) else "",
+    )
 
 
 def counts_of(ratings: Ratings | RatingCounts, *, pairs: bool = False) -> RatingCounts:
     """The counts themselves, or those of the ratings; kinds of votes without items are left out."""
     if isinstance(ratings, RatingCounts):
         seen = ratings.n_items > 0
-        return ratings if seen.all() else dataclasses.replace(
-            ratings, votes=ratings.votes[seen], n_items=ratings.n_items[seen], answers={}, matches={}
-        )  # fmt: skip
+        return (
+            ratings
+            if seen.all()
+            else dataclasses.replace(
+                ratings,
+                votes=ratings.votes[seen],
+                n_items=ratings.n_items[seen],
+                answers={},
+                matches={},
+            )
+        )
     if not isinstance(ratings, Ratings):
-        raise ArgumentError(f"ratings must be Ratings or RatingCounts; got {type(ratings).__name__}. Use Ratings.from_tables(…).")
+        raise ArgumentError(
+            f"ratings must be Ratings or RatingCounts; got {type(ratings).__name__}. Use Ratings.from_tables(…)."
+        )
     return count_ratings(ratings, pairs=pairs)
 
 
@@ -172,7 +233,8 @@ def _refuse_pooled(counts: RatingCounts) -> None:
         )
 
 
-# ---------------------------------------------------------------------------------------------------------- votes alone
+# ----------------------------------------------------------------------------------------------------------
+# votes alone
 
 
 def _scores(values: NDArray[np.float64], n: NDArray[np.int64]) -> list[Score]:
@@ -187,11 +249,17 @@ def _upper(scores: Sequence[Score], error: float) -> float:
 def _plurality(counts: RatingCounts, error: float) -> _Found:
     share, n = counts.top / counts.n_ratings, counts.n_items
     value, total = plurality_bound(counts.top, counts.n_ratings, n), int(n.sum())
-    se = math.sqrt(float((n * (share - value) ** 2).sum()) / (total - 1) / total) if total > 1 else math.nan
+    se = (
+        math.sqrt(float((n * (share - value) ** 2).sum()) / (total - 1) / total)
+        if total > 1
+        else math.nan
+    )
     return _Found(value=value, high=_upper(_scores(share, n), error), se=se, notes=(AVERAGE,))
 
 
-def _by_agreement(counts: RatingCounts, bound: Callable[[float, int], float], error: float, *, heuristic: bool) -> _Found:
+def _by_agreement(
+    counts: RatingCounts, bound: Callable[[float, int], float], error: float, *, heuristic: bool
+) -> _Found:
     """A concave function of agreement, for each number of ratings on its own."""
     sizes, total = [int(k) for k in np.unique(counts.n_ratings)], int(counts.n_items.sum())
     rows, value, high = [], 0.0, 1.0
@@ -202,29 +270,47 @@ def _by_agreement(counts: RatingCounts, bound: Callable[[float, int], float], er
         v = min(1.0, float((agreement * n).sum() / own)) if size > 1 else 1.0
         at = bound(v, size)
         value += own / total * at
-        row = {"ratings": size, "items": own, "agreement": v if size > 1 else math.nan, "value": at, "high": 1.0}
+        row = {
+            "ratings": size,
+            "items": own,
+            "agreement": v if size > 1 else math.nan,
+            "value": at,
+            "high": 1.0,
+        }
         if size > 1:
-            # Rates that depend on the number of ratings alone, so that a number not seen so far has its part too.
+            # Rates that depend on the number of ratings alone, so that a number not seen so far has
+            # its part too.
             part = error if len(sizes) == 1 else error / (2 * size * (size - 1))
             row["high"] = min(1.0, bound(min(1.0, _upper(_scores(agreement, n), part)), size))
             low = 1.0
             if len(sizes) > 1:
-                low = betting_interval(equal_together([1.0, 0.0], 0.0, 1.0, [own, total - own]), part, 0.0)[0]
+                low = betting_interval(
+                    equal_together([1.0, 0.0], 0.0, 1.0, [own, total - own]), part, 0.0
+                )[0]
             high -= low * (1.0 - row["high"])
         rows.append(row)
-    # Without the assumption that all items have as many ratings, items with other numbers contribute 1.
+    # Without the assumption that all items have as many ratings, items with other numbers
+    # contribute 1.
     one = len(sizes) == 1 and not heuristic
     return _Found(
-        value=value, high=high, rests=(SAME_NUMBER,) if one else (), notes=(AVERAGE,), diagnostics={"by_number_of_ratings": rows}
-    )  # fmt: skip
+        value=value,
+        high=high,
+        rests=(SAME_NUMBER,) if one else (),
+        notes=(AVERAGE,),
+        diagnostics={"by_number_of_ratings": rows},
+    )
 
 
-# ------------------------------------------------------------------------------------------------------- identified raters
+# -------------------------------------------------------------------------------------------------------
+# identified raters
 
 
 def _pairwise(counts: RatingCounts, error: float) -> _Found:
     """U* of the rates at which every two raters agree."""
-    size, total = max(len(counts.raters), 1 + max((j for _, j in counts.pairs), default=0)), int(counts.n_items.sum())
+    size, total = (
+        max(len(counts.raters), 1 + max((j for _, j in counts.pairs), default=0)),
+        int(counts.n_items.sum()),
+    )
     n_shared = [int(t.sum()) for t in counts.pairs.values() if t.sum()]
     uneven = len(np.unique(counts.n_ratings)) > 1
     rates, limits = _agreement_rates(counts, size, error, uneven=uneven)
@@ -232,26 +318,49 @@ def _pairwise(counts: RatingCounts, error: float) -> _Found:
     rests = [Assumption(name=AGREEMENT, detail="assumption (2), for any two persons")]
     notes = ["a rater must be one person throughout"]
     diagnostics: dict[str, Any] = {"n_raters": size, "n_pairs": len(n_shared)}
-    if (counts.n_ratings == size).all() and len(n_shared) == size * (size - 1) // 2 and min(n_shared, default=0) == total:
+    if (
+        (counts.n_ratings == size).all()
+        and len(n_shared) == size * (size - 1) // 2
+        and min(n_shared, default=0) == total
+    ):
         # Both limits hold together if each has half the error rate.
         plain = _plurality(counts, error / 2)
         joint = pairwise_bound(_agreement_rates(counts, size, error / 2, uneven=False)[1])
         both = {"value": min(value, plain.value), "high": min(joint, plain.high)}
-        diagnostics |= {"plurality": {"value": plain.value, "high": plain.high}, "with_plurality": both}
-        notes.append(f"the smaller of this and plurality is {both['value']:.4f}, with limit {both['high']:.4f} for both together")
+        diagnostics |= {
+            "plurality": {"value": plain.value, "high": plain.high},
+            "with_plurality": both,
+        }
+        notes.append(
+            f"the smaller of this and plurality is {both['value']:.4f}, with limit {both['high']:.4f} for both together"
+        )
     else:
-        notes.append("raters saw different items: the mean is over raters, each counting equally, as if each had rated every item")
+        notes.append(
+            "raters saw different items: the mean is over raters, each counting equally, as if each had rated every item"
+        )
         if uneven:
-            notes.append("items have different numbers of ratings: an item that two raters did not share counts as agreement")
+            notes.append(
+                "items have different numbers of ratings: an item that two raters did not share counts as agreement"
+            )
         else:
             rests.append(UNRELATED)
     return _Found(
-        value=value, high=high, interval="exact", anytime=False, rests=tuple(rests), notes=tuple(notes), diagnostics=diagnostics
-    )  # fmt: skip
+        value=value,
+        high=high,
+        interval="exact",
+        anytime=False,
+        rests=tuple(rests),
+        notes=tuple(notes),
+        diagnostics=diagnostics,
+    )
 
 
-def _agreement_rates(counts: RatingCounts, size: int, error: float, *, uneven: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """P_ij at the sample and its upper limits, all at once at ``error``; 1 for two who share no item."""
+def _agreement_rates(
+    counts: RatingCounts, size: int, error: float, *, uneven: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """P_ij at the sample and its upper limits, all at once at ``error``; 1 for two who share no
+    item.
+    """
     total = int(counts.n_items.sum())
     shared = {pair: int(t.sum()) for pair, t in counts.pairs.items() if t.sum()}
     rates, limits = np.ones((size, size)), np.ones((size, size))

@@ -24,7 +24,16 @@ from noracle.superhuman.difference import (
     sample_of,
     sample_of_matches,
 )
-from noracle.superhuman.split import CEILINGS, Ceiling, CeilingName, bound_at, by_paper, by_tails, p_by_paper, p_by_tails
+from noracle.superhuman.split import (
+    CEILINGS,
+    Ceiling,
+    CeilingName,
+    bound_at,
+    by_paper,
+    by_tails,
+    p_by_paper,
+    p_by_tails,
+)
 from noracle.superhuman.statement import (
     DEPENDENT,
     NOT_A_BOUND,
@@ -71,65 +80,76 @@ def certify_superhuman(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Certificate:
-    """Certify that a system is more accurate than the average annotation by more than ``margin``, or say why not.
+    """Certify that a system is more accurate than the average annotation by more than ``margin``,
+    or say why not.
 
     Parameters
     ----------
     answers, ratings
-        A table of answers (``item``, ``system``, ``answer``) and one of ratings (``item``, ``rater``, ``label``), each in any form that
+        A table of answers (``item``, ``system``, ``answer``) and one of ratings (``item``,
+        ``rater``, ``label``), each in any form that
         :meth:`noracle.evidence.Ratings.from_tables` takes. Or one argument: :class:`~noracle.evidence.Ratings` that hold the answers, or
         their counts.
     items
         A table with ``item`` and ``cluster`` beside the two tables; see ``clusters``.
     system
-        The system to judge; may be left out where there is one. An item that it did not answer counts as not matching.
+        The system to judge; may be left out where there is one. An item that it did not answer
+        counts as not matching.
     margin
         How much better it must be, in [0, 1).
     aggregate
-        The label of an item that the system is compared with. ``plurality`` (also ``majority``): the most frequent one. ``weighted``,
-        ``dawid-skene`` and ``mace`` (or what ``aggregate_labels`` returned) are fitted on all items at once, so that items no longer are
+        The label of an item that the system is compared with. ``plurality`` (also ``majority``):
+        the most frequent one. ``weighted``, ``dawid-skene`` and ``mace`` (or what
+        ``aggregate_labels`` returned) are fitted on all items at once, so that items no longer are
         independent: HEURISTIC, and never certified.
     ties
-        ``share``: an answer among t tied labels counts 1/t. ``random``: a seeded draw among them that does not see the system; then the
-        certificate is valid at one look only, and the seed must be fixed beforehand. Default ``share``; ``random`` for the test
-        ``binomial``, which needs whole counts.
+        ``share``: an answer among t tied labels counts 1/t. ``random``: a seeded draw among them
+        that does not see the system; then the certificate is valid at one look only, and the seed
+        must be fixed beforehand. Default ``share``; ``random`` for the test ``binomial``, which
+        needs whole counts.
     test
-        ``betting`` (finite-sample, valid at every look), ``bernstein`` (finite-sample) and ``t`` (asymptotic) test the mean of
-        Z = match - share of the top label, item by item. ``binomial`` (finite-sample) tests match rate and ceiling apart by exact tails.
-        ``paper-hms`` and ``paper-oms`` are the published scores.
+        ``betting`` (finite-sample, valid at every look), ``bernstein`` (finite-sample) and ``t``
+        (asymptotic) test the mean of Z = match - share of the top label, item by item. ``binomial``
+        (finite-sample) tests match rate and ceiling apart by exact tails. ``paper-hms`` and
+        ``paper-oms`` are the published scores.
     ceiling
-        For ``binomial``: ``plurality`` (default), ``free``, ``quadratic``, ``paper`` or ``paper-empirical``; for the published scores
-        ``paper`` (default) or ``paper-empirical`` (HEURISTIC: not a bound). All but ``plurality`` need the same number of votes on
-        every item.
+        For ``binomial``: ``plurality`` (default), ``free``, ``quadratic``, ``paper`` or
+        ``paper-empirical``; for the published scores ``paper`` (default) or ``paper-empirical``
+        (HEURISTIC: not a bound). All but ``plurality`` need the same number of votes on every item.
     trained_on_annotators
-        Was the system trained on labels of these annotators? ``unknown`` is never certified; ``yes`` only with a ``check`` that supports
+        Was the system trained on labels of these annotators? ``unknown`` is never certified;
+        ``yes`` only with a ``check`` that supports
         (6) at this confidence.
     check
         The check of (6) on items with known answers, by ``check_assumptions``.
     clusters
-        Items of one cluster may depend on each other. ``auto`` takes the cluster as the unit where ``items`` name clusters: ``betting``
-        bets on sums over clusters, ``t`` has the CR2 variance; other tests, drawn ties and fitted aggregates are refused. ``ignore``
-        takes items as independent.
+        Items of one cluster may depend on each other. ``auto`` takes the cluster as the unit where
+        ``items`` name clusters: ``betting`` bets on sums over clusters, ``t`` has the CR2 variance;
+        other tests, drawn ties and fitted aggregates are refused. ``ignore`` takes items as
+        independent.
 
     Returns
     -------
     Certificate
-        ``value`` is match rate minus ceiling, ``low`` its lower limit, ``attained`` the largest confidence at which the test would
-        certify. ``reasons`` says why it is not certified. ``verify()`` tests it again with other code.
+        ``value`` is match rate minus ceiling, ``low`` its lower limit, ``attained`` the largest
+        confidence at which the test would certify. ``reasons`` says why it is not certified.
+        ``verify()`` tests it again with other code.
 
     Notes
     -----
-    On every item the annotations that are right are at most those of the most frequent label, so the average annotation is right with
-    probability of at most E[top/votes], whatever the annotators do and whatever decided how many votes an item has. Under (6),
-    P(M = y | G ≠ y) ≥ P(M = G | G ≠ y), the system is right with probability of at least P(M = G). So E[Z] > margin proves the claim.
+    On every item the annotations that are right are at most those of the most frequent label, so
+    the average annotation is right with probability of at most E[top/votes], whatever the
+    annotators do and whatever decided how many votes an item has. Under (6), P(M = y | G ≠ y) ≥ P(M
+    = G | G ≠ y), the system is right with probability of at least P(M = G). So E[Z] > margin proves
+    the claim.
 
-    Assumes one true label per item, independent items, and (6), which no rating can show: it is stated by ``trained_on_annotators`` or
-    supported by a ``check`` on items with known labels.
+    Assumes one true label per item, independent items, and (6), which no rating can show: it is
+    stated by ``trained_on_annotators`` or supported by a ``check`` on items with known labels.
 
     References
     ----------
-    Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023); Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27; Maurer
-    and Pontil (2009), COLT.
+    Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023); Waudby-Smith and
+    Ramdas (2024), JRSS-B 86, 1-27; Maurer and Pontil (2009), COLT.
 
     Examples
     --------
@@ -181,7 +201,9 @@ def certify_superhuman(
     if ties == "random" and matches is None:
         inputs |= {"seed": int(seed), "drawn": [list(row) for row in sample.rows]}
     if sample.votes is not None and sample.votes > 1:
-        inputs["agreeing_pairs"] = int(((counts.votes * (counts.votes - 1)).sum(axis=1) * counts.n_items).sum())
+        inputs["agreeing_pairs"] = int(
+            ((counts.votes * (counts.votes - 1)).sum(axis=1) * counts.n_items).sum()
+        )
     found = None
     if test not in _PAIRED:
         inputs |= {"ceiling": ceiling, "n_labels": _n_labels(counts)}
@@ -192,12 +214,29 @@ def certify_superhuman(
     return decide(sample, found, system, inputs, fitted=fitted)
 
 
-def decide(sample: Sample, ceiling: Ceiling | None, system: str, inputs: Mapping[str, Any], *, fitted: bool = False) -> Certificate:
+def decide(
+    sample: Sample,
+    ceiling: Ceiling | None,
+    system: str,
+    inputs: Mapping[str, Any],
+    *,
+    fitted: bool = False,
+) -> Certificate:
     """Run the test that the inputs name and conclude."""
-    test, margin, error = str(inputs["test"]), float(inputs["margin"]), 1 - float(inputs["confidence"])
+    test, margin, error = (
+        str(inputs["test"]),
+        float(inputs["margin"]),
+        1 - float(inputs["confidence"]),
+    )
     if not sample.n:
-        weak = Kind.HEURISTIC if ceiling is not None and ceiling.name == "paper-empirical" else Kind.FINITE_SAMPLE
-        outcome = Outcome(value=float("nan"), low=-1.0, p_value=1.0, kind=Kind.ASYMPTOTIC if test == "t" else weak)
+        weak = (
+            Kind.HEURISTIC
+            if ceiling is not None and ceiling.name == "paper-empirical"
+            else Kind.FINITE_SAMPLE
+        )
+        outcome = Outcome(
+            value=float("nan"), low=-1.0, p_value=1.0, kind=Kind.ASYMPTOTIC if test == "t" else weak
+        )
     else:
         outcome = run(test, sample, ceiling, margin, error)
     if inputs["ties"] != "share":  # ties are drawn anew at every look
@@ -212,10 +251,20 @@ def decide(sample: Sample, ceiling: Ceiling | None, system: str, inputs: Mapping
         rests_on.append(DEPENDENT)
     if sample.clusters:
         n_clusters = int(sum(n for _, n in sample.clusters))
-        notes.append(f"items come in {n_clusters} clusters: the cluster is the unit, and its items may depend on each other")
+        notes.append(
+            f"items come in {n_clusters} clusters: the cluster is the unit, and its items may depend on each other"
+        )
     if fitted:
-        rests_on.append(Assumption(name="aggregate fixed without these items", status="failed", detail="its weights were fitted on them"))
-        notes.append("an aggregate that weighs raters treats their errors as independent and fails silently where they are not")
+        rests_on.append(
+            Assumption(
+                name="aggregate fixed without these items",
+                status="failed",
+                detail="its weights were fitted on them",
+            )
+        )
+        notes.append(
+            "an aggregate that weighs raters treats their errors as independent and fails silently where they are not"
+        )
     n, ratings = sample.n, sum(row[3] * row[4] for row in sample.rows)
     case = Case(
         subject=system,
@@ -231,7 +280,12 @@ def decide(sample: Sample, ceiling: Ceiling | None, system: str, inputs: Mapping
         check=inputs["check"],
         rests_on=tuple(rests_on),
         inputs=inputs,
-        counts={"items": n, "ratings": ratings, "without_answer": inputs["without_answer"], "unused": dict(inputs["unused"])},
+        counts={
+            "items": n,
+            "ratings": ratings,
+            "without_answer": inputs["without_answer"],
+            "unused": dict(inputs["unused"]),
+        },
         diagnostics={
             "tied_share": sum(row[4] for row in sample.rows if row[1] > 1) / n if n else 0.0,
             "single_share": sum(row[4] for row in sample.rows if row[3] == 1) / n if n else 0.0,
@@ -247,7 +301,9 @@ def _vacuous(sample: Sample, ceiling: Ceiling | None) -> str:
     most = max((row[3] for row in sample.rows), default=1)
     if most == 1:
         return ONE_RATING
-    return TWO_RATINGS if most == 2 and (ceiling is None or ceiling.name != "paper-empirical") else ""
+    return (
+        TWO_RATINGS if most == 2 and (ceiling is None or ceiling.name != "paper-empirical") else ""
+    )
 
 
 def run(test: str, sample: Sample, ceiling: Ceiling | None, margin: float, error: float) -> Outcome:
@@ -282,15 +338,23 @@ def _ceilings(sample: Sample, inputs: Mapping[str, Any]) -> dict[str, float]:
         return {}
     found = {"plurality": sample.ceiling}
     if "agreeing_pairs" in inputs:
-        found |= {name: bound_at(name, _agreement(sample, inputs), sample.votes) for name in _FROM_AGREEMENT}
+        found |= {
+            name: bound_at(name, _agreement(sample, inputs), sample.votes)
+            for name in _FROM_AGREEMENT
+        }
     return found
 
 
 def _p_at(test: str, sample: Sample, ceiling: Ceiling | None, margin: float, times: float) -> float:
     """The p-value with so many times as many items of every kind, in whole items."""
-    more = Sample(rows=tuple((*row[:4], round(row[4] * times)) for row in sample.rows), shared=sample.shared)
+    more = Sample(
+        rows=tuple((*row[:4], round(row[4] * times)) for row in sample.rows), shared=sample.shared
+    )
     if sample.clusters:
-        more = Sample(rows=sample.rows, clusters=tuple((rows, float(round(n * times))) for rows, n in sample.clusters))
+        more = Sample(
+            rows=sample.rows,
+            clusters=tuple((rows, float(round(n * times))) for rows, n in sample.clusters),
+        )
     if ceiling is None:
         return _PAIRED_P[test](more, margin)
     ceiling = dataclasses.replace(ceiling, n=more.n)
@@ -300,8 +364,16 @@ def _p_at(test: str, sample: Sample, ceiling: Ceiling | None, margin: float, tim
 
 
 def _method(inputs: Mapping[str, Any]) -> str:
-    ties = {"share": "ties shared", "random": f"ties drawn with seed {inputs.get('seed')}", "aggregate": ""}[inputs["ties"]]
-    parts = [str(inputs["aggregate"]), ties, f"ceiling {inputs['ceiling']}" if "ceiling" in inputs else "ceiling plurality"]
+    ties = {
+        "share": "ties shared",
+        "random": f"ties drawn with seed {inputs.get('seed')}",
+        "aggregate": "",
+    }[inputs["ties"]]
+    parts = [
+        str(inputs["aggregate"]),
+        ties,
+        f"ceiling {inputs['ceiling']}" if "ceiling" in inputs else "ceiling plurality",
+    ]
     return ", ".join(p for p in parts if p)
 
 
@@ -310,12 +382,16 @@ def _ceiling_for(test: Test, ceiling: CeilingName | None) -> CeilingName:
         choose("ceiling", ceiling, CEILINGS)
     if test in _PAIRED:
         if ceiling not in (None, "plurality"):
-            raise ArgumentError(f"ceiling must be 'plurality' for test {test!r}; got {ceiling!r}. Other ceilings go with test='binomial'.")
+            raise ArgumentError(
+                f"ceiling must be 'plurality' for test {test!r}; got {ceiling!r}. Other ceilings go with test='binomial'."
+            )
         return "plurality"
     if test == "binomial":
         return ceiling or "plurality"
     if ceiling not in (None, "paper", "paper-empirical"):
-        raise ArgumentError(f"ceiling must be 'paper' or 'paper-empirical' for test {test!r}; got {ceiling!r}.")
+        raise ArgumentError(
+            f"ceiling must be 'paper' or 'paper-empirical' for test {test!r}; got {ceiling!r}."
+        )
     return ceiling or "paper"
 
 
@@ -324,7 +400,9 @@ def _ties_for(test: Test, ties: Ties | None) -> Ties:
         return "random" if test == "binomial" else "share"
     choose("ties", ties, ("share", "random"))
     if test == "binomial" and ties == "share":
-        raise ArgumentError("ties must be 'random' for test 'binomial', which needs whole counts; got 'share'.")
+        raise ArgumentError(
+            "ties must be 'random' for test 'binomial', which needs whole counts; got 'share'."
+        )
     return ties
 
 
@@ -334,12 +412,13 @@ def _same_votes(counts: RatingCounts, ceiling: str) -> None:
     if len(seen) > 1:
         raise EvidenceError(
             fault(
-                f"ceiling {ceiling!r}", "needs the same number of ratings on every item",
+                f"ceiling {ceiling!r}",
+                "needs the same number of ratings on every item",
                 f"between {seen[0]} and {seen[-1]}",
                 remedy="Where more ratings were asked on hard items, pooled pairs understate agreement and the bound is invalid. "
                 "Use ceiling='plurality', or a subset of ratings fixed beforehand.",
             )
-        )  # fmt: skip
+        )
 
 
 def _n_labels(counts: RatingCounts) -> int | None:
@@ -361,13 +440,17 @@ def _fit_clusters(test: str, ties: str, *, fitted: bool) -> None:
 
 
 def rated_items(ratings: Ratings, system: str) -> list[tuple[str, Row]]:
-    """Every rated item, with its cluster: hit, labels tied at the top, votes of the top label, votes, 1."""
+    """Every rated item, with its cluster: hit, labels tied at the top, votes of the top label,
+    votes, 1.
+    """
     from noracle.counts.votes import given_answers, vote_rows
     from noracle.evidence.frames import fetch
 
     labels = ratings.seen_labels()
     place = {label: k for k, label in enumerate(labels)}
-    said = {item: place.get(answer, -1) for item, _, answer in fetch(given_answers(ratings, [system]))}
+    said = {
+        item: place.get(answer, -1) for item, _, answer in fetch(given_answers(ratings, [system]))
+    }
     clusters = {} if ratings.items is None else dict(fetch(ratings.items.select("item", "cluster")))
     found: list[tuple[str, Row]] = []
     for item, votes in zip(*vote_rows(ratings, labels), strict=True):
@@ -385,17 +468,24 @@ def _together(answers: object, ratings: object, items: object) -> Ratings | Rati
 
     if ratings is None:
         if items is not None:
-            raise ArgumentError("items must come with tables of answers and ratings; got them without. Pass them to the Ratings.")
+            raise ArgumentError(
+                "items must come with tables of answers and ratings; got them without. Pass them to the Ratings."
+            )
         if isinstance(answers, (Ratings, RatingCounts)):
             return answers
         raise ArgumentError("ratings must be given beside a table of answers; got None.")
     if isinstance(answers, (Ratings, RatingCounts)) or isinstance(ratings, (Ratings, RatingCounts)):
-        raise ArgumentError("answers and ratings must be two tables, or one Ratings that holds both; got a mixture.")
+        raise ArgumentError(
+            "answers and ratings must be two tables, or one Ratings that holds both; got a mixture."
+        )
     return Ratings.from_tables(ratings, answers, items=items)
 
 
 def _counted(
-    ratings: Ratings | RatingCounts, system: str | None, aggregate: Aggregate | AggregatedLabels, seed: int
+    ratings: Ratings | RatingCounts,
+    system: str | None,
+    aggregate: Aggregate | AggregatedLabels,
+    seed: int,
 ) -> tuple[RatingCounts, NDArray[np.int64] | None, str]:
     """The counts, the matches with a fitted aggregate where one is asked for, and the system."""
     counts = ratings if isinstance(ratings, RatingCounts) else count_ratings(ratings)
@@ -404,7 +494,9 @@ def _counted(
         return counts, None, system
     if isinstance(ratings, RatingCounts):
         if system not in counts.matches:
-            raise ArgumentError("aggregate must be 'plurality' for counts without matches, which do not know items; got another.")
+            raise ArgumentError(
+                "aggregate must be 'plurality' for counts without matches, which do not know items; got another."
+            )
         return counts, counts.matches[system], system
     from noracle.superhuman.aggregate import aggregate_labels, matches_of
 
@@ -419,8 +511,17 @@ def the_system(counts: RatingCounts, system: str | None) -> str:
     if system is None and len(known) == 1:
         return known[0]
     if not known:
-        raise EvidenceError(fault("ratings", "must come with the answers of a system", "none", remedy="Pass answers beside the ratings."))
+        raise EvidenceError(
+            fault(
+                "ratings",
+                "must come with the answers of a system",
+                "none",
+                remedy="Pass answers beside the ratings.",
+            )
+        )
     if system is None or system not in known:
         nearest = by_nearness(system or "", known)[:5]
-        raise ArgumentError(f"system must be one of {', '.join(map(repr, nearest))}; got {system!r}.")
+        raise ArgumentError(
+            f"system must be one of {', '.join(map(repr, nearest))}; got {system!r}."
+        )
     return system

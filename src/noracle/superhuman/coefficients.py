@@ -1,7 +1,8 @@
-"""Coefficients of agreement as functions of sums over items, and how these sums vary from sample to sample.
+"""Coefficients of agreement as functions of sums over items, and how these sums vary from sample to
+sample.
 
-Every coefficient here is f(Σ over items of a vector of features), so that counts are enough for the value and for resampling items: a
-resample draws new numbers of items of each kind.
+Every coefficient here is f(Σ over items of a vector of features), so that counts are enough for the
+value and for resampling items: a resample draws new numbers of items of each kind.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ _AT_ONCE = 4_000_000
 class Coefficient:
     """A coefficient of agreement on some counts.
 
-    ``features`` has a row for each kind of item and ``n_items`` says how many items are of that kind; ``unseen`` has rows of kinds that
-    may not have been seen, the most united and the most divided ones. ``value`` maps rows of sums to values, NaN where undefined.
+    ``features`` has a row for each kind of item and ``n_items`` says how many items are of that
+    kind; ``unseen`` has rows of kinds that may not have been seen, the most united and the most
+    divided ones. ``value`` maps rows of sums to values, NaN where undefined.
     """
 
     features: Floats
@@ -57,7 +59,9 @@ class Coefficient:
         return np.concatenate(parts)
 
     def _normal_sums(self, n_boot: int, rng: np.random.Generator) -> Floats:
-        """Sums from the normal law that resampling tends to; with very many kinds there are very many items."""
+        """Sums from the normal law that resampling tends to; with very many kinds there are very
+        many items.
+        """
         total = int(self.n_items.sum())
         share = self.n_items / total
         mean = share @ self.features
@@ -67,7 +71,9 @@ class Coefficient:
         return np.asarray(total * mean + np.sqrt(total) * (steps @ axes.T))
 
     def reach(self, error: float) -> tuple[float, float]:
-        """How far the value may go if a share 1 - error^(1/n) of the items are of a kind that was not seen."""
+        """How far the value may go if a share 1 - error^(1/n) of the items are of a kind that was
+        not seen.
+        """
         total = int(self.n_items.sum())
         share = 1 - error ** (1 / total)
         mixed = (1 - share) * (self.n_items @ self.features) + share * total * self.unseen
@@ -80,11 +86,15 @@ def agreements(votes: Whole) -> tuple[Floats, Floats]:
     n = votes.sum(axis=1)
     paired = n > 1
     pairs = np.where(paired, n * (n - 1), 1)
-    return np.where(paired, (votes * (votes - 1)).sum(axis=1) / pairs, 0.0), paired.astype(np.float64)
+    return np.where(paired, (votes * (votes - 1)).sum(axis=1) / pairs, 0.0), paired.astype(
+        np.float64
+    )
 
 
 def _kinds(votes: Whole) -> tuple[Whole, Whole]:
-    """The kinds, with columns for labels that nobody used where there is one label only, and kinds that may not have been seen."""
+    """The kinds, with columns for labels that nobody used where there is one label only, and kinds
+    that may not have been seen.
+    """
     most = int(votes.sum(axis=1).max(initial=1))
     if votes.shape[1] == 1:
         votes = np.pad(votes, ((0, 0), (0, min(max(most, 2), 50) - 1)))
@@ -103,11 +113,18 @@ def pairwise(votes: Whole, n_items: Whole) -> Coefficient:
         return np.stack(agreements(kinds), axis=1)
 
     kinds, unseen = _kinds(votes)
-    return Coefficient(features=features(kinds), n_items=n_items, unseen=features(unseen), value=lambda s: _ratio(s[:, 0], s[:, 1]))
+    return Coefficient(
+        features=features(kinds),
+        n_items=n_items,
+        unseen=features(unseen),
+        value=lambda s: _ratio(s[:, 0], s[:, 1]),
+    )
 
 
 def fleiss(votes: Whole, n_items: Whole) -> Coefficient:
-    """(P - P_e)/(1 - P_e): P the mean pairwise agreement, P_e = Σ_l p_l², p_l the mean over items of the share of votes for l."""
+    """(P - P_e)/(1 - P_e): P the mean pairwise agreement, P_e = Σ_l p_l², p_l the mean over items
+    of the share of votes for l.
+    """
 
     def features(kinds: Whole) -> Floats:
         shares = kinds / kinds.sum(axis=1, keepdims=True)
@@ -118,18 +135,28 @@ def fleiss(votes: Whole, n_items: Whole) -> Coefficient:
         return _kappa(_ratio(sums[:, 0], sums[:, 1]), (shares**2).sum(axis=1))
 
     kinds, unseen = _kinds(votes)
-    return Coefficient(features=features(kinds), n_items=n_items, unseen=features(unseen), value=value)
+    return Coefficient(
+        features=features(kinds), n_items=n_items, unseen=features(unseen), value=value
+    )
 
 
-def krippendorff(votes: Whole, n_items: Whole, *, values: Sequence[float] | None, ordinal: bool = False) -> Coefficient:
-    """1 - (n - 1)·Σ_cd o_cd·δ²_cd / Σ_cd n_c·n_d·δ²_cd over the votes of items with two votes or more.
+def krippendorff(
+    votes: Whole, n_items: Whole, *, values: Sequence[float] | None, ordinal: bool = False
+) -> Coefficient:
+    """1 - (n - 1)·Σ_cd o_cd·δ²_cd / Σ_cd n_c·n_d·δ²_cd over the votes of items with two votes or
+    more.
 
-    o_cd = Σ over items of v_c·(v_d - 1{c = d})/(votes - 1). δ² is 1 for different labels, (x_c - x_d)² with ``values``, and with
-    ``ordinal`` the squared difference of mid-ranks, which depend on the sample.
+    o_cd = Σ over items of v_c·(v_d - 1{c = d})/(votes - 1). δ² is 1 for different labels, (x_c -
+    x_d)² with ``values``, and with ``ordinal`` the squared difference of mid-ranks, which depend on
+    the sample.
     """
     kinds, unseen = _kinds(votes)
     size = kinds.shape[1]
-    given = None if values is None else np.asarray([*values, *[0.0] * (size - len(values))], dtype=np.float64)
+    given = (
+        None
+        if values is None
+        else np.asarray([*values, *[0.0] * (size - len(values))], dtype=np.float64)
+    )
     distances = 1.0 - np.eye(size) if given is None else (given[:, None] - given[None, :]) ** 2
 
     def features(of: Whole) -> Floats:
@@ -137,14 +164,23 @@ def krippendorff(votes: Whole, n_items: Whole, *, values: Sequence[float] | None
         paired = np.where((n > 1)[:, None], of, 0).astype(np.float64)
         rest = np.maximum(n - 1, 1)[:, None, None]
         if not ordinal:
-            return np.column_stack([paired, np.einsum("pc,cd,pd->p", paired, distances, paired, optimize=True) / rest[:, 0, 0]])
+            return np.column_stack(
+                [
+                    paired,
+                    np.einsum("pc,cd,pd->p", paired, distances, paired, optimize=True)
+                    / rest[:, 0, 0],
+                ]
+            )
         crossed = paired[:, :, None] * paired[:, None, :] / rest
         return np.column_stack([paired, crossed.reshape(len(of), -1)])
 
     def value(sums: Floats) -> Floats:
         margins = sums[:, :size]
         if not ordinal:
-            observed, expected = sums[:, size], np.einsum("bc,cd,bd->b", margins, distances, margins, optimize=True)
+            observed, expected = (
+                sums[:, size],
+                np.einsum("bc,cd,bd->b", margins, distances, margins, optimize=True),
+            )
         else:
             ranks = np.cumsum(margins, axis=1) - margins / 2
             apart = (ranks[:, :, None] - ranks[:, None, :]) ** 2
@@ -152,28 +188,39 @@ def krippendorff(votes: Whole, n_items: Whole, *, values: Sequence[float] | None
             expected = (margins[:, :, None] * margins[:, None, :] * apart).sum(axis=(1, 2))
         return np.asarray(1 - (margins.sum(axis=1) - 1) * _ratio(observed, expected))
 
-    return Coefficient(features=features(kinds), n_items=n_items, unseen=features(unseen), value=value)
+    return Coefficient(
+        features=features(kinds), n_items=n_items, unseen=features(unseen), value=value
+    )
 
 
 def cohen(table: Whole) -> Coefficient:
-    """(p - p_e)/(1 - p_e) of two raters: p the share of items on which they agree, p_e the sum of products of their shares."""
+    """(p - p_e)/(1 - p_e) of two raters: p the share of items on which they agree, p_e the sum of
+    products of their shares.
+    """
     size = len(table)
     cells = np.flatnonzero(table)
     every = np.eye(size * size)
     return Coefficient(
-        features=every[cells], n_items=table.reshape(-1)[cells], unseen=every, value=lambda sums: kappas(sums.reshape(-1, size, size))
+        features=every[cells],
+        n_items=table.reshape(-1)[cells],
+        unseen=every,
+        value=lambda sums: kappas(sums.reshape(-1, size, size)),
     )
 
 
 def mean_cohen(codes: NDArray[np.int16], n_items: Whole, size: int) -> Coefficient:
-    """The mean of Cohen's kappa over all pairs of raters for which it is defined; ``codes`` has a row for each kind of item."""
+    """The mean of Cohen's kappa over all pairs of raters for which it is defined; ``codes`` has a
+    row for each kind of item.
+    """
     n_raters = codes.shape[1]
     pairs = list(itertools.combinations(range(n_raters), 2))
     one = np.arange(size)
 
     def features(of: NDArray[np.int16]) -> Floats:
         shown = (of[:, :, None] == one).astype(np.float64)
-        return np.hstack([(shown[:, i, :, None] * shown[:, j, None, :]).reshape(len(of), -1) for i, j in pairs])
+        return np.hstack(
+            [(shown[:, i, :, None] * shown[:, j, None, :]).reshape(len(of), -1) for i, j in pairs]
+        )
 
     def value(sums: Floats) -> Floats:
         every = kappas(sums.reshape(-1, size, size)).reshape(-1, len(pairs))
@@ -183,7 +230,9 @@ def mean_cohen(codes: NDArray[np.int16], n_items: Whole, size: int) -> Coefficie
     united = np.repeat(one[:, None], n_raters, axis=1)
     divided = (np.arange(n_raters) % size)[None, :]
     unseen = np.vstack([united, divided]).astype(np.int16)
-    return Coefficient(features=features(codes), n_items=n_items, unseen=features(unseen), value=value)
+    return Coefficient(
+        features=features(codes), n_items=n_items, unseen=features(unseen), value=value
+    )
 
 
 def kappas(tables: Floats) -> Floats:
@@ -197,7 +246,8 @@ def kappas(tables: Floats) -> Floats:
 def kappa_errors(tables: Floats) -> Floats:
     """Standard errors of Cohen's kappa by the delta method.
 
-    dκ(a, b) = (1{a = b} - p)/(1 - p_e) - (1 - p)·(c_a + r_b - 2·p_e)/(1 - p_e)², r and c the shares of the first and second rater.
+    dκ(a, b) = (1{a = b} - p)/(1 - p_e) - (1 - p)·(c_a + r_b - 2·p_e)/(1 - p_e)², r and c the shares
+    of the first and second rater.
     """
     total = tables.sum(axis=(1, 2))
     shares = tables / np.maximum(total, 1)[:, None, None]
@@ -206,7 +256,12 @@ def kappa_errors(tables: Floats) -> Floats:
     chance = (rows * columns).sum(axis=1)[:, None, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         pull = (np.eye(tables.shape[1]) - agreed) / (1 - chance)
-        pull = pull - (1 - agreed) * (columns[:, :, None] + rows[:, None, :] - 2 * chance) / (1 - chance) ** 2
+        pull = (
+            pull
+            - (1 - agreed)
+            * (columns[:, :, None] + rows[:, None, :] - 2 * chance)
+            / (1 - chance) ** 2
+        )
         return np.asarray(np.sqrt((shares * pull**2).sum(axis=(1, 2)) / total))
 
 
@@ -217,4 +272,6 @@ def _kappa(agreed: Floats, chance: Floats) -> Floats:
 
 def _ratio(above: Floats, below: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(below == 0, np.nan, above / np.where(below == 0, 1.0, below)), dtype=np.float64)
+        return np.asarray(
+            np.where(below == 0, np.nan, above / np.where(below == 0, 1.0, below)), dtype=np.float64
+        )

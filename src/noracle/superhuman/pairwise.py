@@ -1,13 +1,17 @@
-"""The best bound on the mean accuracy of persons who agree at least as often as if they were independent.
+"""The best bound on the mean accuracy of persons who agree at least as often as if they were
+independent.
 
-Assumption (2): p_i·p_j <= P_ij for any two annotators i, j, with p their accuracies and P_ij how often they agree. Then
+Assumption (2): p_i·p_j <= P_ij for any two annotators i, j, with p their accuracies and P_ij how
+often they agree. Then
 
     U* = max Σ w_i p_i   subject to   p_i·p_j <= P_ij,  0 <= p_i <= 1.
 
-In x = -log p this is the maximum of a convex function over the polyhedron x_i >= 0, x_i + x_j >= -log P_ij, so it lies at a vertex.
-Up to 3 annotators the vertices are written down, up to 5 they are enumerated. Beyond that small groups cover the annotators: if weights
-λ_T on groups T of three (and of four, to 12 annotators) cover every annotator, Σ_{T∋i} λ_T >= w_i, then Σ w_i p_i <= Σ_T λ_T·sum(T),
-with sum(T) the bound on the sum over the group. The best weights are one linear program; any weights give a valid bound.
+In x = -log p this is the maximum of a convex function over the polyhedron x_i >= 0, x_i + x_j >=
+-log P_ij, so it lies at a vertex. Up to 3 annotators the vertices are written down, up to 5 they
+are enumerated. Beyond that small groups cover the annotators: if weights λ_T on groups T of three
+(and of four, to 12 annotators) cover every annotator, Σ_{T∋i} λ_T >= w_i, then Σ w_i p_i <= Σ_T
+λ_T·sum(T), with sum(T) the bound on the sum over the group. The best weights are one linear
+program; any weights give a valid bound.
 """
 
 from __future__ import annotations
@@ -34,15 +38,18 @@ _TINY = 1e-300
 
 
 def pairwise_bound(agreement: ArrayLike, *, weights: Sequence[float] | None = None) -> float:
-    """U*, the largest mean accuracy that the agreement of every two annotators allows under assumption (2).
+    """U*, the largest mean accuracy that the agreement of every two annotators allows under
+    assumption (2).
 
-    Exact to 5 annotators; beyond, a cover by groups of three and four that is never below U*. For pools with symmetric errors it lies
-    within 0.01 of U*; for arbitrary rates it was up to 0.04 above.
+    Exact to 5 annotators; beyond, a cover by groups of three and four that is never below U*. For
+    pools with symmetric errors it lies within 0.01 of U*; for arbitrary rates it was up to 0.04
+    above.
 
     Parameters
     ----------
     agreement
-        Symmetric matrix P of agreement rates; the diagonal is not read. NaN for two who have no item in common counts as 1.
+        Symmetric matrix P of agreement rates; the diagonal is not read. NaN for two who have no
+        item in common counts as 1.
     weights
         The share of each annotator in the mean; default equal.
 
@@ -68,10 +75,11 @@ def pairwise_bound(agreement: ArrayLike, *, weights: Sequence[float] | None = No
 
 
 def triple_bounds(rates: Reals, triples: Whole, weights: Reals | None = None) -> Reals:
-    """The largest Σ w_i p_i over each triple of annotators (weights 1 unless given), in closed form.
+    """The largest Σ w_i p_i over each triple of annotators (weights 1 unless given), in closed
+    form.
 
-    The vertices are: all three pairs tight, p_1 = sqrt(P_12·P_13/P_23) and so on, if none exceeds 1; or one p_i = 1, one p_j = P_ij and
-    p_k = min(P_ik, P_jk/P_ij).
+    The vertices are: all three pairs tight, p_1 = sqrt(P_12·P_13/P_23) and so on, if none exceeds
+    1; or one p_i = 1, one p_j = P_ij and p_k = min(P_ik, P_jk/P_ij).
     """
     weight = np.ones(len(rates)) if weights is None else weights
     w = weight[triples]
@@ -90,12 +98,16 @@ def triple_bounds(rates: Reals, triples: Whole, weights: Reals | None = None) ->
 
 
 def vertex_bound(rates: Reals, weights: Reals) -> float:
-    """U* by all vertices of the polyhedron in -log p; the number of systems of equations grows fast with the annotators."""
+    """U* by all vertices of the polyhedron in -log p; the number of systems of equations grows fast
+    with the annotators.
+    """
     return float(min(1.0, group_bounds(rates, np.arange(len(rates))[None, :], weights)[0]))
 
 
 def group_bounds(rates: Reals, groups: Whole, weights: Reals | None = None) -> Reals:
-    """The largest Σ w_i p_i over each group of annotators (weights 1 unless given), by all vertices."""
+    """The largest Σ w_i p_i over each group of annotators (weights 1 unless given), by all
+    vertices.
+    """
     n_groups, size = groups.shape
     weight = np.ones(len(rates)) if weights is None else weights
     inverses, rows = _systems(size)
@@ -104,15 +116,24 @@ def group_bounds(rates: Reals, groups: Whole, weights: Reals | None = None) -> R
     needs = np.concatenate([np.zeros((n_groups, size)), pairs], axis=1)
     x = np.einsum("sij,gsj->gsi", inverses, needs[:, rows])
     slack = 1e-9
-    feasible = (x >= -slack).all(axis=2) & (x[:, :, first] + x[:, :, second] >= pairs[:, None, :] - slack).all(axis=2)
+    feasible = (x >= -slack).all(axis=2) & (
+        x[:, :, first] + x[:, :, second] >= pairs[:, None, :] - slack
+    ).all(axis=2)
     sums = np.einsum("gsi,gi->gs", np.exp(-np.maximum(x, 0.0)), weight[groups])
     return np.asarray(np.where(feasible, sums, -np.inf).max(axis=1), dtype=np.float64)
 
 
 @lru_cache(maxsize=LARGEST_ENUMERATED)
 def _systems(size: int) -> tuple[Reals, Whole]:
-    """Inverses of all regular systems of ``size`` tight rows, and which rows they are: x_i = 0 first, then the pairs."""
-    equations = np.vstack([np.eye(size), *(np.eye(size)[i] + np.eye(size)[j] for i, j in combinations(range(size), 2))])
+    """Inverses of all regular systems of ``size`` tight rows, and which rows they are: x_i = 0
+    first, then the pairs.
+    """
+    equations = np.vstack(
+        [
+            np.eye(size),
+            *(np.eye(size)[i] + np.eye(size)[j] for i, j in combinations(range(size), 2)),
+        ]
+    )
     rows = np.array(list(combinations(range(len(equations)), size)))
     systems = equations[rows]
     regular = np.abs(np.linalg.det(systems)) > 0.5  # determinants are whole numbers
@@ -120,7 +141,9 @@ def _systems(size: int) -> tuple[Reals, Whole]:
 
 
 def cover_bound(rates: Reals, weights: Reals, *, fours: bool = True) -> float:
-    """A bound by groups that cover all annotators, best by one linear program; valid also where the program is solved only roughly."""
+    """A bound by groups that cover all annotators, best by one linear program; valid also where the
+    program is solved only roughly.
+    """
     from scipy.optimize import linprog
     from scipy.sparse import csr_array
 
@@ -132,7 +155,9 @@ def cover_bound(rates: Reals, weights: Reals, *, fours: bool = True) -> float:
         costs.append(group_bounds(rates, groups[1]))
     cost = np.concatenate(costs)
     members = np.concatenate([g.reshape(-1) for g in groups])
-    columns = np.repeat(np.arange(len(cost)), np.repeat([g.shape[1] for g in groups], [len(g) for g in groups]))
+    columns = np.repeat(
+        np.arange(len(cost)), np.repeat([g.shape[1] for g in groups], [len(g) for g in groups])
+    )
     cover = csr_array((np.ones(len(members)), (members, columns)), shape=(size, len(cost)))
     found = linprog(cost, A_ub=-cover, b_ub=-weights, bounds=(0, None), method="highs")  # type: ignore[call-overload]  # sparse is fine
     used = np.zeros(len(cost)) if found.x is None else np.maximum(found.x, 0.0)
@@ -141,7 +166,9 @@ def cover_bound(rates: Reals, weights: Reals, *, fours: bool = True) -> float:
 
 
 def _triples(rates: Reals) -> Whole:
-    """All triples, or for many annotators those within blocks: of all levels of agreement and, if not too many, of like levels."""
+    """All triples, or for many annotators those within blocks: of all levels of agreement and, if
+    not too many, of like levels.
+    """
     size = len(rates)
     if size <= LARGEST_COMPLETE:
         return np.array(list(combinations(range(size), 3)))
@@ -150,7 +177,9 @@ def _triples(rates: Reals) -> Whole:
     blocks = [order[start::n_blocks] for start in range(n_blocks)]
     if size <= LARGEST_WITH_TWO_DIVISIONS:
         blocks += np.array_split(order, n_blocks)
-    triples = np.concatenate([np.sort(block)[np.array(list(combinations(range(len(block)), 3)))] for block in blocks])
+    triples = np.concatenate(
+        [np.sort(block)[np.array(list(combinations(range(len(block)), 3)))] for block in blocks]
+    )
     return np.unique(triples, axis=0)
 
 
@@ -161,8 +190,14 @@ def _checked(agreement: ArrayLike, weights: Sequence[float] | None) -> tuple[Rea
     np.fill_diagonal(rates, 1.0)
     rates = np.where(np.isnan(rates), 1.0, rates)
     if ((rates < 0) | (rates > 1)).any() or not np.allclose(rates, rates.T, rtol=0, atol=1e-12):
-        raise ArgumentError("agreement must be symmetric with entries in [0, 1]; got other entries. Pass counts of agreement / counts.")
-    share = np.full(len(rates), 1 / len(rates)) if weights is None else np.asarray(weights, dtype=np.float64)
+        raise ArgumentError(
+            "agreement must be symmetric with entries in [0, 1]; got other entries. Pass counts of agreement / counts."
+        )
+    share = (
+        np.full(len(rates), 1 / len(rates))
+        if weights is None
+        else np.asarray(weights, dtype=np.float64)
+    )
     if share.shape != (len(rates),) or not (share >= 0).all() or abs(share.sum() - 1) > 1e-9:
         raise ArgumentError(f"weights must be {len(rates)} shares that sum to 1; got {weights!r}.")
     return rates, share

@@ -17,10 +17,12 @@ MOST_WORK = 2e8
 
 
 def expected_top_share(votes: ArrayLike, n_drawn: int) -> Reals:
-    """The mean share of the most frequent label among ``n_drawn`` of an item's votes, drawn without replacement; a value for each row.
+    """The mean share of the most frequent label among ``n_drawn`` of an item's votes, drawn without
+    replacement; a value for each row.
 
-    P(max <= t) is the coefficient of z^k in Π_l Σ_{j<=t} C(n_l, j)·z^j, divided by C(n, k); the mean of the largest count is the sum of
-    P(max > t) over t. Rows must have at least ``n_drawn`` votes.
+    P(max <= t) is the coefficient of z^k in Π_l Σ_{j<=t} C(n_l, j)·z^j, divided by C(n, k); the
+    mean of the largest count is the sum of P(max > t) over t. Rows must have at least ``n_drawn``
+    votes.
 
     Examples
     --------
@@ -33,9 +35,18 @@ def expected_top_share(votes: ArrayLike, n_drawn: int) -> Reals:
     j = np.arange(n_drawn + 1)
     spare = tally[:, :, None] - j
     with np.errstate(invalid="ignore"):
-        logs = gammaln(tally[:, :, None] + 1.0) - gammaln(j + 1.0) - gammaln(np.maximum(spare, 0) + 1.0)
-    # The divisor C(n, k) is shared out over the labels by their votes, so that products stay finite.
-    ways = np.where(spare >= 0, np.exp(logs - log_all[:, None, None] * (tally / total[:, None])[:, :, None]), 0.0)
+        logs = (
+            gammaln(tally[:, :, None] + 1.0)
+            - gammaln(j + 1.0)
+            - gammaln(np.maximum(spare, 0) + 1.0)
+        )
+    # The divisor C(n, k) is shared out over the labels by their votes, so that products stay
+    # finite.
+    ways = np.where(
+        spare >= 0,
+        np.exp(logs - log_all[:, None, None] * (tally / total[:, None])[:, :, None]),
+        0.0,
+    )
     mean = np.zeros(len(tally))
     for t in range(n_drawn):
         allowed = ways[:, :, : t + 1]
@@ -51,11 +62,13 @@ def expected_top_share(votes: ArrayLike, n_drawn: int) -> Reals:
 
 
 def ceiling_path(counts: RatingCounts) -> list[dict[str, Any]]:
-    """What each ceiling would be with k = 2, 3, … of the annotations of every item, chosen at random; Figure 3 of the paper.
+    """What each ceiling would be with k = 2, 3, … of the annotations of every item, chosen at
+    random; Figure 3 of the paper.
 
-    Agreement of two random votes does not depend on k, so ``free``, ``quadratic``, ``paper`` and ``paper-empirical`` are their formulas
-    at the same v; ``plurality`` is the exact mean over all choices. k ends at the smallest number of votes on an item, so that all
-    points speak of the same items. Values at the sample; no limits.
+    Agreement of two random votes does not depend on k, so ``free``, ``quadratic``, ``paper`` and
+    ``paper-empirical`` are their formulas at the same v; ``plurality`` is the exact mean over all
+    choices. k ends at the smallest number of votes on an item, so that all points speak of the same
+    items. Values at the sample; no limits.
 
     Returns
     -------
@@ -78,7 +91,11 @@ def ceiling_path(counts: RatingCounts) -> list[dict[str, Any]]:
     last = int(counts.n_ratings.min())
     work = kinds.shape[0] * kinds.shape[1] * float(last) ** 3
     share = n / n.sum()
-    v = min(1.0, float((counts.agreement * counts.n_items).sum() / counts.n_items.sum())) if last > 1 else float("nan")
+    v = (
+        min(1.0, float((counts.agreement * counts.n_items).sum() / counts.n_items.sum()))
+        if last > 1
+        else float("nan")
+    )
     return [
         {
             "annotators": k,

@@ -43,16 +43,19 @@ def plan_certificate(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Plan:
-    """How many items, or ratings on each item, certify with probability ``power`` if rates stay as they are in these ratings.
+    """How many items, or ratings on each item, certify with probability ``power`` if rates stay as
+    they are in these ratings.
 
     Parameters
     ----------
     ratings
         A pilot: ratings with the answers of the system, or their counts.
     vary
-        ``items``: more items with as many ratings each. ``ratings``: as many items with another number of ratings each, from 2 up to
-        ``most_ratings``. Fewer than an item has are drawn from its own. Further ones are drawn given those that it has and the answer of
-        the system, from a Dirichlet distribution of votes with the pilot's agreement and share of votes for the answer.
+        ``items``: more items with as many ratings each. ``ratings``: as many items with another
+        number of ratings each, from 2 up to ``most_ratings``. Fewer than an item has are drawn from
+        its own. Further ones are drawn given those that it has and the answer of the system, from a
+        Dirichlet distribution of votes with the pilot's agreement and share of votes for the
+        answer.
     test
         ``betting``, ``bernstein`` or ``t``, as in :func:`certify_superhuman`.
     cost_per_rating
@@ -61,23 +64,23 @@ def plan_certificate(
     Returns
     -------
     Plan
-        ``buy`` has the total number of items and of ratings an item; ``predicted`` is the simulated power. HEURISTIC: the rates are those
-        of the pilot, taken as exact.
+        ``buy`` has the total number of items and of ratings an item; ``predicted`` is the simulated
+        power. HEURISTIC: the rates are those of the pilot, taken as exact.
 
     Notes
     -----
-    Z of :func:`certify_superhuman` is drawn again with replacement, in 1,000 worlds for each number of items that is tried; the number is
-    found by doubling and bisection to two per cent.
+    Z of :func:`certify_superhuman` is drawn again with replacement, in 1,000 worlds for each number
+    of items that is tried; the number is found by doubling and bisection to two per cent.
 
     power(n) = P(the certificate is given on n items), counted over the worlds.
 
-    Assumes that new items are like those of the pilot, and (for ``vary="ratings"``) that further votes follow the Dirichlet distribution
-    above.
+    Assumes that new items are like those of the pilot, and (for ``vary="ratings"``) that further
+    votes follow the Dirichlet distribution above.
 
     References
     ----------
-    Efron (1979), Ann. Statist. 7, 1-26 (drawing the sample again); Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR
-    2023), for the claim.
+    Efron (1979), Ann. Statist. 7, 1-26 (drawing the sample again); Xu, Walder and Xu, "Humanly
+    certifying superhuman classifiers" (ICLR 2023), for the claim.
 
     Examples
     --------
@@ -103,10 +106,16 @@ def plan_certificate(
         found = _items_for(pool, margin, error, test, power, seed)
         n, k = found, float(counts.n_ratings @ counts.n_items) / in_hand
     else:
-        pool, each, alternatives = _ratings_for(counts, system, margin, error, test, power, most_ratings, seed)
+        pool, each, alternatives = _ratings_for(
+            counts, system, margin, error, test, power, most_ratings, seed
+        )
         n, k = (in_hand, float(each)) if each else (None, math.nan)
     predicted = math.nan if n is None else _power(pool, n, margin, error, test, seed)
-    bought = {"items": n or 0} if vary == "items" else {"items": in_hand, "ratings_per_item": int(k) if n else 0}
+    bought = (
+        {"items": n or 0}
+        if vary == "items"
+        else {"items": in_hand, "ratings_per_item": int(k) if n else 0}
+    )
     return Plan(
         goal="power of a certificate",
         wanted=power,
@@ -114,9 +123,14 @@ def plan_certificate(
         buy=bought,
         cost=math.nan if n is None else n * k * cost_per_rating,
         confidence=confidence,
-        method=f"items of {system!r} drawn again" + (" with other numbers of ratings" if vary == "ratings" else ""),
+        method=f"items of {system!r} drawn again"
+        + (" with other numbers of ratings" if vary == "ratings" else ""),
         interval=test,
-        guarantee=Guarantee(kind=Kind.HEURISTIC, error_rate=1 - confidence, assumptions=(Assumption(name="rates as in the pilot"),)),
+        guarantee=Guarantee(
+            kind=Kind.HEURISTIC,
+            error_rate=1 - confidence,
+            assumptions=(Assumption(name="rates as in the pilot"),),
+        ),
         inputs={
             "planner": "certificate",
             "vary": vary,
@@ -129,7 +143,10 @@ def plan_certificate(
         },
         alternatives=tuple(alternatives),
         diagnostics={"items_in_hand": in_hand, "difference": _mean(pool)},
-        notes=(f"{in_hand:,} items are in hand and count towards the total", "the system must also not be trained on these annotators"),
+        notes=(
+            f"{in_hand:,} items are in hand and count towards the total",
+            "the system must also not be trained on these annotators",
+        ),
         reason="" if n is not None else _why_not(pool, margin, vary),
     )
 
@@ -137,7 +154,9 @@ def plan_certificate(
 def _why_not(pool: Counter[Fraction], margin: float, vary: str) -> str:
     if _mean(pool) <= margin:
         return f"the difference {_mean(pool):+.4f} is not above the margin {margin:g}: at these rates no number of items would do"
-    return "no number up to the largest that was tried would do" + (": more items are needed" if vary == "ratings" else "")
+    return "no number up to the largest that was tried would do" + (
+        ": more items are needed" if vary == "ratings" else ""
+    )
 
 
 def _mean(pool: Counter[Fraction]) -> float:
@@ -152,7 +171,9 @@ def _pool(counts: RatingCounts, system: str) -> Counter[Fraction]:
     return found
 
 
-def _power(pool: Counter[Fraction], n: int, margin: float, error: float, test: str, seed: int) -> float:
+def _power(
+    pool: Counter[Fraction], n: int, margin: float, error: float, test: str, seed: int
+) -> float:
     """Share of simulated samples of n items that certify."""
     values = np.array([float(z) for z in pool])
     shares = np.array(list(pool.values()), dtype=float) / pool.total()
@@ -170,7 +191,11 @@ def _power(pool: Counter[Fraction], n: int, margin: float, error: float, test: s
         return 0.0
     if test == "bernstein":
         log = math.log(2 / error)
-        return float(np.mean(mean - np.sqrt(2 * variance * log / n) - 7 * WIDTH * log / (3 * (n - 1)) > margin))
+        return float(
+            np.mean(
+                mean - np.sqrt(2 * variance * log / n) - 7 * WIDTH * log / (3 * (n - 1)) > margin
+            )
+        )
     spread = variance > 1e-15
     t = (margin - mean[spread]) / np.sqrt(variance[spread] / n)
     return float(np.sum(stdtr(n - 1, t) <= error) / _WORLDS)
@@ -183,8 +208,12 @@ def _times(drawn: NDArray[np.int64], gains: Array) -> Array:
     return np.asarray(np.where(lost, -np.inf, drawn @ finite))
 
 
-def _items_for(pool: Counter[Fraction], margin: float, error: float, test: str, power: float, seed: int) -> int | None:
-    """The smallest number of items found, to two per cent; None if the difference is not above the margin."""
+def _items_for(
+    pool: Counter[Fraction], margin: float, error: float, test: str, power: float, seed: int
+) -> int | None:
+    """The smallest number of items found, to two per cent; None if the difference is not above the
+    margin.
+    """
     mean = _mean(pool)
     if mean <= margin:
         return None
@@ -198,18 +227,33 @@ def _items_for(pool: Counter[Fraction], margin: float, error: float, test: str, 
             return None
     while high - low > max(1, low // 50):
         middle = (low + high) // 2
-        low, high = (low, middle) if _power(pool, middle, margin, error, test, seed) >= power else (middle, high)
+        low, high = (
+            (low, middle)
+            if _power(pool, middle, margin, error, test, seed) >= power
+            else (middle, high)
+        )
     return high
 
 
 def _ratings_for(
-    counts: RatingCounts, system: str, margin: float, error: float, test: str, power: float, most: int, seed: int
+    counts: RatingCounts,
+    system: str,
+    margin: float,
+    error: float,
+    test: str,
+    power: float,
+    most: int,
+    seed: int,
 ) -> tuple[Counter[Fraction], int, list[dict[str, Any]]]:
-    """The smallest number of ratings an item that reaches the power, with Z for it, and all numbers that were tried."""
+    """The smallest number of ratings an item that reaches the power, with Z for it, and all numbers
+    that were tried.
+    """
     n = int(counts.n_items.sum())
     rng = np.random.default_rng([seed, n])
     flat = counts.answers[system].reshape(-1)
-    kind, answer = np.divmod(rng.choice(len(flat), size=_DRAWS, p=flat / flat.sum()), len(counts.labels) + 1)
+    kind, answer = np.divmod(
+        rng.choice(len(flat), size=_DRAWS, p=flat / flat.sum()), len(counts.labels) + 1
+    )
     tried: list[dict[str, Any]] = []
     pool, prior = _pool(counts, system), _prior(counts, system)
     for k in range(2, max(2, most) + 1):
@@ -218,17 +262,26 @@ def _ratings_for(
         tied = (votes == top[:, None]).sum(axis=1)
         padded = np.concatenate([votes, np.zeros((len(votes), 1), dtype=votes.dtype)], axis=1)
         hit = padded[np.arange(len(votes)), answer] == top
-        found = Counter(Fraction(int(h), int(t)) - Fraction(int(a), k) for h, t, a in zip(hit, tied, top, strict=True))
+        found = Counter(
+            Fraction(int(h), int(t)) - Fraction(int(a), k)
+            for h, t, a in zip(hit, tied, top, strict=True)
+        )
         reached = _power(found, n, margin, error, test, seed)
-        tried.append({"items": n, "ratings_per_item": k, "predicted": reached, "difference": _mean(found)})
+        tried.append(
+            {"items": n, "ratings_per_item": k, "predicted": reached, "difference": _mean(found)}
+        )
         pool = found
         if reached >= power:
             return found, k, tried
     return pool, 0, tried
 
 
-def _drawn_votes(votes: NDArray[np.int64], k: int, prior: Array, rng: np.random.Generator) -> NDArray[np.int64]:
-    """So many ratings of each item: some of those that it has, or those and further ones, each drawn given the ones before."""
+def _drawn_votes(
+    votes: NDArray[np.int64], k: int, prior: Array, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """So many ratings of each item: some of those that it has, or those and further ones, each
+    drawn given the ones before.
+    """
     total = votes.sum(axis=1)
     drawn = votes.copy()
     enough = total > k
@@ -242,15 +295,21 @@ def _drawn_votes(votes: NDArray[np.int64], k: int, prior: Array, rng: np.random.
 
 
 def _prior(counts: RatingCounts, system: str) -> Array:
-    """Weights of labels before any vote, one row for each answer (the last: none), from the pilot's agreement and match.
+    """Weights of labels before any vote, one row for each answer (the last: none), from the pilot's
+    agreement and match.
 
-    Votes are Dirichlet with mean r for the label that the system answers and (1 - r)/(R - 1) for every other. r is the share of votes for
-    the answer and A, the sum of the weights, gives the agreement v = (A·q + 1)/(A + 1), q = r² + (1 - r)²/(R - 1).
+    Votes are Dirichlet with mean r for the label that the system answers and (1 - r)/(R - 1) for
+    every other. r is the share of votes for the answer and A, the sum of the weights, gives the
+    agreement v = (A·q + 1)/(A + 1), q = r² + (1 - r)²/(R - 1).
     """
     size, several = len(counts.labels), counts.n_ratings > 1
     if size < 2:
         return np.ones((size + 1, size))
-    v = float(np.average(counts.agreement[several], weights=counts.n_items[several])) if several.any() else 1.0
+    v = (
+        float(np.average(counts.agreement[several], weights=counts.n_items[several]))
+        if several.any()
+        else 1.0
+    )
     said = counts.answers[system][:, :-1]
     shares = counts.votes / counts.n_ratings[:, None]
     r = float((said * shares).sum() / said.sum()) if said.sum() else 1 / size
@@ -274,14 +333,18 @@ def _subsets(votes: NDArray[np.int64], k: int, rng: np.random.Generator) -> NDAr
 
 
 def verify_certificate_plan(plan: Plan, worlds: int = 400) -> bool:
-    """Simulate the plan again with other draws and the tests that :func:`verify_certificate` uses; also check cost and reason."""
+    """Simulate the plan again with other draws and the tests that :func:`verify_certificate` uses;
+    also check cost and reason.
+    """
     inputs, n = plan.inputs, plan.buy["items"]
     values = [(Fraction(a, b), m) for a, b, m in inputs["values"]]
     total = sum(m for _, m in values)
     mean = float(sum(z * m for z, m in values) / total)
     if math.isnan(plan.predicted):
         return bool(plan.reason) and (mean <= inputs["margin"] or inputs["vary"] == "ratings")
-    if abs(plan.cost - n * inputs["ratings_per_item"] * inputs["cost_per_rating"]) > 1e-6 * max(1.0, plan.cost):
+    if abs(plan.cost - n * inputs["ratings_per_item"] * inputs["cost_per_rating"]) > 1e-6 * max(
+        1.0, plan.cost
+    ):
         return False
     rng = np.random.default_rng([int(inputs["seed"]), 1])
     passed = 0
@@ -289,7 +352,9 @@ def verify_certificate_plan(plan: Plan, worlds: int = 400) -> bool:
         items = [(z, int(m)) for (z, _), m in zip(values, drawn, strict=True) if m]
         passed += _certifies(items, inputs["test"], inputs["margin"], 1 - plan.confidence)
     spread = 4 * math.sqrt(0.25 / worlds + 0.25 / _WORLDS)
-    return bool(abs(passed / worlds - plan.predicted) <= spread and plan.predicted >= plan.wanted - 1e-12)
+    return bool(
+        abs(passed / worlds - plan.predicted) <= spread and plan.predicted >= plan.wanted - 1e-12
+    )
 
 
 def _certifies(items: list[tuple[Fraction, int]], test: str, margin: float, error: float) -> bool:
@@ -299,4 +364,7 @@ def _certifies(items: list[tuple[Fraction, int]], test: str, margin: float, erro
         return retest.bernstein_limit(items, error) > margin
     mean, variance = retest.mean_and_variance(items)
     n = sum(m for _, m in items)
-    return bool(variance) and retest.student_tail((margin - float(mean)) / math.sqrt(variance / n), n - 1) <= error
+    return (
+        bool(variance)
+        and retest.student_tail((margin - float(mean)) / math.sqrt(variance / n), n - 1) <= error
+    )

@@ -1,4 +1,6 @@
-"""Certificates from a paper's figures alone: match rate, agreement, number of items and of annotators."""
+"""Certificates from a paper's figures alone: match rate, agreement, number of items and of
+annotators.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,25 @@ from typing import Any, Literal
 
 from noracle.errors import ArgumentError
 from noracle.results import Assumption, Certificate, Check, check_confidence, choose
-from noracle.superhuman.split import Ceiling, by_paper, by_tails, hms_score, oms_score, p_by_paper, p_by_tails
-from noracle.superhuman.statement import NOT_A_BOUND, ONE_RATING, Case, Trained, check_margin, conclude, read_check, trained_word
+from noracle.superhuman.split import (
+    Ceiling,
+    by_paper,
+    by_tails,
+    hms_score,
+    oms_score,
+    p_by_paper,
+    p_by_tails,
+)
+from noracle.superhuman.statement import (
+    NOT_A_BOUND,
+    ONE_RATING,
+    Case,
+    Trained,
+    check_margin,
+    conclude,
+    read_check,
+    trained_word,
+)
 
 PublishedTest = Literal["exact", "paper-hms", "paper-oms"]
 PublishedCeiling = Literal["free", "quadratic", "paper", "paper-empirical"]
@@ -34,32 +53,39 @@ def certify_published(
     system: str = "system",
     confidence: float = 0.95,
 ) -> Certificate:
-    """Certify from published figures that a system is more accurate than the average annotation, or say why not.
+    """Certify from published figures that a system is more accurate than the average annotation, or
+    say why not.
 
     Parameters
     ----------
     match_rate
-        L, the share of items on which the system gives the aggregated label ("accuracy" on the benchmark).
+        L, the share of items on which the system gives the aggregated label ("accuracy" on the
+        benchmark).
     agreement
-        v, the mean share of pairs of annotations of an item that agree. Where a paper prints U_e, v = U_e².
+        v, the mean share of pairs of annotations of an item that agree. Where a paper prints U_e, v
+        = U_e².
     n_items
-        Items behind ``match_rate``; the number of matches is the whole number nearest to match_rate·n_items.
+        Items behind ``match_rate``; the number of matches is the whole number nearest to
+        match_rate·n_items.
     n_raters
         K, annotations on every item.
     n_classes
-        Number of classes, where known: with K = 2, or K = 3 and two classes, agreement is exactly binomial.
+        Number of classes, where known: with K = 2, or K = 3 and two classes, agreement is exactly
+        binomial.
     margin
         How much better the system must be, in [0, 1).
     test
-        ``exact``: binomial tail for the match rate, binomial tail or Chernoff's bound for the agreement, and half of the error rate for
-        each. ``paper-hms`` and ``paper-oms``: the published scores.
+        ``exact``: binomial tail for the match rate, binomial tail or Chernoff's bound for the
+        agreement, and half of the error rate for each. ``paper-hms`` and ``paper-oms``: the
+        published scores.
     ceiling
-        ``free`` (default of ``exact``), ``quadratic``, ``paper`` (default of the published scores) or ``paper-empirical`` (HEURISTIC:
-        what the paper's Table 3 uses is not a bound).
+        ``free`` (default of ``exact``), ``quadratic``, ``paper`` (default of the published scores)
+        or ``paper-empirical`` (HEURISTIC: what the paper's Table 3 uses is not a bound).
     agreement_items
         Items behind ``agreement``, if others than ``n_items``.
     digits
-        Decimals to which both figures were rounded. Then the least favourable figures that round to them are used.
+        Decimals to which both figures were rounded. Then the least favourable figures that round to
+        them are used.
     trained_on_annotators, check, confidence
         As in :func:`certify_superhuman`.
 
@@ -70,14 +96,16 @@ def certify_published(
 
     Notes
     -----
-    p = 2·min over c of max(P(Binomial(N, c + margin) ≥ matches), tail of "the ceiling is at least c"). The factor 2 pays for choosing c
-    after the fact.
+    p = 2·min over c of max(P(Binomial(N, c + margin) ≥ matches), tail of "the ceiling is at least
+    c"). The factor 2 pays for choosing c after the fact.
 
-    Assumes what :func:`certify_superhuman` assumes, the same K on every item, and an aggregate whose ties were broken without the system.
+    Assumes what :func:`certify_superhuman` assumes, the same K on every item, and an aggregate
+    whose ties were broken without the system.
 
     References
     ----------
-    Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023), Tables 2 and 3; Hoeffding (1963), JASA 58, 13-30.
+    Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023), Tables 2 and 3;
+    Hoeffding (1963), JASA 58, 13-30.
 
     Examples
     --------
@@ -94,9 +122,12 @@ def certify_published(
     rate = max(0.0, match_rate - half)
     hits = math.floor(rate * n_items) if half else round(rate * n_items)
     people = Ceiling(
-        name=ceiling, mean=min(1.0, agreement + half), n=n_items if agreement_items is None else agreement_items, n_votes=n_raters,
+        name=ceiling,
+        mean=min(1.0, agreement + half),
+        n=n_items if agreement_items is None else agreement_items,
+        n_votes=n_raters,
         n_labels=n_classes,
-    )  # fmt: skip
+    )
     shown = hits / n_items if test == "exact" else rate
 
     def p_at(times: float) -> float:
@@ -156,11 +187,14 @@ def _rests_on(ceiling: str, n_raters: int) -> tuple[Assumption, ...]:
 def _notes(test: str, hits: int, n_items: int, match_rate: float, half: float) -> tuple[str, ...]:
     notes = []
     if test == "exact":
-        notes.append(f"{hits:,} matches of {n_items:,} items are taken from the match rate {match_rate:g}")
+        notes.append(
+            f"{hits:,} matches of {n_items:,} items are taken from the match rate {match_rate:g}"
+        )
     notes.append(
-        "the least favourable figures that round to the published ones are used" if half else "the figures are taken as exact; their "
-        "rounding is not allowed for (pass digits)"
-    )  # fmt: skip
+        "the least favourable figures that round to the published ones are used"
+        if half
+        else "the figures are taken as exact; their rounding is not allowed for (pass digits)"
+    )
     return tuple(notes)
 
 
@@ -169,17 +203,32 @@ def _ceiling_for(test: str, ceiling: PublishedCeiling | None) -> PublishedCeilin
         return "free" if test == "exact" else "paper"
     choose("ceiling", ceiling, CEILINGS)
     if test != "exact" and ceiling not in ("paper", "paper-empirical"):
-        raise ArgumentError(f"ceiling must be 'paper' or 'paper-empirical' for test {test!r}; got {ceiling!r}.")
+        raise ArgumentError(
+            f"ceiling must be 'paper' or 'paper-empirical' for test {test!r}; got {ceiling!r}."
+        )
     return ceiling
 
 
 def _check_figures(
-    match_rate: float, agreement: float, n_items: int, n_raters: int, n_classes: int | None, agreement_items: int | None, digits: int | None
+    match_rate: float,
+    agreement: float,
+    n_items: int,
+    n_raters: int,
+    n_classes: int | None,
+    agreement_items: int | None,
+    digits: int | None,
 ) -> None:
     for name, rate in (("match_rate", match_rate), ("agreement", agreement)):
         if not (isinstance(rate, (int, float)) and 0 <= rate <= 1):
-            raise ArgumentError(f"{name} must be in [0, 1]; got {rate!r}. Pass a share, not a percentage.")
-    whole = (("n_items", n_items, 1), ("n_raters", n_raters, 1), ("n_classes", n_classes, 2), ("agreement_items", agreement_items, 1))
+            raise ArgumentError(
+                f"{name} must be in [0, 1]; got {rate!r}. Pass a share, not a percentage."
+            )
+    whole = (
+        ("n_items", n_items, 1),
+        ("n_raters", n_raters, 1),
+        ("n_classes", n_classes, 2),
+        ("agreement_items", agreement_items, 1),
+    )
     for name, n, least in (*whole, ("digits", digits, 1)):
         if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < least):
             raise ArgumentError(f"{name} must be a whole number of at least {least}; got {n!r}.")

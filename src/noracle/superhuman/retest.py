@@ -1,4 +1,6 @@
-"""The tests of certificates a second time, in plain Python, for :mod:`noracle.superhuman.verify`; shares nothing with the first."""
+"""The tests of certificates a second time, in plain Python, for :mod:`noracle.superhuman.verify`;
+shares nothing with the first.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ Clusters = Sequence[tuple[int, Fraction, int]]
 
 
 def log_wealth(items: Items, mean: float) -> float:
-    """Log of Σ_j w_j·Π(1 + θ_j·(z - mean)/(mean + 1)) with θ_j = 2^(-j/2) and w_j proportional to 1/(j + 3), j = 0…29."""
+    """Log of Σ_j w_j·Π(1 + θ_j·(z - mean)/(mean + 1)) with θ_j = 2^(-j/2) and w_j proportional to
+    1/(j + 3), j = 0…29.
+    """
     total = math.fsum(1 / (j + 3) for j in range(30))
     logs = []
     for j in range(30):
@@ -54,10 +58,11 @@ def student_tail(t: float, freedom: float) -> float:
 
 
 def cluster_p(test: str, clusters: Clusters, margin: float) -> float:
-    """P-value of "the mean is at most the margin" from (size, sum of Z, number) of clusters: betting, or t with CR2.
+    """P-value of "the mean is at most the margin" from (size, sum of Z, number) of clusters:
+    betting, or t with CR2.
 
-    With whole clusters CR2 is V = Σ E²/(1 - m/N)/N², E = sum - m·mean, and its degrees of freedom are N²/(Σ m² + Σ_{c≠d} (m_c·m_d)²/
-    ((N - m_c)·(N - m_d))).
+    With whole clusters CR2 is V = Σ E²/(1 - m/N)/N², E = sum - m·mean, and its degrees of freedom
+    are N²/(Σ m² + Σ_{c≠d} (m_c·m_d)²/ ((N - m_c)·(N - m_d))).
     """
     rows = [(m, z, n) for m, z, n in clusters if n]
     if test == "betting":
@@ -68,18 +73,33 @@ def cluster_p(test: str, clusters: Clusters, margin: float) -> float:
         for j in range(30):
             factors = [(math.sqrt(2.0) ** -j * gain, n) for gain, n in gains]
             log = math.log(1 / (j + 3) / total)
-            logs.append(log + math.fsum(n * math.log1p(f) for f, n in factors) if all(f > -1 for f, _ in factors) else -math.inf)
+            logs.append(
+                log + math.fsum(n * math.log1p(f) for f, n in factors)
+                if all(f > -1 for f, _ in factors)
+                else -math.inf
+            )
         top = max(logs)
-        return 1.0 if top == -math.inf else min(1.0, math.exp(-max(top + math.log(math.fsum(math.exp(x - top) for x in logs)), 0.0)))
+        return (
+            1.0
+            if top == -math.inf
+            else min(
+                1.0, math.exp(-max(top + math.log(math.fsum(math.exp(x - top) for x in logs)), 0.0))
+            )
+        )
     size = sum(m * n for m, _, n in rows)
     if sum(n for *_, n in rows) < 2:
         return 1.0
     mean = sum((z * n for _, z, n in rows), Fraction()) / size
-    variance = sum((n * (z - m * mean) ** 2 / (1 - Fraction(m, size)) for m, z, n in rows), Fraction()) / size**2
+    variance = (
+        sum((n * (z - m * mean) ** 2 / (1 - Fraction(m, size)) for m, z, n in rows), Fraction())
+        / size**2
+    )
     if not variance:
         return 1.0
     shares = [(Fraction(m * m, size - m), n) for m, _, n in rows]
-    apart = sum((n * x for x, n in shares), Fraction()) ** 2 - sum((n * x * x for x, n in shares), Fraction())
+    apart = sum((n * x for x, n in shares), Fraction()) ** 2 - sum(
+        (n * x * x for x, n in shares), Fraction()
+    )
     freedom = size**2 / (sum(n * m * m for m, _, n in rows) + apart)
     return student_tail((margin - float(mean)) / math.sqrt(variance), float(freedom))
 
@@ -100,7 +120,11 @@ def _run_of_terms(n: int, start: int, rate: float) -> float:
     if start > n:
         return 0.0
     log = (
-        math.lgamma(n + 1) - math.lgamma(start + 1) - math.lgamma(n - start + 1) + start * math.log(rate) + (n - start) * math.log1p(-rate)
+        math.lgamma(n + 1)
+        - math.lgamma(start + 1)
+        - math.lgamma(n - start + 1)
+        + start * math.log(rate)
+        + (n - start) * math.log1p(-rate)
     )
     term, terms, k = 1.0, [1.0], start
     while k < n and term > 1e-20:
@@ -125,7 +149,9 @@ def ceiling_at(name: str, mean: float, k: int | None) -> float:
     return min((j + (k * (k - 1) * mean - j * (j - 1)) / (2 * j)) / k for j in range(1, k))
 
 
-def ceiling_tail(name: str, mean: float, n: int, k: int | None, labels: int | None, threshold: float) -> float:
+def ceiling_tail(
+    name: str, mean: float, n: int, k: int | None, labels: int | None, threshold: float
+) -> float:
     """P-value of "the ceiling is at least this threshold"."""
     if k == 1:
         return 1.0
@@ -147,17 +173,25 @@ def ceiling_tail(name: str, mean: float, n: int, k: int | None, labels: int | No
         a, b = (a, middle) if ceiling_at(name, middle, k) >= threshold else (middle, b)
     share, expected = (mean - low) / (1 - low), (b - low) / (1 - low)
     if two:
-        return upper_tail(n - math.ceil(share * n - 1e-6), n, 1 - expected) if expected < 1 else float(share * n > n - 0.5)
+        return (
+            upper_tail(n - math.ceil(share * n - 1e-6), n, 1 - expected)
+            if expected < 1
+            else float(share * n > n - 0.5)
+        )
     if share >= expected:
         return 1.0
     if expected >= 1:
         return 0.0
-    gap = (share * math.log(share / expected) if share > 0 else 0.0) + (1 - share) * math.log((1 - share) / (1 - expected))
+    gap = (share * math.log(share / expected) if share > 0 else 0.0) + (1 - share) * math.log(
+        (1 - share) / (1 - expected)
+    )
     return math.exp(-n * gap)
 
 
 def non_overlap(hits: int, n: int, tail: Callable[[float], float], margin: float) -> float:
-    """2·min over thresholds of the larger of the two tails, by a grid that closes in on the crossing."""
+    """2·min over thresholds of the larger of the two tails, by a grid that closes in on the
+    crossing.
+    """
     a, b = 0.0, 1 - margin
     best = 1.0
     for _ in range(12):
@@ -171,7 +205,9 @@ def non_overlap(hits: int, n: int, tail: Callable[[float], float], margin: float
 
 
 def published_score(split: str, match_rate: float, ceiling: float, n: int, margin: float) -> float:
-    """The published score: half of the margin to the ceiling (hms), or the best threshold of a grid, refined (oms)."""
+    """The published score: half of the margin to the ceiling (hms), or the best threshold of a
+    grid, refined (oms).
+    """
     top = match_rate - margin
     if top <= ceiling:
         return -1.0

@@ -1,7 +1,8 @@
-"""Tests that look at the system and at the ceiling of the annotators apart, as one must with published figures.
+"""Tests that look at the system and at the ceiling of the annotators apart, as one must with
+published figures.
 
-The system matches the vote at rate L, the annotators' ceiling is U = g(mean of a statistic of the votes). The claim L - U > margin is
-proved by any threshold c with L > c + margin and U < c.
+The system matches the vote at rate L, the annotators' ceiling is U = g(mean of a statistic of the
+votes). The claim L - U > margin is proved by any threshold c with L > c + margin and U < c.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ _STEPS = 200
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """The mean of a statistic of the votes over n items: the share of the most frequent label, or the agreement of pairs.
+    """The mean of a statistic of the votes over n items: the share of the most frequent label, or
+    the agreement of pairs.
 
-    ``n_votes`` is the number of votes on every item (None: they differ), ``n_labels`` the number of labels that a vote may name (None:
-    not known). Both only make the smallest possible statistic larger and so the test sharper.
+    ``n_votes`` is the number of votes on every item (None: they differ), ``n_labels`` the number of
+    labels that a vote may name (None: not known). Both only make the smallest possible statistic
+    larger and so the test sharper.
     """
 
     name: CeilingName
@@ -52,19 +55,29 @@ class Ceiling:
         whole, rest = divmod(k, self.n_labels or k)
         if self.name == "plurality":
             return (whole + (rest > 0)) / k
-        return (rest * (whole + 1) * whole + ((self.n_labels or k) - rest) * whole * (whole - 1)) / (k * (k - 1)) if k > 1 else 1.0
+        return (
+            (rest * (whole + 1) * whole + ((self.n_labels or k) - rest) * whole * (whole - 1))
+            / (k * (k - 1))
+            if k > 1
+            else 1.0
+        )
 
     @property
     def exact(self) -> bool:
-        """Whether the statistic has two values only, so that its sum is binomial: all agree, or all but one do."""
+        """Whether the statistic has two values only, so that its sum is binomial: all agree, or all
+        but one do.
+        """
         k = self.n_votes
         return k is not None and k > 1 and -(-k // (self.n_labels or k)) == k - 1
 
     def tail(self, threshold: float) -> float:
-        """P-value of "the ceiling is at least this threshold": exact binomial where possible, else Chernoff's bound."""
+        """P-value of "the ceiling is at least this threshold": exact binomial where possible, else
+        Chernoff's bound.
+        """
         if threshold > 1:
             return 0.0
-        # Chernoff's bound takes agreement in [0, 1], as published comparisons do; the share of the top label starts at its floor.
+        # Chernoff's bound takes agreement in [0, 1], as published comparisons do; the share of the
+        # top label starts at its floor.
         floor = self.floor if self.exact or self.name == "plurality" or self.n_votes == 1 else 0.0
         if floor >= 1:
             return 1.0
@@ -91,12 +104,18 @@ def bound_at(name: CeilingName, mean: float, n_votes: int | None) -> float:
         return bounds.empirical_bound(mean)
     if n_votes == 1:
         return 1.0
-    formula = {"free": bounds.free_bound, "quadratic": bounds.quadratic_bound, "paper": bounds.paper_bound}[name]
+    formula = {
+        "free": bounds.free_bound,
+        "quadratic": bounds.quadratic_bound,
+        "paper": bounds.paper_bound,
+    }[name]
     return float(formula(mean, n_votes))
 
 
 def statistic_at(name: CeilingName, ceiling: float, n_votes: int | None) -> float:
-    """The mean of the statistic at which the ceiling has this value: the inverse of :func:`bound_at`."""
+    """The mean of the statistic at which the ceiling has this value: the inverse of
+    :func:`bound_at`.
+    """
     if name == "plurality" or n_votes is None:
         return ceiling
     k = n_votes
@@ -111,16 +130,25 @@ def statistic_at(name: CeilingName, ceiling: float, n_votes: int | None) -> floa
 
 
 def by_tails(hits: int, n: int, ceiling: Ceiling, margin: float, error: float) -> Outcome:
-    """The non-overlap test: a p-value from :func:`p_by_tails`, and half of the error rate for each side of the lower limit."""
+    """The non-overlap test: a p-value from :func:`p_by_tails`, and half of the error rate for each
+    side of the lower limit.
+    """
     low = clopper_pearson(hits, n, error / 2, 0.0)[0] - ceiling.high(error / 2)
     kind = Kind.HEURISTIC if ceiling.name == "paper-empirical" else Kind.FINITE_SAMPLE
-    return Outcome(value=hits / n - ceiling.value, low=max(low, -1.0), p_value=p_by_tails(hits, n, ceiling, margin), kind=kind)
+    return Outcome(
+        value=hits / n - ceiling.value,
+        low=max(low, -1.0),
+        p_value=p_by_tails(hits, n, ceiling, margin),
+        kind=kind,
+    )
 
 
 def p_by_tails(hits: int, n: int, ceiling: Ceiling, margin: float) -> float:
-    """2·min over c of max(P(Binomial(n, c + margin) >= hits), tail of "the ceiling is at least c"); 1 where the sample is against it.
+    """2·min over c of max(P(Binomial(n, c + margin) >= hits), tail of "the ceiling is at least c");
+    1 where the sample is against it.
 
-    If the claim is false, then L <= c + margin or U >= c for every c. The factor 2 pays for choosing c after the fact.
+    If the claim is false, then L <= c + margin or U >= c for every c. The factor 2 pays for
+    choosing c after the fact.
     """
     if not hits / n - ceiling.value > margin:
         return 1.0
@@ -129,7 +157,9 @@ def p_by_tails(hits: int, n: int, ceiling: Ceiling, margin: float) -> float:
         return binomial_at_least(hits, n, c + margin) >= ceiling.tail(c)
 
     ends = _crossing(system_wins, 0.0, 1.0 - margin)
-    return min(1.0, 2 * min(max(binomial_at_least(hits, n, c + margin), ceiling.tail(c)) for c in ends))
+    return min(
+        1.0, 2 * min(max(binomial_at_least(hits, n, c + margin), ceiling.tail(c)) for c in ends)
+    )
 
 
 def _crossing(reached: Callable[[float], bool], below: float, above: float) -> tuple[float, float]:
@@ -140,14 +170,16 @@ def _crossing(reached: Callable[[float], bool], below: float, above: float) -> t
     return below, above
 
 
-# --------------------------------------------------------------------------------------------------------- as in the paper
+# ---------------------------------------------------------------------------------------------------------
+# as in the paper
 
 
 def hms_score(match_rate: float, ceiling: float, n_items: int, *, margin: float = 0.0) -> float:
-    """Heuristic margin separation: S = 1 - exp(-2N·t_u²) - exp(-2N·t_l²), half of the difference to t_u.
+    """Heuristic margin separation: S = 1 - exp(-2N·t_u²) - exp(-2N·t_l²), half of the difference to
+    t_u.
 
-    t_u = (L - margin - U)/2 and t_l = L - margin - sqrt(t_u + U²). A slack that is not positive proves nothing: its term is 1, it is never
-    squared.
+    t_u = (L - margin - U)/2 and t_l = L - margin - sqrt(t_u + U²). A slack that is not positive
+    proves nothing: its term is 1, it is never squared.
 
     References
     ----------
@@ -166,9 +198,11 @@ def hms_score(match_rate: float, ceiling: float, n_items: int, *, margin: float 
 
 
 def oms_score(match_rate: float, ceiling: float, n_items: int, *, margin: float = 0.0) -> float:
-    """Optimal margin separation: the largest S(c) = 1 - exp(-2N(c² - U²)²) - exp(-2N(L - margin - c)²) over c in [U, L - margin].
+    """Optimal margin separation: the largest S(c) = 1 - exp(-2N(c² - U²)²) - exp(-2N(L - margin -
+    c)²) over c in [U, L - margin].
 
-    S is not concave: a grid finds the hill, Brent's bounded method its top. -1 where the interval is empty.
+    S is not concave: a grid finds the hill, Brent's bounded method its top. -1 where the interval
+    is empty.
 
     References
     ----------
@@ -185,13 +219,19 @@ def oms_score(match_rate: float, ceiling: float, n_items: int, *, margin: float 
     from scipy.optimize import minimize_scalar
 
     def loss(c: float) -> float:
-        return math.exp(-2 * n_items * (c * c - ceiling * ceiling) ** 2) + math.exp(-2 * n_items * (top - c) ** 2)
+        return math.exp(-2 * n_items * (c * c - ceiling * ceiling) ** 2) + math.exp(
+            -2 * n_items * (top - c) ** 2
+        )
 
     grid = np.linspace(ceiling, top, _STEPS + 1)
-    losses = np.exp(-2 * n_items * (grid**2 - ceiling**2) ** 2) + np.exp(-2 * n_items * (top - grid) ** 2)
+    losses = np.exp(-2 * n_items * (grid**2 - ceiling**2) ** 2) + np.exp(
+        -2 * n_items * (top - grid) ** 2
+    )
     best = int(losses.argmin())
     around = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, _STEPS)])
-    found = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-10 * (top - ceiling)})
+    found = minimize_scalar(
+        loss, bounds=around, method="bounded", options={"xatol": 1e-10 * (top - ceiling)}
+    )
     return 1 - min(float(found.fun), float(losses[best]))
 
 
@@ -206,14 +246,32 @@ def p_by_paper(match_rate: float, n: int, ceiling: Ceiling, margin: float, *, sp
 
 
 def by_paper(
-    match_rate: float, n: int, ceiling: Ceiling, margin: float, error: float, *, split: Literal["paper-hms", "paper-oms"]
+    match_rate: float,
+    n: int,
+    ceiling: Ceiling,
+    margin: float,
+    error: float,
+    *,
+    split: Literal["paper-hms", "paper-oms"],
 ) -> Outcome:
-    """The paper's confidence score; its split is chosen after the fact, so that the error is up to twice 1 - S."""
+    """The paper's confidence score; its split is chosen after the fact, so that the error is up to
+    twice 1 - S.
+    """
     score = hms_score if split == "paper-hms" else oms_score
     value = match_rate - ceiling.value
     at_margin = score(match_rate, ceiling.value, n, margin=margin)
     low = -1.0
     if score(match_rate, ceiling.value, n, margin=-1.0) >= 1 - error:
-        low = _crossing(lambda m: score(match_rate, ceiling.value, n, margin=m) < 1 - error, -1.0, max(value, -1.0))[0]
+        low = _crossing(
+            lambda m: score(match_rate, ceiling.value, n, margin=m) < 1 - error,
+            -1.0,
+            max(value, -1.0),
+        )[0]
     kind = Kind.HEURISTIC if ceiling.name == "paper-empirical" else Kind.FINITE_SAMPLE
-    return Outcome(value=value, low=low, p_value=p_by_paper(match_rate, n, ceiling, margin, split=split), kind=kind, score=at_margin)
+    return Outcome(
+        value=value,
+        low=low,
+        p_value=p_by_paper(match_rate, n, ceiling, margin, split=split),
+        kind=kind,
+        score=at_margin,
+    )

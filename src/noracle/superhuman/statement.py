@@ -19,13 +19,19 @@ MOST_ITEMS = 10**9
 SIX = "where the vote is wrong, the system is right at least as often as it repeats the vote (6)"
 ONE_LABEL = Assumption(name="one true label per item")
 IID = Assumption(name="iid items")
-BY_CLUSTER = Assumption(name="clusters are a random sample", detail="items of one cluster may depend on each other in any way")
+BY_CLUSTER = Assumption(
+    name="clusters are a random sample",
+    detail="items of one cluster may depend on each other in any way",
+)
 DEPENDENT = Assumption(
-    name="independent items", status="failed", detail="items come in clusters, and items of one cluster depend on each other"
+    name="independent items",
+    status="failed",
+    detail="items come in clusters, and items of one cluster depend on each other",
 )
 BLIND = "the vote does not see the system"
 NOT_A_BOUND = Assumption(
-    name="exchangeable annotators with p_i·p_j ≤ P_ij (U_e)", detail="sqrt(v) is not a bound: accuracies 1 and 0.6 have mean 0.8 > 0.775"
+    name="exchangeable annotators with p_i·p_j ≤ P_ij (U_e)",
+    detail="sqrt(v) is not a bound: accuracies 1 and 0.6 have mean 0.8 > 0.775",
 )
 
 
@@ -46,9 +52,15 @@ def check_margin(margin: float) -> float:
 
 def trained_word(trained: Trained | bool | None) -> Trained:
     """The statement as one of three words."""
-    word = {True: "yes", False: "no", None: "unknown"}.get(trained, trained) if not isinstance(trained, str) else trained
+    word = (
+        {True: "yes", False: "no", None: "unknown"}.get(trained, trained)
+        if not isinstance(trained, str)
+        else trained
+    )
     if word not in ("yes", "no", "unknown"):
-        raise ArgumentError(f"trained_on_annotators must be 'yes', 'no' or 'unknown'; got {trained!r}.")
+        raise ArgumentError(
+            f"trained_on_annotators must be 'yes', 'no' or 'unknown'; got {trained!r}."
+        )
     return word  # type: ignore[return-value]
 
 
@@ -57,7 +69,9 @@ def read_check(check: Check | None, system: str | None) -> dict[str, Any] | None
     if check is None:
         return None
     if not isinstance(check, Check) or "supported" not in check.diagnostics:
-        raise ArgumentError("check must be a check of (6) with diagnostics['supported'], as check_assumptions returns; got another.")
+        raise ArgumentError(
+            "check must be a check of (6) with diagnostics['supported'], as check_assumptions returns; got another."
+        )
     about = check.diagnostics.get("system")
     if about is not None and system is not None and about != system:
         raise ArgumentError(f"check must be about {system!r}; got one about {about!r}.")
@@ -71,7 +85,9 @@ def read_check(check: Check | None, system: str | None) -> dict[str, Any] | None
     }
 
 
-def statement_faults(trained: Trained, check: Mapping[str, Any] | None, confidence: float) -> list[str]:
+def statement_faults(
+    trained: Trained, check: Mapping[str, Any] | None, confidence: float
+) -> list[str]:
     """Why what is known of the training forbids a certificate."""
     if check is not None and not check["passed"]:
         return [f"(6) was checked on known answers and fails: {check['finding']}"]
@@ -80,27 +96,41 @@ def statement_faults(trained: Trained, check: Mapping[str, Any] | None, confiden
     if trained == "unknown":
         return [_NOT_STATED]
     if check is None:
-        return ["the system was trained on these annotators, and (6) was not checked on items with known answers"]
+        return [
+            "the system was trained on these annotators, and (6) was not checked on items with known answers"
+        ]
     if not check["supported"]:
-        return [f"the system was trained on these annotators, and known answers do not support (6): {check['finding']}"]
+        return [
+            f"the system was trained on these annotators, and known answers do not support (6): {check['finding']}"
+        ]
     if check["confidence"] is None or check["confidence"] < confidence - 1e-12:
-        return [f"(6) is supported at confidence {check['confidence'] or 0:g} only, below {confidence:g}"]
+        return [
+            f"(6) is supported at confidence {check['confidence'] or 0:g} only, below {confidence:g}"
+        ]
     return []
 
 
 def six(trained: Trained, check: Mapping[str, Any] | None) -> Assumption:
     """Assumption (6) with what is known about it."""
     if check is not None and not check["passed"]:
-        return Assumption(name=SIX, status="failed", detail=check["finding"], p_value=check["p_value"])
+        return Assumption(
+            name=SIX, status="failed", detail=check["finding"], p_value=check["p_value"]
+        )
     if check is not None and check["supported"]:
-        return Assumption(name=SIX, status="checked", detail=check["finding"], p_value=check["p_value"])
-    said = {"no": "stated: not trained on these annotators", "yes": "trained on these annotators", "unknown": "training not stated"}[
-        trained
-    ]
+        return Assumption(
+            name=SIX, status="checked", detail=check["finding"], p_value=check["p_value"]
+        )
+    said = {
+        "no": "stated: not trained on these annotators",
+        "yes": "trained on these annotators",
+        "unknown": "training not stated",
+    }[trained]
     return Assumption(name=SIX, status="assumed", detail=said)
 
 
-def guarantee_of(outcome: Outcome, confidence: float, assumptions: tuple[Assumption, ...], *, doubled: bool) -> Guarantee:
+def guarantee_of(
+    outcome: Outcome, confidence: float, assumptions: tuple[Assumption, ...], *, doubled: bool
+) -> Guarantee:
     """The promise of a test; ``doubled`` where a split was chosen after the fact."""
     failed = any(a.status == "failed" for a in assumptions)
     return Guarantee(
@@ -153,18 +183,35 @@ def conclude(case: Case, outcome: Outcome) -> Certificate:
             f"the difference {outcome.value:+.4f} is not above the margin {case.margin:g}"
         )
     elif case.n_items and not proved:
-        much = f"about {needed:,} items would be needed" if needed else "no number of items up to a billion would do"
+        much = (
+            f"about {needed:,} items would be needed"
+            if needed
+            else "no number of items up to a billion would do"
+        )
         reasons.append(
             f"confidence {max(0.0, 1 - outcome.p_value):.4g} is attained and {case.confidence:g} is asked for; "
             f"at these rates {much} (there are {case.n_items:,})"
         )
     reasons += statement_faults(case.trained, case.check, case.confidence)
-    reasons += [f"nothing is promised: {a.name} ({a.detail})" for a in case.rests_on if a is NOT_A_BOUND or a.status == "failed"]
-    blind = Assumption(name=BLIND, status="assumed" if case.inputs["kind"] == "published" else "by-design")
-    assumptions = (ONE_LABEL, BY_CLUSTER if "clusters" in case.inputs else IID, blind, six(case.trained, case.check), *case.rests_on)
+    reasons += [
+        f"nothing is promised: {a.name} ({a.detail})"
+        for a in case.rests_on
+        if a is NOT_A_BOUND or a.status == "failed"
+    ]
+    blind = Assumption(
+        name=BLIND, status="assumed" if case.inputs["kind"] == "published" else "by-design"
+    )
+    assumptions = (
+        ONE_LABEL,
+        BY_CLUSTER if "clusters" in case.inputs else IID,
+        blind,
+        six(case.trained, case.check),
+        *case.rests_on,
+    )
     doubled = case.test.startswith("paper")
     return Certificate(
-        claim=f"{case.subject!r} is more accurate than the average annotation" + (f" by more than {case.margin:g}" if case.margin else ""),
+        claim=f"{case.subject!r} is more accurate than the average annotation"
+        + (f" by more than {case.margin:g}" if case.margin else ""),
         subject=case.subject,
         certified=proved and not reasons,
         value=outcome.value,
@@ -197,17 +244,28 @@ def _digest(inputs: Mapping[str, Any]) -> str:
 
 
 def _notes(case: Case, *, doubled: bool) -> list[str]:
-    notes = ["the human of the claim is the average annotation, each item counting equally, not a named person"]
+    notes = [
+        "the human of the claim is the average annotation, each item counting equally, not a named person"
+    ]
     if doubled:
-        notes.append("the published score chooses its split after the fact: the error is up to twice 1 - confidence")
+        notes.append(
+            "the published score chooses its split after the fact: the error is up to twice 1 - confidence"
+        )
     if case.test == "t" and case.n_items < 1000:
         notes.append(f"Student's t promises nothing at {case.n_items:,} items; betting does")
     return notes
 
 
 def _needed(case: Case, outcome: Outcome, error: float) -> int | None:
-    """How many items would do at the same rates: doubling, then bisection to one per cent; None if none or if enough are there."""
-    if case.p_at is None or not case.n_items or not outcome.value > case.margin or outcome.p_value <= error:
+    """How many items would do at the same rates: doubling, then bisection to one per cent; None if
+    none or if enough are there.
+    """
+    if (
+        case.p_at is None
+        or not case.n_items
+        or not outcome.value > case.margin
+        or outcome.p_value <= error
+    ):
         return None
     low, high = 1.0, 2.0
     while case.p_at(high) > error:

@@ -19,11 +19,13 @@ from noracle.superhuman.statement import Trained, check_margin, read_check, trai
 
 
 class CertificateStream:
-    """Takes rated items one by one, or in batches, and always holds a valid certificate for one system.
+    """Takes rated items one by one, or in batches, and always holds a valid certificate for one
+    system.
 
-    The test is betting: one may look after every item and stop when the certificate is given; the error rate stays 1 - confidence over
-    all looks together. Items must come in random order, and an item is entered once, when its last rating is in. How many ratings an
-    item gets may depend on its ratings, not on the answer of the system. Only counts are kept, never items.
+    The test is betting: one may look after every item and stop when the certificate is given; the
+    error rate stays 1 - confidence over all looks together. Items must come in random order, and an
+    item is entered once, when its last rating is in. How many ratings an item gets may depend on
+    its ratings, not on the answer of the system. Only counts are kept, never items.
 
     Parameters
     ----------
@@ -34,15 +36,18 @@ class CertificateStream:
 
     Notes
     -----
-    With Z = match - share of the top label, the wealth mean over θ of Π(1 + θ·(Z - margin)/(1 + margin)) has a mean of at most 1 where the
-    claim is false; it is certified when it reaches 1/(1 - confidence).
+    With Z = match - share of the top label, the wealth mean over θ of Π(1 + θ·(Z - margin)/(1 +
+    margin)) has a mean of at most 1 where the claim is false; it is certified when it reaches 1/(1
+    - confidence).
 
-    Assumes what :func:`certify_superhuman` assumes: one true label per item, independent items, and that the system does not repeat the
-    annotators' errors, (6), which must be stated or supported by a check.
+    Assumes what :func:`certify_superhuman` assumes: one true label per item, independent items, and
+    that the system does not repeat the annotators' errors, (6), which must be stated or supported
+    by a check.
 
     References
     ----------
-    Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27; Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023).
+    Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27; Xu, Walder and Xu, "Humanly certifying
+    superhuman classifiers" (ICLR 2023).
 
     Examples
     --------
@@ -54,9 +59,15 @@ class CertificateStream:
     """
 
     def __init__(
-        self, *, system: str = "system", margin: float = 0.0, trained_on_annotators: Trained | bool | None = "unknown",
-        check: Check | None = None, confidence: float = 0.95, clustered: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        system: str = "system",
+        margin: float = 0.0,
+        trained_on_annotators: Trained | bool | None = "unknown",
+        check: Check | None = None,
+        confidence: float = 0.95,
+        clustered: bool = False,
+    ) -> None:
         self.system = system
         self.clustered = clustered
         self.margin = check_margin(margin)
@@ -69,10 +80,19 @@ class CertificateStream:
         self.n = 0
 
     def update(self, *, ratings: Sequence[Hashable], answer: Hashable | None) -> None:
-        """Take one item with all its ratings (labels; None is missing) and the answer of the system (None: no answer)."""
+        """Take one item with all its ratings (labels; None is missing) and the answer of the system
+        (None: no answer).
+        """
         votes = Counter(label for label in ratings if label is not None)
         if not votes:
-            raise EvidenceError(fault("ratings", "must hold at least one label", "none", remedy="Leave out items without ratings."))
+            raise EvidenceError(
+                fault(
+                    "ratings",
+                    "must hold at least one label",
+                    "none",
+                    remedy="Leave out items without ratings.",
+                )
+            )
         top = max(votes.values())
         tied = sum(n == top for n in votes.values())
         hit = answer is not None and votes.get(answer, 0) == top
@@ -99,7 +119,9 @@ class CertificateStream:
     def attained(self) -> float:
         """The largest confidence at which the test certifies now."""
         top = float(self._logs.max())
-        wealth = top + math.log(float(np.exp(self._logs - top).sum())) if math.isfinite(top) else top
+        wealth = (
+            top + math.log(float(np.exp(self._logs - top).sum())) if math.isfinite(top) else top
+        )
         return max(0.0, 1 - math.exp(-max(wealth, 0.0)))
 
     def certificate(self) -> Certificate:

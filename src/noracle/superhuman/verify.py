@@ -1,4 +1,6 @@
-"""Test the claim of a certificate again, from its inputs alone and with other code than the one that certified it."""
+"""Test the claim of a certificate again, from its inputs alone and with other code than the one
+that certified it.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,9 @@ _CLOSE = 1e-8
 def verify_certificate(certificate: Certificate) -> bool:
     """Whether every number and the verdict of a certificate follow from its inputs.
 
-    Sums are exact fractions; betting wealth is multiplied up factor by factor; binomial tails are summed term by term; random ties are
-    drawn again from their seed. A certificate that was changed anywhere in its numbers, or whose inputs are not possible, is refused.
+    Sums are exact fractions; betting wealth is multiplied up factor by factor; binomial tails are
+    summed term by term; random ties are drawn again from their seed. A certificate that was changed
+    anywhere in its numbers, or whose inputs are not possible, is refused.
 
     Examples
     --------
@@ -44,7 +47,11 @@ class _Again:
     def __init__(self, certificate: Certificate) -> None:
         self.said = certificate
         inputs = self.inputs = certificate.inputs
-        self.test, self.margin, self.error = inputs["test"], float(inputs["margin"]), 1 - float(inputs["confidence"])
+        self.test, self.margin, self.error = (
+            inputs["test"],
+            float(inputs["margin"]),
+            1 - float(inputs["confidence"]),
+        )
         if inputs["kind"] == "published":
             self._read_figures(inputs)
         else:
@@ -61,12 +68,19 @@ class _Again:
         self.hits: int = math.floor(rate * self.n) if half else round(rate * self.n)
         self.match_rate = Fraction(self.hits, self.n) if self.test == "exact" else Fraction(rate)
         self.without = 0
-        _require(0 <= self.hits <= self.n and self.k >= 1 and self.n > 0 and 0 <= inputs["agreement"] <= 1)
+        _require(
+            0 <= self.hits <= self.n
+            and self.k >= 1
+            and self.n > 0
+            and 0 <= inputs["agreement"] <= 1
+        )
 
     def _read_rows(self, inputs: Mapping[str, Any]) -> None:
         self.rows = [tuple(row) for row in inputs["rows"]]
         _require(all(type(v) is int for row in self.rows for v in row))
-        _require(all(h in (0, 1) and t >= 1 <= a and t * a <= k and n > 0 for h, t, a, k, n in self.rows))
+        _require(
+            all(h in (0, 1) and t >= 1 <= a and t * a <= k and n > 0 for h, t, a, k, n in self.rows)
+        )
         if inputs["ties"] == "random":
             drawn = [tuple(row) for row in inputs["drawn"]]
             _require(drawn == _drawn_again(self.rows, inputs["seed"]))
@@ -79,9 +93,15 @@ class _Again:
         self.n = self.n_pairs = sum(row[4] for row in self.rows)
         votes = {row[3] for row in self.rows}
         self.k = votes.pop() if len(votes) == 1 else None
-        self.items = [(Fraction(h, t if shared else 1) - Fraction(a, k), n) for h, t, a, k, n in self.rows]
-        self.match_rate = sum((Fraction(h * n, t if shared else 1) for h, t, _, _, n in self.rows), Fraction()) / max(self.n, 1)
-        self.share = sum((Fraction(a * n, k) for _, _, a, k, n in self.rows), Fraction()) / max(self.n, 1)
+        self.items = [
+            (Fraction(h, t if shared else 1) - Fraction(a, k), n) for h, t, a, k, n in self.rows
+        ]
+        self.match_rate = sum(
+            (Fraction(h * n, t if shared else 1) for h, t, _, _, n in self.rows), Fraction()
+        ) / max(self.n, 1)
+        self.share = sum((Fraction(a * n, k) for _, _, a, k, n in self.rows), Fraction()) / max(
+            self.n, 1
+        )
         self.hits = math.floor(self.match_rate * self.n)
         self.labels = inputs.get("n_labels")
         self.without = inputs["without_answer"]
@@ -91,7 +111,9 @@ class _Again:
             _require(self.k is not None and self.k > 1)
             most = self.n * int(self.k or 0) * (int(self.k or 0) - 1)
             least = sum(n * a * (a - 1) for _, _, a, _, n in self.rows)
-            _require(type(inputs["agreeing_pairs"]) is int and least <= inputs["agreeing_pairs"] <= most)
+            _require(
+                type(inputs["agreeing_pairs"]) is int and least <= inputs["agreeing_pairs"] <= most
+            )
             self.agreement = inputs["agreeing_pairs"] / most
 
     def _read_clusters(self, clusters: Sequence[Any]) -> None:
@@ -102,16 +124,23 @@ class _Again:
             for *kind, n in rows:
                 _require(type(n) is int and n > 0)
                 together[tuple(kind)] = together.get(tuple(kind), 0) + n * times
-            total = sum((n * (Fraction(h, t) - Fraction(a, k)) for h, t, a, k, n in rows), Fraction())
+            total = sum(
+                (n * (Fraction(h, t) - Fraction(a, k)) for h, t, a, k, n in rows), Fraction()
+            )
             self.clusters.append((sum(row[4] for row in rows), total, times))
         _require(sorted((*kind, n) for kind, n in together.items()) == sorted(self.rows))
 
-    # ------------------------------------------------------------------------------------------------------------- numbers
+    # -------------------------------------------------------------------------------------------------------------
+    # numbers
 
     @property
     def ceiling(self) -> float:
         name = self.inputs.get("ceiling", "plurality")
-        return float(self.share) if name == "plurality" else retest.ceiling_at(name, self.agreement, self.k)
+        return (
+            float(self.share)
+            if name == "plurality"
+            else retest.ceiling_at(name, self.agreement, self.k)
+        )
 
     def _tail(self, n: int) -> Callable[[float], float]:
         name = self.inputs["ceiling"]
@@ -131,8 +160,13 @@ class _Again:
             hits = self.hits if times == 1 else self._hits(times)
             if hits / n - self.ceiling <= self.margin:
                 return 1.0
-            return retest.non_overlap(hits, n, self._tail(n if self.rows else round(self.n_pairs * times)), self.margin)
-        return min(1.0, 1 - retest.published_score(self.test, self._rate(times), self.ceiling, n, self.margin))
+            return retest.non_overlap(
+                hits, n, self._tail(n if self.rows else round(self.n_pairs * times)), self.margin
+            )
+        return min(
+            1.0,
+            1 - retest.published_score(self.test, self._rate(times), self.ceiling, n, self.margin),
+        )
 
     def _hits(self, times: float) -> int:
         if self.rows:
@@ -147,13 +181,17 @@ class _Again:
         return math.fsum(c * n for c, n in counted) / sum(n for _, n in counted)
 
     def low_fits(self, low: float) -> bool:
-        """Whether ``low`` is the lower limit of the difference: rejected just below it, not just above."""
+        """Whether ``low`` is the lower limit of the difference: rejected just below it, not just
+        above.
+        """
         if self.rows and self.clusters:
             if self.test == "t" and low == -1.0:
                 return retest.cluster_p("t", self.clusters, -1.0) >= self.error - _CLOSE
             if self.test == "t":
                 return _close(retest.cluster_p("t", self.clusters, low), self.error)
-            below = low == -1.0 or retest.cluster_p("betting", self.clusters, low - 1e-7) <= self.error
+            below = (
+                low == -1.0 or retest.cluster_p("betting", self.clusters, low - 1e-7) <= self.error
+            )
             return below and retest.cluster_p("betting", self.clusters, low + 1e-7) > self.error
         if self.test == "bernstein":
             return _close(low, max(-1.0, retest.bernstein_limit(self.items, self.error)))
@@ -170,30 +208,51 @@ class _Again:
         def rejected(mean: float) -> bool:
             if self.test == "betting":
                 return mean <= -1 or retest.log_wealth(self.items, mean) >= -math.log(self.error)
-            return retest.published_score(self.test, float(self.match_rate), self.ceiling, self.n, mean) >= 1 - self.error
+            return (
+                retest.published_score(
+                    self.test, float(self.match_rate), self.ceiling, self.n, mean
+                )
+                >= 1 - self.error
+            )
 
         return (low == -1.0 or rejected(low - 1e-7)) and not rejected(low + 1e-7)
 
     def _tail_limit(self) -> float:
         tail = self._tail(self.n_pairs)
-        system = _last(lambda c: retest.upper_tail(self.hits, self.n, c) <= self.error / 2) if self.hits else 0.0
+        system = (
+            _last(lambda c: retest.upper_tail(self.hits, self.n, c) <= self.error / 2)
+            if self.hits
+            else 0.0
+        )
         people = 1.0 if tail(1.0) > self.error / 2 else _last(lambda c: tail(c) > self.error / 2)
         return system - people
 
-    # ------------------------------------------------------------------------------------------------------------- verdict
+    # -------------------------------------------------------------------------------------------------------------
+    # verdict
 
     def holds(self) -> bool:
         said, n = self.said, self.n
-        _require(said.margin == self.margin and said.confidence == self.inputs["confidence"] and said.test == self.test)
+        _require(
+            said.margin == self.margin
+            and said.confidence == self.inputs["confidence"]
+            and said.test == self.test
+        )
         _require(0 <= self.margin < 1 and 0 < self.error < 1)
         plain = json.dumps({k: v for k, v in self.inputs.items() if k != "digest"}, sort_keys=True)
         _require(self.inputs["digest"] == hashlib.sha256(plain.encode()).hexdigest())
         if not n:
-            return not said.certified and math.isnan(said.value) and said.attained == 0.0 and bool(said.reasons)
+            return (
+                not said.certified
+                and math.isnan(said.value)
+                and said.attained == 0.0
+                and bool(said.reasons)
+            )
         value, p = float(self.match_rate) - self.ceiling, self.p_value()
         proved = value > self.margin and p <= self.error * (1 + _CLOSE)
         most = max((row[3] for row in self.rows), default=self.k or 1)
-        vacuous = most == 1 or (bool(self.rows) and most == 2 and self.inputs.get("ceiling") != "paper-empirical")
+        vacuous = most == 1 or (
+            bool(self.rows) and most == 2 and self.inputs.get("ceiling") != "paper-empirical"
+        )
         allowed = proved and not vacuous and not self._weak() and self._statement_allows()
         numbers = (
             (said.value, value),
@@ -201,7 +260,10 @@ class _Again:
             (said.diagnostics["p_value"], p),
             (said.diagnostics["match_rate"], float(self.match_rate)),
             (said.diagnostics["ceiling"], self.ceiling),
-            (said.guarantee.error_rate, min(1.0, (2 if self.test.startswith("paper") else 1) * self.error)),
+            (
+                said.guarantee.error_rate,
+                min(1.0, (2 if self.test.startswith("paper") else 1) * self.error),
+            ),
         )
         return (
             all(_close(a, b) for a, b in numbers)
@@ -213,9 +275,15 @@ class _Again:
         )
 
     def _weak(self) -> bool:
-        """Whether the ceiling is no bound, or the aggregate was fitted on these items: then nothing is promised."""
+        """Whether the ceiling is no bound, or the aggregate was fitted on these items: then nothing
+        is promised.
+        """
         fitted = self.inputs.get("aggregate") not in (None, "plurality", "majority")
-        return fitted or self.inputs.get("ceiling") == "paper-empirical" or bool(self.inputs.get("clusters_ignored"))
+        return (
+            fitted
+            or self.inputs.get("ceiling") == "paper-empirical"
+            or bool(self.inputs.get("clusters_ignored"))
+        )
 
     def _statement_allows(self) -> bool:
         check, trained = self.inputs["check"], self.inputs["trained_on_annotators"]
@@ -232,22 +300,36 @@ class _Again:
         if said.diagnostics["needed_items"] != needed:
             return False
         if "score" in said.diagnostics:
-            score = retest.published_score(self.test, float(self.match_rate), self.ceiling, self.n, self.margin)
+            score = retest.published_score(
+                self.test, float(self.match_rate), self.ceiling, self.n, self.margin
+            )
             if not _close(said.diagnostics["score"], score):
                 return False
         if not self.rows:
             two = self.test == "exact" and (self.k == 2 or (self.k == 3 and self.labels == 2))
-            return dict(said.counts) == {"items": self.n} and said.diagnostics["exact_binomial"] == two
+            return (
+                dict(said.counts) == {"items": self.n} and said.diagnostics["exact_binomial"] == two
+            )
         tied = sum(row[4] for row in self.rows if row[1] > 1) / self.n
         single = sum(row[4] for row in self.rows if row[3] == 1) / self.n
         ratings = sum(row[3] * row[4] for row in self.rows)
         ceilings = {"plurality": float(self.share)}
         if "agreeing_pairs" in self.inputs:
-            ceilings |= {name: retest.ceiling_at(name, self.agreement, self.k) for name in ("free", "quadratic", "paper")}
+            ceilings |= {
+                name: retest.ceiling_at(name, self.agreement, self.k)
+                for name in ("free", "quadratic", "paper")
+            }
         told = said.diagnostics["ceilings"]
-        if set(told) != set(ceilings) or not all(_close(told[name], ceilings[name]) for name in ceilings):
+        if set(told) != set(ceilings) or not all(
+            _close(told[name], ceilings[name]) for name in ceilings
+        ):
             return False
-        counts = {"items": self.n, "ratings": ratings, "without_answer": self.without, "unused": self.inputs["unused"]}
+        counts = {
+            "items": self.n,
+            "ratings": ratings,
+            "without_answer": self.without,
+            "unused": self.inputs["unused"],
+        }
         return (
             dict(said.counts) == counts
             and _close(said.diagnostics["tied_share"], tied)
@@ -268,14 +350,18 @@ class _Again:
     def _promise_fits(self) -> bool:
         promise = self.said.guarantee
         weak = self._weak() or any(a.status == "failed" for a in promise.assumptions)
-        kind = Kind.HEURISTIC if weak else Kind.ASYMPTOTIC if self.test == "t" else Kind.FINITE_SAMPLE
+        kind = (
+            Kind.HEURISTIC if weak else Kind.ASYMPTOTIC if self.test == "t" else Kind.FINITE_SAMPLE
+        )
         check = self.inputs["check"]
         refuted = bool(check) and not check["passed"]
         fitted = self.inputs.get("aggregate") not in (None, "plurality", "majority")
         return (
             promise.kind == kind
-            and promise.anytime == (self.test == "betting" and self.inputs["ties"] == "share" and not weak)
-            and any(a.status == "failed" for a in promise.assumptions) == (refuted or fitted or bool(self.inputs.get("clusters_ignored")))
+            and promise.anytime
+            == (self.test == "betting" and self.inputs["ties"] == "share" and not weak)
+            and any(a.status == "failed" for a in promise.assumptions)
+            == (refuted or fitted or bool(self.inputs.get("clusters_ignored")))
         )
 
 
@@ -285,7 +371,11 @@ def _paired_p(test: str, items: retest.Items, margin: float) -> float:
     if test == "betting":
         return min(1.0, math.exp(-max(retest.log_wealth(items, margin), 0.0)))
     if test == "t":
-        return retest.student_tail((margin - float(mean)) / math.sqrt(variance / n), n - 1) if variance else 1.0
+        return (
+            retest.student_tail((margin - float(mean)) / math.sqrt(variance / n), n - 1)
+            if variance
+            else 1.0
+        )
     if n < 2 or retest.bernstein_limit(items, 1.0) <= margin:
         return 1.0
     # log of the smallest tail whose limit stays above the margin
@@ -293,7 +383,9 @@ def _paired_p(test: str, items: retest.Items, margin: float) -> float:
     for _ in range(200):
         middle = (a + b) / 2
         log = math.log(2) - middle
-        above = float(mean) - math.sqrt(2 * float(variance) * log / n) - 14 * log / (3 * n - 3) > margin
+        above = (
+            float(mean) - math.sqrt(2 * float(variance) * log / n) - 14 * log / (3 * n - 3) > margin
+        )
         a, b = (a, middle) if above else (middle, b)
     return math.exp(b)
 

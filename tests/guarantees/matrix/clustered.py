@@ -1,4 +1,6 @@
-"""Accuracy where items come in clusters whose items are alike: the cluster is the unit, in the table and beyond it."""
+"""Accuracy where items come in clusters whose items are alike: the cluster is the unit, in the
+table and beyond it.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,21 @@ from tests.guarantees.matrix.samples import STATES, Labels
 from tests.guarantees.measure import Row
 
 PART = "clusters"
-KINDS = {"ordinary": Labels(ordinary=1.0), "ruled out": Labels(ruled_out=1.0), "questions": Labels(questions=1.0)}
+KINDS = {
+    "ordinary": Labels(ordinary=1.0),
+    "ruled out": Labels(ruled_out=1.0),
+    "questions": Labels(questions=1.0),
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Clusters:
-    """``n`` clusters are labelled; their sizes are equally likely, their accuracies drawn from a beta law, or 0 and 1 at the ends.
+    """``n`` clusters are labelled; their sizes are equally likely, their accuracies drawn from a
+    beta law, or 0 and 1 at the ends.
 
-    ``by_size`` makes large clusters hard. ``of`` is how many clusters there are in the table; 0 says that all of them are labelled and that
-    more of their kind are meant. ``each`` items of a cluster are labelled, all of them for 0.
+    ``by_size`` makes large clusters hard. ``of`` is how many clusters there are in the table; 0
+    says that all of them are labelled and that more of their kind are meant. ``each`` items of a
+    cluster are labelled, all of them for 0.
     """
 
     n: int
@@ -61,7 +69,13 @@ class Clusters:
         means = np.array([self.mean(int(m)) for m in sizes])
         scale = 1 / self.alike - 1
         inside = (means > 0) & (means < 1)
-        rates = np.where(inside, rng.beta(np.where(inside, means, 0.5) * scale, np.where(inside, 1 - means, 0.5) * scale), means)
+        rates = np.where(
+            inside,
+            rng.beta(
+                np.where(inside, means, 0.5) * scale, np.where(inside, 1 - means, 0.5) * scale
+            ),
+            means,
+        )
         right = rng.binomial(sizes, rates)
         tallies: Counter[Tally] = Counter()
         items: dict[Cell, int] = {}
@@ -75,9 +89,13 @@ class Clusters:
             hits = int(rng.hypergeometric(right[c], sizes[c] - right[c], labelled))
             for state, n in zip(STATES[:2], (hits, labelled - hits), strict=True):
                 law = KINDS[self.labels].outcomes(self.k, state, cluster=name)
-                for (tally, _), count in zip(law, rng.multinomial(n, [p for _, p in law]).tolist(), strict=True):
+                for (tally, _), count in zip(
+                    law, rng.multinomial(n, [p for _, p in law]).tolist(), strict=True
+                ):
                     tallies[tally] += count
-        counts = AccuracyCounts(tallies={t: n for t, n in tallies.items() if n}, items=items, answered=items)
+        counts = AccuracyCounts(
+            tallies={t: n for t, n in tallies.items() if n}, items=items, answered=items
+        )
         return counts, float(right.sum() / sizes.sum()) if self.of else self.truth
 
 
@@ -89,10 +107,26 @@ def _measured(clusters: Clusters, worlds: int) -> list[Row]:
             counts, truth = clusters.world(seeded(clusters.name, seed))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", GuaranteeWarning)
-                found = estimate_accuracy(counts, interval=interval, population="answers" if clusters.of else "beyond")  # type: ignore[arg-type]
-            seen.add(found.low - 1e-12 <= truth <= found.high + 1e-12, found.high - found.low, found.guarantee.kind.label)
+                found = estimate_accuracy(
+                    counts, interval=interval, population="answers" if clusters.of else "beyond"
+                )  # type: ignore[arg-type]
+            seen.add(
+                found.low - 1e-12 <= truth <= found.high + 1e-12,
+                found.high - found.low,
+                found.guarantee.kind.label,
+            )
             n = sum(counts.tallies.values())
-        rows.append(row_of(seen, part=PART, setting=clusters.name, method="default", interval=interval, n=n, started=started))
+        rows.append(
+            row_of(
+                seen,
+                part=PART,
+                setting=clusters.name,
+                method="default",
+                interval=interval,
+                n=n,
+                started=started,
+            )
+        )
     return rows
 
 

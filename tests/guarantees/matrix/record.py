@@ -1,4 +1,6 @@
-"""What is measured: a case is one piece of work that gives rows, and a row says how often one interval held in one setting."""
+"""What is measured: a case is one piece of work that gives rows, and a row says how often one
+interval held in one setting.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ PROMISED = ("finite-sample", "logical")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Case:
-    """One piece of work: so many worlds give rows of one setting or of several that share their estimates."""
+    """One piece of work: so many worlds give rows of one setting or of several that share their
+    estimates.
+    """
 
     part: str
     name: str
@@ -44,22 +48,41 @@ class Seen:
         self.worlds += times
         self.held += times * bool(held)
         self.width += times * float(width)
-        # A failed check turns a promise into a heuristic now and then; the row is about the promise.
+        # A failed check turns a promise into a heuristic now and then; the row is about the
+        # promise.
         if promise and (promise != "heuristic" or not self.promise):
             self.promise = promise
 
 
 def row_of(
-    seen: Seen, *, part: str, setting: str, method: str, interval: str, n: int, started: float, promise: str | None = None,
+    seen: Seen,
+    *,
+    part: str,
+    setting: str,
+    method: str,
+    interval: str,
+    n: int,
+    started: float,
+    promise: str | None = None,
     nominal: float = 0.95,
-) -> Row:  # fmt: skip
+) -> Row:
     """A row of drawn worlds."""
     misses = seen.worlds - seen.held
     return Row(
-        part=part, setting=setting, method=method, interval=interval, n=n, worlds=seen.worlds, enumerated=False,
-        coverage=seen.held / seen.worlds, nominal=nominal, width=seen.width / seen.worlds, guarantee=promise or seen.promise,
-        p_value=excess_p_value(misses, seen.worlds, 1 - nominal), seconds=time.perf_counter() - started,
-    )  # fmt: skip
+        part=part,
+        setting=setting,
+        method=method,
+        interval=interval,
+        n=n,
+        worlds=seen.worlds,
+        enumerated=False,
+        coverage=seen.held / seen.worlds,
+        nominal=nominal,
+        width=seen.width / seen.worlds,
+        guarantee=promise or seen.promise,
+        p_value=excess_p_value(misses, seen.worlds, 1 - nominal),
+        seconds=time.perf_counter() - started,
+    )
 
 
 def seeded(*words: object) -> np.random.Generator:
@@ -73,20 +96,30 @@ def fewer(worlds: int, divisor: int, least: int = 100) -> int:
 
 
 def judged(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with ``significant``: Bonferroni at 1 % over the drawn rows of a family; enumerated and logical rows may not fall short.
+    """The rows with ``significant``: Bonferroni at 1 % over the drawn rows of a family; enumerated
+    and logical rows may not fall short.
 
-    The promised rows are one family and the others another, so that an approximation that fails does not make the test of the promises
-    weaker or stronger.
+    The promised rows are one family and the others another, so that an approximation that fails
+    does not make the test of the promises weaker or stronger.
     """
     rows = list(rows)
     drawn = {True: 0, False: 0}
     for r in rows:
         drawn[r["guarantee"] in PROMISED] += not certain(r)
-    return [{**r, "significant": r["p_value"] < (1e-9 if certain(r) else FAMILY / drawn[r["guarantee"] in PROMISED])} for r in rows]
+    return [
+        {
+            **r,
+            "significant": r["p_value"]
+            < (1e-9 if certain(r) else FAMILY / drawn[r["guarantee"] in PROMISED]),
+        }
+        for r in rows
+    ]
 
 
 def certain(row: dict[str, Any]) -> bool:
-    """Whether nothing is left to chance in this row: all worlds were enumerated, or one miss is one too many."""
+    """Whether nothing is left to chance in this row: all worlds were enumerated, or one miss is one
+    too many.
+    """
     return bool(row["enumerated"]) or row["nominal"] == 1
 
 

@@ -13,15 +13,40 @@ from tests.guarantees.matrix.record import Case, check_names
 ROOT = Path(__file__).resolve().parents[3]
 HERE = "tests/guarantees/"
 # Worlds are drawn as counts, so that what makes counts out of tables does not matter here.
-COUNTS = tuple(f"src/noracle/counts/{name}.py" for name in ("label", "tallies", "ratings", "rating_counts", "votes", "sketch"))
-SHARED = (HERE + "measure.py", HERE + "matrix/record.py", "src/noracle/results", "src/noracle/bounds", *COUNTS)
-LABELS = ("src/noracle/accuracy", HERE + "worlds.py", HERE + "settings.py", HERE + "streams.py", HERE + "matrix/accuracy.py")
-PEOPLE = ("src/noracle/superhuman", HERE + "test_ceiling_coverage.py", HERE + "test_certificate_errors.py", HERE + "matrix/people.py")
+COUNTS = tuple(
+    f"src/noracle/counts/{name}.py"
+    for name in ("label", "tallies", "ratings", "rating_counts", "votes", "sketch")
+)
+SHARED = (
+    HERE + "measure.py",
+    HERE + "matrix/record.py",
+    "src/noracle/results",
+    "src/noracle/bounds",
+    *COUNTS,
+)
+LABELS = (
+    "src/noracle/accuracy",
+    HERE + "worlds.py",
+    HERE + "settings.py",
+    HERE + "streams.py",
+    HERE + "matrix/accuracy.py",
+)
+PEOPLE = (
+    "src/noracle/superhuman",
+    HERE + "test_ceiling_coverage.py",
+    HERE + "test_certificate_errors.py",
+    HERE + "matrix/people.py",
+)
 VERDICTS = (*LABELS, HERE + "matrix/verdicts.py")
 DESIGNS = (*LABELS, HERE + "matrix/samples.py", HERE + "matrix/designs.py")
-CANDIDATES = (HERE + "matrix/comparisons.py", "src/noracle/search", "examples/papers/_selection_worlds.py")
+CANDIDATES = (
+    HERE + "matrix/comparisons.py",
+    "src/noracle/search",
+    "examples/papers/_selection_worlds.py",
+)
 
-# The part, and the files whose change makes its rows out of date. A new part needs a line here and a module with ``cases``.
+# The part, and the files whose change makes its rows out of date. A new part needs a line here and
+# a module with ``cases``.
 PARTS: dict[str, tuple[str, ...]] = {
     "accuracy": LABELS,
     "several ruled out": LABELS,
@@ -51,19 +76,49 @@ PARTS: dict[str, tuple[str, ...]] = {
     "unsure verdicts": VERDICTS,
     "plans": (*VERDICTS, *PEOPLE, "src/noracle/ppi"),
     "comparisons": (*LABELS, *CANDIDATES[:1]),
-    **dict.fromkeys(("paired, fixed n", "paired, strata"), (*LABELS, *CANDIDATES[:1], HERE + "matrix/pairs.py")),
+    **dict.fromkeys(
+        ("paired, fixed n", "paired, strata"), (*LABELS, *CANDIDATES[:1], HERE + "matrix/pairs.py")
+    ),
     "races": (*LABELS, *CANDIDATES),
     "search": (*LABELS, *CANDIDATES),
     "ceilings": PEOPLE,
     "certificates": PEOPLE,
     "agreement": PEOPLE,
-    "means": ("src/noracle/ppi", HERE + "means.py", HERE + "ppi_worlds.py", HERE + "matrix/means.py"),
+    "means": (
+        "src/noracle/ppi",
+        HERE + "means.py",
+        HERE + "ppi_worlds.py",
+        HERE + "matrix/means.py",
+    ),
     "logic": ("src/noracle/logic", HERE + "matrix/logic.py"),
-    "learning": (*LABELS[:1], "src/noracle/learn", HERE + "test_learn_validation.py", HERE + "matrix/trained.py"),
-    "collection": (*LABELS[:1], "src/noracle/collect", HERE + "test_collect.py", HERE + "matrix/trained.py"),
+    "learning": (
+        *LABELS[:1],
+        "src/noracle/learn",
+        HERE + "test_learn_validation.py",
+        HERE + "matrix/trained.py",
+    ),
+    "collection": (
+        *LABELS[:1],
+        "src/noracle/collect",
+        HERE + "test_collect.py",
+        HERE + "matrix/trained.py",
+    ),
     "watch": (*LABELS[:1], "src/noracle/oversight/sequences.py", HERE + "matrix/watch.py"),
 }
-MODULES = ("accuracy", "designs", "clustered", "grades", "comparisons", "pairs", "verdicts", "people", "means", "logic", "trained", "watch")
+MODULES = (
+    "accuracy",
+    "designs",
+    "clustered",
+    "grades",
+    "comparisons",
+    "pairs",
+    "verdicts",
+    "people",
+    "means",
+    "logic",
+    "trained",
+    "watch",
+)
 
 
 @functools.cache
@@ -81,7 +136,9 @@ def all_cases() -> dict[tuple[str, str], Case]:
 
 @functools.cache
 def digest(part: str) -> str:
-    """A fingerprint of all that the rows of a part rest on: the code, without comments, docstrings and layout."""
+    """A fingerprint of all that the rows of a part rest on: the code, without comments, docstrings
+    and layout.
+    """
     whole = hashlib.sha256()
     for place in (*SHARED, *PARTS[part]):
         path = ROOT / place
@@ -96,6 +153,11 @@ def code_of(file: Path) -> str:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        if (
+            isinstance(body, list)
+            and body
+            and isinstance(body[0], ast.Expr)
+            and isinstance(body[0].value, ast.Constant)
+        ):
             node.body = body[1:]  # type: ignore[attr-defined]
     return ast.dump(tree)

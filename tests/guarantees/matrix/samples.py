@@ -1,4 +1,5 @@
-"""Items of several kinds, labelled by a design: strata at rates of their own, weights, numbers of classes, recorded propensities.
+"""Items of several kinds, labelled by a design: strata at rates of their own, weights, numbers of
+classes, recorded propensities.
 
 The truth is that of the law that the sample was drawn from, which a world must say:
 
@@ -28,8 +29,9 @@ STATES = ("right", "wrong", "silent")
 
 @dataclasses.dataclass(frozen=True)
 class Labels:
-    """What is said of an item: shares of ordinary labels, of ``m`` ruled-out classes, of uniform questions, and of questions about the
-    answer with a recorded ``propensity``."""
+    """What is said of an item: shares of ordinary labels, of ``m`` ruled-out classes, of uniform
+    questions, and of questions about the answer with a recorded ``propensity``.
+    """
 
     ordinary: float = 0.0
     ruled_out: float = 0.0
@@ -53,7 +55,10 @@ class Labels:
         ]
         if self.aimed:
             score, told = 1 / self.propensity, {**about, "design": "recorded"}
-            asked, rest = self.aimed * self.propensity * answered, self.aimed * (1 - self.propensity * answered)
+            asked, rest = (
+                self.aimed * self.propensity * answered,
+                self.aimed * (1 - self.propensity * answered),
+            )
             elsewhere = rest * (not right) / (k - 1 if answered else k)
             found += [
                 (yes(k, hit=True, yes_score=score, no_score=0.0, **told), asked * right),
@@ -102,14 +107,23 @@ def part(k: int, size: int, accuracy: float, *, silent: float = 0.0, **more: Any
 
 
 def sampled(
-    kinds: Sequence[Items], n: int | Mapping[str, int], *, population: Population = "finite", rest: int = 0, **options: Any
+    kinds: Sequence[Items],
+    n: int | Mapping[str, int],
+    *,
+    population: Population = "finite",
+    rest: int = 0,
+    **options: Any,
 ) -> World:
     """Labels of ``n`` items drawn from all of them, or of so many of each stratum.
 
-    Beyond, ``rest`` more items of the table have no label; where labels are drawn by stratum, ``rest`` is the size of the table.
+    Beyond, ``rest`` more items of the table have no label; where labels are drawn by stratum,
+    ``rest`` is the size of the table.
     """
     strata: Mapping[str | None, int] = {None: n} if isinstance(n, int) else dict(n)
-    frames = [[i for i, kind in enumerate(kinds) if stratum is None or kind.stratum == stratum] for stratum in strata]
+    frames = [
+        [i for i, kind in enumerate(kinds) if stratum is None or kind.stratum == stratum]
+        for stratum in strata
+    ]
     laws = [[kind.outcomes(state) for state in STATES] for kind in kinds]
     weight = sum(kind.weight * kind.size for kind in kinds)
     truth = sum(kind.weight * kind.right for kind in kinds) / weight
@@ -127,7 +141,9 @@ def sampled(
             states = by_state(rng, members, size, worlds).reshape(worlds, len(members), 3)
             for place, i in enumerate(members):
                 said = [
-                    rng.multinomial(states[:, place, j], [p for _, p in law]) if law else np.zeros((worlds, 0), dtype=int)
+                    rng.multinomial(states[:, place, j], [p for _, p in law])
+                    if law
+                    else np.zeros((worlds, 0), dtype=int)
                     for j, law in enumerate(laws[i])
                 ]
                 columns[i] = np.concatenate(said, axis=1)
@@ -135,7 +151,9 @@ def sampled(
         if population != "beyond":
             return labelled
         if isinstance(n, int):
-            return np.concatenate([labelled, by_state(rng, range(len(kinds)), rest, worlds)], axis=1)
+            return np.concatenate(
+                [labelled, by_state(rng, range(len(kinds)), rest, worlds)], axis=1
+            )
         sizes = np.array([sum(kinds[i].size for i in members) for members in frames])
         table = rng.multinomial(rest, sizes / sizes.sum(), size=worlds)
         others = np.zeros((worlds, len(kinds), 3), dtype=int)
@@ -157,14 +175,21 @@ def sampled(
                 items[kinds[i].cell] = items.get(kinds[i].cell, 0) + c
                 answered[kinds[i].cell] = answered.get(kinds[i].cell, 0) + c * tally.answered
         for i, kind in enumerate(kinds):
-            others = key[len(tallies) + 3 * i : len(tallies) + 3 * i + 3] if population == "beyond" else kind.states
+            others = (
+                key[len(tallies) + 3 * i : len(tallies) + 3 * i + 3]
+                if population == "beyond"
+                else kind.states
+            )
             items[kind.cell] = items.get(kind.cell, 0) + sum(others)
             answered[kind.cell] = answered.get(kind.cell, 0) + others[0] + others[1]
         recorded = any(t.design == "recorded" for t in found)
         return AccuracyCounts(
-            tallies={t: c for t, c in found.items() if c}, items=items, answered=answered, whole=population == "finite",
+            tallies={t: c for t, c in found.items() if c},
+            items=items,
+            answered=answered,
+            whole=population == "finite",
             propensities="recorded" if recorded else "none",
-        )  # fmt: skip
+        )
 
     more = {"population": "beyond"} if population == "beyond" else {}
     return World(truth=truth, draw=draw, build=build, options={**more, **options})
@@ -183,7 +208,8 @@ def drawn(k: int, right: int, size: int, n: int) -> World:
     return dataclasses.replace(world, every=every)
 
 
-# -------------------------------------------------------------------------------------- several questions about one item
+# -------------------------------------------------------------------------------------- several
+# questions about one item
 
 Policy = Callable[[list[str]], bool]
 POLICIES: dict[str, Policy] = {
@@ -194,11 +220,15 @@ POLICIES: dict[str, Policy] = {
 }
 
 
-def asked(k: int, policy: Policy, *, aim: float | None, unsure: float = 0.0) -> Callable[[str], Outcomes]:
-    """What the questions about one item become, through the package's own label: class 0 is true, class 1 is a wrong answer.
+def asked(
+    k: int, policy: Policy, *, aim: float | None, unsure: float = 0.0
+) -> Callable[[str], Outcomes]:
+    """What the questions about one item become, through the package's own label: class 0 is true,
+    class 1 is a wrong answer.
 
-    ``aim`` of the questions are about the answer and the others uniform, with their propensities; None asks uniformly, never the same class
-    twice, and records nothing. Each verdict is unsure with probability ``unsure``, whatever the class is.
+    ``aim`` of the questions are about the answer and the others uniform, with their propensities;
+    None asks uniformly, never the same class twice, and records nothing. Each verdict is unsure
+    with probability ``unsure``, whatever the class is.
     """
 
     def outcomes(state: str) -> Outcomes:
@@ -212,9 +242,17 @@ def asked(k: int, policy: Policy, *, aim: float | None, unsure: float = 0.0) -> 
                 tally = label.meet(answer, system="s")
                 found[tally] = found.get(tally, 0.0) + chance
                 return
-            left = range(k) if aim is not None else [c for c in range(k) if c not in {c for c, _, _ in rows}]
+            left = (
+                range(k)
+                if aim is not None
+                else [c for c in range(k) if c not in {c for c, _, _ in rows}]
+            )
             for c in left:
-                p = 1 / len(left) if aim is None else (1 - aim) / k + aim * (c == answer if answer is not None else 1 / k)
+                p = (
+                    1 / len(left)
+                    if aim is None
+                    else (1 - aim) / k + aim * (c == answer if answer is not None else 1 / k)
+                )
                 said = "yes" if c == 0 else "no"
                 told = p if aim is not None else None
                 for verdict, share in ((said, 1 - unsure), ("unsure", unsure)):

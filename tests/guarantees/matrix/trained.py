@@ -1,4 +1,6 @@
-"""Models that were trained or watched: validation from ruled-out labels, and the live view of a project that collects labels."""
+"""Models that were trained or watched: validation from ruled-out labels, and the live view of a
+project that collects labels.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +37,26 @@ def _validated(world: learn.World, setting: str, n: int, worlds: int) -> list[Ro
             if key not in known:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", GuaranteeWarning)
-                    e = from_counts(learn.counted(table, world.transition), world.transition, interval=interval, confidence=0.95)
+                    e = from_counts(
+                        learn.counted(table, world.transition),
+                        world.transition,
+                        interval=interval,
+                        confidence=0.95,
+                    )
                 known[key], name = (e.low, e.high, e.guarantee.kind.label), e.interval
             low, high, promise = known[key]
             seen.add(low - 1e-12 <= world.accuracy <= high + 1e-12, high - low, promise)
-        rows.append(row_of(seen, part="learning", setting=setting, method="validation", interval=name, n=n, started=started))
+        rows.append(
+            row_of(
+                seen,
+                part="learning",
+                setting=setting,
+                method="validation",
+                interval=name,
+                n=n,
+                started=started,
+            )
+        )
     return rows
 
 
@@ -57,13 +74,28 @@ def _compared(k: int, a: float, b: float, n: int, kind: str, worlds: int) -> lis
         for _ in range(worlds):
             truth = rng.integers(k, size=n)
             said = draw_ruled_out(truth, transition=transition, rng=rng)
-            models = [np.where(rng.random(n) < rate, truth, (truth + rng.integers(1, k, size=n)) % k) for rate in (a, b)]
+            models = [
+                np.where(rng.random(n) < rate, truth, (truth + rng.integers(1, k, size=n)) % k)
+                for rate in (a, b)
+            ]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", GuaranteeWarning)
                 found = compare_models(*models, said, transition=transition, interval=interval)  # type: ignore[arg-type]
             (d,) = found.differences
-            seen.add(d.low - 1e-12 <= a - b <= d.high + 1e-12, d.high - d.low, found.guarantee.kind.label)
-        rows.append(row_of(seen, part="learning", setting=setting, method="compare_models", interval=interval, n=n, started=started))
+            seen.add(
+                d.low - 1e-12 <= a - b <= d.high + 1e-12, d.high - d.low, found.guarantee.kind.label
+            )
+        rows.append(
+            row_of(
+                seen,
+                part="learning",
+                setting=setting,
+                method="compare_models",
+                interval=interval,
+                n=n,
+                started=started,
+            )
+        )
     return rows
 
 
@@ -72,47 +104,78 @@ def _learning() -> Iterator[Case]:
         ((2, 1), (3, 5), (10, 1), (10, 5), (10, 40), (50, 40)), (0.0, 0.02, 0.5, 0.98, 1.0), KINDS
     ):
         yield Case(
-            part="learning", name=f"{kind} {k} {accuracy} {n}", quick=(k, n, accuracy, kind) == (3, 5, 0.98, "asymmetric"),
-            measured=lambda worlds, v=(k, accuracy, n, kind), n=n: _edge(*v, fewer(worlds, 4 if n > 5 else 1, 200)),
-        )  # fmt: skip
+            part="learning",
+            name=f"{kind} {k} {accuracy} {n}",
+            quick=(k, n, accuracy, kind) == (3, 5, 0.98, "asymmetric"),
+            measured=lambda worlds, v=(k, accuracy, n, kind), n=n: _edge(
+                *v, fewer(worlds, 4 if n > 5 else 1, 200)
+            ),
+        )
     for name in ("uniform", "asymmetric", "noisy"):
         yield Case(
-            part="learning", name=f"{name} 6000",
+            part="learning",
+            name=f"{name} 6000",
             measured=lambda worlds, m=name: _validated(
-                next(w for w in learn.worlds() if w.name == m), f"{m} labels, K=10 A=0.8 n=6000", 6000, fewer(worlds, 4, 100)
+                next(w for w in learn.worlds() if w.name == m),
+                f"{m} labels, K=10 A=0.8 n=6000",
+                6000,
+                fewer(worlds, 4, 100),
             ),
-        )  # fmt: skip
-    for (k, n), (a, b), kind in itertools.product(((3, 5), (10, 200)), ((1.0, 0.0), (0.5, 0.5)), ("uniform", "asymmetric")):
+        )
+    for (k, n), (a, b), kind in itertools.product(
+        ((3, 5), (10, 200)), ((1.0, 0.0), (0.5, 0.5)), ("uniform", "asymmetric")
+    ):
         yield Case(
-            part="learning", name=f"models {kind} {k} {a} {n}",
+            part="learning",
+            name=f"models {kind} {k} {a} {n}",
             measured=lambda worlds, v=(k, a, b, n, kind): _compared(*v, fewer(worlds, 5, 100)),
-        )  # fmt: skip
+        )
 
 
-def _live(name: str, world: Project, uneven: bool, faults: Faults, n_items: int, worlds: int) -> list[Row]:
-    setting = f"{name}, K={world.n_classes} A={world.accuracy:g}, {n_items} items, looked at 8 times"
+def _live(
+    name: str, world: Project, uneven: bool, faults: Faults, n_items: int, worlds: int
+) -> list[Row]:
+    setting = (
+        f"{name}, K={world.n_classes} A={world.accuracy:g}, {n_items} items, looked at 8 times"
+    )
     started, seen, rng = time.perf_counter(), Seen(), seeded(setting)
     for _ in range(worlds):
-        missed, width = misses_at_any_look(rng, world, np.geomspace(0.02, 1.0, 8), uneven=uneven, faults=faults, n_items=n_items)
+        missed, width = misses_at_any_look(
+            rng, world, np.geomspace(0.02, 1.0, 8), uneven=uneven, faults=faults, n_items=n_items
+        )
         seen.add(not missed, width)
     return [
         row_of(
-            seen, part="collection", setting=setting, method="live view", interval="anytime", n=n_items, started=started,
+            seen,
+            part="collection",
+            setting=setting,
+            method="live view",
+            interval="anytime",
+            n=n_items,
+            started=started,
             promise="finite-sample",
         )
-    ]  # fmt: skip
+    ]
 
 
 def _collection() -> Iterator[Case]:
     made = [(name, *case, n) for name, case in CASES.items() for n in (60, 1000)]
-    # Hardness moves the chance of a right answer by 0.075 up and down: nearer to the ends the accuracy would not be what is said.
-    ends = [Project(n_classes=k, accuracy=a, slope=0.0) for k, a in ((2, 0.5), (4, 0.075), (4, 0.925), (20, 0.925))]
+    # Hardness moves the chance of a right answer by 0.075 up and down: nearer to the ends the
+    # accuracy would not be what is said.
+    ends = [
+        Project(n_classes=k, accuracy=a, slope=0.0)
+        for k, a in ((2, 0.5), (4, 0.075), (4, 0.925), (20, 0.925))
+    ]
     made += [("near the ends", world, True, Faults(), 400) for world in ends]
     for name, world, uneven, faults, n in made:
         yield Case(
-            part="collection", name=f"{name} {world.n_classes} {world.accuracy} {n}", quick=(name, n) == ("unsure", 60),
-            measured=lambda worlds, v=(name, world, uneven, faults, n): _live(*v, fewer(worlds, 4, 100)),
-        )  # fmt: skip
+            part="collection",
+            name=f"{name} {world.n_classes} {world.accuracy} {n}",
+            quick=(name, n) == ("unsure", 60),
+            measured=lambda worlds, v=(name, world, uneven, faults, n): _live(
+                *v, fewer(worlds, 4, 100)
+            ),
+        )
 
 
 def cases() -> list[Case]:

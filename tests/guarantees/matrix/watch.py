@@ -16,9 +16,11 @@ LOOKS = (1, 2, 5, 10, 20, 50, 100, 200)
 
 
 class Items(NamedTuple):
-    """A kind of items: its share, number of classes, accuracy, share without an answer, and the chance that the answer is asked about.
+    """A kind of items: its share, number of classes, accuracy, share without an answer, and the
+    chance that the answer is asked about.
 
-    ``aim`` None is one uniform question; 0 says the true class; ``ruled`` classes that are not true are ruled out instead of a question.
+    ``aim`` None is one uniform question; 0 says the true class; ``ruled`` classes that are not true
+    are ruled out instead of a question.
     """
 
     share: float
@@ -33,18 +35,28 @@ def outcomes(kinds: Sequence[Items], *, recorded: bool) -> dict[Tally, float]:
     """What one label can say, with its chance; the true class is 0 and a wrong answer is class 1."""
     found: Counter[Tally] = Counter()
     for kind in kinds:
-        answers = {"0": (1 - kind.silent) * kind.accuracy, "1": (1 - kind.silent) * (1 - kind.accuracy), None: kind.silent}
+        answers = {
+            "0": (1 - kind.silent) * kind.accuracy,
+            "1": (1 - kind.silent) * (1 - kind.accuracy),
+            None: kind.silent,
+        }
         for answer, share in answers.items():
             for rows, chance in _said(kind, answer, recorded=recorded):
                 if share * chance > 0:
-                    tally = tally_of("s", answer, rows, n_classes=kind.k, recorded=recorded, drop=False, item="1")
+                    tally = tally_of(
+                        "s", answer, rows, n_classes=kind.k, recorded=recorded, drop=False, item="1"
+                    )
                     assert tally is not None
                     found[tally] += kind.share * share * chance  # type: ignore[assignment]
     return dict(found)
 
 
-def _said(kind: Items, answer: str | None, *, recorded: bool) -> Iterator[tuple[list[list[object]], float]]:
-    """Judgements of one item with their chances; classes that are neither true nor the answer are all alike."""
+def _said(
+    kind: Items, answer: str | None, *, recorded: bool
+) -> Iterator[tuple[list[list[object]], float]]:
+    """Judgements of one item with their chances; classes that are neither true nor the answer are
+    all alike.
+    """
     k = kind.k
     if kind.ruled:
         with_one = kind.ruled / (k - 1)  # class 1 is among those ruled out
@@ -59,7 +71,13 @@ def _said(kind: Items, answer: str | None, *, recorded: bool) -> Iterator[tuple[
     aimed = 1 / k if kind.aim is None or answer is None else kind.aim
     rest = (1 - aimed) / (k - 1)
     for c in range(min(k, 3)):
-        chance = aimed if answer is not None and str(c) == answer else rest if answer is not None else 1 / k
+        chance = (
+            aimed
+            if answer is not None and str(c) == answer
+            else rest
+            if answer is not None
+            else 1 / k
+        )
         times = k - 2 if c == 2 else 1
         yield [[str(c), "yes" if c == 0 else "no", chance if recorded else None]], times * chance
 
@@ -81,10 +99,16 @@ def _watched(name: str, kinds: Sequence[Items], worlds: int, *, recorded: bool) 
         seen.add(held, width)
     return [
         row_of(
-            seen, part="watch", setting=f"{name}, looked at {len(LOOKS)} times", method="watch", interval="betting", n=LOOKS[-1],
-            started=started, promise="finite-sample",
+            seen,
+            part="watch",
+            setting=f"{name}, looked at {len(LOOKS)} times",
+            method="watch",
+            interval="betting",
+            n=LOOKS[-1],
+            started=started,
+            promise="finite-sample",
         )
-    ]  # fmt: skip
+    ]
 
 
 def cases() -> list[Case]:
@@ -93,10 +117,16 @@ def cases() -> list[Case]:
     for k, a in ((2, 0.5), (4, 0.0), (4, 0.5), (4, 1.0), (10, 0.98), (100, 0.02)):
         settings[f"K={k} A={a:g} questions"] = (Items(1.0, k, a),), False
         settings[f"K={k} A={a:g} ordinary"] = (Items(1.0, k, a, aim=0.0),), False
-        settings[f"K={k} A={a:g} aimed at the system, recorded"] = (Items(1.0, k, a, aim=0.9 + 0.1 / k),), True
+        settings[f"K={k} A={a:g} aimed at the system, recorded"] = (
+            (Items(1.0, k, a, aim=0.9 + 0.1 / k),),
+            True,
+        )
     settings |= {
         "K=10 A=0.7 of 60 % answered, questions": ((Items(1.0, 10, 0.7, silent=0.4),), False),
-        "K=10 A=0.7 of 60 % answered, recorded": ((Items(1.0, 10, 0.7, silent=0.4, aim=0.5),), True),
+        "K=10 A=0.7 of 60 % answered, recorded": (
+            (Items(1.0, 10, 0.7, silent=0.4, aim=0.5),),
+            True,
+        ),
         "K=5 A=0.6, two ruled out": ((Items(1.0, 5, 0.6, ruled=2),), False),
         "K=4 A=0.98, all ruled out": ((Items(1.0, 4, 0.98, ruled=3),), False),
         "mixed K=3/50 A=0.95/0.2 questions": ((Items(0.5, 3, 0.95), Items(0.5, 50, 0.2)), False),
@@ -113,8 +143,12 @@ def cases() -> list[Case]:
     }
     return [
         Case(
-            part="watch", name=name, quick=name == "mixed K=3/50 A=0.95/0.2 questions",
-            measured=lambda worlds, m=name, v=value: _watched(m, v[0], fewer(worlds, 4, 100), recorded=v[1]),
+            part="watch",
+            name=name,
+            quick=name == "mixed K=3/50 A=0.95/0.2 questions",
+            measured=lambda worlds, m=name, v=value: _watched(
+                m, v[0], fewer(worlds, 4, 100), recorded=v[1]
+            ),
         )
         for name, value in settings.items()
-    ]  # fmt: skip
+    ]

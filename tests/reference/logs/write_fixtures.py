@@ -4,7 +4,8 @@
     python write_fixtures.py judged             with the inspect_ai that is installed: answers in free text that a model grades
     python write_fixtures.py lm-eval            with the lm-eval that is installed
 
-No network: the models are ``mockllm`` (every output carries ``usage``, without it Inspect downloads a tokenizer) and ``dummy``.
+No network: the models are ``mockllm`` (every output carries ``usage``, without it Inspect downloads
+a tokenizer) and ``dummy``.
 """
 
 from __future__ import annotations
@@ -26,9 +27,21 @@ HERE = Path(__file__).parent
 ROWS: list[tuple[str, list[str], str, str, dict[str, Any]]] = [
     ("Which is even?", ["one", "two", "three", "five"], "ANSWER: B", "B", {"label": "two"}),
     ("Which is odd?", ["two", "four", "six", "nine"], "ANSWER: A", "D", {"ruled_out": "A"}),
-    ("Which is a square?", ["2", "3", "4", "5", "6"], "I think.\n\nANSWER: C", "C", {"ruled_out": "B"}),
+    (
+        "Which is a square?",
+        ["2", "3", "4", "5", "6"],
+        "I think.\n\nANSWER: C",
+        "C",
+        {"ruled_out": "B"},
+    ),
     ("Which is prime?", ["4", "6", "7", "8"], "It may be several.", "C", {"ruled_out": "D"}),
-    ("Which is a cube?", ["8", "9", "10", "11"], "ANSWER: B", "A", {"judgement": {"class": "A", "verdict": "no", "rater": "ann"}}),
+    (
+        "Which is a cube?",
+        ["8", "9", "10", "11"],
+        "ANSWER: B",
+        "A",
+        {"judgement": {"class": "A", "verdict": "no", "rater": "ann"}},
+    ),
     ("Which is a colour?", ["red", "dog", "run", "of"], "ANSWER: A", "A", {}),
     ("Which is a verb?", ["sun", "go", "sea", "oak"], "ANSWER: D", "B", {"ruled_out": ["A", "C"]}),
     ("Which is a tree?", ["oak", "cat", "sky"], "ANSWER: A", "A", {"label": "A"}),
@@ -39,7 +52,13 @@ def samples(*, target: bool = True) -> list[Any]:
     from inspect_ai.dataset import Sample
 
     return [
-        Sample(id=i + 1, input=q, choices=c, target=t if target else "", metadata={"topic": "plain", **m})
+        Sample(
+            id=i + 1,
+            input=q,
+            choices=c,
+            target=t if target else "",
+            metadata={"topic": "plain", **m},
+        )
         for i, (q, c, _, t, m) in enumerate(ROWS)
     ]
 
@@ -52,7 +71,16 @@ def output(text: str, stop: str = "stop") -> Any:
     return made
 
 
-def run(name: str, texts: list[Any], *, task: str = "plain", target: bool = True, form: str = "eval", epochs: int = 1, **more: Any) -> None:
+def run(
+    name: str,
+    texts: list[Any],
+    *,
+    task: str = "plain",
+    target: bool = True,
+    form: str = "eval",
+    epochs: int = 1,
+    **more: Any,
+) -> None:
     """One evaluation, one log file of this name."""
     from inspect_ai import Task
     from inspect_ai import eval as evaluate
@@ -61,11 +89,28 @@ def run(name: str, texts: list[Any], *, task: str = "plain", target: bool = True
     from inspect_ai.solver import multiple_choice
 
     shuffle = more.pop("shuffle", None)
-    solver = more.pop("solver", None) or (multiple_choice(shuffle=shuffle) if shuffle else multiple_choice())
+    solver = more.pop("solver", None) or (
+        multiple_choice(shuffle=shuffle) if shuffle else multiple_choice()
+    )
     with tempfile.TemporaryDirectory() as folder:
         model = get_model("mockllm/model", custom_outputs=texts)
-        made = Task(dataset=samples(target=target), solver=solver, scorer=choice() if target else None, name=task, epochs=epochs)
-        evaluate(made, model=model, log_dir=folder, log_format=form, display="none", max_samples=1, log_buffer=2, **more)
+        made = Task(
+            dataset=samples(target=target),
+            solver=solver,
+            scorer=choice() if target else None,
+            name=task,
+            epochs=epochs,
+        )
+        evaluate(
+            made,
+            model=model,
+            log_dir=folder,
+            log_format=form,
+            display="none",
+            max_samples=1,
+            log_buffer=2,
+            **more,
+        )
         (log,) = Path(folder).glob(f"*.{form}")
         if form == "json":  # large: kept compressed, the tests unpack it
             (HERE / f"{name}.json.gz").write_bytes(gzip.compress(log.read_bytes(), mtime=0))
@@ -101,7 +146,11 @@ def write_inspect(prefix: str) -> None:
 
     letters = "BADC"
     run(f"{prefix}-shuffled", plain(), shuffle=Random(3))
-    rounds = [output(row[2] if e == 0 else f"ANSWER: {letters[(i + e) % 3]}") for e in range(3) for i, row in enumerate(ROWS[:4])]
+    rounds = [
+        output(row[2] if e == 0 else f"ANSWER: {letters[(i + e) % 3]}")
+        for e in range(3)
+        for i, row in enumerate(ROWS[:4])
+    ]
     run(f"{prefix}-epochs", rounds, epochs=3, limit=4)
     spoken = [output(row[2]) for i, row in enumerate(ROWS) if i not in (2, 5)]
     spoken[0], spoken[1] = output("", "stop"), output("I cannot help with that.", "content_filter")
@@ -138,13 +187,25 @@ def run_and_die(folder: str) -> None:
 
         return solve
 
-    task = Task(dataset=samples(), solver=chain(deadly(), multiple_choice()), scorer=choice(), name="plain")
+    task = Task(
+        dataset=samples(), solver=chain(deadly(), multiple_choice()), scorer=choice(), name="plain"
+    )
     model = get_model("mockllm/model", custom_outputs=plain())
-    evaluate(task, model=model, log_dir=folder, log_format="eval", display="none", max_samples=1, log_buffer=1)
+    evaluate(
+        task,
+        model=model,
+        log_dir=folder,
+        log_format="eval",
+        display="none",
+        max_samples=1,
+        log_buffer=1,
+    )
 
 
 def write_judged() -> None:
-    """Five answers in free text; a model grades them (one grade cannot be read), a second scorer looks for the target."""
+    """Five answers in free text; a model grades them (one grade cannot be read), a second scorer
+    looks for the target.
+    """
     from inspect_ai import Task
     from inspect_ai import eval as evaluate
     from inspect_ai.dataset import Sample
@@ -155,17 +216,27 @@ def write_judged() -> None:
     said = ["Paris", "Lyon", "It is Bern.", "Oslo, I think", "Rome"]
     grades = ["GRADE: C", "GRADE: I", "It is right.\n\nGRADE: C", "I cannot say.", "GRADE: I"]
     targets = ["Paris", "Marseille", "Bern", "Oslo", "Vienna"]
-    data = [Sample(id=f"q{i}", input=f"Question {i}?", target=t) for i, t in enumerate(targets, start=1)]
+    data = [
+        Sample(id=f"q{i}", input=f"Question {i}?", target=t) for i, t in enumerate(targets, start=1)
+    ]
     judge = get_model("mockllm/judge", custom_outputs=[output(text) for text in grades])
-    task = Task(dataset=data, solver=generate(), scorer=[model_graded_qa(model=judge), includes()], name="free")
+    task = Task(
+        dataset=data,
+        solver=generate(),
+        scorer=[model_graded_qa(model=judge), includes()],
+        name="free",
+    )
     with tempfile.TemporaryDirectory() as folder:
         model = get_model("mockllm/model", custom_outputs=[output(text) for text in said])
-        evaluate(task, model=model, log_dir=folder, log_format="eval", display="none", max_samples=1)
+        evaluate(
+            task, model=model, log_dir=folder, log_format="eval", display="none", max_samples=1
+        )
         (log,) = Path(folder).glob("*.eval")
         shutil.move(log, HERE / "inspect-new-judged.eval")
 
 
-# ---------------------------------------------------------------------------------------------------------------- lm-eval
+# ----------------------------------------------------------------------------------------------------------------
+# lm-eval
 
 MC = """task: mini_mc
 dataset_path: json
@@ -197,17 +268,33 @@ FILTERS = """filter_list:
 
 def write_lm_eval() -> None:
     folder = Path(tempfile.mkdtemp())
-    docs = [{"question": q, "choices": c, "gold": "ABCDE".index(t), "letter": t} for q, c, _, t, _ in ROWS]
-    (folder / "docs.jsonl").write_text("".join(json.dumps(d) + "\n" for d in docs), encoding="utf-8")
+    docs = [
+        {"question": q, "choices": c, "gold": "ABCDE".index(t), "letter": t}
+        for q, c, _, t, _ in ROWS
+    ]
+    (folder / "docs.jsonl").write_text(
+        "".join(json.dumps(d) + "\n" for d in docs), encoding="utf-8"
+    )
     data = str(folder / "docs.jsonl")
     (folder / "mini_mc.yaml").write_text(MC.replace("DATA", data), encoding="utf-8")
     for task, filters in (("mini_gen", ""), ("mini_two", FILTERS)):
-        (folder / f"{task}.yaml").write_text(GEN.replace("DATA", data).replace("TASK", task).replace("FILTERS", filters), encoding="utf-8")
-    env = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(folder / "hf")}
-    # the model "dummy" speaks at random; here it says what the rows say, through the same files and the same harness
+        (folder / f"{task}.yaml").write_text(
+            GEN.replace("DATA", data).replace("TASK", task).replace("FILTERS", filters),
+            encoding="utf-8",
+        )
+    env = {
+        **os.environ,
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+        "HF_HOME": str(folder / "hf"),
+    }
+    # the model "dummy" speaks at random; here it says what the rows say, through the same files and
+    # the same harness
     script = folder / "talk.py"
     script.write_text(TALK, encoding="utf-8")
-    (folder / "said.json").write_text(json.dumps({q: s for q, _, s, _, _ in ROWS}), encoding="utf-8")
+    (folder / "said.json").write_text(
+        json.dumps({q: s for q, _, s, _, _ in ROWS}), encoding="utf-8"
+    )
     command = [sys.executable, str(script), str(folder)]
     subprocess.run(command, check=True, env=env, cwd=folder)
     for log in sorted(folder.glob("out/*/samples_*.jsonl")):

@@ -1,6 +1,7 @@
 """Files that an earlier version wrote are read for ever.
 
-A stored file is never edited: a change that breaks one needs a new version of the schema, beside the old one.
+A stored file is never edited: a change that breaks one needs a new version of the schema, beside
+the old one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from noracle.search.workflow import parse_workflow
 from tests.unit.report.samples import SAMPLES
 
 STORED = sorted(Path(__file__).parent.glob("*.json"))
-REGISTRY: Registry[Any] = Registry().with_resources((load_schema(n)["$id"], Resource.from_contents(load_schema(n))) for n in schema_names())
+REGISTRY: Registry[Any] = Registry().with_resources(
+    (load_schema(n)["$id"], Resource.from_contents(load_schema(n))) for n in schema_names()
+)
 
 
 def validator(name: str) -> jsonschema.Draft202012Validator:
@@ -41,7 +44,14 @@ def stored(name: str) -> dict[str, Any]:
 
 
 def test_every_version_has_a_schema_and_a_stored_file() -> None:
-    assert set(schema_names()) == {*RESULT_TYPES, "results/1", "counts/1", "search/1", "workflow/1", "oversight/1"}
+    assert set(schema_names()) == {
+        *RESULT_TYPES,
+        "results/1",
+        "counts/1",
+        "search/1",
+        "workflow/1",
+        "oversight/1",
+    }
     assert {read(path)["schema"] for path in STORED} == set(schema_names())
 
 
@@ -135,7 +145,9 @@ def test_schema_refuses(name: str, path: tuple[Any, ...], value: object) -> None
         validator(data["schema"]).validate(data)
 
 
-@pytest.mark.parametrize("name", ["estimate-1", "comparison-1", "plan-1", "ranges-1", "analysis-1", "oversight-1"])
+@pytest.mark.parametrize(
+    "name", ["estimate-1", "comparison-1", "plan-1", "ranges-1", "analysis-1", "oversight-1"]
+)
 def test_schema_refuses_a_missing_guarantee(name: str) -> None:
     data = stored(name)
     del data["guarantee"]

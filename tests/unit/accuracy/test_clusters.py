@@ -1,4 +1,6 @@
-"""Items in clusters: the cluster is the unit where that matters, nothing changes where it does not, and dependence is found."""
+"""Items in clusters: the cluster is the unit where that matters, nothing changes where it does not,
+and dependence is found.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,18 @@ def rates(rng: np.random.Generator, clusters: int, icc: float, accuracy: float =
 
 
 def counts_of(
-    cluster: np.ndarray, right: np.ndarray, labelled: np.ndarray, *, kind: str = "ordinary", n_classes: int = 4,
-    rng: np.random.Generator | None = None, stratum: np.ndarray | None = None,
-) -> AccuracyCounts:  # fmt: skip
-    """One system's counts by cluster; labels are ordinary, uniform questions, or questions aimed at the answer half of the time."""
+    cluster: np.ndarray,
+    right: np.ndarray,
+    labelled: np.ndarray,
+    *,
+    kind: str = "ordinary",
+    n_classes: int = 4,
+    rng: np.random.Generator | None = None,
+    stratum: np.ndarray | None = None,
+) -> AccuracyCounts:
+    """One system's counts by cluster; labels are ordinary, uniform questions, or questions aimed at
+    the answer half of the time.
+    """
     items: Counter[Cell] = Counter()
     tallies: Counter[Any] = Counter()
     rng = rng or np.random.default_rng(0)
@@ -51,12 +61,16 @@ def counts_of(
         elif kind == "uniform":  # one class at random: the truth, the answer, or another
             asked = rng.integers(n_classes)
             yes, hit = asked == 0, asked == (0 if good else 1)
-            tallies[tally(cell, "yes" if yes else "no", hit=bool(hit), n_ruled_out=int(not yes))] += 1
+            tallies[
+                tally(cell, "yes" if yes else "no", hit=bool(hit), n_ruled_out=int(not yes))
+            ] += 1
         else:
             about = rng.random() < 0.5
             verdict = "yes" if (good if about else rng.random() < 0.3) else "no"
             tallies[tally(cell, verdict, hit=bool(about), inverse=2.0 if about else 0.0)] += 1  # type: ignore[arg-type]
-    return AccuracyCounts(tallies=dict(tallies), items=dict(items), answered=dict(items), whole=True)
+    return AccuracyCounts(
+        tallies=dict(tallies), items=dict(items), answered=dict(items), whole=True
+    )
 
 
 def world(kind: str, rng: np.random.Generator) -> tuple[AccuracyCounts, float, str]:
@@ -67,7 +81,11 @@ def world(kind: str, rng: np.random.Generator) -> tuple[AccuracyCounts, float, s
         cluster = np.repeat(np.arange(60), m)
         right = rng.random(len(cluster)) < np.repeat(rates(rng, 60, icc), m)
         design = "ordinary" if name == "beyond" else name
-        return counts_of(cluster, right, np.ones(len(cluster), dtype=bool), kind=design, rng=rng), 0.7, "beyond"
+        return (
+            counts_of(cluster, right, np.ones(len(cluster), dtype=bool), kind=design, rng=rng),
+            0.7,
+            "beyond",
+        )
     sizes = np.full(300, 5) if name == "sampled" else rng.choice([2, 8], 300)
     base = 0.7 if name == "sampled" else np.where(sizes == 2, 0.9, 0.6)
     rate = rates(rng, 300, 0.3) if name == "sampled" else rng.beta(base * 3, (1 - base) * 3)
@@ -83,7 +101,16 @@ def world(kind: str, rng: np.random.Generator) -> tuple[AccuracyCounts, float, s
     return counts_of(cluster, right, drawn), float(right.mean()), "answers"
 
 
-KINDS = ["beyond 5 0.1", "beyond 5 0.3", "beyond 10 0.3", "uniform 5 0.3", "recorded 5 0.3", "sampled", "unequal", "partly"]
+KINDS = [
+    "beyond 5 0.1",
+    "beyond 5 0.3",
+    "beyond 10 0.3",
+    "uniform 5 0.3",
+    "recorded 5 0.3",
+    "sampled",
+    "unequal",
+    "partly",
+]
 
 
 def misses(kind: str, worlds: int, confidence: float) -> dict[str, float]:
@@ -91,11 +118,21 @@ def misses(kind: str, worlds: int, confidence: float) -> dict[str, float]:
     found = {"auto": 0, "wald": 0, "ignore": 0, "width": 0.0}
     for _ in range(worlds):
         counts, truth, population = world(kind, rng)
-        for name, more in (("auto", {}), ("wald", {"interval": "wald"}), ("ignore", {"clusters": "ignore"})):
-            e = estimate_accuracy(counts, population=population, confidence=confidence, checks="none", **more)  # type: ignore[arg-type]
+        for name, more in (
+            ("auto", {}),
+            ("wald", {"interval": "wald"}),
+            ("ignore", {"clusters": "ignore"}),
+        ):
+            e = estimate_accuracy(
+                counts, population=population, confidence=confidence, checks="none", **more
+            )  # type: ignore[arg-type]
             found[name] += not e.low <= truth <= e.high
             if name == "auto":
-                assert (e.interval, e.method, e.guarantee.kind) == ("clusters", "scores", Kind.FINITE_SAMPLE)
+                assert (e.interval, e.method, e.guarantee.kind) == (
+                    "clusters",
+                    "scores",
+                    Kind.FINITE_SAMPLE,
+                )
                 found["width"] += (e.high - e.low) / worlds
             elif name == "wald":
                 assert (e.interval, e.guarantee.kind) == ("cr2", Kind.ASYMPTOTIC)
@@ -121,7 +158,9 @@ def test_intervals_by_cluster_cover_in_500_worlds(kind: str) -> None:
 
 
 def test_drawing_items_one_by_one_makes_clusters_irrelevant() -> None:
-    """From a finite population the interval is the usual one, whatever the clusters; only the counts know them."""
+    """From a finite population the interval is the usual one, whatever the clusters; only the
+    counts know them.
+    """
     rng = np.random.default_rng(1)
     cluster = np.repeat(np.arange(200), 5)
     matters = 0
@@ -131,7 +170,9 @@ def test_drawing_items_one_by_one_makes_clusters_irrelevant() -> None:
         counts = counts_of(cluster, right, labelled)
         matters += clusters_matter(counts, beyond=False)
     assert matters <= 4
-    by_cluster, plain = (estimate_accuracy(c, checks="none") for c in (counts, counts.without_clusters()))
+    by_cluster, plain = (
+        estimate_accuracy(c, checks="none") for c in (counts, counts.without_clusters())
+    )
     assert by_cluster == plain
     assert plain.interval == "hypergeometric"
 
@@ -144,16 +185,22 @@ def test_sparse_labels_of_unequal_clusters_are_not_taken_for_drawn_clusters(shar
     stratum = np.where(cluster < 100, "law", "art")
     alarms = 0
     for _ in range(300):
-        chance = share * np.where(stratum == "law", 1.5, 0.5)  # strata at different rates are no clusters
+        chance = share * np.where(
+            stratum == "law", 1.5, 0.5
+        )  # strata at different rates are no clusters
         labelled = rng.random(len(cluster)) < chance
         sizes_of = Counter(zip(stratum.tolist(), map(str, cluster.tolist()), strict=True))
-        labels = Counter(zip(stratum[labelled].tolist(), map(str, cluster[labelled].tolist()), strict=True))
+        labels = Counter(
+            zip(stratum[labelled].tolist(), map(str, cluster[labelled].tolist()), strict=True)
+        )
         alarms += drawn_by_cluster_p_value(sizes_of, labels) < 0.01
     assert binomtest(alarms, 300, 0.01, alternative="greater").pvalue > 1e-3
 
 
 def test_one_label_per_cluster_of_unequal_size_is_not_taken_for_a_random_sample() -> None:
-    """The mean over such labels is the mean of cluster accuracies; the estimate weights them by size."""
+    """The mean over such labels is the mean of cluster accuracies; the estimate weights them by
+    size.
+    """
     rng = np.random.default_rng(3)
     sizes = rng.choice([1, 9], 200)
     cluster = np.repeat(np.arange(200), sizes)
@@ -173,7 +220,9 @@ def test_clusters_of_strata_that_were_drawn_at_different_rates_take_the_promise_
     right = np.random.default_rng(4).random(1000) < 0.7
     found = estimate_accuracy(counts_of(cluster, right, labelled, stratum=stratum), checks="none")
     assert found.guarantee.kind is Kind.HEURISTIC
-    assert any("random sample" in a.name and a.status == "failed" for a in found.guarantee.assumptions)
+    assert any(
+        "random sample" in a.name and a.status == "failed" for a in found.guarantee.assumptions
+    )
 
 
 def test_one_cluster_says_nothing_of_items_beyond() -> None:
@@ -185,11 +234,15 @@ def test_one_cluster_says_nothing_of_items_beyond() -> None:
 
 
 def test_items_without_an_answer_score_zero_also_where_nobody_labelled_them() -> None:
-    """Only answered items are labelled: the accuracy still counts the others as wrong, and clusters without answers as well."""
+    """Only answered items are labelled: the accuracy still counts the others as wrong, and clusters
+    without answers as well.
+    """
     cell = {c: Cell("a", 4, cluster=f"c{c}") for c in range(60)}
     items = {cell[c]: 4 for c in cell}
     answered = {cell[c]: 4 if c < 40 else 0 for c in cell}
-    tallies = {tally(cell[c], "yes", hit=True): 3 for c in range(40)} | {tally(cell[c], "yes", hit=False): 1 for c in range(40)}
+    tallies = {tally(cell[c], "yes", hit=True): 3 for c in range(40)} | {
+        tally(cell[c], "yes", hit=False): 1 for c in range(40)
+    }
     counts = AccuracyCounts(tallies=tallies, items=items, answered=answered)
     found = estimate_accuracy(counts, population="beyond", checks="none")
     assert found.value == pytest.approx(120 / 240)
@@ -198,13 +251,23 @@ def test_items_without_an_answer_score_zero_also_where_nobody_labelled_them() ->
 
 
 def test_other_intervals_and_different_weights_are_refused_with_the_way_out() -> None:
-    counts = counts_of(np.repeat(np.arange(60), 5), np.arange(300) % 3 > 0, np.ones(300, dtype=bool))
+    counts = counts_of(
+        np.repeat(np.arange(60), 5), np.arange(300) % 3 > 0, np.ones(300, dtype=bool)
+    )
     with pytest.raises(ArgumentError, match="clusters='ignore'"):
         estimate_accuracy(counts, population="beyond", interval="profile", checks="none")
     heavy = AccuracyCounts(
-        tallies={t._replace(weight=2.0 if t.cluster < "c3" else 1.0): n for t, n in counts.tallies.items()},
-        items={c._replace(weight=2.0 if c.cluster < "c3" else 1.0): n for c, n in counts.items.items()},
-        answered={c._replace(weight=2.0 if c.cluster < "c3" else 1.0): n for c, n in counts.answered.items()},
+        tallies={
+            t._replace(weight=2.0 if t.cluster < "c3" else 1.0): n
+            for t, n in counts.tallies.items()
+        },
+        items={
+            c._replace(weight=2.0 if c.cluster < "c3" else 1.0): n for c, n in counts.items.items()
+        },
+        answered={
+            c._replace(weight=2.0 if c.cluster < "c3" else 1.0): n
+            for c, n in counts.answered.items()
+        },
         whole=False,
     )
     with pytest.raises(ArgumentError, match="weights must be equal"):
@@ -212,7 +275,9 @@ def test_other_intervals_and_different_weights_are_refused_with_the_way_out() ->
 
 
 def test_bets_at_every_look_are_wider_and_say_so() -> None:
-    counts = counts_of(np.repeat(np.arange(60), 5), np.arange(300) % 3 > 0, np.ones(300, dtype=bool))
+    counts = counts_of(
+        np.repeat(np.arange(60), 5), np.arange(300) % 3 > 0, np.ones(300, dtype=bool)
+    )
     fixed, always = (
         estimate_accuracy(counts, population="beyond", method="scores", interval=i, checks="none")  # type: ignore[arg-type]
         for i in ("fixed-n", "betting")
@@ -224,21 +289,32 @@ def test_bets_at_every_look_are_wider_and_say_so() -> None:
 
 
 def test_design_effect_says_what_clusters_cost() -> None:
-    """1 + (m - 1)·correlation: 2.2 for clusters of 5 and .3; 5 where clusters are right or wrong as a whole."""
+    """1 + (m - 1)·correlation: 2.2 for clusters of 5 and .3; 5 where clusters are right or wrong as
+    a whole.
+    """
     rng = np.random.default_rng(17)
     cluster, everything = np.repeat(np.arange(2000), 5), np.ones(10_000, dtype=bool)
     for icc, wanted in ((0.3, 2.2), (0.0, 1.0)):
         right = rng.random(10_000) < np.repeat(rates(rng, 2000, icc), 5)
-        found = estimate_accuracy(counts_of(cluster, right, everything), population="beyond", interval="wald", checks="none")
+        found = estimate_accuracy(
+            counts_of(cluster, right, everything),
+            population="beyond",
+            interval="wald",
+            checks="none",
+        )
         assert found.diagnostics["design_effect"] == pytest.approx(wanted, abs=0.15)
     whole = np.repeat(rng.random(2000) < 0.7, 5)
-    found = estimate_accuracy(counts_of(cluster, whole, everything), population="beyond", interval="wald", checks="none")
+    found = estimate_accuracy(
+        counts_of(cluster, whole, everything), population="beyond", interval="wald", checks="none"
+    )
     assert found.diagnostics["design_effect"] == pytest.approx(5.0, rel=0.01)
     assert "5.0 times the labels" in str(found)
 
 
 def test_card_and_json_say_clusters() -> None:
-    counts = counts_of(np.repeat(np.arange(60), 5), np.arange(300) % 3 > 0, np.ones(300, dtype=bool))
+    counts = counts_of(
+        np.repeat(np.arange(60), 5), np.arange(300) % 3 > 0, np.ones(300, dtype=bool)
+    )
     found = estimate_accuracy(counts, population="beyond", checks="none")
     assert "60 clusters" in str(found)
     data = found.to_dict()
@@ -247,10 +323,18 @@ def test_card_and_json_say_clusters() -> None:
     assert type(found).from_dict(data) == found
 
 
-# ----------------------------------------------------------------------------------------------------------------- tables
+# -----------------------------------------------------------------------------------------------------------------
+# tables
 
 
-def tables(rng: np.random.Generator, *, clusters: int = 30, m: int = 4, systems: tuple[float, ...] = (0.8, 0.6), icc: float = 0.3) -> World:
+def tables(
+    rng: np.random.Generator,
+    *,
+    clusters: int = 30,
+    m: int = 4,
+    systems: tuple[float, ...] = (0.8, 0.6),
+    icc: float = 0.3,
+) -> World:
     """Systems that answer the truth (class 1) or class 0, every item labelled."""
     n = clusters * m
     answers: dict[str, list[Any]] = {"item": [], "system": [], "answer": []}
@@ -280,12 +364,14 @@ def test_every_engine_counts_the_same_clusters(bring: Bring, text: bool) -> None
     counts = count_accuracy(evidence, by_cluster=True)
     assert Counter(c.cluster for c in counts.items) == dict.fromkeys(
         [f"passage {c}" if text else str(c) for c in range(6)], 2
-    )  # fmt: skip
+    )
     assert set(counts.items.values()) == {4}
     assert counts.without_clusters().tallies == count_accuracy(evidence).tallies
     patterns = count_patterns(evidence, by_cluster=True)
     assert patterns.without_clusters() == count_patterns(evidence)
-    assert {p.cluster for p in label_rows(evidence, by_cluster=True)[1]} == {c.cluster for c in counts.items}
+    assert {p.cluster for p in label_rows(evidence, by_cluster=True)[1]} == {
+        c.cluster for c in counts.items
+    }
 
 
 def test_items_without_a_cluster_are_alone() -> None:
@@ -304,8 +390,13 @@ def test_tables_give_the_interval_of_their_counts() -> None:
     evidence = of(tables(np.random.default_rng(7), systems=(0.7,)))
     found = estimate_accuracy(evidence, population="beyond", checks="none")
     assert found.interval == "clusters"
-    assert found == estimate_accuracy(count_accuracy(evidence, by_cluster=True), population="beyond", checks="none")
-    assert estimate_accuracy(evidence, population="beyond", clusters="ignore", checks="none").width < found.width
+    assert found == estimate_accuracy(
+        count_accuracy(evidence, by_cluster=True), population="beyond", checks="none"
+    )
+    assert (
+        estimate_accuracy(evidence, population="beyond", clusters="ignore", checks="none").width
+        < found.width
+    )
 
 
 @pytest.mark.timing
@@ -315,8 +406,12 @@ def test_counting_20_000_clusters_takes_little_more_than_counting_items() -> Non
     rng = np.random.default_rng(8)
     n = 100_000
     items = pl.DataFrame({"item": np.arange(n), "cluster": np.arange(n) // 5})
-    answers = pl.DataFrame({"item": np.arange(n), "system": ["a"] * n, "answer": rng.integers(0, 2, n)})
-    judgements = pl.DataFrame({"item": np.arange(n), "class": np.ones(n, dtype=int), "verdict": ["yes"] * n})
+    answers = pl.DataFrame(
+        {"item": np.arange(n), "system": ["a"] * n, "answer": rng.integers(0, 2, n)}
+    )
+    judgements = pl.DataFrame(
+        {"item": np.arange(n), "class": np.ones(n, dtype=int), "verdict": ["yes"] * n}
+    )
     took = []
     for by_cluster in (False, True):
         evidence = Evidence.from_tables(answers, judgements, items, n_classes=2)
@@ -327,10 +422,13 @@ def test_counting_20_000_clusters_takes_little_more_than_counting_items() -> Non
     assert took[1] <= 2 * took[0] + 1.0  # about 0.2 s beside 0.03 s for the items alone
 
 
-# ------------------------------------------------------------------------------------------------- comparisons and races
+# -------------------------------------------------------------------------------------------------
+# comparisons and races
 
 
-def pattern_counts(rng: np.random.Generator, kind: str, clusters: int = 60, m: int = 5, gap: float = 0.0) -> PatternCounts:
+def pattern_counts(
+    rng: np.random.Generator, kind: str, clusters: int = 60, m: int = 5, gap: float = 0.0
+) -> PatternCounts:
     """Two systems; which of them is right depends on the cluster."""
     favours = rng.beta(1.2, 1.2, clusters) + gap
     patterns: Counter[Pattern] = Counter()
@@ -349,7 +447,15 @@ def pattern_counts(rng: np.random.Generator, kind: str, clusters: int = 60, m: i
                 asked = rng.integers(4)
                 given = [0 if hit else 1 + k for k, hit in enumerate(hits)]
                 hits = tuple(g == asked for g in given)  # type: ignore[assignment]
-                patterns[Pattern(4, "yes" if asked == 0 else "no", hits, n_ruled_out=int(asked > 0), cluster=name)] += 1
+                patterns[
+                    Pattern(
+                        4,
+                        "yes" if asked == 0 else "no",
+                        hits,
+                        n_ruled_out=int(asked > 0),
+                        cluster=name,
+                    )
+                ] += 1
             else:
                 patterns[Pattern(4, "yes", hits, cluster=name)] += 1
     return PatternCounts(systems=("a", "b"), patterns=dict(patterns), items=dict(items))
@@ -363,10 +469,14 @@ def test_differences_by_cluster_cover_where_items_do_not(kind: str) -> None:
     for _ in range(40):
         counts = pattern_counts(rng, kind)
         by_cluster, cr2 = (
-            compare_systems(counts, population="beyond", confidence=0.8, interval=i, checks="none").differences[0]  # type: ignore[arg-type]
+            compare_systems(
+                counts, population="beyond", confidence=0.8, interval=i, checks="none"
+            ).differences[0]  # type: ignore[arg-type]
             for i in ("auto", "wald")
         )
-        items = compare_systems(counts, population="beyond", confidence=0.8, clusters="ignore", checks="none").differences[0]
+        items = compare_systems(
+            counts, population="beyond", confidence=0.8, clusters="ignore", checks="none"
+        ).differences[0]
         for name, d in (("clusters", by_cluster), ("cr2", cr2), ("items", items)):
             found[name] += not d.low <= 0 <= d.high
         widths.append(by_cluster.high - by_cluster.low)
@@ -380,7 +490,11 @@ def test_differences_by_cluster_cover_where_items_do_not(kind: str) -> None:
 def test_comparison_says_what_it_rests_on() -> None:
     counts = pattern_counts(np.random.default_rng(10), "equal", gap=0.4)
     found = compare_systems(counts, population="beyond", checks="none")
-    assert (found.interval, found.guarantee.kind, found.guarantee.anytime) == ("clusters", Kind.FINITE_SAMPLE, False)
+    assert (found.interval, found.guarantee.kind, found.guarantee.anytime) == (
+        "clusters",
+        Kind.FINITE_SAMPLE,
+        False,
+    )
     assert found.counts["clusters"] == 60
     assert found.difference("a", "b").verdict == "first"
     assert any("60 clusters" in note for note in found.notes)
@@ -388,7 +502,9 @@ def test_comparison_says_what_it_rests_on() -> None:
     every_look = compare_systems(counts, population="beyond", interval="betting", checks="none")
     assert every_look.guarantee.anytime
     assert every_look.difference("a", "b").low <= found.difference("a", "b").low
-    usual = compare_systems(counts, checks="none")  # all items are labelled: on these items clusters do not matter
+    usual = compare_systems(
+        counts, checks="none"
+    )  # all items are labelled: on these items clusters do not matter
     assert usual == compare_systems(counts.without_clusters(), checks="none")
 
 
@@ -402,17 +518,24 @@ def test_race_takes_clusters_as_a_whole() -> None:
     assert race.interval == "clusters, every look"
     ignored = race_systems(evidence, population="beyond", clusters="ignore", checks="none")
     assert max(ignored.dropped.values()) < max(race.dropped.values())
-    assert race_systems(evidence, checks="none").dropped == ignored.dropped  # on these items clusters do not matter
+    assert (
+        race_systems(evidence, checks="none").dropped == ignored.dropped
+    )  # on these items clusters do not matter
 
 
 def test_race_by_cluster_keeps_the_best_of_equals() -> None:
-    """Which of two equal systems leads is a matter of the cluster: items as independent drop one far too often."""
+    """Which of two equal systems leads is a matter of the cluster: items as independent drop one
+    far too often.
+    """
     from noracle.accuracy.compare import Race
 
     rng = np.random.default_rng(12)
     dropped = {"clusters": 0, "items": 0}
     for _ in range(60):
-        by_cluster, by_item = Race(("a", "b"), n_classes=2, confidence=0.8, largest=20), Race(("a", "b"), n_classes=2, confidence=0.8)
+        by_cluster, by_item = (
+            Race(("a", "b"), n_classes=2, confidence=0.8, largest=20),
+            Race(("a", "b"), n_classes=2, confidence=0.8),
+        )
         for _ in range(100):
             first = bool(rng.random() < 0.5)
             rows = [Pattern(2, "yes", (first, not first))] * 20
@@ -428,10 +551,13 @@ def test_race_refuses_a_cluster_that_is_larger_than_it_said() -> None:
     from noracle.accuracy.compare import Race
 
     with pytest.raises(ArgumentError, match="largest must bound"):
-        Race(("a", "b"), n_classes=2, largest=3).update_cluster([Pattern(2, "yes", (True, False))], 4)
+        Race(("a", "b"), n_classes=2, largest=3).update_cluster(
+            [Pattern(2, "yes", (True, False))], 4
+        )
 
 
-# -------------------------------------------------------------------------------------------------------------- the check
+# --------------------------------------------------------------------------------------------------------------
+# the check
 
 
 def test_check_finds_dependence_and_only_that() -> None:
@@ -442,13 +568,17 @@ def test_check_finds_dependence_and_only_that() -> None:
         failed[icc] = 0
         for seed in range(worlds):
             right = rng.random(300) < np.repeat(rates(rng, 60, icc), 5)
-            failed[icc] += not check_clusters(counts_of(cluster, right, everything), population="beyond", seed=seed).passed
+            failed[icc] += not check_clusters(
+                counts_of(cluster, right, everything), population="beyond", seed=seed
+            ).passed
     assert failed[0.3] >= 27
     assert failed[0.0] <= 1
 
 
 def test_check_is_not_fooled_by_kinds_of_items() -> None:
-    """Numbers of classes go with the cluster, and with them the spread of the scores; items are independent."""
+    """Numbers of classes go with the cluster, and with them the spread of the scores; items are
+    independent.
+    """
     rng = np.random.default_rng(14)
     failed = 0
     for seed in range(60):
@@ -456,7 +586,11 @@ def test_check_is_not_fooled_by_kinds_of_items() -> None:
         for k, start in ((3, 0), (10, 30)):
             cluster = np.repeat(np.arange(start, start + 30), 5)
             right = rng.random(150) < 0.7
-            parts.append(counts_of(cluster, right, np.ones(150, dtype=bool), kind="uniform", n_classes=k, rng=rng))
+            parts.append(
+                counts_of(
+                    cluster, right, np.ones(150, dtype=bool), kind="uniform", n_classes=k, rng=rng
+                )
+            )
         failed += check_clusters(parts[0] + parts[1], population="beyond", seed=seed).p_value < 0.05
     assert binomtest(failed, 60, 0.05, alternative="greater").pvalue > 1e-3
 
@@ -468,7 +602,9 @@ def test_check_says_what_to_do_and_demotes() -> None:
     assert found.assumption == "iid items"
     assert "clusters='auto'" in found.finding
     assert len(found.parts) == 2
-    estimate = estimate_accuracy(evidence, system="a", population="beyond", clusters="ignore", checks=[found])
+    estimate = estimate_accuracy(
+        evidence, system="a", population="beyond", clusters="ignore", checks=[found]
+    )
     assert estimate.guarantee.kind is Kind.HEURISTIC
     by_cluster = estimate_accuracy(evidence, system="a", population="beyond", checks="none")
     assert by_cluster.guarantee.kind is Kind.FINITE_SAMPLE
@@ -486,18 +622,26 @@ def test_check_is_not_applicable_without_clusters_or_where_they_do_no_harm() -> 
 
 
 def test_ignored_clusters_that_depend_take_the_promise_away() -> None:
-    """60 passages with 5 questions each, all right or all wrong: as single items the interval would be far too narrow."""
+    """60 passages with 5 questions each, all right or all wrong: as single items the interval would
+    be far too narrow.
+    """
     n = 300
     right = [passage % 3 > 0 for passage in range(60) for _ in range(5)]
     evidence = Evidence.from_tables(
-        answers={"item": list(range(n)), "system": ["a"] * n, "answer": [0 if r else 1 for r in right]},
+        answers={
+            "item": list(range(n)),
+            "system": ["a"] * n,
+            "answer": [0 if r else 1 for r in right],
+        },
         judgements={"item": list(range(n)), "class": [0] * n, "verdict": ["yes"] * n},
         items={"item": list(range(n)), "cluster": [f"passage {i // 5}" for i in range(n)]},
         n_classes=2,
     )
     ignored = estimate_accuracy(evidence, population="beyond", clusters="ignore")
     assert ignored.guarantee.kind == Kind.HEURISTIC
-    assert any(a.name == "iid items" and a.status == "failed" for a in ignored.guarantee.assumptions)
+    assert any(
+        a.name == "iid items" and a.status == "failed" for a in ignored.guarantee.assumptions
+    )
     honoured = estimate_accuracy(evidence, population="beyond")
     assert honoured.guarantee.kind == Kind.FINITE_SAMPLE
     assert honoured.width > 1.5 * ignored.width

@@ -14,12 +14,22 @@ from noracle.simulate import World, simulate_world
 def aimed(world: World, seed: int, guess: bool = True) -> Evidence:
     unjudged = Evidence.from_tables(world.answers, items=world.items)
     judgements = route_items(unjudged, design="targeted", epsilon=0.3, seed=seed).columns()
-    judgements["verdict"] = ["yes" if world.key[i] == c else "no" for i, c in zip(judgements["item"], judgements["class"], strict=True)]
+    judgements["verdict"] = [
+        "yes" if world.key[i] == c else "no"
+        for i, c in zip(judgements["item"], judgements["class"], strict=True)
+    ]
     answers = dict(world.answers)
     if guess:
         rng = np.random.default_rng(seed)
-        right = np.array([a is not None and world.key[i] == a for i, a in zip(answers["item"], answers["answer"], strict=True)])
-        answers["guess"] = np.clip(0.1 + 0.8 * right + 0.05 * rng.normal(size=right.size), 0, 1).tolist()
+        right = np.array(
+            [
+                a is not None and world.key[i] == a
+                for i, a in zip(answers["item"], answers["answer"], strict=True)
+            ]
+        )
+        answers["guess"] = np.clip(
+            0.1 + 0.8 * right + 0.05 * rng.normal(size=right.size), 0, 1
+        ).tolist()
     return Evidence.from_tables(answers, judgements, world.items)
 
 
@@ -27,9 +37,14 @@ def aimed(world: World, seed: int, guess: bool = True) -> Evidence:
 def test_guess_narrows_and_stays_unbiased() -> None:
     errors, ratio = [], []
     for seed in range(24):
-        world = simulate_world(n_items=300, n_classes=4, systems={"a": 0.7, "b": 0.5}, no_answer=0.1, seed=seed)
+        world = simulate_world(
+            n_items=300, n_classes=4, systems={"a": 0.7, "b": 0.5}, no_answer=0.1, seed=seed
+        )
         evidence = aimed(world, seed)
-        plain, better = (estimate_accuracy(evidence, system="b", guess=g, interval="wald") for g in ("leave-one-out", "column"))
+        plain, better = (
+            estimate_accuracy(evidence, system="b", guess=g, interval="wald")
+            for g in ("leave-one-out", "column")
+        )
         errors.append((better.value - world.accuracy["b"]) / better.se)
         ratio.append(better.se / plain.se)
     assert float(np.median(ratio)) < 0.75
@@ -38,7 +53,10 @@ def test_guess_narrows_and_stays_unbiased() -> None:
 
 def test_flat_and_grouped_ways_keep_the_same_guesses() -> None:
     evidence = aimed(simulate_world(n_items=80, n_classes=3, no_answer=0.2, seed=3), 3)
-    flat, grouped = (way(evidence, evidence.answers, counting._By(by_guess=True)) for way in (counting._flat, counting._grouped))
+    flat, grouped = (
+        way(evidence, evidence.answers, counting._By(by_guess=True))
+        for way in (counting._flat, counting._grouped)
+    )
     assert flat is not None
     assert dict(flat.tallies) == {t._replace(chance=None): n for t, n in grouped.tallies.items()}
     assert any(t.guess is not None for t in flat.tallies)
@@ -52,10 +70,20 @@ def test_missing_guess_column_is_named() -> None:
 
 def _voted(spoil: float = 0.0) -> Evidence:
     """Three systems, questions aimed by their votes; ``spoil`` changes one propensity."""
-    world = simulate_world(n_items=200, n_classes=4, systems={"a": 0.8, "b": 0.6, "c": 0.5}, no_answer=0.1, seed=5)
-    columns = route_items(Evidence.from_tables(world.answers, items=world.items), design="targeted", epsilon=0.1, seed=2).columns()
+    world = simulate_world(
+        n_items=200, n_classes=4, systems={"a": 0.8, "b": 0.6, "c": 0.5}, no_answer=0.1, seed=5
+    )
+    columns = route_items(
+        Evidence.from_tables(world.answers, items=world.items),
+        design="targeted",
+        epsilon=0.1,
+        seed=2,
+    ).columns()
     columns["propensity"][0] *= 1 - spoil
-    columns["verdict"] = ["yes" if world.key[i] == c else "no" for i, c in zip(columns["item"], columns["class"], strict=True)]
+    columns["verdict"] = [
+        "yes" if world.key[i] == c else "no"
+        for i, c in zip(columns["item"], columns["class"], strict=True)
+    ]
     return Evidence.from_tables(world.answers, columns, world.items)
 
 

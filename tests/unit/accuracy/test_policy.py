@@ -1,4 +1,6 @@
-"""One list of checks: honest worlds keep their promise, planted faults take it from those that rest on them, and from nobody else."""
+"""One list of checks: honest worlds keep their promise, planted faults take it from those that rest
+on them, and from nobody else.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,17 @@ import numpy as np
 import polars as pl
 import pytest
 
-from noracle import AccuracyCounts, Check, Evidence, check_hits, check_missing, check_overlap, checks_for, estimate_accuracy, label_checks
+from noracle import (
+    AccuracyCounts,
+    Check,
+    Evidence,
+    check_hits,
+    check_missing,
+    check_overlap,
+    checks_for,
+    estimate_accuracy,
+    label_checks,
+)
 from noracle.accuracy.policy import POLICY, for_comparison, remedy
 from noracle.results import Guarantee, Kind
 from tests.contracts.evidence import CASES, tables
@@ -24,18 +36,25 @@ SYSTEMS = {"a": 0.8, "b": 0.6, "c": 0.7}
 
 
 class World:
-    """Items with a truth and the answers of three systems; rows of judgements are made by the designs below."""
+    """Items with a truth and the answers of three systems; rows of judgements are made by the
+    designs below.
+    """
 
     def __init__(self, rng: Rng, n: int = 200, k: int = 5) -> None:
         self.rng, self.n, self.k = rng, n, k
         self.truth = rng.integers(k, size=n)
         wrong = [(self.truth + 1 + rng.integers(k - 1, size=n)) % k for _ in SYSTEMS]
-        self.answers = [np.where(rng.random(n) < rate, self.truth, w) for rate, w in zip(SYSTEMS.values(), wrong, strict=True)]
+        self.answers = [
+            np.where(rng.random(n) < rate, self.truth, w)
+            for rate, w in zip(SYSTEMS.values(), wrong, strict=True)
+        ]
 
     def said(self, i: int, k: int) -> str:
         return "yes" if k == self.truth[i] else "no"
 
-    def evidence(self, rows: Sequence[Row], *, at: bool = False, strata: Sequence[str] | None = None) -> Evidence:
+    def evidence(
+        self, rows: Sequence[Row], *, at: bool = False, strata: Sequence[str] | None = None
+    ) -> Evidence:
         answers = pl.DataFrame(
             {
                 "item": list(range(self.n)) * len(SYSTEMS),
@@ -44,19 +63,32 @@ class World:
             }
         )
         judgements: dict[str, list[Any]] = {
-            "item": [r[0] for r in rows], "class": [int(r[1]) for r in rows], "verdict": [r[2] for r in rows]
-        }  # fmt: skip
+            "item": [r[0] for r in rows],
+            "class": [int(r[1]) for r in rows],
+            "verdict": [r[2] for r in rows],
+        }
         if any(r[3] is not None for r in rows):
             judgements["propensity"] = [r[3] for r in rows]
         if at:
             judgements["at"] = list(range(len(rows)))
-        items = None if strata is None else pl.DataFrame({"item": list(range(self.n)), "stratum": list(strata)})
-        return Evidence.from_tables(answers=answers, judgements=pl.DataFrame(judgements), items=items, n_classes=self.k)
+        items = (
+            None
+            if strata is None
+            else pl.DataFrame({"item": list(range(self.n)), "stratum": list(strata)})
+        )
+        return Evidence.from_tables(
+            answers=answers, judgements=pl.DataFrame(judgements), items=items, n_classes=self.k
+        )
 
 
 def uniform(world: World, *, m: int = 1, unsure: float = 0.0) -> Evidence:
     asked = [(i, k) for i in range(world.n) for k in world.rng.permutation(world.k)[:m].tolist()]
-    return world.evidence([(i, k, "unsure" if world.rng.random() < unsure else world.said(i, k), None) for i, k in asked])
+    return world.evidence(
+        [
+            (i, k, "unsure" if world.rng.random() < unsure else world.said(i, k), None)
+            for i, k in asked
+        ]
+    )
 
 
 def until_settled(world: World) -> Evidence:
@@ -71,7 +103,9 @@ def until_settled(world: World) -> Evidence:
 
 
 def open_and_asked(world: World) -> Evidence:
-    """Half of the items have an open label (say the class), half a uniform question with its propensity."""
+    """Half of the items have an open label (say the class), half a uniform question with its
+    propensity.
+    """
     asked = [(i, int(world.rng.integers(world.k))) for i in range(world.n // 2)]
     rows: list[Row] = [(i, k, world.said(i, k), 1 / world.k) for i, k in asked]
     rows += [(i, int(world.truth[i]), "yes", None) for i in range(world.n // 2, world.n)]
@@ -79,10 +113,17 @@ def open_and_asked(world: World) -> Evidence:
 
 
 def targeted(
-    world: World, *, floor: float = 0.2, again: bool = False, at: bool = False, always: bool = False,
+    world: World,
+    *,
+    floor: float = 0.2,
+    again: bool = False,
+    at: bool = False,
+    always: bool = False,
     unsure: Callable[[bool], float] | None = None,
-) -> Evidence:  # fmt: skip
-    """The answer of ``a`` is asked with probability 1 - floor + floor/K; ``again``: once more after a no."""
+) -> Evidence:
+    """The answer of ``a`` is asked with probability 1 - floor + floor/K; ``again``: once more after
+    a no.
+    """
     rows: list[Row] = []
     for i in range(world.n):
         chances = np.full(world.k, floor / world.k)
@@ -119,7 +160,9 @@ HONEST: dict[str, Callable[[Rng], Evidence]] = {
 }
 
 
-def failures(make: Callable[[Rng], Evidence], worlds: int, seed: int = 8) -> tuple[Counter[str], Counter[str]]:
+def failures(
+    make: Callable[[Rng], Evidence], worlds: int, seed: int = 8
+) -> tuple[Counter[str], Counter[str]]:
     rng = np.random.default_rng(seed)
     failed: Counter[str] = Counter()
     seen: Counter[str] = Counter()
@@ -132,7 +175,9 @@ def failures(make: Callable[[Rng], Evidence], worlds: int, seed: int = 8) -> tup
 
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_labels_keep_their_promise(name: str) -> None:
-    """At 1e-3 for each of at most five checks, more than one alarm in 25 worlds happens with probability below 1 %."""
+    """At 1e-3 for each of at most five checks, more than one alarm in 25 worlds happens with
+    probability below 1 %.
+    """
     failed, seen = failures(HONEST[name], 25)
     assert seen
     assert failed.total() <= 1
@@ -141,7 +186,9 @@ def test_honest_labels_keep_their_promise(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_labels_keep_their_promise_in_many_worlds(name: str) -> None:
-    """At 1e-3 for each check, more than 6 alarms in 1,000 worlds happen with probability below 1e-4."""
+    """At 1e-3 for each check, more than 6 alarms in 1,000 worlds happen with probability below
+    1e-4.
+    """
     failed, _ = failures(HONEST[name], 1000)
     assert max(failed.values(), default=0) <= 6
 
@@ -168,8 +215,12 @@ def test_a_fixed_number_of_recorded_questions_passes() -> None:
     def twice(rng: Rng) -> Evidence:
         world = World(rng, n=120)
         chances = np.array([0.4, 0.3, 0.1, 0.1, 0.1])
-        asked = [(i, int(rng.choice(5, p=chances))) for i in range(world.n) for _ in range(1 + i % 2)]
-        return world.evidence(list(dict.fromkeys((i, k, world.said(i, k), float(chances[k])) for i, k in asked)))
+        asked = [
+            (i, int(rng.choice(5, p=chances))) for i in range(world.n) for _ in range(1 + i % 2)
+        ]
+        return world.evidence(
+            list(dict.fromkeys((i, k, world.said(i, k), float(chances[k])) for i, k in asked))
+        )
 
     failed, seen = failures(twice, 20)
     assert seen["number of questions"] == 20
@@ -177,8 +228,12 @@ def test_a_fixed_number_of_recorded_questions_passes() -> None:
 
 
 def test_unsure_that_depends_on_the_truth_fails_and_leaves_the_design_alone() -> None:
-    """Raters who are unsure of wrong classes make accuracy look better (8.2 f); the questions themselves were drawn as recorded."""
-    failed, seen = failures(lambda rng: targeted(World(rng, n=600), unsure=lambda right: 0.02 if right else 0.5), 10)
+    """Raters who are unsure of wrong classes make accuracy look better (8.2 f); the questions
+    themselves were drawn as recorded.
+    """
+    failed, seen = failures(
+        lambda rng: targeted(World(rng, n=600), unsure=lambda right: 0.02 if right else 0.5), 10
+    )
     assert failed["missing verdicts"] == seen["missing verdicts"] == 10
     assert not failed["hits"]
     assert not failed["yes rate"]
@@ -195,7 +250,9 @@ def test_unsure_that_depends_on_the_stratum_fails() -> None:
 
 
 def test_overlap_leaves_recorded_designs_out() -> None:
-    """Before, m/(K - 1) was held against questions that were aimed at the answer, and honest labels failed."""
+    """Before, m/(K - 1) was held against questions that were aimed at the answer, and honest labels
+    failed.
+    """
     world = World(np.random.default_rng(3), n=400)
     assert np.isnan(check_overlap(targeted(world, again=True)).p_value)
 
@@ -213,7 +270,8 @@ def test_overlap_finds_ruled_out_classes_that_seek_or_avoid_wrong_answers(seek: 
     assert not check.passed
 
 
-# ---------------------------------------------------------------------------------------------------- whose promise a failure takes
+# ----------------------------------------------------------------------------------------------------
+# whose promise a failure takes
 
 
 def planted(rng: Rng) -> tuple[Check, ...]:
@@ -240,17 +298,26 @@ def test_checks_of_other_systems_are_not_counted() -> None:
 
 
 def strata_labelled_unevenly() -> AccuracyCounts:
-    easy = AccuracyCounts.from_counts(n_classes=4, ordinary=(800, 720), n_items=2000, stratum="easy")
-    return easy + AccuracyCounts.from_counts(n_classes=4, ordinary=(200, 80), n_items=2000, stratum="hard")
+    easy = AccuracyCounts.from_counts(
+        n_classes=4, ordinary=(800, 720), n_items=2000, stratum="easy"
+    )
+    return easy + AccuracyCounts.from_counts(
+        n_classes=4, ordinary=(200, 80), n_items=2000, stratum="hard"
+    )
 
 
 def test_label_rates_bear_on_comparisons_and_not_on_estimates() -> None:
     counts = strata_labelled_unevenly()
     checks = label_checks(counts)
     assert [c.name for c in checks if not c.passed] == ["label rates"]
-    assert [c.name for c in checks_for(checks, "system")] == [c.name for c in checks if c.name != "label rates"]
+    assert [c.name for c in checks_for(checks, "system")] == [
+        c.name for c in checks if c.name != "label rates"
+    ]
     assert for_comparison(checks) == checks
-    assert estimate_accuracy(counts, checks=checks_for(checks, "system")).guarantee.kind == Kind.FINITE_SAMPLE
+    assert (
+        estimate_accuracy(counts, checks=checks_for(checks, "system")).guarantee.kind
+        == Kind.FINITE_SAMPLE
+    )
     before = Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05)
     assert before.given(*for_comparison(checks)).kind == Kind.HEURISTIC
 
@@ -263,7 +330,9 @@ def test_even_label_rates_pass_and_small_strata_are_simulated() -> None:
     for _ in range(60):
         drawn = rng.multivariate_hypergeometric([400, 30, 8], 60)
         parts = [
-            AccuracyCounts.from_counts(n_classes=4, ordinary=(int(n), 0), n_items=size, stratum=f"s{size}")
+            AccuracyCounts.from_counts(
+                n_classes=4, ordinary=(int(n), 0), n_items=size, stratum=f"s{size}"
+            )
             for n, size in zip(drawn, (400, 30, 8), strict=True)
         ]
         p_values.append(check_label_rates(parts[0] + parts[1] + parts[2]).p_value)
@@ -273,8 +342,18 @@ def test_even_label_rates_pass_and_small_strata_are_simulated() -> None:
 
 def test_known_error_rates_and_matrices_make_some_checks_moot() -> None:
     checks = label_checks(uniform(World(np.random.default_rng(1)), unsure=0.1))
-    assert [c.name for c in checks_for(checks, "a")] == ["routing", "yes rate", "overlap", "hits", "missing verdicts"]
-    assert [c.name for c in checks_for(checks, "a", error_rates=True)] == ["routing", "hits", "missing verdicts"]
+    assert [c.name for c in checks_for(checks, "a")] == [
+        "routing",
+        "yes rate",
+        "overlap",
+        "hits",
+        "missing verdicts",
+    ]
+    assert [c.name for c in checks_for(checks, "a", error_rates=True)] == [
+        "routing",
+        "hits",
+        "missing verdicts",
+    ]
     assert [c.name for c in checks_for(checks, "a", transition=True)] == ["missing verdicts"]
 
 
@@ -288,8 +367,14 @@ def test_every_check_speaks_of_the_assumption_in_the_table_and_only_some_prove()
     known = {"item": list(range(40)), "class": [0] * 40, "verdict": ["yes"] * 40}
     clustered = Evidence.from_tables(answers, known, items, n_classes=2)
     found += label_checks(clustered, clusters="ignore", population="beyond")
-    assert "clusters" not in [c.name for c in label_checks(clustered)]  # there the cluster is the unit
-    both = {"item": [*range(40)] * 2, "system": ["a"] * 40 + ["b"] * 40, "answer": [i % 2 for i in range(40)] + [0] * 40}
+    assert "clusters" not in [
+        c.name for c in label_checks(clustered)
+    ]  # there the cluster is the unit
+    both = {
+        "item": [*range(40)] * 2,
+        "system": ["a"] * 40 + ["b"] * 40,
+        "answer": [i % 2 for i in range(40)] + [0] * 40,
+    }
     graded = {"item": list(range(20)), "system": ["a"] * 20, "verdict": ["right", "wrong"] * 10}
     found += label_checks(Evidence.from_tables(both, grades=graded))
     assert {c.name for c in found} == set(POLICY)
@@ -300,15 +385,23 @@ def test_every_check_speaks_of_the_assumption_in_the_table_and_only_some_prove()
 
 
 def test_sets_have_no_question_to_look_at() -> None:
-    wide = {"agent": [0, 1, 2, 1] * 20, "key": [0, None, 1, None] * 20, "not": [None, 2, None, 0] * 20}
-    evidence = Evidence.from_wide(wide, systems=["agent"], label="key", ruled_out="not", n_classes=3)
+    wide = {
+        "agent": [0, 1, 2, 1] * 20,
+        "key": [0, None, 1, None] * 20,
+        "not": [None, 2, None, 0] * 20,
+    }
+    evidence = Evidence.from_wide(
+        wide, systems=["agent"], label="key", ruled_out="not", n_classes=3
+    )
     assert evidence.protocol == "sets"
     assert [c.name for c in label_checks(evidence)] == ["overlap"]
     assert "hits" in [c.name for c in label_checks(evidence, protocol="question")]
 
 
 def test_counts_alone_may_be_of_sets() -> None:
-    """Published counts of two kinds of labels: 270 of 900 answers are met, which 1 in 4 would contradict if they were questions."""
+    """Published counts of two kinds of labels: 270 of 900 answers are met, which 1 in 4 would
+    contradict if they were questions.
+    """
     counts = AccuracyCounts.from_counts(n_classes=4, ordinary=(300, 210), complementary=(600, 540))
     assert [c.name for c in label_checks(counts)] == ["overlap"]
     assert [c.name for c in label_checks(counts, protocol="question")] == ["overlap", "hits"]
@@ -321,18 +414,23 @@ def test_hits_of_repeats_that_differ_are_not_selected() -> None:
     def counts(n: int, hits: int) -> AccuracyCounts:
         met = {
             Tally("s", 4, "no", False, n_ruled_out=1): n - hits,
-            Tally("s", 4, "no", True, n_ruled_out=1, ruled_hit=True, hit_share=0.5, answered_share=1.0): hits,
+            Tally(
+                "s", 4, "no", True, n_ruled_out=1, ruled_hit=True, hit_share=0.5, answered_share=1.0
+            ): hits,
             Tally("s", 4, "yes", False): 1,
         }
         place = {Cell("s", 4): n + 1}
         return AccuracyCounts(tallies=met, items=place, answered=place)
 
-    assert check_hits(counts(400, 200)).passed  # half of the items hit by half: a quarter, as expected
+    assert check_hits(
+        counts(400, 200)
+    ).passed  # half of the items hit by half: a quarter, as expected
     assert not check_hits(counts(400, 20)).passed
     assert not check_hits(counts(400, 390)).passed
 
 
-# ------------------------------------------------------------------------------------- the same list in Python, shell and report
+# ------------------------------------------------------------------------------------- the same
+# list in Python, shell and report
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -356,15 +454,24 @@ def test_python_command_line_and_report_run_the_same_checks(case: str, tmp_path:
     on_the_command_line = [(r["name"], r["p_value"]) for r in results if r["schema"] == "check/1"]
     report = oversee(tmp_path)
     step = next(s for s in report.steps if s.name == "checks")
-    in_the_report = [(r.name, r.p_value) for r in step.results if isinstance(r, Check) and r.name != "sensitivity"]
-    nan_free = [[(n, None if p is None or p != p else p) for n, p in rows] for rows in (in_python, on_the_command_line, in_the_report)]
+    in_the_report = [
+        (r.name, r.p_value)
+        for r in step.results
+        if isinstance(r, Check) and r.name != "sensitivity"
+    ]
+    nan_free = [
+        [(n, None if p is None or p != p else p) for n, p in rows]
+        for rows in (in_python, on_the_command_line, in_the_report)
+    ]
     assert nan_free[0] == nan_free[1] == nan_free[2]
     assert in_python or case == "no labels"
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_python_command_line_and_report_promise_the_same(case: str, tmp_path: Path) -> None:
-    """Kind and assumptions with their status; the report shares its error rate over all its statements."""
+    """Kind and assumptions with their status; the report shares its error rate over all its
+    statements.
+    """
     from typer.testing import CliRunner
 
     from noracle import compare_systems, estimate_accuracy
@@ -386,7 +493,9 @@ def test_python_command_line_and_report_promise_the_same(case: str, tmp_path: Pa
 
     def promise(guarantee: dict[str, Any], interval: tuple[float | None, float | None]) -> Any:
         rests = sorted((a["name"], a["status"]) for a in guarantee["assumptions"])
-        return guarantee["kind"], [r for r in rests if interval != (None, None) or r[0] != "verdicts missing at random"]
+        return guarantee["kind"], [
+            r for r in rests if interval != (None, None) or r[0] != "verdicts missing at random"
+        ]
 
     for system in systems:
         mine = estimate_accuracy(evidence, system=system).to_dict()
@@ -395,10 +504,14 @@ def test_python_command_line_and_report_promise_the_same(case: str, tmp_path: Pa
         assert promise(mine["guarantee"], (0, 1)) == promise(theirs["guarantee"], (0, 1))
         for result in steps["accuracy"].results:
             if getattr(result, "subject", "") == system:
-                assert promise(result.to_dict()["guarantee"], (None, None)) == promise(mine["guarantee"], (None, None))
+                assert promise(result.to_dict()["guarantee"], (None, None)) == promise(
+                    mine["guarantee"], (None, None)
+                )
     if len(systems) > 1 and steps["comparison"].results:
         mine = compare_systems(evidence).to_dict()
         ended = CliRunner().invoke(app, ["compare", *words, "--json"])
-        assert promise(mine["guarantee"], (0, 1)) == promise(json.loads(ended.stdout)["guarantee"], (0, 1))
+        assert promise(mine["guarantee"], (0, 1)) == promise(
+            json.loads(ended.stdout)["guarantee"], (0, 1)
+        )
         (result,) = steps["comparison"].results
         assert promise(result.to_dict()["guarantee"], (0, 1)) == promise(mine["guarantee"], (0, 1))

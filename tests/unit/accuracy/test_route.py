@@ -11,8 +11,16 @@ N, K = 4000, 5
 
 
 def answers(n: int = N, systems: tuple[str, ...] = ("a",)) -> dict[str, list[object]]:
-    rows = [(i, s, None if (i + j) % 10 == 0 else (i * (j + 1)) % K) for j, s in enumerate(systems) for i in range(n)]
-    return {"item": [r[0] for r in rows], "system": [r[1] for r in rows], "answer": [r[2] for r in rows]}
+    rows = [
+        (i, s, None if (i + j) % 10 == 0 else (i * (j + 1)) % K)
+        for j, s in enumerate(systems)
+        for i in range(n)
+    ]
+    return {
+        "item": [r[0] for r in rows],
+        "system": [r[1] for r in rows],
+        "answer": [r[2] for r in rows],
+    }
 
 
 EVIDENCE = Evidence.from_tables(answers=answers(), n_classes=K)
@@ -50,14 +58,18 @@ def test_targeted_routing_asks_the_answer_as_often_as_recorded(epsilon: float) -
         else:
             assert chance == pytest.approx(epsilon / K)
     answered = sum(a is not None for a in given.values())
-    assert hits / answered == pytest.approx(aimed, abs=4 * (aimed * (1 - aimed) / answered) ** 0.5 + 1e-9)
+    assert hits / answered == pytest.approx(
+        aimed, abs=4 * (aimed * (1 - aimed) / answered) ** 0.5 + 1e-9
+    )
 
 
 def test_propensities_of_votes_sum_to_one() -> None:
     evidence = Evidence.from_tables(answers=answers(600, ("a", "b", "c")), n_classes=K)
     chances: dict[object, dict[object, float]] = {}
     for seed in range(40):
-        for item, asked, chance in route_items(evidence, design="targeted", epsilon=0.3, seed=seed).rows:
+        for item, asked, chance in route_items(
+            evidence, design="targeted", epsilon=0.3, seed=seed
+        ).rows:
             assert chances.setdefault(item, {}).setdefault(asked, chance) == chance
     complete = [c for c in chances.values() if len(c) == K]
     assert len(complete) > 100
@@ -67,9 +79,14 @@ def test_propensities_of_votes_sum_to_one() -> None:
 def test_routing_is_reproducible_from_its_seed_whatever_the_order_of_the_rows() -> None:
     table = answers(200)
     order = list(range(200))[::-1]
-    backwards = Evidence.from_tables(answers={c: [v[i] for i in order] for c, v in table.items()}, n_classes=K)
+    backwards = Evidence.from_tables(
+        answers={c: [v[i] for i in order] for c, v in table.items()}, n_classes=K
+    )
     forwards = Evidence.from_tables(answers=table, n_classes=K)
-    assert route_items(forwards, design="targeted", seed=9).rows == route_items(backwards, design="targeted", seed=9).rows
+    assert (
+        route_items(forwards, design="targeted", seed=9).rows
+        == route_items(backwards, design="targeted", seed=9).rows
+    )
     assert route_items(forwards, seed=9).rows != route_items(forwards, seed=10).rows
     drawn = route_items(forwards)
     assert route_items(forwards, seed=drawn.seed).rows == drawn.rows
@@ -82,12 +99,24 @@ def test_routed_questions_serve_every_system_and_pass_their_own_check() -> None:
     for i in range(N):
         rows.append((i, "a", truth[i] if i % 10 < 8 else (truth[i] + 1) % K))
         rows.append((i, "b", truth[i] if i % 10 in (0, 1, 2, 8, 9) else (truth[i] + 2) % K))
-    table = {"item": [r[0] for r in rows], "system": [r[1] for r in rows], "answer": [r[2] for r in rows]}
+    table = {
+        "item": [r[0] for r in rows],
+        "system": [r[1] for r in rows],
+        "answer": [r[2] for r in rows],
+    }
     evidence = Evidence.from_tables(answers=table, n_classes=K)
     columns = route_items(evidence, design="targeted", systems=["a"], epsilon=0.2, seed=4).columns()
-    verdicts = ["yes" if truth[i] == c else "no" for i, c in zip(columns["item"], columns["class"], strict=True)]
-    judged = Evidence.from_tables(answers=table, judgements={**columns, "verdict": verdicts}, n_classes=K)
-    for system, accuracy, method in (("a", 0.8, "ml"), ("b", 0.5, "scores")):  # every question was aimed at a with one probability
+    verdicts = [
+        "yes" if truth[i] == c else "no"
+        for i, c in zip(columns["item"], columns["class"], strict=True)
+    ]
+    judged = Evidence.from_tables(
+        answers=table, judgements={**columns, "verdict": verdicts}, n_classes=K
+    )
+    for system, accuracy, method in (
+        ("a", 0.8, "ml"),
+        ("b", 0.5, "scores"),
+    ):  # every question was aimed at a with one probability
         estimate = estimate_accuracy(judged, system=system)
         assert estimate.method == method
         assert estimate.low <= accuracy <= estimate.high

@@ -29,7 +29,10 @@ def test_stream_narrows_and_keeps_only_counts() -> None:
 
 
 def test_unanswered_items_count_as_wrong_in_a_stream_of_scores() -> None:
-    answered, half = AccuracyStream(n_classes=3, interval="betting"), AccuracyStream(n_classes=3, interval="betting")
+    answered, half = (
+        AccuracyStream(n_classes=3, interval="betting"),
+        AccuracyStream(n_classes=3, interval="betting"),
+    )
     for t in range(200):
         answered.update(answer=1, asked=1, verdict="yes")
         half.update(answer=1 if t % 2 else None, asked=1, verdict="yes")
@@ -63,14 +66,23 @@ def test_recorded_propensities_need_scores_and_come_with_every_label() -> None:
 
 @pytest.mark.parametrize(
     ("label", "words"),
-    [({"verdict": "maybe"}, "verdict must be"), ({"propensity": 0.0}, "propensity"), ({"propensity": 1.5}, "propensity")],
+    [
+        ({"verdict": "maybe"}, "verdict must be"),
+        ({"propensity": 0.0}, "propensity"),
+        ({"propensity": 1.5}, "propensity"),
+    ],
 )
 def test_bad_labels_are_refused(label: dict[str, object], words: str) -> None:
     with pytest.raises(EvidenceError, match=words):
-        AccuracyStream(n_classes=3, interval="betting").update(**{"answer": 1, "asked": 1, "verdict": "no", **label})  # type: ignore[arg-type]
+        AccuracyStream(n_classes=3, interval="betting").update(
+            **{"answer": 1, "asked": 1, "verdict": "no", **label}
+        )  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("options", [{"n_classes": 1}, {"confidence": 1.0}, {"interval": "exact"}, {"answered_share": 0.0}])
+@pytest.mark.parametrize(
+    "options",
+    [{"n_classes": 1}, {"confidence": 1.0}, {"interval": "exact"}, {"answered_share": 0.0}],
+)
 def test_bad_streams_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="must be"):
         AccuracyStream(**{"n_classes": 3, **options})  # type: ignore[arg-type]

@@ -43,7 +43,10 @@ def test_impossible_counts_have_no_likelihood() -> None:
     assert linear.log_likelihood((Cell(3, 3),), 1.0) == 0.0
 
 
-@pytest.mark.parametrize(("cells", "value"), [([Cell(5, 5), complementary(4, 9, 9)], 1.0), ([Cell(5, 0), complementary(4, 9, 1)], 0.0)])
+@pytest.mark.parametrize(
+    ("cells", "value"),
+    [([Cell(5, 5), complementary(4, 9, 9)], 1.0), ([Cell(5, 0), complementary(4, 9, 1)], 0.0)],
+)
 def test_maximum_at_the_ends(cells: list[Cell], value: float) -> None:
     assert linear.maximum_likelihood(cells) == value
     limits = linear.exact(cells, 0.025, 0.025)
@@ -56,7 +59,11 @@ def test_three_kinds_of_label_have_a_maximum_and_sharp_limits() -> None:
     grid = np.linspace(0.001, 0.999, 9981)
     best = grid[np.argmax([linear.log_likelihood(tuple(cells), float(a)) for a in grid])]
     assert value == pytest.approx(best, abs=2e-4)
-    exact, profile, anytime = linear.exact(cells, 0.025, 0.025), linear.profile(cells, 0.025, 0.025), linear.anytime(cells, 0.05)
+    exact, profile, anytime = (
+        linear.exact(cells, 0.025, 0.025),
+        linear.profile(cells, 0.025, 0.025),
+        linear.anytime(cells, 0.05),
+    )
     assert (exact.low, exact.high) == pytest.approx((profile.low, profile.high), abs=0.005)
     assert anytime.low < exact.low < value < exact.high < anytime.high
 
@@ -78,11 +85,18 @@ def test_lower_limit_of_three_kinds_solves_its_equation() -> None:
     assert kinds_tail(cells, low) == pytest.approx(0.05, abs=1e-6)
 
 
-MANY = [Cell(300, 204), complementary(4, 300, 265), complementary(10, 300, 291), complementary(6, 300, 284)]
+MANY = [
+    Cell(300, 204),
+    complementary(4, 300, 265),
+    complementary(10, 300, 291),
+    complementary(6, 300, 284),
+]
 
 
 @pytest.mark.parametrize(("method", "most"), [("_convolved_tail", 1.01), ("_chernoff_tail", 1.45)])
-def test_bounds_on_the_tail_of_many_kinds_are_never_below_the_sum(method: str, most: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_on_the_tail_of_many_kinds_are_never_below_the_sum(
+    method: str, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cells = MANY[:3]
     sharp = linear.exact(cells, 0.025, 0.025)
     assert linear._tail_method(tuple(cells)) is linear._summed_tail
@@ -98,7 +112,9 @@ def test_one_label_of_another_kind_hardly_widens_the_limits() -> None:
         return limits.high - limits.low
 
     for known in (MANY[:2], MANY[:3], [Cell(40, 27), complementary(5, 90, 83)]):
-        mean = 0.9 * width(*known, complementary(8, 1, 1)) + 0.1 * width(*known, complementary(8, 1, 0))
+        mean = 0.9 * width(*known, complementary(8, 1, 1)) + 0.1 * width(
+            *known, complementary(8, 1, 0)
+        )
         assert mean <= 1.02 * width(*known)
 
 
@@ -116,8 +132,12 @@ def test_draws_without_replacement_invert_the_hypergeometric(tail: float) -> Non
         for s in range(n + 1):
             low, high = hypergeometric_limits(s, n, size, tail, tail)
             possible = (right >= s) & (right <= size - n + s)
-            assert low * size == pytest.approx(right[possible & (hypergeom.sf(s - 1, size, right, n) > tail * (1 - 1e-5))].min())
-            assert high * size == pytest.approx(right[possible & (hypergeom.cdf(s, size, right, n) > tail * (1 - 1e-5))].max())
+            assert low * size == pytest.approx(
+                right[possible & (hypergeom.sf(s - 1, size, right, n) > tail * (1 - 1e-5))].min()
+            )
+            assert high * size == pytest.approx(
+                right[possible & (hypergeom.cdf(s, size, right, n) > tail * (1 - 1e-5))].max()
+            )
             with_replacement = clopper_pearson(s, n, tail, tail)
             assert with_replacement[0] - 1e-12 <= low <= high <= with_replacement[1] + 1e-12
 
@@ -153,7 +173,9 @@ def test_exact_with_a_negligible_second_kind_is_clopper_pearson() -> None:
     assert (nearly.low, nearly.high) == pytest.approx(alone, abs=0.01)
 
 
-@pytest.mark.parametrize(("n", "p"), [(10, 0.5), (5000, 0.001), (100_000, 0.97), (7, 0.0), (7, 1.0)])
+@pytest.mark.parametrize(
+    ("n", "p"), [(10, 0.5), (5000, 0.001), (100_000, 0.97), (7, 0.0), (7, 1.0)]
+)
 def test_support_carries_all_mass(n: int, p: float) -> None:
     counts, pmf = linear.support(n, p)
     assert pmf.sum() == pytest.approx(1.0, abs=1e-10)
@@ -193,13 +215,19 @@ def test_wealth_of_a_loss_of_everything_is_kept_by_smaller_bets() -> None:
 
 
 @pytest.mark.parametrize(("value", "expected"), [(-0.8, (0.0, 0.0)), (1.9, (1.0, 1.0))])
-def test_inverted_bernstein_far_outside_is_the_nearer_end(value: float, expected: tuple[float, float]) -> None:
+def test_inverted_bernstein_far_outside_is_the_nearer_end(
+    value: float, expected: tuple[float, float]
+) -> None:
     assert bernstein_inverted(value, lambda a: 0.001 * a * (1 - a), 0.01, 0.025, 0.025) == expected
 
 
 def test_tails_of_zero_leave_a_side_open() -> None:
     cells = [Cell(50, 20), complementary(4, 60, 55)]
-    for limits in (linear.exact(cells, 0.05, 0.0), linear.profile(cells, 0.05, 0.0), linear.wald(cells, 0.05, 0.0)):
+    for limits in (
+        linear.exact(cells, 0.05, 0.0),
+        linear.profile(cells, 0.05, 0.0),
+        linear.wald(cells, 0.05, 0.0),
+    ):
         assert limits.high == 1.0
         assert limits.low > 0
     assert clopper_pearson(5, 10, 0.0, 0.05)[0] == 0.0

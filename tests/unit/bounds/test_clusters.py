@@ -1,4 +1,6 @@
-"""Items in clusters: fair bets, limits that cover where independent items would not, and a test that finds dependence."""
+"""Items in clusters: fair bets, limits that cover where independent items would not, and a test
+that finds dependence.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ Sample = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def test_bets_on_partly_labelled_clusters_are_fair_by_enumeration() -> None:
-    """Over all clusters and all sets of labelled items within them: (m/ℓ)·Σ(score - A) has mean 0 and the range that is used."""
+    """Over all clusters and all sets of labelled items within them: (m/ℓ)·Σ(score - A) has mean 0
+    and the range that is used.
+    """
     population = [[1, 0, 1, 1], [0], [1, 1], [0, 0, 1], [1, 0, 0, 0, 1, 1]]
     accuracy = sum(map(sum, population)) / sum(map(len, population))
     for how_many in (1, 2, 3):
@@ -36,7 +40,9 @@ def test_bets_on_partly_labelled_clusters_are_fair_by_enumeration() -> None:
 def test_limits_do_not_depend_on_sizes_where_every_cluster_is_alike() -> None:
     """All items right in every cluster: the range of sizes costs nothing beyond the largest one."""
     ones = cluster_limits(np.full(60, 4), np.full(60, 4), np.full(60, 3), 0.025, 0.025, largest=4)
-    tenfold = cluster_limits(np.full(60, 40), np.full(60, 4), np.full(60, 3), 0.025, 0.025, largest=40)
+    tenfold = cluster_limits(
+        np.full(60, 40), np.full(60, 4), np.full(60, 3), 0.025, 0.025, largest=40
+    )
     assert (ones.low, ones.high) == pytest.approx((tenfold.low, tenfold.high), abs=1e-9)
 
 
@@ -113,10 +119,18 @@ def test_cluster_limits_cover_in_2000_worlds(kind: str) -> None:
         assert found["iid"] > 200  # as independent items: less than 90 % where 95 % are promised
 
 
-def by_matrices(size: np.ndarray, labelled: np.ndarray, values: list[np.ndarray]) -> tuple[float, float, float]:
-    """CR2 of the weighted regression on a constant, item by item, as Pustejovsky and Tipton write it."""
+def by_matrices(
+    size: np.ndarray, labelled: np.ndarray, values: list[np.ndarray]
+) -> tuple[float, float, float]:
+    """CR2 of the weighted regression on a constant, item by item, as Pustejovsky and Tipton write
+    it.
+    """
     cluster = np.repeat(np.arange(len(size)), labelled)
-    y, w, one = np.concatenate(values), np.repeat(size / labelled, labelled), np.ones((len(cluster), 1))
+    y, w, one = (
+        np.concatenate(values),
+        np.repeat(size / labelled, labelled),
+        np.ones((len(cluster), 1)),
+    )
     bread = np.linalg.inv(one.T @ np.diag(w) @ one)
     hat = one @ bread @ one.T @ np.diag(w)
     rest = np.eye(len(y)) - hat
@@ -139,7 +153,9 @@ def test_cr2_agrees_with_matrices(seed: int) -> None:
     size = rng.integers(1, 9, 12)
     labelled = np.minimum(size, rng.integers(1, 5, 12))
     values = [rng.random(k) for k in labelled]
-    assert cr2(size, labelled, np.array([v.sum() for v in values])) == pytest.approx(by_matrices(size, labelled, values), rel=1e-9)
+    assert cr2(size, labelled, np.array([v.sum() for v in values])) == pytest.approx(
+        by_matrices(size, labelled, values), rel=1e-9
+    )
 
 
 def test_cr2_is_undefined_below_two_clusters_and_says_so() -> None:
@@ -154,9 +170,15 @@ def test_cr2_is_undefined_below_two_clusters_and_says_so() -> None:
 def test_dependence_p_value_is_uniform_without_dependence() -> None:
     rng = np.random.default_rng(0)
     cluster = np.repeat(np.arange(40), rng.integers(1, 8, 40))
-    p = [dependence_p_value(rng.normal(size=len(cluster)), cluster, resamples=199, seed=s) for s in range(300)]
+    p = [
+        dependence_p_value(rng.normal(size=len(cluster)), cluster, resamples=199, seed=s)
+        for s in range(300)
+    ]
     assert kstest(np.array(p) - 1 / 400, "uniform").pvalue > 1e-3
-    binary = [dependence_p_value(rng.random(len(cluster)) < 0.8, cluster, resamples=199, seed=s) for s in range(200)]
+    binary = [
+        dependence_p_value(rng.random(len(cluster)) < 0.8, cluster, resamples=199, seed=s)
+        for s in range(200)
+    ]
     assert binomtest(sum(x <= 0.05 for x in binary), 200, 0.05, alternative="greater").pvalue > 1e-3
 
 

@@ -1,4 +1,6 @@
-"""Limits for a sum of rates over parts: defining equations by brute force, edges, width and speed. Coverage is in tests/guarantees."""
+"""Limits for a sum of rates over parts: defining equations by brute force, edges, width and speed.
+Coverage is in tests/guarantees.
+"""
 
 from __future__ import annotations
 
@@ -25,23 +27,32 @@ def complementary(k: int, n: int, s: int) -> Cell:
 
 
 def questions(rng: np.random.Generator, k: int, n: int, rate: float) -> tuple[Cell, ...]:
-    """One uniform question per item: it hits the answer with probability 1/K, else it rules out another class or not."""
+    """One uniform question per item: it hits the answer with probability 1/K, else it rules out
+    another class or not.
+    """
     hits = int(rng.binomial(n, 1 / k))
     cells = [Cell(hits, int(rng.binomial(hits, rate)))]
-    return (*cells, complementary(k, n - hits, int(rng.binomial(n - hits, 1 - (1 - rate) / (k - 1)))))
+    return (
+        *cells,
+        complementary(k, n - hits, int(rng.binomial(n - hits, 1 - (1 - rate) / (k - 1)))),
+    )
 
 
 def eight(seed: int = 0, n: int = 250) -> list[Part]:
     """Values of K from 3 to 10, more options harder, 2,000 labels."""
     rng = np.random.default_rng(seed)
-    return [Part(1 / 8, questions(rng, k, n, rate)) for k, rate in zip(range(3, 11), np.linspace(0.8, 0.55, 8), strict=True)]
+    return [
+        Part(1 / 8, questions(rng, k, n, rate))
+        for k, rate in zip(range(3, 11), np.linspace(0.8, 0.55, 8), strict=True)
+    ]
 
 
 def width(limits: linear.Limits | parts.SumLimits) -> float:
     return limits.high - limits.low
 
 
-# --- One part ----------------------------------------------------------------------------------------------------------------------------
+# --- One part
+# ----------------------------------------------------------------------------------------------------------------------------
 
 
 def test_one_part_has_its_exact_limits_times_its_share() -> None:
@@ -68,7 +79,8 @@ def test_parts_labelled_completely_are_known() -> None:
     assert sum_profile([full, rest], TAIL, TAIL) == linear.Limits(limits.low, limits.high)
 
 
-# --- Two parts, exactly ------------------------------------------------------------------------------------------------------------------
+# --- Two parts, exactly
+# ------------------------------------------------------------------------------------------------------------------
 
 PAIRS = {
     "ordinary": ((0.6, 9, None, 0.0, 1.0), (0.4, 6, None, 0.0, 1.0)),
@@ -83,23 +95,37 @@ PAIRS = {
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("tail", [0.025, 0.1])
 def test_two_parts_cover_whatever_their_rates(name: str, tail: float) -> None:
-    """By enumeration of all counts; the rates on a grid and, without replacement, all that there are."""
+    """By enumeration of all counts; the rates on a grid and, without replacement, all that there
+    are.
+    """
     shapes = PAIRS[name]
     limits = {}
     for counts in itertools.product(*(range(n + 1) for _, n, *_ in shapes)):
-        rows = [Part(q, (Cell(n, s, a, b),), size) for (q, n, size, a, b), s in zip(shapes, counts, strict=True)]
+        rows = [
+            Part(q, (Cell(n, s, a, b),), size)
+            for (q, n, size, a, b), s in zip(shapes, counts, strict=True)
+        ]
         found = parts._pair(parts._sorted(rows)[1], tail, tail)
         limits[counts] = (0.0, 0.0) if found.empty else (found.low, found.high)
-    grids = [np.linspace(0, 1, 41) if size is None else np.arange(size + 1) / size for _, _, size, _, _ in shapes]
+    grids = [
+        np.linspace(0, 1, 41) if size is None else np.arange(size + 1) / size
+        for _, _, size, _, _ in shapes
+    ]
     laws = [
         [
-            binom.pmf(np.arange(n + 1), n, a + b * rate) if size is None else hypergeom.pmf(np.arange(n + 1), size, round(rate * size), n)
+            binom.pmf(np.arange(n + 1), n, a + b * rate)
+            if size is None
+            else hypergeom.pmf(np.arange(n + 1), size, round(rate * size), n)
             for rate in grid
         ]
         for (_, n, size, a, b), grid in zip(shapes, grids, strict=True)
     ]
-    low = np.array([[limits[i, j][0] for j in range(shapes[1][1] + 1)] for i in range(shapes[0][1] + 1)])
-    high = np.array([[limits[i, j][1] for j in range(shapes[1][1] + 1)] for i in range(shapes[0][1] + 1)])
+    low = np.array(
+        [[limits[i, j][0] for j in range(shapes[1][1] + 1)] for i in range(shapes[0][1] + 1)]
+    )
+    high = np.array(
+        [[limits[i, j][1] for j in range(shapes[1][1] + 1)] for i in range(shapes[0][1] + 1)]
+    )
     for (i, first), (j, second) in itertools.product(enumerate(grids[0]), enumerate(grids[1])):
         theta, mass = shapes[0][0] * first + shapes[1][0] * second, np.outer(laws[0][i], laws[1][j])
         assert mass[low > theta + 1e-9].sum() <= tail + 1e-9
@@ -111,13 +137,21 @@ def test_the_tail_of_two_parts_is_the_sum_over_both_counts() -> None:
     law = parts._PairLaw(rows, [(0.0, 1.0), (0.0, 1.0)])
     seen = 0.6 / 40 * 31 + 0.4 / (25 * 0.25) * 20
     for first, second in ((0.7, 0.4), (0.2, 0.9), (1.0, 0.0)):
-        mass = np.outer(binom.pmf(np.arange(41), 40, first), binom.pmf(np.arange(26), 25, 0.75 + 0.25 * second))
+        mass = np.outer(
+            binom.pmf(np.arange(41), 40, first), binom.pmf(np.arange(26), 25, 0.75 + 0.25 * second)
+        )
         value = 0.6 / 40 * np.arange(41)[:, None] + 0.4 / (25 * 0.25) * np.arange(26)
-        assert law.tail(np.array([first]), np.array([second]))[0] == pytest.approx(mass[value >= seen - 1e-9].sum(), rel=1e-6, abs=1e-9)
+        assert law.tail(np.array([first]), np.array([second]))[0] == pytest.approx(
+            mass[value >= seen - 1e-9].sum(), rel=1e-6, abs=1e-9
+        )
 
 
 def test_two_parts_are_near_the_normal_limits_and_narrower_than_chernoff() -> None:
-    for counts, size in (((500, 400, 500, 250), None), ((500, 400, 500, 250), 1000), ((195, 185, 105, 25), None)):
+    for counts, size in (
+        ((500, 400, 500, 250), None),
+        ((500, 400, 500, 250), 1000),
+        ((195, 185, 105, 25), None),
+    ):
         rows = [Part(0.65, (Cell(*counts[:2]),), size), Part(0.35, (Cell(*counts[2:]),), size)]
         limits, normal = sum_limits(rows, TAIL, TAIL), 2 * 1.96 * math.sqrt(sum_estimate(rows)[1])
         assert limits.method == "exact for two parts"
@@ -130,7 +164,8 @@ def test_the_order_of_two_parts_does_not_matter() -> None:
     assert sum_limits([one, two], TAIL, TAIL) == sum_limits([two, one], TAIL, TAIL)
 
 
-# --- Several parts -----------------------------------------------------------------------------------------------------------------------
+# --- Several parts
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("t", [0.2, 0.5, 0.8, 0.95])
@@ -150,7 +185,9 @@ def test_confining_set_spends_its_error() -> None:
 
 
 def worst_exponent(sums: parts._Sums, m: float, reach: float, grid: np.ndarray) -> float:
-    """Sup over rates on a fine grid, with Σ qA <= m and inside the set, of the Chernoff exponent at its best λ."""
+    """Sup over rates on a fine grid, with Σ qA <= m and inside the set, of the Chernoff exponent at
+    its best λ.
+    """
     best = -math.inf
     bets = np.geomspace(0.5, 200, 400)
     for rates in itertools.product(grid, repeat=len(sums.share)):
@@ -158,7 +195,11 @@ def worst_exponent(sums: parts._Sums, m: float, reach: float, grid: np.ndarray) 
             continue
         p = sums.a + sums.b * np.array(rates)[:, None]
         seen = sums.successes / np.maximum(sums.n, 1)
-        distance = sum(n * parts.relative_entropy(float(s), float(x)) for n, s, x in zip(sums.n.flat, seen.flat, p.flat, strict=True) if n)
+        distance = sum(
+            n * parts.relative_entropy(float(s), float(x))
+            for n, s, x in zip(sums.n.flat, seen.flat, p.flat, strict=True)
+            if n
+        )
         if distance > reach:
             continue
         moment = np.log1p(p[..., None] * np.expm1(bets * sums.unit[..., None])) * sums.n[..., None]
@@ -187,7 +228,9 @@ def test_lower_limit_solves_the_profile_equation(cells: list[tuple[Cell, ...]]) 
 
 
 def test_bound_is_never_below_the_true_tail() -> None:
-    """The true P(T >= t), maximised over a grid of rates with the limit as their sum, is at most the error."""
+    """The true P(T >= t), maximised over a grid of rates with the limit as their sum, is at most
+    the error.
+    """
     shape = ((0.55, 5), (0.45, 6))
     for counts in itertools.product(range(6), range(7)):
         rows = [Part(q, (Cell(n, s),)) for (q, n), s in zip(shape, counts, strict=True)]
@@ -198,10 +241,15 @@ def test_bound_is_never_below_the_true_tail() -> None:
             second = (limit - 0.55 * first) / 0.45
             if limit > 0 and 0 <= second <= 1:
                 tail = sum(
-                    binom.pmf(x, 5, first) * binom.sf(math.ceil((statistic - 0.55 * x / 5) * 6 / 0.45 - 1e-9) - 1, 6, second)
+                    binom.pmf(x, 5, first)
+                    * binom.sf(
+                        math.ceil((statistic - 0.55 * x / 5) * 6 / 0.45 - 1e-9) - 1, 6, second
+                    )
                     for x in range(6)
                 )
-                outside = 5 * parts.relative_entropy(counts[0] / 5, first) + 6 * parts.relative_entropy(counts[1] / 6, second)
+                outside = 5 * parts.relative_entropy(
+                    counts[0] / 5, first
+                ) + 6 * parts.relative_entropy(counts[1] / 6, second)
                 assert tail <= 0.1 or outside > parts._reach(2, 0.004)
 
 
@@ -219,8 +267,13 @@ def test_width_is_near_the_chernoff_constant() -> None:
 def test_width_of_parts_that_differ_stays_moderate() -> None:
     rng = np.random.default_rng(5)
     for rates in (np.linspace(0.55, 0.8, 8), rng.uniform(0.3, 0.95, 8)):
-        rows = [Part(1 / 8, questions(rng, k, 250, rate)) for k, rate in zip(range(3, 11), rates, strict=True)]
-        assert width(sum_limits(rows, TAIL, TAIL)) <= 1.6 * 2 * 1.96 * math.sqrt(sum_estimate(rows)[1])
+        rows = [
+            Part(1 / 8, questions(rng, k, 250, rate))
+            for k, rate in zip(range(3, 11), rates, strict=True)
+        ]
+        assert width(sum_limits(rows, TAIL, TAIL)) <= 1.6 * 2 * 1.96 * math.sqrt(
+            sum_estimate(rows)[1]
+        )
 
 
 def test_box_of_intervals_is_far_wider() -> None:
@@ -239,16 +292,29 @@ def test_one_item_of_another_kind_costs_nearly_nothing(n: int) -> None:
 
 
 def test_small_parts_beside_a_large_one_cost_little() -> None:
-    rows = [Part(0.9, (Cell(1800, 1260),)), Part(0.06, (Cell(120, 80),)), Part(0.04, (Cell(80, 60),))]
+    rows = [
+        Part(0.9, (Cell(1800, 1260),)),
+        Part(0.06, (Cell(120, 80),)),
+        Part(0.04, (Cell(80, 60),)),
+    ]
     limits = sum_limits(rows, TAIL, TAIL)
     assert width(limits) <= 1.42 * 2 * 1.96 * math.sqrt(sum_estimate(rows)[1])
 
 
 def test_method_depends_on_the_design_only() -> None:
     rng = np.random.default_rng(2)
-    shapes = [[(0.97, 900), (0.03, 20)], [(0.5, 100), (0.3, 80), (0.2, 60)], [(0.8, 500), (0.15, 20), (0.05, 3)]]
+    shapes = [
+        [(0.97, 900), (0.03, 20)],
+        [(0.5, 100), (0.3, 80), (0.2, 60)],
+        [(0.8, 500), (0.15, 20), (0.05, 3)],
+    ]
     for shape in shapes:
-        found = {sum_limits([Part(q, (Cell(n, int(rng.integers(n + 1))),)) for q, n in shape], TAIL, TAIL).method for _ in range(20)}
+        found = {
+            sum_limits(
+                [Part(q, (Cell(n, int(rng.integers(n + 1))),)) for q, n in shape], TAIL, TAIL
+            ).method
+            for _ in range(20)
+        }
         assert len(found) == 1
 
 
@@ -261,13 +327,19 @@ def test_predicted_width_is_near_the_width_at_the_guess() -> None:
         [Part(0.98, (Cell(980, 686),)), Part(0.02, (Cell(20, 14),))],
         [Part(1.0, (Cell(100, 70),), size=300)],
     ):
-        assert predicted_width(rows, TAIL, TAIL, guess=0.7) == pytest.approx(width(sum_limits(rows, TAIL, TAIL)), rel=0.12)
+        assert predicted_width(rows, TAIL, TAIL, guess=0.7) == pytest.approx(
+            width(sum_limits(rows, TAIL, TAIL)), rel=0.12
+        )
 
 
 def test_prediction_does_not_look_at_successes() -> None:
     rows = eight()
-    emptied = [Part(p.share, tuple(dataclasses.replace(c, successes=0) for c in p.cells)) for p in rows]
-    assert predicted_width(rows, TAIL, TAIL, blind=0.1) == predicted_width(emptied, TAIL, TAIL, blind=0.1)
+    emptied = [
+        Part(p.share, tuple(dataclasses.replace(c, successes=0) for c in p.cells)) for p in rows
+    ]
+    assert predicted_width(rows, TAIL, TAIL, blind=0.1) == predicted_width(
+        emptied, TAIL, TAIL, blind=0.1
+    )
 
 
 def test_order_of_parts_and_cells_changes_nothing() -> None:
@@ -285,28 +357,48 @@ def test_order_of_parts_and_cells_changes_nothing() -> None:
 def test_more_confidence_is_never_narrower(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shares = rng.dirichlet(np.ones(5))
-    rows = [Part(float(q), questions(rng, 4, int(rng.integers(1, 80)), rng.uniform())) for q in shares]
+    rows = [
+        Part(float(q), questions(rng, 4, int(rng.integers(1, 80)), rng.uniform())) for q in shares
+    ]
     last = linear.Limits(0.6, 0.4)
     for tail in (0.25, 0.1, 0.05, 0.025, 0.005, 1e-4, 1e-8):
         limits = sum_limits(rows, tail, tail)
-        assert limits.empty or last.low > last.high or (limits.low <= last.low + 2e-5 and limits.high >= last.high - 2e-5)
+        assert (
+            limits.empty
+            or last.low > last.high
+            or (limits.low <= last.low + 2e-5 and limits.high >= last.high - 2e-5)
+        )
         last = linear.Limits(limits.low, limits.high)
 
 
 def test_successes_and_failures_mirror() -> None:
-    rows = [Part(0.5, (Cell(60, 50), Cell(40, 30, 0.3, 0.5))), Part(0.3, (Cell(50, 10),)), Part(0.2, (Cell(9, 9),))]
-    mirrored = [Part(p.share, tuple(Cell(c.n, c.n - c.successes, 1 - c.a - c.b, c.b) for c in p.cells)) for p in rows]
-    limits, other = sum_limits(rows, 0.01, 0.04, guess=0.6), sum_limits(mirrored, 0.04, 0.01, guess=0.4)
+    rows = [
+        Part(0.5, (Cell(60, 50), Cell(40, 30, 0.3, 0.5))),
+        Part(0.3, (Cell(50, 10),)),
+        Part(0.2, (Cell(9, 9),)),
+    ]
+    mirrored = [
+        Part(p.share, tuple(Cell(c.n, c.n - c.successes, 1 - c.a - c.b, c.b) for c in p.cells))
+        for p in rows
+    ]
+    limits, other = (
+        sum_limits(rows, 0.01, 0.04, guess=0.6),
+        sum_limits(mirrored, 0.04, 0.01, guess=0.4),
+    )
     assert (other.low, other.high) == pytest.approx((1 - limits.high, 1 - limits.low), abs=1e-6)
 
 
-# --- Edges -------------------------------------------------------------------------------------------------------------------------------
+# --- Edges
+# -------------------------------------------------------------------------------------------------------------------------------
 
 
 def test_share_without_labels_is_open() -> None:
     rows = eight()
     limits = sum_limits(rows, TAIL, TAIL)
-    for more in (sum_limits(rows, TAIL, TAIL, blind=0.2), sum_limits([*rows, Part(0.2, ())], TAIL, TAIL)):
+    for more in (
+        sum_limits(rows, TAIL, TAIL, blind=0.2),
+        sum_limits([*rows, Part(0.2, ())], TAIL, TAIL),
+    ):
         assert (more.low, more.high) == pytest.approx((limits.low, limits.high + 0.2))
     assert sum_limits([], TAIL, TAIL, blind=1.0) == parts.SumLimits(0.0, 1.0, False, "exact")
     assert sum_profile([Part(0.5, (Cell(0, 0),))], TAIL, TAIL, blind=0.5) == linear.Limits(0.0, 1.0)
@@ -347,13 +439,18 @@ def test_counts_that_no_rates_explain_are_empty() -> None:
 
 
 def test_very_unequal_parts_and_many_labels_stay_finite() -> None:
-    rows = [Part(0.3, (Cell(1, 1),)), Part(0.699, (Cell(10_000_000, 6_000_000),)), Part(0.001, (complementary(1000, 2, 2),))]
+    rows = [
+        Part(0.3, (Cell(1, 1),)),
+        Part(0.699, (Cell(10_000_000, 6_000_000),)),
+        Part(0.001, (complementary(1000, 2, 2),)),
+    ]
     limits = sum_limits(rows, TAIL, TAIL)
     assert 0.4 < limits.low < 0.43
     assert 0.71 < limits.high <= 0.73
 
 
-# --- Estimates and the asymptotic line ---------------------------------------------------------------------------------------------------
+# --- Estimates and the asymptotic line
+# ---------------------------------------------------------------------------------------------------
 
 
 def test_estimate_is_the_weighted_maximum_and_its_variance() -> None:
@@ -370,7 +467,13 @@ def test_variance_is_that_of_the_statistic() -> None:
     draws = []
     for _ in range(4000):
         drawn = [
-            Part(p.share, tuple(dataclasses.replace(c, successes=int(rng.binomial(c.n, c.p(rate)))) for c in p.cells))
+            Part(
+                p.share,
+                tuple(
+                    dataclasses.replace(c, successes=int(rng.binomial(c.n, c.p(rate))))
+                    for c in p.cells
+                ),
+            )
             for p, rate in zip(rows, rates, strict=True)
         ]
         draws.append(parts._arrays(drawn, 0.7).statistic())
@@ -391,14 +494,18 @@ def test_profile_solves_the_constrained_likelihood_ratio() -> None:
     first = np.linspace(0.001, 0.999, 20_001)
     second = (low - 0.6 * first) / 0.4
     first, second = first[(second > 0) & (second < 1)], second[(second > 0) & (second < 1)]
-    on_slice = 42 * np.log(first) + 18 * np.log1p(-first) + 9 * np.log(second) + 21 * np.log1p(-second)
+    on_slice = (
+        42 * np.log(first) + 18 * np.log1p(-first) + 9 * np.log(second) + 21 * np.log1p(-second)
+    )
     top = linear.log_likelihood((Cell(60, 42),), 0.7) + linear.log_likelihood((Cell(30, 9),), 0.3)
     assert 2 * (top - on_slice.max()) == pytest.approx(1.959964**2, abs=1e-4)
 
 
 def test_profile_is_as_narrow_as_the_normal_limits() -> None:
     rows = eight()
-    assert width(sum_profile(rows, TAIL, TAIL)) == pytest.approx(2 * 1.96 * math.sqrt(sum_estimate(rows)[1]), rel=0.03)
+    assert width(sum_profile(rows, TAIL, TAIL)) == pytest.approx(
+        2 * 1.96 * math.sqrt(sum_estimate(rows)[1]), rel=0.03
+    )
 
 
 @pytest.mark.timing

@@ -67,11 +67,27 @@ def shell() -> Run:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the tables of a world; its items have a text."""
     folder = tmp_path_factory.mktemp("world")
-    options = ["--n-items", "1500", "--n-classes", "5", "--system", "good=0.9", "--system", "poor=0.5", "--no-answer", "0.04"]
-    assert run(["-q", "simulate", *options, "--unsure", "0.03", "--seed", "3", "--out", str(folder)]) == 0
+    options = [
+        "--n-items",
+        "1500",
+        "--n-classes",
+        "5",
+        "--system",
+        "good=0.9",
+        "--system",
+        "poor=0.5",
+        "--no-answer",
+        "0.04",
+    ]
+    assert (
+        run(["-q", "simulate", *options, "--unsure", "0.03", "--seed", "3", "--out", str(folder)])
+        == 0
+    )
     items = (folder / "items.csv").read_text(encoding="utf-8").splitlines()
     rows = [f"{row},{CANARY} {i}" for i, row in enumerate(items[1:])]
-    (folder / "items.csv").write_text("\n".join([f"{items[0]},text", *rows]) + "\n", encoding="utf-8")
+    (folder / "items.csv").write_text(
+        "\n".join([f"{items[0]},text", *rows]) + "\n", encoding="utf-8"
+    )
     return folder
 
 

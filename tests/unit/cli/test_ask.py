@@ -1,4 +1,6 @@
-"""``noracle ask`` end to end: against a real server, after kill -9, with caps, and with verdicts that other verbs read."""
+"""``noracle ask`` end to end: against a real server, after kill -9, with caps, and with verdicts
+that other verbs read.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,13 @@ def private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def items(tmp_path: Path) -> str:
-    rows = [{"item": i, "text": f"{SECRET} {i}.", "options": [f"choice {i}.{c}" for c in range(4)]} for i in range(N)]
-    (tmp_path / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    rows = [
+        {"item": i, "text": f"{SECRET} {i}.", "options": [f"choice {i}.{c}" for c in range(4)]}
+        for i in range(N)
+    ]
+    (tmp_path / "items.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
     return "items.jsonl"
 
 
@@ -66,20 +73,48 @@ def rows_of(path: str) -> list[dict[str, str]]:
 def script(path: Path, **rules: str) -> str:
     """A scripted model: patterns and replies."""
     otherwise = rules.pop("otherwise", "ANSWER: A")
-    data = {"name": path.stem, "rules": [{"match": k, "reply": v} for k, v in rules.items()], "otherwise": otherwise}
+    data = {
+        "name": path.stem,
+        "rules": [{"match": k, "reply": v} for k, v in rules.items()],
+        "otherwise": otherwise,
+    }
     path.write_text(json.dumps(data), encoding="utf-8")
     return f"script:{path.name}"
 
 
-def test_answers_of_a_real_server(noracle: Run, items: str, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_of_a_real_server(
+    noracle: Run, items: str, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NORACLE_API_KEY", CANARY)
     server.plan.append(status(429, {"Retry-After": "0"}, message=f"slow down, {CANARY}"))
-    ended = noracle("ask", "--items", items, "--model", "m", "--base-url", server.url, "--out", "answers.csv", "--json")
+    ended = noracle(
+        "ask",
+        "--items",
+        items,
+        "--model",
+        "m",
+        "--base-url",
+        server.url,
+        "--out",
+        "answers.csv",
+        "--json",
+    )
     assert ended.code == 0, ended.err
     assert "30 items to direct: at most 30 calls" in ended.err
     rows = rows_of("answers.csv")
-    assert list(rows[0]) == ["item", "system", "answer", "state", "order", "calls", "input_tokens", "output_tokens"]
-    assert [(int(r["item"]), r["answer"], r["system"], r["state"]) for r in rows] == [(i, str(i % 2), "m", "answered") for i in range(N)]
+    assert list(rows[0]) == [
+        "item",
+        "system",
+        "answer",
+        "state",
+        "order",
+        "calls",
+        "input_tokens",
+        "output_tokens",
+    ]
+    assert [(int(r["item"]), r["answer"], r["system"], r["state"]) for r in rows] == [
+        (i, str(i % 2), "m", "answered") for i in range(N)
+    ]
     assert all(sorted(r["order"].split()) == ["0", "1", "2", "3"] for r in rows)
     assert len({r["order"] for r in rows}) > 5
     report = ended.json
@@ -88,14 +123,21 @@ def test_answers_of_a_real_server(noracle: Run, items: str, server: OpenAIServer
     assert report["ledger"]["input_tokens"] == sum(int(r["input_tokens"]) for r in rows) == 11 * N
     assert report["ledger"]["cost"] is None
     assert server.seen[0].headers["authorization"] == f"Bearer {CANARY}"
-    left = [file for folder in ("answers.run", "cache") for file in Path(folder).rglob("*") if file.is_file()]
+    left = [
+        file
+        for folder in ("answers.run", "cache")
+        for file in Path(folder).rglob("*")
+        if file.is_file()
+    ]
     for file in [*left, Path("answers.csv")]:
         assert CANARY.encode() not in file.read_bytes()
         assert SECRET.encode() not in file.read_bytes()
     assert CANARY not in ended.out + ended.err
 
 
-def test_a_second_start_pays_nothing_and_a_new_run_takes_the_cache(noracle: Run, items: str, server: OpenAIServer) -> None:
+def test_a_second_start_pays_nothing_and_a_new_run_takes_the_cache(
+    noracle: Run, items: str, server: OpenAIServer
+) -> None:
     command = ["ask", "--items", items, "--model", "m", "--base-url", server.url]
     assert noracle(*command, "--out", "a.csv").code == 0
     first = Path("a.csv").read_bytes()
@@ -111,8 +153,23 @@ def test_a_second_start_pays_nothing_and_a_new_run_takes_the_cache(noracle: Run,
     assert len(server.seen) == N + 5
 
 
-def test_a_cap_stops_with_code_3_and_a_higher_one_goes_on(noracle: Run, items: str, server: OpenAIServer) -> None:
-    command = ["ask", "--items", items, "--model", "m", "--base-url", server.url, "--out", "a.csv", "--no-cache", "--concurrency", 4]
+def test_a_cap_stops_with_code_3_and_a_higher_one_goes_on(
+    noracle: Run, items: str, server: OpenAIServer
+) -> None:
+    command = [
+        "ask",
+        "--items",
+        items,
+        "--model",
+        "m",
+        "--base-url",
+        server.url,
+        "--out",
+        "a.csv",
+        "--no-cache",
+        "--concurrency",
+        4,
+    ]
     ended = noracle(*command, "--max-calls", 10)
     assert ended.code == 3
     assert "stops at the cap on calls" in ended.err
@@ -124,9 +181,26 @@ def test_a_cap_stops_with_code_3_and_a_higher_one_goes_on(noracle: Run, items: s
     assert len(rows_of("a.csv")) == N == len(server.seen)
 
 
-def test_money_is_counted_and_capped_where_prices_are_known(noracle: Run, items: str, server: OpenAIServer) -> None:
-    Path("prices.json").write_text(json.dumps({"m": {"input_per_million": 1_000_000, "output_per_million": 0}}), encoding="utf-8")
-    command = ["ask", "--items", items, "--model", "m", "--base-url", server.url, "--no-cache", "--concurrency", 1, "--json"]
+def test_money_is_counted_and_capped_where_prices_are_known(
+    noracle: Run, items: str, server: OpenAIServer
+) -> None:
+    Path("prices.json").write_text(
+        json.dumps({"m": {"input_per_million": 1_000_000, "output_per_million": 0}}),
+        encoding="utf-8",
+    )
+    command = [
+        "ask",
+        "--items",
+        items,
+        "--model",
+        "m",
+        "--base-url",
+        server.url,
+        "--no-cache",
+        "--concurrency",
+        1,
+        "--json",
+    ]
     ended = noracle(*command, "--out", "a.csv", "--prices", "prices.json", "--max-cost", 100)
     assert ended.code == 3
     assert ended.json["ledger"]["cost"] == 110.0  # 11 a call: the tenth began below 100
@@ -136,12 +210,32 @@ def test_money_is_counted_and_capped_where_prices_are_known(noracle: Run, items:
     assert "no price is known for 'm'" in unknown.err
 
 
-def test_failed_calls_are_a_state_and_are_asked_again(noracle: Run, items: str, server: OpenAIServer) -> None:
+def test_failed_calls_are_a_state_and_are_asked_again(
+    noracle: Run, items: str, server: OpenAIServer
+) -> None:
     server.plan += [status(401)] * 3
-    command = ["ask", "--items", items, "--model", "m", "--base-url", server.url, "--out", "a.csv", "--concurrency", 1, "--json"]
+    command = [
+        "ask",
+        "--items",
+        items,
+        "--model",
+        "m",
+        "--base-url",
+        server.url,
+        "--out",
+        "a.csv",
+        "--concurrency",
+        1,
+        "--json",
+    ]
     assert noracle(*command).json["states"]["errored"] == 3
     assert [r["state"] for r in rows_of("a.csv")].count("errored") == 3
-    assert noracle(*command).json["states"] == {"answered": N, "invalid": 0, "refused": 0, "errored": 0}
+    assert noracle(*command).json["states"] == {
+        "answered": N,
+        "invalid": 0,
+        "refused": 0,
+        "errored": 0,
+    }
 
 
 _CHILD = """
@@ -155,7 +249,11 @@ def child(*arguments: object) -> subprocess.Popen[str]:
     root = Path(cli.__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root)}
     return subprocess.Popen(
-        [sys.executable, "-c", _CHILD, *map(str, arguments)], env=environment, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
+        [sys.executable, "-c", _CHILD, *map(str, arguments)],
+        env=environment,
+        text=True,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
     )
 
 
@@ -164,7 +262,20 @@ def test_a_run_that_is_stopped_goes_on_and_pays_nothing_twice(
     noracle: Run, items: str, server: OpenAIServer, number: signal.Signals
 ) -> None:
     server.latency = 0.03
-    command = ["ask", "--items", items, "--model", "m", "--base-url", server.url, "--no-cache", "--concurrency", 2, "--workflow", "cot-sc"]
+    command = [
+        "ask",
+        "--items",
+        items,
+        "--model",
+        "m",
+        "--base-url",
+        server.url,
+        "--no-cache",
+        "--concurrency",
+        2,
+        "--workflow",
+        "cot-sc",
+    ]
     command += ["--limit", 12]
     for after in (12, 35):
         process = child(*command, "--out", "a.csv")
@@ -180,7 +291,9 @@ def test_a_run_that_is_stopped_goes_on_and_pays_nothing_twice(
     assert "done before" in ended.err
     digests = [json.dumps(seen.body, sort_keys=True) for seen in server.seen]
     twice = len(digests) - len(set(digests))
-    assert twice <= (4 if number == signal.SIGKILL else 0)  # only calls in flight at a kill -9, two each time, may be lost
+    assert twice <= (
+        4 if number == signal.SIGKILL else 0
+    )  # only calls in flight at a kill -9, two each time, may be lost
     assert ended.json["ledger"]["calls"] == 5 * 12
     server.latency = 0.0
     assert noracle(*command, "--out", "b.csv").code == 0
@@ -188,45 +301,144 @@ def test_a_run_that_is_stopped_goes_on_and_pays_nothing_twice(
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
-def test_the_table_is_evidence_in_every_format(noracle: Run, items: str, tmp_path: Path, suffix: str) -> None:
-    model = script(tmp_path / "toy.json", **{rf"{SECRET} 7\.": "I cannot answer this."}, otherwise="ANSWER: A")
+def test_the_table_is_evidence_in_every_format(
+    noracle: Run, items: str, tmp_path: Path, suffix: str
+) -> None:
+    model = script(
+        tmp_path / "toy.json", **{rf"{SECRET} 7\.": "I cannot answer this."}, otherwise="ANSWER: A"
+    )
     out = f"answers.{suffix}"
-    assert noracle("ask", "--items", items, "--model", model, "--out", out, "--no-shuffle", "--save-items", "table.jsonl").code == 0
+    assert (
+        noracle(
+            "ask",
+            "--items",
+            items,
+            "--model",
+            model,
+            "--out",
+            out,
+            "--no-shuffle",
+            "--save-items",
+            "table.jsonl",
+        ).code
+        == 0
+    )
     with Path("judgements.csv").open("w", encoding="utf-8") as file:
-        file.write("item,class,verdict\n" + "".join(f"{i},{i % 3},{'yes' if i % 3 == 0 else 'no'}\n" for i in range(N)))
+        file.write(
+            "item,class,verdict\n"
+            + "".join(f"{i},{i % 3},{'yes' if i % 3 == 0 else 'no'}\n" for i in range(N))
+        )
     ended = noracle(
-        "estimate", "--answers", out, "--judgements", "judgements.csv", "--items", "table.jsonl", "--json", "--no-check", "--system", "toy"
+        "estimate",
+        "--answers",
+        out,
+        "--judgements",
+        "judgements.csv",
+        "--items",
+        "table.jsonl",
+        "--json",
+        "--no-check",
+        "--system",
+        "toy",
     )
     assert ended.code == 0, ended.err
     assert ended.json["value"] is not None
 
 
-def test_judges_are_read_by_alarm_plan_and_mean(noracle: Run, items: str, tmp_path: Path, server: OpenAIServer) -> None:
-    assert noracle("ask", "--items", items, "--model", "m", "--base-url", server.url, "--out", "answers.csv").code == 0
+def test_judges_are_read_by_alarm_plan_and_mean(
+    noracle: Run, items: str, tmp_path: Path, server: OpenAIServer
+) -> None:
+    assert (
+        noracle(
+            "ask",
+            "--items",
+            items,
+            "--model",
+            "m",
+            "--base-url",
+            server.url,
+            "--out",
+            "answers.csv",
+        ).code
+        == 0
+    )
     graders = {
         "kind": script(tmp_path / "kind.json", otherwise="ANSWER: yes"),
         "harsh": script(tmp_path / "harsh.json", otherwise="ANSWER: no"),
     }
     common = ["ask", "--judge", "--answers", "answers.csv", "--items", items]
     for name, model in graders.items():
-        assert noracle(*common, "--model", model, "--out", f"ratings-{name}.csv", "--scores", f"scores-{name}.csv").code == 0
+        assert (
+            noracle(
+                *common,
+                "--model",
+                model,
+                "--out",
+                f"ratings-{name}.csv",
+                "--scores",
+                f"scores-{name}.csv",
+            ).code
+            == 0
+        )
     fair = noracle(
-        *common, "--model", "fair", "--base-url", server.url, "--out", "ratings-fair.csv", "--scores", "scores-fair.csv", "--json"
+        *common,
+        "--model",
+        "fair",
+        "--base-url",
+        server.url,
+        "--out",
+        "ratings-fair.csv",
+        "--scores",
+        "scores-fair.csv",
+        "--json",
     )
-    assert fair.json["labels"] == {"yes": N // 2, "no": N // 2, "uncertain": 0, "without an answer": 0}
+    assert fair.json["labels"] == {
+        "yes": N // 2,
+        "no": N // 2,
+        "uncertain": 0,
+        "without an answer": 0,
+    }
     assert list(rows_of("scores-fair.csv")[0]) == ["item", "rater", "value"]
 
     # Two judges that always disagree cannot both be right more than half the time on each label.
-    alarm = noracle("alarm", "--answers", "ratings-[hk]*.csv", "--n-classes", 2, "--spec", "accuracy > 1/2", "--json")
+    alarm = noracle(
+        "alarm",
+        "--answers",
+        "ratings-[hk]*.csv",
+        "--n-classes",
+        2,
+        "--spec",
+        "accuracy > 1/2",
+        "--json",
+    )
     assert alarm.code == 1, alarm.err
-    twin = ["--model", "fair", "--base-url", server.url, "--system", "twin", "--seed", 1, "--out", "ratings-fair-twin.csv"]
+    twin = [
+        "--model",
+        "fair",
+        "--base-url",
+        server.url,
+        "--system",
+        "twin",
+        "--seed",
+        1,
+        "--out",
+        "ratings-fair-twin.csv",
+    ]
     assert noracle(*common, *twin).code == 0
-    calm = noracle("alarm", "--answers", "ratings-fair*.csv", "--n-classes", 2, "--spec", "accuracy > 1/2")
+    calm = noracle(
+        "alarm", "--answers", "ratings-fair*.csv", "--n-classes", 2, "--spec", "accuracy > 1/2"
+    )
     assert calm.code == 0, calm.err
 
-    # A human looked at some of the same answers; every third verdict of the judge is other than the human's.
+    # A human looked at some of the same answers; every third verdict of the judge is other than the
+    # human's.
     with Path("scores-human.csv").open("w", encoding="utf-8") as file:
-        file.write("item,rater,value\n" + "".join(f"{i},human,{float(i % 2 == 0) if i % 3 else float(i % 2)}\n" for i in range(20)))
+        file.write(
+            "item,rater,value\n"
+            + "".join(
+                f"{i},human,{float(i % 2 == 0) if i % 3 else float(i % 2)}\n" for i in range(20)
+            )
+        )
     plan = noracle(
         "plan",
         "--pilot",
@@ -245,27 +457,74 @@ def test_judges_are_read_by_alarm_plan_and_mean(noracle: Run, items: str, tmp_pa
     mean = noracle("mean", "--data", "scores-[fh][au][im]*.csv", "--target", "human", "--json")
     assert mean.code == 0, mean.err
     assert 0 <= mean.json["low"] <= mean.json["value"] <= mean.json["high"] <= 1
-    same = noracle("mean", "--data", "ratings-fair.csv", "--target", "fair", "--interval", "classical", "--json")
+    same = noracle(
+        "mean",
+        "--data",
+        "ratings-fair.csv",
+        "--target",
+        "fair",
+        "--interval",
+        "classical",
+        "--json",
+    )
     assert same.json["value"] == pytest.approx(0.5)  # the ratings hold the scores too
 
 
-def test_judges_debate_and_think_for_as_long_as_they_are_let(noracle: Run, items: str, tmp_path: Path) -> None:
-    model = script(tmp_path / "toy.json", **{"under review": "ANSWER: uncertain"}, otherwise="ANSWER: B")
-    assert noracle("ask", "--items", items, "--model", model, "--out", "answers.csv", "--limit", 6).code == 0
-    common = ["ask", "--judge", "--answers", "answers.csv", "--items", items, "--model", model, "--json"]
+def test_judges_debate_and_think_for_as_long_as_they_are_let(
+    noracle: Run, items: str, tmp_path: Path
+) -> None:
+    model = script(
+        tmp_path / "toy.json", **{"under review": "ANSWER: uncertain"}, otherwise="ANSWER: B"
+    )
+    assert (
+        noracle(
+            "ask", "--items", items, "--model", model, "--out", "answers.csv", "--limit", 6
+        ).code
+        == 0
+    )
+    common = [
+        "ask",
+        "--judge",
+        "--answers",
+        "answers.csv",
+        "--items",
+        items,
+        "--model",
+        model,
+        "--json",
+    ]
     debate = noracle(*common, "--workflow", "judge-debate", "--out", "debate.csv").json
     assert debate["labels"]["uncertain"] == 0
     assert debate["system"] == "toy:judge-debate"
-    assert debate["ledger"]["calls"] == 6 * 8  # three debaters, a pooler; once more, for it was uncertain
+    assert (
+        debate["ledger"]["calls"] == 6 * 8
+    )  # three debaters, a pooler; once more, for it was uncertain
     forced = noracle(*common, "--workflow", "judge-forced", "--out", "forced.csv").json
     assert forced["labels"]["uncertain"] == 6
     assert forced["ledger"]["calls"] == 6 * 2
 
 
 def test_presets_are_named(noracle: Run, tmp_path: Path) -> None:
-    Path("medical_tc_test.csv").write_text("condition_label,medical_abstract\n5,Pain of the back.\n1,A tumour.\n", encoding="utf-8")
-    model = script(tmp_path / "toy.json", tumour="ANSWER: Neoplasms", otherwise="ANSWER: General pathological conditions")
-    assert noracle("ask", "--items", "medical_tc_test.csv", "--preset", "medical-abstracts", "--model", model).code == 0
+    Path("medical_tc_test.csv").write_text(
+        "condition_label,medical_abstract\n5,Pain of the back.\n1,A tumour.\n", encoding="utf-8"
+    )
+    model = script(
+        tmp_path / "toy.json",
+        tumour="ANSWER: Neoplasms",
+        otherwise="ANSWER: General pathological conditions",
+    )
+    assert (
+        noracle(
+            "ask",
+            "--items",
+            "medical_tc_test.csv",
+            "--preset",
+            "medical-abstracts",
+            "--model",
+            model,
+        ).code
+        == 0
+    )
     assert [(r["item"], r["answer"]) for r in rows_of("answers.csv")] == [("0", "4"), ("1", "0")]
 
 
@@ -277,17 +536,37 @@ def test_presets_are_named(noracle: Run, tmp_path: Path) -> None:
         (["--items", "none.csv", "--model", "script:toy.json"], "must name a file"),
         (["--items", "ITEMS", "--model", "script:none.json"], "script must be a file"),
         (["--items", "ITEMS", "--model", "script:toy.json", "--workflow", "none"], "workflow"),
-        (["--items", "ITEMS", "--model", "script:toy.json", "--preset", "none"], "preset must be one of"),
+        (
+            ["--items", "ITEMS", "--model", "script:toy.json", "--preset", "none"],
+            "preset must be one of",
+        ),
         (["--items", "ITEMS", "--model", "script:toy.json", "--out", "a.xls"], "--out must end in"),
-        (["--items", "ITEMS", "--model", "script:toy.json", "--out", "none/a.csv"], "must lie in a folder that exists"),
-        (["--items", "ITEMS", "--model", "script:toy.json", "--judge"], "--judge must come with --answers"),
-        (["--items", "ITEMS", "--model", "script:toy.json", "--answers", "x.csv"], "--answers must go with --judge"),
-        (["--items", "ITEMS", "--model", "script:toy.json", "--max-calls", "0"], "calls must be above 0"),
-        (["--items", "ITEMS", "--model", "script:toy.json", "--prices", "none.json"], "prices must be a file"),
+        (
+            ["--items", "ITEMS", "--model", "script:toy.json", "--out", "none/a.csv"],
+            "must lie in a folder that exists",
+        ),
+        (
+            ["--items", "ITEMS", "--model", "script:toy.json", "--judge"],
+            "--judge must come with --answers",
+        ),
+        (
+            ["--items", "ITEMS", "--model", "script:toy.json", "--answers", "x.csv"],
+            "--answers must go with --judge",
+        ),
+        (
+            ["--items", "ITEMS", "--model", "script:toy.json", "--max-calls", "0"],
+            "calls must be above 0",
+        ),
+        (
+            ["--items", "ITEMS", "--model", "script:toy.json", "--prices", "none.json"],
+            "prices must be a file",
+        ),
         (["--items", "ITEMS", "--model", "m", "--base-url", "ftp://x"], "base_url"),
     ],
 )
-def test_wrong_use_is_one_line_and_code_2(noracle: Run, items: str, tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_wrong_use_is_one_line_and_code_2(
+    noracle: Run, items: str, tmp_path: Path, arguments: list[str], said: str
+) -> None:
     script(tmp_path / "toy.json")
     ended = noracle("ask", *(items if a == "ITEMS" else a for a in arguments))
     assert ended.code == 2
@@ -296,7 +575,9 @@ def test_wrong_use_is_one_line_and_code_2(noracle: Run, items: str, tmp_path: Pa
     assert not ended.out
 
 
-def test_what_was_there_is_not_overwritten_unasked(noracle: Run, items: str, tmp_path: Path) -> None:
+def test_what_was_there_is_not_overwritten_unasked(
+    noracle: Run, items: str, tmp_path: Path
+) -> None:
     Path("answers.csv").write_text("precious\n", encoding="utf-8")
     ended = noracle("ask", "--items", items, "--model", script(tmp_path / "toy.json"))
     assert ended.code == 2
@@ -310,10 +591,21 @@ def test_help_needs_no_model_library(noracle: Run) -> None:
     assert "NORACLE_API_KEY" in ended.out
 
 
-def test_when_every_call_failed_the_reason_is_said_and_the_exit_code_is_3(noracle: Run, items: str) -> None:
-    line = {"digest": "0" * 64, "model": "recorded", "text": "A", "finish": "stop", "input_tokens": 1, "output_tokens": 1}
+def test_when_every_call_failed_the_reason_is_said_and_the_exit_code_is_3(
+    noracle: Run, items: str
+) -> None:
+    line = {
+        "digest": "0" * 64,
+        "model": "recorded",
+        "text": "A",
+        "finish": "stop",
+        "input_tokens": 1,
+        "output_tokens": 1,
+    }
     Path("other.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
     ended = noracle("ask", "--items", items, "--model", "replay:other.jsonl", "--out", "a.csv")
     assert ended.code == 3
-    assert "30 errored, the last because: This call to recorded is not in the recording" in ended.err
+    assert (
+        "30 errored, the last because: This call to recorded is not in the recording" in ended.err
+    )
     assert "30 errored" in ended.out

@@ -20,7 +20,10 @@ app.command("ceiling", epilog=ceiling.EXAMPLE)(ceiling.command)
 def ratings(tmp_path: Path) -> Path:
     lines = ["item,rater,label"]
     for item in range(40):
-        lines += [f"{item},{rater},{'b' if item % 4 == 0 and rater == 'cy' else 'a'}" for rater in ("ann", "bob", "cy")]
+        lines += [
+            f"{item},{rater},{'b' if item % 4 == 0 and rater == 'cy' else 'a'}"
+            for rater in ("ann", "bob", "cy")
+        ]
     path = tmp_path / "ratings.csv"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
@@ -40,7 +43,9 @@ def test_card_names_bound_and_limit(ratings: Path) -> None:
 
 
 def test_json_is_one_estimate(ratings: Path) -> None:
-    value = json.loads(said("--ratings", str(ratings), "--method", "free", "--json", "--by-annotators"))
+    value = json.loads(
+        said("--ratings", str(ratings), "--method", "free", "--json", "--by-annotators")
+    )
     assert (value["schema"], value["method"], value["side"]) == ("estimate/1", "free", "upper")
     assert [row["annotators"] for row in value["diagnostics"]["by_annotators"]] == [2, 3]
 
@@ -55,7 +60,9 @@ def test_all_shows_every_bound_and_not_what_is_none(ratings: Path) -> None:
 def test_votes_have_no_pairs(tmp_path: Path) -> None:
     path = tmp_path / "votes.csv"
     path.write_text("item,label,n\n1,a,3\n2,a,2\n2,b,1\n", encoding="utf-8")
-    found = json.loads(said("--ratings", str(path), "--votes", "--method", "all", "--json"))["results"]
+    found = json.loads(said("--ratings", str(path), "--votes", "--method", "all", "--json"))[
+        "results"
+    ]
     assert [r["method"] for r in found] == ["plurality", "free", "quadratic", "paper"]
     with pytest.raises(EvidenceError, match="must say who rated"):
         said("--ratings", str(path), "--votes", "--method", "pairwise")

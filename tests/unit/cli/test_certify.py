@@ -20,18 +20,33 @@ app.command("certify", epilog=certify.EXAMPLE)(certify.command)
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    """Half of 400 items have a dissenting rater; 'good' is right but for two items, 'poor' is right on half of them."""
+    """Half of 400 items have a dissenting rater; 'good' is right but for two items, 'poor' is right
+    on half of them.
+    """
     ratings, answers, known = ["item,rater,label"], ["item,system,answer"], ["item,label"]
     for item in range(400):
         votes = ("a", "a", "b") if item % 2 else ("a", "a", "a")
         if item % 20 == 0:
             votes = ("b", "b", "a")  # the vote is wrong: the truth is a
-        ratings += [f"{item},{rater},{label}" for rater, label in zip(("ann", "bob", "cy"), votes, strict=True)]
-        answers += [f"{item},good,{'b' if item in (3, 5) else 'a'}", f"{item},poor,{'a' if item % 4 else 'b'}"]
+        ratings += [
+            f"{item},{rater},{label}"
+            for rater, label in zip(("ann", "bob", "cy"), votes, strict=True)
+        ]
+        answers += [
+            f"{item},good,{'b' if item in (3, 5) else 'a'}",
+            f"{item},poor,{'a' if item % 4 else 'b'}",
+        ]
         known.append(f"{item},a")
     for name, lines in (("ratings", ratings), ("answers", answers), ("known", known)):
         (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return ["--ratings", str(tmp_path / "ratings.csv"), "--answers", str(tmp_path / "answers.csv"), "--labels", "a,b"]
+    return [
+        "--ratings",
+        str(tmp_path / "ratings.csv"),
+        "--answers",
+        str(tmp_path / "answers.csv"),
+        "--labels",
+        "a,b",
+    ]
 
 
 def ran(*arguments: str) -> Any:
@@ -79,21 +94,55 @@ def test_margin_confidence_and_tests(files: list[str]) -> None:
         value = json.loads(ran(*options, "--test", test, "--json").output)
         assert value["test"] == test
         assert Certificate.from_dict(value).verify()
-    assert ran(*options, "--test", "binomial", "--ceiling", "free", "--confidence", "0.9").exit_code == 0
+    assert (
+        ran(*options, "--test", "binomial", "--ceiling", "free", "--confidence", "0.9").exit_code
+        == 0
+    )
 
 
 def test_report_page_shows_bounds_margin_and_assumptions(files: list[str], tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    ran(*files, "--system", "good", "--trained-on-annotators", "no", "--margin", "0.01", "--html", str(page))
+    ran(
+        *files,
+        "--system",
+        "good",
+        "--trained-on-annotators",
+        "no",
+        "--margin",
+        "0.01",
+        "--html",
+        str(page),
+    )
     text = page.read_text(encoding="utf-8")
-    for words in ("CERTIFIED", "ceiling plurality", "ceiling paper", "margin", "one true label per item", "<svg"):
+    for words in (
+        "CERTIFIED",
+        "ceiling plurality",
+        "ceiling paper",
+        "margin",
+        "one true label per item",
+        "<svg",
+    ):
         assert words in text
 
 
 def test_wide_files_and_votes(tmp_path: Path) -> None:
     wide = tmp_path / "wide.csv"
-    wide.write_text("q,ann,bob,cy,agent\n" + "".join(f"{i},a,a,{'b' if i % 2 else 'a'},a\n" for i in range(400)), encoding="utf-8")
-    options = ["--wide", "--raters", "ann,bob,cy", "--item", "q", "--systems", "agent", "--trained-on-annotators", "no"]
+    wide.write_text(
+        "q,ann,bob,cy,agent\n"
+        + "".join(f"{i},a,a,{'b' if i % 2 else 'a'},a\n" for i in range(400)),
+        encoding="utf-8",
+    )
+    options = [
+        "--wide",
+        "--raters",
+        "ann,bob,cy",
+        "--item",
+        "q",
+        "--systems",
+        "agent",
+        "--trained-on-annotators",
+        "no",
+    ]
     assert ran("--ratings", str(wide), *options).exit_code == 0
 
 

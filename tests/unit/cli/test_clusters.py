@@ -15,16 +15,25 @@ from tests.unit.cli.test_verbs import assert_valid
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """60 passages of 5 questions of which 20 were labelled as a whole, and three ratings of each question."""
+    """60 passages of 5 questions of which 20 were labelled as a whole, and three ratings of each
+    question.
+    """
     rng = np.random.default_rng(1)
     passage = np.repeat(np.arange(60), 5)
-    rows: dict[str, list[tuple[Any, ...]]] = {"answers": [], "judgements": [], "items": [], "ratings": []}
+    rows: dict[str, list[tuple[Any, ...]]] = {
+        "answers": [],
+        "judgements": [],
+        "items": [],
+        "ratings": [],
+    }
     for system, accuracy in (("a", 0.9), ("b", 0.4)):
         right = rng.random(300) < rng.beta(accuracy * 3, (1 - accuracy) * 3, 60)[passage]
         rows["answers"] += [(i, system, int(right[i])) for i in range(300)]
     rows["judgements"] = [(i, 1, "yes") for i in range(100)]
     rows["items"] = [(i, f"passage {passage[i]}") for i in range(300)]
-    rows["ratings"] = [(i, rater, int(rng.random() < 0.8)) for i in range(300) for rater in ("ann", "bob", "eve")]
+    rows["ratings"] = [
+        (i, rater, int(rng.random() < 0.8)) for i in range(300) for rater in ("ann", "bob", "eve")
+    ]
     heads = {
         "answers": ("item", "system", "answer"),
         "judgements": ("item", "class", "verdict"),
@@ -53,31 +62,53 @@ def test_estimate_takes_clusters_unless_told_otherwise(noracle: Run, folder: Pat
 
 def test_saved_counts_keep_the_clusters(noracle: Run, folder: Path) -> None:
     saved = folder / "counts.json"
-    found = noracle("estimate", *tables(folder), f"--save-counts={saved}", "--system=a", "--json").json
+    found = noracle(
+        "estimate", *tables(folder), f"--save-counts={saved}", "--system=a", "--json"
+    ).json
     again = noracle("estimate", f"--counts={saved}", "--system=a", "--json").json
-    assert (again["low"], again["high"], again["interval"]) == (found["low"], found["high"], "clusters")
+    assert (again["low"], again["high"], again["interval"]) == (
+        found["low"],
+        found["high"],
+        "clusters",
+    )
 
 
 def test_compare_and_race_take_clusters(noracle: Run, folder: Path) -> None:
     compared = noracle("compare", *tables(folder), "--json").json
     assert_valid(compared)
     assert (compared["interval"], compared["counts"]["clusters"]) == ("clusters", 20)
-    assert noracle("compare", *tables(folder), "--interval=betting", "--json").json["interval"] == "clusters, every look"
-    beyond = noracle("compare", *tables(folder), "--population=beyond", "--interval=wald", "--json").json
+    assert (
+        noracle("compare", *tables(folder), "--interval=betting", "--json").json["interval"]
+        == "clusters, every look"
+    )
+    beyond = noracle(
+        "compare", *tables(folder), "--population=beyond", "--interval=wald", "--json"
+    ).json
     assert beyond["interval"] == "cr2"
     raced = noracle("race", *tables(folder), "--json").json
     assert_valid(raced)
     assert raced["interval"] == "clusters, every look"
-    assert noracle("race", *tables(folder), "--clusters=ignore", "--json").json["interval"] == "betting"
+    assert (
+        noracle("race", *tables(folder), "--clusters=ignore", "--json").json["interval"]
+        == "betting"
+    )
 
 
 def test_certify_takes_clusters_from_items(noracle: Run, folder: Path) -> None:
-    given = [f"--answers={folder / 'answers.csv'}", f"--ratings={folder / 'ratings.csv'}", "--trained-on-annotators=no", "--system=a"]
+    given = [
+        f"--answers={folder / 'answers.csv'}",
+        f"--ratings={folder / 'ratings.csv'}",
+        "--trained-on-annotators=no",
+        "--system=a",
+    ]
     found = noracle("certify", *given, f"--items={folder / 'items.csv'}", "--json").json
     assert_valid(found)
     assert any("60 clusters" in note for note in found["notes"])
     stored = folder / "certificate.json"
-    stored.write_text(noracle("certify", *given, f"--items={folder / 'items.csv'}", "--json").out, encoding="utf-8")
+    stored.write_text(
+        noracle("certify", *given, f"--items={folder / 'items.csv'}", "--json").out,
+        encoding="utf-8",
+    )
     assert noracle("verify", stored).code == 0
 
 
@@ -87,5 +118,7 @@ def test_report_takes_clusters(folder: Path) -> None:
     (folder / "noracle.toml").write_text("n_classes = 2\nprotocol = 'sets'\n", encoding="utf-8")
     (folder / "ratings.csv").unlink()
     found = oversee(folder)
-    accuracies = [r for step in found.steps for r in step.results if getattr(r, "quantity", "") == "accuracy"]
+    accuracies = [
+        r for step in found.steps for r in step.results if getattr(r, "quantity", "") == "accuracy"
+    ]
     assert {e.interval for e in accuracies} == {"clusters"}

@@ -25,13 +25,23 @@ def test_a_healthy_machine_is_healthy(noracle: Run) -> None:
 def test_json_has_every_dependency_and_every_extra(noracle: Run) -> None:
     lines = noracle("doctor", "--json").json["lines"]
     names = {(line["part"], line["name"]) for line in lines}
-    wanted = {text.split(">=")[0].strip() for text in metadata.requires("noracle") or [] if "extra" not in text}
+    wanted = {
+        text.split(">=")[0].strip()
+        for text in metadata.requires("noracle") or []
+        if "extra" not in text
+    }
     assert {("core", name) for name in wanted} <= names
-    extras = set(metadata.metadata("noracle").get_all("Provides-Extra") or []) - {"all", "test", "docs"}
+    extras = set(metadata.metadata("noracle").get_all("Provides-Extra") or []) - {
+        "all",
+        "test",
+        "docs",
+    }
     assert {name for part, name in names if part == "extra"} == extras == set(doctor.EXTRAS)
 
 
-def test_a_missing_core_library_is_broken_and_the_remedy_installs_it(noracle: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_core_library_is_broken_and_the_remedy_installs_it(
+    noracle: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = doctor._version
     monkeypatch.setattr(doctor, "_version", lambda name: None if name == "narwhals" else real(name))
     ended = noracle("doctor")
@@ -48,9 +58,13 @@ def test_a_library_below_its_floor_is_broken(noracle: Run, monkeypatch: pytest.M
     assert "1.9.1, needs 1.12" in ended.out
 
 
-def test_a_missing_extra_is_no_fault_and_has_its_line(noracle: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_no_fault_and_has_its_line(
+    noracle: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = doctor._version
-    monkeypatch.setattr(doctor, "_version", lambda name: None if name in ("torch", "httpx") else real(name))
+    monkeypatch.setattr(
+        doctor, "_version", lambda name: None if name in ("torch", "httpx") else real(name)
+    )
     ended = noracle("doctor")
     assert ended.code == 0
     assert "pip install 'noracle[learn]'" in ended.out
@@ -63,14 +77,18 @@ def test_a_wrong_result_is_found(noracle: Run, monkeypatch: pytest.MonkeyPatch) 
     assert noracle("doctor").code == 1
 
 
-def test_an_engine_that_does_not_start_is_found(noracle: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_does_not_start_is_found(
+    noracle: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NORACLE_MEMORY_LIMIT", "nonsense")
     ended = noracle("doctor")
     assert ended.code == 1
     assert "BROKEN" in ended.out
 
 
-def test_a_temporary_folder_that_cannot_be_written_is_found(noracle: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temporary_folder_that_cannot_be_written_is_found(
+    noracle: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(**_: object) -> None:
         raise OSError(13, "Permission denied")
 
@@ -83,5 +101,7 @@ def test_a_temporary_folder_that_cannot_be_written_is_found(noracle: Run, monkey
 
 def test_torch_is_not_imported_unless_asked_for() -> None:
     code = "import sys; from noracle.cli import run; run(['doctor']); sys.stderr.write(str('torch' in sys.modules))"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert ended.stderr == "False"

@@ -28,7 +28,9 @@ def assert_refused(ended: Ended, code: int = 2) -> None:
 
 
 @pytest.mark.parametrize("case", BAD_INPUTS, ids=[case.id for case in BAD_INPUTS])
-def test_bad_input_is_one_line_and_exit_code_2(noracle: Run, tmp_path: Path, case: BadInput) -> None:
+def test_bad_input_is_one_line_and_exit_code_2(
+    noracle: Run, tmp_path: Path, case: BadInput
+) -> None:
     arguments = case.write(tmp_path)
     options = [f"--{name.replace('_', '-')}={value}" for name, value in arguments.items()]
     ended = noracle("estimate", *options, "--json")
@@ -39,13 +41,21 @@ def test_bad_input_is_one_line_and_exit_code_2(noracle: Run, tmp_path: Path, cas
 
 
 def _plain(text: str) -> str:
-    """A message without the marks of flags: the library says n_classes where the command line says --n-classes."""
-    return text.replace("--columns ", "columns=").replace("--", "").replace("n-classes", "n_classes")
+    """A message without the marks of flags: the library says n_classes where the command line says
+    --n-classes.
+    """
+    return (
+        text.replace("--columns ", "columns=").replace("--", "").replace("n-classes", "n_classes")
+    )
 
 
 def test_bad_input_in_a_process_of_its_own(shell: Run, tmp_path: Path) -> None:
     case = next(c for c in BAD_INPUTS if c.id == "missing_file")
-    assert_refused(shell("estimate", *(f"--{n.replace('_', '-')}={v}" for n, v in case.write(tmp_path).items())))
+    assert_refused(
+        shell(
+            "estimate", *(f"--{n.replace('_', '-')}={v}" for n, v in case.write(tmp_path).items())
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,7 +112,9 @@ def test_bad_input_in_a_process_of_its_own(shell: Run, tmp_path: Path) -> None:
 def test_wrong_use_is_one_line_and_exit_code_2(noracle: Run, tmp_path: Path, line: str) -> None:
     from noracle import AccuracyCounts
 
-    counts = AccuracyCounts.from_counts(n_classes=4, system="a", ordinary=(30, 20), complementary=(60, 55)).to_dict()
+    counts = AccuracyCounts.from_counts(
+        n_classes=4, system="a", ordinary=(30, 20), complementary=(60, 55)
+    ).to_dict()
     negative = {**counts, "tallies": [{**counts["tallies"][0], "n": -5}]}
     shapeless = {**counts, "population": [{"system": "a"}]}
     texts = {
@@ -127,7 +139,9 @@ def test_error_message_shows_control_characters_harmlessly(noracle: Run) -> None
     assert "\x1b" not in ended.err
 
 
-def test_internal_error_is_70_and_debug_shows_the_traceback(noracle: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_is_70_and_debug_shows_the_traceback(
+    noracle: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(**_: object) -> None:
         raise RuntimeError("a fault\nof ours")
 
@@ -149,10 +163,14 @@ def test_interrupt_inside_a_verb_is_130(noracle: Run, monkeypatch: pytest.Monkey
         time.sleep(5)
 
     monkeypatch.setattr(plan, "plan_labels", stopped)
-    assert_refused(noracle("plan", "--n-classes", 4, "--accuracy", 0.8, "--half-width", 0.1), code=130)
+    assert_refused(
+        noracle("plan", "--n-classes", 4, "--accuracy", 0.8, "--half-width", 0.1), code=130
+    )
 
 
-def test_engine_that_turns_an_interrupt_into_its_own_error_is_130(noracle: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_that_turns_an_interrupt_into_its_own_error_is_130(
+    noracle: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from noracle import EvidenceError
 
     def stopped(**_: object) -> None:
@@ -163,12 +181,17 @@ def test_engine_that_turns_an_interrupt_into_its_own_error_is_130(noracle: Run, 
             raise EvidenceError("evidence must be readable; got an interrupt error.") from None
 
     monkeypatch.setattr(plan, "plan_labels", stopped)
-    assert_refused(noracle("plan", "--n-classes", 4, "--accuracy", 0.8, "--half-width", 0.1), code=130)
+    assert_refused(
+        noracle("plan", "--n-classes", 4, "--accuracy", 0.8, "--half-width", 0.1), code=130
+    )
 
 
 def test_ctrl_c_ends_a_long_race_with_130(noracle: Run, tmp_path: Path) -> None:
     systems = [part for i in range(4) for part in ("--system", f"s{i}=0.7")]
-    assert noracle("simulate", "--n-items", 60_000, "--n-classes", 4, *systems, "--out", tmp_path).code == 0
+    assert (
+        noracle("simulate", "--n-items", 60_000, "--n-classes", 4, *systems, "--out", tmp_path).code
+        == 0
+    )
     tables = [f"--{n}={tmp_path}/{n}.csv" for n in ("answers", "judgements", "items")]
     line = [sys.executable, "-m", "noracle", "-v", "race", *tables, "--no-check"]
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -186,13 +209,17 @@ def test_ctrl_c_ends_a_long_race_with_130(noracle: Run, tmp_path: Path) -> None:
     assert err == "interrupted\n"
 
 
-def test_broken_pipe_is_silent_and_the_report_is_still_written(tables: list[str], tmp_path: Path) -> None:
+def test_broken_pipe_is_silent_and_the_report_is_still_written(
+    tables: list[str], tmp_path: Path
+) -> None:
     page = tmp_path / "page.html"
     reader, writer = os.pipe()
     os.close(reader)
     line = [sys.executable, "-m", "noracle", "estimate", *tables, "--html", str(page)]
     with os.fdopen(writer, "wb") as pipe:
-        ended = subprocess.run(line, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+        ended = subprocess.run(
+            line, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False, timeout=120
+        )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert page.exists()
 
@@ -202,26 +229,58 @@ def test_help_into_a_broken_pipe_is_silent() -> None:
     os.close(reader)
     with os.fdopen(writer, "wb") as pipe:
         ended = subprocess.run(
-            [sys.executable, "-m", "noracle", "estimate", "--help"], stdout=pipe, stderr=subprocess.PIPE, text=True, check=False, timeout=60
+            [sys.executable, "-m", "noracle", "estimate", "--help"],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
         )
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_warnings_go_to_stderr_and_json_alone_to_stdout(shell: Run, world: Path) -> None:
-    ended = shell("estimate", f"--answers={world}/answers.csv", f"--judgements={world}/judgements.csv", "--json")
+    ended = shell(
+        "estimate",
+        f"--answers={world}/answers.csv",
+        f"--judgements={world}/judgements.csv",
+        "--json",
+    )
     assert ended.code == 0
     assert ended.json["schema"] == "results/1"
     assert ended.err.startswith("warning: n_classes = 5 inferred")
     assert ended.err.count("\n") == 1
-    quiet = shell("estimate", f"--answers={world}/answers.csv", f"--judgements={world}/judgements.csv", "--json", "-q")
+    quiet = shell(
+        "estimate",
+        f"--answers={world}/answers.csv",
+        f"--judgements={world}/judgements.csv",
+        "--json",
+        "-q",
+    )
     assert (quiet.code, quiet.err, quiet.out) == (0, "", ended.out)
 
 
 def test_output_is_utf8_whatever_the_terminal_says(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("item,system,answer\n1,modèle ✓,0\n2,modèle ✓,1\n", encoding="utf-8")
+    (tmp_path / "a.csv").write_text(
+        "item,system,answer\n1,modèle ✓,0\n2,modèle ✓,1\n", encoding="utf-8"
+    )
     (tmp_path / "j.csv").write_text("item,class,verdict\n1,0,yes\n2,1,yes\n", encoding="utf-8")
-    line = [sys.executable, "-m", "noracle", "estimate", f"--answers={tmp_path}/a.csv", f"--judgements={tmp_path}/j.csv", "--n-classes=3"]
-    ended = subprocess.run(line, capture_output=True, check=True, timeout=60, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    line = [
+        sys.executable,
+        "-m",
+        "noracle",
+        "estimate",
+        f"--answers={tmp_path}/a.csv",
+        f"--judgements={tmp_path}/j.csv",
+        "--n-classes=3",
+    ]
+    ended = subprocess.run(
+        line,
+        capture_output=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
     assert "modèle ✓" in ended.stdout.decode("utf-8")
 
 
@@ -231,5 +290,7 @@ def test_help_imports_nothing_heavy() -> None:
         "heavy = {'matplotlib', 'duckdb', 'pandas', 'polars', 'pyarrow', 'pyspark', 'jinja2', 'torch', 'scipy.stats'} & set(sys.modules); "
         "sys.exit(f'heavy: {heavy}' if heavy or code else 0)"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -17,7 +17,16 @@ from noracle.cli import app
 from noracle.cli._verbs import VERBS, program, wanted
 from tests.unit.cli.conftest import Run
 
-QUESTIONS = ("Everything", "How accurate?", "Better than people?", "Broken graders?", "What next?", "Collect", "Train", "Search")
+QUESTIONS = (
+    "Everything",
+    "How accurate?",
+    "Better than people?",
+    "Broken graders?",
+    "What next?",
+    "Collect",
+    "Train",
+    "Search",
+)
 SHELL = shutil.which("bash")
 
 
@@ -26,7 +35,11 @@ def test_help_is_grouped_by_question_and_names_each_verb_once(noracle: Run) -> N
     assert ended.code == 0
     places = [ended.out.index(f"─ {question} ─") for question in QUESTIONS]
     assert places == sorted(places)
-    listed = [line.split()[1] for line in ended.out[places[0] :].splitlines() if line.startswith("│ ") and not line.startswith("│  ")]
+    listed = [
+        line.split()[1]
+        for line in ended.out[places[0] :].splitlines()
+        if line.startswith("│ ") and not line.startswith("│  ")
+    ]
     assert sorted(listed) == sorted(v.name for v in VERBS)
     assert tuple(dict.fromkeys(v.panel for v in VERBS)) == QUESTIONS
 
@@ -52,7 +65,9 @@ def test_the_whole_program_and_the_listed_one_have_the_same_verbs() -> None:
 
 def modules_after(*arguments: str) -> set[str]:
     code = f"import json, sys; from noracle.cli import run; run({list(arguments)!r}); sys.stderr.write(json.dumps(sorted(sys.modules)))"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     return set(json.loads(ended.stderr))
 
 
@@ -86,21 +101,40 @@ def test_a_verb_that_does_not_exist_is_an_error_that_names_it(noracle: Run) -> N
 
 @pytest.mark.parametrize(
     ("arguments", "verb"),
-    [(["-q", "--debug", "route", "plan"], "route"), (["plan", "route"], "plan"), (["--help"], ""), (["nonsense"], ""), ([], "")],
+    [
+        (["-q", "--debug", "route", "plan"], "route"),
+        (["plan", "route"], "plan"),
+        (["--help"], ""),
+        (["nonsense"], ""),
+        ([], ""),
+    ],
 )
 def test_the_verb_is_the_first_word_that_is_no_flag(arguments: list[str], verb: str) -> None:
     assert wanted(arguments, {}) == verb
 
 
-# ---------------------------------------------------------------------------------------------------------------- completion
+# ----------------------------------------------------------------------------------------------------------------
+# completion
 
 
 def complete(line: str) -> list[str]:
     """What a shell is told for this line, through the program itself."""
     words = line.split(" ")
     place = str(len(words) - 1)
-    environment = {**os.environ, "_NORACLE_COMPLETE": "complete_bash", "COMP_WORDS": "\n".join(words), "COMP_CWORD": place}
-    ended = subprocess.run([sys.executable, "-m", "noracle"], capture_output=True, text=True, check=True, timeout=60, env=environment)
+    environment = {
+        **os.environ,
+        "_NORACLE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "\n".join(words),
+        "COMP_CWORD": place,
+    }
+    ended = subprocess.run(
+        [sys.executable, "-m", "noracle"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env=environment,
+    )
     assert ended.stderr == ""
     return ended.stdout.split()
 
@@ -122,7 +156,9 @@ def test_choices_are_completed() -> None:
 
 @pytest.mark.skipif(SHELL is None, reason="bash is not installed")
 def test_completion_works_in_a_real_bash(tmp_path: Path) -> None:
-    """The script that --show-completion prints is sourced by bash, and bash's own call completes a verb."""
+    """The script that --show-completion prints is sourced by bash, and bash's own call completes a
+    verb.
+    """
     script = tmp_path / "noracle"
     script.write_text(f'#!{SHELL}\nexec "{sys.executable}" -m noracle "$@"\n', encoding="utf-8")
     script.chmod(0o755)
@@ -134,17 +170,29 @@ def test_completion_works_in_a_real_bash(tmp_path: Path) -> None:
         _noracle_completion noracle
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    ended = subprocess.run([str(SHELL), "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run(
+        [str(SHELL), "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout.splitlines() == ["complete -o default -F _noracle_completion noracle", "conflict"]
+    assert ended.stdout.splitlines() == [
+        "complete -o default -F _noracle_completion noracle",
+        "conflict",
+    ]
 
 
 @pytest.mark.skipif(SHELL is None, reason="bash is not installed")
 def test_install_completion_writes_into_the_home_folder(tmp_path: Path) -> None:
     line = f'"{sys.executable}" -m noracle --install-completion; echo "code $?"'
     ended = subprocess.run(
-        [str(SHELL), "-c", line], capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "HOME": str(tmp_path)}
+        [str(SHELL), "-c", line],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "HOME": str(tmp_path)},
     )
     assert ended.stdout.endswith("code 0\n")
-    assert "_noracle_completion" in (tmp_path / ".bash_completions" / "noracle.sh").read_text(encoding="utf-8")
+    assert "_noracle_completion" in (tmp_path / ".bash_completions" / "noracle.sh").read_text(
+        encoding="utf-8"
+    )
     assert "noracle.sh" in (tmp_path / ".bashrc").read_text(encoding="utf-8")

@@ -21,7 +21,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_it_writes_the_files_and_says_what_to_do(noracle: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_writes_the_files_and_says_what_to_do(
+    noracle: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     ended = noracle("init")
     assert (ended.code, ended.err) == (0, "")
@@ -29,19 +31,26 @@ def test_it_writes_the_files_and_says_what_to_do(noracle: Run, tmp_path: Path, m
     assert "noracle report noracle-project" in ended.out
 
 
-def test_the_same_seed_writes_the_same_bytes(noracle: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_seed_writes_the_same_bytes(
+    noracle: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for place in ("one", "two"):
         (tmp_path / place).mkdir()
         monkeypatch.chdir(tmp_path / place)
         assert noracle("init", "p", "--seed", 3).code == 0
     assert noracle("init", "q", "--seed", 4).code == 0
-    one, two, other = ({p.name: p.read_bytes() for p in (tmp_path / d).iterdir()} for d in ("one/p", "two/p", "two/q"))
+    one, two, other = (
+        {p.name: p.read_bytes() for p in (tmp_path / d).iterdir()}
+        for d in ("one/p", "two/p", "two/q")
+    )
     assert one == two
     assert one["answers.csv"] != other["answers.csv"]
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_it_refuses_to_overwrite_and_names_the_file(noracle: Run, tmp_path: Path, name: str) -> None:
+def test_it_refuses_to_overwrite_and_names_the_file(
+    noracle: Run, tmp_path: Path, name: str
+) -> None:
     (tmp_path / name).write_text("mine", encoding="utf-8")
     ended = noracle("init", tmp_path)
     assert ended.code == 2
@@ -57,7 +66,9 @@ def test_a_file_is_no_folder(noracle: Run, tmp_path: Path) -> None:
     assert "must be a folder" in ended.err
 
 
-def test_every_command_of_its_readme_runs_and_the_report_holds_the_truth(noracle: Run, project: Path) -> None:
+def test_every_command_of_its_readme_runs_and_the_report_holds_the_truth(
+    noracle: Run, project: Path
+) -> None:
     from noracle.cli.init import _CLASSES, _ITEMS, _SYSTEMS
     from noracle.simulate import simulate_world
 
@@ -71,9 +82,14 @@ def test_every_command_of_its_readme_runs_and_the_report_holds_the_truth(noracle
         if arguments[0] == "report":
             arguments += ["--out", str(project / "report.html")]
         ended = noracle(*arguments)
-        assert ended.code == (1 if arguments[0] == "certify" else 0), (line, ended.err)  # not every system is better than its annotators
+        assert ended.code == (1 if arguments[0] == "certify" else 0), (
+            line,
+            ended.err,
+        )  # not every system is better than its annotators
     report = json.loads((project / "report.json").read_text(encoding="utf-8"))
-    world = simulate_world(n_items=_ITEMS, n_classes=_CLASSES, systems=_SYSTEMS, no_answer=0.02, unsure=0.02, seed=7)
+    world = simulate_world(
+        n_items=_ITEMS, n_classes=_CLASSES, systems=_SYSTEMS, no_answer=0.02, unsure=0.02, seed=7
+    )
     found = {line["system"]: line for line in report["systems"]}
     assert found.keys() == world.accuracy.keys()
     for name, truth in world.accuracy.items():

@@ -1,4 +1,6 @@
-"""The verbs that prove something from answers alone: what they print, their JSON, and their exit codes."""
+"""The verbs that prove something from answers alone: what they print, their JSON, and their exit
+codes.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,12 @@ Run = Callable[..., Ended]
 def run() -> Run:
     """The verbs in an application of their own."""
     app = typer.Typer()
-    for name, verb in (("alarm", alarm), ("ranges", ranges), ("conflict", conflict), ("verify", verify)):
+    for name, verb in (
+        ("alarm", alarm),
+        ("ranges", ranges),
+        ("conflict", conflict),
+        ("verify", verify),
+    ):
         app.command(name, epilog=verb.EXAMPLE)(verb.command)
 
     def command(*arguments: object) -> Ended:
@@ -54,11 +61,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for truth, n in zip("AB", by_truth, strict=True):
             for _ in range(n):
                 item = next(numbers)
-                answers += [(item, grader, said) for grader, said in zip(GRADERS, pattern, strict=True)]
+                answers += [
+                    (item, grader, said) for grader, said in zip(GRADERS, pattern, strict=True)
+                ]
                 known.append((item, truth))
     write(folder / "answers.csv", ("item", "system", "answer"), answers)
     write(folder / "known.csv", ("item", "label"), known[::4])
-    write(folder / "pair.csv", ("item", "system", "answer"), [row for row in answers if row[1] != "GPT4"])
+    write(
+        folder / "pair.csv",
+        ("item", "system", "answer"),
+        [row for row in answers if row[1] != "GPT4"],
+    )
     return folder
 
 
@@ -70,7 +83,10 @@ def write(path: Path, header: tuple[str, ...], rows: list[tuple[object, ...]]) -
 
 
 def assert_valid(value: dict[str, Any]) -> None:
-    resources = [(load_schema(n)["$id"], referencing.Resource.from_contents(load_schema(n))) for n in schema_names()]
+    resources = [
+        (load_schema(n)["$id"], referencing.Resource.from_contents(load_schema(n)))
+        for n in schema_names()
+    ]
     registry: referencing.Registry[Any] = referencing.Registry().with_resources(resources)
     jsonschema.Draft202012Validator(load_schema(value["schema"]), registry=registry).validate(value)
 
@@ -79,10 +95,14 @@ CLASSES = ["--classes", "A,B"]
 
 
 def test_alarm_fires_with_exit_code_1_and_its_proof_verifies(run: Run, folder: Path) -> None:
-    code, out = run("alarm", "--answers", folder / "answers.csv", "--spec", "accuracy > 1/2", *CLASSES)
+    code, out = run(
+        "alarm", "--answers", folder / "answers.csv", "--spec", "accuracy > 1/2", *CLASSES
+    )
     assert code == 1
     assert out.startswith("ALARM: accuracy > 1/2")
-    code, out = run("alarm", "--answers", folder / "answers.csv", "--spec", "accuracy > 1/2", *CLASSES, "--json")
+    code, out = run(
+        "alarm", "--answers", folder / "answers.csv", "--spec", "accuracy > 1/2", *CLASSES, "--json"
+    )
     assert code == 1
     assert_valid(json.loads(out))
     saved = folder / "proof.json"
@@ -99,10 +119,24 @@ def test_consistent_is_exit_code_0_and_does_not_say_healthy(run: Run, folder: Pa
 def test_undecided_is_exit_code_3(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import dataclasses
 
-    proof = read_result(json.loads(run("alarm", "--answers", folder / "pair.csv", "--spec", "accuracy > 1/2", *CLASSES, "--json")[1]))
+    proof = read_result(
+        json.loads(
+            run(
+                "alarm",
+                "--answers",
+                folder / "pair.csv",
+                "--spec",
+                "accuracy > 1/2",
+                *CLASSES,
+                "--json",
+            )[1]
+        )
+    )
     undecided = dataclasses.replace(proof, status="undecided", witness={}, reason="time")  # type: ignore[type-var]
     monkeypatch.setattr(alarm, "prove_malfunction", lambda *_, **__: undecided)
-    code, out = run("alarm", "--answers", folder / "pair.csv", "--spec", "accuracy > 1/2", *CLASSES, "--json")
+    code, out = run(
+        "alarm", "--answers", folder / "pair.csv", "--spec", "accuracy > 1/2", *CLASSES, "--json"
+    )
     assert code == 3
     assert_valid(json.loads(out))
 
@@ -125,7 +159,17 @@ def test_overall_reads_accuracy_as_the_grade(run: Run, folder: Path) -> None:
 
 
 def test_trace_and_threshold_come_with_the_alarm(run: Run, folder: Path) -> None:
-    pair = ["alarm", "--answers", folder / "pair.csv", "--spec", "accuracy > 1/2", *CLASSES, "--trace", "A", "--threshold"]
+    pair = [
+        "alarm",
+        "--answers",
+        folder / "pair.csv",
+        "--spec",
+        "accuracy > 1/2",
+        *CLASSES,
+        "--trace",
+        "A",
+        "--threshold",
+    ]
     code, out = run(*pair)
     assert code == 0
     assert "12 to 53 of 281 items" in out
@@ -142,17 +186,44 @@ def test_saved_sketches_add_to_the_same_verdict(run: Run, folder: Path) -> None:
         mine = [(r["item"], r["system"], r["answer"]) for r in rows if int(r["item"]) % 2 == day]
         write(folder / f"day{day}.csv", ("item", "system", "answer"), mine)
         run(
-            "alarm", "--answers", folder / f"day{day}.csv", "--spec", "accuracy > 1/2", *CLASSES, "--save-sketch", folder / f"day{day}.json"
+            "alarm",
+            "--answers",
+            folder / f"day{day}.csv",
+            "--spec",
+            "accuracy > 1/2",
+            *CLASSES,
+            "--save-sketch",
+            folder / f"day{day}.json",
         )
-    both = ["alarm", "--spec", "accuracy > 1/2", "--sketch", folder / "day0.json", "--sketch", folder / "day1.json", "--json"]
+    both = [
+        "alarm",
+        "--spec",
+        "accuracy > 1/2",
+        "--sketch",
+        folder / "day0.json",
+        "--sketch",
+        folder / "day1.json",
+        "--json",
+    ]
     code, out = run(*both)
-    whole = run("alarm", "--answers", folder / "answers.csv", "--spec", "accuracy > 1/2", *CLASSES, "--json")[1]
+    whole = run(
+        "alarm", "--answers", folder / "answers.csv", "--spec", "accuracy > 1/2", *CLASSES, "--json"
+    )[1]
     assert (code, json.loads(out)["sketch"]) == (1, json.loads(whole)["sketch"])
 
 
 def test_ranges_of_table_2(run: Run, folder: Path) -> None:
     given = ["--given", "accuracy of Claude > 1/2; accuracy of GPT4 > 1/2"]
-    code, out = run("ranges", "--answers", folder / "answers.csv", *CLASSES, *given, "--only", "accuracy of Mistral on A", "--json")
+    code, out = run(
+        "ranges",
+        "--answers",
+        folder / "answers.csv",
+        *CLASSES,
+        *given,
+        "--only",
+        "accuracy of Mistral on A",
+        "--json",
+    )
     assert code == 0
     assert_valid(json.loads(out))
     assert json.loads(out)["ranges"][0]["high"] == pytest.approx(0.142, abs=5e-4)
@@ -163,21 +234,54 @@ def test_ranges_of_table_2(run: Run, folder: Path) -> None:
 
 def test_outer_bounds_for_want_of_time_are_exit_code_3(run: Run, folder: Path) -> None:
     given = ["--given", "accuracy of Claude > 1/2; accuracy of GPT4 > 1/2"]
-    assert run("ranges", "--answers", folder / "answers.csv", *CLASSES, *given, "--time-limit", "0.000001")[0] == 3
+    assert (
+        run(
+            "ranges",
+            "--answers",
+            folder / "answers.csv",
+            *CLASSES,
+            *given,
+            "--time-limit",
+            "0.000001",
+        )[0]
+        == 3
+    )
 
 
 def test_conflict_names_the_pair(run: Run, folder: Path) -> None:
-    code, out = run("conflict", "--answers", folder / "answers.csv", "--spec", "accuracy > 1/2", *CLASSES, "--least", "--check-next")
+    code, out = run(
+        "conflict",
+        "--answers",
+        folder / "answers.csv",
+        "--spec",
+        "accuracy > 1/2",
+        *CLASSES,
+        "--least",
+        "--check-next",
+    )
     assert code == 1
     assert "conflict    GPT4, Mistral" in out
     assert "at least 1 of 3 classifiers" in out
     assert "already" in out
-    assert run("conflict", "--answers", folder / "pair.csv", "--spec", "accuracy > 1/2", *CLASSES)[0] == 0
+    assert (
+        run("conflict", "--answers", folder / "pair.csv", "--spec", "accuracy > 1/2", *CLASSES)[0]
+        == 0
+    )
 
 
 def test_html_page_is_written(run: Run, folder: Path) -> None:
     page = folder / "page.html"
-    run("conflict", "--answers", folder / "answers.csv", "--spec", "accuracy > 1/2", *CLASSES, "--least", "--html", page)
+    run(
+        "conflict",
+        "--answers",
+        folder / "answers.csv",
+        "--spec",
+        "accuracy > 1/2",
+        *CLASSES,
+        "--least",
+        "--html",
+        page,
+    )
     text = page.read_text(encoding="utf-8")
     assert "ALARM: accuracy &gt; 1/2" in text
     assert "<svg" in text
@@ -192,11 +296,22 @@ def test_help_shows_an_example_with_exit_codes(run: Run, verb: Any) -> None:
     assert "Example:" in verb.EXAMPLE
 
 
-# ------------------------------------------------------------------------------------------------------ verify
+# ------------------------------------------------------------------------------------------------------
+# verify
 
 
 def test_tampered_proof_is_exit_code_1(run: Run, folder: Path) -> None:
-    values = json.loads(run("alarm", "--answers", folder / "answers.csv", "--spec", "accuracy > 1/2", *CLASSES, "--json")[1])
+    values = json.loads(
+        run(
+            "alarm",
+            "--answers",
+            folder / "answers.csv",
+            "--spec",
+            "accuracy > 1/2",
+            *CLASSES,
+            "--json",
+        )[1]
+    )
     values["sketch"]["n"][0] += 500
     (folder / "tampered.json").write_text(json.dumps(values), encoding="utf-8")
     code, out = run("verify", folder / "tampered.json")
@@ -207,14 +322,31 @@ def test_several_results_are_all_checked(run: Run, folder: Path) -> None:
     from noracle import plan_labels
 
     plan = plan_labels(half_width=0.05, n_classes=5, accuracy=0.8).to_dict()
-    proof = json.loads(run("alarm", "--answers", folder / "pair.csv", "--spec", "accuracy > 1/2", *CLASSES, "--json")[1])
+    proof = json.loads(
+        run(
+            "alarm",
+            "--answers",
+            folder / "pair.csv",
+            "--spec",
+            "accuracy > 1/2",
+            *CLASSES,
+            "--json",
+        )[1]
+    )
     saved = folder / "both.json"
-    saved.write_text(json.dumps({"schema": "results/1", "results": [plan, proof]}), encoding="utf-8")
+    saved.write_text(
+        json.dumps({"schema": "results/1", "results": [plan, proof]}), encoding="utf-8"
+    )
     code, out = run("verify", saved, "--json")
     assert code == 0
     assert [row["verified"] for row in json.loads(out)["results"]] == [True, True]
-    proof["witness"] = {"label": [0] * len(proof["sketch"]["n"]), "others": []}  # Mistral would be right on 27 of 281
-    saved.write_text(json.dumps({"schema": "results/1", "results": [plan, proof]}), encoding="utf-8")
+    proof["witness"] = {
+        "label": [0] * len(proof["sketch"]["n"]),
+        "others": [],
+    }  # Mistral would be right on 27 of 281
+    saved.write_text(
+        json.dumps({"schema": "results/1", "results": [plan, proof]}), encoding="utf-8"
+    )
     code, out = run("verify", saved, "--json")
     assert code == 1
     assert [row["verified"] for row in json.loads(out)["results"]] == [True, False]
@@ -231,14 +363,17 @@ def test_several_results_are_all_checked(run: Run, folder: Path) -> None:
         ('{"schema": "proof/1"}', "must have the shape of schema proof/1"),
     ],
 )
-def test_files_that_are_no_such_results_are_refused(run: Run, tmp_path: Path, text: str, message: str) -> None:
+def test_files_that_are_no_such_results_are_refused(
+    run: Run, tmp_path: Path, text: str, message: str
+) -> None:
     path = tmp_path / "result.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(EvidenceError, match=message):
         run("verify", path)
 
 
-# ------------------------------------------------------------------------------------------------------ bad input
+# ------------------------------------------------------------------------------------------------------
+# bad input
 
 
 @pytest.mark.parametrize("value", ["A", "=3", "A=x", "A=3..x", "A=-1..4"])
@@ -262,9 +397,20 @@ def test_known_labels_must_be_one_an_item(tmp_path: Path) -> None:
 
 def test_known_labels_need_items(run: Run, folder: Path) -> None:
     stored = folder / "stored.json"
-    run("alarm", "--answers", folder / "pair.csv", "--spec", "accuracy > 1/2", *CLASSES, "--save-sketch", stored)
+    run(
+        "alarm",
+        "--answers",
+        folder / "pair.csv",
+        "--spec",
+        "accuracy > 1/2",
+        *CLASSES,
+        "--save-sketch",
+        stored,
+    )
     with pytest.raises(ArgumentError, match="--known must go with"):
-        run("alarm", "--sketch", stored, "--spec", "accuracy > 1/2", "--known", folder / "known.csv")
+        run(
+            "alarm", "--sketch", stored, "--spec", "accuracy > 1/2", "--known", folder / "known.csv"
+        )
     (folder / "broken.json").write_text('{"schema": "sketch/1"}', encoding="utf-8")
     with pytest.raises(EvidenceError, match="shape of schema sketch/1"):
         run("alarm", "--sketch", folder / "broken.json", "--spec", "accuracy > 1/2")

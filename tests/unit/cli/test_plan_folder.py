@@ -1,4 +1,6 @@
-"""``noracle plan FOLDER``: the plan of the library for what a folder holds, and from there to questions."""
+"""``noracle plan FOLDER``: the plan of the library for what a folder holds, and from there to
+questions.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,19 @@ def folder(tmp_path: Path) -> Path:
     place.mkdir()
     key = [rng.randrange(K) for _ in range(N)]
     with (place / "answers.csv").open("w", newline="", encoding="utf-8") as file:
-        rows = [(i, s, key[i] if rng.random() < a else (key[i] + 1) % K) for s, a in (("a", 0.9), ("b", 0.7)) for i in range(N)]
+        rows = [
+            (i, s, key[i] if rng.random() < a else (key[i] + 1) % K)
+            for s, a in (("a", 0.9), ("b", 0.7))
+            for i in range(N)
+        ]
         csv.writer(file).writerows([("item", "system", "answer"), *rows])
     with (place / "judgements.csv").open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("item", "class", "verdict"), *((i, key[i], "yes") for i in rng.sample(range(N), LABELLED))])
+        csv.writer(file).writerows(
+            [
+                ("item", "class", "verdict"),
+                *((i, key[i], "yes") for i in rng.sample(range(N), LABELLED)),
+            ]
+        )
     (place / "noracle.toml").write_text("n_classes = 4\nhalf_width = 0.05\n", encoding="utf-8")
     return place
 
@@ -33,7 +44,9 @@ def folder(tmp_path: Path) -> Path:
 def test_plan_of_a_folder_is_that_of_the_library(noracle: Run, folder: Path) -> None:
     ended = noracle("plan", folder, "--json")
     assert (ended.code, ended.err) == (0, "")
-    evidence = Evidence.from_tables(str(folder / "answers.csv"), str(folder / "judgements.csv"), n_classes=K)
+    evidence = Evidence.from_tables(
+        str(folder / "answers.csv"), str(folder / "judgements.csv"), n_classes=K
+    )
     expected = plan_accuracy(evidence, half_width=0.05)
     assert ended.json["buy"] == expected.buy
     assert ended.json["inputs"]["have"] == {"ordinary": LABELLED}
@@ -42,10 +55,19 @@ def test_plan_of_a_folder_is_that_of_the_library(noracle: Run, folder: Path) -> 
     assert only.json["buy"]["ordinary"] < ended.json["buy"]["ordinary"]
 
 
-def test_planned_questions_are_about_items_without_a_label(noracle: Run, folder: Path, tmp_path: Path) -> None:
+def test_planned_questions_are_about_items_without_a_label(
+    noracle: Run, folder: Path, tmp_path: Path
+) -> None:
     plan, questions = tmp_path / "plan.json", tmp_path / "questions.csv"
     assert noracle("plan", folder, "--out", plan, "--verify").code == 0
-    tables = ["--answers", folder / "answers.csv", "--judgements", folder / "judgements.csv", "--n-classes", K]
+    tables = [
+        "--answers",
+        folder / "answers.csv",
+        "--judgements",
+        folder / "judgements.csv",
+        "--n-classes",
+        K,
+    ]
     assert noracle("route", *tables, "--plan", plan, "--seed", 1, "--out", questions).code == 0
     with questions.open(encoding="utf-8") as file:
         asked = {row["item"] for row in csv.DictReader(file)}
@@ -72,23 +94,53 @@ def test_a_half_width_out_of_reach_is_told_by_the_exit_code(noracle: Run, folder
         (["--systems", "nobody"], "system must be one of"),
     ],
 )
-def test_options_that_do_not_fit_a_folder_are_refused(noracle: Run, folder: Path, more: list[object], words: str) -> None:
+def test_options_that_do_not_fit_a_folder_are_refused(
+    noracle: Run, folder: Path, more: list[object], words: str
+) -> None:
     ended = noracle("plan", folder, *more)
     assert (ended.code, ended.out) == (2, "")
     assert words in ended.err
 
 
 def test_cheapest_kind_of_a_folder_is_by_its_price(noracle: Run, folder: Path) -> None:
-    ended = noracle("plan", folder, "--kind", "cheapest", "--cost", "ordinary=50", "--cost", "question=1", "--half-width", 0.07, "--json")
+    ended = noracle(
+        "plan",
+        folder,
+        "--kind",
+        "cheapest",
+        "--cost",
+        "ordinary=50",
+        "--cost",
+        "question=1",
+        "--half-width",
+        0.07,
+        "--json",
+    )
     assert set(ended.json["buy"]) == {"question"}
 
 
 def test_folder_options_need_a_folder(noracle: Run) -> None:
-    ended = noracle("plan", "--n-classes", 4, "--accuracy", 0.8, "--half-width", 0.05, "--systems", "a")
+    ended = noracle(
+        "plan", "--n-classes", 4, "--accuracy", 0.8, "--half-width", 0.05, "--systems", "a"
+    )
     assert ended.code == 2
     assert "--systems must come with a folder" in ended.err
 
 
 def test_population_can_be_told_without_a_folder(noracle: Run) -> None:
-    words = ["plan", "--n-classes", 4, "--accuracy", 0.8, "--half-width", 0.05, "--kind", "ordinary", "--json"]
-    assert noracle(*words, "--n-items", 300).json["buy"]["ordinary"] < noracle(*words).json["buy"]["ordinary"]
+    words = [
+        "plan",
+        "--n-classes",
+        4,
+        "--accuracy",
+        0.8,
+        "--half-width",
+        0.05,
+        "--kind",
+        "ordinary",
+        "--json",
+    ]
+    assert (
+        noracle(*words, "--n-items", 300).json["buy"]["ordinary"]
+        < noracle(*words).json["buy"]["ordinary"]
+    )

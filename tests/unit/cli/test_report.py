@@ -16,7 +16,8 @@ from tests.unit.cli.conftest import Run
 from tests.unit.oversight.folders import FOLDERS, SOUND
 from tests.unit.report.test_page import Outline
 
-# Every third folder here, the others in the slow run; the report itself is made of all of them in tests/unit/oversight/test_oversee.py.
+# Every third folder here, the others in the slow run; the report itself is made of all of them in
+# tests/unit/oversight/test_oversee.py.
 QUICK = [
     name if i % 3 == 0 else pytest.param(name, marks=pytest.mark.slow)
     for i, name in enumerate(sorted(name for name in SOUND if name != "huge"))
@@ -24,7 +25,10 @@ QUICK = [
 
 
 def assert_valid(value: dict[str, Any]) -> None:
-    resources = [(load_schema(n)["$id"], referencing.Resource.from_contents(load_schema(n))) for n in schema_names()]
+    resources = [
+        (load_schema(n)["$id"], referencing.Resource.from_contents(load_schema(n)))
+        for n in schema_names()
+    ]
     registry: referencing.Registry[Any] = referencing.Registry().with_resources(resources)
     jsonschema.Draft202012Validator(load_schema(value["schema"]), registry=registry).validate(value)
 
@@ -41,13 +45,20 @@ def paths_in(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_sound_folder_is_reported_and_every_file_is_named(noracle: Run, here: Path, name: str) -> None:
+def test_sound_folder_is_reported_and_every_file_is_named(
+    noracle: Run, here: Path, name: str
+) -> None:
     expect = FOLDERS[name](here / "evidence")
     ended = noracle("report", "evidence")
     saved = json.loads((here / "noracle-report.json").read_text(encoding="utf-8"))
     page = (here / "noracle-report.html").read_text(encoding="utf-8")
     clash = any(not f["agrees"] for f in saved["findings"])
-    alarm = any(r["status"] == "alarm" for s in saved["steps"] if s["name"] == "alarm" for r in s["results"][:1])
+    alarm = any(
+        r["status"] == "alarm"
+        for s in saved["steps"]
+        if s["name"] == "alarm"
+        for r in s["results"][:1]
+    )
     assert ended.code == (1 if clash or alarm else 0), ended.err
     assert ended.out.splitlines()[-1] == "report noracle-report.html"
     assert_valid(saved)
@@ -63,9 +74,9 @@ def test_sound_folder_is_reported_and_every_file_is_named(noracle: Run, here: Pa
     status = {s["name"]: s["status"] for s in saved["steps"]}
     assert {n for n in expect.done if status.get(n) != "done"} == set()
     assert {n for n in expect.not_possible if status.get(n) != "not possible"} == set()
-    assert [s["system"] for s in saved["systems"]] == sorted(expect.systems) or {s["system"] for s in saved["systems"]} == set(
-        expect.systems
-    )
+    assert [s["system"] for s in saved["systems"]] == sorted(expect.systems) or {
+        s["system"] for s in saved["systems"]
+    } == set(expect.systems)
     assert Oversight.from_dict(saved).to_dict() == saved
 
 
@@ -92,7 +103,11 @@ def test_planted_contradiction_is_named_and_fails_the_command(noracle: Run, here
     assert "Contradiction: " in first
     assert "There is no joint promise" in first
     saved = json.loads((here / "noracle-report.json").read_text(encoding="utf-8"))
-    clashes = [f for f in saved["findings"] if not f["agrees"] and set(f["between"]) >= set(expect.contradiction)]
+    clashes = [
+        f
+        for f in saved["findings"]
+        if not f["agrees"] and set(f["between"]) >= set(expect.contradiction)
+    ]
     assert {f["subject"] for f in clashes} == set(expect.systems)
 
 
@@ -108,11 +123,15 @@ def test_same_folder_and_seed_give_the_same_bytes(noracle: Run, here: Path) -> N
 
 
 def test_an_alarm_needs_a_claim_from_the_option_or_the_settings(noracle: Run, here: Path) -> None:
-    """Two systems that never agree: the claim that both are right on more than half of each class is false, if somebody makes it."""
+    """Two systems that never agree: the claim that both are right on more than half of each class
+    is false, if somebody makes it.
+    """
     folder = here / "evidence"
     folder.mkdir()
     rows = [f"{i},{name},{(i + shift) % 2}" for i in range(40) for shift, name in enumerate("xy")]
-    (folder / "answers.csv").write_text("\n".join(["item,system,answer", *rows, ""]), encoding="utf-8")
+    (folder / "answers.csv").write_text(
+        "\n".join(["item,system,answer", *rows, ""]), encoding="utf-8"
+    )
     unclaimed = noracle("report", "evidence", "--n-classes", 2)
     assert unclaimed.code == 0
     assert "Alarm" not in unclaimed.out
@@ -123,19 +142,26 @@ def test_an_alarm_needs_a_claim_from_the_option_or_the_settings(noracle: Run, he
     assert option.code == 1
     assert "Alarm: not every grader can keep 'accuracy > 1/2'" in option.out
     assert "next: Find the broken grader among x, y." in option.out
-    (folder / "noracle.toml").write_text('n_classes = 2\nclaim = "accuracy > 1/2"\n', encoding="utf-8")
+    (folder / "noracle.toml").write_text(
+        'n_classes = 2\nclaim = "accuracy > 1/2"\n', encoding="utf-8"
+    )
     settings = noracle("report", "evidence")
     assert (settings.code, "Alarm: " in settings.out) == (1, True)
     assert noracle("report", "evidence", "--claim", "").code == 0  # taken back for this report
 
 
-def test_report_inside_the_folder_is_not_taken_for_evidence(noracle: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_inside_the_folder_is_not_taken_for_evidence(
+    noracle: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     FOLDERS["answers_only"](here / "evidence")
     monkeypatch.chdir(here / "evidence")
     first = noracle("report", ".")
     again = noracle("report", ".", "--json")
     assert first.code == again.code == 0
-    assert {Path(u["path"]).name for u in again.json["inventory"]["unused"]} >= {"noracle-report.html", "noracle-report.json"}
+    assert {Path(u["path"]).name for u in again.json["inventory"]["unused"]} >= {
+        "noracle-report.html",
+        "noracle-report.json",
+    }
 
 
 def test_json_prints_json_and_writes_only_what_is_named(noracle: Run, here: Path) -> None:
@@ -148,10 +174,24 @@ def test_json_prints_json_and_writes_only_what_is_named(noracle: Run, here: Path
     assert {p.name for p in here.iterdir()} == {"evidence", "kept.json"}
 
 
-def test_files_instead_of_a_folder_and_options_instead_of_settings(noracle: Run, here: Path) -> None:
+def test_files_instead_of_a_folder_and_options_instead_of_settings(
+    noracle: Run, here: Path
+) -> None:
     FOLDERS["complete"](here / "evidence")
     files = ("evidence/answers.csv", "evidence/judgements.csv")
-    ended = noracle("report", *files, "--n-classes", 4, "--confidence", 0.9, "--seed", 5, "--protocol", "question", "--json")
+    ended = noracle(
+        "report",
+        *files,
+        "--n-classes",
+        4,
+        "--confidence",
+        0.9,
+        "--seed",
+        5,
+        "--protocol",
+        "question",
+        "--json",
+    )
     assert ended.code == 0, ended.err
     assert (ended.json["confidence"], ended.json["seed"]) == (0.9, 5)
     assert ended.json["inventory"]["settings"]["n_classes"] == 4
@@ -181,7 +221,9 @@ def test_settings_file_from_elsewhere(noracle: Run, here: Path) -> None:
         ((), "Missing argument"),
     ],
 )
-def test_wrong_use_is_one_line(noracle: Run, here: Path, options: tuple[str, ...], said: str) -> None:
+def test_wrong_use_is_one_line(
+    noracle: Run, here: Path, options: tuple[str, ...], said: str
+) -> None:
     FOLDERS["answers_only"](here / "evidence")
     ended = noracle("report", *options)
     assert (ended.code, ended.err.count("\n")) == (2, 1)
@@ -213,7 +255,16 @@ def test_demo_writes_a_folder_of_evidence_and_reports_on_it(noracle: Run, here: 
     ended = noracle("demo", "--n-items", 800)
     assert (ended.code, ended.err) == (0, "")
     folder = here / "noracle-demo"
-    tables = {"answers.csv", "judgements.csv", "items.csv", "ratings.csv", "pilot.csv", "prices.toml", "noracle.toml", "key.csv"}
+    tables = {
+        "answers.csv",
+        "judgements.csv",
+        "items.csv",
+        "ratings.csv",
+        "pilot.csv",
+        "prices.toml",
+        "noracle.toml",
+        "key.csv",
+    }
     assert {p.name for p in folder.iterdir()} == {*tables, "report.html", "report.json"}
     assert ended.out.splitlines()[-1] == f"report {Path('noracle-demo') / 'report.html'}"
     assert "the key, which you would not have, says: agent-1 0." in ended.out
@@ -223,10 +274,23 @@ def test_demo_writes_a_folder_of_evidence_and_reports_on_it(noracle: Run, here: 
         assert system in page
     saved = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     assert_valid(saved)
-    assert {Path(u["path"]).name for u in saved["inventory"]["unused"]} == {"key.csv", "noracle.toml"}
+    assert {Path(u["path"]).name for u in saved["inventory"]["unused"]} == {
+        "key.csv",
+        "noracle.toml",
+    }
     assert {s["name"] for s in saved["steps"] if s["status"] == "done"} >= {
-        "accuracy", "comparison", "checks", "ranges", "alarm", "ceiling", "agreement", "certificate", "mean", "labels", "budget",
-    }  # fmt: skip
+        "accuracy",
+        "comparison",
+        "checks",
+        "ranges",
+        "alarm",
+        "ceiling",
+        "agreement",
+        "certificate",
+        "mean",
+        "labels",
+        "budget",
+    }
     assert not any(s["status"] == "failed" for s in saved["steps"])
 
 
@@ -237,7 +301,9 @@ def test_demo_as_json_is_the_report_and_repeats_itself(noracle: Run, here: Path)
     assert first.code == again.code == 0
     assert first.json["schema"] == "oversight/1"
     assert_valid(first.json)
-    unused = {u["path"] for u in again.json["inventory"]["unused"]} - {u["path"] for u in first.json["inventory"]["unused"]}
+    unused = {u["path"] for u in again.json["inventory"]["unused"]} - {
+        u["path"] for u in first.json["inventory"]["unused"]
+    }
     assert {Path(path).name for path in unused} == {"report.html", "report.json"}
     assert again.json["systems"] == first.json["systems"]
     assert again.json["steps"] == first.json["steps"]

@@ -1,4 +1,6 @@
-"""``noracle search`` end to end: a script as the model, resume, caps, exit codes, the page, and the pool without a model."""
+"""``noracle search`` end to end: a script as the model, resume, caps, exit codes, the page, and the
+pool without a model.
+"""
 
 from __future__ import annotations
 
@@ -29,32 +31,68 @@ SECRET = "CANARY-text-of-an-item"
 
 @pytest.fixture(autouse=True)
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Items, ruled-out labels, and a script: the second letter where the prompt says "step by step", else the first."""
+    """Items, ruled-out labels, and a script: the second letter where the prompt says "step by
+    step", else the first.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NORACLE_CACHE", str(tmp_path / "cache.sqlite"))
     rng = np.random.default_rng(5)
     truth = rng.integers(K, size=N)
-    items = [{"item": i, "text": f"{SECRET} {i}", "options": [f"choice {i}.{k}" for k in range(K)]} for i in range(N)]
-    Path("items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in items), encoding="utf-8")
+    items = [
+        {"item": i, "text": f"{SECRET} {i}", "options": [f"choice {i}.{k}" for k in range(K)]}
+        for i in range(N)
+    ]
+    Path("items.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in items), encoding="utf-8"
+    )
     with Path("judgements.csv").open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["item", "class", "verdict"])
         rows.writerows([i, (int(truth[i]) + int(rng.integers(1, K))) % K, "no"] for i in range(N))
     # Letters are shuffled for each item, so a fixed letter is a random class.
     Path("model.json").write_text(
-        json.dumps({"rules": [{"match": "step by step", "reply": "ANSWER: B"}], "otherwise": "ANSWER: A"}), encoding="utf-8"
+        json.dumps(
+            {"rules": [{"match": "step by step", "reply": "ANSWER: B"}], "otherwise": "ANSWER: A"}
+        ),
+        encoding="utf-8",
     )
     np.save("truth.npy", truth)
     return tmp_path
 
 
-def search(noracle: Run, *more: object, strategy: str = "mutate", model: str = "script:model.json") -> Ended:
-    given = ["--items", "items.jsonl", "--judgements", "judgements.csv", "--model", model, "--strategy", strategy]
-    return noracle("search", *given, "--generations", 3, "--budget", 4000, "--baseline", "direct", "--baseline", "cot", *more)
+def search(
+    noracle: Run, *more: object, strategy: str = "mutate", model: str = "script:model.json"
+) -> Ended:
+    given = [
+        "--items",
+        "items.jsonl",
+        "--judgements",
+        "judgements.csv",
+        "--model",
+        model,
+        "--strategy",
+        strategy,
+    ]
+    return noracle(
+        "search",
+        *given,
+        "--generations",
+        3,
+        "--budget",
+        4000,
+        "--baseline",
+        "direct",
+        "--baseline",
+        "cot",
+        *more,
+    )
 
 
 def assert_valid(value: dict[str, Any]) -> None:
-    resources = [(load_schema(n)["$id"], referencing.Resource.from_contents(load_schema(n))) for n in schema_names()]
+    resources = [
+        (load_schema(n)["$id"], referencing.Resource.from_contents(load_schema(n)))
+        for n in schema_names()
+    ]
     registry: referencing.Registry[Any] = referencing.Registry().with_resources(resources)
     jsonschema.Draft202012Validator(load_schema(value["schema"]), registry=registry).validate(value)
 
@@ -98,14 +136,18 @@ def test_another_search_in_the_same_folder_is_refused_with_what_differs(noracle:
 
 
 @pytest.mark.parametrize("strategy", ["mutate", "halving"])
-def test_strategies_without_a_designer_need_none_and_refuse_one(noracle: Run, strategy: str) -> None:
+def test_strategies_without_a_designer_need_none_and_refuse_one(
+    noracle: Run, strategy: str
+) -> None:
     assert search(noracle, strategy=strategy).code in (0, 3)
     ended = search(noracle, "--designer", "script:model.json", strategy=strategy)
     assert ended.code == 2
     assert "--designer must go with" in ended.err
 
 
-def test_a_designer_that_writes_nonsense_ends_the_search_with_an_honest_result(noracle: Run) -> None:
+def test_a_designer_that_writes_nonsense_ends_the_search_with_an_honest_result(
+    noracle: Run,
+) -> None:
     ended = search(noracle, "--json", strategy="adas")
     assert ended.code in (0, 3), ended.err
     assert ended.json["stopped"].startswith("3 proposals in a row")
@@ -114,9 +156,21 @@ def test_a_designer_that_writes_nonsense_ends_the_search_with_an_honest_result(n
 
 def test_aflow_repeats_three_times(noracle: Run) -> None:
     ended = noracle(
-        "search", "--items", "items.jsonl", "--judgements", "judgements.csv", "--model", "script:model.json", "--strategy", "aflow",
-        "--budget", 900, "--generations", 0, "--json",
-    )  # fmt: skip
+        "search",
+        "--items",
+        "items.jsonl",
+        "--judgements",
+        "judgements.csv",
+        "--model",
+        "script:model.json",
+        "--strategy",
+        "aflow",
+        "--budget",
+        900,
+        "--generations",
+        0,
+        "--json",
+    )
     assert ended.json["cost"]["validation_calls"] == 3 * 30
     assert [e["workflow"]["name"] for e in ended.json["entries"]] == ["direct"]
 
@@ -125,20 +179,51 @@ def test_a_better_workflow_is_found_and_the_exit_code_is_0(noracle: Run, world: 
     """The script knows the truth where it is told to think step by step."""
     truth = np.load(world / "truth.npy")
     rules = [
-        {"match": rf"(?s)(?=.*step by step)(?=.*{SECRET} {i}\n)(?=.*{letter}\) choice {i}\.{truth[i]}\n?)", "reply": f"ANSWER: {letter}"}
-        for i in range(N) for letter in "ABCD"
-    ]  # fmt: skip
-    Path("model.json").write_text(json.dumps({"rules": rules, "otherwise": "ANSWER: A"}), encoding="utf-8")
+        {
+            "match": rf"(?s)(?=.*step by step)(?=.*{SECRET} {i}\n)(?=.*{letter}\) choice {i}\.{truth[i]}\n?)",
+            "reply": f"ANSWER: {letter}",
+        }
+        for i in range(N)
+        for letter in "ABCD"
+    ]
+    Path("model.json").write_text(
+        json.dumps({"rules": rules, "otherwise": "ANSWER: A"}), encoding="utf-8"
+    )
     judged = [{"item": i, "class": int(truth[i]), "verdict": "yes"} for i in range(N)]
-    Path("yes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in judged), encoding="utf-8")
-    Path("step.json").write_text(json.dumps({
-        "schema": "workflow/1", "name": "step",
-        "nodes": [{"kind": "ask", "id": "a", "prompt": {"instruction": "Think step by step."}}, {"kind": "answer", "input": "a"}],
-    }), encoding="utf-8")  # fmt: skip
+    Path("yes.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in judged), encoding="utf-8"
+    )
+    Path("step.json").write_text(
+        json.dumps(
+            {
+                "schema": "workflow/1",
+                "name": "step",
+                "nodes": [
+                    {"kind": "ask", "id": "a", "prompt": {"instruction": "Think step by step."}},
+                    {"kind": "answer", "input": "a"},
+                ],
+            }
+        ),
+        encoding="utf-8",
+    )
     ended = noracle(
-        "search", "--items", "items.jsonl", "--judgements", "yes.jsonl", "--model", "script:model.json", "--budget", 500,
-        "--generations", 0, "--baseline", "direct", "--workflow", "step.json", "--json",
-    )  # fmt: skip
+        "search",
+        "--items",
+        "items.jsonl",
+        "--judgements",
+        "yes.jsonl",
+        "--model",
+        "script:model.json",
+        "--budget",
+        500,
+        "--generations",
+        0,
+        "--baseline",
+        "direct",
+        "--workflow",
+        "step.json",
+        "--json",
+    )
     assert ended.code == 0, ended.err
     assert ended.json["winner"]["name"] == "step"
     assert ended.json["held_out"]["value"] == 1
@@ -164,7 +249,9 @@ def test_a_cap_on_tokens_stops_with_exit_code_3_and_a_larger_one_goes_on(noracle
     assert ended.json["held_out"] is not None
     whole = search(noracle, "--out", "whole", "--json", "--no-cache")
     assert ended.json["held_out"] == whole.json["held_out"]
-    assert Path("noracle-search/archive.json").read_bytes() == Path("whole/archive.json").read_bytes()
+    assert (
+        Path("noracle-search/archive.json").read_bytes() == Path("whole/archive.json").read_bytes()
+    )
 
 
 def test_a_cap_below_the_first_baseline_says_so_with_exit_code_3(noracle: Run) -> None:
@@ -179,12 +266,24 @@ def test_a_cap_below_the_first_baseline_says_so_with_exit_code_3(noracle: Run) -
     ("given", "said"),
     [
         (["--items", "items.jsonl"], "--judgements, --model, --budget must be given"),
-        (["--items", "items.jsonl", "--judgements", "judgements.csv", "--model", "script:model.json"], "--budget must be given"),
+        (
+            [
+                "--items",
+                "items.jsonl",
+                "--judgements",
+                "judgements.csv",
+                "--model",
+                "script:model.json",
+            ],
+            "--budget must be given",
+        ),
         (["--answers", "a.csv", "--model", "m"], "without --model"),
         (["--answers", "a.csv"], "--strategy halving"),
     ],
 )
-def test_what_is_missing_or_does_not_fit_is_said_in_one_line(noracle: Run, given: list[str], said: str) -> None:
+def test_what_is_missing_or_does_not_fit_is_said_in_one_line(
+    noracle: Run, given: list[str], said: str
+) -> None:
     ended = noracle("search", *given)
     assert ended.code == 2
     assert said in ended.err
@@ -211,7 +310,9 @@ def test_wrong_options_make_no_call(noracle: Run, more: list[str], said: str) ->
     assert not journal.exists() or '"event":"entry"' not in journal.read_text(encoding="utf-8")
 
 
-def test_ctrl_c_leaves_a_whole_folder_and_the_same_command_goes_on(noracle: Run, tmp_path: Path) -> None:
+def test_ctrl_c_leaves_a_whole_folder_and_the_same_command_goes_on(
+    noracle: Run, tmp_path: Path
+) -> None:
     script = (
         "import asyncio, sys\n"
         "from noracle import cli\n"
@@ -224,17 +325,39 @@ def test_ctrl_c_leaves_a_whole_folder_and_the_same_command_goes_on(noracle: Run,
         "sys.exit(cli.run(sys.argv[1:]))\n"
     )
     given = [
-        "search", "--items", "items.jsonl", "--judgements", "judgements.csv", "--model", "script:model.json", "--generations", "3",
-        "--budget", "4000", "--baseline", "direct", "--baseline", "cot", "--no-cache", "--out", "stopped",
-    ]  # fmt: skip
+        "search",
+        "--items",
+        "items.jsonl",
+        "--judgements",
+        "judgements.csv",
+        "--model",
+        "script:model.json",
+        "--generations",
+        "3",
+        "--budget",
+        "4000",
+        "--baseline",
+        "direct",
+        "--baseline",
+        "cot",
+        "--no-cache",
+        "--out",
+        "stopped",
+    ]
     source = str(Path(cli.__file__).parents[2])
     process = subprocess.Popen(
-        [sys.executable, "-c", script, *given], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+        [sys.executable, "-c", script, *given],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
         env={**os.environ, "PYTHONPATH": source},
-    )  # fmt: skip
+    )
     journal = tmp_path / "stopped" / "journal.jsonl"
     start = time.monotonic()
-    while not (journal.exists() and '"event":"entry"' in journal.read_text(encoding="utf-8")) and time.monotonic() - start < 60:
+    while (
+        not (journal.exists() and '"event":"entry"' in journal.read_text(encoding="utf-8"))
+        and time.monotonic() - start < 60
+    ):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
@@ -252,7 +375,8 @@ def test_the_help_names_every_part(noracle: Run) -> None:
         assert words in text
 
 
-# ---------------------------------------------------------------------------------------------------------------- without a model
+# ----------------------------------------------------------------------------------------------------------------
+# without a model
 
 
 @pytest.fixture
@@ -263,7 +387,10 @@ def answers(world: Path) -> str:
         rows = csv.writer(file)
         rows.writerow(["item", "system", "answer"])
         for system, rate in (("good", 0.95), ("poor", 0.2), ("poorer", 0.1)):
-            rows.writerows([i, system, int(truth[i]) if rng.random() < rate else (int(truth[i]) + 1) % K] for i in range(N))
+            rows.writerows(
+                [i, system, int(truth[i]) if rng.random() < rate else (int(truth[i]) + 1) % K]
+                for i in range(N)
+            )
     with Path("truth.csv").open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["item", "class", "verdict"])
@@ -271,9 +398,21 @@ def answers(world: Path) -> str:
     return "answers.csv"
 
 
-def test_the_best_of_systems_that_exist_is_found_with_fewer_labels(noracle: Run, answers: str) -> None:
+def test_the_best_of_systems_that_exist_is_found_with_fewer_labels(
+    noracle: Run, answers: str
+) -> None:
     ended = noracle(
-        "search", "--answers", answers, "--judgements", "truth.csv", "--strategy", "halving", "--n-classes", K, "--html", "p.html"
+        "search",
+        "--answers",
+        answers,
+        "--judgements",
+        "truth.csv",
+        "--strategy",
+        "halving",
+        "--n-classes",
+        K,
+        "--html",
+        "p.html",
     )
     assert ended.code == 0, ended.err
     assert "good" in ended.out.splitlines()[0]
@@ -282,10 +421,23 @@ def test_the_best_of_systems_that_exist_is_found_with_fewer_labels(noracle: Run,
     assert Path("p.html").exists()
 
 
-def test_ruled_out_labels_that_cannot_tell_give_a_set_and_exit_code_3(noracle: Run, answers: str) -> None:
+def test_ruled_out_labels_that_cannot_tell_give_a_set_and_exit_code_3(
+    noracle: Run, answers: str
+) -> None:
     few = Path("judgements.csv").read_text(encoding="utf-8").splitlines()[:7]
     Path("few.csv").write_text("\n".join(few) + "\n", encoding="utf-8")
-    ended = noracle("search", "--answers", answers, "--judgements", "few.csv", "--strategy", "halving", "--n-classes", K, "--json")
+    ended = noracle(
+        "search",
+        "--answers",
+        answers,
+        "--judgements",
+        "few.csv",
+        "--strategy",
+        "halving",
+        "--n-classes",
+        K,
+        "--json",
+    )
     assert ended.code == 3
     assert_valid(ended.json)
     assert len(ended.json["leaders"]) > 1

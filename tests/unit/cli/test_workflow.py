@@ -1,4 +1,6 @@
-"""``noracle workflow show``: the list, the drawing, the bound, JSON to edit, and errors in one line."""
+"""``noracle workflow show``: the list, the drawing, the bound, JSON to edit, and errors in one
+line.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,12 @@ from typer.testing import CliRunner
 
 from noracle.cli.workflow import app
 from noracle.errors import ArgumentError
-from noracle.search.workflow import WorkflowError, load_workflow, parse_workflow_text, workflow_names
+from noracle.search.workflow import (
+    WorkflowError,
+    load_workflow,
+    parse_workflow_text,
+    workflow_names,
+)
 
 WHOLE = typer.Typer()
 WHOLE.add_typer(app, name="workflow")
@@ -34,7 +41,9 @@ def test_without_a_name_all_are_listed_with_their_calls() -> None:
     assert [line.split()[0] for line in lines[: len(workflow_names())]] == list(workflow_names())
     assert any("2 to 11 calls" in line for line in lines if line.startswith("self-refine"))
     rows = json.loads(ran("--json"))["workflows"]
-    assert {row["name"]: row["most_calls"] for row in rows} == {name: load_workflow(name).most_calls for name in workflow_names()}
+    assert {row["name"]: row["most_calls"] for row in rows} == {
+        name: load_workflow(name).most_calls for name in workflow_names()
+    }
 
 
 def test_a_name_is_drawn_with_its_bound() -> None:
@@ -61,7 +70,9 @@ def test_svg_is_written_whole_and_named(tmp_path: Path) -> None:
 
 def test_a_broken_file_an_unknown_name_and_a_wrong_path_are_errors(tmp_path: Path) -> None:
     path = tmp_path / "bad.json"
-    path.write_text('{"schema": "workflow/1", "name": "x", "nodes": [], "code": "import os"}', encoding="utf-8")
+    path.write_text(
+        '{"schema": "workflow/1", "name": "x", "nodes": [], "code": "import os"}', encoding="utf-8"
+    )
     with pytest.raises(WorkflowError, match=r"got 'code'\. Remove it"):
         ran(str(path))
     with pytest.raises(WorkflowError, match=r"one of .*cot-sc"):

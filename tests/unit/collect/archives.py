@@ -1,4 +1,6 @@
-"""Projects that never saw a server: the records that one would have kept, from sealing to closing, in memory."""
+"""Projects that never saw a server: the records that one would have kept, from sealing to closing,
+in memory.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,28 @@ SEED = bytes(range(32))
 
 
 def spec_of(protocol: Protocol = "partitioned", n_classes: int = 4, **more: Any) -> ProjectSpec:
-    return ProjectSpec(protocol=protocol, classes=tuple(ClassSpec(name=f"class {k}") for k in range(n_classes)), **more)
+    return ProjectSpec(
+        protocol=protocol,
+        classes=tuple(ClassSpec(name=f"class {k}") for k in range(n_classes)),
+        **more,
+    )
 
 
-def items_of(n: int, *, n_gold: int = 0, n_attention: int = 0, n_classes: int = 4, options: bool = False) -> list[Item]:
+def items_of(
+    n: int, *, n_gold: int = 0, n_attention: int = 0, n_classes: int = 4, options: bool = False
+) -> list[Item]:
     choices = {"options": [f"option {k}" for k in range(n_classes)]} if options else {}
     items = [Item(name=f"item-{i}", content={"text": f"text {i}", **choices}) for i in range(n)]
-    items += [Item(name=f"gold-{i}", content={"text": f"gold {i}", **choices}, truth=i % n_classes) for i in range(n_gold)]
+    items += [
+        Item(name=f"gold-{i}", content={"text": f"gold {i}", **choices}, truth=i % n_classes)
+        for i in range(n_gold)
+    ]
     return items + [
-        Item(name=f"attention-{i}", content={"text": "say so", "attention": True, **choices}, truth=i % n_classes)
+        Item(
+            name=f"attention-{i}",
+            content={"text": "say so", "attention": True, **choices},
+            truth=i % n_classes,
+        )
         for i in range(n_attention)
     ]
 
@@ -32,19 +47,40 @@ def items_of(n: int, *, n_gold: int = 0, n_attention: int = 0, n_classes: int = 
 class Project:
     """Records as a server would keep them."""
 
-    def __init__(self, spec: ProjectSpec, items: list[Item], *, chances: Mapping[str, list[float]] | None = None) -> None:
+    def __init__(
+        self,
+        spec: ProjectSpec,
+        items: list[Item],
+        *,
+        chances: Mapping[str, list[float]] | None = None,
+    ) -> None:
         self.spec, self.chances = spec, chances
         self.now = 1000.0
         self.events: list[dict[str, Any]] = []
         self.answers: list[dict[str, Any]] = []
         self.systems: dict[str, dict[str, int | None]] = {}
         self.uploaded: dict[str, float] = {}
-        self.row: dict[str, Any] = {"slug": "demo", "name": "A démo", "state": "draft", "spec": spec, "created_at": self.tick()}
+        self.row: dict[str, Any] = {
+            "slug": "demo",
+            "name": "A démo",
+            "state": "draft",
+            "spec": spec,
+            "created_at": self.tick(),
+        }
         self.log("created", {"name": "A démo", "slug": "demo"}, actor="p1")
         sealed = seal(spec, items, seed=SEED, propensities=chances)
-        self.items = [Item(name=i.name, content=i.content, truth=i.truth, options=sealed.options.get(i.name)) for i in items]
+        self.items = [
+            Item(name=i.name, content=i.content, truth=i.truth, options=sealed.options.get(i.name))
+            for i in items
+        ]
         self.routes = sealed.routes
-        self.row |= {"state": "sealed", "seed": SEED, "commitment": sealed.commitment, "root": sealed.root, "n_routes": len(sealed.routes)}
+        self.row |= {
+            "state": "sealed",
+            "seed": SEED,
+            "commitment": sealed.commitment,
+            "root": sealed.root,
+            "n_routes": len(sealed.routes),
+        }
         self.row["sealed_at"] = self.tick()
         self.log("sealed", sealed.payload, actor="p1")
 
@@ -54,7 +90,13 @@ class Project:
 
     def log(self, kind: str, payload: Mapping[str, Any], *, actor: str = "system") -> None:
         prev = self.events[-1]["hash"] if self.events else ""
-        event = {"seq": len(self.events) + 1, "at": self.now, "actor": actor, "kind": kind, "payload": canonical(dict(payload))}
+        event = {
+            "seq": len(self.events) + 1,
+            "at": self.now,
+            "actor": actor,
+            "kind": kind,
+            "payload": canonical(dict(payload)),
+        }
         self.events.append({**event, "prev": prev, "hash": event_hash(prev, **event)})
 
     def join(self, per_pool: int) -> dict[int, list[str]]:
@@ -75,26 +117,44 @@ class Project:
         self.row |= {"state": "closed", "closed_at": self.tick()}
         self.log("closed", {"seed": SEED.hex()}, actor="p1")
 
-    def answer(self, route: Route, *, question: int, draw: int, rater: str, value: str, revision: int = 0) -> None:
+    def answer(
+        self, route: Route, *, question: int, draw: int, rater: str, value: str, revision: int = 0
+    ) -> None:
         received = self.tick()
         row = {
-            "answer": len(self.answers) + 1, "question": question, "place": route.place, "revision": revision, "value": value,
-            "shown_at": received - 0.125, "received_at": received,
-        }  # fmt: skip
+            "answer": len(self.answers) + 1,
+            "question": question,
+            "place": route.place,
+            "revision": revision,
+            "value": value,
+            "shown_at": received - 0.125,
+            "received_at": received,
+        }
         self.answers.append({**row, "draw": draw, "rater": rater})
         self.log("amended" if revision else "answer", row, actor=rater)
 
     def add_system(self, name: str, answers: dict[str, int | None]) -> None:
         self.systems[name] = answers
         self.uploaded[name] = self.tick()
-        self.log("system-added", {"name": name, "sha256": answers_hash(answers), "n": len(answers)}, actor="p1")
+        self.log(
+            "system-added",
+            {"name": name, "sha256": answers_hash(answers), "n": len(answers)},
+            actor="p1",
+        )
 
     def archive(self, *, texts: bool = False) -> Archive:
         row = {**self.row, "last_seq": len(self.events), "head": self.events[-1]["hash"]}
         return make_archive(
-            row, items=self.items, routes=self.routes, answers=self.answers, events=self.events, systems=self.systems,
-            uploaded_at=self.uploaded, chances=self.chances, texts=texts,
-        )  # fmt: skip
+            row,
+            items=self.items,
+            routes=self.routes,
+            answers=self.answers,
+            events=self.events,
+            systems=self.systems,
+            uploaded_at=self.uploaded,
+            chances=self.chances,
+            texts=texts,
+        )
 
 
 def value_of(spec: ProjectSpec, route: Route, rng: random.Random) -> str:
@@ -111,15 +171,30 @@ def value_of(spec: ProjectSpec, route: Route, rng: random.Random) -> str:
 
 
 def filled(
-    spec: ProjectSpec, items: list[Item], *, chances: Mapping[str, list[float]] | None = None, share: float = 1.0, amend: float = 0.1,
-    close: bool = True, people: int = 3, systems: int = 2,
-) -> Project:  # fmt: skip
-    """A project whose questions were answered in order, with repeats after "unsure", amendments and systems."""
+    spec: ProjectSpec,
+    items: list[Item],
+    *,
+    chances: Mapping[str, list[float]] | None = None,
+    share: float = 1.0,
+    amend: float = 0.1,
+    close: bool = True,
+    people: int = 3,
+    systems: int = 2,
+) -> Project:
+    """A project whose questions were answered in order, with repeats after "unsure", amendments and
+    systems.
+    """
     rng = random.Random(7)
     project = Project(spec, items, chances=chances)
-    members = project.join(max(people, spec.draws + spec.reasks) if spec.protocol in ("judge-all", "pick-wrong") else people)
+    members = project.join(
+        max(people, spec.draws + spec.reasks)
+        if spec.protocol in ("judge-all", "pick-wrong")
+        else people
+    )
     for s in range(systems):
-        given = {i.name: rng.choice([None, *range(spec.n_classes)]) for i in items if rng.random() < 0.9}
+        given = {
+            i.name: rng.choice([None, *range(spec.n_classes)]) for i in items if rng.random() < 0.9
+        }
         project.add_system(f"system {s}", given)
     project.open()
     seen: dict[str, set[str]] = defaultdict(set)
@@ -138,7 +213,9 @@ def filled(
             project.answer(route, question=question, draw=draw, rater=rater, value=value)
             if rng.random() < amend:
                 later = value_of(spec, route, rng)
-                project.answer(route, question=question, draw=draw, rater=rater, value=later, revision=1)
+                project.answer(
+                    route, question=question, draw=draw, rater=rater, value=later, revision=1
+                )
             if route.kind != "main" or {*value.split("|")} != {"unsure"}:
                 break
     project.log("look", {}, actor="p1")

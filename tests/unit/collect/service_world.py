@@ -21,11 +21,16 @@ Value = TypeVar("Value")
 
 
 def spec_of(protocol: str = "partitioned", k: int = 3, **more: Any) -> ProjectSpec:
-    return ProjectSpec.from_dict({"protocol": protocol, "classes": [f"c{i}" for i in range(k)], "shown": min(k, 4), **more})
+    return ProjectSpec.from_dict(
+        {"protocol": protocol, "classes": [f"c{i}" for i in range(k)], "shown": min(k, 4), **more}
+    )
 
 
 def texts(n: int, *, start: int = 0, **more: Any) -> list[Item]:
-    return [Item(name=f"i{j:04}", content={"text": f"text of {j}"}, **more) for j in range(start, start + n)]
+    return [
+        Item(name=f"i{j:04}", content={"text": f"text of {j}"}, **more)
+        for j in range(start, start + n)
+    ]
 
 
 @dataclasses.dataclass
@@ -43,17 +48,27 @@ class Service:
 
     def person(self, name: str) -> int:
         return self.write(
-            lambda w: people.add_person(w, email=f"{name}@example.org", name=name.title(), password_hash=f"hash of {name}", now=self.now)
+            lambda w: people.add_person(
+                w,
+                email=f"{name}@example.org",
+                name=name.title(),
+                password_hash=f"hash of {name}",
+                now=self.now,
+            )
         )
 
     def session(self, person: int) -> str:
         token = access.new_token()
-        self.write(lambda w: people.start_session(w, person, access.token_hash(token), now=self.now))
+        self.write(
+            lambda w: people.start_session(w, person, access.token_hash(token), now=self.now)
+        )
         return access.token_hash(token)
 
     def project(self, owner: int, slug: str = "demo", spec: ProjectSpec | None = None) -> int:
         return self.write(
-            lambda w: projects.create_project(w, slug=slug, name="A project", spec=spec or spec_of(), owner=owner, now=self.now)
+            lambda w: projects.create_project(
+                w, slug=slug, name="A project", spec=spec or spec_of(), owner=owner, now=self.now
+            )
         )
 
     def member(self, person: int, project: int) -> Member:
@@ -62,13 +77,34 @@ class Service:
             raise LookupError(person)
         return found
 
-    def join(self, owner: int, project: int, person: int, role: Role = "annotator", pool: int | None = None) -> Member:
+    def join(
+        self,
+        owner: int,
+        project: int,
+        person: int,
+        role: Role = "annotator",
+        pool: int | None = None,
+    ) -> Member:
         manager = self.member(owner, project)
         token = self.write(lambda w: people.invite(w, manager, role=role, pool=pool, now=self.now))
-        return self.write(lambda w: people.accept_invitation(w, access.token_hash(token), person=person, now=self.now))
+        return self.write(
+            lambda w: people.accept_invitation(
+                w, access.token_hash(token), person=person, now=self.now
+            )
+        )
 
-    def ready(self, spec: ProjectSpec, items: list[Item], *, slug: str = "demo", people_a_pool: int = 1, **seal: Any) -> Ready:
-        """An open project with people in every pool; sealed with ``SEAL``, unless ``seed`` is another, so that every run asks the same."""
+    def ready(
+        self,
+        spec: ProjectSpec,
+        items: list[Item],
+        *,
+        slug: str = "demo",
+        people_a_pool: int = 1,
+        **seal: Any,
+    ) -> Ready:
+        """An open project with people in every pool; sealed with ``SEAL``, unless ``seed`` is
+        another, so that every run asks the same.
+        """
         owner = self.person(f"owner-{slug}")
         project = self.project(owner, slug, spec)
         self.write(lambda w: projects.import_items(w, project, items, now=self.now))
@@ -78,15 +114,25 @@ class Service:
                 person = self.person(f"{slug}-rater-{pool}-{i}")
                 self.join(owner, project, person, pool=pool)
                 raters[person] = self.session(person)
-        self.write(lambda w: projects.seal_project(w, project, actor="system", now=self.now + 1, **{"seed": SEAL, **seal}))
+        self.write(
+            lambda w: projects.seal_project(
+                w, project, actor="system", now=self.now + 1, **{"seed": SEAL, **seal}
+            )
+        )
         self.write(lambda w: projects.open_project(w, project, actor="system", now=self.now + 2))
         return Ready(project, owner, raters)
 
-    def work(self, ready: Ready, say: Callable[[str, tuple[int, ...]], str], *, most: int = 10**9) -> int:
-        """Everybody answers what they are asked, up to ``most`` answers; ``say`` gets the item's text and the classes shown."""
+    def work(
+        self, ready: Ready, say: Callable[[str, tuple[int, ...]], str], *, most: int = 10**9
+    ) -> int:
+        """Everybody answers what they are asked, up to ``most`` answers; ``say`` gets the item's
+        text and the classes shown.
+        """
         return asyncio.run(self._work(ready, say, most))
 
-    async def _work(self, ready: Ready, say: Callable[[str, tuple[int, ...]], str], most: int) -> int:
+    async def _work(
+        self, ready: Ready, say: Callable[[str, tuple[int, ...]], str], most: int
+    ) -> int:
         done, busy = 0, True
         while busy and done < most:
             busy = False
@@ -97,9 +143,16 @@ class Service:
                     busy = True
                     value = say(str(asked.content.get("text")), asked.shown)
                     await self.store.answer(
-                        token, ready.project, question=asked.question, key=asked.key, value=value, shown_at=self.now, client_ms=None,
-                        now=self.now, want_next=False,
-                    )  # fmt: skip
+                        token,
+                        ready.project,
+                        question=asked.question,
+                        key=asked.key,
+                        value=value,
+                        shown_at=self.now,
+                        client_ms=None,
+                        now=self.now,
+                        want_next=False,
+                    )
                     done += 1
         return done
 
@@ -113,4 +166,8 @@ class Ready:
 
 def open_service(folder: Path, *, fast: bool = False) -> Service:
     """``fast`` does not wait for the disk, for tests of numbers."""
-    return Service(open_store(f"sqlite:///{folder / 'labels.db'}{'?synchronous=off' if fast else ''}", unsafe=fast))
+    return Service(
+        open_store(
+            f"sqlite:///{folder / 'labels.db'}{'?synchronous=off' if fast else ''}", unsafe=fast
+        )
+    )

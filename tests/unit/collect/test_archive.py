@@ -1,4 +1,6 @@
-"""The export: deterministic, whole, without personal data, and with what the seed would betray left out until closing."""
+"""The export: deterministic, whole, without personal data, and with what the seed would betray left
+out until closing.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from typing import Any
 
 import pytest
 
-from noracle.collect.archive import TABLES, is_archive, judgements_of, read_archive, verdicts, write_archive
+from noracle.collect.archive import (
+    TABLES,
+    is_archive,
+    judgements_of,
+    read_archive,
+    verdicts,
+    write_archive,
+)
 from noracle.errors import EvidenceError
 from tests.unit.collect.archives import filled, items_of, spec_of
 
@@ -60,7 +69,10 @@ def test_before_closing_neither_seed_nor_truth_is_shown() -> None:
 def test_texts_are_left_out_unless_asked_for(archive: Any) -> None:
     without = filled(spec_of(), items_of(5)).archive()
     assert all(item["content"] is None for item in without.items)
-    assert b"text 3" not in b"".join(zipfile.ZipFile(io.BytesIO(without.to_bytes())).read(n) for n in ("items.jsonl", "events.jsonl"))
+    assert b"text 3" not in b"".join(
+        zipfile.ZipFile(io.BytesIO(without.to_bytes())).read(n)
+        for n in ("items.jsonl", "events.jsonl")
+    )
     item = archive.items[0]
     raw = json.dumps(item["content"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     assert item["sha256"] == hashlib.sha256(raw.encode()).hexdigest()
@@ -78,7 +90,9 @@ def test_texts_are_left_out_unless_asked_for(archive: Any) -> None:
         ("ordinary", [0, 1, 2, 3], "unsure", [(None, "unsure")]),
     ],
 )
-def test_answers_are_read_as_verdicts(protocol: Any, shown: list[int], value: str, expected: list[tuple[Any, str]]) -> None:
+def test_answers_are_read_as_verdicts(
+    protocol: Any, shown: list[int], value: str, expected: list[tuple[Any, str]]
+) -> None:
     assert verdicts(spec_of(protocol, shown=2), shown, value) == expected
 
 
@@ -96,14 +110,25 @@ def test_judgements_are_first_answers_only(archive: Any) -> None:
         (lambda files: files.pop("routes.jsonl"), "archive must hold project.json"),
         (lambda files: files.update({"more.txt": "x"}), "archive must hold project.json"),
         (lambda files: files.update({"project.json": "[]"}), "project.json must be of format"),
-        (lambda files: files.update({"project.json": '{"format":"other/1"}'}), "project.json must be of format"),
+        (
+            lambda files: files.update({"project.json": '{"format":"other/1"}'}),
+            "project.json must be of format",
+        ),
         (lambda files: files.update({"items.jsonl": "{}\nnonsense\n"}), "items.jsonl must be JSON"),
         (lambda files: files.update({"items.jsonl": '{"a":NaN}\n'}), "items.jsonl must be JSON"),
-        (lambda files: files.update({"items.jsonl": "{},{}\n"}), "items.jsonl must hold one object a line"),
-        (lambda files: files.update({"items.jsonl": "[]\n"}), "items.jsonl must hold one object a line"),
+        (
+            lambda files: files.update({"items.jsonl": "{},{}\n"}),
+            "items.jsonl must hold one object a line",
+        ),
+        (
+            lambda files: files.update({"items.jsonl": "[]\n"}),
+            "items.jsonl must hold one object a line",
+        ),
     ],
 )
-def test_what_is_no_archive_is_said_so(archive: Any, change: Any, message: str, tmp_path: Path) -> None:
+def test_what_is_no_archive_is_said_so(
+    archive: Any, change: Any, message: str, tmp_path: Path
+) -> None:
     with zipfile.ZipFile(io.BytesIO(archive.to_bytes())) as whole:
         files = {name: whole.read(name).decode() for name in whole.namelist()}
     change(files)

@@ -69,26 +69,52 @@ def test_an_inner_node_cannot_pass_as_a_leaf() -> None:
 
 def test_a_leaf_is_canonical_json_of_the_route_and_the_item() -> None:
     for shown in ((3,), (3, 1, 2)):
-        route = Route(place=7, item='a "ß"\n\u2028', draw=1, kind="main", pool=3, shown=shown, propensity=0.1)
+        route = Route(
+            place=7, item='a "ß"\n\u2028', draw=1, kind="main", pool=3, shown=shown, propensity=0.1
+        )
         expected = {
-            "place": 7, "item": 'a "ß"\n\u2028', "draw": 1, "kind": "main", "pool": 3, "shown": list(shown), "propensity": 0.1,
+            "place": 7,
+            "item": 'a "ß"\n\u2028',
+            "draw": 1,
+            "kind": "main",
+            "pool": 3,
+            "shown": list(shown),
+            "propensity": 0.1,
             "sha256": "ab",
-        }  # fmt: skip
+        }
         assert route_leaf(route, "ab") == canonical(expected)
     assert routes_root([route], {route.item: "ab"}) == merkle_root([canonical(expected)])
 
 
 def test_an_event_is_hashed_as_canonical_json() -> None:
-    event = {"seq": 3, "at": 1234567.125, "actor": 'a"\u00e9\x01', "kind": "answer", "payload": '{"value":"yes\\n"}'}
+    event = {
+        "seq": 3,
+        "at": 1234567.125,
+        "actor": 'a"\u00e9\x01',
+        "kind": "answer",
+        "payload": '{"value":"yes\\n"}',
+    }
     expected = digest({**event, "prev": "ff"})
     assert event_hash("ff", **event) == expected
-    assert event_hash("ff", **{**event, "at": 5}) == digest({**event, "prev": "ff", "at": 5.0})  # databases give floats
+    assert event_hash("ff", **{**event, "at": 5}) == digest(
+        {**event, "prev": "ff", "at": 5.0}
+    )  # databases give floats
 
 
 def test_every_part_of_an_event_changes_its_hash() -> None:
     event = {"seq": 3, "at": 1.5, "actor": "a", "kind": "answer", "payload": "{}"}
-    changed = [("seq", 4), ("at", math.nextafter(1.5, 2)), ("actor", "b"), ("kind", "look"), ("payload", "{ }")]
-    hashes = {event_hash("", **event), event_hash("0", **event), *(event_hash("", **{**event, k: v}) for k, v in changed)}
+    changed = [
+        ("seq", 4),
+        ("at", math.nextafter(1.5, 2)),
+        ("actor", "b"),
+        ("kind", "look"),
+        ("payload", "{ }"),
+    ]
+    hashes = {
+        event_hash("", **event),
+        event_hash("0", **event),
+        *(event_hash("", **{**event, k: v}) for k, v in changed),
+    }
     assert len(hashes) == 7
 
 
@@ -99,7 +125,9 @@ def test_canonical_json_has_one_form() -> None:
     assert answers_hash({"a": None}) == sha256_hex(b'{"a":null}')
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}, b"x", "\ud800", {"a": object()}])
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), {1, 2}, b"x", "\ud800", {"a": object()}]
+)
 def test_what_json_cannot_say_is_refused(value: object) -> None:
     with pytest.raises(ArgumentError, match="value must be JSON"):
         canonical(value)

@@ -86,7 +86,11 @@ def parsed(markup: str) -> Tags:
 
 def is_safe(markup: str) -> bool:
     tags = parsed(markup)
-    return all(tag in ALLOWED and not attrs for tag, attrs in tags.found) and not tags.odd and not tags.open
+    return (
+        all(tag in ALLOWED and not attrs for tag, attrs in tags.found)
+        and not tags.odd
+        and not tags.open
+    )
 
 
 def test_the_check_itself_finds_harm() -> None:
@@ -145,8 +149,13 @@ def test_nothing_of_the_text_is_lost_but_its_marks() -> None:
 
 def test_blocks() -> None:
     assert render_markdown("# Title #\ntext") == "<p><strong>Title</strong></p>\n<p>text</p>"
-    assert render_markdown("1. a\n2) b\n* c") == "<ol><li>a</li><li>b</li></ol>\n<ul><li>c</li></ul>"
-    assert render_markdown("```\n*a*\n\n<b>\n```\nz") == "<pre><code>*a*\n\n&lt;b&gt;</code></pre>\n<p>z</p>"
+    assert (
+        render_markdown("1. a\n2) b\n* c") == "<ol><li>a</li><li>b</li></ol>\n<ul><li>c</li></ul>"
+    )
+    assert (
+        render_markdown("```\n*a*\n\n<b>\n```\nz")
+        == "<pre><code>*a*\n\n&lt;b&gt;</code></pre>\n<p>z</p>"
+    )
     assert render_markdown("2 * 3 * 4 and a_b_c and 5*6") == "<p>2 * 3 * 4 and a_b_c and 5*6</p>"
     assert render_markdown(" \n\t") == ""
 
@@ -172,17 +181,23 @@ def test_hostile_repetition_takes_no_long(text: str) -> None:
     assert time.process_time() - started < 2
 
 
-# ------------------------------------------------------------------------------------------------------------------ images
+# ------------------------------------------------------------------------------------------------------------------
+# images
 
 
-def encoded(kind: str, size: tuple[int, int] = (60, 40), mode: str = "RGB", **options: object) -> bytes:
+def encoded(
+    kind: str, size: tuple[int, int] = (60, 40), mode: str = "RGB", **options: object
+) -> bytes:
     target = io.BytesIO()
     noise = Image.effect_noise(size, 60).convert(mode)
     noise.save(target, format=kind, **options)
     return target.getvalue()
 
 
-@pytest.mark.parametrize(("kind", "media"), [("PNG", "image/png"), ("JPEG", "image/jpeg"), ("WEBP", "image/webp"), ("GIF", "image/png")])
+@pytest.mark.parametrize(
+    ("kind", "media"),
+    [("PNG", "image/png"), ("JPEG", "image/jpeg"), ("WEBP", "image/webp"), ("GIF", "image/png")],
+)
 @pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "LA", "CMYK", "I;16"])
 def test_picture_is_drawn_anew(kind: str, media: str, mode: str) -> None:
     try:
@@ -200,7 +215,10 @@ def test_picture_is_drawn_anew(kind: str, media: str, mode: str) -> None:
 
 def test_pixels_of_a_png_stay_as_they_are() -> None:
     data = encoded("PNG")
-    with Image.open(io.BytesIO(data)) as before, Image.open(io.BytesIO(clean_image(data).data)) as after:
+    with (
+        Image.open(io.BytesIO(data)) as before,
+        Image.open(io.BytesIO(clean_image(data).data)) as after,
+    ):
         assert before.tobytes() == after.tobytes()
 
 
@@ -258,13 +276,22 @@ def bomb(width: int, height: int) -> bytes:
     """A small PNG that says it is huge."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
 
     head = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(bytes(1000)))
+        + chunk(b"IEND", b"")
+    )
 
 
-@pytest.mark.parametrize("size", [(5_001, 5_001), (100_000, 100_000), (20_000, 10), (65_535, 3_000)])
+@pytest.mark.parametrize(
+    "size", [(5_001, 5_001), (100_000, 100_000), (20_000, 10), (65_535, 3_000)]
+)
 def test_decompression_bomb_is_refused_before_it_is_decoded(size: tuple[int, int]) -> None:
     started = time.process_time()
     with pytest.raises(Refused):
@@ -274,7 +301,12 @@ def test_decompression_bomb_is_refused_before_it_is_decoded(size: tuple[int, int
 
 def test_text_chunk_bomb_is_refused() -> None:
     body = b"Comment\x00\x00" + zlib.compress(bytes(200_000_000), 9)
-    chunk = struct.pack(">I", len(body)) + b"zTXt" + body + struct.pack(">I", zlib.crc32(b"zTXt" + body))
+    chunk = (
+        struct.pack(">I", len(body))
+        + b"zTXt"
+        + body
+        + struct.pack(">I", zlib.crc32(b"zTXt" + body))
+    )
     data = encoded("PNG")
     with pytest.raises(Refused):
         clean_image(data[:33] + chunk + data[33:])
@@ -309,7 +341,9 @@ def test_what_is_no_image_is_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF"])
-@pytest.mark.parametrize("tail", [b"<script>alert(1)</script>", b"PK\x03\x04zip", b"%PDF-1.7", b"\x00\x00MZ"])
+@pytest.mark.parametrize(
+    "tail", [b"<script>alert(1)</script>", b"PK\x03\x04zip", b"%PDF-1.7", b"\x00\x00MZ"]
+)
 def test_polyglot_is_refused(kind: str, tail: bytes) -> None:
     data = encoded(kind)
     clean_image(data + b"\x00\x00\n")

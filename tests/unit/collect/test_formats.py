@@ -14,7 +14,13 @@ import pytest
 from PIL import Image
 
 from noracle.collect.errors import Refused
-from noracle.collect.formats import class_number, read_answers, read_gold, read_items, read_propensities
+from noracle.collect.formats import (
+    class_number,
+    read_answers,
+    read_gold,
+    read_items,
+    read_propensities,
+)
 from noracle.collect.model import Item
 from noracle.collect.tables import Table, table_bytes, table_files, zip_bytes
 from tests.unit.collect.service_world import spec_of
@@ -44,7 +50,9 @@ def written(kind: str) -> bytes:
         return "\ufeff".encode() + b"\n\n".join(json.dumps(row).encode() for row in ROWS)
     truth = {None: None, "c1": "c1", 2: "2"}
     rows = [(row["item"], row["text"], row["options"], truth[row["truth"]]) for row in ROWS]
-    table = Table(columns={"item": "text", "text": "text", "options": "list", "truth": "text"}, rows=rows)
+    table = Table(
+        columns={"item": "text", "text": "text", "options": "list", "truth": "text"}, rows=rows
+    )
     return table_bytes(table, "parquet" if kind in ("parquet", "pq") else "csv")
 
 
@@ -61,10 +69,14 @@ def test_every_format_gives_the_same_items(tmp_path: Path, kind: str, way: str) 
     assert read_items(source, spec=spec_of(), name=name).items == WANTED
 
 
-@pytest.mark.parametrize(("mark", "suffix"), [(";", "csv"), ("\t", "tsv"), ("|", "csv"), (",", "csv")])
+@pytest.mark.parametrize(
+    ("mark", "suffix"), [(";", "csv"), ("\t", "tsv"), ("|", "csv"), (",", "csv")]
+)
 def test_delimiter_is_that_of_the_header(mark: str, suffix: str) -> None:
     data = f"item{mark}markdown\r\na{mark}*x*\r\n".encode()
-    assert read_items(data, spec=spec_of(), name=f"t.{suffix}").items == [Item(name="a", content={"markdown": "*x*"})]
+    assert read_items(data, spec=spec_of(), name=f"t.{suffix}").items == [
+        Item(name="a", content={"markdown": "*x*"})
+    ]
 
 
 def test_numbers_name_items_as_people_write_them() -> None:
@@ -124,11 +136,15 @@ def test_random_bytes_never_crash_a_reader() -> None:
                 pass
 
 
-# ------------------------------------------------------------------------------------------------------------------ images
+# ------------------------------------------------------------------------------------------------------------------
+# images
 
 
 def test_images_come_from_the_folder_or_zip_and_are_drawn_anew(tmp_path: Path) -> None:
-    rows = [{"item": "a", "image": "pictures/red.png"}, {"item": "b", "text": "x", "image": "./pictures/red.png"}]
+    rows = [
+        {"item": "a", "image": "pictures/red.png"},
+        {"item": "b", "text": "x", "image": "./pictures/red.png"},
+    ]
     table = json.dumps(rows).encode()
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures" / "red.png").write_bytes(png())
@@ -143,7 +159,10 @@ def test_images_come_from_the_folder_or_zip_and_are_drawn_anew(tmp_path: Path) -
     found.append(read_items(apart, spec=spec_of(), images=tmp_path))
     for upload in found:
         (sha256,) = upload.pictures
-        assert [item.content for item in upload.items] == [{"image": sha256}, {"text": "x", "image": sha256}]
+        assert [item.content for item in upload.items] == [
+            {"image": sha256},
+            {"text": "x", "image": sha256},
+        ]
         assert upload.pictures[sha256].media == "image/png"
 
 
@@ -171,7 +190,9 @@ def test_nothing_outside_is_read(tmp_path: Path, name: str) -> None:
     with pytest.raises(Refused):
         read_items(inside, spec=spec_of())
     with pytest.raises(Refused):
-        read_items(zip_bytes({"a/items.json": table, "secret.png": png()}), spec=spec_of(), name="x.zip")
+        read_items(
+            zip_bytes({"a/items.json": table, "secret.png": png()}), spec=spec_of(), name="x.zip"
+        )
     with pytest.raises(Refused):
         read_items(table, spec=spec_of(), name="items.json")
 
@@ -179,7 +200,9 @@ def test_nothing_outside_is_read(tmp_path: Path, name: str) -> None:
 def test_bad_image_names_its_item() -> None:
     table = json.dumps([{"item": "a7", "image": "x.svg"}]).encode()
     with pytest.raises(Refused, match="at item a7"):
-        read_items(zip_bytes({"items.json": table, "x.svg": b"<svg/>"}), spec=spec_of(), name="x.zip")
+        read_items(
+            zip_bytes({"items.json": table, "x.svg": b"<svg/>"}), spec=spec_of(), name="x.zip"
+        )
 
 
 def test_zip_bomb_is_not_unpacked() -> None:
@@ -191,20 +214,30 @@ def test_zip_bomb_is_not_unpacked() -> None:
         read_items(target.getvalue(), spec=spec_of(), name="x.zip")
 
 
-# ------------------------------------------------------------------------------------------------- gold, answers, chances
+# -------------------------------------------------------------------------------------------------
+# gold, answers, chances
 
 
 def test_gold_and_answers_name_classes_by_number_or_name() -> None:
     spec = spec_of()
     assert read_gold(b"item,label\na,c2\nb,0\n", spec=spec, name="g.csv") == {"a": 2, "b": 0}
-    items = read_items(b"item,text\na,x\nb,y\nc,z\n", spec=spec, name="i.csv", gold={"a": 2, "b": 0}).items
+    items = read_items(
+        b"item,text\na,x\nb,y\nc,z\n", spec=spec, name="i.csv", gold={"a": 2, "b": 0}
+    ).items
     assert [item.truth for item in items] == [2, 0, None]
     with pytest.raises(Refused, match="gold"):
         read_items(b"item,text\na,x\n", spec=spec, name="i.csv", gold={"q": 2})
     both = b"item,system,answer\na,s,1\na,t,\nb,s,c0\n"
     assert read_answers(both, spec=spec, name="a.csv") == {"s": {"a": 1, "b": 0}, "t": {"a": None}}
-    assert read_answers(b"item,answer\na,1\n", spec=spec, name="a.csv", system="z") == {"z": {"a": 1}}
-    for data in (b"item,answer\na,1\n", b"item,system,answer\na,s,1\na,s,2\n", b"item,system\na,s\n", b"item,system,answer\na,s,9\n"):
+    assert read_answers(b"item,answer\na,1\n", spec=spec, name="a.csv", system="z") == {
+        "z": {"a": 1}
+    }
+    for data in (
+        b"item,answer\na,1\n",
+        b"item,system,answer\na,s,1\na,s,2\n",
+        b"item,system\na,s\n",
+        b"item,system,answer\na,s,9\n",
+    ):
         with pytest.raises(Refused):
             read_answers(data, spec=spec, name="a.csv")
     for data in (b"item,truth\na,0\na,0\n", b"item\na\n", b"item,truth\na,\n"):
@@ -226,7 +259,8 @@ def test_chances_of_a_targeted_design() -> None:
         read_propensities(b"item,class,propensity\na,c0,much\n", spec=spec_of(), name="p.csv")
 
 
-# ------------------------------------------------------------------------------------------------------------ label studio
+# ------------------------------------------------------------------------------------------------------------
+# label studio
 
 
 def test_label_studio_tasks_become_items() -> None:
@@ -237,20 +271,27 @@ def test_label_studio_tasks_become_items() -> None:
         {"id": 12, "data": {"abstract": "two"}, "annotations": truth},
         {"id": 13, "data": {"item": "own", "image": "/data/upload/3/0a1b2c3d-red.png"}},
     ]
-    found = read_items(zip_bytes({"tasks.json": json.dumps(tasks).encode(), "red.png": png()}), spec=spec_of(), name="x.zip")
+    found = read_items(
+        zip_bytes({"tasks.json": json.dumps(tasks).encode(), "red.png": png()}),
+        spec=spec_of(),
+        name="x.zip",
+    )
     assert [item.name for item in found.items] == ["11", "12", "own"]
     assert [item.truth for item in found.items] == [None, 2, None]
     assert found.items[1].content == {"text": "two"}
     assert found.items[2].content["image"] in found.pictures
 
 
-@pytest.mark.parametrize("data", [{}, {"a": "x", "b": "y"}, {"n": 1}, {"image": "http://example.org/x.png"}])
+@pytest.mark.parametrize(
+    "data", [{}, {"a": "x", "b": "y"}, {"n": 1}, {"image": "http://example.org/x.png"}]
+)
 def test_task_without_one_text_is_refused(data: dict[str, Any]) -> None:
     with pytest.raises(Refused):
         read_items(json.dumps([{"id": 1, "data": data}]).encode(), spec=spec_of(), name="x.json")
 
 
-# --------------------------------------------------------------------------------------------------------------------- out
+# ---------------------------------------------------------------------------------------------------------------------
+# out
 
 
 def test_tables_come_back_as_they_were(tmp_path: Path) -> None:
@@ -265,7 +306,9 @@ def test_tables_come_back_as_they_were(tmp_path: Path) -> None:
 def test_names_that_a_reader_would_take_for_numbers_get_a_prefix_in_csv() -> None:
     def names(*given: str) -> str:
         tables = {
-            "items": Table(columns={"item": "text", "n_classes": "whole"}, rows=[(name, 3) for name in given]),
+            "items": Table(
+                columns={"item": "text", "n_classes": "whole"}, rows=[(name, 3) for name in given]
+            ),
             "judgements": Table(columns={"item": "text", "class": "whole"}, rows=[(given[0], 1)]),
             "empty": Table(columns={"item": "text"}, rows=[]),
         }
@@ -276,6 +319,14 @@ def test_names_that_a_reader_would_take_for_numbers_get_a_prefix_in_csv() -> Non
 
     assert "item:" not in names("1", "2", "30")
     assert "item:" not in names("a1", "_2", "nodule")
-    for odd in (("1", "a"), ("007", "8"), ("1.5",), ("2020-01-01", "a"), ("true", "a"), ("1e5",), ("-1",)):
+    for odd in (
+        ("1", "a"),
+        ("007", "8"),
+        ("1.5",),
+        ("2020-01-01", "a"),
+        ("true", "a"),
+        ("1e5",),
+        ("-1",),
+    ):
         assert f"item:{odd[0]}," in names(*odd)
         assert names(*odd).endswith(f",{odd[-1]}\n")

@@ -49,7 +49,11 @@ def key_of(text: str) -> str:
 
 
 def add(service: Service, ready: Ready, name: str, answers: dict[str, int | None]) -> None:
-    service.write(lambda w: projects.add_system(w, ready.project, name, answers, actor="system", now=service.now))
+    service.write(
+        lambda w: projects.add_system(
+            w, ready.project, name, answers, actor="system", now=service.now
+        )
+    )
 
 
 def said(truth: dict[str, int], text: str, shown: tuple[int, ...]) -> str:
@@ -80,7 +84,9 @@ def test_before_any_answer_the_interval_is_vacuous_and_the_value_unknown(service
 def test_the_value_of_a_complete_project_is_that_of_the_export(service: Service) -> None:
     truth = truths(300, 3)
     rng = np.random.default_rng(1)
-    answers: dict[str, int | None] = {i: t if rng.random() < 0.7 else (t + 1) % 3 for i, t in truth.items()}
+    answers: dict[str, int | None] = {
+        i: t if rng.random() < 0.7 else (t + 1) % 3 for i, t in truth.items()
+    }
     answers["i0007"] = None
     ready = service.ready(spec_of(k=3, planned_n=300), texts(300))
     add(service, ready, "agent", answers)
@@ -93,8 +99,16 @@ def test_the_value_of_a_complete_project_is_that_of_the_export(service: Service)
         )
     )
     evidence = Evidence.from_tables(
-        answers={"item": list(answers), "system": ["agent"] * 300, "answer": list(answers.values())},
-        judgements={"item": [r["name"] for r in rows], "class": [r["pool"] for r in rows], "verdict": [r["value"] for r in rows]},
+        answers={
+            "item": list(answers),
+            "system": ["agent"] * 300,
+            "answer": list(answers.values()),
+        },
+        judgements={
+            "item": [r["name"] for r in rows],
+            "class": [r["pool"] for r in rows],
+            "verdict": [r["value"] for r in rows],
+        },
         n_classes=3,
     )
     same = estimate_accuracy(evidence)
@@ -125,7 +139,9 @@ def test_unsure_widens_and_is_never_a_no(service: Service) -> None:
     ready = service.ready(spec_of(k=3), texts(200))
     add(service, ready, "agent", dict(truth))
     flip = iter(range(10**6))
-    service.work(ready, lambda text, shown: "unsure" if next(flip) % 4 == 0 else said(truth, text, shown))
+    service.work(
+        ready, lambda text, shown: "unsure" if next(flip) % 4 == 0 else said(truth, text, shown)
+    )
     view = look(service, ready.project)
     (system,) = view.systems
     assert system.estimate.value == pytest.approx(1.0)
@@ -146,7 +162,9 @@ def test_a_second_opinion_takes_the_place_of_unsure(service: Service) -> None:
     def say(text: str, shown: tuple[int, ...]) -> str:
         first = text not in asked
         asked.add(text)
-        return "unsure" if first and int(text.rsplit(" ", 1)[1]) % 5 == 0 else said(truth, text, shown)
+        return (
+            "unsure" if first and int(text.rsplit(" ", 1)[1]) % 5 == 0 else said(truth, text, shown)
+        )
 
     service.work(ready, say)
     rows = service.read(lambda w: read_project(w, ready.project)).rows
@@ -162,7 +180,9 @@ def test_a_class_without_experts_gives_bounds_only(service: Service) -> None:
     ready = service.ready(spec_of(k=3), texts(240))
     add(service, ready, "agent", dict(truth))
     absent = list(ready.raters)[2]
-    working = Ready(ready.project, ready.owner, {p: t for p, t in ready.raters.items() if p != absent})
+    working = Ready(
+        ready.project, ready.owner, {p: t for p, t in ready.raters.items() if p != absent}
+    )
     service.work(working, lambda text, shown: said(truth, text, shown))
     view = look(service, ready.project)
     (system,) = view.systems
@@ -213,8 +233,13 @@ def test_several_classes_an_item_and_targeted_routing_have_intervals(service: Se
 def test_judging_all_shown_classes(service: Service) -> None:
     truth = truths(200, 5)
     ready = service.ready(spec_of("judge-all", 5, draws=2, shown=3), texts(200), people_a_pool=3)
-    add(service, ready, "agent", {i: t if int(i[1:]) % 5 else (t + 1) % 5 for i, t in truth.items()})
-    service.work(ready, lambda text, shown: "|".join("yes" if k == truth[key_of(text)] else "no" for k in shown))
+    add(
+        service, ready, "agent", {i: t if int(i[1:]) % 5 else (t + 1) % 5 for i, t in truth.items()}
+    )
+    service.work(
+        ready,
+        lambda text, shown: "|".join("yes" if k == truth[key_of(text)] else "no" for k in shown),
+    )
     (system,) = look(service, ready.project).systems
     assert system.estimate.value == pytest.approx(0.8, abs=0.06)
     assert system.estimate.low < 0.8 < system.estimate.high
@@ -223,9 +248,18 @@ def test_judging_all_shown_classes(service: Service) -> None:
 
 def test_picked_classes_promise_nothing(service: Service) -> None:
     truth = truths(200, 5)
-    ready = service.ready(spec_of("pick-wrong", 5, draws=3, shown=4, trap=True), texts(200), people_a_pool=3)
+    ready = service.ready(
+        spec_of("pick-wrong", 5, draws=3, shown=4, trap=True), texts(200), people_a_pool=3
+    )
     add(service, ready, "agent", dict(truth))
-    service.work(ready, lambda text, shown: "none" if text.endswith("3") else str(next(k for k in shown if k != truth[key_of(text)])))
+    service.work(
+        ready,
+        lambda text, shown: (
+            "none"
+            if text.endswith("3")
+            else str(next(k for k in shown if k != truth[key_of(text)]))
+        ),
+    )
     view = look(service, ready.project)
     (system,) = view.systems
     assert system.estimate.guarantee.kind is Kind.HEURISTIC
@@ -237,7 +271,9 @@ def test_picked_classes_promise_nothing(service: Service) -> None:
 def test_ordinary_ratings_give_agreement(service: Service) -> None:
     truth = truths(90, 3)
     ready = service.ready(spec_of("ordinary", 3, draws=2, annotators=3), texts(90))
-    add(service, ready, "agent", {i: t if int(i[1:]) % 3 else (t + 1) % 3 for i, t in truth.items()})
+    add(
+        service, ready, "agent", {i: t if int(i[1:]) % 3 else (t + 1) % 3 for i, t in truth.items()}
+    )
     service.work(ready, lambda text, shown: str(truth[key_of(text)]))
     view = look(service, ready.project)
     assert view.agreement is not None
@@ -250,7 +286,10 @@ def test_ordinary_ratings_give_agreement(service: Service) -> None:
 
 def test_gold_and_panel_are_kept_out_of_the_estimate_and_correct_it(service: Service) -> None:
     truth = truths(400, 3)
-    gold = [Item(name=f"i{j:04}", content={"text": f"text of {j}"}, truth=truth[f"i{j:04}"]) for j in range(300, 400)]
+    gold = [
+        Item(name=f"i{j:04}", content={"text": f"text of {j}"}, truth=truth[f"i{j:04}"])
+        for j in range(300, 400)
+    ]
     ready = service.ready(spec_of(k=3, gold_rate=0.2, panel_items=20), [*texts(300), *gold])
     add(service, ready, "agent", dict(truth))
     rng = np.random.default_rng(2)
@@ -273,13 +312,24 @@ def test_gold_and_panel_are_kept_out_of_the_estimate_and_correct_it(service: Ser
     assert system.estimate.guarantee.kind is Kind.HEURISTIC
 
 
-@pytest.mark.parametrize("faults", [Faults(), Faults(unsure=(0.1, 0.3, 0.02), speeds=(1.0, 0.6, 0.3, 0.1))], ids=["complete", "uneven"])
+@pytest.mark.parametrize(
+    "faults",
+    [Faults(), Faults(unsure=(0.1, 0.3, 0.02), speeds=(1.0, 0.6, 0.3, 0.1))],
+    ids=["complete", "uneven"],
+)
 def test_a_simulated_project_and_its_tables_show_the_same(service: Service, faults: Faults) -> None:
     made = simulate_partitioned(
-        np.random.default_rng(5), n_items=800, world=World(n_classes=4, accuracy=0.7), faults=faults, panel_items=12
+        np.random.default_rng(5),
+        n_items=800,
+        world=World(n_classes=4, accuracy=0.7),
+        faults=faults,
+        panel_items=12,
     )
     project = keep_simulated(service.store, made.project)
-    direct, kept = view_of(made.project, now=1.0).to_dict(), service.read(lambda w: live_view(w, project, now=1.0)).to_dict()
+    direct, kept = (
+        view_of(made.project, now=1.0).to_dict(),
+        service.read(lambda w: live_view(w, project, now=1.0)).to_dict(),
+    )
     for one, other in zip(direct["classes"], kept["classes"], strict=True):
         one.pop("people"), other.pop("people")
     assert {k: v for k, v in direct.items() if k not in ("project", "name")} == {
@@ -288,7 +338,9 @@ def test_a_simulated_project_and_its_tables_show_the_same(service: Service, faul
 
 
 @pytest.mark.parametrize("protocol", ["judge-all", "pick-wrong"])
-def test_a_simulated_project_with_shown_classes_and_its_tables_show_the_same(service: Service, protocol: str) -> None:
+def test_a_simulated_project_with_shown_classes_and_its_tables_show_the_same(
+    service: Service, protocol: str
+) -> None:
     made = simulate_shown(np.random.default_rng(5), protocol=protocol, n_items=300, draws=2)  # type: ignore[arg-type]
     project = keep_simulated(service.store, made.project)
     kept = service.read(lambda w: live_view(w, project, now=1.0))
@@ -320,34 +372,66 @@ def test_with_no_wrong_verdict_seen_the_corrected_value_is_the_value(n_classes: 
     for seed in range(5):
         faults = Faults(speeds=np.linspace(1, 0.3, n_classes).tolist(), unsure=(0.05, 0.1, 0.02))
         made = simulate_partitioned(
-            np.random.default_rng(seed), n_items=400, world=World(n_classes=n_classes, accuracy=0.7), faults=faults, panel_items=0
+            np.random.default_rng(seed),
+            n_items=400,
+            world=World(n_classes=n_classes, accuracy=0.7),
+            faults=faults,
+            panel_items=0,
         )
-        rates = simulate_partitioned(np.random.default_rng(seed), n_items=10, world=World(n_classes=n_classes), panel_items=20).project
+        rates = simulate_partitioned(
+            np.random.default_rng(seed),
+            n_items=10,
+            world=World(n_classes=n_classes),
+            panel_items=20,
+        ).project
         none = rates_for_correction(rates)
         assert none is not None
         assert [r.value for r in none] == [0, 0]
         shown = partitioned_view(made.project, "system", rates=none)
         assert shown.corrected is not None
         assert shown.corrected.value == shown.estimate.value
-        assert (shown.corrected.low, shown.corrected.high, shown.corrected.interval) == (0, 1, "none")
+        assert (shown.corrected.low, shown.corrected.high, shown.corrected.interval) == (
+            0,
+            1,
+            "none",
+        )
 
 
-@pytest.mark.parametrize(("false_no", "false_yes"), [(0.2, 0.0), (0.0, 0.1), (0.15, 0.05), (1e-9, 1e-9)])
+@pytest.mark.parametrize(
+    ("false_no", "false_yes"), [(0.2, 0.0), (0.0, 0.1), (0.15, 0.05), (1e-9, 1e-9)]
+)
 @pytest.mark.parametrize("n_classes", [2, 4, 10])
 @pytest.mark.parametrize("accuracy", [0.02, 0.5, 0.8, 1.0])
-def test_wrong_verdicts_of_known_rates_are_undone(accuracy: float, n_classes: int, false_no: float, false_yes: float) -> None:
+def test_wrong_verdicts_of_known_rates_are_undone(
+    accuracy: float, n_classes: int, false_no: float, false_yes: float
+) -> None:
     n, b = 10**9, (1 - accuracy) / (n_classes - 1)
     hit, other = n // n_classes, n - n // n_classes
     yes_hit = round(hit * (accuracy * (1 - false_no) + (1 - accuracy) * false_yes))
     yes_other = round(other * (b * (1 - false_no) + (1 - b) * false_yes))
-    cells = label_cells(yes_hit, yes_other, hit - yes_hit, other - yes_other, n_classes, false_no=false_no, false_yes=false_yes)
+    cells = label_cells(
+        yes_hit,
+        yes_other,
+        hit - yes_hit,
+        other - yes_other,
+        n_classes,
+        false_no=false_no,
+        false_yes=false_yes,
+    )
     assert maximum_likelihood(cells) == pytest.approx(accuracy, abs=1e-6)
 
 
 def test_the_corrected_value_undoes_wrong_verdicts_of_slow_classes_too() -> None:
     faults = Faults(false_no=0.15, false_yes=0.05, speeds=(1.0, 0.8, 0.5, 0.3))
-    made = simulate_partitioned(np.random.default_rng(3), n_items=60_000, world=World(n_classes=4, accuracy=0.7), faults=faults)
-    known = tuple(dataclasses.replace(r, value=v) for r, v in zip(some_rates(), (0.15, 0.05), strict=True))
+    made = simulate_partitioned(
+        np.random.default_rng(3),
+        n_items=60_000,
+        world=World(n_classes=4, accuracy=0.7),
+        faults=faults,
+    )
+    known = tuple(
+        dataclasses.replace(r, value=v) for r, v in zip(some_rates(), (0.15, 0.05), strict=True)
+    )
     shown = partitioned_view(made.project, "system", rates=known)  # type: ignore[arg-type]
     assert shown.corrected is not None
     assert shown.corrected.value == pytest.approx(made.accuracy, abs=0.015)
@@ -355,13 +439,19 @@ def test_the_corrected_value_undoes_wrong_verdicts_of_slow_classes_too() -> None
 
 
 @pytest.mark.parametrize("values", [(0.5, 0.5), (1.0, 0.0), (0.9, 0.3), (math.nan, 0.0)])
-def test_rates_that_leave_nothing_to_learn_give_no_corrected_value(values: tuple[float, float]) -> None:
+def test_rates_that_leave_nothing_to_learn_give_no_corrected_value(
+    values: tuple[float, float],
+) -> None:
     made = simulate_partitioned(np.random.default_rng(0), n_items=100)
-    rates = tuple(dataclasses.replace(r, value=v) for r, v in zip(some_rates(), values, strict=True))
+    rates = tuple(
+        dataclasses.replace(r, value=v) for r, v in zip(some_rates(), values, strict=True)
+    )
     assert partitioned_view(made.project, "system", rates=rates).corrected is None  # type: ignore[arg-type]
 
 
 def some_rates() -> tuple[Estimate, Estimate]:
-    rates = rates_for_correction(simulate_partitioned(np.random.default_rng(0), n_items=10, panel_items=20).project)
+    rates = rates_for_correction(
+        simulate_partitioned(np.random.default_rng(0), n_items=10, panel_items=20).project
+    )
     assert rates is not None
     return rates

@@ -1,4 +1,6 @@
-"""Charts: valid, the same each time, readable without seeing them, and allowed by a strict content policy."""
+"""Charts: valid, the same each time, readable without seeing them, and allowed by a strict content
+policy.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ import numpy as np
 import pytest
 from matplotlib.textpath import TextPath
 
-from noracle.collect.charts import CHART_CSS, _window, charts_of, checks_chart, completion_chart, estimate_chart, intervals_chart
+from noracle.collect.charts import (
+    CHART_CSS,
+    _window,
+    charts_of,
+    checks_chart,
+    completion_chart,
+    estimate_chart,
+    intervals_chart,
+)
 from noracle.collect.live import LiveView, view_of
 from noracle.collect.live_simulation import Faults, simulate_partitioned, simulate_shown
 from noracle.collect.live_view import Point
@@ -21,11 +31,15 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def view(**options: object) -> LiveView:
-    return view_of(simulate_partitioned(np.random.default_rng(1), n_items=600, **options).project, now=0.0)  # type: ignore[arg-type]
+    return view_of(
+        simulate_partitioned(np.random.default_rng(1), n_items=600, **options).project, now=0.0
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    "faults", [Faults(), Faults(speeds=(1.0,) * 9 + (0.0,)), Faults(unsure=(0.5, 0.5, 0.5))], ids=["full", "absent", "unsure"]
+    "faults",
+    [Faults(), Faults(speeds=(1.0,) * 9 + (0.0,)), Faults(unsure=(0.5, 0.5, 0.5))],
+    ids=["full", "absent", "unsure"],
 )
 def test_charts_are_valid_and_say_what_they_show(faults: Faults) -> None:
     for name, text in charts_of(view(faults=faults)).items():
@@ -55,7 +69,12 @@ def test_names_are_escaped() -> None:
     system = dataclasses.replace(made.systems[0], name=evil)
     classes = (dataclasses.replace(made.classes[0], name=evil),)
     check = dataclasses.replace(made.checks[0], name=evil)
-    for text in (estimate_chart(system), intervals_chart([system]), completion_chart(classes), checks_chart([check])):
+    for text in (
+        estimate_chart(system),
+        intervals_chart([system]),
+        completion_chart(classes),
+        checks_chart([check]),
+    ):
         ET.fromstring(text)
         assert "<script" not in text
 
@@ -73,19 +92,33 @@ def test_empty_views_have_charts_too() -> None:
     assert "not enough answers yet" in estimate_chart(made.systems[0])
     for text in (intervals_chart([]), completion_chart([]), checks_chart([])):
         ET.fromstring(text)
-    shown = view_of(simulate_shown(np.random.default_rng(0), protocol="judge-all", n_items=100).project, now=0.0)
+    shown = view_of(
+        simulate_shown(np.random.default_rng(0), protocol="judge-all", n_items=100).project, now=0.0
+    )
     ET.fromstring(estimate_chart(shown.systems[0]))
 
 
 def test_a_check_says_its_state_in_words_and_signs() -> None:
-    base = Check(name="a", assumption="b", p_value=0.5, statistic=0.0, finding="", method="", threshold=0.01)
-    text = checks_chart([base, dataclasses.replace(base, name="c", p_value=0.001), dataclasses.replace(base, name="d", p_value=math.nan)])
+    base = Check(
+        name="a", assumption="b", p_value=0.5, statistic=0.0, finding="", method="", threshold=0.01
+    )
+    text = checks_chart(
+        [
+            base,
+            dataclasses.replace(base, name="c", p_value=0.001),
+            dataclasses.replace(base, name="d", p_value=math.nan),
+        ]
+    )
     assert "a: passed; c: ALARM; d: too early to tell" in text
     assert re.findall(r">([✓✗·])<", text) == ["✓", "✗", "·"]
 
 
 def test_dark_pages_change_every_class_of_a_shape() -> None:
-    used = {c for text in charts_of(view()).values() for c in re.findall(r'class="(chart-[a-z]+)"', text)}
+    used = {
+        c
+        for text in charts_of(view()).values()
+        for c in re.findall(r'class="(chart-[a-z]+)"', text)
+    }
     assert used <= set(re.findall(r"\.(chart-[a-z]+)", CHART_CSS))
 
 
@@ -105,13 +138,17 @@ def drawn_y(points: str) -> list[float]:
     ],
     ids=["early wide", "everything", "narrow", "near one", "near zero", "one point"],
 )
-def test_the_axis_covers_the_band_and_every_point_with_a_margin(path: list[tuple[int, float, float, float]]) -> None:
+def test_the_axis_covers_the_band_and_every_point_with_a_margin(
+    path: list[tuple[int, float, float, float]],
+) -> None:
     points = tuple(Point(n=n, value=v, low=low, high=high) for n, v, low, high in path)
     low, high = _window(points)
     seen = [v for p in points for v in (p.value, p.low, p.high) if not math.isnan(v)]
     assert 0 <= low <= max(0.0, min(seen) - 0.0099)
     assert 1 >= high >= min(1.0, max(seen) + 0.0099)
-    assert [round(100 * (low + (high - low) * i / 4), 6) % 1 for i in range(5)] == [0] * 5, "the grid has whole percentages"
+    assert [round(100 * (low + (high - low) * i / 4), 6) % 1 for i in range(5)] == [0] * 5, (
+        "the grid has whole percentages"
+    )
     root = ET.fromstring(estimate_chart(dataclasses.replace(view().systems[0], path=points)))
     band = root.find(f"{SVG}polygon")
     assert band is not None
@@ -120,21 +157,33 @@ def test_the_axis_covers_the_band_and_every_point_with_a_margin(path: list[tuple
     assert axis is not None
     assert max(ys) <= float(str(axis.get("y1"))) - 8, "also a line at 0 % is above the axis"
     ends = sorted({p.high for p in points} | {p.low for p in points})
-    assert len(set(ys)) == len({round(14 + 214 * (high - v) / (high - low), 1) for v in ends}), "nothing is cut to the edge"
+    assert len(set(ys)) == len({round(14 + 214 * (high - v) / (high - low), 1) for v in ends}), (
+        "nothing is cut to the edge"
+    )
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "chance hits of large-eye", "overlap of a-system-with-a-very-long-name-indeed", "gold", "yes rate", "W" * 35, "",
+        "chance hits of large-eye",
+        "overlap of a-system-with-a-very-long-name-indeed",
+        "gold",
+        "yes rate",
+        "W" * 35,
+        "",
         "chance hits of the second version of the large system of the third team",
     ],
-)  # fmt: skip
+)
 def test_names_of_checks_stay_in_their_boxes(name: str) -> None:
-    base = Check(name=name, assumption="b", p_value=0.5, statistic=0.0, finding="", method="", threshold=0.01)
+    base = Check(
+        name=name, assumption="b", p_value=0.5, statistic=0.0, finding="", method="", threshold=0.01
+    )
     root = ET.fromstring(checks_chart([base] * 7))
     frame = float(str(root.get("width")))
-    boxes = [[float(str(r.get(a))) for a in ("x", "y", "width", "height")] for r in root.findall(f"{SVG}rect")]
+    boxes = [
+        [float(str(r.get(a))) for a in ("x", "y", "width", "height")]
+        for r in root.findall(f"{SVG}rect")
+    ]
     cuts = root.findall(f"{SVG}svg")
     assert len(cuts) == len(boxes) == 7
     for (x, y, width, height), cut in zip(boxes, cuts, strict=True):
@@ -145,6 +194,8 @@ def test_names_of_checks_stay_in_their_boxes(name: str) -> None:
             left, base_line = float(str(text.get("x"))), float(str(text.get("y")))
             assert x < left
             assert y + 13 <= base_line <= y + height - 4
-            wide = TextPath((0, 0), str(text.text or "-"), size=13).get_extents().width  # DejaVu Sans, wider than most
+            wide = (
+                TextPath((0, 0), str(text.text or "-"), size=13).get_extents().width
+            )  # DejaVu Sans, wider than most
             assert left + wide <= x + width or name.startswith("W"), text.text
     assert name in str(root.find(f"{SVG}desc").text)  # type: ignore[union-attr]

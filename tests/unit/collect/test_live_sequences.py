@@ -11,30 +11,56 @@ import pytest
 from noracle.bounds.linear import anytime
 from noracle.collect.live_estimates import label_cells
 from noracle.collect.live_rows import NO, UNANSWERED, UNSURE, YES, Rows, open_places
-from noracle.collect.live_sequences import Hits, answer_shares, class_limits, hits_of, set_error, set_limits, unsure_limits
+from noracle.collect.live_sequences import (
+    Hits,
+    answer_shares,
+    class_limits,
+    hits_of,
+    set_error,
+    set_limits,
+    unsure_limits,
+)
 
 FOREVER = np.iinfo(np.int64).max
 
 
-def rows_of(pool: list[int], value: list[int], *, held: list[int] | None = None, item: list[int] | None = None) -> Rows:
+def rows_of(
+    pool: list[int],
+    value: list[int],
+    *,
+    held: list[int] | None = None,
+    item: list[int] | None = None,
+) -> Rows:
     n = len(pool)
     return Rows(
-        item=np.array(item if item is not None else range(n)), place=np.arange(n), pool=np.array(pool), kind=np.zeros(n, dtype=np.int64),
-        value=np.array(value), unsure=np.array(value) == UNSURE, held=np.isin(np.arange(n), held or []),
+        item=np.array(item if item is not None else range(n)),
+        place=np.arange(n),
+        pool=np.array(pool),
+        kind=np.zeros(n, dtype=np.int64),
+        value=np.array(value),
+        unsure=np.array(value) == UNSURE,
+        held=np.isin(np.arange(n), held or []),
         expired=np.zeros(n, dtype=np.int64),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10, 37, 1000])
 def test_the_errors_of_all_sets_sum_to_at_most_the_error(n_classes: int) -> None:
-    total = math.fsum(math.comb(n_classes, j) * set_error(0.05, n_classes, j) for j in range(n_classes))
+    total = math.fsum(
+        math.comb(n_classes, j) * set_error(0.05, n_classes, j) for j in range(n_classes)
+    )
     assert total <= 0.05
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
-@pytest.mark.parametrize("decided", [(0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 2, 3), (5, 2, 1, 20), (0, 0, 4, 9), (12, 0, 0, 30)])
+@pytest.mark.parametrize(
+    "decided",
+    [(0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 2, 3), (5, 2, 1, 20), (0, 0, 4, 9), (12, 0, 0, 30)],
+)
 @pytest.mark.parametrize("hidden", [(1, 0), (0, 3), (3, 4)])
-def test_two_corners_are_the_union_over_all_hidden_verdicts(n_classes: int, decided: tuple[int, ...], hidden: tuple[int, int]) -> None:
+def test_two_corners_are_the_union_over_all_hidden_verdicts(
+    n_classes: int, decided: tuple[int, ...], hidden: tuple[int, int]
+) -> None:
     yh, ym, nh, nm = decided
     uh, um = hidden
     found = [
@@ -76,7 +102,12 @@ def test_an_absent_class_contributes_between_nothing_and_its_share() -> None:
 
 
 def test_sets_without_hits_say_nothing() -> None:
-    hits = Hits(pool=np.zeros(0, int), place=np.zeros(0, int), value=np.zeros(0, int), shares=np.array([0.5, 0.2]))
+    hits = Hits(
+        pool=np.zeros(0, int),
+        place=np.zeros(0, int),
+        value=np.zeros(0, int),
+        shares=np.array([0.5, 0.2]),
+    )
     (only,) = set_limits(hits, np.array([0, 0]), error=0.05, everything=True)
     assert (only.low, only.high) == (0.0, pytest.approx(0.7))
 
@@ -85,7 +116,9 @@ def test_items_without_an_answer_count_as_wrong() -> None:
     main = rows_of([0, 1, 0, 1], [YES, YES, YES, YES])
     hits = hits_of(main, np.array([0, -1, -1, 1]), 2)
     assert hits.shares.tolist() == [0.25, 0.25]
-    assert set_limits(hits, open_places(main, 2), error=0.05, everything=True)[0].high == pytest.approx(0.5)
+    assert set_limits(hits, open_places(main, 2), error=0.05, everything=True)[
+        0
+    ].high == pytest.approx(0.5)
 
 
 def test_class_limits_hold_one_for_right_verdicts_and_are_vacuous_without_answers() -> None:

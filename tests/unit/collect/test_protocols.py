@@ -29,7 +29,8 @@ def by_item(routes: list[Route]) -> dict[str, list[Route]]:
     return found
 
 
-# ------------------------------------------------------------------------------------------------------------- partitioned
+# -------------------------------------------------------------------------------------------------------------
+# partitioned
 
 
 @pytest.mark.parametrize("draws", [1, 2, 4])
@@ -40,11 +41,15 @@ def test_each_item_is_put_to_different_classes(draws: int) -> None:
     for asked in by_item(routes).values():
         assert len({route.pool for route in asked}) == draws
         assert sorted(route.draw for route in asked) == list(range(draws))
-    assert all(r.shown == (r.pool,) and r.kind == "main" and r.propensity == draws / 4 for r in routes)
+    assert all(
+        r.shown == (r.pool,) and r.kind == "main" and r.propensity == draws / 4 for r in routes
+    )
 
 
 def test_routes_over_500_sealed_projects_are_uniform() -> None:
-    """χ² of the classes, of (class, third of the order), and of the first item's place: each p-value is uniform over projects."""
+    """χ² of the classes, of (class, third of the order), and of the first item's place: each
+    p-value is uniform over projects.
+    """
     spec, items = spec_of(n_classes=5), items_of(200)
     p_class, p_order, firsts = [], [], []
     for i in range(500):
@@ -53,7 +58,9 @@ def test_routes_over_500_sealed_projects_are_uniform() -> None:
         for route in routes:
             table[route.pool, route.place // 50] += 1
         p_class.append(stats.chisquare(table.sum(axis=1)).pvalue)
-        p_order.append(stats.chi2.sf(((table - 10) ** 2 / 10).sum(), 16))  # each quarter has 50 places
+        p_order.append(
+            stats.chi2.sf(((table - 10) ** 2 / 10).sum(), 16)
+        )  # each quarter has 50 places
         firsts.append(next(route.place for route in routes if route.item == "item-0"))
     for values in (p_class, p_order, [(f + 0.5) / 200 for f in firsts]):
         assert stats.kstest(values, "uniform").pvalue > 0.01
@@ -68,7 +75,10 @@ def test_a_routing_that_favours_a_class_would_be_found() -> None:
 
 
 def test_the_order_of_the_items_changes_nothing() -> None:
-    spec, items = spec_of(gold_rate=0.2, panel_items=3, shuffle_options=True), items_of(30, n_gold=5, options=True)
+    spec, items = (
+        spec_of(gold_rate=0.2, panel_items=3, shuffle_options=True),
+        items_of(30, n_gold=5, options=True),
+    )
     assert draw_routes(spec, items, SEED) == draw_routes(spec, items[::-1], SEED)
     assert draw_routes(spec, items, SEED) != draw_routes(spec, items, seed_of(1))
 
@@ -76,14 +86,25 @@ def test_the_order_of_the_items_changes_nothing() -> None:
 def test_targeted_routes_record_their_chance_and_keep_to_it() -> None:
     chances = [0.7, 0.1, 0.15, 0.05]
     items = items_of(8000)
-    routes, _ = draw_routes(spec_of(), items, SEED, propensities={item.name: chances for item in items})
+    routes, _ = draw_routes(
+        spec_of(), items, SEED, propensities={item.name: chances for item in items}
+    )
     counts = Counter(route.pool for route in routes)
     assert stats.chisquare([counts[k] for k in range(4)], [8000 * c for c in chances]).pvalue > 1e-4
     assert all(abs(route.propensity - chances[route.pool]) < 1e-12 for route in routes)
     assert abs(np.mean([1 / route.propensity for route in routes]) - 4) < 0.2
 
 
-@pytest.mark.parametrize("chances", [[0.5, 0.5, 0, 0], [0.5, 0.5], [0.5, 0.5, 0.5, 0.5], [float("nan")] * 4, [1.2, -0.1, -0.05, -0.05]])
+@pytest.mark.parametrize(
+    "chances",
+    [
+        [0.5, 0.5, 0, 0],
+        [0.5, 0.5],
+        [0.5, 0.5, 0.5, 0.5],
+        [float("nan")] * 4,
+        [1.2, -0.1, -0.05, -0.05],
+    ],
+)
 def test_chances_that_leave_a_class_out_are_refused(chances: list[float]) -> None:
     items = items_of(3)
     with pytest.raises(ArgumentError, match="propensities must be 4 chances"):
@@ -94,7 +115,8 @@ def test_chances_that_leave_a_class_out_are_refused(chances: list[float]) -> Non
         draw_routes(spec_of(draws=2), items, SEED, propensities={})
 
 
-# ------------------------------------------------------------------------------------------------------------ gold and panel
+# ------------------------------------------------------------------------------------------------------------
+# gold and panel
 
 
 def test_gold_has_a_yes_share_of_one_in_k_and_every_pair_once() -> None:
@@ -108,7 +130,9 @@ def test_gold_has_a_yes_share_of_one_in_k_and_every_pair_once() -> None:
         assert sum(route.pool == truth[route.item] for route in gold) == 25
         assert len({(route.item, route.pool) for route in gold}) == 100
         assert all(route.propensity == 100 / 240 for route in gold)
-        assert {route.item for route in routes if route.kind == "main"} == {item.name for item in items if item.truth is None}
+        assert {route.item for route in routes if route.kind == "main"} == {
+            item.name for item in items if item.truth is None
+        }
 
 
 def test_the_yes_share_of_gold_is_rounded_at_random_with_the_right_mean() -> None:
@@ -160,7 +184,9 @@ def test_attention_items_are_asked_like_gold() -> None:
     kinds = Counter(route.kind for route in routes)
     assert kinds["main"] == 40
     assert kinds["gold"] + kinds["attention"] == 17
-    assert all((route.kind == "attention") == route.item.startswith("attention") for route in routes)
+    assert all(
+        (route.kind == "attention") == route.item.startswith("attention") for route in routes
+    )
 
 
 def test_panel_items_are_put_to_all_classes_and_have_no_main_question() -> None:
@@ -171,13 +197,17 @@ def test_panel_items_are_put_to_all_classes_and_have_no_main_question() -> None:
     assert {route.item for route in routes if route.kind == "main"}.isdisjoint(panel)
     assert all(route.propensity == 1 for asked in panel.values() for route in asked)
     chosen = Counter(
-        r.item for i in range(300) for r in draw_routes(spec_of(panel_items=5), items_of(30), seed_of(i))[0] if r.kind == "panel"
+        r.item
+        for i in range(300)
+        for r in draw_routes(spec_of(panel_items=5), items_of(30), seed_of(i))[0]
+        if r.kind == "panel"
     )
     assert len(chosen) == 30
     assert stats.chisquare([count / 4 for count in chosen.values()]).pvalue > 1e-4
 
 
-# ------------------------------------------------------------------------------------------- judge-all, pick-wrong, ordinary
+# -------------------------------------------------------------------------------------------
+# judge-all, pick-wrong, ordinary
 
 
 @pytest.mark.parametrize("protocol", ["judge-all", "pick-wrong"])
@@ -202,7 +232,10 @@ def test_other_protocols_ask_whole_gold_items() -> None:
     assert all(len(asked) == 2 for asked in gold.values())
 
 
-@pytest.mark.parametrize(("places", "size", "n"), [(3, 2, 100), (5, 2, 1003), (7, 3, 35), (7, 3, 1000), (6, 1, 20), (4, 4, 9), (5, 3, 13)])
+@pytest.mark.parametrize(
+    ("places", "size", "n"),
+    [(3, 2, 100), (5, 2, 1003), (7, 3, 35), (7, 3, 1000), (6, 1, 20), (4, 4, 9), (5, 3, 13)],
+)
 def test_every_two_places_share_nearly_equally_many_items(places: int, size: int, n: int) -> None:
     sets = balanced_sets(places, size, n)
     assert len(sets) == n
@@ -232,13 +265,21 @@ def test_ordinary_items_go_to_different_places_at_random() -> None:
     pairs = Counter(tuple(sorted(route.pool for route in r)) for r in asked.values())
     assert {*pairs.values()} == {20}
     first = Counter(
-        tuple(sorted(r.pool for r in draw_routes(spec, items_of(7, n_classes=3), seed_of(i))[0] if r.item == "item-3")) for i in range(1000)
+        tuple(
+            sorted(
+                r.pool
+                for r in draw_routes(spec, items_of(7, n_classes=3), seed_of(i))[0]
+                if r.item == "item-3"
+            )
+        )
+        for i in range(1000)
     )
     assert stats.chisquare(list(first.values())).pvalue > 1e-4
     assert len(first) == 10
 
 
-# ------------------------------------------------------------------------------------------------------------------- options
+# -------------------------------------------------------------------------------------------------------------------
+# options
 
 
 def test_options_are_shuffled_where_the_class_is_the_position() -> None:
@@ -250,7 +291,8 @@ def test_options_are_shuffled_where_the_class_is_the_position() -> None:
     assert not draw_routes(spec_of(), items, SEED)[1]
 
 
-# -------------------------------------------------------------------------------------------------------------------- rules
+# --------------------------------------------------------------------------------------------------------------------
+# rules
 
 
 @pytest.mark.parametrize(
@@ -260,10 +302,22 @@ def test_options_are_shuffled_where_the_class_is_the_position() -> None:
         (spec_of(), [*items_of(2), *items_of(1)], "different names; got 'item-0'"),
         (spec_of(gold_rate=0.1), items_of(5), "gold_rate must be above 0"),
         (spec_of(), items_of(5, n_gold=1), "gold_rate must be above 0"),
-        (spec_of(gold_rate=0.1), [*items_of(5), Item(name="x", content={}, truth=4)], r"truth must be in \[0, 4\)"),
+        (
+            spec_of(gold_rate=0.1),
+            [*items_of(5), Item(name="x", content={}, truth=4)],
+            r"truth must be in \[0, 4\)",
+        ),
         (spec_of(panel_items=5), items_of(5), "items must be more than gold and panel items, 5"),
-        (spec_of(), [Item(name="x", content={"options": ["a", "b"]})], "options must be as many as classes, 4"),
-        (spec_of(), [Item(name="x", content={"attention": True})], "attention item must have a truth"),
+        (
+            spec_of(),
+            [Item(name="x", content={"options": ["a", "b"]})],
+            "options must be as many as classes, 4",
+        ),
+        (
+            spec_of(),
+            [Item(name="x", content={"attention": True})],
+            "attention item must have a truth",
+        ),
         (spec_of("ordinary", annotators=2000), items_of(3), "annotators must be at most 1000"),
     ],
 )
@@ -276,10 +330,19 @@ def test_sealing_publishes_what_binds_it() -> None:
     spec, items = spec_of(gold_rate=0.2, shuffle_options=True), items_of(20, n_gold=4, options=True)
     sealed = seal(spec, items, seed=SEED)
     assert sealed.payload["commitment"] == sealed.commitment == commitment(SEED)
-    assert sealed.payload["root"] == sealed.root == routes_root(sealed.routes, {i.name: content_hash(i.content) for i in items})
+    assert (
+        sealed.payload["root"]
+        == sealed.root
+        == routes_root(sealed.routes, {i.name: content_hash(i.content) for i in items})
+    )
     assert (sealed.routes, sealed.options) == draw_routes(spec, items, SEED)
-    other = [Item(name=i.name, content=i.content, truth=None if i.truth is None else (i.truth + 1) % 4) for i in items]
+    other = [
+        Item(name=i.name, content=i.content, truth=None if i.truth is None else (i.truth + 1) % 4)
+        for i in items
+    ]
     changed = seal(spec, other, seed=SEED).payload
     assert changed["hidden"] != sealed.payload["hidden"]
-    assert changed["items"] == sealed.payload["items"]  # the truth does not show before the seed is known
+    assert (
+        changed["items"] == sealed.payload["items"]
+    )  # the truth does not show before the seed is known
     assert seal(spec, items).seed != seal(spec, items).seed

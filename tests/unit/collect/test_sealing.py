@@ -29,24 +29,35 @@ from tests.unit.collect.archives import SEED
 
 def test_a_draw_is_hmac_sha256_in_counter_mode_as_written() -> None:
     message = b'["route","item \xc3\xa9",3]'
-    words = [hmac.new(SEED, message + n.to_bytes(8, "big"), hashlib.sha256).digest() for n in range(2)]
+    words = [
+        hmac.new(SEED, message + n.to_bytes(8, "big"), hashlib.sha256).digest() for n in range(2)
+    ]
     numbers = [int.from_bytes(block[i : i + 8], "big") for block in words for i in range(0, 32, 8)]
     stream = Stream(SEED, "route", "item é", 3)
     assert [stream.below(2**64) for _ in range(8)] == numbers
-    assert draw_below(SEED, ("route", "item é", 3), 10) == numbers[0] % 10  # far below the limit of rejection
+    assert (
+        draw_below(SEED, ("route", "item é", 3), 10) == numbers[0] % 10
+    )  # far below the limit of rejection
     assert commitment(SEED) == hashlib.sha256(SEED).hexdigest()
 
 
-@pytest.mark.parametrize("purpose", [("a", "b"), ('a","b',), ("a|b",), ("a", 1), ("a", "1"), ("",), (), ('"\\\n\u2028é',)])
+@pytest.mark.parametrize(
+    "purpose",
+    [("a", "b"), ('a","b',), ("a|b",), ("a", 1), ("a", "1"), ("",), (), ('"\\\n\u2028é',)],
+)
 def test_a_purpose_is_a_json_list_so_that_no_two_are_alike(purpose: tuple[str | int, ...]) -> None:
     message = canonical(list(purpose)).encode()
     assert json.loads(message) == list(purpose)
-    expected = int.from_bytes(hmac.new(SEED, message + bytes(8), hashlib.sha256).digest()[:8], "big")
+    expected = int.from_bytes(
+        hmac.new(SEED, message + bytes(8), hashlib.sha256).digest()[:8], "big"
+    )
     assert Stream(SEED, *purpose).below(2**64) == expected
 
 
 def test_words_beyond_the_largest_multiple_are_thrown_away() -> None:
-    """Below 3·2^62 a quarter of all words is rejected; taken modulo n, the lowest third of the values would come half of the time."""
+    """Below 3·2^62 a quarter of all words is rejected; taken modulo n, the lowest third of the
+    values would come half of the time.
+    """
     n = 3 * 2**62
     stream = Stream(SEED, "rejection")
     values = [stream.below(n) for _ in range(4000)]

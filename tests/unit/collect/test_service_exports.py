@@ -1,4 +1,6 @@
-"""What leaves the service: evidence that the estimators read as it is, and an archive that verifies."""
+"""What leaves the service: evidence that the estimators read as it is, and an archive that
+verifies.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,18 @@ def truth_of(text: str, k: int) -> int:
     return random.Random(text).randrange(k)
 
 
-def filled(service: Service, spec: ProjectSpec, items: list[Item], *, accuracy: float = 0.7, most: int = 10**9, **seal: Any) -> Ready:
-    """A project that honest people answered, and two systems: ``good`` is right with ``accuracy``, ``lazy`` answers every second item."""
+def filled(
+    service: Service,
+    spec: ProjectSpec,
+    items: list[Item],
+    *,
+    accuracy: float = 0.7,
+    most: int = 10**9,
+    **seal: Any,
+) -> Ready:
+    """A project that honest people answered, and two systems: ``good`` is right with ``accuracy``,
+    ``lazy`` answers every second item.
+    """
     k = spec.n_classes
     ready = service.ready(spec, items, people_a_pool=2, **seal)
     rng = random.Random(1)
@@ -63,12 +75,19 @@ def filled(service: Service, spec: ProjectSpec, items: list[Item], *, accuracy: 
         answers[item.name] = truth if rng.random() < accuracy else (truth + rng.randrange(1, k)) % k
     lazy = {name: answer if i % 2 else None for i, (name, answer) in enumerate(answers.items())}
     for name, given in (("good", answers), ("lazy", lazy)):
-        service.write(lambda w, n=name, g=given: projects.add_system(w, ready.project, n, g, actor="system", now=service.now))  # type: ignore[misc]
+        service.write(
+            lambda w, n=name, g=given: projects.add_system(
+                w, ready.project, n, g, actor="system", now=service.now
+            )
+        )  # type: ignore[misc]
     return ready
 
 
 def known(items: list[Item], spec: ProjectSpec) -> list[Item]:
-    return [Item(name=i.name, content=i.content, truth=truth_of(i.content["text"], spec.n_classes)) for i in items]
+    return [
+        Item(name=i.name, content=i.content, truth=truth_of(i.content["text"], spec.n_classes))
+        for i in items
+    ]
 
 
 SPECS = {
@@ -87,7 +106,9 @@ def test_archive_of_every_protocol_verifies(service: Service, name: str, closed:
     items = texts(30) + (known(texts(6, start=50), spec) if spec.gold_rate else [])
     ready = filled(service, spec, items, most=40)
     if closed:
-        service.write(lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1))
+        service.write(
+            lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1)
+        )
     archive = service.read(lambda w: exports.archive_of(w, ready.project))
     checked = verify_archive(archive)
     assert checked.passed, checked.findings
@@ -95,13 +116,18 @@ def test_archive_of_every_protocol_verifies(service: Service, name: str, closed:
     _, media, data = service.read(lambda w: exports.export_one(w, ready.project, "archive"))
     assert media == "application/zip"
     assert verify_archive(read_archive(io.BytesIO(data))).passed
-    assert b"text of" not in b"".join(zipfile.ZipFile(io.BytesIO(data)).read(n) for n in zipfile.ZipFile(io.BytesIO(data)).namelist())
+    assert b"text of" not in b"".join(
+        zipfile.ZipFile(io.BytesIO(data)).read(n)
+        for n in zipfile.ZipFile(io.BytesIO(data)).namelist()
+    )
 
 
 def test_archive_with_texts_and_targeted_chances_verifies(service: Service) -> None:
     items = texts(40)
     ready = filled(service, spec_of(), items, propensities={i.name: [0.6, 0.3, 0.1] for i in items})
-    service.write(lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1))
+    service.write(
+        lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1)
+    )
     archive = service.read(lambda w: exports.archive_of(w, ready.project, texts=True))
     assert verify_archive(archive).passed, verify_archive(archive).findings
     assert archive.items[0]["content"]["text"].startswith("text of")
@@ -116,7 +142,9 @@ def test_archive_hides_gold_until_the_project_is_closed(service: Service) -> Non
     assert {record["truth"] for record in before.items} == {None}
     assert {row[-1] for row in quality.rows} <= {None}
     assert before.project["seed"] is None
-    service.write(lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1))
+    service.write(
+        lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1)
+    )
     after = service.read(lambda w: exports.archive_of(w, ready.project))
     assert sum(record["truth"] is not None for record in after.items) == 5
 
@@ -137,9 +165,20 @@ def test_estimate_runs_on_the_exported_files(service: Service, tmp_path: Path, k
     files = service.read(lambda w: exports.export_files(w, ready.project, kind))
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
-    assert set(files) == {f"{t}.{kind}" for t in ("answers", "judgements", "items", "quality", "classes")}
-    base = ["estimate", "--answers", str(tmp_path / f"answers.{kind}"), "--judgements", str(tmp_path / f"judgements.{kind}"), "--json"]
-    ended = CliRunner().invoke(app, [*base, "--items", str(tmp_path / f"items.{kind}")], catch_exceptions=False)
+    assert set(files) == {
+        f"{t}.{kind}" for t in ("answers", "judgements", "items", "quality", "classes")
+    }
+    base = [
+        "estimate",
+        "--answers",
+        str(tmp_path / f"answers.{kind}"),
+        "--judgements",
+        str(tmp_path / f"judgements.{kind}"),
+        "--json",
+    ]
+    ended = CliRunner().invoke(
+        app, [*base, "--items", str(tmp_path / f"items.{kind}")], catch_exceptions=False
+    )
     assert ended.exit_code == 0, ended.output
     found = {r["subject"]: r for r in json.loads(ended.stdout)["results"]}
     values = {name: (r["low"], r["value"], r["high"]) for name, r in found.items()}
@@ -153,15 +192,27 @@ def test_estimate_runs_on_the_exported_files(service: Service, tmp_path: Path, k
 
 def evidence(service: Service, ready: Ready) -> Evidence:
     tables = service.read(lambda w: exports.evidence_tables(w, ready.project))
-    columns = {name: dict(zip(t.columns, map(list, zip(*t.rows, strict=True)), strict=True)) for name, t in tables.items() if t.rows}
-    return Evidence.from_tables(columns["answers"], columns["judgements"], {k: columns["items"][k] for k in ("item", "n_classes")})
+    columns = {
+        name: dict(zip(t.columns, map(list, zip(*t.rows, strict=True)), strict=True))
+        for name, t in tables.items()
+        if t.rows
+    }
+    return Evidence.from_tables(
+        columns["answers"],
+        columns["judgements"],
+        {k: columns["items"][k] for k in ("item", "n_classes")},
+    )
 
 
 def weighted(rows: list[dict[str, Any]], answers: dict[str, int | None]) -> float:
-    """The mean over items of the mean over their judgements of 1{class = answer, yes}/propensity: unbiased if the propensity is right."""
+    """The mean over items of the mean over their judgements of 1{class = answer, yes}/propensity:
+    unbiased if the propensity is right.
+    """
     scores: dict[str, list[float]] = {}
     for row in rows:
-        scores.setdefault(row["item"], []).append((row["class"] == answers[row["item"]] and row["verdict"] == "yes") / row["propensity"])
+        scores.setdefault(row["item"], []).append(
+            (row["class"] == answers[row["item"]] and row["verdict"] == "yes") / row["propensity"]
+        )
     return sum(sum(each) / len(each) for each in scores.values()) / len(scores)
 
 
@@ -182,12 +233,22 @@ def drawn(name: str, items: list[Item], seed: bytes) -> list[dict[str, Any]]:
     rows = []
     for route in draw_routes(spec, items, seed, propensities=chances)[0]:
         if spec.protocol == "pick-wrong":
-            classes = [random.Random(f"{seed!r}{route.item}").choice([c for c in route.shown if c != truths[route.item]])]
+            classes = [
+                random.Random(f"{seed!r}{route.item}").choice(
+                    [c for c in route.shown if c != truths[route.item]]
+                )
+            ]
         else:
             classes = list(route.shown)
         chance = one_propensity(spec, {"kind": route.kind, "propensity": route.propensity})
         rows += [
-            {"item": route.item, "class": c, "verdict": "yes" if c == truths[route.item] else "no", "propensity": chance} for c in classes
+            {
+                "item": route.item,
+                "class": c,
+                "verdict": "yes" if c == truths[route.item] else "no",
+                "propensity": chance,
+            }
+            for c in classes
         ]
     return rows
 
@@ -199,34 +260,63 @@ def ordered(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("name", ["partitioned", "several draws", "judge-all", "targeted"])
 def test_service_exports_just_what_was_drawn_and_said(service: Service, name: str) -> None:
     items = texts(40)
-    seal: dict[str, Any] = {"propensities": {i.name: [0.4, 0.3, 0.2, 0.1] for i in items}} if name == "targeted" else {}
+    seal: dict[str, Any] = (
+        {"propensities": {i.name: [0.4, 0.3, 0.2, 0.1] for i in items}}
+        if name == "targeted"
+        else {}
+    )
     ready = filled(service, UNIFORM[name], items, seed=bytes(32), **seal)
-    assert ordered(service.read(lambda w: judgements(w, ready.project))) == ordered(drawn(name, items, bytes(32)))
+    assert ordered(service.read(lambda w: judgements(w, ready.project))) == ordered(
+        drawn(name, items, bytes(32))
+    )
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in ("several draws", "judge-all"))) for n in UNIFORM])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=[pytest.mark.slow] * (n in ("several draws", "judge-all")))
+        for n in UNIFORM
+    ],
+)
 def test_exported_evidence_gives_unbiased_estimates(name: str) -> None:
-    """Over many seeds, the mean error of plain weights and of the library's estimator is within 4 standard errors of 0."""
+    """Over many seeds, the mean error of plain weights and of the library's estimator is within 4
+    standard errors of 0.
+    """
     spec, items, rng = UNIFORM[name], texts(60), random.Random(1)
     truths = {i.name: truth_of(i.content["text"], spec.n_classes) for i in items}
-    answers = {i: t if rng.random() < 0.7 else (t + rng.randrange(1, spec.n_classes)) % spec.n_classes for i, t in truths.items()}
+    answers = {
+        i: t if rng.random() < 0.7 else (t + rng.randrange(1, spec.n_classes)) % spec.n_classes
+        for i, t in truths.items()
+    }
     real = sum(answers[i] == truths[i] for i in truths) / len(truths)
     seeds = [hashlib.sha256(f"seed {run}".encode()).digest() for run in range(400)]
-    errors = [[weighted(drawn(name, items, seed), answers) - real for seed in seeds]] if name != "pick-wrong" else []
+    errors = (
+        [[weighted(drawn(name, items, seed), answers) - real for seed in seeds]]
+        if name != "pick-wrong"
+        else []
+    )
     by_estimator = []
     for seed in seeds[:12]:
         rows = drawn(name, items, seed)
         table = {
-            key: [row[key] for row in rows] for key in ("item", "class", "verdict") + (("propensity",) if name != "pick-wrong" else ())
+            key: [row[key] for row in rows]
+            for key in ("item", "class", "verdict")
+            + (("propensity",) if name != "pick-wrong" else ())
         }
-        given = {"item": list(answers), "system": ["s"] * len(answers), "answer": list(answers.values())}
+        given = {
+            "item": list(answers),
+            "system": ["s"] * len(answers),
+            "answer": list(answers.values()),
+        }
         counts = count_accuracy(Evidence.from_tables(given, table, n_classes=spec.n_classes))
         by_estimator.append(estimate_accuracy(counts.of("s")).value - real)
     for each in [*errors, by_estimator]:
         mean = sum(each) / len(each)
         spread = (sum((e - mean) ** 2 for e in each) / (len(each) - 1) / len(each)) ** 0.5
         assert abs(mean) < 4 * spread, (mean, spread)
-        assert spread < 0.07  # about 0.045 is expected with the 12 seeds of the estimator, less with 400
+        assert (
+            spread < 0.07
+        )  # about 0.045 is expected with the 12 seeds of the estimator, less with 400
 
 
 def test_gold_and_panel_stay_out_of_the_evidence(service: Service) -> None:
@@ -239,7 +329,9 @@ def test_gold_and_panel_stay_out_of_the_evidence(service: Service) -> None:
     assert {row[0] for row in tables["answers"].rows} == main
     assert not main & {item.name for item in gold}
     assert len({row[0] for row in tables["quality"].rows}) > 4
-    service.write(lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1))
+    service.write(
+        lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1)
+    )
     checked = service.read(lambda w: exports.evidence_tables(w, ready.project))["quality"]
     at = list(checked.columns)
     for row in checked.rows:
@@ -259,9 +351,21 @@ def test_question_asked_again_is_one_label(service: Service) -> None:
 
     assert service.work(ready, say) == 18
     rows = service.read(lambda w: judgements(w, ready.project))
-    assert sorted({(row["kind"], row["verdict"]) for row in rows}) == [("main", "unsure"), ("reask", "yes")]
+    assert sorted({(row["kind"], row["verdict"]) for row in rows}) == [
+        ("main", "unsure"),
+        ("reask", "yes"),
+    ]
     assert {round(row["propensity"], 9) for row in rows} == {round(1 / 3, 9)}
-    service.write(lambda w: projects.add_system(w, ready.project, "s", {f"i{i:04}": 0 for i in range(9)}, actor="system", now=service.now))
+    service.write(
+        lambda w: projects.add_system(
+            w,
+            ready.project,
+            "s",
+            {f"i{i:04}": 0 for i in range(9)},
+            actor="system",
+            now=service.now,
+        )
+    )
     counts = count_accuracy(evidence(service, ready))
     assert counts.total(verdict="yes", hit=True) + counts.total(verdict="yes", hit=False) == 9
 
@@ -275,13 +379,21 @@ def test_ordinary_labels_are_ratings(service: Service, tmp_path: Path) -> None:
     files = service.read(lambda w: exports.export_files(w, ready.project, "csv"))
     assert "judgements.csv" not in files
     (tmp_path / "ratings.csv").write_bytes(files["ratings.csv"])
-    ended = CliRunner().invoke(app, ["agreement", "--ratings", str(tmp_path / "ratings.csv"), "--json"], catch_exceptions=False)
+    ended = CliRunner().invoke(
+        app,
+        ["agreement", "--ratings", str(tmp_path / "ratings.csv"), "--json"],
+        catch_exceptions=False,
+    )
     assert ended.exit_code == 0, ended.output
 
 
-def test_label_studio_export_has_every_first_answer_and_comes_back_as_items(service: Service) -> None:
+def test_label_studio_export_has_every_first_answer_and_comes_back_as_items(
+    service: Service,
+) -> None:
     ready = filled(service, SPECS["judge-all"], texts(12))
-    name, media, data = service.read(lambda w: exports.export_one(w, ready.project, "label-studio", texts=True))
+    name, media, data = service.read(
+        lambda w: exports.export_one(w, ready.project, "label-studio", texts=True)
+    )
     tasks = json.loads(data)
     assert (name, media, len(tasks)) == ("demo.json", "application/json", 12)
     assert sum(len(task["annotations"]) for task in tasks) == 12
@@ -296,16 +408,22 @@ def test_label_studio_export_has_every_first_answer_and_comes_back_as_items(serv
 
 def test_tables_of_a_zip_are_the_same_every_time(service: Service) -> None:
     ready = filled(service, spec_of(), texts(12))
-    one, two = (service.read(lambda w: exports.export_one(w, ready.project, "csv")) for _ in range(2))
+    one, two = (
+        service.read(lambda w: exports.export_one(w, ready.project, "csv")) for _ in range(2)
+    )
     assert one == two
     assert one[0] == "demo-csv.zip"
 
 
 def test_no_export_holds_personal_data(service: Service) -> None:
     ready = filled(service, spec_of(), texts(12))
-    service.write(lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1))
+    service.write(
+        lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1)
+    )
     for kind in exports.FORMATS:
-        files = service.read(lambda w, k=kind: exports.export_files(w, ready.project, k, texts=True))  # type: ignore[misc]
+        files = service.read(
+            lambda w, k=kind: exports.export_files(w, ready.project, k, texts=True)
+        )  # type: ignore[misc]
         for name, data in files.items():
             parts = [data]
             if data.startswith(b"PK"):

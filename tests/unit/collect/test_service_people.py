@@ -28,14 +28,25 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 def test_every_error_names_its_status() -> None:
-    found = {c.__name__: c.status for c in vars(errors).values() if inspect.isclass(c) and issubclass(c, errors.CollectError)}
+    found = {
+        c.__name__: c.status
+        for c in vars(errors).values()
+        if inspect.isclass(c) and issubclass(c, errors.CollectError)
+    }
     assert found == {
-        "CollectError": 400, "SignedOut": 401, "Forbidden": 403, "NotFound": 404, "Conflict": 409, "Refused": 422, "Throttled": 429,
+        "CollectError": 400,
+        "SignedOut": 401,
+        "Forbidden": 403,
+        "NotFound": 404,
+        "Conflict": 409,
+        "Refused": 422,
+        "Throttled": 429,
         "Unavailable": 503,
-    }  # fmt: skip
+    }
 
 
-# ---------------------------------------------------------------------------------------------------------------- accounts
+# ----------------------------------------------------------------------------------------------------------------
+# accounts
 
 
 def test_password_is_argon2id_and_fits_only_itself() -> None:
@@ -52,7 +63,9 @@ def test_password_in_another_unicode_form_is_the_same() -> None:
     assert people.password_fits(people.hash_password("schön und lang"), "scho\u0308n und lang")
 
 
-@pytest.mark.parametrize("password", ["", "short", "123456789", "a" * 50, "abababababab", "x" * 999 + "yz"])
+@pytest.mark.parametrize(
+    "password", ["", "short", "123456789", "a" * 50, "abababababab", "x" * 999 + "yz"]
+)
 def test_weak_or_endless_password_is_refused(password: str) -> None:
     with pytest.raises(Refused):
         people.hash_password(password)
@@ -60,7 +73,19 @@ def test_weak_or_endless_password_is_refused(password: str) -> None:
 
 @pytest.mark.parametrize(
     "email",
-    ["", "ann", "@example.org", "ann@", "a@b@c", "a b@c.de", "a\n@c.de", "<a>@c.de", "a" * 250 + "@c.de", "a\u202e@c.de", "a\x00@c.de"],
+    [
+        "",
+        "ann",
+        "@example.org",
+        "ann@",
+        "a@b@c",
+        "a b@c.de",
+        "a\n@c.de",
+        "<a>@c.de",
+        "a" * 250 + "@c.de",
+        "a\u202e@c.de",
+        "a\x00@c.de",
+    ],
 )
 def test_what_is_no_address_is_refused(email: str, service: Service) -> None:
     with pytest.raises(Refused):
@@ -76,13 +101,20 @@ def test_address_is_found_however_it_is_written_and_taken_once(service: Service)
     with pytest.raises(Conflict):
         service.person("Ann")
     with pytest.raises(Refused):
-        service.write(lambda w: people.add_person(w, email="b@example.org", name=" \n", password_hash="h", now=NOW))
+        service.write(
+            lambda w: people.add_person(
+                w, email="b@example.org", name=" \n", password_hash="h", now=NOW
+            )
+        )
 
 
-# ---------------------------------------------------------------------------------------------------------------- sessions
+# ----------------------------------------------------------------------------------------------------------------
+# sessions
 
 
-def test_session_ends_after_12_hours_of_silence_and_after_7_days_in_any_case(service: Service) -> None:
+def test_session_ends_after_12_hours_of_silence_and_after_7_days_in_any_case(
+    service: Service,
+) -> None:
     token = service.session(service.person("ann"))
     hour = 3600.0
 
@@ -119,7 +151,11 @@ def test_signing_out_ends_one_session_and_a_new_password_all_others(service: Ser
 def test_tokens_are_stored_hashed(service: Service, tmp_path: Path) -> None:
     owner = service.person("ann")
     project = service.project(owner)
-    token = service.write(lambda w: people.invite(w, service_member(w, owner, project), role="auditor", pool=None, now=NOW))
+    token = service.write(
+        lambda w: people.invite(
+            w, service_member(w, owner, project), role="auditor", pool=None, now=NOW
+        )
+    )
     service.store.backup(tmp_path / "copy.db")
     assert token.encode() not in (tmp_path / "copy.db").read_bytes()
 
@@ -130,7 +166,8 @@ def service_member(work: object, person: int, project: int) -> access.Member:
     return found
 
 
-# ------------------------------------------------------------------------------------------------------------------- roles
+# -------------------------------------------------------------------------------------------------------------------
+# roles
 
 
 def test_membership_is_401_404_403_in_this_order(service: Service) -> None:
@@ -138,7 +175,9 @@ def test_membership_is_401_404_403_in_this_order(service: Service) -> None:
     project = service.project(owner)
     service.join(owner, project, rater, pool=1)
 
-    def enter(token: str, slug: str = "demo", roles: tuple[access.Role, ...] = access.MANAGERS) -> access.Member:
+    def enter(
+        token: str, slug: str = "demo", roles: tuple[access.Role, ...] = access.MANAGERS
+    ) -> access.Member:
         return service.read(lambda w: access.member(w, token, slug, roles=roles, now=NOW))
 
     with pytest.raises(SignedOut):
@@ -151,7 +190,12 @@ def test_membership_is_401_404_403_in_this_order(service: Service) -> None:
     with pytest.raises(Forbidden):
         enter(service.session(rater))
     mine = enter(service.session(rater), roles=access.ANNOTATORS)
-    assert (mine.role, mine.pools, mine.state, mine.spec.n_classes) == ("annotator", (1,), "draft", 3)
+    assert (mine.role, mine.pools, mine.state, mine.spec.n_classes) == (
+        "annotator",
+        (1,),
+        "draft",
+        3,
+    )
     assert enter(service.session(owner)).role == "owner"
 
 
@@ -160,16 +204,25 @@ def test_who_may_invite_whom(service: Service) -> None:
     project = service.project(owner)
     members = {"owner": service.member(owner, project)}
     for role in ("manager", "annotator", "auditor"):
-        members[role] = service.join(owner, project, service.person(role), role=role, pool=0 if role == "annotator" else None)  # type: ignore[arg-type]
+        members[role] = service.join(
+            owner, project, service.person(role), role=role, pool=0 if role == "annotator" else None
+        )  # type: ignore[arg-type]
     allowed = set()
     for inviter, role in itertools.product(members, members):
         try:
             pool = 0 if role == "annotator" else None
-            service.write(lambda w, i=inviter, r=role, p=pool: people.invite(w, members[i], role=r, pool=p, now=NOW))  # type: ignore[misc]
+            service.write(
+                lambda w, i=inviter, r=role, p=pool: people.invite(
+                    w, members[i], role=r, pool=p, now=NOW
+                )
+            )  # type: ignore[misc]
             allowed.add((inviter, role))
         except Forbidden:
             pass
-    assert allowed == {*itertools.product(["owner"], members), *itertools.product(["manager"], ["manager", "annotator", "auditor"])}
+    assert allowed == {
+        *itertools.product(["owner"], members),
+        *itertools.product(["manager"], ["manager", "annotator", "auditor"]),
+    }
 
 
 def test_auditor_sees_aliases_but_no_names(service: Service) -> None:
@@ -178,10 +231,18 @@ def test_auditor_sees_aliases_but_no_names(service: Service) -> None:
     auditor = service.join(owner, project, service.person("carl"), role="auditor")
     rater = service.join(owner, project, service.person("bob"), pool=2)
     seen = service.read(lambda w: people.people_of(w, auditor))
-    assert {row["alias"] for row in seen} == {service.member(owner, project).alias, auditor.alias, rater.alias}
+    assert {row["alias"] for row in seen} == {
+        service.member(owner, project).alias,
+        auditor.alias,
+        rater.alias,
+    }
     assert {(row["name"], row["email"]) for row in seen} == {(None, None)}
     full = service.read(lambda w: people.people_of(w, service_member(w, owner, project)))
-    assert {row["email"] for row in full} == {"ann@example.org", "bob@example.org", "carl@example.org"}
+    assert {row["email"] for row in full} == {
+        "ann@example.org",
+        "bob@example.org",
+        "carl@example.org",
+    }
     assert [row["pools"] for row in full if row["role"] == "annotator"] == [(2,)]
     for op in (people.people_of, lambda w, m: people.invitations_of(w, m, now=NOW)):
         with pytest.raises(Forbidden):
@@ -191,19 +252,26 @@ def test_auditor_sees_aliases_but_no_names(service: Service) -> None:
 def test_aliases_tell_nothing_about_the_person(service: Service) -> None:
     owner = service.person("ann")
     project = service.project(owner)
-    aliases = [service.join(owner, project, service.person(f"bob{i}"), pool=i % 3).alias for i in range(12)]
+    aliases = [
+        service.join(owner, project, service.person(f"bob{i}"), pool=i % 3).alias for i in range(12)
+    ]
     assert len(set(aliases)) == 12
     assert all(alias.startswith("rater-") and "bob" not in alias for alias in aliases)
 
 
-# ------------------------------------------------------------------------------------------------------------- invitations
+# -------------------------------------------------------------------------------------------------------------
+# invitations
 
 
 def test_invitation_works_once(service: Service) -> None:
     owner, bob, eve = (service.person(n) for n in ("ann", "bob", "eve"))
     project = service.project(owner)
     token = access.token_hash(
-        service.write(lambda w: people.invite(w, service_member(w, owner, project), role="annotator", pool=2, now=NOW))
+        service.write(
+            lambda w: people.invite(
+                w, service_member(w, owner, project), role="annotator", pool=2, now=NOW
+            )
+        )
     )
     peeked = service.read(lambda w: people.peek_invitation(w, token, now=NOW))
     assert (peeked.slug, peeked.role, peeked.pool) == ("demo", "annotator", 2)
@@ -220,21 +288,34 @@ def test_invitation_expires_and_can_be_withdrawn(service: Service) -> None:
     owner, bob = service.person("ann"), service.person("bob")
     project = service.project(owner)
     boss = service.member(owner, project)
-    late = access.token_hash(service.write(lambda w: people.invite(w, boss, role="auditor", pool=None, days=2, now=NOW)))
+    late = access.token_hash(
+        service.write(lambda w: people.invite(w, boss, role="auditor", pool=None, days=2, now=NOW))
+    )
     with pytest.raises(NotFound):
         service.write(lambda w: people.accept_invitation(w, late, person=bob, now=NOW + 2 * 86400))
-    gone = access.token_hash(service.write(lambda w: people.invite(w, boss, role="auditor", pool=None, now=NOW)))
+    gone = access.token_hash(
+        service.write(lambda w: people.invite(w, boss, role="auditor", pool=None, now=NOW))
+    )
     listed = service.read(lambda w: people.invitations_of(w, boss, now=NOW))
     service.write(lambda w: people.revoke_invitation(w, boss, listed[-1]["id"], now=NOW))
     with pytest.raises(NotFound):
         service.write(lambda w: people.accept_invitation(w, gone, person=bob, now=NOW))
     other = service.project(owner, "other")
     with pytest.raises(NotFound):
-        service.write(lambda w: people.revoke_invitation(w, service_member(w, owner, other), listed[0]["id"], now=NOW))
+        service.write(
+            lambda w: people.revoke_invitation(
+                w, service_member(w, owner, other), listed[0]["id"], now=NOW
+            )
+        )
 
 
-@pytest.mark.parametrize(("role", "pool"), [("annotator", None), ("annotator", 3), ("annotator", -1), ("annotator", True), ("auditor", 0)])
-def test_invitation_names_a_pool_just_for_annotators(service: Service, role: access.Role, pool: int | None) -> None:
+@pytest.mark.parametrize(
+    ("role", "pool"),
+    [("annotator", None), ("annotator", 3), ("annotator", -1), ("annotator", True), ("auditor", 0)],
+)
+def test_invitation_names_a_pool_just_for_annotators(
+    service: Service, role: access.Role, pool: int | None
+) -> None:
     owner = service.person("ann")
     boss = service.member(owner, service.project(owner))
     with pytest.raises(Refused):
@@ -259,11 +340,17 @@ def test_failed_joining_leaves_the_invitation_unused(service: Service) -> None:
     owner, eve = service.person("ann"), service.person("eve")
     project = service.project(owner)
     token = access.token_hash(
-        service.write(lambda w: people.invite(w, service_member(w, owner, project), role="annotator", pool=1, now=NOW))
+        service.write(
+            lambda w: people.invite(
+                w, service_member(w, owner, project), role="annotator", pool=1, now=NOW
+            )
+        )
     )
     with pytest.raises(Conflict):
         service.write(lambda w: people.accept_invitation(w, token, person=owner, now=NOW))
-    assert service.write(lambda w: people.accept_invitation(w, token, person=eve, now=NOW)).pools == (1,)
+    assert service.write(
+        lambda w: people.accept_invitation(w, token, person=eve, now=NOW)
+    ).pools == (1,)
 
 
 def test_one_place_a_person_in_the_ordinary_protocol(service: Service) -> None:
@@ -280,7 +367,8 @@ def test_everybody_pool_needs_no_number(service: Service) -> None:
     assert service.join(owner, project, bob).pools == (0,)
 
 
-# ---------------------------------------------------------------------------------------------------------------- throttle
+# ----------------------------------------------------------------------------------------------------------------
+# throttle
 
 
 def test_throttle_counts_in_a_sliding_window_and_by_key(service: Service) -> None:
@@ -299,14 +387,17 @@ def test_throttle_counts_in_a_sliding_window_and_by_key(service: Service) -> Non
 
 
 def test_throttle_keeps_no_address(service: Service) -> None:
-    service.write(lambda w: access.allow(w, "sign-in|ann@example.org", limit=3, seconds=60, now=NOW))
+    service.write(
+        lambda w: access.allow(w, "sign-in|ann@example.org", limit=3, seconds=60, now=NOW)
+    )
     assert "ann" not in service.read(lambda w: w.one("SELECT key FROM throttle"))["key"]
     service.now = NOW + 2 * 86400
     service.session(service.person("bob"))
     assert service.read(lambda w: w.one("SELECT COUNT(*) AS n FROM throttle"))["n"] == 0
 
 
-# ------------------------------------------------------------------------------------------------------------------ forget
+# ------------------------------------------------------------------------------------------------------------------
+# forget
 
 
 def test_forgotten_person_is_gone_and_the_archive_still_verifies(service: Service) -> None:
@@ -315,7 +406,9 @@ def test_forgotten_person_is_gone_and_the_archive_still_verifies(service: Servic
     ready = service.ready(spec_of(reasks=1), texts(60), seed=bytes(range(32)))
     service.work(ready, lambda _, shown: "yes" if shown == (0,) else "no", most=5)
     victim, token = next(iter(ready.raters.items()))
-    email = service.read(lambda w: w.one("SELECT email FROM person WHERE id = :p", p=victim))["email"]
+    email = service.read(lambda w: w.one("SELECT email FROM person WHERE id = :p", p=victim))[
+        "email"
+    ]
     alias = service.member(victim, ready.project).alias
     asyncio.run(service.store.next_question(token, ready.project, now=service.now))
     held = "SELECT COUNT(*) AS n FROM question WHERE person_id = :p AND status = 1"
@@ -333,7 +426,11 @@ def test_forgotten_person_is_gone_and_the_archive_still_verifies(service: Servic
     service.work(rest, lambda _, shown: "no")
     for close in (False, True):
         if close:
-            service.write(lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1))
+            service.write(
+                lambda w: projects.close_project(
+                    w, ready.project, actor="system", now=service.now + 1
+                )
+            )
         archive = service.read(lambda w: archive_of(w, ready.project))
         check = verify_archive(archive)
         assert check.passed, check.findings
@@ -351,4 +448,6 @@ def test_nothing_of_a_forgotten_person_is_left_in_the_file(tmp_path: Path) -> No
     service.store.close()
     files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert [name for name, data in files.items() if b"uetzalcoatl" in data] == []
-    assert [name for name, data in files.items() if b"uitzilopochtli" in data], "what was not erased is found"
+    assert [name for name, data in files.items() if b"uitzilopochtli" in data], (
+        "what was not erased is found"
+    )

@@ -28,21 +28,35 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 def events(service: Service, project: int) -> list[tuple[str, dict[str, Any]]]:
-    rows = service.read(lambda w: w.all("SELECT kind, payload FROM event WHERE project_id = :p ORDER BY seq", p=project))
+    rows = service.read(
+        lambda w: w.all(
+            "SELECT kind, payload FROM event WHERE project_id = :p ORDER BY seq", p=project
+        )
+    )
     return [(row["kind"], json.loads(row["payload"])) for row in rows]
 
 
 STEPS: dict[str, Callable[[Service, int], object]] = {
-    "change": lambda s, p: s.write(lambda w: projects.change_spec(w, p, spec_of(reasks=1), now=NOW)),
-    "import": lambda s, p: s.write(lambda w: projects.import_items(w, p, texts(5, start=100 + int(s.now)), now=NOW)),
+    "change": lambda s, p: s.write(
+        lambda w: projects.change_spec(w, p, spec_of(reasks=1), now=NOW)
+    ),
+    "import": lambda s, p: s.write(
+        lambda w: projects.import_items(w, p, texts(5, start=100 + int(s.now)), now=NOW)
+    ),
     "clear": lambda s, p: s.write(lambda w: projects.clear_items(w, p)),
     "picture": lambda s, p: s.write(
-        lambda w: projects.add_image(w, p, Picture(sha256="0" * 64, media="image/png", data=b"x", width=1, height=1))
+        lambda w: projects.add_image(
+            w, p, Picture(sha256="0" * 64, media="image/png", data=b"x", width=1, height=1)
+        )
     ),
-    "seal": lambda s, p: s.write(lambda w: projects.seal_project(w, p, actor="system", now=NOW, seed=SEAL)),
+    "seal": lambda s, p: s.write(
+        lambda w: projects.seal_project(w, p, actor="system", now=NOW, seed=SEAL)
+    ),
     "open": lambda s, p: s.write(lambda w: projects.open_project(w, p, actor="system", now=NOW)),
     "close": lambda s, p: s.write(lambda w: projects.close_project(w, p, actor="system", now=NOW)),
-    "system": lambda s, p: s.write(lambda w: projects.add_system(w, p, f"s{s.now}", {"i0000": 1}, actor="system", now=NOW)),
+    "system": lambda s, p: s.write(
+        lambda w: projects.add_system(w, p, f"s{s.now}", {"i0000": 1}, actor="system", now=NOW)
+    ),
 }
 ALLOWED = {
     "draft": {"change", "import", "clear", "picture", "seal"},
@@ -74,7 +88,9 @@ def test_seed_is_secret_until_the_project_is_closed(service: Service) -> None:
     row = service.read(lambda w: projects.project_row(w, "demo"))
     assert row["seed"] is None
     assert "seed" not in json.dumps([payload for _, payload in events(service, ready.project)])
-    seed = service.write(lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 9))
+    seed = service.write(
+        lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 9)
+    )
     assert bytes(service.read(lambda w: projects.project_row(w, "demo"))["seed"]).hex() == seed
     assert events(service, ready.project)[-1] == ("closed", {"seed": seed})
     with pytest.raises(NotFound):
@@ -84,10 +100,21 @@ def test_seed_is_secret_until_the_project_is_closed(service: Service) -> None:
 def test_life_is_logged_in_order(service: Service) -> None:
     ready = service.ready(spec_of(), texts(4))
     service.write(
-        lambda w: projects.add_system(w, ready.project, "agent", {"i0000": 1, "i0001": None}, actor="system", now=service.now + 8)
+        lambda w: projects.add_system(
+            w,
+            ready.project,
+            "agent",
+            {"i0000": 1, "i0001": None},
+            actor="system",
+            now=service.now + 8,
+        )
     )
-    service.write(lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 9))
-    kinds = [kind for kind, _ in events(service, ready.project) if kind not in ("invited", "joined")]
+    service.write(
+        lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 9)
+    )
+    kinds = [
+        kind for kind, _ in events(service, ready.project) if kind not in ("invited", "joined")
+    ]
     assert kinds == ["created", "imported", "sealed", "opened", "system-added", "closed"]
 
 
@@ -164,14 +191,20 @@ def test_preview_tells_what_sealing_draws_and_changes_nothing(service: Service) 
     project = service.project(owner, spec=spec_of(gold_rate=0.2, panel_items=2))
     service.join(owner, project, bob, pool=1)
     assert service.read(lambda w: projects.preview_seal(w, project)).problem
-    service.write(lambda w: projects.import_items(w, project, [*texts(42), *texts(5, start=90, truth=1)], now=NOW))
+    service.write(
+        lambda w: projects.import_items(
+            w, project, [*texts(42), *texts(5, start=90, truth=1)], now=NOW
+        )
+    )
     seen = service.read(lambda w: projects.preview_seal(w, project))
     assert (seen.items, seen.gold, seen.problem) == (47, 5, "")
     assert seen.by_kind == {"gold": 10, "main": 40, "panel": 6}
     assert set(seen.pools_without_people) == {0, 2}
     assert service.read(lambda w: projects.project_row(w, "demo"))["state"] == "draft"
     service.write(lambda w: projects.seal_project(w, project, actor="system", now=NOW, seed=SEAL))
-    rows = service.read(lambda w: w.all("SELECT kind FROM question WHERE project_id = :p", p=project))
+    rows = service.read(
+        lambda w: w.all("SELECT kind FROM question WHERE project_id = :p", p=project)
+    )
     assert Counter(row["kind"] for row in rows) == seen.by_kind
 
 
@@ -179,7 +212,9 @@ def test_project_that_cannot_be_drawn_stays_a_draft(service: Service) -> None:
     project = service.project(service.person("ann"), spec=spec_of(gold_rate=0.1))
     service.write(lambda w: projects.import_items(w, project, texts(4), now=NOW))
     with pytest.raises(Refused, match="gold_rate"):
-        service.write(lambda w: projects.seal_project(w, project, actor="system", now=NOW, seed=SEAL))
+        service.write(
+            lambda w: projects.seal_project(w, project, actor="system", now=NOW, seed=SEAL)
+        )
     assert service.read(lambda w: projects.project_row(w, "demo"))["state"] == "draft"
 
 
@@ -187,24 +222,53 @@ def test_targeted_chances_are_drawn_and_kept(service: Service) -> None:
     items = texts(40)
     chances = {item.name: [0.8, 0.1, 0.1] for item in items}
     ready = service.ready(spec_of(), items, propensities=chances)
-    rows = service.read(lambda w: w.all("SELECT pool, propensity FROM question WHERE project_id = :p", p=ready.project))
-    assert {(row["pool"], round(row["propensity"], 6)) for row in rows} <= {(0, 0.8), (1, 0.1), (2, 0.1)}
-    kept = service.read(lambda w: w.all("SELECT chances FROM item WHERE project_id = :p", p=ready.project))
+    rows = service.read(
+        lambda w: w.all(
+            "SELECT pool, propensity FROM question WHERE project_id = :p", p=ready.project
+        )
+    )
+    assert {(row["pool"], round(row["propensity"], 6)) for row in rows} <= {
+        (0, 0.8),
+        (1, 0.1),
+        (2, 0.1),
+    }
+    kept = service.read(
+        lambda w: w.all("SELECT chances FROM item WHERE project_id = :p", p=ready.project)
+    )
     assert {row["chances"] for row in kept} == {"[0.8,0.1,0.1]"}
 
 
-@pytest.mark.parametrize("answers", [{}, {"nobody": 1}, {"i0000": 3}, {"i0000": -1}, {"i0000": True}, {"i0000": "1"}, {"i0000": 1.0}])
-def test_answers_of_a_system_must_be_classes_of_items(service: Service, answers: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {},
+        {"nobody": 1},
+        {"i0000": 3},
+        {"i0000": -1},
+        {"i0000": True},
+        {"i0000": "1"},
+        {"i0000": 1.0},
+    ],
+)
+def test_answers_of_a_system_must_be_classes_of_items(
+    service: Service, answers: dict[str, Any]
+) -> None:
     ready = service.ready(spec_of(), texts(4))
     with pytest.raises(Refused):
-        service.write(lambda w: projects.add_system(w, ready.project, "agent", answers, actor="system", now=service.now))
+        service.write(
+            lambda w: projects.add_system(
+                w, ready.project, "agent", answers, actor="system", now=service.now
+            )
+        )
     assert service.read(lambda w: projects.systems_of(w, ready.project)) == []
 
 
 def test_system_has_its_own_name(service: Service) -> None:
     ready = service.ready(spec_of(), texts(4))
     for name, error in (("agent", None), ("agent ", Conflict), ("", Refused), ("x" * 201, Refused)):
-        op = lambda w, n=name: projects.add_system(w, ready.project, n, {"i0000": 1}, actor="system", now=service.now)  # noqa: E731
+        op = lambda w, n=name: projects.add_system(  # noqa: E731
+            w, ready.project, n, {"i0000": 1}, actor="system", now=service.now
+        )
         if error is None:
             service.write(op)
         else:
@@ -226,7 +290,10 @@ def test_progress_counts_questions_and_people(service: Service) -> None:
 
 
 def test_annotator_sees_only_pictures_of_questions_that_were_put_to_them(service: Service) -> None:
-    shots = [Picture(sha256=f"{i:064x}", media="image/png", data=bytes([i]), width=1, height=1) for i in range(2)]
+    shots = [
+        Picture(sha256=f"{i:064x}", media="image/png", data=bytes([i]), width=1, height=1)
+        for i in range(2)
+    ]
     owner = service.person("ann")
     project = service.project(owner, spec=spec_of(k=2))
     for shot in shots:
@@ -244,7 +311,10 @@ def test_annotator_sees_only_pictures_of_questions_that_were_put_to_them(service
     assert asked is not None
     member, boss = service.member(bob, project), service.member(owner, project)
     for shot in shots:
-        assert service.read(lambda w, s=shot: projects.image_of(w, boss, s.sha256)) == ("image/png", shot.data)  # type: ignore[misc]
+        assert service.read(lambda w, s=shot: projects.image_of(w, boss, s.sha256)) == (
+            "image/png",
+            shot.data,
+        )  # type: ignore[misc]
         look = lambda s=shot: service.read(lambda w: projects.image_of(w, member, s.sha256))  # noqa: E731
         if shot.sha256 == asked.content["image"]:
             assert look() == ("image/png", shot.data)
@@ -257,7 +327,11 @@ def test_annotator_sees_only_pictures_of_questions_that_were_put_to_them(service
     ("protocol", "good", "bad"),
     [
         ("partitioned", ["yes", "no", "unsure", " yes "], ["", "maybe", "0", "YES", "yes|no"]),
-        ("judge-all", ["yes|no|unsure", "no|no|no"], ["yes", "yes|no", "yes|no|maybe", "yes|no|no|no", ""]),
+        (
+            "judge-all",
+            ["yes|no|unsure", "no|no|no"],
+            ["yes", "yes|no", "yes|no|maybe", "yes|no|no|no", ""],
+        ),
         ("pick-wrong", ["0", "2", "none", "unsure"], ["3", "1", "-1", "00", "yes"]),
         ("ordinary", ["0", "2", "unsure"], ["1", "3", "none", "no"]),
     ],

@@ -19,7 +19,14 @@ from typing import Any
 import pytest
 
 from noracle.cli import run
-from noracle.collect.archive import AGAIN, TABLES, Archive, judgements_of, read_archive, write_archive
+from noracle.collect.archive import (
+    AGAIN,
+    TABLES,
+    Archive,
+    judgements_of,
+    read_archive,
+    write_archive,
+)
 from noracle.collect.chain import event_hash
 from noracle.collect.model import Route
 from noracle.collect.service import projects
@@ -30,7 +37,9 @@ from tests.unit.collect.service_world import Ready, Service, open_service
 
 SPECS: dict[str, Any] = {
     "partitioned": spec_of(draws=2, gold_rate=0.2, panel_items=2, reasks=1, shuffle_options=True),
-    "judge-all": spec_of("judge-all", shown=3, draws=2, gold_rate=0.2, reasks=2, shuffle_options=True),
+    "judge-all": spec_of(
+        "judge-all", shown=3, draws=2, gold_rate=0.2, reasks=2, shuffle_options=True
+    ),
     "pick-wrong": spec_of("pick-wrong", shown=3, draws=3, trap=True),
     "ordinary": spec_of("ordinary", annotators=4, draws=2, gold_rate=0.1),
     "targeted": spec_of(gold_rate=0.2),
@@ -39,12 +48,19 @@ SPECS: dict[str, Any] = {
 
 def project_of(name: str, *, close: bool = True, n: int = 10, **more: Any) -> Project:
     spec = SPECS[name]
-    items = items_of(n, n_gold=3 if spec.gold_rate else 0, n_attention=1 if spec.gold_rate else 0, options=True)
-    chances = {item.name: [0.4, 0.3, 0.2, 0.1] for item in items if item.truth is None} if name == "targeted" else None
+    items = items_of(
+        n, n_gold=3 if spec.gold_rate else 0, n_attention=1 if spec.gold_rate else 0, options=True
+    )
+    chances = (
+        {item.name: [0.4, 0.3, 0.2, 0.1] for item in items if item.truth is None}
+        if name == "targeted"
+        else None
+    )
     return filled(spec, items, chances=chances, close=close, **more)
 
 
-# ----------------------------------------------------------------------------------------------------- what is right passes
+# -----------------------------------------------------------------------------------------------------
+# what is right passes
 
 
 @pytest.mark.parametrize("texts", [True, False])
@@ -70,7 +86,9 @@ def test_a_project_that_is_sealed_but_not_open_passes() -> None:
 def test_what_was_published_must_be_in_the_archive() -> None:
     archive = project_of("partitioned").archive()
     then = archive.events[len(archive.events) // 2]["hash"]
-    assert verify_archive(archive, published=[archive.project["commitment"].upper(), archive.project["root"], then]).passed
+    assert verify_archive(
+        archive, published=[archive.project["commitment"].upper(), archive.project["root"], then]
+    ).passed
     result = verify_archive(archive, published=["0" * 64])
     assert not result.passed
     assert "another project was published" in result.findings[0]
@@ -78,23 +96,55 @@ def test_what_was_published_must_be_in_the_archive() -> None:
 
 @pytest.mark.parametrize("protocol", ["partitioned", "judge-all", "pick-wrong", "ordinary"])
 def test_what_the_store_kept_passes(protocol: Any, tmp_path: Path) -> None:
-    """Real transactions: leases that run out, questions that are asked again, people of several pools, amendments."""
-    more = {"partitioned": {"draws": 2, "panel_items": 4, "reasks": 2}, "ordinary": {"annotators": 4, "draws": 2, "reasks": 1}}
-    spec = spec_of(protocol, lease_seconds=50.0, gold_rate=0.1, **more.get(protocol, {"draws": 2, "shown": 3, "reasks": 1}))
+    """Real transactions: leases that run out, questions that are asked again, people of several
+    pools, amendments.
+    """
+    more = {
+        "partitioned": {"draws": 2, "panel_items": 4, "reasks": 2},
+        "ordinary": {"annotators": 4, "draws": 2, "reasks": 1},
+    }
+    spec = spec_of(
+        protocol,
+        lease_seconds=50.0,
+        gold_rate=0.1,
+        **more.get(protocol, {"draws": 2, "shown": 3, "reasks": 1}),
+    )
     service = open_service(tmp_path, fast=True)
-    ready = service.ready(spec, items_of(40, n_gold=8, n_attention=2), people_a_pool=2 if protocol == "ordinary" else 4)
+    ready = service.ready(
+        spec,
+        items_of(40, n_gold=8, n_attention=2),
+        people_a_pool=2 if protocol == "ordinary" else 4,
+    )
     if protocol == "partitioned":
         for i, person in enumerate([*ready.raters][::3]):
             pools = service.member(person, ready.project).pools
-            service.join(ready.owner, ready.project, person, pool=next(p for p in (i % 4, (i + 1) % 4) if p not in pools))
+            service.join(
+                ready.owner,
+                ready.project,
+                person,
+                pool=next(p for p in (i % 4, (i + 1) % 4) if p not in pools),
+            )
     asyncio.run(_work(service, ready, spec, random.Random(protocol)))
-    service.write(lambda w: projects.add_system(w, ready.project, "new", {"item-1": 2, "item-2": None}, actor="system", now=service.now))
-    service.write(lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1))
+    service.write(
+        lambda w: projects.add_system(
+            w, ready.project, "new", {"item-1": 2, "item-2": None}, actor="system", now=service.now
+        )
+    )
+    service.write(
+        lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1)
+    )
     archive = service.read(lambda w: archive_of(w, ready.project, texts=True))
     service.store.close()
     kinds = Counter(event["kind"] for event in archive.events)
     assert kinds["answer"] > 50
-    assert min(kinds["lease-expired"], kinds["amended"], sum(row["draw"] >= AGAIN for row in archive.answers)) > 0
+    assert (
+        min(
+            kinds["lease-expired"],
+            kinds["amended"],
+            sum(row["draw"] >= AGAIN for row in archive.answers),
+        )
+        > 0
+    )
     result = verify_archive(read_archive(io.BytesIO(archive.to_bytes())))
     assert result.findings == ()
     rng = random.Random(8)
@@ -113,19 +163,39 @@ async def _work(service: Service, ready: Ready, spec: Any, rng: random.Random) -
         if asked is None or rng.random() < 0.3:
             continue
         values = [
-            value_of(spec, Route(place=0, item="", draw=0, kind="main", pool=0, shown=asked.shown, propensity=1.0), rng) for _ in range(2)
+            value_of(
+                spec,
+                Route(
+                    place=0, item="", draw=0, kind="main", pool=0, shown=asked.shown, propensity=1.0
+                ),
+                rng,
+            )
+            for _ in range(2)
         ]
         kept = await service.store.answer(
-            token, ready.project, question=asked.question, key=asked.key, value=values[0], shown_at=service.now, client_ms=5,
-            now=service.now, want_next=False,
-        )  # fmt: skip
+            token,
+            ready.project,
+            question=asked.question,
+            key=asked.key,
+            value=values[0],
+            shown_at=service.now,
+            client_ms=5,
+            now=service.now,
+            want_next=False,
+        )
         if rng.random() < 0.1:
             await service.store.amend(
-                token, ready.project, answer=kept.answer, key=f"again-{kept.answer}", value=values[1], now=service.now
+                token,
+                ready.project,
+                answer=kept.answer,
+                key=f"again-{kept.answer}",
+                value=values[1],
+                now=service.now,
             )
 
 
-# ----------------------------------------------------------------------------------------------------- what is changed is found
+# -----------------------------------------------------------------------------------------------------
+# what is changed is found
 
 
 def _other(value: Any, rng: random.Random) -> Any:
@@ -133,15 +203,32 @@ def _other(value: Any, rng: random.Random) -> Any:
     if isinstance(value, bool):
         return rng.choice([not value, int(value), None])
     if isinstance(value, int):
-        return rng.choice([value + 1, value - 1, -value - 1, value + 1000, float(value), None, str(value)])
+        return rng.choice(
+            [value + 1, value - 1, -value - 1, value + 1000, float(value), None, str(value)]
+        )
     if isinstance(value, float):
         return rng.choice(
-            [math.nextafter(value, math.inf), math.nextafter(value, -math.inf), value + 1, -value - 1, None, round(value) + 7]
+            [
+                math.nextafter(value, math.inf),
+                math.nextafter(value, -math.inf),
+                value + 1,
+                -value - 1,
+                None,
+                round(value) + 7,
+            ]
         )
     if isinstance(value, str):
         at = rng.randrange(len(value) + 1)
         near = value[:at] + rng.choice("0a|\u00e9 ") + value[at:]
-        return rng.choice([near, value + " ", value[1:] if value else "x", value.swapcase() if value.swapcase() != value else near, None])
+        return rng.choice(
+            [
+                near,
+                value + " ",
+                value[1:] if value else "x",
+                value.swapcase() if value.swapcase() != value else near,
+                None,
+            ]
+        )
     if isinstance(value, list):
         changed = copy.copy(value)
         if changed and rng.random() < 0.7:
@@ -175,7 +262,9 @@ def _change(archive: Archive, rng: random.Random, name: str) -> tuple[Archive, s
 @pytest.mark.parametrize("close", [True, False])
 @pytest.mark.parametrize("name", SPECS)
 def test_every_single_change_is_found(name: str, close: bool) -> None:
-    """1,000 changes over all protocols, states and files: 100 each here; every field of every file is met."""
+    """1,000 changes over all protocols, states and files: 100 each here; every field of every file
+    is met.
+    """
     archive = project_of(name, close=close).archive(texts=True)
     assert verify_archive(archive).passed
     rng = random.Random(f"{name} {close}")
@@ -221,22 +310,32 @@ def test_a_record_that_is_dropped_doubled_or_moved_is_found(table: Any) -> None:
         assert not verify_archive(changed).passed
 
 
-# ------------------------------------------------------------- forgeries whose chain was made again: found by what they say
+# ------------------------------------------------------------- forgeries whose chain was made
+# again: found by what they say
 
 
 def _again(archive: Archive) -> Archive:
-    """The same archive with a fresh chain and fresh judgements, as somebody who owns the server could make it."""
+    """The same archive with a fresh chain and fresh judgements, as somebody who owns the server
+    could make it.
+    """
     prev = ""
     for i, event in enumerate(archive.events, start=1):
         event["seq"], event["prev"] = i, prev
-        prev = event["hash"] = event_hash(prev, **{k: event[k] for k in ("seq", "at", "actor", "kind", "payload")})
+        prev = event["hash"] = event_hash(
+            prev, **{k: event[k] for k in ("seq", "at", "actor", "kind", "payload")}
+        )
     archive.project["head"], archive.project["last_seq"] = prev, len(archive.events)
     archive.judgements[:] = judgements_of(archive.spec, archive.routes, archive.answers)
     return archive
 
 
 def _event_of(archive: Archive, answer: dict[str, Any]) -> dict[str, Any]:
-    return next(e for e in archive.events if e["kind"] in ("answer", "amended") and json.loads(e["payload"])["answer"] == answer["answer"])
+    return next(
+        e
+        for e in archive.events
+        if e["kind"] in ("answer", "amended")
+        and json.loads(e["payload"])["answer"] == answer["answer"]
+    )
 
 
 def _say(archive: Archive, answer: dict[str, Any], **values: Any) -> None:
@@ -282,14 +381,18 @@ def test_a_route_that_the_seed_does_not_give_is_found(forged: Archive) -> None:
     route["pool"] = route["shown"][0]
     hashes = {i["name"]: i["sha256"] for i in forged.items}
     fields = ("place", "item", "draw", "kind", "pool", "shown", "propensity")
-    root = merkle_root([leaf_text(tuple(r[f] for f in fields), hashes[r["item"]]) for r in forged.routes])  # type: ignore[arg-type]
+    root = merkle_root(
+        [leaf_text(tuple(r[f] for f in fields), hashes[r["item"]]) for r in forged.routes]
+    )  # type: ignore[arg-type]
     forged.project["root"] = root
     sealed = next(e for e in forged.events if e["kind"] == "sealed")
     sealed["payload"] = json.dumps({**json.loads(sealed["payload"]), "root": root})
     answers = [a for a in forged.answers if a["place"] == 5]
     gone = {a["answer"] for a in answers}
     forged.answers[:] = [a for a in forged.answers if a["answer"] not in gone]
-    forged.events[:] = [e for e in forged.events if json.loads(e["payload"]).get("answer") not in gone]
+    forged.events[:] = [
+        e for e in forged.events if json.loads(e["payload"]).get("answer") not in gone
+    ]
     assert "place 5: the seed gives class" in _words(forged)
 
 
@@ -300,7 +403,9 @@ def test_an_answer_by_a_stranger_is_found(forged: Archive) -> None:
 
 def test_an_answer_before_joining_is_found(forged: Archive) -> None:
     answer = forged.answers[0]
-    joined = next(e for e in forged.events if e["kind"] == "joined" and e["actor"] == answer["rater"])
+    joined = next(
+        e for e in forged.events if e["kind"] == "joined" and e["actor"] == answer["rater"]
+    )
     forged.events.remove(joined)
     forged.events.insert(len(forged.events) - 1, joined)
     assert f"{answer['rater']} was no member" in _words(forged)
@@ -325,8 +430,16 @@ def test_a_value_that_is_no_answer_is_found(forged: Archive) -> None:
 
 def test_a_second_first_answer_is_found(forged: Archive) -> None:
     """A "no" that is asked again until it is a "yes"."""
-    once = next(a for a in forged.answers if a["value"] == "no" and a["revision"] == 0 and a["draw"] < AGAIN)
-    again = {**once, "answer": 10_000, "question": 10_000, "draw": once["draw"] + AGAIN, "value": "yes"}
+    once = next(
+        a for a in forged.answers if a["value"] == "no" and a["revision"] == 0 and a["draw"] < AGAIN
+    )
+    again = {
+        **once,
+        "answer": 10_000,
+        "question": 10_000,
+        "draw": once["draw"] + AGAIN,
+        "value": "yes",
+    }
     members = [e["actor"] for e in forged.events if e["kind"] == "joined"]
     pool = forged.routes[once["place"]]["pool"]
     again["rater"] = next(m for m in members[3 * pool : 3 * pool + 3] if m != once["rater"])
@@ -341,7 +454,9 @@ def test_a_second_first_answer_is_found(forged: Archive) -> None:
 def test_a_first_answer_that_is_replaced_is_found(forged: Archive) -> None:
     """The revision takes the place of the first answer."""
     amended = next(a for a in forged.answers if a["revision"] == 1)
-    first = next(a for a in forged.answers if a["question"] == amended["question"] and a["revision"] == 0)
+    first = next(
+        a for a in forged.answers if a["question"] == amended["question"] and a["revision"] == 0
+    )
     _say(forged, amended, revision=0)
     _say(forged, first, revision=1)
     assert "must be a first answer" in _words(forged)
@@ -351,13 +466,23 @@ def test_an_amendment_by_somebody_else_is_found(forged: Archive) -> None:
     amended = next(a for a in forged.answers if a["revision"] == 1)
     route = forged.routes[amended["place"]]
     members = [e["actor"] for e in forged.events if e["kind"] == "joined"]
-    _say(forged, amended, rater=next(m for m in members[3 * route["pool"] : 3 * route["pool"] + 3] if m != amended["rater"]))
+    _say(
+        forged,
+        amended,
+        rater=next(
+            m for m in members[3 * route["pool"] : 3 * route["pool"] + 3] if m != amended["rater"]
+        ),
+    )
     assert "by the same rater" in _words(forged)
 
 
-def test_answers_left_out_from_chain_and_table_are_found_by_their_amendments(forged: Archive) -> None:
+def test_answers_left_out_from_chain_and_table_are_found_by_their_amendments(
+    forged: Archive,
+) -> None:
     amended = next(a for a in forged.answers if a["revision"] == 1)
-    first = next(a for a in forged.answers if a["question"] == amended["question"] and a["revision"] == 0)
+    first = next(
+        a for a in forged.answers if a["question"] == amended["question"] and a["revision"] == 0
+    )
     forged.events.remove(_event_of(forged, first))
     forged.answers.remove(first)
     assert "which was not answered" in _words(forged)
@@ -372,7 +497,10 @@ def test_easy_places_first_is_found() -> None:
     for i, route in enumerate([*mine[10:14], *mine[:10], *mine[14:]], start=1):
         project.answer(route, question=i, draw=route.draw, rater=people[0][i % 2], value="no")
     project.close()
-    assert "was answered before more than 4 earlier places" in verify_archive(project.archive()).findings[0]
+    assert (
+        "was answered before more than 4 earlier places"
+        in verify_archive(project.archive()).findings[0]
+    )
 
 
 def test_leases_that_come_back_late_pass() -> None:
@@ -416,7 +544,16 @@ def test_a_forger_who_makes_everything_again_meets_what_was_published(forged: Ar
 def test_nonsense_is_a_finding_and_never_a_crash() -> None:
     archive = project_of("judge-all").archive()
     rng = random.Random(5)
-    for payload in ("[]", "1", "{", "null", "{}},{", '{"answer":[1]}', '{"answer":{},"name":[]}', '{"alias":[],"pool":{}}'):
+    for payload in (
+        "[]",
+        "1",
+        "{",
+        "null",
+        "{}},{",
+        '{"answer":[1]}',
+        '{"answer":{},"name":[]}',
+        '{"alias":[],"pool":{}}',
+    ):
         for kind in ("created", "sealed", "closed", "answer", "joined", "system-added"):
             changed = copy.deepcopy(archive)
             event = rng.choice([e for e in changed.events if e["kind"] == kind])
@@ -427,7 +564,8 @@ def test_nonsense_is_a_finding_and_never_a_crash() -> None:
     assert not verify_archive(broken).passed
 
 
-# ------------------------------------------------------------------------------------------------------------ command line
+# ------------------------------------------------------------------------------------------------------------
+# command line
 
 
 def test_the_command_says_what_it_found(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -450,7 +588,9 @@ def test_the_command_says_what_it_found(tmp_path: Path, capfd: pytest.CaptureFix
     assert run(["verify", str(tmp_path / "good.zip"), "--published", "0" * 64]) == 1
 
 
-def test_the_command_refuses_what_is_no_archive(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_command_refuses_what_is_no_archive(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "x.zip").write_bytes(b"PK\x03\x04nothing")
     assert run(["verify", str(tmp_path / "x.zip")]) == 2
     assert "archive must be a .zip file" in capfd.readouterr().err
@@ -461,8 +601,22 @@ def test_the_command_refuses_what_is_no_archive(tmp_path: Path, capfd: pytest.Ca
 
 def test_it_works_with_the_core_alone() -> None:
     """An auditor needs no web server and no database driver."""
-    extras = ("fastapi", "starlette", "uvicorn", "httptools", "uvloop", "argon2", "psycopg", "psycopg_pool", "multipart", "PIL")
-    modules = ", ".join(f"noracle.collect.{m}" for m in ("model", "chain", "sealing", "protocols", "archive", "verify"))
+    extras = (
+        "fastapi",
+        "starlette",
+        "uvicorn",
+        "httptools",
+        "uvloop",
+        "argon2",
+        "psycopg",
+        "psycopg_pool",
+        "multipart",
+        "PIL",
+    )
+    modules = ", ".join(
+        f"noracle.collect.{m}"
+        for m in ("model", "chain", "sealing", "protocols", "archive", "verify")
+    )
     code = f"import sys; sys.modules.update(dict.fromkeys({extras!r})); import {modules}"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
@@ -470,7 +624,9 @@ def test_it_works_with_the_core_alone() -> None:
 @pytest.mark.slow
 def test_a_hundred_thousand_routes_and_answers_take_five_seconds(tmp_path: Path) -> None:
     spec = spec_of(n_classes=10, gold_rate=0.02, panel_items=50)
-    archive = filled(spec, items_of(98_000, n_gold=500, n_classes=10), amend=0.01, systems=1).archive()
+    archive = filled(
+        spec, items_of(98_000, n_gold=500, n_classes=10), amend=0.01, systems=1
+    ).archive()
     write_archive(archive, tmp_path / "big.zip")
     assert min(len(archive.routes), len(archive.answers)) >= 100_000
     seconds = []

@@ -29,10 +29,13 @@ class Item:
             or any(len(verdicts) > 1 for verdicts in said.values())
         )
         self.judgements = judgements
-        if aimed and any(j.get("propensity") is not None for j in judgements):  # the first question is the label
+        if aimed and any(
+            j.get("propensity") is not None for j in judgements
+        ):  # the first question is the label
             self.judgements = judgements[:1]
             self.yes, self.no, self.unsure = (
-                {j["class"] for j in self.judgements if j["verdict"] == verdict} for verdict in ("yes", "no", "unsure")
+                {j["class"] for j in self.judgements if j["verdict"] == verdict}
+                for verdict in ("yes", "no", "unsure")
             )
         self.recorded = aimed and self.judgements[0].get("propensity") is not None
         self.verdict: Any = "yes" if self.yes else "no" if self.no else "unsure"
@@ -40,22 +43,39 @@ class Item:
 
     def score(self, answer: Any, verdict: str) -> float:
         (question,) = self.judgements
-        asked = answer is not None and question["class"] == answer and question["verdict"] == verdict
+        asked = (
+            answer is not None and question["class"] == answer and question["verdict"] == verdict
+        )
         return float(f"{1 / question['propensity']:.12g}") if asked else 0.0
 
 
 def labels(judgements: Columns, n_classes: Mapping[Any, int]) -> tuple[dict[Any, Item], int]:
     """The labels by item (contradictory ones too), and how many judgements were exact repeats."""
     rows = rows_of(judgements)
-    kept = list({tuple(sorted((k, repr(v)) for k, v in {**row, "rater": row.get("rater") or ""}.items())): row for row in rows}.values())
+    kept = list(
+        {
+            tuple(
+                sorted((k, repr(v)) for k, v in {**row, "rater": row.get("rater") or ""}.items())
+            ): row
+            for row in rows
+        }.values()
+    )
     by_item = defaultdict(list)
     for row in kept:
         by_item[row["item"]].append(row)
-    aimed = any(row.get("propensity") is not None and abs(row["propensity"] * n_classes[row["item"]] - 1) > 1e-9 for row in rows)
-    return {item: Item(js, n_classes[item], aimed=aimed) for item, js in by_item.items()}, len(rows) - len(kept)
+    aimed = any(
+        row.get("propensity") is not None
+        and abs(row["propensity"] * n_classes[row["item"]] - 1) > 1e-9
+        for row in rows
+    )
+    return {item: Item(js, n_classes[item], aimed=aimed) for item, js in by_item.items()}, len(
+        rows
+    ) - len(kept)
 
 
-def accuracy(answers: Columns, judgements: Columns, items: Columns, *, by_class: bool = False) -> AccuracyCounts:
+def accuracy(
+    answers: Columns, judgements: Columns, items: Columns, *, by_class: bool = False
+) -> AccuracyCounts:
     about = {row["item"]: row for row in rows_of(items)}
     known, repeats = labels(judgements, {item: row["n_classes"] for item, row in about.items()})
     tallies: Counter[Tally] = Counter()
@@ -63,7 +83,11 @@ def accuracy(answers: Columns, judgements: Columns, items: Columns, *, by_class:
     answered: Counter[Cell] = Counter()
     for row in rows_of(answers):
         place = about[row["item"]]
-        k, stratum, weight = place["n_classes"], place.get("stratum") or "", float(place.get("weight", 1.0))
+        k, stratum, weight = (
+            place["n_classes"],
+            place.get("stratum") or "",
+            float(place.get("weight", 1.0)),
+        )
         cell = Cell(row["system"], k, stratum, weight)
         population[cell] += 1
         answered[cell] += row["answer"] is not None
@@ -92,15 +116,31 @@ def accuracy(answers: Columns, judgements: Columns, items: Columns, *, by_class:
         tallies[tally] += 1
     asked = set(answers["item"])
     unused = {
-        "judgements of items without answers": sum(len(v.all) for i, v in known.items() if i not in asked and not v.conflict),
-        "later questions about items that were asked about before": sum(len(v.all) - len(v.judgements) for v in known.values()),
+        "judgements of items without answers": sum(
+            len(v.all) for i, v in known.items() if i not in asked and not v.conflict
+        ),
+        "later questions about items that were asked about before": sum(
+            len(v.all) - len(v.judgements) for v in known.values()
+        ),
         "contradictory items": sum(v.conflict for v in known.values()),
         "repeated judgements": repeats,
     }
-    told = [(row["propensity"], about[row["item"]]["n_classes"]) for row in rows_of(judgements) if row.get("propensity") is not None]
-    propensities: Any = "none" if not told else "recorded" if any(abs(p * k - 1) > 1e-9 for p, k in told) else "uniform"
+    told = [
+        (row["propensity"], about[row["item"]]["n_classes"])
+        for row in rows_of(judgements)
+        if row.get("propensity") is not None
+    ]
+    propensities: Any = (
+        "none"
+        if not told
+        else "recorded"
+        if any(abs(p * k - 1) > 1e-9 for p, k in told)
+        else "uniform"
+    )
     used = {k: v for k, v in unused.items() if v}
-    return AccuracyCounts(tallies=tallies, items=population, answered=answered, unused=used, propensities=propensities)
+    return AccuracyCounts(
+        tallies=tallies, items=population, answered=answered, unused=used, propensities=propensities
+    )
 
 
 def patterns(answers: Columns, judgements: Columns, items: Columns) -> PatternCounts:
@@ -126,13 +166,20 @@ def patterns(answers: Columns, judgements: Columns, items: Columns) -> PatternCo
             design="recorded" if label.recorded else "uniform",
             yes_scores=tuple(label.score(a, "yes") for a in said) if scored else None,
             no_scores=tuple(label.score(a, "no") for a in said) if scored else None,
-            groups=tuple(-1 if a is None else order.setdefault(a, len(order)) for a in said) if label.recorded else None,
+            groups=tuple(-1 if a is None else order.setdefault(a, len(order)) for a in said)
+            if label.recorded
+            else None,
             stratum=place.get("stratum") or "",
             weight=float(place.get("weight", 1.0)),
         )
         found[pattern] += 1
     population = Counter(
-        Cell("", about[item]["n_classes"], about[item].get("stratum") or "", float(about[item].get("weight", 1.0)))
+        Cell(
+            "",
+            about[item]["n_classes"],
+            about[item].get("stratum") or "",
+            float(about[item].get("weight", 1.0)),
+        )
         for item, answered in given.items()
         if set(answered) == set(systems)
     )

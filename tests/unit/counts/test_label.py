@@ -18,13 +18,16 @@ Said = tuple[Any, Verdict, float | None]
 Design = Literal["without", "uniform", "recorded", "mixed"]
 
 
-# ------------------------------------------------------------------------------------------------------- by definition
+# -------------------------------------------------------------------------------------------------------
+# by definition
 
 
 @pytest.mark.parametrize("propensity", [None, 0.4])
 @pytest.mark.parametrize("answer", ["A", "B", None])
 @pytest.mark.parametrize("verdict", get_args(Verdict))
-def test_one_question_meets_one_answer(verdict: Verdict, answer: str | None, propensity: float | None) -> None:
+def test_one_question_meets_one_answer(
+    verdict: Verdict, answer: str | None, propensity: float | None
+) -> None:
     label = Label.of([("A", verdict, propensity)], n_classes=4, recorded=propensity is not None)
     assert label is not None
     met = label.meet(answer, system="s")
@@ -47,8 +50,16 @@ def test_one_question_meets_one_answer(verdict: Verdict, answer: str | None, pro
 @pytest.mark.parametrize(("hit", "answered"), [(True, True), (False, True), (False, False)])
 @pytest.mark.parametrize("verdict", get_args(Verdict))
 @pytest.mark.parametrize("inverse", [None, 2.5])
-def test_tally_of_known_facts_is_that_of_the_label(verdict: Verdict, hit: bool, answered: bool, inverse: float | None) -> None:
-    facts = tally(Cell("s", 4), verdict, hit=hit, answered=answered, inverse=None if inverse is None else inverse * hit)
+def test_tally_of_known_facts_is_that_of_the_label(
+    verdict: Verdict, hit: bool, answered: bool, inverse: float | None
+) -> None:
+    facts = tally(
+        Cell("s", 4),
+        verdict,
+        hit=hit,
+        answered=answered,
+        inverse=None if inverse is None else inverse * hit,
+    )
     label = Label(4, verdict, frozenset("A"), None if inverse is None else 1 / inverse)
     assert label.meet(None if not answered else "A" if hit else "B", system="s") == facts
 
@@ -70,7 +81,9 @@ def test_place_goes_into_the_tally_and_the_pattern() -> None:
     ],
 )
 @pytest.mark.parametrize("recorded", [False, True])
-def test_judgements_that_contradict_each_other_make_no_label(said: list[Said], recorded: bool) -> None:
+def test_judgements_that_contradict_each_other_make_no_label(
+    said: list[Said], recorded: bool
+) -> None:
     for order in itertools.permutations(said):
         assert Label.of(order, n_classes=3, recorded=recorded) is None
 
@@ -85,14 +98,19 @@ def test_confirmed_class_beats_what_was_ruled_out_and_remembers_it() -> None:
 
 
 def test_classes_ruled_out_are_one_label_whatever_else_is_unsure() -> None:
-    label = Label.of([("C", "unsure", None), ("B", "no", None), ("A", "no", None), ("A", "no", None)], n_classes=5)
+    label = Label.of(
+        [("C", "unsure", None), ("B", "no", None), ("A", "no", None), ("A", "no", None)],
+        n_classes=5,
+    )
     assert label == Label(5, "no", frozenset("AB"))
     assert [label.meet(a).hit for a in "ABC"] == [True, True, False]
 
 
 @pytest.mark.parametrize("first", get_args(Verdict))
 def test_first_question_is_the_label_where_propensities_were_recorded(first: Verdict) -> None:
-    label = Label.of([("A", first, 0.5), ("B", "no", 0.25), ("C", "unsure", 0.25)], n_classes=5, recorded=True)
+    label = Label.of(
+        [("A", first, 0.5), ("B", "no", 0.25), ("C", "unsure", 0.25)], n_classes=5, recorded=True
+    )
     assert label == Label(5, first, frozenset("A"), 0.5)
     assert label.meet("B").no_score in (None, 0.0)
 
@@ -111,7 +129,9 @@ def test_first_question_without_a_propensity_stays_uniform_in_a_recorded_table()
 
 
 def test_item_without_any_propensity_uses_all_its_judgements_in_a_recorded_table() -> None:
-    assert Label.of([("A", "no", None), ("B", "no", None)], n_classes=4, recorded=True) == Label(4, "no", frozenset("AB"))
+    assert Label.of([("A", "no", None), ("B", "no", None)], n_classes=4, recorded=True) == Label(
+        4, "no", frozenset("AB")
+    )
 
 
 @pytest.mark.parametrize("verdict", get_args(Verdict))
@@ -138,16 +158,23 @@ def test_scores_have_twelve_digits_on_every_way() -> None:
     third = rounded(1 / 0.3)
     assert third == 3.33333333333
     assert Label(4, "yes", frozenset("A"), 0.3).meet("A").yes_score == third
-    assert pattern(Cell("", 4), "no", [True], inverse=[1 / 0.3], answers=["A"]).no_scores == (third,)
+    assert pattern(Cell("", 4), "no", [True], inverse=[1 / 0.3], answers=["A"]).no_scores == (
+        third,
+    )
 
 
-# ------------------------------------------------------------------------------------- one by one as in the query engine
+# ------------------------------------------------------------------------------------- one by one
+# as in the query engine
 
 
 class World:
-    """Random tables: answers of three systems, judgements with repeats, contradictions and times, and items."""
+    """Random tables: answers of three systems, judgements with repeats, contradictions and times,
+    and items.
+    """
 
-    def __init__(self, seed: int, design: Design, *, repeats: int = 1, one_each: bool = False, n: int = 70) -> None:
+    def __init__(
+        self, seed: int, design: Design, *, repeats: int = 1, one_each: bool = False, n: int = 70
+    ) -> None:
         draw = random.Random(f"{seed} {design}")
         timed = draw.random() < 0.7
         self.items: dict[str, list[Any]] = {
@@ -170,11 +197,27 @@ class World:
             for j in range(1 if one_each else draw.choice([1, 1, 2, 3])):
                 c = draw.randrange(sizes[i])
                 wrong = draw.random() < 0.05
-                verdict = "unsure" if draw.random() < 0.2 else "yes" if (c == truth) != wrong else "no"
-                row = (i, c, verdict, f"rater {j}", self._propensity(draw, design, sizes[i]), draw.choice([None, *range(9)]))
+                verdict = (
+                    "unsure" if draw.random() < 0.2 else "yes" if (c == truth) != wrong else "no"
+                )
+                row = (
+                    i,
+                    c,
+                    verdict,
+                    f"rater {j}",
+                    self._propensity(draw, design, sizes[i]),
+                    draw.choice([None, *range(9)]),
+                )
                 rows += [row] * (1 if one_each or draw.random() < 0.9 else 2)
         draw.shuffle(rows)
-        self.judgements: dict[str, list[Any]] = {"item": [], "class": [], "verdict": [], "rater": [], "propensity": [], "at": []}
+        self.judgements: dict[str, list[Any]] = {
+            "item": [],
+            "class": [],
+            "verdict": [],
+            "rater": [],
+            "propensity": [],
+            "at": [],
+        }
         for row in rows:
             _append(self.judgements, *row)
         for column, there in (("propensity", design != "without"), ("at", timed)):
@@ -182,12 +225,21 @@ class World:
                 del self.judgements[column]
         self.recorded = any(
             p is not None and abs(p * sizes[i] - 1) > 1e-9
-            for i, p in zip(self.judgements["item"], self.judgements.get("propensity", [None] * len(rows)), strict=True)
+            for i, p in zip(
+                self.judgements["item"],
+                self.judgements.get("propensity", [None] * len(rows)),
+                strict=True,
+            )
         )
 
     @staticmethod
     def _propensity(draw: random.Random, design: Design, k: int) -> float | None:
-        choices = {"without": [None], "uniform": [1 / k, None], "recorded": [1 / k, 0.3, 0.7], "mixed": [None, 1 / k, 0.45]}
+        choices = {
+            "without": [None],
+            "uniform": [1 / k, None],
+            "recorded": [1 / k, 0.3, 0.7],
+            "mixed": [None, 1 / k, 0.45],
+        }
         return draw.choice(choices[design])
 
     def evidence(self) -> Evidence:
@@ -196,7 +248,9 @@ class World:
     def labels(self) -> dict[int, Label]:
         """The label of every item that is not contradictory, made one by one."""
         kept: dict[tuple[Any, ...], list[tuple[Any, int]]] = defaultdict(list)
-        names = [name for name in ("class", "verdict", "rater", "propensity") if name in self.judgements]
+        names = [
+            name for name in ("class", "verdict", "rater", "propensity") if name in self.judgements
+        ]
         times = self.judgements.get("at", [None] * len(self.judgements["item"]))
         for row, item in enumerate(self.judgements["item"]):
             kept[item, *(self.judgements[name][row] for name in names)].append((times[row], row))
@@ -204,18 +258,27 @@ class World:
         for (item, *values), seen in kept.items():  # an exact repeat counts once, at its first time
             at = min((t for t, _ in seen if t is not None), default=None)
             told = dict(zip(names, values, strict=True))
-            said[item].append(((at is None, at or 0, min(r for _, r in seen)), (told["class"], told["verdict"], told.get("propensity"))))
+            said[item].append(
+                (
+                    (at is None, at or 0, min(r for _, r in seen)),
+                    (told["class"], told["verdict"], told.get("propensity")),
+                )
+            )
         found = {}
         for item, questions in said.items():
             rows = [what for _, what in sorted(questions, key=lambda pair: pair[0])]
             label = Label.of(rows, n_classes=self.items["n_classes"][item], recorded=self.recorded)
             if label is not None:
-                found[item] = label._replace(stratum=self.items["stratum"][item], weight=self.items["weight"][item])
+                found[item] = label._replace(
+                    stratum=self.items["stratum"][item], weight=self.items["weight"][item]
+                )
         return found
 
     def given(self) -> dict[tuple[int, str], list[Any]]:
         found: dict[tuple[int, str], list[Any]] = defaultdict(list)
-        for item, system, answer in zip(*(self.answers[name] for name in ("item", "system", "answer")), strict=True):
+        for item, system, answer in zip(
+            *(self.answers[name] for name in ("item", "system", "answer")), strict=True
+        ):
             found[item, system].append(answer)
         return found
 
@@ -230,9 +293,15 @@ WORLDS = [(seed, design) for design in get_args(Design) for seed in range(6)]
 
 @pytest.mark.parametrize(("seed", "design"), WORLDS)
 def test_labels_met_one_by_one_are_the_counts_of_the_engine(seed: int, design: Design) -> None:
-    world = World(seed, design, one_each=seed >= 4)  # the engine has a shorter way for one judgement per item
+    world = World(
+        seed, design, one_each=seed >= 4
+    )  # the engine has a shorter way for one judgement per item
     labels, given, evidence = world.labels(), world.given(), world.evidence()
-    wanted = Counter(labels[item].meet(answer, system=system) for (item, system), (answer,) in given.items() if item in labels)
+    wanted = Counter(
+        labels[item].meet(answer, system=system)
+        for (item, system), (answer,) in given.items()
+        if item in labels
+    )
     found = count_accuracy(evidence)
     assert dict(found.tallies) == dict(wanted)
     assert found.propensities == {"without": "none", "uniform": "uniform"}.get(design, "recorded")
@@ -247,10 +316,16 @@ def test_labels_met_one_by_one_are_the_counts_of_the_engine(seed: int, design: D
 
 @pytest.mark.parametrize("how", ["mean", "all", "any"])
 @pytest.mark.parametrize(("seed", "design"), WORLDS[::6])
-def test_repeats_met_one_by_one_are_the_counts_of_the_engine(seed: int, design: Design, how: Repeats) -> None:
+def test_repeats_met_one_by_one_are_the_counts_of_the_engine(
+    seed: int, design: Design, how: Repeats
+) -> None:
     world = World(seed, design, repeats=3)
     labels, given, evidence = world.labels(), world.given(), world.evidence().with_repeats(how)
-    met = {pair: labels[pair[0]].meet_runs(answers, system=pair[1], how=how) for pair, answers in given.items() if pair[0] in labels}
+    met = {
+        pair: labels[pair[0]].meet_runs(answers, system=pair[1], how=how)
+        for pair, answers in given.items()
+        if pair[0] in labels
+    }
     assert dict(count_accuracy(evidence).tallies) == dict(Counter(met.values()))
     assert any(t.hit_share is not None for t in met.values()) == (how != "all")
     together: Counter[tuple[float, ...]] = Counter()

@@ -34,7 +34,9 @@ from tests.unit.counts.test_counting import timed, world
 from tests.unit.evidence.backends import Columns, as_csv, as_parquet
 from tests.unit.evidence.fixtures import Bring
 
-pytestmark = pytest.mark.filterwarnings("ignore:only [0-9]+ of [0-9]+ judged items:noracle.errors.EvidenceWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:only [0-9]+ of [0-9]+ judged items:noracle.errors.EvidenceWarning"
+)
 
 
 def rows_where(table: Columns, keep: Iterable[Any]) -> Columns:
@@ -59,14 +61,23 @@ def split(tables: dict[str, Columns], n_parts: int, seed: int = 0) -> list[dict[
 
 
 def text_items(tables: dict[str, Columns]) -> dict[str, Columns]:
-    return {name: {**table, "item": [f"item {i}" for i in table["item"]]} for name, table in tables.items()}
+    return {
+        name: {**table, "item": [f"item {i}" for i in table["item"]]}
+        for name, table in tables.items()
+    }
 
 
 def write(folder: Path, name: str, item: int = 0, *, answer: int = 0, n: int = 3) -> Partition:
-    """A small partition in two files: items ``item`` to ``item + n - 1``, all answered by one system and the first judged."""
+    """A small partition in two files: items ``item`` to ``item + n - 1``, all answered by one
+    system and the first judged.
+    """
     items = list(range(item, item + n))
-    answers = as_csv({"item": items, "system": ["a"] * n, "answer": [answer] * n}, f"answers-{name}", folder)
-    judgements = as_csv({"item": items[:1], "class": [0], "verdict": ["yes"]}, f"judgements-{name}", folder)
+    answers = as_csv(
+        {"item": items, "system": ["a"] * n, "answer": [answer] * n}, f"answers-{name}", folder
+    )
+    judgements = as_csv(
+        {"item": items[:1], "class": [0], "verdict": ["yes"]}, f"judgements-{name}", folder
+    )
     return Partition(name=name, answers=(str(answers),), judgements=(str(judgements),))
 
 
@@ -79,7 +90,9 @@ def polars_evidence(tables: dict[str, Columns]) -> Evidence:
 
 
 @pytest.mark.parametrize("text", [False, True], ids=["whole items", "text items"])
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
+)
 def test_partitions_count_what_one_count_of_everything_counts(seed: int, text: bool) -> None:
     tables = text_items(world(seed)) if text else world(seed)
     whole = count_evidence(Evidence.from_tables(**tables))
@@ -95,20 +108,34 @@ def test_sum_of_any_split_is_the_count_of_all(seed: int, n_parts: int, gone: boo
     if gone:  # a system that answers early items only, so that some parts do not know it
         keep = [
             i
-            for i, (item, s) in enumerate(zip(tables["answers"]["item"], tables["answers"]["system"], strict=True))
+            for i, (item, s) in enumerate(
+                zip(tables["answers"]["item"], tables["answers"]["system"], strict=True)
+            )
             if s == "a" or item < 6
         ]
-        tables["answers"] = {name: [values[i] for i in keep] for name, values in tables["answers"].items()}
+        tables["answers"] = {
+            name: [values[i] for i in keep] for name, values in tables["answers"].items()
+        }
     whole = count_evidence(polars_evidence(tables))
     recorded = whole.propensities == "recorded"
-    parts = [count_evidence(polars_evidence(part), recorded=recorded) for part in split(tables, n_parts, seed)]
+    parts = [
+        count_evidence(polars_evidence(part), recorded=recorded)
+        for part in split(tables, n_parts, seed)
+    ]
     assert Counted.total(parts) == whole
 
 
-def test_a_partition_whose_propensities_happen_to_be_uniform_is_counted_as_part_of_the_design() -> None:
+def test_a_partition_whose_propensities_happen_to_be_uniform_is_counted_as_part_of_the_design() -> (
+    None
+):
     def day(first: int, propensity: float) -> Evidence:
         answers = {"item": [first, first + 1], "system": ["a", "a"], "answer": [0, 2]}
-        judgements = {"item": [first, first], "class": [0, 1], "verdict": ["yes", "no"], "propensity": [propensity, 1 / 3]}
+        judgements = {
+            "item": [first, first],
+            "class": [0, 1],
+            "verdict": ["yes", "no"],
+            "propensity": [propensity, 1 / 3],
+        }
         return Evidence.from_tables(answers, judgements, n_classes=3)
 
     counted = count_partitions([day(1, 1 / 3), day(3, 0.5)])
@@ -126,20 +153,35 @@ def test_counted_together_is_counted_one_by_one() -> None:
     assert counted.judgements == count_judgements(Evidence.from_tables(**tables))
     assert counted.patterns == count_patterns(Evidence.from_tables(**tables))
     assert counted.decisions == count_decisions(Evidence.from_tables(**tables))
-    assert counted.answers_only == count_decisions(Evidence.from_tables(**tables), judgements="ignore")
+    assert counted.answers_only == count_decisions(
+        Evidence.from_tables(**tables), judgements="ignore"
+    )
 
 
 def test_parts_with_answers_or_judgements_alone_add() -> None:
-    answers = {"item": [1, 2], "system": ["a", "a"], "answer": [0, None], "state": ["answered", "refused"]}
+    answers = {
+        "item": [1, 2],
+        "system": ["a", "a"],
+        "answer": [0, None],
+        "state": ["answered", "refused"],
+    }
     judgements = {"item": [8, 8, 9], "class": [0, 0, 1], "verdict": ["no", "no", "yes"]}
-    both = {"answers": {"item": [3], "system": ["a"], "answer": [1]}, "judgements": {"item": [3], "class": [1], "verdict": ["yes"]}}
+    both = {
+        "answers": {"item": [3], "system": ["a"], "answer": [1]},
+        "judgements": {"item": [3], "class": [1], "verdict": ["yes"]},
+    }
     parts = [
         Evidence.from_tables(answers, n_classes=3),
         Evidence.from_tables(judgements=judgements, n_classes=3),
         Evidence.from_tables(**both, n_classes=3),
     ]
     everything = Evidence.from_tables(
-        {"item": [1, 2, 3], "system": ["a"] * 3, "answer": [0, None, 1], "state": ["answered", "refused", None]},
+        {
+            "item": [1, 2, 3],
+            "system": ["a"] * 3,
+            "answer": [0, None, 1],
+            "state": ["answered", "refused", None],
+        },
         {"item": [8, 8, 9, 3], "class": [0, 0, 1, 1], "verdict": ["no", "no", "yes", "yes"]},
         n_classes=3,
     )
@@ -148,12 +190,21 @@ def test_parts_with_answers_or_judgements_alone_add() -> None:
 
 def test_conflicting_items_that_are_dropped_add() -> None:
     tables = world(3)
-    for name, value in (("item", 0), ("class", 0), ("verdict", "yes"), ("rater", "eve"), ("propensity", None)):
+    for name, value in (
+        ("item", 0),
+        ("class", 0),
+        ("verdict", "yes"),
+        ("rater", "eve"),
+        ("propensity", None),
+    ):
         tables["judgements"][name] += [value, value if name != "verdict" else "no"]
     whole = count_evidence(Evidence.from_tables(**tables, conflicts="drop"))
     assert whole.accuracy is not None
     assert whole.accuracy.unused["contradictory items"] == 1
-    assert count_partitions([Evidence.from_tables(**p, conflicts="drop") for p in split(tables, 3)]) == whole
+    assert (
+        count_partitions([Evidence.from_tables(**p, conflicts="drop") for p in split(tables, 3)])
+        == whole
+    )
 
 
 def test_counted_survives_json() -> None:
@@ -171,11 +222,25 @@ def test_every_engine_counts_the_same(bring_anywhere: Bring) -> None:
 
 def test_ratings_count_the_same_on_every_engine(bring_anywhere: Bring) -> None:
     draw = random.Random(3)
-    rows = [(i, rater, draw.choice(["cat", "dog", "owl"])) for i in range(30) for rater in ("ann", "bob", "eve") if draw.random() < 0.8]
+    rows = [
+        (i, rater, draw.choice(["cat", "dog", "owl"]))
+        for i in range(30)
+        for rater in ("ann", "bob", "eve")
+        if draw.random() < 0.8
+    ]
     ratings = {name: [row[k] for row in rows] for k, name in enumerate(("item", "rater", "label"))}
-    answers = {"item": list(range(30)), "system": ["a"] * 30, "answer": [draw.choice(["cat", "dog", "owl", None]) for _ in range(30)]}
+    answers = {
+        "item": list(range(30)),
+        "system": ["a"] * 30,
+        "answer": [draw.choice(["cat", "dog", "owl", None]) for _ in range(30)],
+    }
     wanted = count_ratings(Ratings.from_tables(ratings, answers)).to_dict()
-    assert count_ratings(Ratings.from_tables(**bring_anywhere({"ratings": ratings, "answers": answers}))).to_dict() == wanted
+    assert (
+        count_ratings(
+            Ratings.from_tables(**bring_anywhere({"ratings": ratings, "answers": answers}))
+        ).to_dict()
+        == wanted
+    )
 
 
 def test_rows_of_labels_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,11 +260,21 @@ def test_rows_of_labels_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("text", [False, True], ids=["whole items", "text items"])
 @pytest.mark.parametrize("stored", [False, True], ids=["no store", "store"])
-def test_item_in_two_partitions_is_refused_and_named(tmp_path: Path, text: bool, stored: bool) -> None:
+def test_item_in_two_partitions_is_refused_and_named(
+    tmp_path: Path, text: bool, stored: bool
+) -> None:
     named = (lambda i: f"q{i}") if text else (lambda i: i)
     parts = []
     for name, items in (("mon", [1, 2, 9]), ("tue", [3, 4]), ("wed", [4, 5])):
-        path = as_parquet({"item": [named(i) for i in items], "system": ["a"] * len(items), "answer": [0] * len(items)}, name, tmp_path)
+        path = as_parquet(
+            {
+                "item": [named(i) for i in items],
+                "system": ["a"] * len(items),
+                "answer": [0] * len(items),
+            },
+            name,
+            tmp_path,
+        )
         parts.append(Partition(name=name, answers=(str(path),)))
     store = tmp_path / "store" if stored else None
     count_partitions(parts[:2], n_classes=2, store=store)
@@ -213,7 +288,9 @@ def test_item_in_two_partitions_is_refused_and_named(tmp_path: Path, text: bool,
 
 def test_item_judged_in_another_partition_than_answered_is_refused() -> None:
     first = Evidence.from_tables({"item": [1], "system": ["a"], "answer": [0]}, n_classes=2)
-    second = Evidence.from_tables(judgements={"item": [1], "class": [0], "verdict": ["yes"]}, n_classes=2)
+    second = Evidence.from_tables(
+        judgements={"item": [1], "class": [0], "verdict": ["yes"]}, n_classes=2
+    )
     with pytest.raises(EvidenceError, match="no item in common"):
         count_partitions([first, second])
 
@@ -223,7 +300,10 @@ def test_equal_keys_of_different_texts_are_no_overlap(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(partitions, "item_keys", lambda _: (np.array([7], dtype=np.uint64), "text"))
     monkeypatch.setattr("noracle.counts.item_keys.key_of", lambda _: 7)
-    day = {name: Evidence.from_tables({"item": [name], "system": ["a"], "answer": [0]}, n_classes=2) for name in ("x", "y")}
+    day = {
+        name: Evidence.from_tables({"item": [name], "system": ["a"], "answer": [0]}, n_classes=2)
+        for name in ("x", "y")
+    }
     counted = count_partitions(list(day.values()))
     assert counted.accuracy is not None
     assert sum(counted.accuracy.items.values()) == 2
@@ -237,15 +317,21 @@ def test_keys_are_the_same_on_every_engine(bring: Bring) -> None:
 
 
 def test_whole_and_text_items_do_not_mix() -> None:
-    parts = [Evidence.from_tables({"item": [i], "system": ["a"], "answer": [0]}, n_classes=2) for i in (1, "1")]
+    parts = [
+        Evidence.from_tables({"item": [i], "system": ["a"], "answer": [0]}, n_classes=2)
+        for i in (1, "1")
+    ]
     with pytest.raises(
-        EvidenceError, match=r"items must be whole numbers or text in all partitions; got text in 'partition 2' and whole in"
+        EvidenceError,
+        match=r"items must be whole numbers or text in all partitions; got text in 'partition 2' and whole in",
     ):
         count_partitions(parts)
 
 
 def test_number_of_classes_is_never_inferred_from_a_partition(tmp_path: Path) -> None:
-    with pytest.raises(EvidenceError, match=r"partition 'mon': n_classes must be given to count partitions"):
+    with pytest.raises(
+        EvidenceError, match=r"partition 'mon': n_classes must be given to count partitions"
+    ):
         count_partitions([write(tmp_path, "mon")])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -258,17 +344,28 @@ def test_arguments_are_checked(tmp_path: Path) -> None:
     part = write(tmp_path, "mon")
     with pytest.raises(ArgumentError, match="vanished must be 'drop' or 'keep'; got 'ignore'"):
         count_partitions([part], n_classes=2, vanished="ignore")  # type: ignore[arg-type]
-    with pytest.raises(EvidenceError, match="partitions must have different names; got 'mon' twice"):
+    with pytest.raises(
+        EvidenceError, match="partitions must have different names; got 'mon' twice"
+    ):
         count_partitions([part, part], n_classes=2)
     with pytest.raises(EvidenceError, match="partitions must be at least one; got none"):
         count_partitions([], n_classes=2)
-    with pytest.raises(EvidenceError, match="partitions must be local files to be kept in a store; got a URL"):
-        count_partitions([Partition(name="x", answers=("s3://b/x.parquet",))], n_classes=2, store=tmp_path / "store")
+    with pytest.raises(
+        EvidenceError, match="partitions must be local files to be kept in a store; got a URL"
+    ):
+        count_partitions(
+            [Partition(name="x", answers=("s3://b/x.parquet",))],
+            n_classes=2,
+            store=tmp_path / "store",
+        )
 
 
 def test_faults_name_their_partition(tmp_path: Path) -> None:
     parts = [write(tmp_path, "mon"), write(tmp_path, "tue", 10, answer=7)]
-    with pytest.raises(EvidenceError, match=r"partition 'tue': answers\.answer must be a class of its item; got none that is"):
+    with pytest.raises(
+        EvidenceError,
+        match=r"partition 'tue': answers\.answer must be a class of its item; got none that is",
+    ):
         count_partitions(parts, n_classes=2)
 
 
@@ -280,10 +377,22 @@ def test_files_are_paired_by_hive_keys_or_names() -> None:
         ["a/answers/day=2/x.parquet", "a/answers/day=1/x.parquet", "a/answers/day=1/y.parquet"],
         ["b/day=1/j.parquet", "b/day=2/j.parquet"],
     )
-    assert [(p.name, len(p.answers), len(p.judgements)) for p in hive] == [("day=1", 2, 1), ("day=2", 1, 1)]
-    named = pair_partitions(["answers-mon.csv", "answers-tue.csv"], ["judgements-mon.csv", "judgements-tue.csv"])
-    assert [(p.name, p.judgements) for p in named] == [("mon", ("judgements-mon.csv",)), ("tue", ("judgements-tue.csv",))]
-    folders = pair_partitions(["mon/answers.csv", "tue/answers.csv"], ["mon/judgements.csv"], ["mon/items.csv", "tue/items.csv"])
+    assert [(p.name, len(p.answers), len(p.judgements)) for p in hive] == [
+        ("day=1", 2, 1),
+        ("day=2", 1, 1),
+    ]
+    named = pair_partitions(
+        ["answers-mon.csv", "answers-tue.csv"], ["judgements-mon.csv", "judgements-tue.csv"]
+    )
+    assert [(p.name, p.judgements) for p in named] == [
+        ("mon", ("judgements-mon.csv",)),
+        ("tue", ("judgements-tue.csv",)),
+    ]
+    folders = pair_partitions(
+        ["mon/answers.csv", "tue/answers.csv"],
+        ["mon/judgements.csv"],
+        ["mon/items.csv", "tue/items.csv"],
+    )
     assert [p.name for p in folders] == ["mon", "tue"]
 
 
@@ -304,7 +413,9 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     read: list[str] = []
     really = partitions._open
-    monkeypatch.setattr(partitions, "_open", lambda part, **more: read.append(part.name) or really(part, **more))
+    monkeypatch.setattr(
+        partitions, "_open", lambda part, **more: read.append(part.name) or really(part, **more)
+    )
     return read
 
 
@@ -325,7 +436,9 @@ def test_known_partition_is_not_read_again(tmp_path: Path, monkeypatch: pytest.M
     assert more.reading.line() == "3 partitions: 1 read, 2 known from before."
 
 
-def test_changed_partition_is_noticed_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_partition_is_noticed_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = tmp_path / "store"
     parts = [write(tmp_path, "mon"), write(tmp_path, "tue", 10)]
     count_partitions(parts, n_classes=2, store=store)
@@ -369,7 +482,9 @@ def test_other_options_count_anew(tmp_path: Path) -> None:
     assert found == count_partitions([part], n_classes=3)
 
 
-@pytest.mark.parametrize("step", [0, 2, 4, 6, *(pytest.param(s, marks=pytest.mark.slow) for s in (1, 3, 5))])
+@pytest.mark.parametrize(
+    "step", [0, 2, 4, 6, *(pytest.param(s, marks=pytest.mark.slow) for s in (1, 3, 5))]
+)
 def test_run_that_is_stopped_while_writing_leaves_a_store_that_counts_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
@@ -397,7 +512,10 @@ def test_run_that_is_stopped_while_writing_leaves_a_store_that_counts_right(
 
 def test_folder_of_something_else_is_not_taken_for_a_store(tmp_path: Path) -> None:
     part = write(tmp_path, "mon")
-    with pytest.raises(EvidenceError, match="store must be a new folder or one that this function made; got a folder with 'answers-mon"):
+    with pytest.raises(
+        EvidenceError,
+        match="store must be a new folder or one that this function made; got a folder with 'answers-mon",
+    ):
         count_partitions([part], n_classes=2, store=tmp_path)
 
 
@@ -406,7 +524,9 @@ def test_broken_store_says_what_to_do(tmp_path: Path) -> None:
     count_partitions([part], n_classes=2, store=store)
     for file in store.glob("*.npz"):
         file.write_bytes(file.read_bytes()[:40])
-    with pytest.raises(EvidenceError, match=r"store must hold whole files; got a broken .*Delete the folder"):
+    with pytest.raises(
+        EvidenceError, match=r"store must hold whole files; got a broken .*Delete the folder"
+    ):
         count_partitions([part], n_classes=2, store=store)
     (store / "index.json").write_text("{", encoding="utf-8")
     with pytest.raises(EvidenceError, match=r"store must hold a readable index.json"):
@@ -418,10 +538,18 @@ def test_broken_store_says_what_to_do(tmp_path: Path) -> None:
 
 def test_lists_of_paths_are_one_table(tmp_path: Path) -> None:
     parts = [write(tmp_path, "mon"), write(tmp_path, "tue", 10)]
-    answers, judgements = [p for part in parts for p in part.answers], [p for part in parts for p in part.judgements]
+    answers, judgements = (
+        [p for part in parts for p in part.answers],
+        [p for part in parts for p in part.judgements],
+    )
     whole = count_evidence(Evidence.from_tables(answers, judgements, n_classes=2))
     assert whole == count_partitions(parts, n_classes=2)
-    assert count_evidence(Evidence.from_tables([tmp_path / "answers-*.csv"], tuple(judgements), n_classes=2)) == whole
+    assert (
+        count_evidence(
+            Evidence.from_tables([tmp_path / "answers-*.csv"], tuple(judgements), n_classes=2)
+        )
+        == whole
+    )
 
 
 def test_lists_of_different_kinds_of_files_are_refused(tmp_path: Path) -> None:
@@ -433,10 +561,20 @@ def test_lists_of_different_kinds_of_files_are_refused(tmp_path: Path) -> None:
 
 def test_file_url_is_read(tmp_path: Path) -> None:
     path = as_parquet({"item": [9], "system": ["a"], "answer": [0]}, "answers", tmp_path)
-    assert count_evidence(Evidence.from_tables(f"file://{path}", n_classes=2)) == count_evidence(Evidence.from_tables(path, n_classes=2))
+    assert count_evidence(Evidence.from_tables(f"file://{path}", n_classes=2)) == count_evidence(
+        Evidence.from_tables(path, n_classes=2)
+    )
 
 
-@pytest.mark.parametrize("url", ["s3://b/a.parquet", "gs://b/day=*/a.parquet", "https://example.org/a.parquet?v=1", "abfs://c/a.parquet"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://b/a.parquet",
+        "gs://b/day=*/a.parquet",
+        "https://example.org/a.parquet?v=1",
+        "abfs://c/a.parquet",
+    ],
+)
 def test_urls_reach_the_engine_untouched(url: str) -> None:
     from noracle.evidence import files
 
@@ -454,5 +592,7 @@ def test_missing_extension_says_what_to_install() -> None:
 
     text = "An error occurred while trying to automatically install the required extension 'httpfs': Failed to download extension"
     message = str(unreadable(RuntimeError(text), "answers file 's3://b/a.parquet'"))
-    assert message.startswith("answers file 's3://b/a.parquet' must be readable; got a place that needs DuckDB's extension 'httpfs'")
+    assert message.startswith(
+        "answers file 's3://b/a.parquet' must be readable; got a place that needs DuckDB's extension 'httpfs'"
+    )
     assert "INSTALL httpfs" in message

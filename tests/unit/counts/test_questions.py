@@ -1,4 +1,6 @@
-"""Counting questions in one scan gives what the full count gives, and is only done where that is proved."""
+"""Counting questions in one scan gives what the full count gives, and is only done where that is
+proved.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ ANSWERS = {"item": [1, 1, 2, 2, 3, 3], "system": ["a", "b"] * 3, "answer": [0, 1
     ids=["plain", "item without answers", "propensities"],
 )
 @pytest.mark.parametrize("own", [False, True], ids=["one K", "own K"])
-def test_one_scan_counts_the_same(judgements: dict[str, list[Any]], own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_scan_counts_the_same(
+    judgements: dict[str, list[Any]], own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     items = {"item": [1, 2, 3, 9], "n_classes": [3, 4, 3, 3]} if own else None
     evidence = Evidence.from_tables(ANSWERS, judgements, items, n_classes=None if own else 3)
     expected = count_judgements(evidence, by_rater=False)
@@ -50,7 +54,14 @@ def test_repeated_judgement_needs_the_full_count() -> None:
 
 
 def test_questions_are_counted_by_time() -> None:
-    judgements = {"item": list(range(100)), "class": [0] * 50 + [1] * 50, "verdict": ["no"] * 100, "at": [*range(99, -1, -1)]}
-    questions = count_judgements(Evidence.from_tables(judgements=judgements, n_classes=3), by_time=True).questions
+    judgements = {
+        "item": list(range(100)),
+        "class": [0] * 50 + [1] * 50,
+        "verdict": ["no"] * 100,
+        "at": [*range(99, -1, -1)],
+    }
+    questions = count_judgements(
+        Evidence.from_tables(judgements=judgements, n_classes=3), by_time=True
+    ).questions
     assert {(q.period, q.asked): n for q, n in questions.items()}["period 1 of 10", 1] == 10
     assert len({q.period for q in questions}) == 10

@@ -15,7 +15,9 @@ from noracle.errors import EvidenceError
 from noracle.evidence import Ratings
 
 
-def world(seed: int, n: int = 60, raters: int = 4, size: int = 3, missing: float = 0.2) -> tuple[Any, Any]:
+def world(
+    seed: int, n: int = 60, raters: int = 4, size: int = 3, missing: float = 0.2
+) -> tuple[Any, Any]:
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, size, (n, raters))
     codes[rng.random(codes.shape) < missing] = -1
@@ -33,7 +35,9 @@ def same(a: RatingCounts, b: RatingCounts) -> None:
         assert all(np.array_equal(left[k], right[k]) for k in left)
 
 
-def as_long(codes: Any, answers: Any, start: int = 0) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+def as_long(
+    codes: Any, answers: Any, start: int = 0
+) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     rows = [(start + i, f"r{j}", int(c)) for (i, j), c in np.ndenumerate(codes) if c >= 0]
     ratings = {name: [r[k] for r in rows] for k, name in enumerate(("item", "rater", "label"))}
     given = {
@@ -50,7 +54,12 @@ def test_counts_of_tables_are_those_of_arrays(seed: int) -> None:
     ratings, given = as_long(codes, answers)
     counts = count_ratings(Ratings.from_tables(ratings, given, labels=[0, 1, 2]), pairs=True)
     raters = tuple(sorted(set(ratings["rater"])))
-    same(counts, RatingCounts.from_arrays(codes, labels=3, raters=raters, answers={"s": answers}, pairs=True))
+    same(
+        counts,
+        RatingCounts.from_arrays(
+            codes, labels=3, raters=raters, answers={"s": answers}, pairs=True
+        ),
+    )
 
 
 def test_pair_tables_count_each_pair() -> None:
@@ -113,19 +122,33 @@ def test_counts_of_two_halves_add_to_the_whole() -> None:
     reference = {i: int(answers[i]) if i % 2 else 0 for i in range(80)}
     whole, first, second = (
         count_ratings(
-            Ratings.from_tables(*as_long(codes[part], answers[part], start), labels=[0, 1, 2]), pairs=True, reference=reference
+            Ratings.from_tables(*as_long(codes[part], answers[part], start), labels=[0, 1, 2]),
+            pairs=True,
+            reference=reference,
         )
         for part, start in ((slice(0, 80), 0), (slice(0, 30), 0), (slice(30, 80), 30))
-    )  # fmt: skip
+    )
     same(first + second, whole)
 
 
 def test_labels_are_brought_into_one_order_and_raters_are_matched_by_name() -> None:
     first = count_ratings(
-        Ratings.from_wide({"ann": ["x"], "bob": ["y"], "s": ["x"]}, raters=["ann", "bob"], systems=["s"], labels=["x", "y"]), pairs=True
+        Ratings.from_wide(
+            {"ann": ["x"], "bob": ["y"], "s": ["x"]},
+            raters=["ann", "bob"],
+            systems=["s"],
+            labels=["x", "y"],
+        ),
+        pairs=True,
     )
     second = count_ratings(
-        Ratings.from_wide({"bob": ["y"], "ann": ["x"], "s": ["y"]}, raters=["bob", "ann"], systems=["s"], labels=["y", "x"]), pairs=True
+        Ratings.from_wide(
+            {"bob": ["y"], "ann": ["x"], "s": ["y"]},
+            raters=["bob", "ann"],
+            systems=["s"],
+            labels=["y", "x"],
+        ),
+        pairs=True,
     )
     total = first + second
     assert total.votes.tolist() == [[1, 1]]
@@ -137,9 +160,18 @@ def test_labels_are_brought_into_one_order_and_raters_are_matched_by_name() -> N
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (RatingCounts.from_votes([[1, 1]], labels=["x", "z"], answers={"s": [0]}), "labels must be"),
-        (RatingCounts.from_votes([[1, 1]], labels=["x", "y"], answers={"t": [0]}), "answers must be of"),
-        (RatingCounts.from_arrays([[0, 1]], labels=["x", "y"], answers={"s": [0]}, pairs=True), "pairs must be counted on both sides"),
+        (
+            RatingCounts.from_votes([[1, 1]], labels=["x", "z"], answers={"s": [0]}),
+            "labels must be",
+        ),
+        (
+            RatingCounts.from_votes([[1, 1]], labels=["x", "y"], answers={"t": [0]}),
+            "answers must be of",
+        ),
+        (
+            RatingCounts.from_arrays([[0, 1]], labels=["x", "y"], answers={"s": [0]}, pairs=True),
+            "pairs must be counted on both sides",
+        ),
     ],
 )
 def test_counts_that_do_not_fit_do_not_add(other: RatingCounts, message: str) -> None:
@@ -155,7 +187,10 @@ def test_matches_follow_the_reference_and_silence_never_matches() -> None:
     assert counts.matches["s"].tolist() == [[1, 0], [0, 1], [1, 0]]
     silent = count_ratings(ratings, reference={0: None, 1: None, 2: None})
     assert silent.matches["s"].tolist() == [[0, 1], [0, 1], [0, 1]]
-    with pytest.raises(EvidenceError, match="reference must have a label for each rated item; got none at items 1, 2"):
+    with pytest.raises(
+        EvidenceError,
+        match="reference must have a label for each rated item; got none at items 1, 2",
+    ):
         count_ratings(ratings, reference={0: "x"})
 
 
@@ -172,12 +207,25 @@ def test_kinds_are_sorted_rows_however_they_are_found(base: int) -> None:
 
 def test_summary_counts_items_and_ratings() -> None:
     summary = RatingCounts.from_votes([[2, 0], [0, 0], [1, 2]]).summary()
-    assert (summary["items"], summary["ratings"], summary["unused"]) == (2, 5, {"items without a rating": 1})
+    assert (summary["items"], summary["ratings"], summary["unused"]) == (
+        2,
+        5,
+        {"items without a rating": 1},
+    )
 
 
 def test_snli_counts(data_folder: Path) -> None:
     raters = [f"annotator{i}" for i in range(1, 6)]
-    counts = count_ratings(Ratings.from_wide(data_folder / "snli_dev_annotators.parquet", raters=raters, item="item", systems=["gold"]))
+    counts = count_ratings(
+        Ratings.from_wide(
+            data_folder / "snli_dev_annotators.parquet",
+            raters=raters,
+            item="item",
+            systems=["gold"],
+        )
+    )
     assert int(counts.n_items.sum()) == 1286
     assert set(counts.n_ratings) == {5}
-    assert float((counts.agreement * counts.n_items).sum() / 1286) == pytest.approx(0.8797**2, abs=2e-4)
+    assert float((counts.agreement * counts.n_items).sum() / 1286) == pytest.approx(
+        0.8797**2, abs=2e-4
+    )

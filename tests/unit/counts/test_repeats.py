@@ -28,10 +28,22 @@ def world(
     none = rng.random((n, repeats)) < silent
     if same:
         given[:], none[:] = given[:, :1], none[:, :1]
-    answers: dict[str, list[Any]] = {"item": [], "system": [], "answer": [], "state": [], "repeat": []}
+    answers: dict[str, list[Any]] = {
+        "item": [],
+        "system": [],
+        "answer": [],
+        "state": [],
+        "repeat": [],
+    }
     for i in range(n):
         for r in range(repeats):
-            values = (i, "a", None if none[i, r] else int(given[i, r]), "invalid" if none[i, r] else "answered", r)
+            values = (
+                i,
+                "a",
+                None if none[i, r] else int(given[i, r]),
+                "invalid" if none[i, r] else "answered",
+                r,
+            )
             for column, value in zip(answers.values(), values, strict=True):
                 column.append(value)
     wrong = (truth + rng.integers(1, K, size=n)) % K
@@ -49,13 +61,17 @@ def first(answers: dict[str, list[Any]]) -> dict[str, list[Any]]:
     return {name: [column[i] for i in keep] for name, column in answers.items() if name != "repeat"}
 
 
-def mean_of_scores(answers: dict[str, list[Any]], judgements: dict[str, list[Any]]) -> dict[int, float]:
+def mean_of_scores(
+    answers: dict[str, list[Any]], judgements: dict[str, list[Any]]
+) -> dict[int, float]:
     label = {i: (c, v) for i, c, v in zip(*judgements.values(), strict=True)}
     scores: dict[int, list[float]] = {}
     for item, answer in zip(answers["item"], answers["answer"], strict=True):
         kind, verdict = label[item]
         hit = answer == kind
-        scores.setdefault(item, []).append(0.0 if answer is None else float(hit) if verdict == "yes" else 1 - (K - 1) * hit)
+        scores.setdefault(item, []).append(
+            0.0 if answer is None else float(hit) if verdict == "yes" else 1 - (K - 1) * hit
+        )
     return {item: float(np.mean(s)) for item, s in scores.items()}
 
 
@@ -63,15 +79,23 @@ def mean_of_scores(answers: dict[str, list[Any]], judgements: dict[str, list[Any
 def test_identical_repeats_change_nothing(method: Any) -> None:
     answers, judgements = world(200, 4, same=True)
     four = estimate_accuracy(Evidence.from_tables(answers, judgements, n_classes=K), method=method)
-    one = estimate_accuracy(Evidence.from_tables(first(answers), judgements, n_classes=K), method=method)
+    one = estimate_accuracy(
+        Evidence.from_tables(first(answers), judgements, n_classes=K), method=method
+    )
     assert abs(four.se - one.se) <= 1e-9
-    assert (four.value, four.low, four.high, four.method) == (one.value, one.low, one.high, one.method)
+    assert (four.value, four.low, four.high, four.method) == (
+        one.value,
+        one.low,
+        one.high,
+        one.method,
+    )
 
 
 def test_different_repeats_are_averaged_within_their_item() -> None:
     answers, judgements = world(300, 3, seed=1)
     complementary = {
-        name: [v for v, said in zip(column, judgements["verdict"], strict=True) if said == "no"] for name, column in judgements.items()
+        name: [v for v, said in zip(column, judgements["verdict"], strict=True) if said == "no"]
+        for name, column in judgements.items()
     }
     keep = set(complementary["item"])
     rows = [i for i, item in enumerate(answers["item"]) if item in keep]
@@ -119,15 +143,27 @@ def test_recorded_questions_with_repeats_keep_their_mean() -> None:
     by_item: dict[int, list[float]] = {}
     for item, answer in zip(answers["item"], answers["answer"], strict=True):
         kind, verdict, p = label[item]
-        by_item.setdefault(item, []).append((answer is not None and answer == kind and verdict == "yes") / p)
+        by_item.setdefault(item, []).append(
+            (answer is not None and answer == kind and verdict == "yes") / p
+        )
     expected = [float(np.mean(v)) for v in by_item.values()]
     assert estimate.value == pytest.approx(np.mean(expected), abs=1e-9)
 
 
-@pytest.mark.parametrize("options", [{"method": "ml"}, {"method": "ordinary"}, {"interval": "exact"}, {"false_no": 0.1, "method": "ml"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "ml"},
+        {"method": "ordinary"},
+        {"interval": "exact"},
+        {"false_no": 0.1, "method": "ml"},
+    ],
+)
 def test_methods_that_count_answers_refuse_repeats_that_differ(options: dict[str, Any]) -> None:
     answers, judgements = world(50, 3, seed=3)
-    with pytest.raises(ArgumentError, match=r"method must be|interval must be|repeats of an item differ"):
+    with pytest.raises(
+        ArgumentError, match=r"method must be|interval must be|repeats of an item differ"
+    ):
         estimate_accuracy(Evidence.from_tables(answers, judgements, n_classes=K), **options)
 
 
@@ -153,7 +189,10 @@ def test_one_repeat_of_each_is_no_repeat() -> None:
 
 def test_a_repeat_given_twice_is_a_fault() -> None:
     answers = {"item": [1, 1, 2], "system": ["a"] * 3, "answer": [0, 1, 0], "repeat": [1, 1, 1]}
-    with pytest.raises(EvidenceError, match="one row for each item and system and repeat; got repeated rows at item 1"):
+    with pytest.raises(
+        EvidenceError,
+        match="one row for each item and system and repeat; got repeated rows at item 1",
+    ):
         Evidence.from_tables(answers, n_classes=2).check()
 
 
@@ -168,7 +207,9 @@ def test_counts_with_states_and_repeats_survive_json_and_add() -> None:
 
 
 @pytest.mark.parametrize("shares", [(0.5, None), (0.8, 0.5), (-0.1, 1.0), (0.5, 1.5)])
-def test_impossible_shares_of_repeats_are_refused(shares: tuple[float | None, float | None]) -> None:
+def test_impossible_shares_of_repeats_are_refused(
+    shares: tuple[float | None, float | None],
+) -> None:
     answers, judgements = world(20, 2, seed=4)
     data = count_accuracy(Evidence.from_tables(answers, judgements, n_classes=K)).to_dict()
     data["tallies"][0] |= {"hit_share": shares[0], "answered_share": shares[1]}
@@ -193,13 +234,26 @@ def test_states_are_counted_by_system() -> None:
         assert "b: 1 without an answer (1 invalid), counted as wrong" in comparison.notes
 
 
-@pytest.mark.parametrize(("answer", "state"), [(None, "answered"), (1, "invalid"), (1, "lost"), (None, "lost")])
+@pytest.mark.parametrize(
+    ("answer", "state"), [(None, "answered"), (1, "invalid"), (1, "lost"), (None, "lost")]
+)
 def test_states_that_contradict_the_answer_are_faults(answer: int | None, state: str) -> None:
-    answers = {"item": [7, 8], "system": ["a", "a"], "answer": [answer, 0], "state": [state, "answered"]}
+    answers = {
+        "item": [7, 8],
+        "system": ["a", "a"],
+        "answer": [answer, 0],
+        "state": [state, "answered"],
+    }
     with pytest.raises(EvidenceError, match=r"answers.state must be .* at item 7"):
-        Evidence.from_tables(answers, {"item": [8], "class": [0], "verdict": ["yes"]}, n_classes=2).check()
+        Evidence.from_tables(
+            answers, {"item": [8], "class": [0], "verdict": ["yes"]}, n_classes=2
+        ).check()
     with pytest.raises(EvidenceError, match=r"answers.state must be"):
-        estimate_accuracy(Evidence.from_tables(answers, {"item": [8], "class": [0], "verdict": ["yes"]}, n_classes=2))
+        estimate_accuracy(
+            Evidence.from_tables(
+                answers, {"item": [8], "class": [0], "verdict": ["yes"]}, n_classes=2
+            )
+        )
 
 
 def test_answers_without_states_count_as_before() -> None:
@@ -207,11 +261,14 @@ def test_answers_without_states_count_as_before() -> None:
     judgements = {"item": [1], "class": [0], "verdict": ["yes"]}
     plain = estimate_accuracy(Evidence.from_tables(answers, judgements, n_classes=2))
     assert "states" not in plain.counts
-    stated = estimate_accuracy(Evidence.from_tables({**answers, "state": [None, None]}, judgements, n_classes=2))
+    stated = estimate_accuracy(
+        Evidence.from_tables({**answers, "state": [None, None]}, judgements, n_classes=2)
+    )
     assert stated.counts == plain.counts
 
 
-# ------------------------------------------------------------------------------------- mean, all and any, from all sources
+# ------------------------------------------------------------------------------------- mean, all
+# and any, from all sources
 
 ROWS = [
     # item, run, a, b: truth is class 1 for all items
@@ -267,7 +324,11 @@ def test_repeats_count_alike_on_every_engine(kind: str, how: Any, tmp_path: Path
     answers = written(kind, tmp_path)
     judgements: Any = {"item": [1, 2, 3, 4], "class": [1] * 4, "verdict": ["yes"] * 4}
     if kind == "text":
-        judgements = {"item": [f"ü {i}" for i in range(1, 5)], "class": ["yes"] * 4, "verdict": ["yes"] * 4}
+        judgements = {
+            "item": [f"ü {i}" for i in range(1, 5)],
+            "class": ["yes"] * 4,
+            "verdict": ["yes"] * 4,
+        }
     if kind == "polars":
         import polars as pl
 
@@ -284,21 +345,41 @@ def test_repeats_count_alike_on_every_engine(kind: str, how: Any, tmp_path: Path
 def test_a_binary_item_has_an_exact_interval_and_a_mean_has_not() -> None:
     judgements = {"item": [1, 2, 3, 4], "class": [1] * 4, "verdict": ["yes"] * 4}
     evidence = Evidence.from_tables(rows_of(), judgements, n_classes=3)
-    found = {how: estimate_accuracy(evidence, system="a", repeats=how, population="beyond") for how in ("mean", "all", "any")}  # type: ignore[arg-type]
-    assert {how: e.interval for how, e in found.items()} == {"mean": "fixed-n", "all": "exact", "any": "exact"}
+    found = {
+        how: estimate_accuracy(evidence, system="a", repeats=how, population="beyond")
+        for how in ("mean", "all", "any")
+    }  # type: ignore[arg-type]
+    assert {how: e.interval for how, e in found.items()} == {
+        "mean": "fixed-n",
+        "all": "exact",
+        "any": "exact",
+    }
     assert {how: e.diagnostics.get("repeats") for how, e in found.items()} == {
-        "mean": None, "all": "right every time (2 runs)", "any": "right at least once (2 runs)",
-    }  # fmt: skip
-    assert (found["any"].low, found["any"].high) == pytest.approx((0.1941, 0.9937), abs=1e-4)  # 3 of 4
+        "mean": None,
+        "all": "right every time (2 runs)",
+        "any": "right at least once (2 runs)",
+    }
+    assert (found["any"].low, found["any"].high) == pytest.approx(
+        (0.1941, 0.9937), abs=1e-4
+    )  # 3 of 4
     assert {compare_systems(evidence, repeats=how).interval for how in ("all", "any")} == {"exact"}  # type: ignore[arg-type]
     assert compare_systems(evidence).interval == "fixed-n"
     assert "accuracy of 'a', right every time (2 runs)" in str(found["all"])
 
 
 def test_which_method_is_used_depends_on_answers_and_never_on_labels() -> None:
-    answers = {"item": [1, 1, 2, 2], "system": ["a"] * 4, "answer": [0, 1, 0, 0], "repeat": [1, 2, 1, 2]}
+    answers = {
+        "item": [1, 1, 2, 2],
+        "system": ["a"] * 4,
+        "answer": [0, 1, 0, 0],
+        "repeat": [1, 2, 1, 2],
+    }
     methods = {
-        estimate_accuracy(Evidence.from_tables(answers, {"item": [1], "class": [c], "verdict": ["yes"]}, n_classes=3)).interval
+        estimate_accuracy(
+            Evidence.from_tables(
+                answers, {"item": [1], "class": [c], "verdict": ["yes"]}, n_classes=3
+            )
+        ).interval
         for c in range(3)
     }
     assert methods == {"fixed-n"}
@@ -314,9 +395,15 @@ def test_runs_that_differ_are_wrong_every_time_without_a_label() -> None:
     assert estimate.high <= same.mean() + 1e-12
     assert estimate.interval == "exact"
     differ = {"item": [1, 1], "system": ["a", "a"], "answer": [0, 1], "repeat": [1, 2]}
-    none = estimate_accuracy(Evidence.from_tables(differ, {"item": [1], "class": [0], "verdict": ["yes"]}, n_classes=3), repeats="all")
+    none = estimate_accuracy(
+        Evidence.from_tables(differ, {"item": [1], "class": [0], "verdict": ["yes"]}, n_classes=3),
+        repeats="all",
+    )
     assert (none.value, none.high) == (0.0, 0.0)
-    assert "the system gave no item the same answer every time: every item counts as wrong" in none.notes
+    assert (
+        "the system gave no item the same answer every time: every item counts as wrong"
+        in none.notes
+    )
 
 
 def test_all_takes_error_rates_and_any_names_what_would_do() -> None:
@@ -324,12 +411,20 @@ def test_all_takes_error_rates_and_any_names_what_would_do() -> None:
     rng = np.random.default_rng(1)
     asked = [int(c) for c in rng.integers(K, size=60)]
     truth = {i: int(c) for i, c, v in zip(*judgements.values(), strict=True) if v == "yes"}
-    questions = {"item": list(range(60)), "class": asked, "verdict": ["yes" if truth.get(i, 0) == c else "no" for i, c in enumerate(asked)]}
+    questions = {
+        "item": list(range(60)),
+        "class": asked,
+        "verdict": ["yes" if truth.get(i, 0) == c else "no" for i, c in enumerate(asked)],
+    }
     evidence = Evidence.from_tables(answers, questions, n_classes=K)
-    assert estimate_accuracy(evidence, repeats="all", false_no=0.1, checks="none").interval == "exact"
+    assert (
+        estimate_accuracy(evidence, repeats="all", false_no=0.1, checks="none").interval == "exact"
+    )
     for how in ("mean", "any"):
         with pytest.raises(ArgumentError, match="pass repeats='all'"):
-            estimate_accuracy(evidence, repeats=how, false_no=0.1, method="scores", interval="fixed-n")  # type: ignore[arg-type]
+            estimate_accuracy(
+                evidence, repeats=how, false_no=0.1, method="scores", interval="fixed-n"
+            )  # type: ignore[arg-type]
 
 
 def test_counts_are_of_one_rule() -> None:
@@ -341,11 +436,15 @@ def test_counts_are_of_one_rule() -> None:
         assert (own + own).repeats == how
         assert estimate_accuracy(own, system="a").value == pytest.approx(RIGHT[how][0])
     assert counts["any"].most_answers == {"a": 2, "b": 2}
-    once = count_accuracy(Evidence.from_tables({"item": [9], "system": ["a"], "answer": [0]}, n_classes=3))
+    once = count_accuracy(
+        Evidence.from_tables({"item": [9], "system": ["a"], "answer": [0]}, n_classes=3)
+    )
     assert (counts["all"] + once).when_right() == "right every time (1.9 runs on average)"
     with pytest.raises(EvidenceError, match="must take repeats in one way; got all and mean"):
         counts["mean"] + counts["all"]
-    with pytest.raises(ArgumentError, match="repeats must be 'any', as these counts were made; got 'mean'"):
+    with pytest.raises(
+        ArgumentError, match="repeats must be 'any', as these counts were made; got 'mean'"
+    ):
         estimate_accuracy(counts["any"], system="a", repeats="mean")
     with pytest.raises(ArgumentError, match="repeats must be"):
         estimate_accuracy(evidence, system="a", repeats="most")  # type: ignore[arg-type]
@@ -357,7 +456,9 @@ def test_counts_are_of_one_rule() -> None:
 def test_columns_that_number_runs_by_another_name_are_taken_with_a_note(name: str) -> None:
     table = rows_of()
     table[name] = table.pop("repeat")
-    evidence = Evidence.from_tables(table, {"item": [1], "class": [1], "verdict": ["yes"]}, n_classes=3)
+    evidence = Evidence.from_tables(
+        table, {"item": [1], "class": [1], "verdict": ["yes"]}, n_classes=3
+    )
     assert f"column {name!r} of the answers numbers the runs of an item" in evidence.inferred
     assert estimate_accuracy(evidence, system="a").counts["answers"] == 8
 
@@ -366,9 +467,14 @@ def test_a_column_that_does_not_tell_rows_apart_numbers_no_runs() -> None:
     table = rows_of()
     table["run"] = [7] * len(table.pop("repeat"))
     judgements = {"item": [1], "class": [1], "verdict": ["yes"]}
-    with pytest.raises(EvidenceError, match="Keep one row of each, or number the runs in a column repeat"):
+    with pytest.raises(
+        EvidenceError, match="Keep one row of each, or number the runs in a column repeat"
+    ):
         estimate_accuracy(Evidence.from_tables(table, judgements, n_classes=3), system="a")
-    once = {name: [v for v, r in zip(column, rows_of()["repeat"], strict=True) if r == 0] for name, column in table.items()}
+    once = {
+        name: [v for v, r in zip(column, rows_of()["repeat"], strict=True) if r == 0]
+        for name, column in table.items()
+    }
     assert Evidence.from_tables(once, judgements, n_classes=3).inferred == ()
 
 
@@ -387,7 +493,9 @@ def test_logic_uses_the_first_run_and_says_so() -> None:
         sketch = count_decisions(evidence.with_repeats("any"))
     firsts = {(i, s): a for i, s, a, r in zip(*rows_of().values(), strict=True) if r == 0}
     assert sketch.n_items == 4
-    assert evidence.rows("answers", "item", "system", "answer") == [(i, s, a) for (i, s), a in firsts.items()]
+    assert evidence.rows("answers", "item", "system", "answer") == [
+        (i, s, a) for (i, s), a in firsts.items()
+    ]
 
 
 @pytest.mark.parametrize("verb", ["estimate", "compare", "race"])
@@ -397,9 +505,23 @@ def test_the_command_line_takes_repeats(verb: str, tmp_path: Path) -> None:
     from noracle.cli import app
 
     answers = written("csv", tmp_path)
-    (tmp_path / "labels.csv").write_text("item,class,verdict\n" + "".join(f"{i},1,yes\n" for i in range(1, 5)))
-    words = [verb, "--answers", answers, "--judgements", str(tmp_path / "labels.csv"), "--n-classes", "3", "--repeats"]
-    for how, said in (("all", "right every time (2 runs)"), ("any", "right at least once (2 runs)")):
+    (tmp_path / "labels.csv").write_text(
+        "item,class,verdict\n" + "".join(f"{i},1,yes\n" for i in range(1, 5))
+    )
+    words = [
+        verb,
+        "--answers",
+        answers,
+        "--judgements",
+        str(tmp_path / "labels.csv"),
+        "--n-classes",
+        "3",
+        "--repeats",
+    ]
+    for how, said in (
+        ("all", "right every time (2 runs)"),
+        ("any", "right at least once (2 runs)"),
+    ):
         ended = CliRunner().invoke(app, [*words, how])
         assert ended.exit_code in (0, 3), ended.output
         assert said in ended.output
@@ -419,7 +541,9 @@ def test_polars_counts_repeats_as_duckdb_does(how: Any, recorded: bool) -> None:
     if recorded:
         judgements["propensity"] = [0.4 if i % 3 else 0.2 for i in judgements["item"]]
     ours = Evidence.from_tables(both, judgements, n_classes=K).with_repeats(how)
-    theirs = Evidence.from_tables(pl.DataFrame(both), pl.DataFrame(judgements), n_classes=K).with_repeats(how)
+    theirs = Evidence.from_tables(
+        pl.DataFrame(both), pl.DataFrame(judgements), n_classes=K
+    ).with_repeats(how)
     assert count_accuracy(ours) == count_accuracy(theirs)
     assert count_patterns(ours) == count_patterns(theirs)
     assert any(t.hit_share is not None for t in count_accuracy(ours).tallies) == (how != "all")
@@ -430,14 +554,18 @@ def test_a_report_says_how_repeats_count_and_with_which_command(how: Any, tmp_pa
     from noracle.oversight import find_evidence, oversee
 
     written("csv", tmp_path)
-    (tmp_path / "judgements.csv").write_text("item,class,verdict\n" + "".join(f"{i},1,yes\n" for i in range(1, 5)))
+    (tmp_path / "judgements.csv").write_text(
+        "item,class,verdict\n" + "".join(f"{i},1,yes\n" for i in range(1, 5))
+    )
     (tmp_path / "noracle.toml").write_text(f'n_classes = 3\nrepeats = "{how}"\n')
     report = oversee(find_evidence(tmp_path))
     text = str(report.to_dict())
     assert ("--repeats" in text) == (how != "mean")
     assert ("right every time (2 runs)" in text) == (how == "all")
     assert ("right at least once (2 runs)" in text) == (how == "any")
-    assert "only the first of each system and item is used here" in text  # by what is proved from answers alone
+    assert (
+        "only the first of each system and item is used here" in text
+    )  # by what is proved from answers alone
 
 
 @pytest.mark.parametrize("name", ["repeat", "epoch"])
@@ -445,14 +573,23 @@ def test_certificates_use_the_first_run_and_say_so(name: str) -> None:
     from noracle.counts import count_ratings
     from noracle.evidence import Ratings
 
-    ratings = {"item": [1, 1, 2, 2, 3, 3, 4, 4], "rater": ["x", "y"] * 4, "label": [1, 1, 0, 1, 1, 1, 2, 1]}
+    ratings = {
+        "item": [1, 1, 2, 2, 3, 3, 4, 4],
+        "rater": ["x", "y"] * 4,
+        "label": [1, 1, 0, 1, 1, 1, 2, 1],
+    }
     table = rows_of()
     table[name] = table.pop("repeat")
     with pytest.warns(EvidenceWarning, match="only the first of each system and item is used here"):
         found = count_ratings(Ratings.from_tables(ratings, table))
-    once = {column: [v for v, r in zip(table[column], table[name], strict=True) if r == 0] for column in ("item", "system", "answer")}
+    once = {
+        column: [v for v, r in zip(table[column], table[name], strict=True) if r == 0]
+        for column in ("item", "system", "answer")
+    }
     wanted = count_ratings(Ratings.from_tables(ratings, once))
-    assert {s: a.tolist() for s, a in found.answers.items()} == {s: a.tolist() for s, a in wanted.answers.items()}
+    assert {s: a.tolist() for s, a in found.answers.items()} == {
+        s: a.tolist() for s, a in wanted.answers.items()
+    }
 
 
 @pytest.mark.parametrize("how", ["mean", "all", "any"])
@@ -464,10 +601,20 @@ def test_partitions_with_repeats_add_up_also_from_a_store(how: Any, tmp_path: Pa
     for day, wanted in (("one", range(25)), ("two", range(25, 60))):
         for name, table in (("answers", answers), ("judgements", judgements)):
             rows = [i for i, item in enumerate(table["item"]) if item in wanted]
-            write_table(tmp_path / f"{name}-{day}.csv", {c: [column[i] for i in rows] for c, column in table.items()})
+            write_table(
+                tmp_path / f"{name}-{day}.csv",
+                {c: [column[i] for i in rows] for c, column in table.items()},
+            )
     parts = pair_partitions(str(tmp_path / "answers-*.csv"), str(tmp_path / "judgements-*.csv"))
-    whole = count_evidence(Evidence.from_tables(answers, judgements, n_classes=K).with_repeats(how), sketch=False)
-    options: dict[str, Any] = {"n_classes": K, "repeats": how, "sketch": False, "store": tmp_path / "store"}
+    whole = count_evidence(
+        Evidence.from_tables(answers, judgements, n_classes=K).with_repeats(how), sketch=False
+    )
+    options: dict[str, Any] = {
+        "n_classes": K,
+        "repeats": how,
+        "sketch": False,
+        "store": tmp_path / "store",
+    }
     first, again = count_partitions(parts, **options), count_partitions(parts, **options)
     assert first == again == whole
     assert (len(first.reading.read), len(again.reading.known)) == (2, 2)
@@ -481,6 +628,12 @@ def test_the_mean_over_items_that_all_have_their_true_class_is_known() -> None:
     assert any("every item has a label" in note for note in found.notes)
     assert estimate_accuracy(evidence, system="a", population="beyond").width > 0.5
     fewer = {name: column[:3] for name, column in judgements.items()}
-    assert estimate_accuracy(Evidence.from_tables(rows_of(), fewer, n_classes=3), system="a").width > 0.5
+    assert (
+        estimate_accuracy(Evidence.from_tables(rows_of(), fewer, n_classes=3), system="a").width
+        > 0.5
+    )
     unsure = {**judgements, "verdict": ["yes"] * 3 + ["unsure"]}
-    assert estimate_accuracy(Evidence.from_tables(rows_of(), unsure, n_classes=3), system="a").width > 0.5
+    assert (
+        estimate_accuracy(Evidence.from_tables(rows_of(), unsure, n_classes=3), system="a").width
+        > 0.5
+    )

@@ -27,7 +27,11 @@ def through_json(counts: AccuracyCounts) -> AccuracyCounts:
 def evidence(**more: list[Any]) -> Evidence:
     answers = {"item": [1, 2, 3, 4], "system": ["a"] * 4, "answer": [0, 1, 2, None]}
     judgements = {"item": [1, 2, 3], "class": [0, 0, 2], "verdict": ["yes", "no", "unsure"], **more}
-    items = {"item": [1, 2, 3, 4], "n_classes": [3, 3, 4, 4], "cluster": ["page 1", "page 1", "page 2", None]}
+    items = {
+        "item": [1, 2, 3, 4],
+        "n_classes": [3, 3, 4, 4],
+        "cluster": ["page 1", "page 1", "page 2", None],
+    }
     return Evidence.from_tables(answers, judgements, items)
 
 
@@ -50,7 +54,9 @@ def test_old_counts_without_recorded_questions_have_no_propensities() -> None:
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_whole_survives(whole: bool) -> None:
-    counts = AccuracyCounts.from_counts(n_classes=4, ordinary=(10, 5), n_items=20 if whole else None)
+    counts = AccuracyCounts.from_counts(
+        n_classes=4, ordinary=(10, 5), n_items=20 if whole else None
+    )
     assert counts.whole is whole
     assert through_json(counts) == counts
     assert ("whole" in counts.to_dict()) is not whole
@@ -58,7 +64,12 @@ def test_whole_survives(whole: bool) -> None:
 
 @pytest.mark.parametrize(
     ("propensity", "kind"),
-    [(None, "none"), ([None, None, None], "none"), ([1 / 3, 1 / 3, 1 / 4], "uniform"), ([1 / 3, 0.5, None], "recorded")],
+    [
+        (None, "none"),
+        ([None, None, None], "none"),
+        ([1 / 3, 1 / 3, 1 / 4], "uniform"),
+        ([1 / 3, 0.5, None], "recorded"),
+    ],
 )
 def test_propensities_survive(propensity: list[Any] | None, kind: str) -> None:
     counts = count_accuracy(evidence() if propensity is None else evidence(propensity=propensity))
@@ -68,7 +79,9 @@ def test_propensities_survive(propensity: list[Any] | None, kind: str) -> None:
 
 
 def test_propensities_survive_where_no_tally_shows_them() -> None:
-    counts = AccuracyCounts(tallies={}, items={Cell("a", 3): 4}, answered={Cell("a", 3): 4}, propensities="recorded")
+    counts = AccuracyCounts(
+        tallies={}, items={Cell("a", 3): 4}, answered={Cell("a", 3): 4}, propensities="recorded"
+    )
     assert through_json(counts) == counts
 
 
@@ -88,6 +101,8 @@ def test_clusters_survive_and_an_item_without_one_is_its_own() -> None:
 
 
 def test_uniform_and_recorded_counts_do_not_add() -> None:
-    uniform, recorded = (count_accuracy(evidence(propensity=p)) for p in ([1 / 3, 1 / 3, 1 / 4], [1 / 3, 0.5, None]))
+    uniform, recorded = (
+        count_accuracy(evidence(propensity=p)) for p in ([1 / 3, 1 / 3, 1 / 4], [1 / 3, 0.5, None])
+    )
     with pytest.raises(EvidenceError, match="one design"):
         uniform + recorded

@@ -11,11 +11,20 @@ from typing import Any
 
 Columns = dict[str, list[Any]]
 
-SQL_TYPES = {"item": "BIGINT", "answer": "BIGINT", "class": "BIGINT", "n_classes": "BIGINT", "propensity": "DOUBLE", "weight": "DOUBLE"}
+SQL_TYPES = {
+    "item": "BIGINT",
+    "answer": "BIGINT",
+    "class": "BIGINT",
+    "n_classes": "BIGINT",
+    "propensity": "DOUBLE",
+    "weight": "DOUBLE",
+}
 
 
 def rows_of(columns: Columns) -> list[dict[str, Any]]:
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
 
 
 def as_dict(columns: Columns, name: str, folder: Path) -> Any:
@@ -72,20 +81,29 @@ def as_relations(tables: Mapping[str, Columns], folder: Path) -> dict[str, Any]:
     import duckdb
 
     connection = duckdb.connect()
-    return {name: connection.read_parquet(str(as_parquet(columns, name, folder))) for name, columns in tables.items()}
+    return {
+        name: connection.read_parquet(str(as_parquet(columns, name, folder)))
+        for name, columns in tables.items()
+    }
 
 
 def as_spark(tables: Mapping[str, Columns], session: Any) -> dict[str, Any]:
     frames = {}
     for name, columns in tables.items():
         types = [f"`{c}` {_sql_type(c, values)}" for c, values in columns.items()]
-        frames[name] = session.createDataFrame(list(zip(*columns.values(), strict=True)), schema=", ".join(types))
+        frames[name] = session.createDataFrame(
+            list(zip(*columns.values(), strict=True)), schema=", ".join(types)
+        )
     return frames
 
 
 def _sql_type(column: str, values: list[Any]) -> str:
     kinds = {type(v) for v in values if v is not None}
-    found = {frozenset({str}): "STRING", frozenset({int}): "BIGINT", frozenset({float}): "DOUBLE"}.get(frozenset(kinds))
+    found = {
+        frozenset({str}): "STRING",
+        frozenset({int}): "BIGINT",
+        frozenset({float}): "DOUBLE",
+    }.get(frozenset(kinds))
     return found or SQL_TYPES.get(column, "STRING")
 
 
@@ -117,13 +135,17 @@ def as_sqlframe(tables: Mapping[str, Columns], folder: Path) -> dict[str, Any]:
     from sqlframe.duckdb import DuckDBSession
 
     session = DuckDBSession()
-    made = {name: _created(session._conn, columns, name, folder) for name, columns in tables.items()}
+    made = {
+        name: _created(session._conn, columns, name, folder) for name, columns in tables.items()
+    }
     return {name: session.table(table) for name, table in made.items()}
 
 
 def _created(connection: Any, columns: Columns, name: str, folder: Path) -> str:
     table = f"t{next(_tables)}_{name}"
-    connection.execute(f"CREATE TABLE {table} AS SELECT * FROM read_parquet('{as_parquet(columns, name, folder)}')")
+    connection.execute(
+        f"CREATE TABLE {table} AS SELECT * FROM read_parquet('{as_parquet(columns, name, folder)}')"
+    )
     return table
 
 

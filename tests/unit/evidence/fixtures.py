@@ -63,7 +63,11 @@ def bring_anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Bring:
     return _bring(request.param, request, tmp_path)
 
 
-@pytest.fixture(params=[*SINGLE, "duckdb", pytest.param("spark", marks=(pytest.mark.spark, pytest.mark.slow))])
+@pytest.fixture(
+    params=[*SINGLE, "duckdb", pytest.param("spark", marks=(pytest.mark.spark, pytest.mark.slow))]
+)
 def bring_slowly(request: pytest.FixtureRequest, tmp_path: Path) -> Bring:
-    """The same, with PySpark among the slow tests; what it counts altogether is held against the others in ``test_partitions``."""
+    """The same, with PySpark among the slow tests; what it counts altogether is held against the
+    others in ``test_partitions``.
+    """
     return _bring(request.param, request, tmp_path)

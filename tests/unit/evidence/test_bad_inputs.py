@@ -13,7 +13,9 @@ from tests.unit.evidence.bad_inputs import BAD_INPUTS, SECRET, BadInput
 
 @pytest.mark.parametrize("case", BAD_INPUTS, ids=[case.id for case in BAD_INPUTS])
 @pytest.mark.filterwarnings("ignore::noracle.errors.EvidenceWarning")
-def test_malformed_input_gives_one_line_that_says_what_and_where(case: BadInput, tmp_path: Path) -> None:
+def test_malformed_input_gives_one_line_that_says_what_and_where(
+    case: BadInput, tmp_path: Path
+) -> None:
     arguments = case.write(tmp_path)
     with pytest.raises(EvidenceError) as caught:
         count_accuracy(Evidence.from_tables(**arguments))

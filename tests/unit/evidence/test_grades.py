@@ -1,4 +1,6 @@
-"""The table of grades: its words, its rules, what contradicts it, and the same counts on every engine."""
+"""The table of grades: its words, its rules, what contradicts it, and the same counts on every
+engine.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,21 @@ from noracle import Evidence, EvidenceError, EvidenceWarning, estimate_accuracy
 from noracle.counts import count_accuracy
 from tests.unit.evidence.backends import SINGLE, Columns, as_relations
 
-RIGHT = ["yes", "Yes", " YES ", "true", "TRUE", "1", "right", "Right", "correct", "CORRECT", "pass", "passed", "Passed"]
+RIGHT = [
+    "yes",
+    "Yes",
+    " YES ",
+    "true",
+    "TRUE",
+    "1",
+    "right",
+    "Right",
+    "correct",
+    "CORRECT",
+    "pass",
+    "passed",
+    "Passed",
+]
 WRONG = ["no", "No", "false", "0", "wrong", "Wrong ", "incorrect", "fail", "FAILED", "failed"]
 
 
@@ -25,13 +41,19 @@ def grades(verdicts: list[Any], **more: list[Any]) -> Columns:
 
 def opened(**tables: Any) -> Evidence:
     """Evidence on Polars, which is the fastest engine for few rows."""
-    return Evidence.from_tables(**{name: pl.DataFrame(t) if isinstance(t, dict) else t for name, t in tables.items()})
+    return Evidence.from_tables(
+        **{name: pl.DataFrame(t) if isinstance(t, dict) else t for name, t in tables.items()}
+    )
 
 
 def said(table: Any, **more: Any) -> tuple[int, int, int]:
     """Right, wrong and unsure."""
     counts = count_accuracy(opened(grades=table, **more))
-    return counts.total(verdict="yes", hit=True), counts.total(verdict="yes", hit=False), counts.total(verdict="unsure")
+    return (
+        counts.total(verdict="yes", hit=True),
+        counts.total(verdict="yes", hit=False),
+        counts.total(verdict="unsure"),
+    )
 
 
 @pytest.mark.parametrize("word", RIGHT)
@@ -44,7 +66,10 @@ def test_words_for_wrong(word: str) -> None:
     assert said(grades([word])) == (0, 1, 0)
 
 
-@pytest.mark.parametrize("values", [[True, False, True], [1, 0, 1], [1.0, 0.0, 1.0], ["1", "0", "1"], ["1.0", "0", "true"]])
+@pytest.mark.parametrize(
+    "values",
+    [[True, False, True], [1, 0, 1], [1.0, 0.0, 1.0], ["1", "0", "1"], ["1.0", "0", "true"]],
+)
 def test_verdicts_of_any_type(values: list[Any]) -> None:
     if "1.0" in values:
         with pytest.raises(EvidenceError, match="must say right, wrong or unsure"):
@@ -63,7 +88,10 @@ def test_unsure_is_missing_and_counted() -> None:
 
 @pytest.mark.parametrize("value", ["maybe", "2", "y", "nope", ""])
 def test_other_words_are_faults_that_name_the_words(value: str) -> None:
-    with pytest.raises(EvidenceError, match=r"grades.verdict must say right, wrong or unsure; got .* at item 1.*Write one of yes, true"):
+    with pytest.raises(
+        EvidenceError,
+        match=r"grades.verdict must say right, wrong or unsure; got .* at item 1.*Write one of yes, true",
+    ):
         said(grades(["right", value]))
 
 
@@ -74,7 +102,9 @@ def test_other_numbers_are_faults(values: list[float], found: str) -> None:
 
 
 def test_a_missing_verdict_is_a_fault_as_in_judgements() -> None:
-    with pytest.raises(EvidenceError, match=r"grades.verdict must not be null; got 1 such row at item 1"):
+    with pytest.raises(
+        EvidenceError, match=r"grades.verdict must not be null; got 1 such row at item 1"
+    ):
         said(grades(["right", None]))
 
 
@@ -87,12 +117,17 @@ def test_other_names_of_the_verdict_are_taken_and_said(name: str) -> None:
 
 
 def test_two_columns_that_could_be_the_verdict_are_not_guessed() -> None:
-    with pytest.raises(EvidenceError, match=r"grades.verdict must be one column; got .correct. and .grade.\. Say which"):
+    with pytest.raises(
+        EvidenceError,
+        match=r"grades.verdict must be one column; got .correct. and .grade.\. Say which",
+    ):
         Evidence.from_tables(grades={"item": [1], "system": ["a"], "correct": [1], "grade": [1]})
 
 
 def test_columns_rows_and_types_that_are_wrong_are_named() -> None:
-    with pytest.raises(EvidenceError, match="grades must have columns item, system, verdict; got no system"):
+    with pytest.raises(
+        EvidenceError, match="grades must have columns item, system, verdict; got no system"
+    ):
         Evidence.from_tables(grades={"item": [1], "verdict": ["yes"]})
     with pytest.raises(EvidenceError, match="grades must have rows"):
         Evidence.from_tables(grades={"item": [], "system": [], "verdict": []})
@@ -100,24 +135,39 @@ def test_columns_rows_and_types_that_are_wrong_are_named() -> None:
         said(grades(["yes"], propensity=[0.0]))
     with pytest.raises(EvidenceError, match=r"grades.system must not be null"):
         said({"item": [1, 2], "system": ["a", None], "verdict": ["yes", "no"]})
-    with pytest.raises(EvidenceError, match="evidence must have answers, judgements or grades; got none of them"):
+    with pytest.raises(
+        EvidenceError, match="evidence must have answers, judgements or grades; got none of them"
+    ):
         Evidence.from_tables(items={"item": [1]})
     with pytest.raises(EvidenceError, match="item must have one type in all tables"):
-        Evidence.from_tables({"item": ["x"], "system": ["a"], "answer": ["y"]}, grades=grades(["yes"]))
+        Evidence.from_tables(
+            {"item": ["x"], "system": ["a"], "answer": ["y"]}, grades=grades(["yes"])
+        )
 
 
-# ------------------------------------------------------------------------------------------------------ several of one answer
+# ------------------------------------------------------------------------------------------------------
+# several of one answer
 
 
 def test_equal_grades_count_once_and_unequal_ones_contradict() -> None:
     twice = {"item": [1, 1, 2], "system": ["a"] * 3, "verdict": ["yes", "right", "no"]}
     assert said(twice) == (1, 1, 0)
-    bad = {"item": [1, 1, 2], "system": ["a"] * 3, "verdict": ["yes", "wrong", "no"], "rater": ["x", "y", "x"]}
-    with pytest.raises(EvidenceError, match=r"grades must not contradict each other; got different verdicts on one answer at item 1"):
+    bad = {
+        "item": [1, 1, 2],
+        "system": ["a"] * 3,
+        "verdict": ["yes", "wrong", "no"],
+        "rater": ["x", "y", "x"],
+    }
+    with pytest.raises(
+        EvidenceError,
+        match=r"grades must not contradict each other; got different verdicts on one answer at item 1",
+    ):
         said(bad)
     estimate = estimate_accuracy(opened(grades=bad, conflicts="drop"))
     assert estimate.counts["unused"] == {"contradictory items": 1}
-    assert [a.status for a in estimate.guarantee.assumptions if a.name == "right verdicts"] == ["failed"]
+    assert [a.status for a in estimate.guarantee.assumptions if a.name == "right verdicts"] == [
+        "failed"
+    ]
 
 
 def test_one_rater_who_says_unsure_and_right_contradicts_himself_and_two_raters_do_not() -> None:
@@ -157,7 +207,9 @@ def test_free_text_may_have_two_right_answers_and_classes_may_not() -> None:
         (("unsure", 0), "right", True),
     ],
 )
-def test_grades_and_judgements_of_one_item_must_agree(judgement: tuple[str, int], grade: str, *, fits: bool) -> None:
+def test_grades_and_judgements_of_one_item_must_agree(
+    judgement: tuple[str, int], grade: str, *, fits: bool
+) -> None:
     tables = {
         "answers": {"item": [7], "system": ["a"], "answer": [0]},
         "judgements": {"item": [7], "class": [judgement[1]], "verdict": [judgement[0]]},
@@ -168,7 +220,9 @@ def test_grades_and_judgements_of_one_item_must_agree(judgement: tuple[str, int]
         assert sum(said(table, **tables)[:2]) == 1
         assert said(table, **tables)[0] == (grade == "right")
     else:
-        with pytest.raises(EvidenceError, match="judgements and grades must not contradict each other"):
+        with pytest.raises(
+            EvidenceError, match="judgements and grades must not contradict each other"
+        ):
             said(table, **tables)
 
 
@@ -186,11 +240,16 @@ def test_a_grade_goes_before_a_ruled_out_class_for_its_own_system_only() -> None
     assert evidence.inferred == ()
 
 
-# ---------------------------------------------------------------------------------------------------------- classes and items
+# ----------------------------------------------------------------------------------------------------------
+# classes and items
 
 
 def test_free_text_needs_no_classes_and_says_nothing_of_them() -> None:
-    answers = {"item": list(range(4)), "system": ["a"] * 4, "answer": ["Paris", "42", "a long text, with commas", None]}
+    answers = {
+        "item": list(range(4)),
+        "system": ["a"] * 4,
+        "answer": ["Paris", "42", "a long text, with commas", None],
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("error", EvidenceWarning)
         evidence = opened(answers=answers, grades=grades(["right", "wrong", "right"]))
@@ -200,7 +259,9 @@ def test_free_text_needs_no_classes_and_says_nothing_of_them() -> None:
     assert estimate_accuracy(evidence).value == pytest.approx(0.75 * 2 / 3)
 
 
-@pytest.mark.parametrize("values", [[1.5, -2.25, 3.0], [-1, -2, 5], [True, False, True], ["a", "b", "c"]])
+@pytest.mark.parametrize(
+    "values", [[1.5, -2.25, 3.0], [-1, -2, 5], [True, False, True], ["a", "b", "c"]]
+)
 def test_answers_of_any_type_can_be_graded(values: list[Any]) -> None:
     answers = {"item": [0, 1, 2], "system": ["a"] * 3, "answer": values}
     assert said(grades(["yes", "no", "yes"]), answers=answers) == (2, 1, 0)
@@ -208,7 +269,10 @@ def test_answers_of_any_type_can_be_graded(values: list[Any]) -> None:
 
 def test_a_missing_answer_cannot_be_right() -> None:
     answers = {"item": [0, 1], "system": ["a"] * 2, "answer": ["x", None]}
-    with pytest.raises(EvidenceError, match=r"grades.verdict must not be right where the answer is missing; got 1 such row at item 1"):
+    with pytest.raises(
+        EvidenceError,
+        match=r"grades.verdict must not be right where the answer is missing; got 1 such row at item 1",
+    ):
         said(grades(["yes", "yes"]), answers=answers)
     estimate = estimate_accuracy(opened(answers=answers, grades=grades(["yes", "no"])))
     assert (estimate.low, estimate.high) == (0.5, 0.5)
@@ -231,7 +295,9 @@ def test_items_are_the_population_and_without_them_graded_items_are_a_sample() -
     twice = estimate_accuracy(opened(grades=table, items={"item": list(range(20))}))
     assert twice.interval == "hypergeometric"
     assert alone.high - alone.low > twice.high - twice.low > 0
-    with pytest.raises(EvidenceError, match=r"grades.item must be in items; got unknown items at item 9"):
+    with pytest.raises(
+        EvidenceError, match=r"grades.item must be in items; got unknown items at item 9"
+    ):
         said(table, items={"item": list(range(9))})
 
 
@@ -243,31 +309,50 @@ def test_clusters_of_grades_are_taken_where_every_item_has_one() -> None:
     some = opened(grades=table, items={"item": list(range(50))})
     assert any("clusters of grades are not used" in line for line in some.inferred)
     table["item"][1] = 0
-    with pytest.raises(EvidenceError, match=r"grades.cluster must be the same in all rows of an item"):
+    with pytest.raises(
+        EvidenceError, match=r"grades.cluster must be the same in all rows of an item"
+    ):
         opened(grades={**table, "cluster": [f"c{i}" for i in range(40)]})
 
 
 def test_repeats_of_answers_are_refused_with_the_way_out() -> None:
     answers = {"item": [1, 1], "system": ["a", "a"], "answer": ["x", "y"], "repeat": [0, 1]}
-    with pytest.raises(EvidenceError, match="one row for each item and system beside grades; got repeats"):
+    with pytest.raises(
+        EvidenceError, match="one row for each item and system beside grades; got repeats"
+    ):
         said({"item": [1], "system": ["a"], "verdict": ["yes"]}, answers=answers)
 
 
 def test_propensities_of_several_systems_need_the_answers() -> None:
-    table = {"item": [1, 1], "system": ["a", "b"], "verdict": ["yes", "no"], "propensity": [0.5, 0.5]}
-    with pytest.raises(EvidenceError, match=r"of one system for each item where there are no answers.*Add the table of answers"):
+    table = {
+        "item": [1, 1],
+        "system": ["a", "b"],
+        "verdict": ["yes", "no"],
+        "propensity": [0.5, 0.5],
+    }
+    with pytest.raises(
+        EvidenceError,
+        match=r"of one system for each item where there are no answers.*Add the table of answers",
+    ):
         said(table)
-    assert sum(said(table, answers={"item": [1, 1], "system": ["a", "b"], "answer": ["x", "y"]})) > 0
+    assert (
+        sum(said(table, answers={"item": [1, 1], "system": ["a", "b"], "answer": ["x", "y"]})) > 0
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------------- engines
+# -------------------------------------------------------------------------------------------------------------------
+# engines
 
 ANSWERS: Columns = {
     "item": [i for i in range(12) for _ in "ab"],
     "system": ["a", "b"] * 12,
     "answer": [f"text {i % 3}" if (i + j) % 5 else None for i in range(12) for j in (0, 1)],
 }
-PAIRS = [(i, s) for i, s, given in zip(*ANSWERS.values(), strict=True) if given is not None and (i % 4 or s == "a")]
+PAIRS = [
+    (i, s)
+    for i, s, given in zip(*ANSWERS.values(), strict=True)
+    if given is not None and (i % 4 or s == "a")
+]
 GRADES: Columns = {
     "item": [i for i, _ in PAIRS],
     "system": [s for _, s in PAIRS],
@@ -289,8 +374,11 @@ def test_counts_are_the_same_on_every_engine(source: str, *, alone: bool, tmp_pa
     expected = count_accuracy(Evidence.from_tables(**tables))
     found = count_accuracy(Evidence.from_tables(**given))
     assert (found.tallies, found.items, found.answered, found.unused) == (
-        expected.tallies, expected.items, expected.answered, expected.unused,
-    )  # fmt: skip
+        expected.tallies,
+        expected.items,
+        expected.answered,
+        expected.unused,
+    )
     assert sum(found.tallies.values()) == len(PAIRS)
 
 

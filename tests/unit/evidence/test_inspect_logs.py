@@ -1,4 +1,6 @@
-"""Logs of Inspect that its own versions wrote: every record, and the same records from every format."""
+"""Logs of Inspect that its own versions wrote: every record, and the same records from every
+format.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +40,22 @@ def unpacked(name: str, folder: Path) -> Path:
     return target
 
 
-@pytest.mark.parametrize("name", ["inspect-new.eval", "inspect-min.eval", "inspect-new.json", "inspect-min.json"])
+@pytest.mark.parametrize(
+    "name", ["inspect-new.eval", "inspect-min.eval", "inspect-new.json", "inspect-min.json"]
+)
 def test_every_version_and_format_gives_the_same_records(name: str, tmp_path: Path) -> None:
     tables = read_logs(unpacked(name, tmp_path))
-    assert tables.answers == {"item": list(range(1, 9)), "system": ["mockllm/model"] * 8, "answer": ANSWERS, "state": STATES}
+    assert tables.answers == {
+        "item": list(range(1, 9)),
+        "system": ["mockllm/model"] * 8,
+        "answer": ANSWERS,
+        "state": STATES,
+    }
     assert tables.items == {"item": list(range(1, 9)), "n_classes": CLASSES}
     assert tables.judgements is not None
-    found = list(zip(*(tables.judgements[c] for c in ("item", "class", "verdict", "rater")), strict=True))
+    found = list(
+        zip(*(tables.judgements[c] for c in ("item", "class", "verdict", "rater")), strict=True)
+    )
     assert found == [
         (1, 1, "yes", None),
         (2, 0, "no", None),
@@ -59,7 +70,8 @@ def test_every_version_and_format_gives_the_same_records(name: str, tmp_path: Pa
 
 def test_fixtures_are_what_they_claim_to_be() -> None:
     methods = {
-        name: {i.compress_type for i in zipfile.ZipFile(LOGS / name).infolist()} for name in ("inspect-new.eval", "inspect-min.eval")
+        name: {i.compress_type for i in zipfile.ZipFile(LOGS / name).infolist()}
+        for name in ("inspect-new.eval", "inspect-min.eval")
     }
     assert methods == {"inspect-new.eval": {93}, "inspect-min.eval": {zipfile.ZIP_DEFLATED}}
     names = zipfile.ZipFile(LOGS / "inspect-new-interrupted.eval").namelist()
@@ -69,9 +81,16 @@ def test_fixtures_are_what_they_claim_to_be() -> None:
 
 def test_shuffled_options_are_given_back_in_the_order_of_the_dataset() -> None:
     tables = read_logs(LOGS / "inspect-new-shuffled.eval")
-    # the model said B A C - B A D A to shuffled options; Inspect's own scorer gave these letters of the dataset
-    inspect_says = {s["id"]: s["scores"]["choice"]["answer"] for s in summaries(LOGS / "inspect-new-shuffled.eval")}
-    letters = {i: "" if a is None else "ABCDE"[a] for i, a in zip(tables.answers["item"], tables.answers["answer"], strict=True)}
+    # the model said B A C - B A D A to shuffled options; Inspect's own scorer gave these letters of
+    # the dataset
+    inspect_says = {
+        s["id"]: s["scores"]["choice"]["answer"]
+        for s in summaries(LOGS / "inspect-new-shuffled.eval")
+    }
+    letters = {
+        i: "" if a is None else "ABCDE"[a]
+        for i, a in zip(tables.answers["item"], tables.answers["answer"], strict=True)
+    }
     assert letters == inspect_says
     assert tables.answers["answer"] != ANSWERS
 
@@ -94,11 +113,22 @@ def test_epochs_are_repeats_of_one_item() -> None:
 
 def test_errored_samples_are_counted_not_lost() -> None:
     tables = read_logs(LOGS / "inspect-new-errored.eval")
-    assert tables.answers["state"] == ["invalid", "refused", "errored", "invalid", "answered", "errored", "answered", "answered"]
+    assert tables.answers["state"] == [
+        "invalid",
+        "refused",
+        "errored",
+        "invalid",
+        "answered",
+        "errored",
+        "answered",
+        "answered",
+    ]
     estimate = estimate_accuracy(Evidence.from_tables(LOGS / "inspect-new-errored.eval"))
     assert estimate.counts["items"] == 8
     assert estimate.counts["states"] == {"errored": 2, "invalid": 2, "refused": 1}
-    assert "5 without an answer: 2 errored, 2 invalid, 1 refused; counted as wrong" in " ".join(str(estimate).split())
+    assert "5 without an answer: 2 errored, 2 invalid, 1 refused; counted as wrong" in " ".join(
+        str(estimate).split()
+    )
 
 
 def test_interrupted_run_gives_the_samples_that_were_written_and_says_so() -> None:
@@ -127,7 +157,9 @@ def test_own_judgements_replace_those_of_the_metadata_and_may_be_letters() -> No
     judgements = {"item": [1, 2], "class": ["b", "D"], "verdict": ["yes", "no"]}
     evidence = Evidence.from_tables(LOGS / "inspect-new.eval", judgements)
     assert evidence.rows("judgements", "item", "class") == [(1, 1), (2, 3)]
-    with pytest.raises(EvidenceError, match=r"whole numbers in answers.answer, text in judgements.class"):
+    with pytest.raises(
+        EvidenceError, match=r"whole numbers in answers.answer, text in judgements.class"
+    ):
         Evidence.from_tables(LOGS / "inspect-new.eval", {**judgements, "class": ["b", "nine"]})
 
 
@@ -138,7 +170,9 @@ def test_several_logs_keep_runs_apart_and_leave_out_copies(tmp_path: Path) -> No
     assert len(tables.answers["item"]) == 16
     assert len(set(tables.answers["system"])) == 2
     assert all(s.startswith("mockllm/model@20") for s in tables.answers["system"])
-    assert any("1 log of runs that were retried or copied left out" in note for note in tables.notes)
+    assert any(
+        "1 log of runs that were retried or copied left out" in note for note in tables.notes
+    )
     assert second.exists()
     comparison = compare_systems(Evidence.from_tables(str(tmp_path / "*.eval")))
     assert comparison.differences[0].value == 0.0
@@ -153,10 +187,18 @@ def test_options_in_another_order_are_the_same_classes(tmp_path: Path) -> None:
     first["scores"]["choice"]["answer"] = "A"
     (tmp_path / "other.json").write_text(json.dumps(data))
     tables = read_logs(tmp_path / "*.json")
-    chosen = {s: a for i, s, a in zip(*(tables.answers[c] for c in ("item", "system", "answer")), strict=True) if i == 1}
+    chosen = {
+        s: a
+        for i, s, a in zip(*(tables.answers[c] for c in ("item", "system", "answer")), strict=True)
+        if i == 1
+    }
     assert chosen == {"mockllm/model": 1, "other": 1}
     assert tables.judgements is not None
-    assert [k for i, k in zip(tables.judgements["item"], tables.judgements["class"], strict=True) if i == 1] == [1]
+    assert [
+        k
+        for i, k in zip(tables.judgements["item"], tables.judgements["class"], strict=True)
+        if i == 1
+    ] == [1]
     assert any("options in different orders (1 of the items)" in note for note in tables.notes)
     first["choices"] = ["two", "five", "one", "six"]
     (tmp_path / "other.json").write_text(json.dumps(data))
@@ -178,7 +220,13 @@ def test_items_of_two_tasks_do_not_mix(tmp_path: Path) -> None:
 
 def test_metadata_that_was_cut_from_the_summary_is_read_from_the_sample(tmp_path: Path) -> None:
     many = [{"class": "A", "verdict": "no", "rater": f"rater number {i:04}"} for i in range(60)]
-    sample = {"id": "q", "epoch": 1, "choices": ["x", "y", "z"], "target": "", "scores": {"choice": {"value": "C", "answer": "B"}}}
+    sample = {
+        "id": "q",
+        "epoch": 1,
+        "choices": ["x", "y", "z"],
+        "target": "",
+        "scores": {"choice": {"value": "C", "answer": "B"}},
+    }
     summary = {**sample, "metadata": {"judgement": "Key removed from summary (> 1k)"}}
     whole = {**sample, "metadata": {"judgement": many}, "output": {"completion": "ANSWER: B"}}
     tables = read_logs(archive(tmp_path / "cut.eval", [summary], [whole]))
@@ -186,9 +234,15 @@ def test_metadata_that_was_cut_from_the_summary_is_read_from_the_sample(tmp_path
     assert len(tables.judgements["item"]) == 60
 
 
-def archive(path: Path, summary: list[dict[str, Any]], samples: list[dict[str, Any]], *, frames: int = 1) -> Path:
+def archive(
+    path: Path, summary: list[dict[str, Any]], samples: list[dict[str, Any]], *, frames: int = 1
+) -> Path:
     """A log as Inspect lays it out, members zstd in several frames."""
-    about = {"version": 2, "status": "success", "eval": {"task": "t", "task_id": "t", "model": "m", "created": "2026"}}
+    about = {
+        "version": 2,
+        "status": "success",
+        "eval": {"task": "t", "task_id": "t", "model": "m", "created": "2026"},
+    }
     members = {"header.json": about, "summaries.json": summary}
     members |= {f"samples/{s['id']}_epoch_{s['epoch']}.json": s for s in samples}  # type: ignore[dict-item]
     raw = bytearray()
@@ -199,11 +253,50 @@ def archive(path: Path, summary: list[dict[str, Any]], samples: list[dict[str, A
         packed = b"".join(zstandard.compress(text[i : i + step]) for i in range(0, len(text), step))
         crc, encoded = zlib.crc32(text), name.encode()
         offset = len(raw)
-        raw += struct.pack("<4s5H3I2H", b"PK\3\4", 63, 0, 93, 0, 33, crc, len(packed), len(text), len(encoded), 0) + encoded + packed
-        directory += struct.pack(
-            "<4s6H3I5H2I", b"PK\1\2", 63, 63, 0, 93, 0, 33, crc, len(packed), len(text), len(encoded), 0, 0, 0, 0, 0, offset
-        ) + encoded  # fmt: skip
-    end = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, len(members), len(members), len(directory), len(raw), 0)
+        raw += (
+            struct.pack(
+                "<4s5H3I2H",
+                b"PK\3\4",
+                63,
+                0,
+                93,
+                0,
+                33,
+                crc,
+                len(packed),
+                len(text),
+                len(encoded),
+                0,
+            )
+            + encoded
+            + packed
+        )
+        directory += (
+            struct.pack(
+                "<4s6H3I5H2I",
+                b"PK\1\2",
+                63,
+                63,
+                0,
+                93,
+                0,
+                33,
+                crc,
+                len(packed),
+                len(text),
+                len(encoded),
+                0,
+                0,
+                0,
+                0,
+                0,
+                offset,
+            )
+            + encoded
+        )
+    end = struct.pack(
+        "<4s4H2IH", b"PK\5\6", 0, 0, len(members), len(members), len(directory), len(raw), 0
+    )
     path.write_bytes(bytes(raw + directory) + end)
     return path
 
@@ -211,12 +304,24 @@ def archive(path: Path, summary: list[dict[str, Any]], samples: list[dict[str, A
 def many_samples(n: int) -> list[dict[str, Any]]:
     return [
         {
-            "id": i, "epoch": 1, "input": "A question of some length? " * 8, "choices": ["a", "b", "c", "d"], "completed": True,
-            "metadata": {"ruled_out": "ABCD"[i % 4], "topic": "x"}, "error": None,
-            "scores": {"choice": {"value": "C", "answer": "ABCD"[(i * 7) % 4], "explanation": "word " * 100, "history": []}},
+            "id": i,
+            "epoch": 1,
+            "input": "A question of some length? " * 8,
+            "choices": ["a", "b", "c", "d"],
+            "completed": True,
+            "metadata": {"ruled_out": "ABCD"[i % 4], "topic": "x"},
+            "error": None,
+            "scores": {
+                "choice": {
+                    "value": "C",
+                    "answer": "ABCD"[(i * 7) % 4],
+                    "explanation": "word " * 100,
+                    "history": [],
+                }
+            },
         }
         for i in range(n)
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.timing
@@ -239,8 +344,14 @@ def test_reading_does_not_import_inspect() -> None:
 @pytest.mark.parametrize("module", ["logs", "inspect_logs", "lm_eval", "grade_logs", "replies"])
 def test_readers_name_neither_tool_in_an_import(module: str) -> None:
     source = Path(__file__).parents[3] / "src" / "noracle" / "evidence" / f"{module}.py"
-    imports = [n for n in ast.walk(ast.parse(source.read_text())) if isinstance(n, (ast.Import, ast.ImportFrom))]
-    names = [alias.name for n in imports for alias in n.names] + [str(n.module) for n in imports if isinstance(n, ast.ImportFrom)]
+    imports = [
+        n
+        for n in ast.walk(ast.parse(source.read_text()))
+        if isinstance(n, (ast.Import, ast.ImportFrom))
+    ]
+    names = [alias.name for n in imports for alias in n.names] + [
+        str(n.module) for n in imports if isinstance(n, ast.ImportFrom)
+    ]
     assert not any(name.split(".")[0] in {"inspect_ai", "lm_eval"} for name in names)
 
 
@@ -268,7 +379,10 @@ def test_label_that_names_no_option_is_named_with_its_samples(tmp_path: Path) ->
     data["samples"][1]["metadata"]["ruled_out"] = "Z"
     path = tmp_path / "bad.json"
     path.write_text(json.dumps(data))
-    with pytest.raises(EvidenceError, match="metadata must name an option of its sample; got something else in 'ruled_out' at item 2"):
+    with pytest.raises(
+        EvidenceError,
+        match="metadata must name an option of its sample; got something else in 'ruled_out' at item 2",
+    ):
         Evidence.from_tables(path)
     assert read_logs(path, labels=False).judgements is None
 

@@ -33,14 +33,20 @@ def test_chosen_option_is_right_exactly_where_the_harness_says_so(prediction: An
     tables = read_lm_eval([file("mini_mc")], prediction=prediction)
     logged = lines(file("mini_mc"))
     assert tables.items == {"item": list(range(8)), "n_classes": CLASSES}
-    assert [float(a == int(line["target"])) for a, line in zip(tables.answers["answer"], logged, strict=True)] == [
-        x[prediction] for x in logged
-    ]
+    assert [
+        float(a == int(line["target"]))
+        for a, line in zip(tables.answers["answer"], logged, strict=True)
+    ] == [x[prediction] for x in logged]
 
 
 def test_acc_and_acc_norm_differ_by_length() -> None:
     line = lines(file("mini_mc"))[0]
-    line["filtered_resps"] = [["-4.0", "False"], ["-4.5", "False"], ["-5.0", "False"], ["-6.0", "False"]]  # one two three five
+    line["filtered_resps"] = [
+        ["-4.0", "False"],
+        ["-4.5", "False"],
+        ["-5.0", "False"],
+        ["-6.0", "False"],
+    ]  # one two three five
     assert _answer(line, "acc") == 0
     assert _answer(line, "acc_norm") == 2
 
@@ -54,8 +60,11 @@ def _answer(line: dict[str, Any], prediction: Any) -> int | None:
 def test_generation_gives_classes_where_documents_have_options() -> None:
     tables = read_logs(file("mini_gen"))
     assert tables.answers == {
-        "item": list(range(8)), "system": ["dummy"] * 8, "answer": SAID, "state": ["invalid" if a is None else "answered" for a in SAID]
-    }  # fmt: skip
+        "item": list(range(8)),
+        "system": ["dummy"] * 8,
+        "answer": SAID,
+        "state": ["invalid" if a is None else "answered" for a in SAID],
+    }
 
 
 def test_two_filters_are_two_systems_with_every_line() -> None:
@@ -73,7 +82,9 @@ def test_several_tasks_keep_their_items_apart() -> None:
 
 
 def test_command_of_evidence_takes_the_file() -> None:
-    evidence = Evidence.from_tables(file("mini_gen"), {"item": [0, 1], "class": ["B", "A"], "verdict": ["yes", "no"]})
+    evidence = Evidence.from_tables(
+        file("mini_gen"), {"item": [0, 1], "class": ["B", "A"], "verdict": ["yes", "no"]}
+    )
     estimate = estimate_accuracy(evidence)
     assert estimate.counts["items"] == 8
     assert estimate.counts["states"] == {"invalid": 1}
@@ -103,7 +114,12 @@ def test_repeated_replies_are_repeats(tmp_path: Path) -> None:
 def test_mutual_information_asks_twice_for_each_option() -> None:
     line = lines(file("mini_mc"))[0]
     line["metrics"] = ["acc", "acc_mutual_info"]
-    line["filtered_resps"] = [["-3.0", "False"], ["-1.0", "False"], ["-9.0", "False"], ["-0.1", "False"]]
+    line["filtered_resps"] = [
+        ["-3.0", "False"],
+        ["-1.0", "False"],
+        ["-9.0", "False"],
+        ["-0.1", "False"],
+    ]
     assert _answer(line, "acc") == 1
 
 
@@ -113,7 +129,9 @@ def test_faults_are_named_with_file_and_line(tmp_path: Path) -> None:
     path.write_text(line + "\n{not json\n")
     with pytest.raises(EvidenceError, match=r"other text at line 2 of 'samples_x.jsonl'"):
         read_logs(path)
-    path.write_text(line.replace('"filter"', '"filtre"') + "\n" + line.replace('"doc_id"', '"id"') + "\n")
+    path.write_text(
+        line.replace('"filter"', '"filtre"') + "\n" + line.replace('"doc_id"', '"id"') + "\n"
+    )
     with pytest.raises(EvidenceError, match="KeyError at line 2"):
         read_logs(path)
     single = json.loads(line)
@@ -127,7 +145,9 @@ def test_faults_are_named_with_file_and_line(tmp_path: Path) -> None:
 
 def test_two_runs_of_one_model_are_refused(tmp_path: Path) -> None:
     for time_of_day in ("00", "01"):
-        (tmp_path / f"samples_x_2026-01-01T{time_of_day}-00-00.jsonl").write_text(file("mini_gen").read_text())
+        (tmp_path / f"samples_x_2026-01-01T{time_of_day}-00-00.jsonl").write_text(
+            file("mini_gen").read_text()
+        )
     with pytest.raises(EvidenceError, match="one file of each model and task"):
         read_logs(tmp_path / "samples_*.jsonl")
 

@@ -18,7 +18,11 @@ LONG: dict[str, list[Any]] = {
     "rater": ["ann", "bob", "eve", "ann", "bob", "eve", "ann", "bob"],
     "label": ["cat", "cat", "dog", "dog", "dog", "dog", "cat", "owl"],
 }
-ANSWERS: dict[str, list[Any]] = {"item": [1, 2, 3], "system": ["a", "a", "a"], "answer": ["cat", "dog", "bird"]}
+ANSWERS: dict[str, list[Any]] = {
+    "item": [1, 2, 3],
+    "system": ["a", "a", "a"],
+    "answer": ["cat", "dog", "bird"],
+}
 WIDE: dict[str, list[Any]] = {
     "q": [1, 2, 3],
     "ann": ["cat", "dog", "cat"],
@@ -26,10 +30,20 @@ WIDE: dict[str, list[Any]] = {
     "eve": ["dog", "dog", None],
     "a": ["cat", "dog", "bird"],
 }
-VOTES: dict[str, list[Any]] = {"item": [1, 1, 2, 3, 3, 3], "label": ["cat", "dog", "dog", "cat", "owl", "dog"], "n": [2, 1, 3, 1, 1, 0]}
-EXPECTED = ([[0, 3, 0], [1, 0, 1], [2, 1, 0]], [1, 1, 1], [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]])
+VOTES: dict[str, list[Any]] = {
+    "item": [1, 1, 2, 3, 3, 3],
+    "label": ["cat", "dog", "dog", "cat", "owl", "dog"],
+    "n": [2, 1, 3, 1, 1, 0],
+}
+EXPECTED = (
+    [[0, 3, 0], [1, 0, 1], [2, 1, 0]],
+    [1, 1, 1],
+    [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]],
+)
 
-pytestmark = pytest.mark.filterwarnings("ignore:only [0-9]+ of [0-9]+ rated items:noracle.errors.EvidenceWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:only [0-9]+ of [0-9]+ rated items:noracle.errors.EvidenceWarning"
+)
 
 
 def seen(counts: RatingCounts) -> tuple[Any, Any, Any]:
@@ -76,7 +90,11 @@ def test_wide_takes_a_long_table_of_answers() -> None:
 
 
 def test_scores_fall_into_bands_closed_on_the_right(bring: Bring) -> None:
-    scores = {"item": [1, 1, 2, 2, 3, 3], "rater": ["a", "b"] * 3, "value": [0.2, 0.21, 0.4, 0.41, 1.0, None]}
+    scores = {
+        "item": [1, 1, 2, 2, 3, 3],
+        "rater": ["a", "b"] * 3,
+        "value": [0.2, 0.21, 0.4, 0.41, 1.0, None],
+    }
     table = bring({"scores": scores})["scores"]
     five = count_ratings(Ratings.from_scores(table, cuts=[0.2, 0.4, 0.6, 0.8]))
     assert five.labels == (0, 1, 2, 3, 4)
@@ -85,13 +103,23 @@ def test_scores_fall_into_bands_closed_on_the_right(bring: Bring) -> None:
 
 def test_closed_on_the_left_moves_the_cut_points_up() -> None:
     scores = {"item": [1, 1], "rater": ["a", "b"], "value": [0.2, 0.19]}
-    assert count_ratings(Ratings.from_scores(scores, cuts=[0.2], closed="left")).votes.tolist() == [[1, 1]]
-    assert count_ratings(Ratings.from_scores(scores, cuts=[0.2], closed="right")).votes.tolist() == [[2, 0]]
+    assert count_ratings(Ratings.from_scores(scores, cuts=[0.2], closed="left")).votes.tolist() == [
+        [1, 1]
+    ]
+    assert count_ratings(
+        Ratings.from_scores(scores, cuts=[0.2], closed="right")
+    ).votes.tolist() == [[2, 0]]
 
 
 def test_a_band_may_be_left_out_and_bands_may_share_a_label() -> None:
-    scores = {"item": [1, 1, 1, 2, 2], "rater": ["a", "b", "c", "a", "b"], "value": [0.1, 0.5, 0.3, 0.55, 0.45]}
-    ratings = Ratings.from_scores(scores, cuts=[0.2, 0.4, 0.6, 0.8], labels=["neg", "neg", None, "pos", "pos"])
+    scores = {
+        "item": [1, 1, 1, 2, 2],
+        "rater": ["a", "b", "c", "a", "b"],
+        "value": [0.1, 0.5, 0.3, 0.55, 0.45],
+    }
+    ratings = Ratings.from_scores(
+        scores, cuts=[0.2, 0.4, 0.6, 0.8], labels=["neg", "neg", None, "pos", "pos"]
+    )
     counts = count_ratings(ratings)
     assert counts.labels == ("neg", "pos")
     assert counts.votes.tolist() == [[2, 0]]
@@ -99,12 +127,19 @@ def test_a_band_may_be_left_out_and_bands_may_share_a_label() -> None:
 
 
 def test_first_takes_the_earliest_by_time_and_else_by_row() -> None:
-    table = {"item": [1, 1, 1, 2, 2], "rater": ["a", "b", "c", "a", "b"], "label": [0, 1, 1, 0, 0], "at": [30, 20, 10, 1, 2]}
+    table = {
+        "item": [1, 1, 1, 2, 2],
+        "rater": ["a", "b", "c", "a", "b"],
+        "label": [0, 1, 1, 0, 0],
+        "at": [30, 20, 10, 1, 2],
+    }
     assert count_ratings(Ratings.from_tables(table, first=2)).votes.tolist() == [[0, 2], [2, 0]]
     rows = {k: v for k, v in table.items() if k != "at"}
     counts = count_ratings(Ratings.from_tables(rows, first=2))
     assert counts.votes.tolist() == [[1, 1], [2, 0]]
-    assert any("first 2 ratings" in line and "0 items have fewer" in line for line in counts.inferred)
+    assert any(
+        "first 2 ratings" in line and "0 items have fewer" in line for line in counts.inferred
+    )
 
 
 def test_first_skips_missing_ratings(bring: Bring) -> None:
@@ -123,7 +158,12 @@ def test_a_score_that_is_left_out_still_takes_its_place_among_the_first() -> Non
 
 @pytest.mark.parametrize("first", [1, 2])
 def test_first_on_every_engine_with_times(bring_slowly: Bring, first: int) -> None:
-    table = {"item": [1, 1, 1], "rater": ["a", "b", "c"], "label": [0, 1, 1], "at": ["t3", "t1", "t2"]}
+    table = {
+        "item": [1, 1, 1],
+        "rater": ["a", "b", "c"],
+        "label": [0, 1, 1],
+        "at": ["t3", "t1", "t2"],
+    }
     ratings = Ratings.from_tables(bring_slowly({"ratings": table})["ratings"], first=first)
     assert count_ratings(ratings).votes.tolist() == [[0, first]]
 
@@ -137,7 +177,11 @@ def test_answers_of_other_items_are_named_and_rated_items_without_answers_count_
 
 def test_many_labels_are_counted_row_by_row() -> None:
     n = 90
-    wide = {"a": [f"l{i:02d}" for i in range(n)], "b": [f"l{i // 2 * 2:02d}" for i in range(n)], "s": [f"l{i:02d}" for i in range(n)]}
+    wide = {
+        "a": [f"l{i:02d}" for i in range(n)],
+        "b": [f"l{i // 2 * 2:02d}" for i in range(n)],
+        "s": [f"l{i:02d}" for i in range(n)],
+    }
     counts = count_ratings(Ratings.from_wide(wide, raters=["a", "b"], systems=["s"]))
     assert counts.votes.shape == (90, 90)
     assert (counts.n_ratings == 2).all()
@@ -154,7 +198,10 @@ def long(**columns: list[Any]) -> Ratings:
 
 
 BAD = [
-    bad(lambda p: long(rater=["ann"] * 8), r"^ratings must have one row for each item and rater; got repeated rows at items 1, 2, 3\."),
+    bad(
+        lambda p: long(rater=["ann"] * 8),
+        r"^ratings must have one row for each item and rater; got repeated rows at items 1, 2, 3\.",
+    ),
     bad(
         lambda p: Ratings.from_tables(LONG, labels=["cat", "dog"]),
         r"^ratings\.label must be one of \['cat', 'dog'\]; got 'owl' at item 3\. Correct it or add it to labels\.$",
@@ -164,20 +211,31 @@ BAD = [
         r"^ratings\.bob must be one of .*; got 'owl' at item 3\.",
     ),
     bad(
-        lambda p: Ratings.from_tables({"item": [1, 2], "rater": ["ann", "ann"], "label": ["x", "y"]}),
+        lambda p: Ratings.from_tables(
+            {"item": [1, 2], "rater": ["ann", "ann"], "label": ["x", "y"]}
+        ),
         r"^ratings must come from at least 2 raters; got one\.",
     ),
-    bad(lambda p: Ratings.from_wide(WIDE, raters=["ann"], item="q"), r"^raters must be at least 2; got 1\."),
+    bad(
+        lambda p: Ratings.from_wide(WIDE, raters=["ann"], item="q"),
+        r"^raters must be at least 2; got 1\.",
+    ),
     bad(
         lambda p: Ratings.from_wide({"a": [1, 2], "b": [None, None]}, raters=["a", "b"]),
         r"^ratings must come from at least 2 raters; got one\.",
     ),
-    bad(lambda p: long(label=[None] * 8), r"^ratings must hold at least one label; got none: all are missing\."),
+    bad(
+        lambda p: long(label=[None] * 8),
+        r"^ratings must hold at least one label; got none: all are missing\.",
+    ),
     bad(
         lambda p: Ratings.from_wide({"a": [None], "b": [None]}, raters=["a", "b"]),
         r"^ratings must hold at least one label; got none: all are missing\.",
     ),
-    bad(lambda p: Ratings.from_votes({"item": [1], "label": ["x"], "n": [0]}), r"^ratings must hold at least one label; got none"),
+    bad(
+        lambda p: Ratings.from_votes({"item": [1], "label": ["x"], "n": [0]}),
+        r"^ratings must hold at least one label; got none",
+    ),
     bad(
         lambda p: Ratings.from_tables(LONG, {**ANSWERS, "item": ["x", "y", "z"]}),
         r"^item must have one type in all tables; got whole numbers in ratings\.item \(1, 2, 3\), text in answers\.item \(x, y, z\)\.",
@@ -186,17 +244,28 @@ BAD = [
         lambda p: Ratings.from_tables(LONG, {**ANSWERS, "answer": [1, 2, 3]}),
         r"^label and answer must have one type in all tables; got text in ratings\.label, whole numbers in answers\.answer\.",
     ),
-    bad(lambda p: Ratings.from_tables(LONG, labels=[1, 2]), r"^labels must have the type of label and answer; got 1 and text\."),
+    bad(
+        lambda p: Ratings.from_tables(LONG, labels=[1, 2]),
+        r"^labels must have the type of label and answer; got 1 and text\.",
+    ),
     bad(
         lambda p: Ratings.from_tables(LONG, {**ANSWERS, "item": [7, 8, 9]}),
         r"^item must be shared by answers and ratings; got none in common: 7, 8, 9, … in answers and 1, 2, 3, … in ratings\.",
     ),
     bad(
-        lambda p: Ratings.from_tables(LONG, {"item": [1, 1], "system": ["a", "a"], "answer": ["cat", "dog"]}),
+        lambda p: Ratings.from_tables(
+            LONG, {"item": [1, 1], "system": ["a", "a"], "answer": ["cat", "dog"]}
+        ),
         r"^answers must have one row for each item and system; got repeated rows at item 1\.",
     ),
-    bad(lambda p: Ratings.from_tables({"item": [1], "label": ["x"]}), r"^ratings must have columns item, rater, label; got no rater in"),
-    bad(lambda p: Ratings.from_wide(WIDE, raters=["ann", "zoe"], item="q"), r"^table must have columns ann, zoe, q; got no zoe in"),
+    bad(
+        lambda p: Ratings.from_tables({"item": [1], "label": ["x"]}),
+        r"^ratings must have columns item, rater, label; got no rater in",
+    ),
+    bad(
+        lambda p: Ratings.from_wide(WIDE, raters=["ann", "zoe"], item="q"),
+        r"^table must have columns ann, zoe, q; got no zoe in",
+    ),
     bad(
         lambda p: Ratings.from_wide({**WIDE, "q": [1, 1, 2]}, raters=["ann", "bob"], item="q"),
         r"^ratings must have one row for each item; got repeated rows at item 1\.",
@@ -205,35 +274,60 @@ BAD = [
         lambda p: Ratings.from_tables({"item": [1, 1], "rater": ["a", "b"], "label": [1, 1.5]}),
         r"^ratings\.label must be whole numbers or text; got 1 such row at item 1\.",
     ),
-    bad(lambda p: long(item=[1, 1, 1, 2, 2, 2, 3, None]), r"^ratings\.item must not be null; got 1 such row\."),
-    bad(lambda p: long(rater=["ann", "bob", "eve", "ann", "bob", "eve", "ann", None]), r"^ratings\.rater must not be null; .* at item 3\."),
+    bad(
+        lambda p: long(item=[1, 1, 1, 2, 2, 2, 3, None]),
+        r"^ratings\.item must not be null; got 1 such row\.",
+    ),
+    bad(
+        lambda p: long(rater=["ann", "bob", "eve", "ann", "bob", "eve", "ann", None]),
+        r"^ratings\.rater must not be null; .* at item 3\.",
+    ),
     bad(
         lambda p: Ratings.from_votes({"item": [1], "label": ["x"], "n": [1.5]}),
         r"^votes\.n must be a whole number .*; got 1\.5 at item 1\.",
     ),
-    bad(lambda p: Ratings.from_votes({"item": [1], "label": ["x"], "n": [-1]}), r"^votes\.n must be a number of at least 0; got -1"),
+    bad(
+        lambda p: Ratings.from_votes({"item": [1], "label": ["x"], "n": [-1]}),
+        r"^votes\.n must be a number of at least 0; got -1",
+    ),
     bad(
         lambda p: Ratings.from_votes({"item": [1, 1], "label": ["x", "x"], "n": [1, 2]}),
         r"^votes must have one row for each item and label; got repeated rows at item 1\.",
     ),
     bad(
-        lambda p: Ratings.from_scores({"item": [1], "rater": ["a"], "value": [float("inf")]}, cuts=[0.5]),
+        lambda p: Ratings.from_scores(
+            {"item": [1], "rater": ["a"], "value": [float("inf")]}, cuts=[0.5]
+        ),
         r"^scores\.value must be a finite number; got inf at item 1\.",
     ),
     bad(
         lambda p: Ratings.from_scores({"item": [1], "rater": ["a"], "value": ["x"]}, cuts=[0.5]),
         r"^scores\.value must hold numbers; got text",
     ),
-    bad(lambda p: Ratings.from_scores({}, cuts=[0.5, 0.5]), r"^cuts must be increasing finite numbers; got \[0\.5, 0\.5\]\."),
-    bad(lambda p: Ratings.from_scores({}, cuts=[0.5], labels=["x"]), r"^labels must be 2 for 1 cuts"),
-    bad(lambda p: Ratings.from_tables(LONG, first=0), r"^first must be a whole number of at least 1; got 0\."),
     bad(
-        lambda p: Ratings.from_tables({"item": [1, 1], "rater": ["a", "b"], "label": [0, 1], "at": [1, None]}, first=1),
+        lambda p: Ratings.from_scores({}, cuts=[0.5, 0.5]),
+        r"^cuts must be increasing finite numbers; got \[0\.5, 0\.5\]\.",
+    ),
+    bad(
+        lambda p: Ratings.from_scores({}, cuts=[0.5], labels=["x"]), r"^labels must be 2 for 1 cuts"
+    ),
+    bad(
+        lambda p: Ratings.from_tables(LONG, first=0),
+        r"^first must be a whole number of at least 1; got 0\.",
+    ),
+    bad(
+        lambda p: Ratings.from_tables(
+            {"item": [1, 1], "rater": ["a", "b"], "label": [0, 1], "at": [1, None]}, first=1
+        ),
         r"^ratings\.at must not be null where first is given; got 1 such row at item 1\.",
     ),
-    bad(lambda p: Ratings.from_tables({"item": [], "rater": [], "label": []}), r"^ratings must have rows; got an empty table\."),
     bad(
-        lambda p: Ratings.from_tables({**LONG, "label": ["x"]}), r"^ratings must have columns of one length; got item 8, rater 8, label 1\."
+        lambda p: Ratings.from_tables({"item": [], "rater": [], "label": []}),
+        r"^ratings must have rows; got an empty table\.",
+    ),
+    bad(
+        lambda p: Ratings.from_tables({**LONG, "label": ["x"]}),
+        r"^ratings must have columns of one length; got item 8, rater 8, label 1\.",
     ),
     bad(
         lambda p: Ratings.from_wide(p / "ragged.csv", raters=["a", "b"], item="q"),
@@ -246,18 +340,24 @@ BAD = [
         short="q,a,b\n1,x,y\n2,x\n3,x,x\n",
     ),
     bad(
-        lambda p: Ratings.from_tables({**LONG, "label": [f"{SECRET} {i}" for i in range(8)]}, labels=["a", "b"]),
+        lambda p: Ratings.from_tables(
+            {**LONG, "label": [f"{SECRET} {i}" for i in range(8)]}, labels=["a", "b"]
+        ),
         r"^ratings\.label must be one of \['a', 'b'\]; got 'a long text' at items 1",
     ),
     bad(
-        lambda p: Ratings.from_tables({"item": list(range(1100)), "rater": ["a", "b"] * 550, "label": list(range(1100))}),
+        lambda p: Ratings.from_tables(
+            {"item": list(range(1100)), "rater": ["a", "b"] * 550, "label": list(range(1100))}
+        ),
         r"^label must have at most 1000 different values; got more\.",
     ),
 ]
 
 
 @pytest.mark.parametrize(("build", "message", "files"), BAD)
-def test_bad_ratings_give_one_clear_error(build: Any, message: str, files: dict[str, str], tmp_path: Path) -> None:
+def test_bad_ratings_give_one_clear_error(
+    build: Any, message: str, files: dict[str, str], tmp_path: Path
+) -> None:
     for name, text in files.items():
         (tmp_path / f"{name}.csv").write_text(text, encoding="utf-8")
     with pytest.raises(NoracleError, match=message) as caught:
@@ -270,7 +370,9 @@ def test_bad_ratings_give_one_clear_error(build: Any, message: str, files: dict[
 def test_all_faults_come_at_once() -> None:
     bad = {**LONG, "rater": ["ann", "ann", "eve", "ann", "bob", "eve", "ann", None]}
     with pytest.raises(EvidenceError) as caught:
-        Ratings.from_tables(bad, {**ANSWERS, "system": ["a", None, "a"]}, labels=["cat", "dog"]).check()
+        Ratings.from_tables(
+            bad, {**ANSWERS, "system": ["a", None, "a"]}, labels=["cat", "dog"]
+        ).check()
     assert len(caught.value.faults) == 4
 
 

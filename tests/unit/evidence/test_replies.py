@@ -1,4 +1,6 @@
-"""What a reply answers: the rules, the traps, any text at all; logs, ``ask`` and ``search`` read it alike; and Inspect's own reader."""
+"""What a reply answers: the rules, the traps, any text at all; logs, ``ask`` and ``search`` read it
+alike; and Inspect's own reader.
+"""
 
 from __future__ import annotations
 
@@ -199,7 +201,14 @@ def test_options_that_are_numbers_or_equal() -> None:
 
 def test_verdicts_of_a_judge_are_read() -> None:
     verdicts = ("yes", "no", "uncertain")
-    said = ("ANSWER: yes", "No.", "No, it is incorrect.", "\\boxed{no}", "ANSWER: C", "ANSWER: Uncertain")
+    said = (
+        "ANSWER: yes",
+        "No.",
+        "No, it is incorrect.",
+        "\\boxed{no}",
+        "ANSWER: C",
+        "ANSWER: Uncertain",
+    )
     assert [read(text, *verdicts) for text in said] == [0, 1, 1, 1, 2, 2]
     assert read("ANSWER: yes or no", *verdicts) == "invalid"
     assert read("no idea at all, really; who knows", *verdicts) == "invalid"
@@ -211,18 +220,64 @@ def test_the_class_is_given_back_and_not_the_place(seed: int) -> None:
     shown = question(shuffle=seed)
     for place, letter in enumerate(shown.letters):
         assert parse_answer(f"ANSWER: {letter}", shown) == (shown.order[place], "answered")
-        assert parse_answer(f"ANSWER: {shown.options[place]}", shown) == (shown.order[place], "answered")
+        assert parse_answer(f"ANSWER: {shown.options[place]}", shown) == (
+            shown.order[place],
+            "answered",
+        )
 
 
 _pieces = st.sampled_from(
-    ["ANSWER:", "answer", "A", "B", "C", "D", "I", "a", "or", "not", "(", ")", "**", "\\boxed{", "}", '{"answer": "', '"',
-     "<think>", "</think>", "Paris", "Rome", "\n", "```json", "The answer is", "I cannot answer",
-     "$", ",", ".", "\ud800", "\x00", "Ｂ", "é", "option", "1", " "]
-)  # fmt: skip
-_texts = st.one_of(st.text(), st.lists(_pieces, max_size=30).map(" ".join), st.lists(_pieces, max_size=30).map("".join))
+    [
+        "ANSWER:",
+        "answer",
+        "A",
+        "B",
+        "C",
+        "D",
+        "I",
+        "a",
+        "or",
+        "not",
+        "(",
+        ")",
+        "**",
+        "\\boxed{",
+        "}",
+        '{"answer": "',
+        '"',
+        "<think>",
+        "</think>",
+        "Paris",
+        "Rome",
+        "\n",
+        "```json",
+        "The answer is",
+        "I cannot answer",
+        "$",
+        ",",
+        ".",
+        "\ud800",
+        "\x00",
+        "Ｂ",
+        "é",
+        "option",
+        "1",
+        " ",
+    ]
+)
+_texts = st.one_of(
+    st.text(),
+    st.lists(_pieces, max_size=30).map(" ".join),
+    st.lists(_pieces, max_size=30).map("".join),
+)
 
 
-@given(text=_texts, k=st.integers(2, 26), seed=st.integers(0, 5), finish=st.sampled_from(["stop", "length", "refused", "empty"]))
+@given(
+    text=_texts,
+    k=st.integers(2, 26),
+    seed=st.integers(0, 5),
+    finish=st.sampled_from(["stop", "length", "refused", "empty"]),
+)
 def test_any_text_is_read_without_an_error(text: str, k: int, seed: int, finish: str) -> None:
     shown = question(*[f"option number {i}" for i in range(k)], shuffle=seed)
     answer, state = parse_answer(text, shown, finish=finish)  # type: ignore[arg-type]
@@ -238,36 +293,89 @@ def test_any_text_is_read_without_an_error(text: str, k: int, seed: int, finish:
     place=st.integers(0, 25),
     seed=st.integers(0, 5),
     frame=st.sampled_from(
-        ["{}", "({})", "**{}**", "{}.", " {}\n", "Option {}", "ANSWER: {}", "the answer is {}", "Probably {}", "I go with {}!",
-         "<think>A B</think>{}", "reasons first\n\n{}", "\\boxed{{{}}}", '{{"answer": "{}"}}', "ANSWER: {}, for sure"]
+        [
+            "{}",
+            "({})",
+            "**{}**",
+            "{}.",
+            " {}\n",
+            "Option {}",
+            "ANSWER: {}",
+            "the answer is {}",
+            "Probably {}",
+            "I go with {}!",
+            "<think>A B</think>{}",
+            "reasons first\n\n{}",
+            "\\boxed{{{}}}",
+            '{{"answer": "{}"}}',
+            "ANSWER: {}, for sure",
+        ]
     ),
-)  # fmt: skip
-def test_a_reply_with_exactly_one_letter_is_answered(k: int, place: int, seed: int, frame: str) -> None:
+)
+def test_a_reply_with_exactly_one_letter_is_answered(
+    k: int, place: int, seed: int, frame: str
+) -> None:
     shown = question(*[f"thing {i}" for i in range(k)], shuffle=seed)
     place %= k
     assert parse_answer(frame.format(LETTERS[place]), shown) == (shown.order[place], "answered")
 
 
-@given(k=st.integers(2, 26), places=st.tuples(st.integers(0, 25), st.integers(0, 25)), frame=st.sampled_from(
-    ["{} {}", "{} or {}", "ANSWER: {} or {}", "ANSWER: {}, {}", "ANSWER: {}/{}", "ANSWER: {} and {}", "{}\n{}", "Maybe {}, maybe {}"]
-))  # fmt: skip
+@given(
+    k=st.integers(2, 26),
+    places=st.tuples(st.integers(0, 25), st.integers(0, 25)),
+    frame=st.sampled_from(
+        [
+            "{} {}",
+            "{} or {}",
+            "ANSWER: {} or {}",
+            "ANSWER: {}, {}",
+            "ANSWER: {}/{}",
+            "ANSWER: {} and {}",
+            "{}\n{}",
+            "Maybe {}, maybe {}",
+        ]
+    ),
+)
 def test_two_different_letters_are_no_answer(k: int, places: tuple[int, int], frame: str) -> None:
     first, second = (LETTERS[p % k] for p in places)
     if first != second:
-        assert parse_answer(frame.format(first, second), question(*[f"thing {i}" for i in range(k)])) == (None, "invalid")
+        assert parse_answer(
+            frame.format(first, second), question(*[f"thing {i}" for i in range(k)])
+        ) == (None, "invalid")
 
 
 ODD = [
-    " " * 200_000, "(" * 200_000, "\n" * 200_000, "ANSWER: " * 25_000, "<think>" * 30_000, "\\boxed{" * 30_000, "B " * 100_000,
-    "option " * 30_000, "*" * 200_000 + "B", " \"'" * 70_000 + "x", "I am sorry but " * 12_000, "{" * 200_000, '{"a":' * 40_000,
-    "the answer is " * 15_000, "Paris " * 30_000, "[THINK]" * 30_000, "so " * 60_000, "Therefore, " * 20_000, "1," * 100_000, "1" * 200_000,
-    "anything but " * 15_000, "\nso, the answer is" * 15_000,
-]  # fmt: skip
+    " " * 200_000,
+    "(" * 200_000,
+    "\n" * 200_000,
+    "ANSWER: " * 25_000,
+    "<think>" * 30_000,
+    "\\boxed{" * 30_000,
+    "B " * 100_000,
+    "option " * 30_000,
+    "*" * 200_000 + "B",
+    " \"'" * 70_000 + "x",
+    "I am sorry but " * 12_000,
+    "{" * 200_000,
+    '{"a":' * 40_000,
+    "the answer is " * 15_000,
+    "Paris " * 30_000,
+    "[THINK]" * 30_000,
+    "so " * 60_000,
+    "Therefore, " * 20_000,
+    "1," * 100_000,
+    "1" * 200_000,
+    "anything but " * 15_000,
+    "\nso, the answer is" * 15_000,
+]
 
 
 @pytest.mark.parametrize("text", ODD)
 def test_long_odd_replies_are_no_answer(text: str) -> None:
-    assert read(text) in ("invalid", "refused") or text in (ODD[6], ODD[8])  # a letter, and nothing else but marks
+    assert read(text) in ("invalid", "refused") or text in (
+        ODD[6],
+        ODD[8],
+    )  # a letter, and nothing else but marks
     assert read_text(text)[1] in ("answered", "invalid", "refused")
 
 
@@ -280,7 +388,8 @@ def test_long_odd_replies_take_no_time(text: str) -> None:
     assert time.process_time() - begun < 2
 
 
-# Inspect's reader wants ``ANSWER: X`` and nothing else. On replies of that form the two agree. Where they differ (all on purpose):
+# Inspect's reader wants ``ANSWER: X`` and nothing else. On replies of that form the two agree.
+# Where they differ (all on purpose):
 #   - it reads no other form (a letter alone, "the answer is B", \boxed, JSON in words, an option's text): ours reads them;
 #   - ``ANSWER: Paris`` and letters that no option has are none to both, but ours knows the text of an option;
 #   - after "ANSWER: B because …" it finds none, and ours finds B;
@@ -321,23 +430,30 @@ def test_inspect_reads_the_same_where_it_reads_anything() -> None:
     found = {}
     for text in INSPECT:
         state = TaskState(
-            model=ModelName("mockllm/model"), sample_id=1, epoch=1, input="Which?", messages=[], choices=list(CITIES),
+            model=ModelName("mockllm/model"),
+            sample_id=1,
+            epoch=1,
+            input="Which?",
+            messages=[],
+            choices=list(CITIES),
             output=ModelOutput.from_content("mockllm/model", text),
-        )  # fmt: skip
+        )
         letters = theirs.parse_answers(state, multiple_correct=False)
         found[text] = (LETTERS.index(letters.pop()) if letters else None, read(text))
     assert found == INSPECT
     assert all(theirs_is is None or theirs_is == ours for theirs_is, ours in found.values())
 
 
-# -------------------------------------------------------------------------------------------------- one reader for logs, ask and search
+# --------------------------------------------------------------------------------------------------
+# one reader for logs, ask and search
 
 FRUIT = ("an apple", "a pear", "a plum", "a quince")
 NUMBERS = ("10", "20", "1,000", "0.5")
 VERDICTS = ("yes", "no", "uncertain")
 
-# Options, what the model said, and the place of its answer or the state of a reply without one. Where the reader of logs and the reader of
-# ``search`` used to differ, the comment gives both readings and says why one of them is right.
+# Options, what the model said, and the place of its answer or the state of a reply without one.
+# Where the reader of logs and the reader of ``search`` used to differ, the comment gives both
+# readings and says why one of them is right.
 REPLIES: list[tuple[tuple[str, ...], str, int | str]] = [
     (CITIES, "ANSWER: B", 1),
     (CITIES, "answer: b", 1),
@@ -367,7 +483,11 @@ REPLIES: list[tuple[tuple[str, ...], str, int | str]] = [
     (CITIES, "So the answer is **B**", 1),
     (CITIES, "My answer is: [B]\nThank you", 1),
     (CITIES, "The answer is not B", "invalid"),
-    (CITIES, "The answer is anything but B", "invalid"),  # search: B, the one option that the reply denies
+    (
+        CITIES,
+        "The answer is anything but B",
+        "invalid",
+    ),  # search: B, the one option that the reply denies
     (CITIES, "Anything but B", "invalid"),  # search: B
     (CITIES, "Everything but B is wrong", "invalid"),
     (CITIES, "All but B", "invalid"),  # search: B
@@ -390,12 +510,24 @@ REPLIES: list[tuple[tuple[str, ...], str, int | str]] = [
     (CITIES, "Paris", 1),  # logs: none from a completion, Paris from a score
     (CITIES, "paris!", 1),
     (CITIES, "Rome and Bern are elsewhere.\n\nB", 1),
-    (CITIES, "A) Rome\nB) Paris\nC) Bern\n\nB", 1),  # search: none. Options that are said again are not answers.
+    (
+        CITIES,
+        "A) Rome\nB) Paris\nC) Bern\n\nB",
+        1,
+    ),  # search: none. Options that are said again are not answers.
     (CITIES, "A) Rome\nB) Paris\nC) Bern", "invalid"),
     (CITIES, "A\nB", "invalid"),
-    (CITIES, "Rome lies in Italy, and Bern does not lie in France.\nTherefore, B.", 1),  # both: none. The last line concludes.
+    (
+        CITIES,
+        "Rome lies in Italy, and Bern does not lie in France.\nTherefore, B.",
+        1,
+    ),  # both: none. The last line concludes.
     (CITIES, "Rome lies in Italy, and Bern does not lie in France.\nTherefore not B.", "invalid"),
-    (CITIES, "Rome lies in Italy; others might say B here and there, as I have often seen them do in the past.", "invalid"),
+    (
+        CITIES,
+        "Rome lies in Italy; others might say B here and there, as I have often seen them do in the past.",
+        "invalid",
+    ),
     (CITIES, "<think>ANSWER: A</think>ANSWER: B", 1),
     (CITIES, "<think>The answer is A. No: B.</think>\nB", 1),
     (CITIES, "I weighed ANSWER: A</think>\nB", 1),
@@ -407,7 +539,11 @@ REPLIES: list[tuple[tuple[str, ...], str, int | str]] = [
     (CITIES, '{"reasoning": "some say answer: A", "answer": "B"}', 1),
     (CITIES, '```json\n{"answer": "Paris"}\n```', 1),
     (CITIES, 'Here it is: {"answer": "B"}', 1),
-    (CITIES, '{"reasoning": "I thought: the answer is A", "answer": null}', "invalid"),  # both: A. The field says that there is none.
+    (
+        CITIES,
+        '{"reasoning": "I thought: the answer is A", "answer": null}',
+        "invalid",
+    ),  # both: A. The field says that there is none.
     (CITIES, '{"answer": ["A", "B"]}', "invalid"),
     (CITIES, "so it is \\boxed{B}", 1),
     (CITIES, "so it is $\\boxed{\\text{B}}$.", 1),
@@ -441,7 +577,9 @@ def test_at_least_sixty_replies_are_compared() -> None:
 
 
 @pytest.mark.parametrize(("options", "text", "expected"), REPLIES)
-def test_logs_and_search_read_a_reply_alike(options: tuple[str, ...], text: str, expected: int | str) -> None:
+def test_logs_and_search_read_a_reply_alike(
+    options: tuple[str, ...], text: str, expected: int | str
+) -> None:
     from_output = answer_of_output({"completion": text}, options)
     assert outcome(*from_output) == expected  # type: ignore[arg-type]
     for shuffle in (None, 3):
@@ -452,32 +590,66 @@ def test_logs_and_search_read_a_reply_alike(options: tuple[str, ...], text: str,
 
 
 def test_whole_logs_and_whole_runs_give_the_table_of_replies(tmp_path: Path) -> None:
-    """The replies in an Inspect log, in lm-eval samples, and said to ``ask``: three tables of answers with one content."""
+    """The replies in an Inspect log, in lm-eval samples, and said to ``ask``: three tables of
+    answers with one content.
+    """
     expected = [(None, e) if isinstance(e, str) else (e, "answered") for _, _, e in REPLIES]
     log = {
-        "version": 2, "status": "success", "eval": {"task": "t", "model": "m", "created": "2026-01-01"},
+        "version": 2,
+        "status": "success",
+        "eval": {"task": "t", "model": "m", "created": "2026-01-01"},
         "samples": [
-            {"id": i, "epoch": 1, "choices": list(options), "scores": {}, "output": {"completion": text}}
+            {
+                "id": i,
+                "epoch": 1,
+                "choices": list(options),
+                "scores": {},
+                "output": {"completion": text},
+            }
             for i, (options, text, _) in enumerate(REPLIES)
         ],
-    }  # fmt: skip
+    }
     (tmp_path / "log.json").write_text(json.dumps(log))
     harness = tmp_path / "m" / "samples_t_2026-01-01T00-00-00.jsonl"
     harness.parent.mkdir()
-    harness.write_text("".join(
-        json.dumps({"doc_id": i, "doc": {"choices": list(options)}, "arguments": {}, "filtered_resps": [text], "filter": "none"}) + "\n"
-        for i, (options, text, _) in enumerate(REPLIES)
-    ))  # fmt: skip
+    harness.write_text(
+        "".join(
+            json.dumps(
+                {
+                    "doc_id": i,
+                    "doc": {"choices": list(options)},
+                    "arguments": {},
+                    "filtered_resps": [text],
+                    "filter": "none",
+                }
+            )
+            + "\n"
+            for i, (options, text, _) in enumerate(REPLIES)
+        )
+    )
 
     class Recorded:
         async def call(self, request: Any) -> Completion:
-            (item,) = [i for i in range(len(REPLIES)) if f"Item number {i}?" in request.messages[-1].text]
+            (item,) = [
+                i for i in range(len(REPLIES)) if f"Item number {i}?" in request.messages[-1].text
+            ]
             return Completion(text=REPLIES[item][1])
 
-    task = Task(name="t", items=tuple(TaskItem(id=i, text=f"Item number {i}?", options=r[0]) for i, r in enumerate(REPLIES)))
+    task = Task(
+        name="t",
+        items=tuple(
+            TaskItem(id=i, text=f"Item number {i}?", options=r[0]) for i, r in enumerate(REPLIES)
+        ),
+    )
     asked = asyncio.run(ask_items(task, load_workflow("direct"), Recorded(), shuffle=False))  # type: ignore[arg-type]
-    for table in (read_logs(tmp_path / "log.json").answers, read_lm_eval([harness]).answers, answers_table(asked, "m")):
-        found = dict(zip(table["item"], zip(table["answer"], table["state"], strict=True), strict=True))
+    for table in (
+        read_logs(tmp_path / "log.json").answers,
+        read_lm_eval([harness]).answers,
+        answers_table(asked, "m"),
+    ):
+        found = dict(
+            zip(table["item"], zip(table["answer"], table["state"], strict=True), strict=True)
+        )
         assert [found[i] for i in range(len(REPLIES))] == expected
 
 
@@ -485,30 +657,56 @@ def test_whole_logs_and_whole_runs_give_the_table_of_replies(tmp_path: Path) -> 
     ("stop_reason", "finish", "text", "expected"),
     [
         ("max_tokens", "length", "ANSWER: B", 1),
-        ("max_tokens", "length", "First, option B", "invalid"),  # logs took the last words of a reply that was cut
+        (
+            "max_tokens",
+            "length",
+            "First, option B",
+            "invalid",
+        ),  # logs took the last words of a reply that was cut
         ("model_length", "length", "Rome is out.\nB) Paris", "invalid"),
-        ("content_filter", "refused", "ANSWER: B", "refused"),  # logs: B. What a filter left of a reply is not what the model chose.
+        (
+            "content_filter",
+            "refused",
+            "ANSWER: B",
+            "refused",
+        ),  # logs: B. What a filter left of a reply is not what the model chose.
         ("stop", "stop", "ANSWER: B", 1),
         ("unknown", "stop", "ANSWER: B", 1),
     ],
 )
-def test_the_end_of_a_reply_counts_in_logs_as_in_search(stop_reason: str, finish: Any, text: str, expected: int | str) -> None:
-    logged = answer_of_output({"completion": text, "choices": [{"stop_reason": stop_reason}]}, CITIES)
+def test_the_end_of_a_reply_counts_in_logs_as_in_search(
+    stop_reason: str, finish: Any, text: str, expected: int | str
+) -> None:
+    logged = answer_of_output(
+        {"completion": text, "choices": [{"stop_reason": stop_reason}]}, CITIES
+    )
     assert outcome(*logged) == outcome(*parse_answer(text, question(), finish=finish)) == expected  # type: ignore[arg-type]
 
 
 def test_nothing_of_a_second_reader_is_left() -> None:
     source = Path(__file__).parents[3] / "src" / "noracle"
     words = ("place_in_text", "place_of_answer", "boxed", "final_answer", "</think", "THOUGHT")
-    places = {path.relative_to(source).as_posix() for path in source.rglob("*.py") if any(word in path.read_text() for word in words)}
+    places = {
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        if any(word in path.read_text() for word in words)
+    }
     assert places == {"evidence/replies.py"}
 
 
 def test_options_beyond_the_letters_are_numbered_as_inspect_does() -> None:
     options = [f"thing {i:02d}" for i in range(30)]
-    assert [read_choice(text, options)[0] for text in ("ANSWER: Z", "ANSWER: 1", "3", "(4)", "ANSWER: 5", "the answer is 2.")] == [
-        25, 26, 28, 29, None, 27,
-    ]  # fmt: skip
+    assert [
+        read_choice(text, options)[0]
+        for text in ("ANSWER: Z", "ANSWER: 1", "3", "(4)", "ANSWER: 5", "the answer is 2.")
+    ] == [
+        25,
+        26,
+        28,
+        29,
+        None,
+        27,
+    ]
     assert read_choice("ANSWER: 2.5", options) == (None, "invalid")
 
 
@@ -524,7 +722,10 @@ def test_options_beyond_the_letters_are_numbered_as_inspect_does() -> None:
         ("<answer>forty-two</answer> Goodbye", "forty-two"),
         ('{"reasoning": "long", "answer": 42}', "42"),
         ('```json\n{"answer": "x²"}\n```', "x²"),
-        ("Question and answer: two words.\nThey differ.", "Question and answer: two words.\nThey differ."),
+        (
+            "Question and answer: two words.\nThey differ.",
+            "Question and answer: two words.\nThey differ.",
+        ),
         ("½ of it", "½ of it"),
         ('{"answer": null}', "invalid"),
         ("", "invalid"),

@@ -1,6 +1,8 @@
-"""Every loss written out with plain loops over Python floats: slow, obvious, and only right for moderate logits.
+"""Every loss written out with plain loops over Python floats: slow, obvious, and only right for
+moderate logits.
 
-z is a list of logits, Y the set of ruled-out classes of one item, T a nested list with rows of true classes.
+z is a list of logits, Y the set of ruled-out classes of one item, T a nested list with rows of true
+classes.
 """
 
 from __future__ import annotations
@@ -65,9 +67,17 @@ def cpe_i(z: Vector, ybar: int, T: Rows) -> float:
 
 
 SINGLE: dict[str, Callable[[Vector, int, Rows], float]] = {
-    "pc_sigmoid": pc_sigmoid, "scl_exp": scl_exp, "fwd": fwd, "l_uw": l_uw, "l_w": l_w, "op": op, "op_w": op_w, "cpe_i": cpe_i,
-    "cpe_f": fwd, "cpe_t": fwd,
-}  # fmt: skip
+    "pc_sigmoid": pc_sigmoid,
+    "scl_exp": scl_exp,
+    "fwd": fwd,
+    "l_uw": l_uw,
+    "l_w": l_w,
+    "op": op,
+    "op_w": op_w,
+    "cpe_i": cpe_i,
+    "cpe_f": fwd,
+    "cpe_t": fwd,
+}
 
 
 def left(z: Vector, Y: set[int]) -> float:
@@ -102,9 +112,14 @@ def partial_log(z: Vector, Y: set[int]) -> float:
 
 
 SETS: dict[str, Callable[[Vector, set[int]], float]] = {
-    "scl_nl": scl_nl, "mcl_mae": mcl_mae, "mcl_exp": mcl_exp, "mcl_log": mcl_log, "multi_ure": multi_ure, "partial_log": partial_log,
+    "scl_nl": scl_nl,
+    "mcl_mae": mcl_mae,
+    "mcl_exp": mcl_exp,
+    "mcl_log": mcl_log,
+    "multi_ure": multi_ure,
+    "partial_log": partial_log,
     "supervised": scl_nl,
-}  # fmt: skip
+}
 
 
 def per_item(name: str, z: Vector, Y: set[int], T: Rows) -> float:
@@ -134,7 +149,14 @@ def shares_present(pi_bar: Vector, n: int, labels: float) -> Vector:
 
 
 def partial_risks(
-    base: str, zs: Rows, Ys: list[set[int]], T_inv: Rows, *, pi_bar: Vector | None = None, weight: Vector | None = None, q: float = 0.7
+    base: str,
+    zs: Rows,
+    Ys: list[set[int]],
+    T_inv: Rows,
+    *,
+    pi_bar: Vector | None = None,
+    weight: Vector | None = None,
+    q: float = 0.7,
 ) -> Vector:
     """r_j = Σ_k π̄_k (T⁻¹)[k, j] mean_{ȳ=k} ℓ_j; an absent class adds nothing."""
     n, k = len(zs), len(zs[0])
@@ -147,7 +169,11 @@ def partial_risks(
         r = 0.0
         for c in range(k):
             if size[c] > 0:
-                total = sum(weight[i] / len(Ys[i]) * ordinary(base, zs[i], j, T_inv, q) for i in range(n) if c in Ys[i])
+                total = sum(
+                    weight[i] / len(Ys[i]) * ordinary(base, zs[i], j, T_inv, q)
+                    for i in range(n)
+                    if c in Ys[i]
+                )
                 r += share[c] * T_inv[c][j] * total / size[c]
         risks.append(r)
     return risks

@@ -1,4 +1,6 @@
-"""What the analysis of labels promises, in simulated worlds: limits cover, tests keep their level, and both can see what is there."""
+"""What the analysis of labels promises, in simulated worlds: limits cover, tests keep their level,
+and both can see what is there.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ from scipy.stats import binom, chi2, chi2_contingency
 from noracle.bounds.binomial import clopper_pearson
 from noracle.learn import _label_checks
 from noracle.learn._label_checks import check_rows
-from noracle.learn._label_rates import measure_use, p_at_least, p_of, rate_of, simulate_use, sums_by_item
+from noracle.learn._label_rates import (
+    measure_use,
+    p_at_least,
+    p_of,
+    rate_of,
+    simulate_use,
+    sums_by_item,
+)
 from noracle.learn._label_table import LabelTable
 from noracle.learn.analysis import _noise_by_class, _shares, analyse_labels
 from noracle.learn.dependence import check_dependence
@@ -32,16 +41,27 @@ def most(rate: float, worlds: int = WORLDS) -> int:
     return int(binom.ppf(1 - 1e-4, worlds, rate))
 
 
-def table_of(said: NDArray[np.int64], n_classes: int, truth: NDArray[np.int64] | None = None) -> LabelTable:
+def table_of(
+    said: NDArray[np.int64], n_classes: int, truth: NDArray[np.int64] | None = None
+) -> LabelTable:
     said = said.reshape(len(said), -1)
     item, slot = np.nonzero(said >= 0)
-    return LabelTable(n_items=len(said), classes=tuple(map(str, range(n_classes))), item=item, label=said[item, slot], truth=truth)
+    return LabelTable(
+        n_items=len(said),
+        classes=tuple(map(str, range(n_classes))),
+        item=item,
+        label=said[item, slot],
+        truth=truth,
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------------- limits
+# -------------------------------------------------------------------------------------------------------------------
+# limits
 
 
-@pytest.mark.parametrize(("n", "noise"), [(1, 0.04), (12, 0.0), (12, 0.04), (60, 0.3), (200, 1.0), (200, 0.04)])
+@pytest.mark.parametrize(
+    ("n", "noise"), [(1, 0.04), (12, 0.0), (12, 0.04), (60, 0.3), (200, 1.0), (200, 0.04)]
+)
 def test_noise_limits_cover_with_one_label_an_item(n: int, noise: float) -> None:
     rng = np.random.default_rng(1)
     missed = 0
@@ -56,7 +76,9 @@ def test_noise_limits_cover_when_hard_items_fool_all_annotators(n: int) -> None:
     rng = np.random.default_rng(2)
     noise, missed, pooled_missed, width = 0.06, 0, 0, 0.0
     for _ in range(WORLDS):
-        hard = rng.random(n) < 0.1  # on a hard item three annotators are wrong with chance 0.6, else never
+        hard = (
+            rng.random(n) < 0.1
+        )  # on a hard item three annotators are wrong with chance 0.6, else never
         wrong = (hard & (rng.random(n) < 0.6))[:, None] & np.ones(3, dtype=bool)
         rate = rate_of("x", sums_by_item(np.repeat(np.arange(n), 3), wrong.reshape(-1)), 0.025)
         missed += not rate.low <= noise <= rate.high
@@ -65,7 +87,9 @@ def test_noise_limits_cover_when_hard_items_fool_all_annotators(n: int) -> None:
         pooled_missed += not low <= noise <= high
     assert missed <= most(0.05)
     if n == 150:
-        assert pooled_missed > 2 * most(0.05)  # labels are not independent: pooling them breaks the promise
+        assert pooled_missed > 2 * most(
+            0.05
+        )  # labels are not independent: pooling them breaks the promise
         assert width / WORLDS < 1.9 * 2 * 1.96 * math.sqrt(noise * (1 - noise) / n)
 
 
@@ -76,7 +100,9 @@ def test_limits_cover_when_items_have_different_numbers_of_labels() -> None:
     for _ in range(WORLDS):
         n = rng.integers(1, 5, 60)
         item = np.repeat(np.arange(60), n)
-        wrong = rng.random(len(item)) < np.where(n == 1, 0.4, 0.1)[item]  # noise and number of labels go together
+        wrong = (
+            rng.random(len(item)) < np.where(n == 1, 0.4, 0.1)[item]
+        )  # noise and number of labels go together
         rate = rate_of("x", sums_by_item(item, wrong), 0.025)
         missed += not rate.low <= (0.4 + 3 * 0.1) / 4 <= rate.high
     assert missed <= most(0.05)
@@ -90,13 +116,18 @@ def test_all_rows_of_a_table_hold_together() -> None:
     for _ in range(WORLDS):
         truth = rng.integers(0, 6, 90)
         table = table_of(draw_ruled_out(truth, transition=T, rng=rng), 6, truth)
-        noise_missed += any(not r.low <= 0.05 <= r.high for r in _noise_by_class(table, table, 0.05))
-        share_missed += any(not r.low <= v <= r.high for r, v in zip(_shares(table, 0.05), expected, strict=True))
+        noise_missed += any(
+            not r.low <= 0.05 <= r.high for r in _noise_by_class(table, table, 0.05)
+        )
+        share_missed += any(
+            not r.low <= v <= r.high for r, v in zip(_shares(table, 0.05), expected, strict=True)
+        )
     assert noise_missed <= most(0.05)
     assert 0 < share_missed <= most(0.05)
 
 
-# ----------------------------------------------------------------------------------------------------------------------- even use
+# -----------------------------------------------------------------------------------------------------------------------
+# even use
 
 
 def use_p(said: NDArray[np.int64], n_classes: int, rng: np.random.Generator) -> float:
@@ -142,14 +173,25 @@ def test_plain_chi_square_would_be_fooled_by_copied_labels() -> None:
     assert fooled > 100
 
 
-@pytest.mark.parametrize(("n", "k"), [(20, 4), pytest.param(20, 12, marks=pytest.mark.slow), pytest.param(600, 6, marks=pytest.mark.slow)])
-def test_even_rows_are_rarely_called_uneven(n: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("n", "k"),
+    [
+        (20, 4),
+        pytest.param(20, 12, marks=pytest.mark.slow),
+        pytest.param(600, 6, marks=pytest.mark.slow),
+    ],
+)
+def test_even_rows_are_rarely_called_uneven(
+    n: int, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_label_checks, "SIMULATIONS", 199)
     rng = np.random.default_rng(7)
     alarms = 0
     for _ in range(WORLDS):
         truth = rng.choice(k, n, p=(1 + np.arange(k)) / np.sum(1 + np.arange(k)))
-        table = table_of(draw_ruled_out(truth, transition=Transition.noisy(k, 0.1), rng=rng), k, truth)
+        table = table_of(
+            draw_ruled_out(truth, transition=Transition.noisy(k, 0.1), rng=rng), k, truth
+        )
         alarms += check_rows(table, table, seed=int(rng.integers(1000))).p_value <= 0.05
     assert 0 < alarms <= most(0.05)
 
@@ -158,7 +200,11 @@ def test_biased_rows_are_seen_even_with_few_labels_and_many_classes() -> None:
     rng = np.random.default_rng(8)
     for k, n in ((10, 2000), (50, 3000)):
         truth = rng.integers(0, k, n)
-        table = table_of(draw_ruled_out(truth, transition=biased_transition(k, bias="strong", rng=rng), rng=rng), k, truth)
+        table = table_of(
+            draw_ruled_out(truth, transition=biased_transition(k, bias="strong", rng=rng), rng=rng),
+            k,
+            truth,
+        )
         assert not check_rows(table, table, seed=1).passed
 
 
@@ -178,8 +224,12 @@ def test_even_labels_on_unbalanced_classes_do_not_refute_uniform_t() -> None:
 def test_what_uniform_t_cannot_do_is_seen_without_truth_and_rarely_by_chance(several: int) -> None:
     rng = np.random.default_rng(10)
     alarms = 0
-    for _ in range(WORLDS):  # the hardest case: class 0 is never true, so that it is ruled out as often as is possible
-        said = np.stack([draw_ruled_out(np.full(40, 1), n_classes=4, rng=rng) for _ in range(several)], axis=1)
+    for _ in range(
+        WORLDS
+    ):  # the hardest case: class 0 is never true, so that it is ruled out as often as is possible
+        said = np.stack(
+            [draw_ruled_out(np.full(40, 1), n_classes=4, rng=rng) for _ in range(several)], axis=1
+        )
         table = table_of(said, 4)
         alarms += p_at_least(sums_by_item(table.item, table.label == 0), 1 / 3) <= 0.05
     assert alarms <= most(0.05)
@@ -192,18 +242,27 @@ def test_what_uniform_t_cannot_do_is_seen_without_truth_and_rarely_by_chance(sev
     assert any(f.startswith("Uniform T is refuted: estimate T") for f in found.findings)
 
 
-# ------------------------------------------------------------------------------------------------------------- feature dependence
+# -------------------------------------------------------------------------------------------------------------
+# feature dependence
 
 
-def world(rng: np.random.Generator, n: int, *, sharpness: float, several: int = 1) -> tuple[LabelTable, NDArray[np.float64]]:
-    """Items in four classes, two kinds each; labels depend on scores that differ between the kinds if ``sharpness`` is not 0."""
+def world(
+    rng: np.random.Generator, n: int, *, sharpness: float, several: int = 1
+) -> tuple[LabelTable, NDArray[np.float64]]:
+    """Items in four classes, two kinds each; labels depend on scores that differ between the kinds
+    if ``sharpness`` is not 0.
+    """
     truth = rng.integers(0, 4, n)
     kind = rng.integers(0, 2, n)
-    features = np.stack([truth + 4.0 * kind, rng.normal(size=n)], axis=1) + 0.3 * rng.normal(size=(n, 2))
+    features = np.stack([truth + 4.0 * kind, rng.normal(size=n)], axis=1) + 0.3 * rng.normal(
+        size=(n, 2)
+    )
     scores = np.where((np.arange(4) % 2)[None, :] == kind[:, None], 1.0, 0.0)
     chances = feature_chances(scores, truth=truth, sharpness=sharpness)
     first = draw_ruled_out(truth, chances=chances, rng=rng)
-    said = np.stack([first, *(np.where(rng.random(n) < 0.8, first, -1) for _ in range(several - 1))], axis=1)
+    said = np.stack(
+        [first, *(np.where(rng.random(n) < 0.8, first, -1) for _ in range(several - 1))], axis=1
+    )
     return table_of(said, 4, truth), features
 
 
@@ -215,7 +274,9 @@ def test_dependence_is_rarely_found_where_there_is_none(n: int, several: int) ->
     for _ in range(WORLDS):
         table, features = world(rng, n, sharpness=0.0, several=several)
         assert table.truth is not None
-        check = check_dependence(table, features, table.truth, n_clusters=3, n_permutations=99, rng=rng)
+        check = check_dependence(
+            table, features, table.truth, n_clusters=3, n_permutations=99, rng=rng
+        )
         assert len(check.parts) >= 3
         alarms += check.p_value <= 0.05
     assert binom.ppf(1e-4, WORLDS, 0.05) <= alarms <= most(0.05)
@@ -237,8 +298,12 @@ def test_biased_noisy_labels_that_know_only_the_class_are_no_dependence() -> Non
     rng = np.random.default_rng(13)
     truth = rng.integers(0, 4, 2000)
     features = truth[:, None] + rng.normal(size=(2000, 3))
-    said = draw_ruled_out(truth, transition=biased_transition(4, bias="strong", rng=rng).with_noise(0.2), rng=rng)
-    check = analyse_labels(said, n_classes=4, truth=truth, features=features).check("feature dependence")
+    said = draw_ruled_out(
+        truth, transition=biased_transition(4, bias="strong", rng=rng).with_noise(0.2), rng=rng
+    )
+    check = analyse_labels(said, n_classes=4, truth=truth, features=features).check(
+        "feature dependence"
+    )
     assert check is not None
     assert check.p_value > 0.01
 
@@ -259,12 +324,28 @@ def test_dependence_is_found_where_it_is() -> None:
 def test_statistic_is_the_sum_of_plain_chi_squares(several: int) -> None:
     rng = np.random.default_rng(18)
     truth, blob = rng.integers(0, 4, 400), rng.integers(0, 2, 400)
-    said = np.where(rng.random((400, several)) < 0.2 * (several > 1), -1, (truth[:, None] + rng.integers(1, 4, (400, several))) % 4)
+    said = np.where(
+        rng.random((400, several)) < 0.2 * (several > 1),
+        -1,
+        (truth[:, None] + rng.integers(1, 4, (400, several))) % 4,
+    )
     table = table_of(said, 4, truth)
-    check = check_dependence(table, 100.0 * blob[:, None] + rng.random((400, 1)), truth, n_clusters=2, n_permutations=99, rng=rng)
+    check = check_dependence(
+        table,
+        100.0 * blob[:, None] + rng.random((400, 1)),
+        truth,
+        n_clusters=2,
+        n_permutations=99,
+        rng=rng,
+    )
     expected = 0.0
     for j in range(4):
-        counts = np.stack([np.bincount(said[(truth == j) & (blob == b)].reshape(-1) + 1, minlength=5)[1:] for b in (0, 1)])
+        counts = np.stack(
+            [
+                np.bincount(said[(truth == j) & (blob == b)].reshape(-1) + 1, minlength=5)[1:]
+                for b in (0, 1)
+            ]
+        )
         expected += chi2_contingency(np.delete(counts, j, axis=1), correction=False).statistic
     assert check.statistic == pytest.approx(expected)
 
@@ -274,7 +355,9 @@ def test_shuffled_tables_have_the_law_of_shuffled_labels() -> None:
     rng = np.random.default_rng(15)
     table, features = world(rng, 90, sharpness=0.7, several=2)
     assert table.truth is not None
-    fast = check_dependence(table, features, table.truth, n_permutations=19_999, rng=np.random.default_rng(1))
+    fast = check_dependence(
+        table, features, table.truth, n_permutations=19_999, rng=np.random.default_rng(1)
+    )
     from noracle.learn.dependence import _chi_square, _parts  # the same clusters
 
     seen, total = 0.0, np.zeros(2000)
@@ -306,7 +389,9 @@ def test_guessed_classes_make_it_a_hint() -> None:
     assert check.finding.startswith("heuristic: ")
     assert check.diagnostics["heuristic"]
     assert not check.diagnostics["oracle"]
-    assert check.p_value < 0.05  # labels do not depend on the item, but the guesses mix classes: why it promises nothing
+    assert (
+        check.p_value < 0.05
+    )  # labels do not depend on the item, but the guesses mix classes: why it promises nothing
     assert any("hint only" in f for f in found.findings)
 
 
@@ -322,7 +407,9 @@ def test_images_are_features_too() -> None:
     rng = np.random.default_rng(17)
     images = rng.integers(0, 255, (100, 4, 4, 3), dtype=np.uint8)
     truth = rng.integers(0, 3, 100)
-    found = analyse_labels(draw_ruled_out(truth, n_classes=3, rng=rng), n_classes=3, truth=truth, features=images)
+    found = analyse_labels(
+        draw_ruled_out(truth, n_classes=3, rng=rng), n_classes=3, truth=truth, features=images
+    )
     check = found.check("feature dependence")
     assert check is not None
     assert 0 < check.p_value <= 1

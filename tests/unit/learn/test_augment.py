@@ -13,13 +13,19 @@ from noracle.learn.augment import Views, strong_view, weak_view  # noqa: E402
 
 
 def images(b: int = 12, h: int = 9, w: int = 7, c: int = 3, seed: int = 0):
-    return torch.randint(0, 256, (b, h, w, c), dtype=torch.uint8, generator=torch.Generator().manual_seed(seed))
+    return torch.randint(
+        0, 256, (b, h, w, c), dtype=torch.uint8, generator=torch.Generator().manual_seed(seed)
+    )
 
 
 @pytest.fixture
 def neutral(monkeypatch):
     """Every draw is the middle of its range: no turn, no zoom, no shift, no change of colour."""
-    monkeypatch.setattr(augment, "_uniform", lambda b, low, high, device: torch.full((b,), (low + high) / 2, device=device))
+    monkeypatch.setattr(
+        augment,
+        "_uniform",
+        lambda b, low, high, device: torch.full((b,), (low + high) / 2, device=device),
+    )
 
 
 @pytest.mark.parametrize("flip", [True, False])
@@ -35,7 +41,9 @@ def test_weak_view_is_the_flip_and_crop_of_each_single_image(pad: int, flip: boo
         framed = np.zeros((9 + 2 * pad, 7 + 2 * pad, 3), np.uint8)
         framed[pad : pad + 9, pad : pad + 7] = x[i].numpy()
         expected = framed[tops[i] : tops[i] + 9, lefts[i] : lefts[i] + 7]
-        np.testing.assert_array_equal(got[i].numpy(), expected[:, ::-1] if mirrored[i] else expected)
+        np.testing.assert_array_equal(
+            got[i].numpy(), expected[:, ::-1] if mirrored[i] else expected
+        )
     assert got.dtype == torch.uint8
 
 
@@ -59,7 +67,9 @@ def test_plain_views_are_normalised_pixels_in_channels_last_format() -> None:
 
 def test_neutral_strong_view_is_the_image(neutral) -> None:
     x = images(8, 8, 8)
-    torch.testing.assert_close(strong_view(x, flip=False, cut=0), x.permute(0, 3, 1, 2).float() / 255, atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        strong_view(x, flip=False, cut=0), x.permute(0, 3, 1, 2).float() / 255, atol=1e-5, rtol=0
+    )
 
 
 def test_neutral_strong_view_with_flips_is_the_image_or_its_mirror(neutral) -> None:
@@ -84,13 +94,19 @@ def test_colours_change_as_brightness_then_contrast_then_saturation(channels: in
         image = x[i].permute(2, 0, 1).double() / 255 * drawn[0, i]
         image = (image - image.mean()) * drawn[1, i] + image.mean()
         grey = image.mean(dim=0)
-        torch.testing.assert_close(got[i].double(), (image - grey) * drawn[2, i] + grey, atol=1e-5, rtol=0)
+        torch.testing.assert_close(
+            got[i].double(), (image - grey) * drawn[2, i] + grey, atol=1e-5, rtol=0
+        )
 
 
 @pytest.mark.parametrize("shape", [(256, 32, 32, 3), (5, 8, 8, 1), (3, 1, 1, 2), (2, 5, 16, 3)])
 def test_strong_view_stays_in_the_unit_interval(shape: tuple[int, ...]) -> None:
     torch.manual_seed(0)
-    for x in (images(*shape), torch.zeros(shape, dtype=torch.uint8), torch.full(shape, 255, dtype=torch.uint8)):
+    for x in (
+        images(*shape),
+        torch.zeros(shape, dtype=torch.uint8),
+        torch.full(shape, 255, dtype=torch.uint8),
+    ):
         out = strong_view(x)
         assert out.shape == (shape[0], shape[3], shape[1], shape[2])
         assert out.isfinite().all()
@@ -147,7 +163,12 @@ def test_a_strong_view_takes_few_passes_over_the_pixels() -> None:
     class Count(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             out = func(*args, **(kwargs or {}))
-            if isinstance(out, torch.Tensor) and out.numel() >= x.numel() and not func.is_view and "empty" not in str(func):
+            if (
+                isinstance(out, torch.Tensor)
+                and out.numel() >= x.numel()
+                and not func.is_view
+                and "empty" not in str(func)
+            ):
                 passes.append(str(func))
             return out
 

@@ -37,7 +37,9 @@ def one_epoch(loader: Loader, seed: int = 0) -> list[torch.Tensor]:
 
 
 def test_blocks_hold_every_item_once_with_its_own_label_and_weight(file) -> None:
-    data = Batches(items=file, labels=torch.arange(1003), weight=torch.arange(1003) + 1.0, limit=0, block=100)
+    data = Batches(
+        items=file, labels=torch.arange(1003), weight=torch.arange(1003) + 1.0, limit=0, block=100
+    )
     loader = Loader(data, CPU, 32)
     parts = one_epoch(loader)
     assert [len(p) for p in parts] == loader.lengths() == [128] * 7 + [107]
@@ -48,7 +50,9 @@ def test_blocks_hold_every_item_once_with_its_own_label_and_weight(file) -> None
 
 
 def test_no_block_is_a_small_rest(file) -> None:
-    loader = Loader(Batches(items=file[:902], labels=torch.arange(902), limit=0, block=100), CPU, 32)
+    loader = Loader(
+        Batches(items=file[:902], labels=torch.arange(902), limit=0, block=100), CPU, 32
+    )
     parts = one_epoch(loader)
     assert [len(p) for p in parts] == loader.lengths() == [128] * 6 + [67, 67]
     assert torch.equal(torch.cat(parts).sort().values, torch.arange(902))
@@ -57,7 +61,11 @@ def test_no_block_is_a_small_rest(file) -> None:
 def test_blocks_stay_in_one_place(file) -> None:
     loader = Loader(Batches(items=file, labels=torch.arange(1003), limit=0, block=100), CPU, 32)
     generator = torch.Generator().manual_seed(0)
-    where = {(part.items.data_ptr(), part.labels.data_ptr()) for _ in range(2) for part, _ in loader.parts(generator)}
+    where = {
+        (part.items.data_ptr(), part.labels.data_ptr())
+        for _ in range(2)
+        for part, _ in loader.parts(generator)
+    }
     assert len(where) == 1
 
 
@@ -71,7 +79,9 @@ def test_where_items_lie_decides_whether_they_are_read_by_blocks(file) -> None:
 
 
 def test_memory_for_blocks_is_bounded(tmp_path) -> None:
-    values = np.lib.format.open_memmap(tmp_path / "wide.npy", mode="w+", dtype=np.uint8, shape=(600, 1 << 20))
+    values = np.lib.format.open_memmap(
+        tmp_path / "wide.npy", mode="w+", dtype=np.uint8, shape=(600, 1 << 20)
+    )
     loader = Loader(Batches(items=values, labels=torch.arange(600), limit=0), CPU, 16)
     assert loader.block == 256
     assert loader.run == 1
@@ -81,8 +91,11 @@ def test_memory_for_blocks_is_bounded(tmp_path) -> None:
 def test_training_gives_the_same_whatever_the_items_are(file, kind: str) -> None:
     """A file that fits is resident, and sparse rows become the same dense ones."""
     items = {
-        "memmap": file, "sparse": sparse.csc_matrix(file), "float64": np.array(file, np.float64), "tensor": torch.tensor(np.array(file)),
-    }[kind]  # fmt: skip
+        "memmap": file,
+        "sparse": sparse.csc_matrix(file),
+        "float64": np.array(file, np.float64),
+        "tensor": torch.tensor(np.array(file)),
+    }[kind]
 
     def objective(model, items, labels, weight):
         return nn_loss(model(items / 1003), labels % 3)
@@ -90,15 +103,28 @@ def test_training_gives_the_same_whatever_the_items_are(file, kind: str) -> None
     nn_loss = torch.nn.functional.cross_entropy
     models = [make_model("mlp", shape=(5,), n_outputs=3, hidden=(8,), seed=0) for _ in range(2)]
     for model, given in zip(models, (torch.tensor(np.array(file)), items), strict=True):
-        train(model, Batches(items=given, labels=torch.arange(1003)), objective, Settings(epochs=2, batch_size=64))
-    assert all(torch.equal(a, b) for a, b in zip(models[0].parameters(), models[1].parameters(), strict=True))
-    assert torch.equal(all_logits(models[0], items, batch_size=100), all_logits(models[0], torch.tensor(np.array(file)), batch_size=100))
+        train(
+            model,
+            Batches(items=given, labels=torch.arange(1003)),
+            objective,
+            Settings(epochs=2, batch_size=64),
+        )
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(models[0].parameters(), models[1].parameters(), strict=True)
+    )
+    assert torch.equal(
+        all_logits(models[0], items, batch_size=100),
+        all_logits(models[0], torch.tensor(np.array(file)), batch_size=100),
+    )
 
 
 def test_training_on_blocks_takes_as_many_steps_and_learns(tmp_path) -> None:
     rng = np.random.default_rng(1)
     y = np.arange(2000) // 500  # sorted by class: the worst case for blocks
-    np.save(tmp_path / "sorted.npy", (rng.normal(size=(2000, 4)) + 3 * np.eye(4)[y]).astype(np.float32))
+    np.save(
+        tmp_path / "sorted.npy", (rng.normal(size=(2000, 4)) + 3 * np.eye(4)[y]).astype(np.float32)
+    )
     items = np.load(tmp_path / "sorted.npy", mmap_mode="r")
     model = make_model("linear", shape=(4,), n_outputs=4, seed=0)
     calls = []
@@ -108,7 +134,9 @@ def test_training_on_blocks_takes_as_many_steps_and_learns(tmp_path) -> None:
         return torch.nn.functional.cross_entropy(model(items), labels)
 
     data = Batches(items=items, labels=torch.tensor(y), limit=0, block=256)
-    history = train(model, data, objective, Settings(epochs=8, batch_size=64, lr=0.05, schedule="cosine"))
+    history = train(
+        model, data, objective, Settings(epochs=8, batch_size=64, lr=0.05, schedule="cosine")
+    )
     assert len(calls) == 8 * 32
     assert sum(calls) == 8 * 2000
     assert history.column("lr")[-1] < 1e-5
@@ -137,7 +165,9 @@ def test_faults_are_named() -> None:
         Batches(items=x[:0], labels=x[:0])
     with pytest.raises(EvidenceError, match=r"labels must have one row an item \(3\); got 2 rows"):
         Batches(items=x, labels=x[:2])
-    with pytest.raises(EvidenceError, match=r"weight must be finite and not negative; got -1.0 at items 1, 2"):
+    with pytest.raises(
+        EvidenceError, match=r"weight must be finite and not negative; got -1.0 at items 1, 2"
+    ):
         Batches(items=x, labels=x, weight=torch.tensor([1.0, -1.0, torch.nan]))
     with pytest.raises(EvidenceError, match="weight must be positive somewhere"):
         Batches(items=x, labels=x, weight=torch.zeros(3))

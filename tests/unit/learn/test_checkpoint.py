@@ -22,7 +22,8 @@ from noracle.learn.loop import Batches, Settings, train  # noqa: E402
 
 SRC = Path(__file__).parents[3] / "src"
 
-# Everything that has state: views drawn at random, dropout, batch statistics, targets, optimiser, schedule, average, best weights.
+# Everything that has state: views drawn at random, dropout, batch statistics, targets, optimiser,
+# schedule, average, best weights.
 CHILD = """
 import io, os, signal, sys
 import torch
@@ -91,7 +92,9 @@ def child(how: str, folder: Path, name: str) -> tuple[int, Path]:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_runs_killed_in_a_step_in_a_write_and_before_the_rename_end_with_the_same_bits(tmp_path: Path) -> None:
+def test_runs_killed_in_a_step_in_a_write_and_before_the_rename_end_with_the_same_bits(
+    tmp_path: Path,
+) -> None:
     code, whole = child("never", tmp_path, "whole")
     assert code == 0
     reached = []
@@ -113,7 +116,9 @@ def test_runs_killed_in_a_step_in_a_write_and_before_the_rename_end_with_the_sam
 def ingredients():
     torch.manual_seed(0)
     x, y = torch.randn(40, 3), torch.arange(40) % 2
-    objective = lambda model, items, labels, weight: nn.functional.cross_entropy(model(items), labels)  # noqa: E731
+    objective = lambda model, items, labels, weight: nn.functional.cross_entropy(  # noqa: E731
+        model(items), labels
+    )
     return nn.Linear(3, 2), Batches(items=x, labels=y), objective
 
 
@@ -123,7 +128,14 @@ def test_a_finished_run_is_read_and_not_repeated(tmp_path: Path) -> None:
     first = train(model, data, objective, settings, checkpoint=file)
     again, _, _ = ingredients()
     heard = []
-    second = train(again, data, objective, settings, checkpoint=str(file), progress=lambda e, row: heard.append(e))
+    second = train(
+        again,
+        data,
+        objective,
+        settings,
+        checkpoint=str(file),
+        progress=lambda e, row: heard.append(e),
+    )
     assert heard == []
     assert first.rows == second.rows
     assert torch.equal(model.weight, again.weight)
@@ -137,8 +149,16 @@ def test_other_settings_data_or_models_are_refused_and_named(tmp_path: Path) -> 
     with pytest.raises(ArgumentError, match=r"with other settings \(lr 0.001, now 0.5\)"):
         train(model, data, objective, dataclasses.replace(settings, lr=0.5), checkpoint=file)
     with pytest.raises(ArgumentError, match=r"with other n_items \(40, now 39\)"):
-        train(model, Batches(items=data.items[1:], labels=data.labels[1:]), objective, settings, checkpoint=file)
-    with pytest.raises(ArgumentError, match=r"with other shapes \(model.weight \[2, 3\], now \[4, 3\]"):
+        train(
+            model,
+            Batches(items=data.items[1:], labels=data.labels[1:]),
+            objective,
+            settings,
+            checkpoint=file,
+        )
+    with pytest.raises(
+        ArgumentError, match=r"with other shapes \(model.weight \[2, 3\], now \[4, 3\]"
+    ):
         train(nn.Linear(3, 4), data, objective, settings, checkpoint=file)
     assert file.read_bytes() == before
 
@@ -174,5 +194,8 @@ def test_a_checkpoint_cannot_run_code(tmp_path: Path, monkeypatch) -> None:
 def test_nothing_is_read_where_there_is_no_file(tmp_path: Path) -> None:
     assert read_checkpoint(tmp_path / "none.pt", same={}) is None
     write_checkpoint(tmp_path / "some.pt", {"epoch": 3})
-    assert read_checkpoint(tmp_path / "some.pt", same={"epoch": 3}) == {"schema": "checkpoint/1", "epoch": 3}
+    assert read_checkpoint(tmp_path / "some.pt", same={"epoch": 3}) == {
+        "schema": "checkpoint/1",
+        "epoch": 3,
+    }
     assert [p.name for p in tmp_path.iterdir()] == ["some.pt"]

@@ -34,14 +34,24 @@ T = Transition([[0.0, 0.3, 0.7], [0.6, 0.1, 0.3], [0.5, 0.5, 0.0]])
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        ({}, np.arange(3)), ({"model": "mlp", "hidden": (7, 5), "loss": "fwd", "transition": T}, np.array(["ä", "b", "c"])),
-        ({"loss": "ure_nn", "loss_options": {"beta": 0.1}, "transition": T.matrix}, np.array([1.0, 2.0, 5.0])),
-        ({"loss": "cpe_t", "transition": T, "validation_share": 0.2, "patience": 2}, np.array(["x", "y", "z"], dtype=object)),
+        ({}, np.arange(3)),
+        (
+            {"model": "mlp", "hidden": (7, 5), "loss": "fwd", "transition": T},
+            np.array(["ä", "b", "c"]),
+        ),
+        (
+            {"loss": "ure_nn", "loss_options": {"beta": 0.1}, "transition": T.matrix},
+            np.array([1.0, 2.0, 5.0]),
+        ),
+        (
+            {"loss": "cpe_t", "transition": T, "validation_share": 0.2, "patience": 2},
+            np.array(["x", "y", "z"], dtype=object),
+        ),
         ({"loss": "cpe_i", "classes": ["a", "b", "c"]}, np.array(["a", "b", "c"])),
         ({"loss": "scarce", "loss_options": {"prior": [0.2, 0.3, 0.5]}}, np.arange(3)),
         ({"loss": "fwd", "transition": count_transition(TRUTH, SAID, n_classes=3)}, np.arange(3)),
     ],
-)  # fmt: skip
+)
 def test_what_was_saved_predicts_the_same_bits(tmp_path: Path, options, names) -> None:
     fitted = ComplementaryClassifier(epochs=3, **options).fit(X, names[SAID])
     fitted.save(tmp_path / "folder" / "m")
@@ -51,21 +61,31 @@ def test_what_was_saved_predicts_the_same_bits(tmp_path: Path, options, names) -
     assert read.predict(X).dtype == fitted.predict(X).dtype
     assert read.score(X, names[SAID]) == fitted.score(X, names[SAID])
     assert np.array_equal(read.transition_.matrix, fitted.transition_.matrix)
-    assert (read.transition_source_, read.transition_.oracle) == (fitted.transition_source_, fitted.transition_.oracle)
+    assert (read.transition_source_, read.transition_.oracle) == (
+        fitted.transition_source_,
+        fitted.transition_.oracle,
+    )
     assert read.history_.rows == fitted.history_.rows
     assert np.array_equal(read.held_out_, fitted.held_out_)
     again = read.fit(X, names[SAID])
     assert np.array_equal(again.predict_proba(X), fitted.predict_proba(X))
-    assert sorted(p.name for p in (tmp_path / "folder" / "m").iterdir()) == ["model.json", "weights.pt"]
+    assert sorted(p.name for p in (tmp_path / "folder" / "m").iterdir()) == [
+        "model.json",
+        "weights.pt",
+    ]
 
 
 def test_saved_images_are_standardised_as_before(tmp_path: Path) -> None:
     shown = RNG.integers(0, 256, (40, 6, 6, 3)).astype(np.uint8)
-    fitted = ComplementaryClassifier(epochs=2, model="mlp", hidden=(5,)).fit(shown, np.arange(40) % 3)
+    fitted = ComplementaryClassifier(epochs=2, model="mlp", hidden=(5,)).fit(
+        shown, np.arange(40) % 3
+    )
     fitted.save(tmp_path / "m")
     read = ComplementaryClassifier.load(tmp_path / "m")
     np.testing.assert_array_equal(read.predict_proba(shown), fitted.predict_proba(shown))
-    assert np.array_equal(pickle.loads(pickle.dumps(fitted)).predict_proba(shown), fitted.predict_proba(shown))
+    assert np.array_equal(
+        pickle.loads(pickle.dumps(fitted)).predict_proba(shown), fitted.predict_proba(shown)
+    )
 
 
 def test_a_module_must_be_passed_again(tmp_path: Path) -> None:
@@ -84,7 +104,9 @@ class Harm:
         return (os.mkdir, (os.environ["HARM"],))
 
 
-def test_files_that_do_not_belong_together_or_hold_code_are_refused(tmp_path: Path, monkeypatch) -> None:
+def test_files_that_do_not_belong_together_or_hold_code_are_refused(
+    tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.setenv("HARM", str(tmp_path / "harmed"))
     ComplementaryClassifier(epochs=1).fit(X, SAID).save(tmp_path / "a")
     ComplementaryClassifier(epochs=2).fit(X, SAID).save(tmp_path / "b")
@@ -136,14 +158,24 @@ def test_a_fit_that_was_killed_twice_ends_with_the_same_bits(tmp_path: Path) -> 
     script.write_text(CHILD, encoding="utf-8")
 
     def child(kill_at: int, name: str):
-        command = [sys.executable, str(script), str(kill_at), str(tmp_path / f"{name}.end"), str(tmp_path / f"{name}.pt")]
+        command = [
+            sys.executable,
+            str(script),
+            str(kill_at),
+            str(tmp_path / f"{name}.end"),
+            str(tmp_path / f"{name}.pt"),
+        ]
         environment = {**os.environ, "PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1"}
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     whole = child(-1, "whole")
     assert whole.returncode == 0, whole.stderr[-2000:]
-    assert child(10, "killed").returncode == -signal.SIGKILL  # while the first model of the anchors is trained
-    assert child(45, "killed").returncode == -signal.SIGKILL  # while the classifier itself is trained
+    assert (
+        child(10, "killed").returncode == -signal.SIGKILL
+    )  # while the first model of the anchors is trained
+    assert (
+        child(45, "killed").returncode == -signal.SIGKILL
+    )  # while the classifier itself is trained
     assert (tmp_path / "killed.pt").exists()
     resumed = child(-1, "killed")
     assert resumed.returncode == 0, resumed.stderr[-2000:]
@@ -163,9 +195,12 @@ def test_a_checkpoint_of_other_items_labels_losses_or_matrices_is_refused(tmp_pa
     other[3, 2] += 1
     message = "checkpoint must come from the same items, labels, loss and transition"
     for items, said, weight, more in (
-        (other, SAID, None, {}), (X, SAID[::-1], None, {}), (X, SAID, np.ones(90), {}), (X, SAID, None, {"loss": "scl_exp"}),
+        (other, SAID, None, {}),
+        (X, SAID[::-1], None, {}),
+        (X, SAID, np.ones(90), {}),
+        (X, SAID, None, {"loss": "scl_exp"}),
         (X, SAID, None, {"transition": T}),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ArgumentError, match=message):
             ComplementaryClassifier(**options, **more).fit(items, said, sample_weight=weight)
     with pytest.raises(ArgumentError, match="with other settings"):

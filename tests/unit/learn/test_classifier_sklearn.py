@@ -49,10 +49,20 @@ class Exact(nn.Module):
 
 def results(estimator, expected):
     found = check_estimator(estimator, expected_failed_checks=expected, on_fail=None, on_skip=None)
-    return {status: {r["check_name"] for r in found if r["status"] == status} for status in ("failed", "xfail", "passed", "skipped")}
+    return {
+        status: {r["check_name"] for r in found if r["status"] == status}
+        for status in ("failed", "xfail", "passed", "skipped")
+    }
 
 
-@pytest.mark.parametrize("options", [{"precision": "fp64"}, {"precision": "fp64", "model": "mlp", "hidden": (8,)}, {"model": Exact}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"precision": "fp64"},
+        {"precision": "fp64", "model": "mlp", "hidden": (8,)},
+        {"model": Exact},
+    ],
+)
 def test_all_checks_of_scikit_learn_pass_but_for_those_that_take_y_for_the_class(options) -> None:
     found = results(ComplementaryClassifier(epochs=5, **options), NOT_THE_CLASS)
     assert found["failed"] == set()
@@ -62,7 +72,10 @@ def test_all_checks_of_scikit_learn_pass_but_for_those_that_take_y_for_the_class
     assert set(ROUNDING) <= found["passed"]
 
 
-@pytest.mark.parametrize("options", [{}, {"model": "mlp", "hidden": (8,), "loss": "fwd"}, {"loss": "cpe_i"}, {"loss": "ure_ga"}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"model": "mlp", "hidden": (8,), "loss": "fwd"}, {"loss": "cpe_i"}, {"loss": "ure_ga"}],
+)
 def test_models_in_32_bits_pass_all_but_the_checks_of_the_last_bit(options) -> None:
     found = results(ComplementaryClassifier(epochs=3, **options), {**NOT_THE_CLASS, **ROUNDING})
     assert found["failed"] == set()
@@ -92,7 +105,9 @@ def test_weights_count_as_repeated_items(as_sparse: bool) -> None:
 def test_clones_and_pickles_predict_the_same_bits() -> None:
     X, _, said = digits(200)
     uniform = Transition.uniform(10)
-    fitted = ComplementaryClassifier(model="mlp", hidden=(16,), loss="fwd", transition=uniform, epochs=3, random_state=7).fit(X, said)
+    fitted = ComplementaryClassifier(
+        model="mlp", hidden=(16,), loss="fwd", transition=uniform, epochs=3, random_state=7
+    ).fit(X, said)
     before = fitted.predict_proba(X)
     assert np.array_equal(pickle.loads(pickle.dumps(fitted)).predict_proba(X), before)
     again = clone(fitted)
@@ -107,7 +122,11 @@ def test_random_states_follow_scikit_learn() -> None:
     X, _, said = digits(100)
 
     def chances(state):
-        return ComplementaryClassifier(epochs=2, batch_size=32, random_state=state).fit(X, said).predict_proba(X)
+        return (
+            ComplementaryClassifier(epochs=2, batch_size=32, random_state=state)
+            .fit(X, said)
+            .predict_proba(X)
+        )
 
     assert np.array_equal(chances(np.random.RandomState(3)), chances(np.random.RandomState(3)))
     assert np.array_equal(chances(3), chances(np.random.RandomState(3)))
@@ -126,15 +145,30 @@ def test_a_fit_leaves_the_generators_of_the_caller_alone() -> None:
     assert np.array_equal(np.random.get_state()[1], state)  # noqa: NPY002
 
 
-TEXTS = ["the cat purrs", "a dog barks", "fish swim deep", "my cat sleeps", "that dog runs", "fish have fins"] * 20
+TEXTS = [
+    "the cat purrs",
+    "a dog barks",
+    "fish swim deep",
+    "my cat sleeps",
+    "that dog runs",
+    "fish have fins",
+] * 20
 TRUTH = np.array(["cat", "dog", "fish"] * 40)
 
 
 def test_texts_go_through_a_pipeline_and_a_grid_search_with_ruled_out_labels_alone() -> None:
     names = np.array(["cat", "dog", "fish"])
-    said = names[draw_ruled_out(np.searchsorted(names, TRUTH), n_classes=3, rng=np.random.default_rng(0)).ravel()]
-    pipe = make_pipeline(TfidfVectorizer(), ComplementaryClassifier(epochs=30, lr=0.05, batch_size=32))
-    search = GridSearchCV(pipe, {"complementaryclassifier__lr": [1e-6, 0.05]}, cv=3).fit(TEXTS, said)
+    said = names[
+        draw_ruled_out(
+            np.searchsorted(names, TRUTH), n_classes=3, rng=np.random.default_rng(0)
+        ).ravel()
+    ]
+    pipe = make_pipeline(
+        TfidfVectorizer(), ComplementaryClassifier(epochs=30, lr=0.05, batch_size=32)
+    )
+    search = GridSearchCV(pipe, {"complementaryclassifier__lr": [1e-6, 0.05]}, cv=3).fit(
+        TEXTS, said
+    )
     assert is_classifier(pipe)
     assert search.best_params_ == {"complementaryclassifier__lr": 0.05}
     assert (search.predict(TEXTS) == TRUTH).mean() == 1
@@ -148,10 +182,18 @@ def test_scorers_of_the_package_choose_as_the_own_score_does() -> None:
     scorers = pytest.importorskip("noracle.learn.scorers")
     X, _, said = digits(600, n_labels=2)
     fitted = ComplementaryClassifier(epochs=10, lr=0.01).fit(X, said)
-    assert scorers.zero_one_scorer(transition="uniform")(fitted, X, said) == pytest.approx(fitted.score(X, said))
+    assert scorers.zero_one_scorer(transition="uniform")(fitted, X, said) == pytest.approx(
+        fitted.score(X, said)
+    )
     grid = {"lr": [1e-6, 0.02]}
-    for scoring in (None, scorers.zero_one_scorer(transition="uniform"), scorers.scel_scorer(transition="uniform")):
-        search = GridSearchCV(ComplementaryClassifier(epochs=20, batch_size=64), grid, cv=3, scoring=scoring).fit(X, said)
+    for scoring in (
+        None,
+        scorers.zero_one_scorer(transition="uniform"),
+        scorers.scel_scorer(transition="uniform"),
+    ):
+        search = GridSearchCV(
+            ComplementaryClassifier(epochs=20, batch_size=64), grid, cv=3, scoring=scoring
+        ).fit(X, said)
         assert search.best_params_ == {"lr": 0.02}
 
 

@@ -31,7 +31,9 @@ class Fixed(nn.Module):
 
 @pytest.fixture
 def images():
-    return torch.randint(0, 256, (N, 8, 8, 1), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    return torch.randint(
+        0, 256, (N, 8, 8, 1), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
 
 
 def recipe_of(images, mask=None, **options) -> Consistency:
@@ -69,7 +71,10 @@ def test_the_loss_is_the_formula(images, views: str) -> None:
 def test_weights_count(images) -> None:
     mask = label_mask(torch.tensor([0, 1] + [2] * (N - 2)), K)
     model, places = Fixed(0.0, 1.0, 2.0, 3.0), torch.arange(2)
-    loss = [recipe_of(images, mask)(model, images[i : i + 1], places[i : i + 1], None).item() for i in range(2)]
+    loss = [
+        recipe_of(images, mask)(model, images[i : i + 1], places[i : i + 1], None).item()
+        for i in range(2)
+    ]
     both = recipe_of(images, mask)(model, images[:2], places, torch.tensor([3.0, 1.0])).item()
     assert both == pytest.approx((3 * loss[0] + loss[1]) / 4, rel=1e-5)
     assert recipe_of(images, mask)(model, images[:2], places, torch.zeros(2)).item() == 0
@@ -77,12 +82,16 @@ def test_weights_count(images) -> None:
 
 def test_target_term_waits_and_then_rises(images) -> None:
     recipe = recipe_of(images, weight=1.5, delay=3, ramp=2)
-    shares = [recipe._move(torch.arange(1), torch.zeros(1, K), torch.zeros(1, K)).item() for _ in range(7)]
+    shares = [
+        recipe._move(torch.arange(1), torch.zeros(1, K), torch.zeros(1, K)).item() for _ in range(7)
+    ]
     assert shares == [0, 0, 0, 0.75, 1.5, 1.5, 1.5]
 
 
 def test_a_class_that_takes_all_predictions_loses_the_targets(images) -> None:
-    """Predictions of 97 % for one class everywhere say nothing about an item: targets become even again."""
+    """Predictions of 97 % for one class everywhere say nothing about an item: targets become even
+    again.
+    """
     recipe, model = recipe_of(images), Fixed(5.0, 0.0, 0.0, 0.0)
     places = torch.arange(N)
     recipe(model, images, places, None)
@@ -101,7 +110,9 @@ def test_a_given_prior_is_what_even_predictions_become(images) -> None:
     torch.testing.assert_close(recipe.target[0], prior / 10)
 
 
-@pytest.mark.parametrize("logits", [(200.0, -200.0, 0.0, 0.0), (0.0, 0.0, 0.0, -1e4), (-80.0, 80.0, 80.0, 0.0)])
+@pytest.mark.parametrize(
+    "logits", [(200.0, -200.0, 0.0, 0.0), (0.0, 0.0, 0.0, -1e4), (-80.0, 80.0, 80.0, 0.0)]
+)
 def test_extreme_predictions_stay_finite(images, logits: tuple[float, ...]) -> None:
     recipe, model = recipe_of(images, delay=0, ramp=1), Fixed(*logits)
     recipe.seen.copy_(torch.tensor([1.0, 0.0, 0.0, 0.0]))
@@ -138,9 +149,13 @@ class Brightness(nn.Module):
 
 
 @pytest.mark.parametrize(("views", "taught"), [("weak", False), ("all", True)])
-def test_ruled_out_classes_teach_the_views_that_are_asked_for(images, views: str, taught: bool) -> None:
+def test_ruled_out_classes_teach_the_views_that_are_asked_for(
+    images, views: str, taught: bool
+) -> None:
     mask, model = label_mask(torch.zeros(N, dtype=torch.long), K), Brightness()
-    recipe_of(images, mask, label_views=views, delay=5)(model, images, torch.arange(N), None).backward()
+    recipe_of(images, mask, label_views=views, delay=5)(
+        model, images, torch.arange(N), None
+    ).backward()
     assert model.first.grad[0] > 0.1
     assert (model.others.grad[0] > 0.1) == taught
 
@@ -167,22 +182,37 @@ def test_faults_are_named(images) -> None:
         recipe_of(images, prior=torch.tensor([1.0, -1.0, 0.0, 0.0]))
     mask = label_mask(torch.arange(N) % K, K)
     mask[2] = True
-    with pytest.raises(EvidenceError, match="ruled_out must leave a class; got all classes at item 2"):
+    with pytest.raises(
+        EvidenceError, match="ruled_out must leave a class; got all classes at item 2"
+    ):
         recipe_of(images, mask)
 
 
 def network() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(1, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.Conv2d(32, 64, 3, padding=1, stride=2), nn.BatchNorm2d(64),
-        nn.ReLU(), nn.Flatten(), nn.Linear(1024, 10),
-    )  # fmt: skip
+        nn.Conv2d(1, 32, 3, padding=1),
+        nn.BatchNorm2d(32),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3, padding=1, stride=2),
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(1024, 10),
+    )
 
 
 @pytest.mark.slow
 def test_the_recipe_does_not_collapse_and_beats_scl_nl_on_digits() -> None:
-    """1,300 images of 8×8 pixels, one uniform label each, 45 epochs, mean of three seeds; both with the same network and schedule."""
-    digits = pytest.importorskip("sklearn.datasets", reason="scikit-learn is not installed").load_digits()
-    x, y = torch.tensor((digits.images * 255 / 16).round().astype(np.uint8))[..., None], digits.target
+    """1,300 images of 8×8 pixels, one uniform label each, 45 epochs, mean of three seeds; both with
+    the same network and schedule.
+    """
+    digits = pytest.importorskip(
+        "sklearn.datasets", reason="scikit-learn is not installed"
+    ).load_digits()
+    x, y = (
+        torch.tensor((digits.images * 255 / 16).round().astype(np.uint8))[..., None],
+        digits.target,
+    )
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     right: dict[str, list[float]] = {"scl_nl": [], "recipe": []}
@@ -192,11 +222,18 @@ def test_the_recipe_does_not_collapse_and_beats_scl_nl_on_digits() -> None:
         chosen, held_out = order[:1300], order[1300:]
         mask = label_mask(torch.tensor(draw_ruled_out(y[chosen], n_classes=10, rng=rng)), 10)
         views = Views.of(x[chosen], flip=False, pad=1)
-        settings = Settings(epochs=45, batch_size=64, lr=2e-3, schedule="one-cycle", average=0.99, seed=seed)
+        settings = Settings(
+            epochs=45, batch_size=64, lr=2e-3, schedule="one-cycle", average=0.99, seed=seed
+        )
         loss = get_loss("scl_nl")
-        plain = plain_objective(loss, loss.make_context(Transition.uniform(10), ruled_out=mask), views)
+        plain = plain_objective(
+            loss, loss.make_context(Transition.uniform(10), ruled_out=mask), views
+        )
         recipe = Consistency(mask, views, delay=150, ramp=450)
-        for name, objective, labels in (("scl_nl", plain, mask), ("recipe", recipe, torch.arange(1300))):
+        for name, objective, labels in (
+            ("scl_nl", plain, mask),
+            ("recipe", recipe, torch.arange(1300)),
+        ):
             torch.manual_seed(seed)
             model = network()
             train(model, Batches(items=x[chosen], labels=labels), objective, settings)

@@ -72,8 +72,18 @@ def launch(folder: Path, size: int) -> list[dict]:
     script = folder / "child.py"
     script.write_text(CHILD)
     environment = {**os.environ, "PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={size}", str(script), str(folder)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        f"--nproc-per-node={size}",
+        str(script),
+        str(folder),
+    ]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     return [torch.load(folder / f"end{rank}of{size}.pt", weights_only=True) for rank in range(size)]
 

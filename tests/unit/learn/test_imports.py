@@ -18,15 +18,32 @@ import noracle.learn
 def python(code: str, *, blocked: tuple[str, ...] = ()) -> str:
     """What a fresh interpreter prints, without these libraries."""
     code = f"import sys; sys.modules.update(dict.fromkeys({blocked!r}))\n{code}"
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def test_the_package_alone_is_light() -> None:
-    loaded = set(json.loads(python("import json, noracle.learn; print(json.dumps(sorted(sys.modules)))")))
+    loaded = set(
+        json.loads(python("import json, noracle.learn; print(json.dumps(sorted(sys.modules)))"))
+    )
     assert "noracle.learn" in loaded
-    assert not {"torch", "sklearn", "scipy", "duckdb", "narwhals", "matplotlib", "pandas", "PIL", "typer"} & loaded
+    assert (
+        not {
+            "torch",
+            "sklearn",
+            "scipy",
+            "duckdb",
+            "narwhals",
+            "matplotlib",
+            "pandas",
+            "PIL",
+            "typer",
+        }
+        & loaded
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,7 +56,18 @@ def test_the_package_alone_is_light() -> None:
     ],
 )
 def test_training_needs_numpy_and_torch_alone(names: str) -> None:
-    blocked = ("scipy", "sklearn", "duckdb", "narwhals", "typer", "rich", "jinja2", "matplotlib", "pandas", "PIL")
+    blocked = (
+        "scipy",
+        "sklearn",
+        "duckdb",
+        "narwhals",
+        "typer",
+        "rich",
+        "jinja2",
+        "matplotlib",
+        "pandas",
+        "PIL",
+    )
     assert python(f"from noracle.learn import {names}; print('fine')", blocked=blocked) == "fine\n"
 
 
@@ -59,7 +87,12 @@ with tempfile.TemporaryDirectory() as folder:
 
 @pytest.mark.parametrize(
     ("name", "library"),
-    [("ComplementaryClassifier", "torch"), ("train", "torch"), ("run_study", "torch"), ("ComplementaryClassifier", "sklearn")],
+    [
+        ("ComplementaryClassifier", "torch"),
+        ("train", "torch"),
+        ("run_study", "torch"),
+        ("ComplementaryClassifier", "sklearn"),
+    ],
 )
 def test_a_missing_library_is_named_with_the_line_that_installs_it(name: str, library: str) -> None:
     code = f"""
@@ -70,7 +103,10 @@ except MissingExtra as error:
     print(error)
 """
     said = {"sklearn": "scikit-learn"}.get(library, library)
-    assert python(code, blocked=(library,)) == f"{name} needs {said}. Install it with: pip install 'noracle[learn]'\n"
+    assert (
+        python(code, blocked=(library,))
+        == f"{name} needs {said}. Install it with: pip install 'noracle[learn]'\n"
+    )
 
 
 def test_labels_and_transitions_need_no_torch() -> None:

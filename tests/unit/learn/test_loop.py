@@ -49,17 +49,27 @@ def objective_of(mask, name: str = "scl_nl", prepare=None):
 def net(seed: int = 0) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, K))
+        return nn.Sequential(
+            nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, K)
+        )
 
 
 def equal(a: nn.Module, b: nn.Module) -> bool:
-    return all(torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
+    return all(
+        torch.equal(x, y)
+        for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True)
+    )
 
 
 def test_training_learns_the_classes(problem) -> None:
     x, y, mask = problem
     model = make_model("mlp", shape=(6,), n_outputs=K, hidden=(32,), seed=0)
-    history = train(model, Batches(items=x, labels=mask), objective_of(mask), Settings(epochs=40, batch_size=16, lr=1e-2))
+    history = train(
+        model,
+        Batches(items=x, labels=mask),
+        objective_of(mask),
+        Settings(epochs=40, batch_size=16, lr=1e-2),
+    )
     assert (all_logits(model, x).argmax(dim=1) == y).double().mean() > 0.9
     losses = history.column("loss")
     assert len(losses) == 40
@@ -79,7 +89,10 @@ def test_steps_are_those_of_a_bare_loop(problem, optimiser: str) -> None:
     ours, bare = (make_model("mlp", shape=(6,), n_outputs=K, seed=0) for _ in range(2))
     settings = Settings(epochs=3, batch_size=32, lr=1e-2, optimiser=optimiser, weight_decay=1e-3)
     train(ours, Batches(items=x, labels=torch.arange(N)), objective, settings)
-    make = {"adam": torch.optim.Adam, "sgd": lambda *a, **k: torch.optim.SGD(*a, momentum=0.9, nesterov=True, **k)}[optimiser]
+    make = {
+        "adam": torch.optim.Adam,
+        "sgd": lambda *a, **k: torch.optim.SGD(*a, momentum=0.9, nesterov=True, **k),
+    }[optimiser]
     stepper = make(bare.parameters(), lr=1e-2, weight_decay=1e-3, fused=True)
     for chosen in seen:
         stepper.zero_grad()
@@ -97,7 +110,12 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not(problem) -> None
     models = [net() for _ in range(3)]
     for model, seed, noise in zip(models, (5, 5, 6), (1, 2, 1), strict=True):
         torch.manual_seed(noise)
-        train(model, Batches(items=x, labels=mask), objective_of(mask), Settings(epochs=3, batch_size=16, average=0.9, seed=seed))
+        train(
+            model,
+            Batches(items=x, labels=mask),
+            objective_of(mask),
+            Settings(epochs=3, batch_size=16, average=0.9, seed=seed),
+        )
     assert equal(models[0], models[1])
     assert not equal(models[0], models[2])
 
@@ -114,7 +132,13 @@ def test_a_validation_that_draws_numbers_changes_nothing(problem) -> None:
     plain, watched = net(), net()
     train(plain, Batches(items=x, labels=mask), objective_of(mask), Settings(epochs=3))
     validate = lambda model: float(torch.rand(()))  # noqa: E731
-    train(watched, Batches(items=x, labels=mask), objective_of(mask), Settings(epochs=3), validate=validate)
+    train(
+        watched,
+        Batches(items=x, labels=mask),
+        objective_of(mask),
+        Settings(epochs=3),
+        validate=validate,
+    )
     assert equal(plain, watched)
 
 
@@ -130,7 +154,12 @@ def test_schedules_start_and_end_where_they_should() -> None:
 
 def test_the_schedule_reaches_its_end_with_the_last_step(problem) -> None:
     x, _, mask = problem
-    history = train(net(), Batches(items=x, labels=mask), objective_of(mask), Settings(epochs=4, batch_size=16, lr=1.0, schedule="cosine"))
+    history = train(
+        net(),
+        Batches(items=x, labels=mask),
+        objective_of(mask),
+        Settings(epochs=4, batch_size=16, lr=1.0, schedule="cosine"),
+    )
     assert history.column("lr")[-1] == pytest.approx(0.5 * (1 + math.cos(math.pi * 23 / 24)))
 
 
@@ -147,10 +176,18 @@ def test_averaged_weights_are_the_decaying_mean_of_all_steps_with_batch_statisti
 
     model = net()
     last = lambda epoch, row: states.append(state(model)) if epoch == 2 else None  # noqa: E731
-    train(model, Batches(items=x, labels=mask), objective, Settings(epochs=2, batch_size=16, lr=0.05, average=0.8), progress=last)
+    train(
+        model,
+        Batches(items=x, labels=mask),
+        objective,
+        Settings(epochs=2, batch_size=16, lr=0.05, average=0.8),
+        progress=last,
+    )
     after = states[1:]
     assert len(after) == 12
-    weights = torch.tensor([0.8 ** (len(after) - 1 - i) for i in range(len(after))], dtype=torch.float64)
+    weights = torch.tensor(
+        [0.8 ** (len(after) - 1 - i) for i in range(len(after))], dtype=torch.float64
+    )
     weights /= weights.sum()
     averaged = model.state_dict()
     for name in ("0.weight", "1.weight", "1.running_mean", "1.running_var", "4.bias"):
@@ -170,7 +207,9 @@ def test_early_stopping_keeps_the_best_weights_and_not_the_last(problem) -> None
         return next(scores)
 
     settings = Settings(epochs=20, batch_size=16, patience=2, average=0.5)
-    history = train(model, Batches(items=x, labels=mask), objective_of(mask), settings, validate=validate)
+    history = train(
+        model, Batches(items=x, labels=mask), objective_of(mask), settings, validate=validate
+    )
     assert len(history.rows) == 5
     assert all(torch.equal(v, kept[2][k]) for k, v in model.state_dict().items())
     assert not torch.equal(kept[2]["0.weight"], kept[4]["0.weight"])
@@ -179,8 +218,12 @@ def test_early_stopping_keeps_the_best_weights_and_not_the_last(problem) -> None
 def test_only_unusable_scores_stop_with_the_last_weights(problem) -> None:
     x, _, mask = problem
     history = train(
-        net(), Batches(items=x, labels=mask), objective_of(mask), Settings(epochs=9, patience=3), validate=lambda m: math.nan
-    )  # fmt: skip
+        net(),
+        Batches(items=x, labels=mask),
+        objective_of(mask),
+        Settings(epochs=9, patience=3),
+        validate=lambda m: math.nan,
+    )
     assert len(history.rows) == 3
 
 
@@ -214,7 +257,9 @@ def test_weights_count_in_the_loss_of_an_epoch(problem) -> None:
     logits = model(x).detach()
     expected = float(loss(logits, mask, context, weight))
     data = Batches(items=x, labels=mask, weight=weight)
-    history = train(model, data, plain_objective(loss, context), Settings(epochs=1, batch_size=16, lr=1e-12))
+    history = train(
+        model, data, plain_objective(loss, context), Settings(epochs=1, batch_size=16, lr=1e-12)
+    )
     assert history.rows[0]["loss"] == pytest.approx(expected, rel=1e-5)
     assert history.rows[0]["loss"] != pytest.approx(float(loss(logits, mask, context)), rel=1e-3)
 
@@ -224,7 +269,12 @@ def test_batches_of_weight_zero_do_no_harm(problem) -> None:
     weight = torch.zeros(N)
     weight[0] = 1
     model = net()
-    train(model, Batches(items=x, labels=mask, weight=weight), objective_of(mask), Settings(epochs=2, batch_size=8))
+    train(
+        model,
+        Batches(items=x, labels=mask, weight=weight),
+        objective_of(mask),
+        Settings(epochs=2, batch_size=8),
+    )
     assert all(t.isfinite().all() for t in model.state_dict().values())
 
 
@@ -239,14 +289,27 @@ def sizes_of(model: nn.Module, problem, n: int, batch_size: int) -> list[int]:
         seen.append(items)
         return inner(m, items, labels, weight)
 
-    train(model, Batches(items=x[:n], labels=mask[:n]), objective, Settings(epochs=1, batch_size=batch_size))
+    train(
+        model,
+        Batches(items=x[:n], labels=mask[:n]),
+        objective,
+        Settings(epochs=1, batch_size=batch_size),
+    )
     assert len(torch.cat(seen).unique(dim=0)) == sum(sizes)  # no item twice
     return sizes
 
 
 @pytest.mark.parametrize(
     ("n", "expected"),
-    [(80, [16] * 5), (72, [16] * 4 + [8]), (71, [16] * 3 + [12, 11]), (81, [16] * 4 + [9, 8]), (17, [9, 8]), (16, [16]), (3, [3])],
+    [
+        (80, [16] * 5),
+        (72, [16] * 4 + [8]),
+        (71, [16] * 3 + [12, 11]),
+        (81, [16] * 4 + [9, 8]),
+        (17, [9, 8]),
+        (16, [16]),
+        (3, [3]),
+    ],
 )
 def test_no_batch_is_a_small_rest(problem, n: int, expected: list[int]) -> None:
     assert sizes_of(net(), problem, n, 16) == expected
@@ -262,7 +325,12 @@ def test_mixed_precision_learns_and_keeps_full_weights(problem) -> None:
     model = net()
     dtypes = set()
     model[4].register_forward_hook(lambda m, i, out: dtypes.add(out.dtype) if m.training else None)
-    train(model, Batches(items=x, labels=mask), objective_of(mask), Settings(epochs=40, batch_size=16, lr=1e-2, precision="bf16"))
+    train(
+        model,
+        Batches(items=x, labels=mask),
+        objective_of(mask),
+        Settings(epochs=40, batch_size=16, lr=1e-2, precision="bf16"),
+    )
     assert dtypes == {torch.bfloat16}
     assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert (all_logits(model, x).argmax(dim=1) == y).double().mean() > 0.85
@@ -282,7 +350,12 @@ def test_any_module_and_raw_items_are_taken(problem) -> None:
 
     model = Own()
     prepare = lambda items: items.float() / 20 + x.min()  # noqa: E731
-    train(model, Batches(items=raw, labels=mask), objective_of(mask, prepare=prepare), Settings(epochs=30, batch_size=16, lr=0.1))
+    train(
+        model,
+        Batches(items=raw, labels=mask),
+        objective_of(mask, prepare=prepare),
+        Settings(epochs=30, batch_size=16, lr=0.1),
+    )
     assert (all_logits(model, raw, prepare=prepare).argmax(dim=1) == y).double().mean() > 0.8
 
 
@@ -290,13 +363,19 @@ def test_progress_hears_of_every_epoch(problem) -> None:
     x, _, mask = problem
     heard = []
     history = train(
-        net(), Batches(items=x, labels=mask), objective_of(mask), Settings(epochs=3), progress=lambda e, row: heard.append((e, row))
-    )  # fmt: skip
+        net(),
+        Batches(items=x, labels=mask),
+        objective_of(mask),
+        Settings(epochs=3),
+        progress=lambda e, row: heard.append((e, row)),
+    )
     assert heard == list(enumerate(history.rows, start=1))
     assert set(heard[0][1]) == {"epoch", "loss", "lr", "seconds"}
 
 
-def test_a_loss_that_is_not_finite_stops_before_the_checkpoint_is_spoilt(problem, tmp_path: Path) -> None:
+def test_a_loss_that_is_not_finite_stops_before_the_checkpoint_is_spoilt(
+    problem, tmp_path: Path
+) -> None:
     x, _, mask = problem
     inner, calls = objective_of(mask), []
 
@@ -305,8 +384,16 @@ def test_a_loss_that_is_not_finite_stops_before_the_checkpoint_is_spoilt(problem
         return inner(model, items, labels, weight) * (math.nan if len(calls) == 3 else 1)
 
     file = tmp_path / "c.pt"
-    with pytest.raises(NoracleError, match=r"loss must stay finite; got nan in epoch 2. Lower lr \(now 0.001\)"):
-        train(net(), Batches(items=x, labels=mask), objective, Settings(epochs=3, batch_size=64), checkpoint=file)
+    with pytest.raises(
+        NoracleError, match=r"loss must stay finite; got nan in epoch 2. Lower lr \(now 0.001\)"
+    ):
+        train(
+            net(),
+            Batches(items=x, labels=mask),
+            objective,
+            Settings(epochs=3, batch_size=64),
+            checkpoint=file,
+        )
     assert torch.load(file, weights_only=True)["epoch"] == 1
 
 
@@ -354,8 +441,10 @@ def test_the_core_needs_numpy_and_torch_alone() -> None:
         "import noracle\n"
         "assert 'torch' not in sys.modules\n"
         "import noracle.learn.loop, noracle.learn.consistency, noracle.learn.models, noracle.learn.augment, noracle.learn.labels\n"
-    )  # fmt: skip
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(SRC)})
+    )
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(SRC)}
+    )
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -365,7 +454,14 @@ def test_graphed_steps_are_the_plain_steps(problem) -> None:
     ends = []
     for graph in (True, False):
         model = make_model("mlp", shape=(6,), n_outputs=K, seed=0).cuda()
-        settings = Settings(epochs=3, batch_size=16, lr=1e-2, average=0.9, schedule="one-cycle", graph=graph)
-        train(model, Batches(items=x.cuda(), labels=mask.cuda(), weight=weight.cuda()), objective_of(mask), settings)
+        settings = Settings(
+            epochs=3, batch_size=16, lr=1e-2, average=0.9, schedule="one-cycle", graph=graph
+        )
+        train(
+            model,
+            Batches(items=x.cuda(), labels=mask.cuda(), weight=weight.cuda()),
+            objective_of(mask),
+            settings,
+        )
         ends.append(torch.cat([p.flatten() for p in model.parameters()]))
     torch.testing.assert_close(ends[0], ends[1], atol=1e-4, rtol=1e-3)

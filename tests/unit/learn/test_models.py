@@ -31,20 +31,33 @@ def test_resnets_take_any_channels_and_size(shape: tuple[int, ...]) -> None:
 
 def test_linear_and_mlp_flatten_their_items() -> None:
     assert count_parameters(make_model("linear", shape=(3, 4, 4), n_outputs=5)) == 48 * 5 + 5
-    assert make_model("mlp", shape=(3, 4, 4), n_outputs=5, hidden=(8, 6))(torch.rand(2, 3, 4, 4)).shape == (2, 5)
-    assert [type(m).__name__ for m in mlp(4, (3, 2), 5)] == ["Flatten", "Linear", "ReLU", "Linear", "ReLU", "Linear"]
+    assert make_model("mlp", shape=(3, 4, 4), n_outputs=5, hidden=(8, 6))(
+        torch.rand(2, 3, 4, 4)
+    ).shape == (2, 5)
+    assert [type(m).__name__ for m in mlp(4, (3, 2), 5)] == [
+        "Flatten",
+        "Linear",
+        "ReLU",
+        "Linear",
+        "ReLU",
+        "Linear",
+    ]
 
 
 def test_a_seed_decides_the_first_weights_and_nothing_else() -> None:
     before = torch.get_rng_state()
-    one, two, other = (make_model("mlp", shape=(4,), n_outputs=2, seed=seed).state_dict() for seed in (1, 1, 2))
+    one, two, other = (
+        make_model("mlp", shape=(4,), n_outputs=2, seed=seed).state_dict() for seed in (1, 1, 2)
+    )
     assert torch.equal(before, torch.get_rng_state())
     assert all(torch.equal(one[k], two[k]) for k in one)
     assert not torch.equal(one["1.weight"], other["1.weight"])
 
 
 def test_faults_are_named() -> None:
-    with pytest.raises(ArgumentError, match="model must be linear, mlp, resnet18 or resnet34; got 'vit'"):
+    with pytest.raises(
+        ArgumentError, match="model must be linear, mlp, resnet18 or resnet34; got 'vit'"
+    ):
         make_model("vit", shape=(4,), n_outputs=2)
     with pytest.raises(ArgumentError, match="must have images"):
         make_model("resnet18", shape=(4,), n_outputs=2)

@@ -1,4 +1,6 @@
-"""Readers of items and labels: what each kind of file gives, and one clear error for each kind of damage."""
+"""Readers of items and labels: what each kind of file gives, and one clear error for each kind of
+damage.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,11 @@ def written(path: Path, text: str) -> Path:
 
 
 def idx(values: np.ndarray, kind: int = 0x08) -> bytes:
-    return bytes([0, 0, kind, values.ndim]) + b"".join(struct.pack(">I", n) for n in values.shape) + values.tobytes()
+    return (
+        bytes([0, 0, kind, values.ndim])
+        + b"".join(struct.pack(">I", n) for n in values.shape)
+        + values.tobytes()
+    )
 
 
 def png(pixels: np.ndarray) -> bytes:
@@ -54,7 +60,10 @@ def png(pixels: np.ndarray) -> bytes:
 
 
 def test_table_with_texts_and_sets_separated_by_bars(tmp_path: Path) -> None:
-    path = written(tmp_path / "t.csv", "item,text,ruled_out,label\na,one two,cat|dog,\nb,three,,door\nc,four,door,cat\n")
+    path = written(
+        tmp_path / "t.csv",
+        "item,text,ruled_out,label\na,one two,cat|dog,\nb,three,,door\nc,four,door,cat\n",
+    )
     read = read_items(path)
     assert read.items == ["one two", "three", "four"]
     assert read.texts
@@ -63,12 +72,20 @@ def test_table_with_texts_and_sets_separated_by_bars(tmp_path: Path) -> None:
     assert read.ruled_out.tolist() == [[0, 1], [-1, -1], [2, -1]]
     assert read.label is not None
     assert read.label.tolist() == [-1, 2, 0]
-    assert (list(read.ids), read.columns, len(read), read.n_classes) == (["a", "b", "c"], ("text",), 3, 3)
+    assert (list(read.ids), read.columns, len(read), read.n_classes) == (
+        ["a", "b", "c"],
+        ("text",),
+        3,
+        3,
+    )
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".csv.gz"])
 def test_number_columns_are_features_in_every_format(tmp_path: Path, suffix: str) -> None:
-    rows = [{"u": 0.5, "v": 2, "ruled_out": 3, "label": 1}, {"u": -1.0, "v": 4, "ruled_out": 10, "label": 3}]
+    rows = [
+        {"u": 0.5, "v": 2, "ruled_out": 3, "label": 1},
+        {"u": -1.0, "v": 4, "ruled_out": 10, "label": 3},
+    ]
     path = tmp_path / f"t{suffix}"
     if suffix == ".jsonl":
         written(path, "".join(json.dumps(row) + "\n" for row in rows))
@@ -87,8 +104,13 @@ def test_number_columns_are_features_in_every_format(tmp_path: Path, suffix: str
     assert read.columns == ("u", "v")
 
 
-def test_several_ruled_out_columns_keep_their_places_beside_their_annotators(tmp_path: Path) -> None:
-    path = written(tmp_path / "t.csv", "x,ruled_out_1,ruled_out_2,who1,who2\n1,a,b,ann,bob\n2,,c,ann,cy\n3,a,,,\n")
+def test_several_ruled_out_columns_keep_their_places_beside_their_annotators(
+    tmp_path: Path,
+) -> None:
+    path = written(
+        tmp_path / "t.csv",
+        "x,ruled_out_1,ruled_out_2,who1,who2\n1,a,b,ann,bob\n2,,c,ann,cy\n3,a,,,\n",
+    )
     read = read_items(path, annotator=["who1", "who2"])
     assert read.ruled_out is not None
     assert read.annotator is not None
@@ -100,11 +122,16 @@ def test_one_annotator_said_all_labels_of_a_set(tmp_path: Path) -> None:
     read = read_items(written(tmp_path / "t.csv", "x,ruled_out,annotator\n1,a|b,7\n2,c,9\n"))
     assert read.annotator is not None
     assert read.annotator.tolist() == [["7", "7"], ["9", ""]]
-    assert "3 names for 2 labels" in refused(written(tmp_path / "u.csv", "x,ruled_out,annotator\n1,a|b,p|q|r\n2,c,9\n"))
+    assert "3 names for 2 labels" in refused(
+        written(tmp_path / "u.csv", "x,ruled_out,annotator\n1,a|b,p|q|r\n2,c,9\n")
+    )
 
 
 def test_list_columns_hold_sets_and_embeddings(tmp_path: Path) -> None:
-    rows = [{"features": [1.0, 2.0], "ruled_out": ["a", "b"]}, {"features": [3.0, 4.0], "ruled_out": []}]
+    rows = [
+        {"features": [1.0, 2.0], "ruled_out": ["a", "b"]},
+        {"features": [3.0, 4.0], "ruled_out": []},
+    ]
     read = read_items(written(tmp_path / "t.jsonl", "".join(json.dumps(r) + "\n" for r in rows)))
     assert read.items.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert read.ruled_out is not None
@@ -114,12 +141,19 @@ def test_list_columns_hold_sets_and_embeddings(tmp_path: Path) -> None:
 def test_labels_alone_need_no_items(tmp_path: Path) -> None:
     read = read_items(written(tmp_path / "t.csv", "item,ruled_out\n1,a\n2,b\n"))
     assert read.items is None
-    read = read_items(written(tmp_path / "u.csv", "item,note,time,ruled_out\n1,x,3,a\n2,y,4,b\n"), items=())
+    read = read_items(
+        written(tmp_path / "u.csv", "item,note,time,ruled_out\n1,x,3,a\n2,y,4,b\n"), items=()
+    )
     assert read.items is None
 
 
 def test_empty_choice_reads_no_labels(tmp_path: Path) -> None:
-    read = read_items(written(tmp_path / "t.csv", "text,ruled_out,label\nx,a,b\n"), ruled_out=(), label=(), items="text")
+    read = read_items(
+        written(tmp_path / "t.csv", "text,ruled_out,label\nx,a,b\n"),
+        ruled_out=(),
+        label=(),
+        items="text",
+    )
     assert (read.ruled_out, read.label, read.classes) == (None, None, ())
 
 
@@ -148,18 +182,36 @@ def test_minus_one_in_a_table_is_no_label_and_said_so_unless_it_is_a_class(tmp_p
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("text,more,ruled_out\na,b,c\n", {"items": "nothing"}, "items must be columns of 't.csv' (text, more, ruled_out); got 'nothing'"),
+        (
+            "text,more,ruled_out\na,b,c\n",
+            {"items": "nothing"},
+            "items must be columns of 't.csv' (text, more, ruled_out); got 'nothing'",
+        ),
         ("one,more,ruled_out\na,b,c\n", {}, "several that could be (one, more)"),
-        ("u,v,ruled_out\n1,,a\n2,3,b\n", {}, "items: v must be finite numbers; got something else at item 0"),
-        ("item,text,ruled_out\np,,a\nq,x,b\n", {}, "items: text must not be empty; got nothing at item p"),
+        (
+            "u,v,ruled_out\n1,,a\n2,3,b\n",
+            {},
+            "items: v must be finite numbers; got something else at item 0",
+        ),
+        (
+            "item,text,ruled_out\np,,a\nq,x,b\n",
+            {},
+            "items: text must not be empty; got nothing at item p",
+        ),
         ("u,note,ruled_out\n1,n,a\n", {"items": ["u", "note"]}, "items: note must be numbers"),
-        ("u,day,ruled_out\n1,2020-01-02,a\n", {"items": ["u", "day"]}, "items: day must be numbers, as the other columns; got dates"),
+        (
+            "u,day,ruled_out\n1,2020-01-02,a\n",
+            {"items": ["u", "day"]},
+            "items: day must be numbers, as the other columns; got dates",
+        ),
         ("text,label\nx,a|b\ny,b\n", {}, "label must be one class an item; got several at item 0"),
         ("text,ruled_out\n", {}, "must be at least one"),
         ("", {}, "must not be empty"),
     ],
-)  # fmt: skip
-def test_faults_of_a_table(tmp_path: Path, text: str, options: dict[str, Any], message: str) -> None:
+)
+def test_faults_of_a_table(
+    tmp_path: Path, text: str, options: dict[str, Any], message: str
+) -> None:
     assert message in refused(written(tmp_path / "t.csv", text), **options)
 
 
@@ -176,7 +228,14 @@ def test_truncated_parquet_and_missing_file(tmp_path: Path) -> None:
 
 def test_npz_with_images_sets_and_class_names(tmp_path: Path) -> None:
     images = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
-    np.savez(tmp_path / "a.npz", images=images, ruled_out=[[0, 2], [1, -1]], label=[1, -1], classes=["p", "q", "r"], names=["f", "g"])
+    np.savez(
+        tmp_path / "a.npz",
+        images=images,
+        ruled_out=[[0, 2], [1, -1]],
+        label=[1, -1],
+        classes=["p", "q", "r"],
+        names=["f", "g"],
+    )
     read = read_items(tmp_path / "a.npz")
     assert read.items.shape == (2, 3, 3, 1)
     assert read.items.dtype == np.uint8
@@ -192,14 +251,21 @@ def test_mask_keeps_the_number_of_classes(tmp_path: Path) -> None:
     read = read_items(tmp_path / "a.npz")
     assert read.ruled_out is not None
     assert (read.n_classes, read.ruled_out.tolist()) == (4, [[0, 2], [1, -1]])
-    assert "as many as a mask has columns (4)" in refused(tmp_path / "a.npz", classes=["a", "b", "c"])
+    assert "as many as a mask has columns (4)" in refused(
+        tmp_path / "a.npz", classes=["a", "b", "c"]
+    )
 
 
 def test_sparse_matrix_in_npz(tmp_path: Path) -> None:
     from scipy import sparse
 
     matrix = sparse.csr_matrix(np.array([[0.0, 1.0], [2.0, 0.0]]))
-    parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "shape": matrix.shape}
+    parts = {
+        "data": matrix.data,
+        "indices": matrix.indices,
+        "indptr": matrix.indptr,
+        "shape": matrix.shape,
+    }
     np.savez(tmp_path / "a.npz", **parts, ruled_out=[0, 1])
     assert read_items(tmp_path / "a.npz").items.toarray().tolist() == [[0.0, 1.0], [2.0, 0.0]]
     np.savez(tmp_path / "b.npz", **{**parts, "indices": np.array([0, 7])})
@@ -209,9 +275,18 @@ def test_sparse_matrix_in_npz(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"x": np.zeros((3, 2)), "ruled_out": [0, 1]}, "must be equally many; got items 3, ruled_out 2"),
-        ({"x": np.array([[0.0], [np.nan]]), "ruled_out": [0, 1]}, "items must be finite numbers; got NaN or infinity at item 1"),
-        ({"x": np.zeros((2, 2)), "ruled_out": [0, -2]}, "one of the 1 classes (0), or -1 or empty for none; got -2 at item 1"),
+        (
+            {"x": np.zeros((3, 2)), "ruled_out": [0, 1]},
+            "must be equally many; got items 3, ruled_out 2",
+        ),
+        (
+            {"x": np.array([[0.0], [np.nan]]), "ruled_out": [0, 1]},
+            "items must be finite numbers; got NaN or infinity at item 1",
+        ),
+        (
+            {"x": np.zeros((2, 2)), "ruled_out": [0, -2]},
+            "one of the 1 classes (0), or -1 or empty for none; got -2 at item 1",
+        ),
         ({"x": np.zeros((2, 2)), "ruled_out": [0.5, 1.0]}, "class numbers, names or a mask"),
         ({"x": np.zeros((2, 2)), "ruled_out": [0, 2**40]}, "must be numbered from 0"),
         ({"x": np.zeros(2), "ruled_out": [0, 1]}, "with shape (2,)"),
@@ -221,7 +296,7 @@ def test_sparse_matrix_in_npz(tmp_path: Path) -> None:
         ({"jpeg": np.zeros(10, np.uint8), "offset": [0, 5, 5]}, "offset must rise"),
         ({"jpeg": np.zeros(10, np.uint8), "offset": [0, 5, 10]}, "images must be complete"),
     ],
-)  # fmt: skip
+)
 def test_faults_of_an_archive(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
     np.savez(tmp_path / "a.npz", **arrays)
     assert message in refused(tmp_path / "a.npz")
@@ -266,7 +341,10 @@ def test_npy_folder_is_memory_mapped(tmp_path: Path) -> None:
 def test_idx_pairs(tmp_path: Path, packed: bool) -> None:
     images = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
     end = ".gz" if packed else ""
-    for name, data in (("train-images-idx3-ubyte", idx(images)), ("train-labels-idx1-ubyte", idx(np.array([1, 0], np.uint8)))):
+    for name, data in (
+        ("train-images-idx3-ubyte", idx(images)),
+        ("train-labels-idx1-ubyte", idx(np.array([1, 0], np.uint8))),
+    ):
         (tmp_path / (name + end)).write_bytes(gzip.compress(data, mtime=0) if packed else data)
     for path in (tmp_path, tmp_path / f"train-images-idx3-ubyte{end}"):
         read = read_items(path)
@@ -284,16 +362,32 @@ def test_idx_of_wide_numbers_is_in_the_order_of_this_machine(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("a-idx3-ubyte", b"\x00\x01\x08\x01\x00\x00\x00\x01x", "magic number of an idx file; got 00010801"),
-        ("a-idx3-ubyte", idx(np.zeros((2, 2), np.uint8))[:-1], "must hold 4 bytes after its head, as that says; got 3"),
+        (
+            "a-idx3-ubyte",
+            b"\x00\x01\x08\x01\x00\x00\x00\x01x",
+            "magic number of an idx file; got 00010801",
+        ),
+        (
+            "a-idx3-ubyte",
+            idx(np.zeros((2, 2), np.uint8))[:-1],
+            "must hold 4 bytes after its head, as that says; got 3",
+        ),
         ("a-idx3-ubyte", idx(np.zeros((2, 2), np.uint8)) + b"!", "got more"),
-        ("a-idx3-ubyte.gz", gzip.compress(idx(np.zeros((2, 2), np.uint8)), mtime=0)[:-9], "complete gzip file"),
-        ("a-idx3-ubyte.gz", gzip.compress(idx(np.zeros((2, 2), np.uint8)) + b"!" * 9, mtime=0), "got more"),
+        (
+            "a-idx3-ubyte.gz",
+            gzip.compress(idx(np.zeros((2, 2), np.uint8)), mtime=0)[:-9],
+            "complete gzip file",
+        ),
+        (
+            "a-idx3-ubyte.gz",
+            gzip.compress(idx(np.zeros((2, 2), np.uint8)) + b"!" * 9, mtime=0),
+            "got more",
+        ),
         ("a-idx3-ubyte.gz", b"not gzip", "complete gzip file"),
         ("a-idx3-ubyte", bytes([0, 0, 8, 3]) + b"\xff" * 12, "must hold at most"),
         ("a-idx3-ubyte", b"\x00\x00", "magic number"),
     ],
-)  # fmt: skip
+)
 def test_faults_of_idx(tmp_path: Path, name: str, data: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(data)
     assert message in refused(tmp_path / name)
@@ -380,7 +474,9 @@ def test_medical_abstracts() -> None:
     assert np.bincount(read.label).tolist() == [633, 299, 385, 610, 961]
 
 
-@pytest.mark.skipif(not FASHION.is_dir(), reason="the Debian package dataset-fashion-mnist is not installed")
+@pytest.mark.skipif(
+    not FASHION.is_dir(), reason="the Debian package dataset-fashion-mnist is not installed"
+)
 def test_fashion_mnist_from_its_package() -> None:
     assert len(read_items(FASHION)) == 60_000
     read = read_items(FASHION, items="t10k")

@@ -61,7 +61,11 @@ def test_climage_layout_in_every_protocol(tmp_path: Path, protocol: int) -> None
     ids=["int64", "fortran", "big-endian", "text", "bool", "empty", "strided"],
 )
 def test_arrays_come_back_as_they_were(tmp_path: Path, value: np.ndarray, protocol: int) -> None:
-    found = read_pickle(dumped(tmp_path / "a.pkl", {"a": value, "b": [value, (np.float64(0.5), np.int8(-3))]}, protocol))
+    found = read_pickle(
+        dumped(
+            tmp_path / "a.pkl", {"a": value, "b": [value, (np.float64(0.5), np.int8(-3))]}, protocol
+        )
+    )
     assert np.array_equal(found["a"], value)
     assert found["a"].dtype == value.dtype.newbyteorder("=")
     assert np.array_equal(found["b"][0], value)
@@ -101,7 +105,10 @@ def payloads(flag: Path) -> dict[str, bytes]:
         "open": pickle.dumps(_Acts(builtins.open, str(flag), "w")),
         "getattr": pickle.dumps(_Acts(builtins.getattr, "x", "upper")),
         "old opcodes": f"(S'{shell}'\nios\nsystem\n.".encode(),
-        "stack global": b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c" + bytes([len(shell)]) + shell.encode() + b"\x85R.",
+        "stack global": b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c"
+        + bytes([len(shell)])
+        + shell.encode()
+        + b"\x85R.",
         "dotted name": b"\x80\x04\x8c\x05numpy\x8c\x13dtype.__init__.__gl\x93.",
         "numpy.load": b"\x80\x04\x8c\x05numpy\x8c\x04load\x93.",
         "numpy exec": b"\x80\x04\x8c\x14numpy.testing._private\x8c\x05utils\x93.",
@@ -114,14 +121,16 @@ def payloads(flag: Path) -> dict[str, bytes]:
         "new object": b"\x80\x02cnumpy\ndtype\n)\x81.",
         "structured type": pickle.dumps(np.zeros(2, dtype=[("a", "i4"), ("b", "O")])),
         "datetime": pickle.dumps(np.array(["2020-01-01"], dtype="M8[D]")),
-    }  # fmt: skip
+    }
 
 
 NAMES = sorted(payloads(Path("x")))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_in_a_hostile_pickle_runs(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_in_a_hostile_pickle_runs(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     flag = tmp_path / "flag"
     path = tmp_path / "evil.pkl"
     path.write_bytes(payloads(flag)[name])
@@ -140,7 +149,9 @@ def test_the_payload_would_have_acted(tmp_path: Path) -> None:
 
 
 def test_forged_type_state_cannot_claim_that_bytes_are_objects(tmp_path: Path) -> None:
-    """Numpy's own reader believes the flags of a type; with them plain bytes would be taken for addresses."""
+    """Numpy's own reader believes the flags of a type; with them plain bytes would be taken for
+    addresses.
+    """
     honest = pickle.dumps(np.arange(2, dtype=np.int64), protocol=2)
     assert read_pickle(_put(tmp_path / "a.pkl", honest)).tolist() == [0, 1]
     code = next(arg for op, arg, _ in pickletools.genops(honest) if arg == "i8")
@@ -193,8 +204,12 @@ def test_values_inside_themselves_and_many_times_over(tmp_path: Path) -> None:
     assert len(read_pickle(dumped(tmp_path / "c.pkl", laughs))) == 10
 
 
-def test_too_large_truncated_and_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = dumped(tmp_path / "a.pkl", {"images": np.zeros((5, 2, 2), np.uint8), "cl_labels": [0, 1, 0, 1, 0]})
+def test_too_large_truncated_and_other_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = dumped(
+        tmp_path / "a.pkl", {"images": np.zeros((5, 2, 2), np.uint8), "cl_labels": [0, 1, 0, 1, 0]}
+    )
     whole = path.read_bytes()
     for end in range(1, len(whole)):
         path.write_bytes(whole[:end])
@@ -212,7 +227,11 @@ def test_too_large_truncated_and_other_files(tmp_path: Path, monkeypatch: pytest
 def test_changed_bytes_never_escape(tmp_path: Path) -> None:
     """Whatever one byte of a file becomes: read, or refused by name."""
     rng = np.random.default_rng(3)
-    value = {"images": [np.zeros((2, 2, 3), np.uint8)] * 2, "cl_labels": [[0, 1], [1, 2]], "names": ["a", "b"]}
+    value = {
+        "images": [np.zeros((2, 2, 3), np.uint8)] * 2,
+        "cl_labels": [[0, 1], [1, 2]],
+        "names": ["a", "b"],
+    }
     whole = bytearray(pickle.dumps(value, protocol=2))
     path = tmp_path / "a.pkl"
     for _ in range(600):

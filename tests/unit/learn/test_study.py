@@ -36,7 +36,14 @@ def digits(**other: Any) -> TrialData:
     x = x / 16
     rng = np.random.default_rng(0)
     named = np.where(rng.random((1300, 3)) < 0.2, rng.integers(10, size=(1300, 3)), y[:1300, None])
-    given = {"name": "digits", "items": x[:1300], "truth": y[:1300], "test_items": x[1300:], "test_truth": y[1300:], "n_classes": 10}
+    given = {
+        "name": "digits",
+        "items": x[:1300],
+        "truth": y[:1300],
+        "test_items": x[1300:],
+        "test_truth": y[1300:],
+        "n_classes": 10,
+    }
     return TrialData(**{**given, "annotators": named, **other})
 
 
@@ -47,17 +54,31 @@ def data() -> TrialData:
 
 def plan(**other: Any) -> StudyPlan:
     given: dict[str, Any] = {
-        "algorithms": ("SCL-NL", "FWD-R", "supervised"), "labels": (UNIFORM, LabelSetting(name="noisy", way="noisy", noise=0.1)),
-        "rates": (1e-2, 1e-3), "seeds": (0, 1), "epochs": 3, "select_epochs": 2, "rule": "scel", "training": TRAINING,
-    }  # fmt: skip
+        "algorithms": ("SCL-NL", "FWD-R", "supervised"),
+        "labels": (UNIFORM, LabelSetting(name="noisy", way="noisy", noise=0.1)),
+        "rates": (1e-2, 1e-3),
+        "seeds": (0, 1),
+        "epochs": 3,
+        "select_epochs": 2,
+        "rule": "scel",
+        "training": TRAINING,
+    }
     return StudyPlan(**{**given, **other})
 
 
 @pytest.fixture(scope="module")
-def whole(data: TrialData, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any], list[tuple[int, int]]]:
+def whole(
+    data: TrialData, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, list[Any], list[tuple[int, int]]]:
     journal = tmp_path_factory.mktemp("study") / "study.jsonl"
     seen: list[tuple[int, int]] = []
-    rows = run_study(data, plan(), journal=journal, device="cpu", progress=lambda done, known, _t, _f: seen.append((done, known)))
+    rows = run_study(
+        data,
+        plan(),
+        journal=journal,
+        device="cpu",
+        progress=lambda done, known, _t, _f: seen.append((done, known)),
+    )
     return journal, rows, seen
 
 
@@ -68,8 +89,17 @@ def no_trial(*_: Any, **__: Any) -> Any:
 class TestTable:
     def test_every_cell_has_a_figure_of_all_seeds(self, whole: Any) -> None:
         _, rows, seen = whole
-        assert [(r.algorithm, r.labels) for r in rows] == [(a, s) for s in ("uniform", "noisy") for a in ("SCL-NL", "FWD-R", "supervised")]
-        assert all(r.n_seeds == 2 and r.n_failed == 0 and r.sd is not None and 0 < r.mean <= 100 and 0 < r.last <= 100 for r in rows)
+        assert [(r.algorithm, r.labels) for r in rows] == [
+            (a, s) for s in ("uniform", "noisy") for a in ("SCL-NL", "FWD-R", "supervised")
+        ]
+        assert all(
+            r.n_seeds == 2
+            and r.n_failed == 0
+            and r.sd is not None
+            and 0 < r.mean <= 100
+            and 0 < r.last <= 100
+            for r in rows
+        )
         assert [known for _, known in seen] == [24] * 24
         assert [done for done, _ in seen] == list(range(1, 25))
 
@@ -77,12 +107,21 @@ class TestTable:
         oracle = {(r.algorithm, r.oracle) for r in whole[1]}
         assert oracle == {("SCL-NL", False), ("FWD-R", True), ("supervised", True)}
 
-    def test_a_rule_that_sees_true_labels_marks_every_row(self, whole: Any, data: TrialData) -> None:
+    def test_a_rule_that_sees_true_labels_marks_every_row(
+        self, whole: Any, data: TrialData
+    ) -> None:
         done = Journal(whole[0], same_study(data, plan()), plan().labels).done
-        assert all(r.oracle for rule in ("accuracy", "last") for r in study_rows(plan(rule=rule), done, data="digits"))
+        assert all(
+            r.oracle
+            for rule in ("accuracy", "last")
+            for r in study_rows(plan(rule=rule), done, data="digits")
+        )
         one = plan(rule="last", rates=(1e-2,))
         assert not one.sees_truth
-        assert {r.algorithm for r in study_rows(one, done, data="digits") if r.oracle} == {"FWD-R", "supervised"}
+        assert {r.algorithm for r in study_rows(one, done, data="digits") if r.oracle} == {
+            "FWD-R",
+            "supervised",
+        }
 
     def test_supervised_control_is_the_best(self, whole: Any) -> None:
         for labels in ("uniform", "noisy"):
@@ -92,7 +131,10 @@ class TestTable:
     def test_mean_and_sd_are_of_the_selected_epochs(self, whole: Any, data: TrialData) -> None:
         done = Journal(whole[0], same_study(data, plan()), plan().labels).done
         row = whole[1][0]
-        runs = [done[Trial(algorithm="SCL-NL", labels="uniform", lr=row.lr, seed=s, epochs=3)]["points"] for s in (0, 1)]
+        runs = [
+            done[Trial(algorithm="SCL-NL", labels="uniform", lr=row.lr, seed=s, epochs=3)]["points"]
+            for s in (0, 1)
+        ]
         tests = [max(points, key=lambda p: p["scel"])["test"] for points in runs]
         assert row.mean == pytest.approx(np.mean(tests), abs=0.006)
         assert row.sd == pytest.approx(np.std(tests, ddof=1), abs=0.006)
@@ -101,23 +143,39 @@ class TestTable:
         p = plan(algorithms=("SCL-NL",), training=Training())
         assert [r.paper for r in study_rows(p, {}, data="cifar10")] == [63.76, None]
         assert [r.paper for r in study_rows(p, {}, data="digits")] == [None, None]
-        assert [r.paper for r in study_rows(plan(algorithms=("SCL-NL",)), {}, data="cifar10")] == [None, None]
+        assert [r.paper for r in study_rows(plan(algorithms=("SCL-NL",)), {}, data="cifar10")] == [
+            None,
+            None,
+        ]
 
     def test_cells_without_a_trial_say_none(self) -> None:
         assert all(r.mean is None and r.n_seeds == 0 for r in study_rows(plan(), {}, data="digits"))
 
 
 class TestJournal:
-    def test_nothing_is_run_twice(self, whole: Any, data: TrialData, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_nothing_is_run_twice(
+        self, whole: Any, data: TrialData, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("noracle.learn.study.run_trial", no_trial)
         assert run_study(data, plan(), journal=whole[0], device="cpu") == whole[1]
 
     @pytest.mark.parametrize("cut", ["lines", "half a line", "half a letter"])
-    def test_a_cut_journal_goes_on_to_the_same_table(self, whole: Any, data: TrialData, tmp_path: Path, cut: str) -> None:
+    def test_a_cut_journal_goes_on_to_the_same_table(
+        self, whole: Any, data: TrialData, tmp_path: Path, cut: str
+    ) -> None:
         lines = whole[0].read_bytes().splitlines(keepends=True)
-        tail = {"lines": b"", "half a line": lines[15][:200], "half a letter": '{"bench": "ö'.encode()[:-1]}[cut]
+        tail = {
+            "lines": b"",
+            "half a line": lines[15][:200],
+            "half a letter": '{"bench": "ö'.encode()[:-1],
+        }[cut]
         journal = tmp_path / "j.jsonl"
-        other = json.dumps({"bench": "another", "claim": "ß", "figures": [1]}, ensure_ascii=False).encode() + b"\n"
+        other = (
+            json.dumps(
+                {"bench": "another", "claim": "ß", "figures": [1]}, ensure_ascii=False
+            ).encode()
+            + b"\n"
+        )
         journal.write_bytes(other + b"".join(lines[:15]) + tail)
         rows = run_study(data, plan(), journal=journal, device="cpu")
         assert [dataclasses.replace(r, seconds_per_epoch=0.0) for r in rows] == [
@@ -137,20 +195,30 @@ class TestJournal:
     @pytest.mark.parametrize(
         "other",
         [
-            {"truth": (digits().truth + 1) % 10}, {"items": digits().items * 0.5}, {"test_items": digits().test_items[::-1]},
-            {"name": "others"}, {"annotators": None},
+            {"truth": (digits().truth + 1) % 10},
+            {"items": digits().items * 0.5},
+            {"test_items": digits().test_items[::-1]},
+            {"name": "others"},
+            {"annotators": None},
         ],
         ids=["labels", "items", "test items", "name", "annotators"],
-    )  # fmt: skip
+    )
     def test_other_data_are_not_taken(self, whole: Any, other: dict[str, Any]) -> None:
         assert Journal(whole[0], same_study(digits(**other), plan()), plan().labels).done == {}
 
-    def test_a_line_that_says_nothing_about_the_items_counts(self, whole: Any, data: TrialData, tmp_path: Path) -> None:
+    def test_a_line_that_says_nothing_about_the_items_counts(
+        self, whole: Any, data: TrialData, tmp_path: Path
+    ) -> None:
         """As older lines do; those that do say something must say the same."""
         lines = [json.loads(line) for line in whole[0].read_text(encoding="utf-8").splitlines()]
         journal = tmp_path / "j.jsonl"
-        for kept, n in ((lambda line: {k: v for k, v in line.items() if k != "items"}, 24), (lambda line: {**line, "items": "x"}, 0)):
-            journal.write_text("".join(json.dumps(kept(line)) + "\n" for line in lines), encoding="utf-8")
+        for kept, n in (
+            (lambda line: {k: v for k, v in line.items() if k != "items"}, 24),
+            (lambda line: {**line, "items": "x"}, 0),
+        ):
+            journal.write_text(
+                "".join(json.dumps(kept(line)) + "\n" for line in lines), encoding="utf-8"
+            )
             assert len(Journal(journal, same_study(data, plan()), plan().labels).done) == n
         named = digits(version="x")
         assert len(Journal(journal, same_study(named, plan()), plan().labels).done) == 24
@@ -164,13 +232,17 @@ class TestJournal:
         done = Journal(whole[0], same_study(data, other), other.labels).done
         assert {t.labels for t in done} == {"uniform"}
 
-    def test_lines_that_are_no_objects_or_no_trials_are_refused(self, whole: Any, data: TrialData, tmp_path: Path) -> None:
+    def test_lines_that_are_no_objects_or_no_trials_are_refused(
+        self, whole: Any, data: TrialData, tmp_path: Path
+    ) -> None:
         journal = tmp_path / "j.jsonl"
         journal.write_text("[1]\n", encoding="utf-8")
         with pytest.raises(EvidenceError, match="line 1"):
             Journal(journal, {}, ())
         line = json.loads(whole[0].read_text(encoding="utf-8").splitlines()[0])
-        journal.write_text("\n" + json.dumps({**line, "trial": {"unknown": 1}}) + "\n", encoding="utf-8")
+        journal.write_text(
+            "\n" + json.dumps({**line, "trial": {"unknown": 1}}) + "\n", encoding="utf-8"
+        )
         with pytest.raises(EvidenceError, match="line 2"):
             Journal(journal, same_study(data, plan()), plan().labels)
 
@@ -181,7 +253,12 @@ class TestRules:
     @staticmethod
     def points(*rows: tuple[float, float, float, float]) -> dict[str, Any]:
         names = ("accuracy", "zero_one", "scel", "test")
-        return {"points": [{"epoch": i + 1, **dict(zip(names, row, strict=True))} for i, row in enumerate(rows)], "noise": 0.0}
+        return {
+            "points": [
+                {"epoch": i + 1, **dict(zip(names, row, strict=True))} for i, row in enumerate(rows)
+            ],
+            "noise": 0.0,
+        }
 
     def done(self) -> dict[Trial, dict[str, Any]]:
         def at(lr: float, epochs: int) -> Trial:
@@ -198,10 +275,23 @@ class TestRules:
         }
 
     @pytest.mark.parametrize(
-        ("rule", "rate", "test"), [("accuracy", 0.01, 21.0), ("zero_one", 0.1, 11.0), ("scel", 0.001, 32.0), ("last", 0.01, 23.0)]
+        ("rule", "rate", "test"),
+        [
+            ("accuracy", 0.01, 21.0),
+            ("zero_one", 0.1, 11.0),
+            ("scel", 0.001, 32.0),
+            ("last", 0.01, 23.0),
+        ],
     )
     def test_rule(self, rule: Any, rate: float, test: float) -> None:
-        p = plan(algorithms=("SCL-NL",), labels=(UNIFORM,), rates=(0.01, 0.001, 0.1), seeds=(0,), epochs=4, rule=rule)
+        p = plan(
+            algorithms=("SCL-NL",),
+            labels=(UNIFORM,),
+            rates=(0.01, 0.001, 0.1),
+            seeds=(0,),
+            epochs=4,
+            rule=rule,
+        )
         [row] = study_rows(p, self.done(), data="digits")
         assert (row.lr, row.mean) == (rate, test)
 
@@ -216,13 +306,25 @@ class TestRules:
         assert plan().selected_rate("SCL-NL", "uniform", done) == 1e-2
 
     def test_a_trial_that_failed_is_neither_selected_nor_averaged(self) -> None:
-        p = plan(algorithms=("SCL-NL",), labels=(UNIFORM,), rates=(0.1, 0.01), seeds=(0,), epochs=4, rule="zero_one")
+        p = plan(
+            algorithms=("SCL-NL",),
+            labels=(UNIFORM,),
+            rates=(0.1, 0.01),
+            seeds=(0,),
+            epochs=4,
+            rule="zero_one",
+        )
         done = self.done()
         first = Trial(algorithm="SCL-NL", labels="uniform", lr=0.1, seed=0, epochs=2)
         done[first] = {**done[first], "fault": "loss must stay finite"}
         assert p.selected_rate("SCL-NL", "uniform", done) == 0.01
         last = Trial(algorithm="SCL-NL", labels="uniform", lr=0.01, seed=0, epochs=4)
-        done[last] = {"points": [], "noise": 0.0, "fault": "loss must stay finite", "seconds_per_epoch": None}
+        done[last] = {
+            "points": [],
+            "noise": 0.0,
+            "fault": "loss must stay finite",
+            "seconds_per_epoch": None,
+        }
         [row] = study_rows(p, done, data="digits")
         assert (row.mean, row.n_seeds, row.n_failed, row.seconds_per_epoch) == (None, 0, 1, None)
 
@@ -240,9 +342,12 @@ class TestLabels:
         assert (said != data.annotators).all()
         wrong = said == data.truth[:, None]
         assert 0 < wrong.mean() < (data.annotators != data.truth[:, None]).mean()
-        # Of four shown, a class that was not named is ruled out: the truth is shown with chance 4/10, and then one of 3 or 4.
+        # Of four shown, a class that was not named is ruled out: the truth is shown with chance
+        # 4/10, and then one of 3 or 4.
         mistaken = data.annotators != data.truth[:, None]
-        assert wrong[mistaken].mean() == pytest.approx(1 / 9, abs=4 * math.sqrt(1 / 9 * 8 / 9 / mistaken.sum()))
+        assert wrong[mistaken].mean() == pytest.approx(
+            1 / 9, abs=4 * math.sqrt(1 / 9 * 8 / 9 / mistaken.sum())
+        )
         assert (self.draw(data, way="people") == said[:, :1]).all()
 
     def test_who_named_none_rules_out_none(self) -> None:
@@ -259,7 +364,9 @@ class TestLabels:
         bright = data.items[:, 20] > 0.5
         assert np.corrcoef(bright, (given - data.truth) % 10)[0, 1] == pytest.approx(1)
         inside = [
-            np.corrcoef(bright[data.truth == k], shift[data.truth == k])[0, 1] for k in range(10) if bright[data.truth == k].std() > 0
+            np.corrcoef(bright[data.truth == k], shift[data.truth == k])[0, 1]
+            for k in range(10)
+            if bright[data.truth == k].std() > 0
         ]
         assert np.abs(np.nanmean(inside)) < 0.1
 
@@ -278,7 +385,9 @@ class TestLabels:
         assert spread(evened) < 0.4 * spread(biased)
 
     @pytest.mark.parametrize("share", [0.5, 1.0])
-    def test_removed_takes_exactly_that_share_of_wrong_labels(self, data: TrialData, share: float) -> None:
+    def test_removed_takes_exactly_that_share_of_wrong_labels(
+        self, data: TrialData, share: float
+    ) -> None:
         noisy = {"way": "noisy", "noise": 0.2}
         before, after = self.draw(data, **noisy), self.draw(data, **noisy, removed=share)
         n_wrong = int((before[:, 0] == data.truth).sum())
@@ -296,11 +405,16 @@ class TestLabels:
     @pytest.mark.parametrize(
         ("setting", "words"),
         [
-            ({"way": "people"}, "annotators"), ({"way": "given"}, "ruled-out labels"), ({"way": "given", "noise": 0.1}, "people made them"),
-            ({"way": "other"}, "way"), ({"noise": 1.0}, "noise"), ({"removed": 2}, "removed"), ({"n_labels": 0}, "n_labels"),
+            ({"way": "people"}, "annotators"),
+            ({"way": "given"}, "ruled-out labels"),
+            ({"way": "given", "noise": 0.1}, "people made them"),
+            ({"way": "other"}, "way"),
+            ({"noise": 1.0}, "noise"),
+            ({"removed": 2}, "removed"),
+            ({"n_labels": 0}, "n_labels"),
             ({"ablation": "some"}, "ablation"),
         ],
-    )  # fmt: skip
+    )
     def test_what_cannot_be_is_refused(self, setting: dict[str, Any], words: str) -> None:
         with pytest.raises(ArgumentError, match=words):
             self.draw(digits(annotators=None), **setting)
@@ -318,19 +432,41 @@ class TestTrials:
         rng = np.random.default_rng(1)
         y, test = rng.integers(4, size=240), rng.integers(4, size=80)
         images = [
-            np.clip(60 * t[:, None, None, None] + rng.integers(50, size=(len(t), 8, 8, 1)), 0, 255).astype(np.uint8) for t in (y, test)
+            np.clip(
+                60 * t[:, None, None, None] + rng.integers(50, size=(len(t), 8, 8, 1)), 0, 255
+            ).astype(np.uint8)
+            for t in (y, test)
         ]
-        return TrialData(name="grey", items=images[0], truth=y, test_items=images[1], test_truth=test, n_classes=4)
+        return TrialData(
+            name="grey",
+            items=images[0],
+            truth=y,
+            test_items=images[1],
+            test_truth=test,
+            n_classes=4,
+        )
 
-    def test_two_at_a_time_give_the_same_figures_on_the_processor(self, small: TrialData, tmp_path: Path) -> None:
+    def test_two_at_a_time_give_the_same_figures_on_the_processor(
+        self, small: TrialData, tmp_path: Path
+    ) -> None:
         p = StudyPlan(
-            algorithms=("SCL-NL", "supervised", "consistency"), labels=(UNIFORM,), rates=(1e-2,), seeds=(0, 1), epochs=2, select_epochs=1,
+            algorithms=("SCL-NL", "supervised", "consistency"),
+            labels=(UNIFORM,),
+            rates=(1e-2,),
+            seeds=(0, 1),
+            epochs=2,
+            select_epochs=1,
             training=Training(model="linear", batch_size=32, every=1, flip=False),
-        )  # fmt: skip
+        )
         before = torch.random.get_rng_state()
-        tables = [run_study(small, p, journal=tmp_path / f"{shared}.jsonl", device="cpu", shared=shared) for shared in (1, 2)]
+        tables = [
+            run_study(small, p, journal=tmp_path / f"{shared}.jsonl", device="cpu", shared=shared)
+            for shared in (1, 2)
+        ]
         assert torch.equal(before, torch.random.get_rng_state())
-        one, two = ([dataclasses.replace(r, seconds_per_epoch=0.0) for r in table] for table in tables)
+        one, two = (
+            [dataclasses.replace(r, seconds_per_epoch=0.0) for r in table] for table in tables
+        )
         assert one == two
 
     def test_consistency_wants_images(self, data: TrialData, tmp_path: Path) -> None:
@@ -338,11 +474,15 @@ class TestTrials:
             run_study(data, plan(algorithms=("consistency",)), journal=tmp_path / "j", device="cpu")
 
     def test_after_the_deadline_no_trial_begins(self, data: TrialData, tmp_path: Path) -> None:
-        rows = run_study(data, plan(), journal=tmp_path / "j", device="cpu", deadline=time.monotonic() - 1)
+        rows = run_study(
+            data, plan(), journal=tmp_path / "j", device="cpu", deadline=time.monotonic() - 1
+        )
         assert all(r.mean is None for r in rows)
         assert not (tmp_path / "j").exists()
 
-    def test_a_study_that_is_interrupted_keeps_what_ended(self, data: TrialData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_study_that_is_interrupted_keeps_what_ended(
+        self, data: TrialData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def interrupted(done: int, *_: Any) -> None:
             if done == 3:
                 raise KeyboardInterrupt
@@ -351,7 +491,9 @@ class TestTrials:
             run_study(data, plan(), journal=tmp_path / "j", device="cpu", progress=interrupted)
         assert len((tmp_path / "j").read_text(encoding="utf-8").splitlines()) == 3
 
-    def test_a_loss_that_explodes_fails_the_trial_and_not_the_study(self, data: TrialData, tmp_path: Path) -> None:
+    def test_a_loss_that_explodes_fails_the_trial_and_not_the_study(
+        self, data: TrialData, tmp_path: Path
+    ) -> None:
         p = plan(
             algorithms=("URE-GA-U",),
             labels=(UNIFORM,),
@@ -361,13 +503,24 @@ class TestTrials:
         )
         [row] = run_study(data, p, journal=tmp_path / "j", device="cpu")
         assert (row.lr, row.n_failed) == (1e-3, 0)
-        [big] = run_study(data, dataclasses.replace(p, rates=(1e30,)), journal=tmp_path / "j", device="cpu")
+        [big] = run_study(
+            data, dataclasses.replace(p, rates=(1e30,)), journal=tmp_path / "j", device="cpu"
+        )
         assert (big.mean, big.n_failed) == (None, 1)
 
-    def test_zero_one_is_the_mean_of_unbiased_scores_and_scel_needs_no_true_label(self, data: TrialData) -> None:
+    def test_zero_one_is_the_mean_of_unbiased_scores_and_scel_needs_no_true_label(
+        self, data: TrialData
+    ) -> None:
         trial = Trial(algorithm="SCL-NL", labels="s", lr=1e-2, seed=0, epochs=1)
         found = [
-            run_trial(d, trial, ALGORITHMS["SCL-NL"], LabelSetting(name="s", way="given"), TRAINING, device=CPU)["points"][0]
+            run_trial(
+                d,
+                trial,
+                ALGORITHMS["SCL-NL"],
+                LabelSetting(name="s", way="given"),
+                TRAINING,
+                device=CPU,
+            )["points"][0]
             for said in [UNIFORM.draw(data, np.random.default_rng(5))]
             for d in (digits(ruled_out=said), digits(ruled_out=said, truth=(data.truth + 3) % 10))
         ]
@@ -375,30 +528,53 @@ class TestTrials:
         assert found[0]["zero_one"] == found[1]["zero_one"]
         assert found[0]["accuracy"] != found[1]["accuracy"]
 
-    def test_without_a_holdout_only_the_last_epoch_of_one_rate_can_be_had(self, data: TrialData, tmp_path: Path) -> None:
+    def test_without_a_holdout_only_the_last_epoch_of_one_rate_can_be_had(
+        self, data: TrialData, tmp_path: Path
+    ) -> None:
         everything = dataclasses.replace(TRAINING, holdout=0.0)
         with pytest.raises(ArgumentError, match="nothing is held out"):
             plan(training=everything)
-        p = plan(training=everything, rule="last", rates=(1e-2,), algorithms=("SCL-NL",), labels=(UNIFORM,), seeds=(0,))
+        p = plan(
+            training=everything,
+            rule="last",
+            rates=(1e-2,),
+            algorithms=("SCL-NL",),
+            labels=(UNIFORM,),
+            seeds=(0,),
+        )
         [row] = run_study(data, p, journal=tmp_path / "j", device="cpu")
         assert row.mean == row.last
         assert not row.oracle
 
     def test_sparse_items_give_the_same_as_dense_ones(self, data: TrialData) -> None:
         sparse = pytest.importorskip("scipy.sparse")
-        other = digits(items=sparse.csr_array(data.items), test_items=sparse.csr_array(data.test_items))
+        other = digits(
+            items=sparse.csr_array(data.items), test_items=sparse.csr_array(data.test_items)
+        )
         trial = Trial(algorithm="SCL-NL", labels="uniform", lr=1e-2, seed=0, epochs=2)
-        points = [run_trial(d, trial, ALGORITHMS["SCL-NL"], UNIFORM, TRAINING, device=CPU)["points"] for d in (data, other)]
+        points = [
+            run_trial(d, trial, ALGORITHMS["SCL-NL"], UNIFORM, TRAINING, device=CPU)["points"]
+            for d in (data, other)
+        ]
         assert points[0] == points[1]
 
 
-def test_true_labels_do_not_reach_training_where_the_trial_is_no_oracle(data: TrialData, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_true_labels_do_not_reach_training_where_the_trial_is_no_oracle(
+    data: TrialData, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same ruled-out labels with other true labels: the same model, so the same test figure."""
     said = UNIFORM.draw(data, np.random.default_rng(5))
     trial = Trial(algorithm="x", labels="s", lr=1e-2, seed=0, epochs=2)
     for name in ("FWD-U", "FWD-R"):
         found = [
-            run_trial(d, trial, ALGORITHMS[name], LabelSetting(name="s", way="given"), TRAINING, device=CPU)["points"]
+            run_trial(
+                d,
+                trial,
+                ALGORITHMS[name],
+                LabelSetting(name="s", way="given"),
+                TRAINING,
+                device=CPU,
+            )["points"]
             for d in (digits(ruled_out=said), digits(ruled_out=said, truth=np.roll(data.truth, 1)))
         ]
         same = [p["test"] for p in found[0]] == [p["test"] for p in found[1]]
@@ -409,10 +585,15 @@ def test_true_labels_do_not_reach_training_where_the_trial_is_no_oracle(data: Tr
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"algorithms": ("unknown",)}, {"algorithms": ()}, {"labels": (UNIFORM, UNIFORM)}, {"rates": (0.0,)}, {"seeds": ()},
-        {"select_epochs": 9}, {"rule": "best"},
+        {"algorithms": ("unknown",)},
+        {"algorithms": ()},
+        {"labels": (UNIFORM, UNIFORM)},
+        {"rates": (0.0,)},
+        {"seeds": ()},
+        {"select_epochs": 9},
+        {"rule": "best"},
     ],
-)  # fmt: skip
+)
 def test_a_plan_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError, match=next(iter(wrong))):
         plan(**wrong)
@@ -429,7 +610,9 @@ class TestThreads:
 
     @staticmethod
     def trials(n: int) -> list[Trial]:
-        return [Trial(algorithm="SCL-NL", labels="uniform", lr=0.1, seed=i, epochs=1) for i in range(n)]
+        return [
+            Trial(algorithm="SCL-NL", labels="uniform", lr=0.1, seed=i, epochs=1) for i in range(n)
+        ]
 
     def run(self, one: Any, n: int = 9, *, deadline: float | None = None) -> None:
         study._run_all(self.trials(n), one, torch.device("meta"), 3, deadline, threading.Event())
@@ -466,18 +649,37 @@ class TestThreads:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_trials_that_share_the_card_are_the_trials_alone(tmp_path: Path) -> None:
-    """Graphs that were made on one stream share scratch memory, and wrote into each other's gradients."""
+    """Graphs that were made on one stream share scratch memory, and wrote into each other's
+    gradients.
+    """
     rng = np.random.default_rng(0)
     truth = rng.integers(10, size=4096)
-    images = (rng.integers(0, 128, size=(4096, 32, 32, 3)) + 12 * truth[:, None, None, None]).astype(np.uint8)
-    made = TrialData(name="made", items=images, truth=truth, test_items=images[:512], test_truth=truth[:512], n_classes=10)
+    images = (
+        rng.integers(0, 128, size=(4096, 32, 32, 3)) + 12 * truth[:, None, None, None]
+    ).astype(np.uint8)
+    made = TrialData(
+        name="made",
+        items=images,
+        truth=truth,
+        test_items=images[:512],
+        test_truth=truth[:512],
+        n_classes=10,
+    )
     same = plan(
-        algorithms=("URE-GA-U", "FWD-U", "SCL-NL", "ROB-MAE"), labels=(UNIFORM,), rates=(5e-4,), seeds=(0,), epochs=4, select_epochs=4,
+        algorithms=("URE-GA-U", "FWD-U", "SCL-NL", "ROB-MAE"),
+        labels=(UNIFORM,),
+        rates=(5e-4,),
+        seeds=(0,),
+        epochs=4,
+        select_epochs=4,
         training=Training(batch_size=512, precision="bf16", augment=False, every=1),
-    )  # fmt: skip
+    )
     found = {}
     for shared in (1, 4):
         journal = tmp_path / f"{shared}.jsonl"
         run_study(made, same, journal=journal, device="cuda", shared=shared)
-        found[shared] = {t.algorithm: f["points"] for t, f in Journal(journal, same_study(made, same), same.labels).done.items()}
+        found[shared] = {
+            t.algorithm: f["points"]
+            for t, f in Journal(journal, same_study(made, same), same.labels).done.items()
+        }
     assert found[1] == found[4]

@@ -1,4 +1,6 @@
-"""Transition matrices: made, counted, estimated without true labels, trained; their source is never lost."""
+"""Transition matrices: made, counted, estimated without true labels, trained; their source is never
+lost.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,23 @@ import pytest
 
 from noracle.errors import ArgumentError, EvidenceError, SingularTransition
 from noracle.learn.labels import ask_annotators, draw_ruled_out
-from noracle.learn.transition import Transition, count_transition, count_transitions, estimate_transition, ruled_out_counts
+from noracle.learn.transition import (
+    Transition,
+    count_transition,
+    count_transitions,
+    estimate_transition,
+    ruled_out_counts,
+)
 
 
 def test_a_matrix_is_checked_and_frozen() -> None:
-    for bad in ([[1.0, 0.0]], [[1.0]], [[0.5, 0.6], [0.5, 0.5]], [[1.5, -0.5], [0.5, 0.5]], [[np.nan, 1], [0.5, 0.5]]):
+    for bad in (
+        [[1.0, 0.0]],
+        [[1.0]],
+        [[0.5, 0.6], [0.5, 0.5]],
+        [[1.5, -0.5], [0.5, 0.5]],
+        [[np.nan, 1], [0.5, 0.5]],
+    ):
         with pytest.raises(ArgumentError, match="transition must"):
             Transition(np.array(bad))
     T = Transition(np.array([[0.0, 1.0], [1.0, 0.0]]))
@@ -45,9 +59,14 @@ def test_mixtures() -> None:
     assert T.towards_uniform(0.5).matrix[0].tolist() == pytest.approx([0, 0.65, 0.35])
     assert T.with_noise(0.1).matrix[0].tolist() == pytest.approx([0.1, 0.72, 0.18])
     assert T.with_noise(0.1).evened().matrix[0].tolist() == pytest.approx([0.1, 0.45, 0.45])
-    assert [t.source for t in (T.with_floor(0.3), T.towards_uniform(0.5), T.with_noise(0.1), T.evened())] == [
-        "floor", "interpolated", "noisy", "evened",
-    ]  # fmt: skip
+    assert [
+        t.source for t in (T.with_floor(0.3), T.towards_uniform(0.5), T.with_noise(0.1), T.evened())
+    ] == [
+        "floor",
+        "interpolated",
+        "noisy",
+        "evened",
+    ]
     for method in (T.with_floor, T.towards_uniform, T.with_noise):
         with pytest.raises(ArgumentError, match=r"must be in \[0, 1\]"):
             method(-0.1)
@@ -55,7 +74,13 @@ def test_mixtures() -> None:
 
 def test_who_saw_true_labels_says_so_for_ever() -> None:
     counted = count_transition([0, 1, 0, 1], [1, 0, 1, 0], n_classes=2)
-    made = (counted, counted.with_floor(0.1), counted.towards_uniform(0.5), counted.with_noise(0.1), counted.evened().with_floor(0.1))
+    made = (
+        counted,
+        counted.with_floor(0.1),
+        counted.towards_uniform(0.5),
+        counted.with_noise(0.1),
+        counted.evened().with_floor(0.1),
+    )
     for transition in made:
         assert transition.oracle
         assert transition.summary()["oracle"] is True
@@ -66,9 +91,13 @@ def test_who_saw_true_labels_says_so_for_ever() -> None:
 def test_counts_follow_labels_sets_and_gaps() -> None:
     y, said = [0, 0, 1, 2], [[1, 2], [1, -1], [0, 2], [-1, -1]]
     assert ruled_out_counts(y, said, n_classes=3).tolist() == [[0, 2, 1], [1, 0, 1], [0, 0, 0]]
-    with pytest.raises(EvidenceError, match="must hold every class at least once; got none of class 2"):
+    with pytest.raises(
+        EvidenceError, match="must hold every class at least once; got none of class 2"
+    ):
         count_transition(y, said, n_classes=3)
-    assert count_transition(y, said, n_classes=3, prior=1).matrix[2].tolist() == pytest.approx([1 / 3] * 3)
+    assert count_transition(y, said, n_classes=3, prior=1).matrix[2].tolist() == pytest.approx(
+        [1 / 3] * 3
+    )
     with pytest.raises(EvidenceError, match=r"ruled_out must be in \[-1, 3\); got \[3\] at item 1"):
         count_transition([0, 1], [1, 3], n_classes=3)
     with pytest.raises(EvidenceError, match=r"truth must be in \[0, 3\); got -1 at item 0"):
@@ -107,18 +136,29 @@ class TestAnnotators:
         who = ["a"] * 9 + ["b"] + ["a"] * 10
         found = count_transitions([*y, 2], [*said, 0], annotator=[*who, "a"], n_classes=3, prior=4)
         assert found["b"].matrix.tolist() == [[0, 1, 0], [1, 0, 0], [1, 0, 0]]
-        wild = count_transitions([0, 0, 1, 1], [1, 0, 0, 0], annotator=list("abab"), n_classes=2, prior=1)
+        wild = count_transitions(
+            [0, 0, 1, 1], [1, 0, 0, 0], annotator=list("abab"), n_classes=2, prior=1
+        )
         assert wild["b"].matrix[0].tolist() == pytest.approx([0.75, 0.25])
 
     def test_shapes_are_checked(self) -> None:
-        with pytest.raises(ArgumentError, match=r"annotator must have the shape of ruled_out, \(2,\); got \(1,\)"):
+        with pytest.raises(
+            ArgumentError, match=r"annotator must have the shape of ruled_out, \(2,\); got \(1,\)"
+        ):
             count_transitions([0, 1], [1, 0], annotator=["a"], n_classes=2)
         with pytest.raises(ArgumentError, match="prior"):
             count_transitions([0, 1], [1, 0], annotator=["a", "a"], n_classes=2, prior=-1)
 
 
 # Asymmetric, with noise; the diagonal is the smallest entry of its row and of its column.
-BIASED = np.array([[0.02, 0.38, 0.20, 0.40], [0.30, 0.04, 0.46, 0.20], [0.50, 0.10, 0.01, 0.39], [0.10, 0.55, 0.32, 0.03]])
+BIASED = np.array(
+    [
+        [0.02, 0.38, 0.20, 0.40],
+        [0.30, 0.04, 0.46, 0.20],
+        [0.50, 0.10, 0.01, 0.39],
+        [0.10, 0.55, 0.32, 0.03],
+    ]
+)
 
 
 def blobs(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -189,17 +229,29 @@ class TestAnchors:
             return float(np.abs(found.matrix - BIASED).sum(axis=1).mean() / 2)
 
         assert distance(estimate_transition(q)) < distance(Transition.uniform(4)) / 3
-        assert distance(estimate_transition(q, ruled_out=said[n:])) < distance(Transition.uniform(4)) / 3
+        assert (
+            distance(estimate_transition(q, ruled_out=said[n:]))
+            < distance(Transition.uniform(4)) / 3
+        )
 
 
 def test_a_trained_matrix_moves_its_zeros() -> None:
-    """A model that is certain of the classes, labels with noise on the diagonal: T starts with zeros there and finds the noise."""
+    """A model that is certain of the classes, labels with noise on the diagonal: T starts with
+    zeros there and finds the noise.
+    """
     torch = pytest.importorskip("torch", reason="the learn extra is not installed")
     from noracle.learn.losses import LOSSES, label_mask
 
     rng = np.random.default_rng(4)
     y = rng.integers(4, size=8192)
-    noisy = Transition([[0.12, 0.60, 0.20, 0.08], [0.30, 0.10, 0.30, 0.30], [0.40, 0.20, 0.15, 0.25], [0.30, 0.30, 0.30, 0.10]])
+    noisy = Transition(
+        [
+            [0.12, 0.60, 0.20, 0.08],
+            [0.30, 0.10, 0.30, 0.30],
+            [0.40, 0.20, 0.15, 0.25],
+            [0.30, 0.30, 0.30, 0.10],
+        ]
+    )
     said = draw_ruled_out(y, transition=noisy, rng=rng)
     loss, mask = LOSSES["cpe_t"], label_mask(torch.tensor(said), 4)
     context = loss.make_context(Transition.uniform(4))

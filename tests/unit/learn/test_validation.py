@@ -1,4 +1,6 @@
-"""Accuracy and loss of a model from ruled-out labels: values by enumeration, forms of labels, promises, edges, errors."""
+"""Accuracy and loss of a model from ruled-out labels: values by enumeration, forms of labels,
+promises, edges, errors.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from noracle.learn.validation import estimate_model_accuracy, estimate_scel, fit
 from noracle.results import Estimate, Kind
 
 K = 4
-T = np.array([[0.05, 0.6, 0.15, 0.2], [0.3, 0.0, 0.5, 0.2], [0.1, 0.2, 0.1, 0.6], [0.45, 0.25, 0.3, 0.0]])
+T = np.array(
+    [[0.05, 0.6, 0.15, 0.2], [0.3, 0.0, 0.5, 0.2], [0.1, 0.2, 0.1, 0.6], [0.45, 0.25, 0.3, 0.0]]
+)
 BIASED = Transition(T)
 MATRICES = {"uniform": Transition.uniform(K), "noisy": Transition.noisy(K, 0.1), "biased": BIASED}
 
@@ -29,7 +33,8 @@ def drawn(transition: Transition, n: int = 400, accuracy: float = 0.7, seed: int
     return predicted, draw_ruled_out(truth, transition=transition, rng=rng), truth
 
 
-# ---------------------------------------------------------------------------------------------------- unbiased by enumeration
+# ----------------------------------------------------------------------------------------------------
+# unbiased by enumeration
 
 
 @pytest.mark.parametrize("name", MATRICES)
@@ -51,7 +56,9 @@ def test_score_of_a_uniform_set_is_unbiased_for_every_size() -> None:
             sets = np.array(list(combinations([c for c in range(K) if c != y], m)))
             labels = RuledOut(said=sets, n_classes=K)
             for a in range(K):
-                assert item_scores(np.full(len(sets), a), labels, MATRICES["uniform"]).mean() == pytest.approx(float(a == y), abs=1e-12)
+                assert item_scores(
+                    np.full(len(sets), a), labels, MATRICES["uniform"]
+                ).mean() == pytest.approx(float(a == y), abs=1e-12)
 
 
 @pytest.mark.parametrize("name", MATRICES)
@@ -60,7 +67,9 @@ def test_value_is_the_mean_score_whatever_the_interval(name: str, interval) -> N
     transition = MATRICES[name]
     predicted, ruled_out, _ = drawn(transition)
     found = estimate_model_accuracy(predicted, ruled_out, transition=transition, interval=interval)
-    mean = np.mean([np.linalg.inv(transition.matrix)[k, a] for k, a in zip(ruled_out, predicted, strict=True)])
+    mean = np.mean(
+        [np.linalg.inv(transition.matrix)[k, a] for k, a in zip(ruled_out, predicted, strict=True)]
+    )
     assert found.value == pytest.approx(mean, abs=1e-10)
     assert found.low < found.value < found.high
     assert found.quantity == "accuracy"
@@ -71,15 +80,27 @@ def test_value_is_the_mean_score_whatever_the_interval(name: str, interval) -> N
 
 
 def test_order_and_split_change_nothing_and_batch_means_do() -> None:
-    """The mean of batch means is not the accuracy: 1,000 items in batches of 256 leave a short last batch."""
+    """The mean of batch means is not the accuracy: 1,000 items in batches of 256 leave a short last
+    batch.
+    """
     transition = BIASED
     predicted, ruled_out, _ = drawn(transition, n=1000)
     order = np.random.default_rng(2).permutation(1000)
     found = estimate_model_accuracy(predicted, ruled_out, transition=transition)
-    assert estimate_model_accuracy(predicted[order], ruled_out[order], transition=transition) == found
-    hard = np.argsort(item_scores(predicted, RuledOut(said=ruled_out[:, None], n_classes=K), transition), kind="stable")
+    assert (
+        estimate_model_accuracy(predicted[order], ruled_out[order], transition=transition) == found
+    )
+    hard = np.argsort(
+        item_scores(predicted, RuledOut(said=ruled_out[:, None], n_classes=K), transition),
+        kind="stable",
+    )
     batches = [hard[i : i + 256] for i in range(0, 1000, 256)]
-    parts = [estimate_model_accuracy(predicted[b], ruled_out[b], transition=transition, interval="betting").value for b in batches]
+    parts = [
+        estimate_model_accuracy(
+            predicted[b], ruled_out[b], transition=transition, interval="betting"
+        ).value
+        for b in batches
+    ]
     sizes = [len(b) for b in batches]
     assert np.average(parts, weights=sizes) == pytest.approx(found.value, abs=1e-12)
     assert abs(np.mean(parts) - found.value) > 0.001
@@ -98,7 +119,10 @@ def test_names_of_classes_do_not_matter() -> None:
 def test_more_confidence_is_never_narrower() -> None:
     for transition in MATRICES.values():
         predicted, ruled_out, _ = drawn(transition)
-        widths = [estimate_model_accuracy(predicted, ruled_out, transition=transition, confidence=c).width for c in (0.5, 0.9, 0.95, 0.999)]
+        widths = [
+            estimate_model_accuracy(predicted, ruled_out, transition=transition, confidence=c).width
+            for c in (0.5, 0.9, 0.95, 0.999)
+        ]
         assert widths == sorted(widths)
 
 
@@ -112,7 +136,8 @@ def test_one_sided_bounds_leave_the_other_end_open() -> None:
     assert two.low < lower.low < two.value < upper.high < two.high
 
 
-# ------------------------------------------------------------------------------------------------------------ forms of labels
+# ------------------------------------------------------------------------------------------------------------
+# forms of labels
 
 
 def test_ints_padded_and_mask_say_the_same() -> None:
@@ -120,18 +145,25 @@ def test_ints_padded_and_mask_say_the_same() -> None:
     mask = np.zeros((len(predicted), K), dtype=bool)
     mask[np.arange(len(predicted)), ruled_out] = True
     padded = np.stack([np.full_like(ruled_out, -1), ruled_out], axis=1)
-    found = [estimate_model_accuracy(predicted, x, transition=BIASED) for x in (ruled_out, ruled_out[:, None], mask)]
+    found = [
+        estimate_model_accuracy(predicted, x, transition=BIASED)
+        for x in (ruled_out, ruled_out[:, None], mask)
+    ]
     assert found[0] == found[1] == found[2]
     assert item_scores(predicted, read_ruled_out(padded, K), BIASED).tolist() == pytest.approx(
         item_scores(predicted, read_ruled_out(ruled_out, K), BIASED).tolist()
     )
-    assert estimate_model_accuracy(predicted, mask, transition="uniform").counts["complementary"] == len(predicted)
+    assert estimate_model_accuracy(predicted, mask, transition="uniform").counts[
+        "complementary"
+    ] == len(predicted)
 
 
 def test_tensors_are_read_as_arrays() -> None:
     torch = pytest.importorskip("torch", reason="the learn extra is not installed")
     predicted, ruled_out, _ = drawn(BIASED)
-    found = estimate_model_accuracy(torch.tensor(predicted), torch.tensor(ruled_out), transition=BIASED)
+    found = estimate_model_accuracy(
+        torch.tensor(predicted), torch.tensor(ruled_out), transition=BIASED
+    )
     assert found == estimate_model_accuracy(predicted, ruled_out, transition=BIASED)
 
 
@@ -143,10 +175,14 @@ def test_uniform_sets_are_counted_by_size() -> None:
     found = estimate_model_accuracy(predicted, sets, transition="uniform", n_classes=K)
     assert found.guarantee.kind is Kind.FINITE_SAMPLE
     assert found.low <= 0.6 <= found.high
-    assert found.value == pytest.approx(np.nanmean(item_scores(predicted, read_ruled_out(sets, K), Transition.uniform(K))), abs=0.02)
+    assert found.value == pytest.approx(
+        np.nanmean(item_scores(predicted, read_ruled_out(sets, K), Transition.uniform(K))), abs=0.02
+    )
     two = draw_ruled_out(truth, n_classes=K, n_labels=2, rng=rng)
     pairs = estimate_model_accuracy(predicted, two, transition="uniform", n_classes=K)
-    assert pairs.value == pytest.approx(item_scores(predicted, read_ruled_out(two, K), Transition.uniform(K)).mean(), abs=1e-12)
+    assert pairs.value == pytest.approx(
+        item_scores(predicted, read_ruled_out(two, K), Transition.uniform(K)).mean(), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("interval", [None, "betting", "wald"])
@@ -159,9 +195,13 @@ def test_several_independent_labels_are_one_score_an_item(interval) -> None:
     one = estimate_model_accuracy(predicted, three[:, 0], transition=BIASED, interval=interval)
     assert found.low <= 0.7 <= found.high
     assert found.width < one.width
-    assert found.se > np.sqrt(1 / 3) * one.se  # items are clusters: three labels are not three items
+    assert (
+        found.se > np.sqrt(1 / 3) * one.se
+    )  # items are clusters: three labels are not three items
     assert found.guarantee.kind is (Kind.ASYMPTOTIC if interval == "wald" else Kind.FINITE_SAMPLE)
-    assert any("on their own" in a.name and a.status == "assumed" for a in found.guarantee.assumptions)
+    assert any(
+        "on their own" in a.name and a.status == "assumed" for a in found.guarantee.assumptions
+    )
     assert Estimate.from_dict(json.loads(found.to_json())) == found
 
 
@@ -180,25 +220,43 @@ def test_mask_of_sets_is_refused_where_repeats_matter() -> None:
         estimate_model_accuracy([2, 2, 2], mask, transition=BIASED)
 
 
-# ----------------------------------------------------------------------------------------------------------- what is promised
+# -----------------------------------------------------------------------------------------------------------
+# what is promised
 
 
 def test_kinds_of_promise() -> None:
     predicted, ruled_out, truth = drawn(BIASED, n=4000)
-    assert estimate_model_accuracy(predicted, ruled_out, transition=BIASED).guarantee.kind is Kind.FINITE_SAMPLE
-    betting = estimate_model_accuracy(predicted, ruled_out, transition=BIASED, interval="betting").guarantee
+    assert (
+        estimate_model_accuracy(predicted, ruled_out, transition=BIASED).guarantee.kind
+        is Kind.FINITE_SAMPLE
+    )
+    betting = estimate_model_accuracy(
+        predicted, ruled_out, transition=BIASED, interval="betting"
+    ).guarantee
     assert betting.anytime
     assert not estimate_model_accuracy(predicted, ruled_out, transition=BIASED).guarantee.anytime
-    assert estimate_model_accuracy(predicted, ruled_out, transition=BIASED, interval="wald").guarantee.kind is Kind.ASYMPTOTIC
+    assert (
+        estimate_model_accuracy(
+            predicted, ruled_out, transition=BIASED, interval="wald"
+        ).guarantee.kind
+        is Kind.ASYMPTOTIC
+    )
     names = {a.name for a in betting.assumptions}
     assert "known transition matrix" in names
     assert "right verdicts" not in names  # T says how often verdicts are wrong
-    counted = estimate_model_accuracy(predicted, ruled_out, transition=count_transition(truth, ruled_out, n_classes=K))
+    counted = estimate_model_accuracy(
+        predicted, ruled_out, transition=count_transition(truth, ruled_out, n_classes=K)
+    )
     assert counted.guarantee.kind is Kind.HEURISTIC
     assert counted.diagnostics["transition"]["oracle"]
     assert any(note.startswith("oracle") for note in counted.notes)
     anchors = estimate_transition(np.repeat(Transition.uniform(K).matrix, 20, axis=0))
-    assert estimate_model_accuracy(predicted, ruled_out, transition=anchors.with_floor(0.01)).guarantee.kind is Kind.HEURISTIC
+    assert (
+        estimate_model_accuracy(
+            predicted, ruled_out, transition=anchors.with_floor(0.01)
+        ).guarantee.kind
+        is Kind.HEURISTIC
+    )
 
 
 def test_intervals_that_do_not_fit_are_refused() -> None:
@@ -211,14 +269,21 @@ def test_intervals_that_do_not_fit_are_refused() -> None:
 def test_exact_with_noise_is_clopper_pearson_on_the_hits() -> None:
     from scipy.stats import binomtest
 
-    for noise in (0.1, 0.6):  # labels that are wrong more often than by chance tell as much, the other way round
+    for noise in (
+        0.1,
+        0.6,
+    ):  # labels that are wrong more often than by chance tell as much, the other way round
         transition = Transition.noisy(K, noise)
         predicted, ruled_out, _ = drawn(transition, n=1000)
-        ci = binomtest(int((predicted == ruled_out).sum()), 1000).proportion_ci(0.95, method="exact")
+        ci = binomtest(int((predicted == ruled_out).sum()), 1000).proportion_ci(
+            0.95, method="exact"
+        )
         ends = sorted(((1 - noise) - (K - 1) * q) / (1 - noise * K) for q in (ci.low, ci.high))
         found = estimate_model_accuracy(predicted, ruled_out, transition=transition)
         assert found.interval == "exact"
-        assert (found.low, found.high) == pytest.approx((max(ends[0], 0), min(ends[1], 1)), abs=1e-9)
+        assert (found.low, found.high) == pytest.approx(
+            (max(ends[0], 0), min(ends[1], 1)), abs=1e-9
+        )
 
 
 def test_singular_matrix_has_its_own_error() -> None:
@@ -228,7 +293,9 @@ def test_singular_matrix_has_its_own_error() -> None:
             estimate_model_accuracy([0, 1], [1, 2], transition=singular, interval=interval)
     with pytest.raises(SingularTransition):
         estimate_model_accuracy([0, 1], [[1, 1], [2, 2]], transition=singular)
-    assert estimate_scel(np.zeros((2, K)), [1, 2], transition=singular).value == pytest.approx(math.log(K))  # needs no inverse
+    assert estimate_scel(np.zeros((2, K)), [1, 2], transition=singular).value == pytest.approx(
+        math.log(K)
+    )  # needs no inverse
 
 
 def test_impossible_labels_raise_the_alarm() -> None:
@@ -241,7 +308,8 @@ def test_impossible_labels_raise_the_alarm() -> None:
         assert any("routing alarm" in note for note in found.notes)
 
 
-# ---------------------------------------------------------------------------------------------------------------------- edges
+# ----------------------------------------------------------------------------------------------------------------------
+# edges
 
 
 @pytest.mark.parametrize("name", MATRICES)
@@ -276,11 +344,15 @@ def test_no_answer_scores_nothing() -> None:
     predicted, ruled_out, _ = drawn(BIASED, n=2000)
     predicted[::4] = -1
     found = estimate_model_accuracy(predicted, ruled_out, transition=BIASED)
-    rest = estimate_model_accuracy(predicted[predicted >= 0], ruled_out[predicted >= 0], transition=BIASED)
+    rest = estimate_model_accuracy(
+        predicted[predicted >= 0], ruled_out[predicted >= 0], transition=BIASED
+    )
     assert found.value == pytest.approx(0.75 * rest.value)
     assert found.high <= 0.75
     several = np.stack([ruled_out, ruled_out], axis=1)
-    assert estimate_model_accuracy(predicted, several, transition=BIASED).value == pytest.approx(found.value)
+    assert estimate_model_accuracy(predicted, several, transition=BIASED).value == pytest.approx(
+        found.value
+    )
 
 
 def test_faults_are_named() -> None:
@@ -302,7 +374,8 @@ def test_faults_are_named() -> None:
         estimate_model_accuracy([0], [1], transition="even", n_classes=4)
 
 
-# ----------------------------------------------------------------------------------------------------------------------- scel
+# -----------------------------------------------------------------------------------------------------------------------
+# scel
 
 
 def chances(n: int = 300, seed: int = 1, scale: float = 2.0):
@@ -325,7 +398,9 @@ def test_scel_is_the_naive_mean_of_minus_log() -> None:
     assert Estimate.from_dict(json.loads(found.to_json())) == found
     assert str(found).startswith("scel of 'model'")
     order = np.random.default_rng(1).permutation(300)
-    assert estimate_scel(z[order], ruled_out[order], transition=BIASED).value == pytest.approx(found.value, abs=1e-12)
+    assert estimate_scel(z[order], ruled_out[order], transition=BIASED).value == pytest.approx(
+        found.value, abs=1e-12
+    )
     transposed = estimate_scel(z, ruled_out, transition=T.T / T.T.sum(axis=1, keepdims=True)).value
     assert abs(transposed - found.value) > 0.01
 
@@ -335,7 +410,9 @@ def test_scel_of_several_labels_counts_repeats_and_skips_none() -> None:
     z, p, _, _ = chances(3)
     said = np.array([[1, 1, 2], [0, -1, -1], [-1, -1, -1]])
     through = p @ T
-    want = np.mean([-(2 * math.log(through[0, 1]) + math.log(through[0, 2])) / 3, -math.log(through[1, 0])])
+    want = np.mean(
+        [-(2 * math.log(through[0, 1]) + math.log(through[0, 2])) / 3, -math.log(through[1, 0])]
+    )
     found = estimate_scel(z, said, transition=BIASED)
     assert found.value == pytest.approx(want)
     assert found.counts["labelled"] == 2
@@ -347,7 +424,9 @@ def test_temperature_is_the_best_of_a_fine_grid_and_scales_with_the_logits() -> 
     tau = fit_temperature(3.0 * z, ruled_out, BIASED)
     assert tau == pytest.approx(3, rel=0.25)
     grid = np.exp(np.linspace(-2, 3, 101))
-    losses = [estimate_scel(3.0 * z, ruled_out, transition=BIASED, temperature=t).value for t in grid]
+    losses = [
+        estimate_scel(3.0 * z, ruled_out, transition=BIASED, temperature=t).value for t in grid
+    ]
     found = estimate_scel(3.0 * z, ruled_out, transition=BIASED, temperature="fit")
     assert found.value <= min(losses) + 1e-7
     assert found.diagnostics["temperature"] == tau

@@ -41,11 +41,15 @@ def test_scorers_are_the_estimates(animals) -> None:
     predicted = np.searchsorted(NAMES, model.predict(X))
     for transition in (T, "uniform"):
         estimate = estimate_model_accuracy(predicted, said, transition=transition, n_classes=3)
-        assert zero_one_scorer(transition)(model, X, NAMES[said]) == pytest.approx(estimate.value, abs=1e-12)
+        assert zero_one_scorer(transition)(model, X, NAMES[said]) == pytest.approx(
+            estimate.value, abs=1e-12
+        )
         z = model.predict_log_proba(X)
         for temperature in (1.0, 2.0, "fit"):
             loss = estimate_scel(z, said, transition=transition, temperature=temperature)
-            assert scel_scorer(transition, temperature=temperature)(model, X, NAMES[said]) == pytest.approx(-loss.value, abs=1e-12)
+            assert scel_scorer(transition, temperature=temperature)(
+                model, X, NAMES[said]
+            ) == pytest.approx(-loss.value, abs=1e-12)
 
 
 def test_matrix_follows_its_classes(animals) -> None:
@@ -54,7 +58,9 @@ def test_matrix_follows_its_classes(animals) -> None:
     order = [2, 0, 1]
     turned = T[np.ix_(order, order)]
     want = zero_one_scorer(T)(model, X, NAMES[said])
-    assert zero_one_scorer(turned, classes=NAMES[order])(model, X, NAMES[said]) == pytest.approx(want, abs=1e-12)
+    assert zero_one_scorer(turned, classes=NAMES[order])(model, X, NAMES[said]) == pytest.approx(
+        want, abs=1e-12
+    )
     assert abs(zero_one_scorer(turned)(model, X, NAMES[said]) - want) > 1e-3
     with pytest.raises(ArgumentError, match="classes must name"):
         zero_one_scorer(turned, classes=["cat", "dog", "fox"])(model, X, NAMES[said])
@@ -76,18 +82,27 @@ def test_labels_come_in_every_form(animals) -> None:
     with pytest.raises(EvidenceError, match="must be classes of the estimator"):
         zero_one_scorer(T)(model, X, np.full(len(names), "fox"))
     assert class_numbers([3.0, np.nan, 5], np.array([3, 5])).tolist() == [0, -1, 1]
-    assert class_numbers([[-1, 7], [7, -1]], np.array([-1, 7])).tolist() == [[0, 1], [1, 0]]  # a class may be called -1
+    assert class_numbers([[-1, 7], [7, -1]], np.array([-1, 7])).tolist() == [
+        [0, 1],
+        [1, 0],
+    ]  # a class may be called -1
 
 
-@pytest.mark.parametrize("scorer", [zero_one_scorer(T), scel_scorer(T, temperature="fit"), zero_one_scorer("uniform")])
+@pytest.mark.parametrize(
+    "scorer", [zero_one_scorer(T), scel_scorer(T, temperature="fit"), zero_one_scorer("uniform")]
+)
 def test_scorers_are_pickled(animals, scorer) -> None:
     X, y, said = animals
     model = LogisticRegression().fit(X, y)
-    assert pickle.loads(pickle.dumps(scorer))(model, X, NAMES[said]) == scorer(model, X, NAMES[said])
+    assert pickle.loads(pickle.dumps(scorer))(model, X, NAMES[said]) == scorer(
+        model, X, NAMES[said]
+    )
 
 
 class NotThis(ClassifierMixin, BaseEstimator):
-    """A toy learner from ruled-out labels: the class whose centre of ruled-out items is farthest, with a share of noise."""
+    """A toy learner from ruled-out labels: the class whose centre of ruled-out items is farthest,
+    with a share of noise.
+    """
 
     def __init__(self, spoil: float = 0.0) -> None:
         self.spoil = spoil

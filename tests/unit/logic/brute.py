@@ -1,4 +1,6 @@
-"""Every assignment of true labels, one by one: the referee of the small instances. Uses none of the code under test."""
+"""Every assignment of true labels, one by one: the referee of the small instances. Uses none of the
+code under test.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +41,14 @@ def evaluations(sketch: Sketch) -> Iterator[list[dict[int, int]]]:
 
 
 def tables(sketch: Sketch) -> set[tuple[int, ...]]:
-    """All reachable (right by classifier and label, answered by classifier and label, prevalence), without repeats."""
+    """All reachable (right by classifier and label, answered by classifier and label, prevalence),
+    without repeats.
+    """
     N, R = len(sketch.classifiers), len(sketch.labels)
     reached = {(0,) * (2 * N * R + R)}
-    for pattern, n, can in zip(sketch.patterns.tolist(), sketch.n.tolist(), sketch.allowed, strict=True):
+    for pattern, n, can in zip(
+        sketch.patterns.tolist(), sketch.n.tolist(), sketch.allowed, strict=True
+    ):
         labels = np.flatnonzero(can).tolist()
         added = set()
         for share in shares(n, labels):
@@ -85,15 +91,24 @@ def _holds(s: Any, sketch: Sketch, right: Sequence[int], answered: Sequence[int]
         if s.kind == "grade":
             pairs = [(sum(right[i * R : i * R + R]), sum(answered[i * R : i * R + R]))]
         else:
-            pairs = [(right[i * R + r], answered[i * R + r]) for r, label in enumerate(sketch.labels) if s.on in {None, label}]
+            pairs = [
+                (right[i * R + r], answered[i * R + r])
+                for r, label in enumerate(sketch.labels)
+                if s.on in {None, label}
+            ]
         for good, total in pairs:
-            if total and not (Fraction(good, total) > s.above or (not s.strict and Fraction(good, total) == s.above)):
+            if total and not (
+                Fraction(good, total) > s.above
+                or (not s.strict and Fraction(good, total) == s.above)
+            ):
                 return False
     return True
 
 
 def random_instance(rng: np.random.Generator) -> Instance:
-    """N ≤ 3, R ≤ 3, Q ≤ 8; both kinds of specification, missing answers, side information, prevalence ranges."""
+    """N ≤ 3, R ≤ 3, Q ≤ 8; both kinds of specification, missing answers, side information,
+    prevalence ranges.
+    """
     N, R, Q = int(rng.integers(1, 4)), int(rng.integers(2, 4)), int(rng.integers(1, 9))
     labels = ["a", "b", "c"][:R]
     names = ["x", "y", "z"][:N]
@@ -124,4 +139,8 @@ def random_instance(rng: np.random.Generator) -> Instance:
         else:
             on = None if rng.random() < 0.7 else str(rng.choice(labels))
             spec = spec & Spec.accuracy(above, of=of, on=on, strict=strict)
-    return Instance(Sketch.from_arrays(codes, labels=labels, classifiers=names, allowed=allowed), spec, prevalence)
+    return Instance(
+        Sketch.from_arrays(codes, labels=labels, classifiers=names, allowed=allowed),
+        spec,
+        prevalence,
+    )

@@ -1,4 +1,6 @@
-"""Table 2 of "A logical alarm for misaligned binary classifiers": three graders, 281 items, counts by pattern and by true label."""
+"""Table 2 of "A logical alarm for misaligned binary classifiers": three graders, 281 items, counts
+by pattern and by true label.
+"""
 
 from __future__ import annotations
 
@@ -18,4 +20,6 @@ GRADERS = ("Claude", "Mistral", "GPT4")
 
 
 def table_2() -> Sketch:
-    return Sketch.from_counts({p: a + b for p, (a, b) in BY_TRUTH.items()}, classifiers=GRADERS, labels=["A", "B"])
+    return Sketch.from_counts(
+        {p: a + b for p, (a, b) in BY_TRUTH.items()}, classifiers=GRADERS, labels=["A", "B"]
+    )

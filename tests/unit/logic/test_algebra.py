@@ -66,8 +66,15 @@ def test_generating_sets_give_back_the_answers() -> None:
     for s in random_pairs(300, seed=2):
         assert generate_uses(correct=s.correct[0], prevalence=s.prevalence) == s.uses[0]
         assert generate_uses(correct=s.correct[1], prevalence=s.prevalence) == s.uses[1]
-        assert generate_pair(correct=s.correct, both_correct=s.both_correct, prevalence=s.prevalence) == s.joint
-        rates = generate_pair_rates(accuracies=s.accuracies, correlations=s.correlations, prevalence_rates=s.prevalence_rates)
+        assert (
+            generate_pair(correct=s.correct, both_correct=s.both_correct, prevalence=s.prevalence)
+            == s.joint
+        )
+        rates = generate_pair_rates(
+            accuracies=s.accuracies,
+            correlations=s.correlations,
+            prevalence_rates=s.prevalence_rates,
+        )
         assert rates == tuple(tuple(Fraction(n, s.n_items) for n in row) for row in s.joint)
 
 

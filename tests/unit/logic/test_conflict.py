@@ -43,7 +43,9 @@ def world(seed: int) -> tuple[Sketch, Spec]:
     N, R, Q = 4, int(rng.integers(2, 4)), int(rng.integers(3, 7))
     codes = rng.integers(-1 if rng.random() < 0.3 else 0, R, (Q, N))
     known = np.where(rng.random(Q) < 0.2, rng.integers(0, R, Q), -1)
-    sketch = Sketch.from_arrays(codes, labels=list("abc")[:R], classifiers=list("wxyz"), known=known)
+    sketch = Sketch.from_arrays(
+        codes, labels=list("abc")[:R], classifiers=list("wxyz"), known=known
+    )
     return sketch, Spec.accuracy(Fraction(int(rng.integers(3, 9)), 10)) & Spec.grade("1/2", of="w")
 
 
@@ -51,7 +53,9 @@ def world(seed: int) -> tuple[Sketch, Spec]:
 def test_conflicts_and_violators_agree_with_brute_force(seed: int) -> None:
     sketch, spec = world(seed)
     subsets = [s for n in range(1, 5) for s in itertools.combinations(sketch.classifiers, n)]
-    fine = {s for s in subsets if possible(Instance(sketch.of(s), restricted(spec, s), None))} | {()}
+    fine = {s for s in subsets if possible(Instance(sketch.of(s), restricted(spec, s), None))} | {
+        ()
+    }
     least = 4 - max(len(s) for s in fine)
     found = least_violators(sketch, spec)
     assert (found.ranges[0].low, found.ranges[0].high) == (least, least)
@@ -69,7 +73,9 @@ def test_conflicts_and_violators_agree_with_brute_force(seed: int) -> None:
 
 
 def test_a_single_classifier_can_be_the_conflict() -> None:
-    sketch = Sketch.from_arrays([[0, 1], [0, 1], [1, 1]], labels=["a", "b"], classifiers=["x", "y"], known=[0, 0, 1])
+    sketch = Sketch.from_arrays(
+        [[0, 1], [0, 1], [1, 1]], labels=["a", "b"], classifiers=["x", "y"], known=[0, 0, 1]
+    )
     proof = minimal_conflict(sketch, "accuracy > 1/2")
     assert (proof.diagnostics["conflict"], proof.verify()) == (["y"], True)
     assert least_violators(sketch, "accuracy > 1/2").diagnostics["violators"] == ["y"]
@@ -85,7 +91,11 @@ def test_violators_need_claims_about_classifiers_that_exist() -> None:
 def test_conflict_keeps_its_time_limit() -> None:
     rng = np.random.default_rng(5)
     truth = rng.integers(0, 5, 2000)
-    codes = np.where(rng.random((2000, 10)) < np.linspace(0.3, 0.9, 10), truth[:, None], rng.integers(0, 5, (2000, 10)))
+    codes = np.where(
+        rng.random((2000, 10)) < np.linspace(0.3, 0.9, 10),
+        truth[:, None],
+        rng.integers(0, 5, (2000, 10)),
+    )
     sketch = Sketch.from_arrays(codes, labels=list(range(5)))
     for verb in (minimal_conflict, least_violators):
         started = time.monotonic()
@@ -93,7 +103,8 @@ def test_conflict_keeps_its_time_limit() -> None:
         assert time.monotonic() - started < 5
 
 
-# ------------------------------------------------------------------------------------------------------ which item next
+# ------------------------------------------------------------------------------------------------------
+# which item next
 
 
 def pair(aa: int, ab: int, ba: int, bb: int) -> Sketch:
@@ -106,7 +117,11 @@ def test_labels_that_settle_the_alarm_are_proved() -> None:
     found = range_checks(sketch, "accuracy > 0.7")
     fires = {}
     for row in found.diagnostics["rows"]:
-        g = next(g for g, p in enumerate(sketch.patterns.tolist()) if ["ab"[c] for c in p] == list(row["answers"].values()))
+        g = next(
+            g
+            for g, p in enumerate(sketch.patterns.tolist())
+            if ["ab"[c] for c in p] == list(row["answers"].values())
+        )
         for r, label in enumerate("ab"):
             after = prove_malfunction(with_known(sketch, g, r), "accuracy > 0.7")
             assert (label in row["fires"]) == (after.status == "alarm")
@@ -127,10 +142,16 @@ def test_gain_for_a_range_is_how_much_it_shrinks() -> None:
     before = range_accuracies(sketch, given="accuracy > 0.6", only=only).ranges[0]
     for row in found.diagnostics["rows"]:
         said = tuple(row["answers"].values())
-        g = next(g for g, p in enumerate(sketch.patterns.tolist()) if tuple("AB"[c] for c in p) == said)
+        g = next(
+            g for g, p in enumerate(sketch.patterns.tolist()) if tuple("AB"[c] for c in p) == said
+        )
         for r, label in enumerate("AB"):
-            after = range_accuracies(with_known(sketch, g, r), given="accuracy > 0.6", only=only).ranges[0]
-            assert row["gain"][label] == pytest.approx(max(0, before.high - before.low - after.high + after.low), abs=1e-9)
+            after = range_accuracies(
+                with_known(sketch, g, r), given="accuracy > 0.6", only=only
+            ).ranges[0]
+            assert row["gain"][label] == pytest.approx(
+                max(0, before.high - before.low - after.high + after.low), abs=1e-9
+            )
 
 
 def test_nothing_to_check_where_the_alarm_has_fired_or_all_is_known() -> None:
@@ -146,7 +167,11 @@ def test_items_with_the_pattern_are_found_without_those_already_judged() -> None
         answers["item"] += [item, item]
         answers["system"] += ["x", "y"]
         answers["answer"] += [x, y]
-    evidence = Evidence.from_tables(answers=answers, judgements={"item": [1], "class": ["a"], "verdict": ["no"]}, classes=["a", "b", "c"])
+    evidence = Evidence.from_tables(
+        answers=answers,
+        judgements={"item": [1], "class": ["a"], "verdict": ["no"]},
+        classes=["a", "b", "c"],
+    )
     checks = range_checks(count_decisions(evidence, judgements="ignore"), "accuracy > 1/5")
     places = {tuple(row["answers"].values()): k for k, row in enumerate(checks.diagnostics["rows"])}
     assert items_like(evidence, checks, place=places["a", "b"]) == [2]

@@ -27,8 +27,13 @@ def fitted(crowd: None) -> tuple[Estimate, ...]:
 
 
 def ranges(**limits: tuple[float, float]) -> Ranges:
-    found = tuple(Range(name=name.replace("_", " "), low=low, high=high) for name, (low, high) in limits.items())
-    return Ranges(ranges=found, method="test", guarantee=Guarantee(kind=Kind.LOGICAL, error_rate=0.0))
+    found = tuple(
+        Range(name=name.replace("_", " "), low=low, high=high)
+        for name, (low, high) in limits.items()
+    )
+    return Ranges(
+        ranges=found, method="test", guarantee=Guarantee(kind=Kind.LOGICAL, error_rate=0.0)
+    )
 
 
 def by_name(estimates: tuple[Estimate, ...]) -> dict[tuple[str, str], Estimate]:
@@ -36,20 +41,32 @@ def by_name(estimates: tuple[Estimate, ...]) -> dict[tuple[str, str], Estimate]:
 
 
 def expectation_maximisation(counts: dict[tuple[str, ...], int]) -> np.ndarray:
-    """Dawid and Skene's steps written out: accuracies of each classifier (rows) on each label (columns)."""
+    """Dawid and Skene's steps written out: accuracies of each classifier (rows) on each label
+    (columns).
+    """
     x = np.array([["ab".index(v) for v in p] for p in counts])
     n = np.array(list(counts.values()), dtype=float)
     p = np.stack([(x == 0).mean(axis=1), (x == 1).mean(axis=1)], axis=1)
     for _ in range(2000):
         prior = (n[:, None] * p).sum(axis=0) / n.sum()
-        errors = np.array([[[(n * p[:, t])[x[:, i] == v].sum() / (n * p[:, t]).sum() for t in (0, 1)] for v in (0, 1)] for i in range(3)])
+        errors = np.array(
+            [
+                [
+                    [(n * p[:, t])[x[:, i] == v].sum() / (n * p[:, t]).sum() for t in (0, 1)]
+                    for v in (0, 1)
+                ]
+                for i in range(3)
+            ]
+        )
         like = prior * np.prod([errors[i][x[:, i]] for i in range(3)], axis=0)
         p = like / like.sum(axis=1, keepdims=True)
     return np.array([[errors[i][t][t] for t in (0, 1)] for i in range(3)])
 
 
 def test_dawid_skene_fails_silently_on_table_2(fitted: tuple[Estimate, ...]) -> None:
-    """GPT4 on label b: nearly always right by the model, right on 21 of 44 by the key, and no sign of it without the ranges."""
+    """GPT4 on label b: nearly always right by the model, right on 21 of 44 by the key, and no sign
+    of it without the ranges.
+    """
     found = by_name(fitted)
     assert found["GPT4", "accuracy on b"].value > 0.99
     assert pytest.approx(0.477, abs=5e-4) == (1 + 2 + 18) / 44
@@ -62,12 +79,16 @@ def test_dawid_skene_is_the_maximum_likelihood_fit(fitted: tuple[Estimate, ...])
     wanted = expectation_maximisation({p: n for p, n in GRADERS.items() if n})
     for i, name in enumerate(NAMES):
         for t, label in enumerate("ab"):
-            assert found[name, f"accuracy on {label}"].value == pytest.approx(wanted[i, t], abs=0.005)
+            assert found[name, f"accuracy on {label}"].value == pytest.approx(
+                wanted[i, t], abs=0.005
+            )
 
 
 @pytest.mark.usefixtures("crowd")
 def test_a_fit_that_has_not_settled_says_so(fitted: tuple[Estimate, ...]) -> None:
-    early = by_name(estimate_with_crowd(GRADERS, systems=NAMES, n_iter=100))["GPT4", "accuracy on b"]
+    early = by_name(estimate_with_crowd(GRADERS, systems=NAMES, n_iter=100))[
+        "GPT4", "accuracy on b"
+    ]
     assert early.value == pytest.approx(0.725, abs=5e-4)
     assert any("had not settled after 100 steps" in note for note in early.notes)
     assert not any("settled" in note for e in fitted for note in e.notes)
@@ -92,8 +113,14 @@ def test_every_method_finds_independent_classifiers(method: CrowdMethod) -> None
 
 @pytest.mark.usefixtures("crowd")
 def test_values_outside_their_range_are_warned_about() -> None:
-    limits = ranges(accuracy_of_GPT4_on_b=(0.0, 0.6), accuracy_of_GPT4_on_a=(0.8, 1.0), grade_of_Claude=(0.7, 1.0))
-    with pytest.warns(GuaranteeWarning, match=r"accuracy on b of GPT4: 0\.725 is not in \[0\.000, 0\.600\]") as caught:
+    limits = ranges(
+        accuracy_of_GPT4_on_b=(0.0, 0.6),
+        accuracy_of_GPT4_on_a=(0.8, 1.0),
+        grade_of_Claude=(0.7, 1.0),
+    )
+    with pytest.warns(
+        GuaranteeWarning, match=r"accuracy on b of GPT4: 0\.725 is not in \[0\.000, 0\.600\]"
+    ) as caught:
         found = by_name(estimate_with_crowd(GRADERS, systems=NAMES, ranges=limits, n_iter=100))
     assert len(caught) == 1
     assert "accuracy of Claude: 0.621" in str(caught[0].message)
@@ -117,8 +144,17 @@ def test_ranges_about_something_else_are_an_error() -> None:
 
 @pytest.mark.usefixtures("crowd")
 def test_no_answers_are_left_out_and_the_unknown_is_nan() -> None:
-    counts = {("a", None, "a"): 30, ("b", None, "b"): 20, (None, None, None): 5, ("a", None, "b"): 1}
-    found = by_name(estimate_with_crowd(counts, systems=["x", "y", "z"], labels=["a", "b", "c"], method="majority"))
+    counts = {
+        ("a", None, "a"): 30,
+        ("b", None, "b"): 20,
+        (None, None, None): 5,
+        ("a", None, "b"): 1,
+    }
+    found = by_name(
+        estimate_with_crowd(
+            counts, systems=["x", "y", "z"], labels=["a", "b", "c"], method="majority"
+        )
+    )
     assert math.isnan(found["y", "accuracy"].value)
     assert found["y", "accuracy"].reason == "the system answered no item"
     assert math.isnan(found["x", "accuracy on c"].value)

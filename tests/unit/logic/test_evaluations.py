@@ -7,7 +7,14 @@ import pytest
 
 from noracle.errors import ArgumentError, EvidenceError
 from noracle.logic.algebra import PairStatistics, pair_axiom, single_axiom
-from noracle.logic.evaluations import Evaluation, enumerate_axioms, enumerate_consistent, enumerate_possible, n_consistent, n_possible
+from noracle.logic.evaluations import (
+    Evaluation,
+    enumerate_axioms,
+    enumerate_consistent,
+    enumerate_possible,
+    n_consistent,
+    n_possible,
+)
 
 TABLE_2 = {"aaa": 12, "aab": 0, "aba": 121, "baa": 14, "bba": 87, "bab": 1, "abb": 13, "bbb": 33}
 GRADERS = {tuple(p): n for p, n in TABLE_2.items()}
@@ -15,7 +22,12 @@ GRADERS = {tuple(p): n for p, n in TABLE_2.items()}
 
 @pytest.mark.parametrize("q", [0, 1, 2, 5, 9])
 def test_single_binary_evaluations_are_those_of_the_papers_three_loops(q: int) -> None:
-    loops = {(right_a, right_b, a) for a in range(q + 1) for right_a in range(a + 1) for right_b in range(q - a + 1)}
+    loops = {
+        (right_a, right_b, a)
+        for a in range(q + 1)
+        for right_a in range(a + 1)
+        for right_b in range(q - a + 1)
+    }
     found = [e.counts for e in enumerate_possible(q)]
     assert len(found) == len(set(found)) == n_possible(q) == (q + 1) * (q + 2) * (q + 3) // 6
     assert set(found) == loops
@@ -36,9 +48,13 @@ def test_rates_are_undefined_where_a_label_does_not_occur() -> None:
 
 
 def test_answers_pick_the_evaluations_that_obey_the_single_axiom() -> None:
-    """Of all evaluations of 7 items, those with 5 uses of a are exactly those for which Eq. 3 gives 5."""
+    """Of all evaluations of 7 items, those with 5 uses of a are exactly those for which Eq. 3 gives
+    5.
+    """
     given = {e.counts for e in enumerate_consistent({("a",): 5, ("b",): 2})}
-    obeys = {(x, y, a) for x, y, a in (e.counts for e in enumerate_possible(7)) if x + (7 - a) - y == 5}
+    obeys = {
+        (x, y, a) for x, y, a in (e.counts for e in enumerate_possible(7)) if x + (7 - a) - y == 5
+    }
     assert given == obeys
     assert len(given) == n_consistent({("a",): 5, ("b",): 2}) == 6 * 3
 
@@ -49,7 +65,9 @@ def test_pair_evaluations_obey_all_axioms_and_are_all_that_do() -> None:
     assert len(found) == len(set(found)) == 3 * 2 * 1 * 3
     points = set()
     for e in found:
-        table = [[list(dict(zip(e.patterns, e.truth, strict=True))[x, y]) for y in "ab"] for x in "ab"]
+        table = [
+            [list(dict(zip(e.patterns, e.truth, strict=True))[x, y]) for y in "ab"] for x in "ab"
+        ]
         s = PairStatistics.from_table(table)
         assert s.joint == ((2, 1), (0, 2))
         assert single_axiom(s) == single_axiom(s, classifier=1) == pair_axiom(s) == 0
@@ -57,7 +75,10 @@ def test_pair_evaluations_obey_all_axioms_and_are_all_that_do() -> None:
     brute = set()
     for q_a, i_a, i_b, j_a, j_b, both_a, both_b in itertools.product(range(6), repeat=7):
         s = PairStatistics(
-            joint=((2, 1), (0, 2)), prevalence=(q_a, 5 - q_a), correct=((i_a, i_b), (j_a, j_b)), both_correct=(both_a, both_b)
+            joint=((2, 1), (0, 2)),
+            prevalence=(q_a, 5 - q_a),
+            correct=((i_a, i_b), (j_a, j_b)),
+            both_correct=(both_a, both_b),
         )
         if single_axiom(s) or single_axiom(s, classifier=1) or pair_axiom(s):
             continue
@@ -82,7 +103,10 @@ def test_prevalence_splits_the_consistent_set() -> None:
 
 
 def test_the_graders_of_table_2_have_two_thousand_million_evaluations() -> None:
-    assert [n_consistent(GRADERS, prevalence={"a": a, "b": 281 - a}) for a in (8, 141)] == [2_079, 16_202_095]
+    assert [n_consistent(GRADERS, prevalence={"a": a, "b": 281 - a}) for a in (8, 141)] == [
+        2_079,
+        16_202_095,
+    ]
     assert n_consistent(GRADERS) == 1_993_031_040
     assert sum(1 for _ in enumerate_consistent(GRADERS, prevalence={"a": 8, "b": 273})) == 2_079
 
@@ -100,7 +124,10 @@ def test_joint_answers_allow_less_than_single_axioms() -> None:
     joint = {("a", "b"): 3, ("b", "a"): 2}
     prevalence = {"a": 2, "b": 3}
     full = {e.correct for e in enumerate_consistent(joint, prevalence=prevalence)}
-    single = {tuple(e.correct[0] for e in s) for s in enumerate_axioms([{"a": 3, "b": 2}, {"a": 2, "b": 3}], prevalence=prevalence)}
+    single = {
+        tuple(e.correct[0] for e in s)
+        for s in enumerate_axioms([{"a": 3, "b": 2}, {"a": 2, "b": 3}], prevalence=prevalence)
+    }
     assert full < single
 
 
@@ -114,7 +141,11 @@ def test_too_many_evaluations_are_refused_before_the_first() -> None:
     with pytest.raises(ArgumentError, match="limit must cover"):
         enumerate_axioms([{"a": 146, "b": 135}] * 5, prevalence={"a": 141, "b": 140})
     with pytest.raises(ArgumentError, match="states of the count"):
-        n_consistent({("a",): 900, ("b",): 900, ("c",): 900}, prevalence={"a": 900, "b": 900, "c": 900}, limit=1000)
+        n_consistent(
+            {("a",): 900, ("b",): 900, ("c",): 900},
+            prevalence={"a": 900, "b": 900, "c": 900},
+            limit=1000,
+        )
 
 
 def test_thousands_of_patterns_are_no_obstacle() -> None:
@@ -139,4 +170,7 @@ def test_bad_arguments_are_named() -> None:
 
 def test_evaluations_can_be_counted_in_a_set() -> None:
     one = Evaluation(labels=("a", "b"), patterns=(("a",), ("b",)), truth=((1, 0), (0, 1)))
-    assert len({one, Evaluation(labels=("a", "b"), patterns=(("a",), ("b",)), truth=((1, 0), (0, 1)))}) == 1
+    assert (
+        len({one, Evaluation(labels=("a", "b"), patterns=(("a",), ("b",)), truth=((1, 0), (0, 1)))})
+        == 1
+    )

@@ -12,7 +12,13 @@ import pytest
 
 from noracle.errors import ArgumentError, EvidenceError
 from noracle.logic import marginals
-from noracle.logic.independent import BinaryEvaluation, check_independence, check_marginals, evaluate_majority, solve_trio
+from noracle.logic.independent import (
+    BinaryEvaluation,
+    check_independence,
+    check_marginals,
+    evaluate_majority,
+    solve_trio,
+)
 
 PATTERNS = list(itertools.product("ab", repeat=3))
 TABLE_2 = {"aaa": 12, "aab": 0, "aba": 121, "baa": 14, "bba": 87, "bab": 1, "abb": 13, "bbb": 33}
@@ -28,14 +34,18 @@ def frequency(e: BinaryEvaluation, pattern: tuple[str, ...]) -> Any:
     return first + second
 
 
-def independent_counts(p_a: Fraction, a: list[Fraction], b: list[Fraction]) -> tuple[dict[tuple[str, ...], int], BinaryEvaluation]:
+def independent_counts(
+    p_a: Fraction, a: list[Fraction], b: list[Fraction]
+) -> tuple[dict[tuple[str, ...], int], BinaryEvaluation]:
     """Whole-number counts that are independent to the last item."""
     truth = BinaryEvaluation(prevalence_rate=p_a, accuracy_a=tuple(a), accuracy_b=tuple(b))
     q = math.lcm(*(frequency(truth, p).denominator for p in itertools.product("ab", repeat=len(a))))
     return {p: int(frequency(truth, p) * q) for p in itertools.product("ab", repeat=len(a))}, truth
 
 
-def random_truth(rng: random.Random, p_a: Fraction | None = None) -> tuple[dict[tuple[str, ...], int], BinaryEvaluation]:
+def random_truth(
+    rng: random.Random, p_a: Fraction | None = None
+) -> tuple[dict[tuple[str, ...], int], BinaryEvaluation]:
     """Three informative classifiers, better or worse than a coin, perfect ones among them."""
     while True:
         d = rng.randint(2, 9)
@@ -45,7 +55,8 @@ def random_truth(rng: random.Random, p_a: Fraction | None = None) -> tuple[dict[
             return independent_counts(share, a, b)
 
 
-# ------------------------------------------------------------------------------------------------------------------------------------ trio
+# ------------------------------------------------------------------------------------------------------------------------------------
+# trio
 
 
 def test_trio_is_exact_on_rational_cases_and_its_branches_are_mirror_images() -> None:
@@ -56,19 +67,26 @@ def test_trio_is_exact_on_rational_cases_and_its_branches_are_mirror_images() ->
         assert (found.status, found.exact, len(found.branches)) == ("solved", True, 2)
         assert truth in found.branches
         assert found.branches[1] == found.branches[0].mirror()
-        informed = math.prod(a + b - 1 for a, b in zip(found.branches[0].accuracy_a, found.branches[0].accuracy_b, strict=True))  # type: ignore[misc,operator]
+        informed = math.prod(
+            a + b - 1
+            for a, b in zip(found.branches[0].accuracy_a, found.branches[0].accuracy_b, strict=True)
+        )  # type: ignore[misc,operator]
         assert informed > 0
 
 
 def test_trio_works_where_both_labels_are_equally_frequent() -> None:
-    counts, truth = independent_counts(Fraction(1, 2), [Fraction(9, 10), Fraction(4, 5), Fraction(7, 10)], [Fraction(3, 5)] * 3)
+    counts, truth = independent_counts(
+        Fraction(1, 2), [Fraction(9, 10), Fraction(4, 5), Fraction(7, 10)], [Fraction(3, 5)] * 3
+    )
     found = solve_trio(counts)
     assert found.third_moment == 0
     assert found.branches[0] == truth
 
 
 def test_solutions_of_any_table_make_its_frequencies() -> None:
-    """Seven equations, seven unknowns: what is solved, inside [0, 1] or not, gives back every frequency."""
+    """Seven equations, seven unknowns: what is solved, inside [0, 1] or not, gives back every
+    frequency.
+    """
     rng = random.Random(1)
     seen: Counter[str] = Counter()
     for _ in range(800):
@@ -79,7 +97,9 @@ def test_solutions_of_any_table_make_its_frequencies() -> None:
             values = [branch.prevalence_rate, *branch.accuracy_a, *branch.accuracy_b]
             assert all(-1e-12 <= v <= 1 + 1e-12 for v in values) == (found.status == "solved")  # type: ignore[operator]
             for p, n in counts.items():
-                assert float(frequency(branch, p)) == pytest.approx(n / sum(counts.values()), abs=1e-9)
+                assert float(frequency(branch, p)) == pytest.approx(
+                    n / sum(counts.values()), abs=1e-9
+                )
     assert set(seen) == {"solved", "degenerate", "complex", "outside"}
 
 
@@ -102,7 +122,9 @@ def test_graders_of_table_2_are_complex() -> None:
         ([9, 0, 0, 0, 0, 0, 0, 0], "degenerate", "only one true label", 0),
     ],
 )
-def test_failures_have_a_status_and_a_reason(table: list[int], status: str, reason: str, branches: int) -> None:
+def test_failures_have_a_status_and_a_reason(
+    table: list[int], status: str, reason: str, branches: int
+) -> None:
     found = solve_trio(dict(zip(PATTERNS, table, strict=True)))
     assert (found.status, len(found.branches)) == (status, branches)
     assert reason in found.reason
@@ -110,9 +132,13 @@ def test_failures_have_a_status_and_a_reason(table: list[int], status: str, reas
 
 def test_renaming_labels_and_order_of_classifiers_change_nothing_else() -> None:
     counts, truth = independent_counts(
-        Fraction(1, 3), [Fraction(9, 10), Fraction(4, 5), Fraction(7, 10)], [Fraction(3, 5), Fraction(2, 3), Fraction(1)]
+        Fraction(1, 3),
+        [Fraction(9, 10), Fraction(4, 5), Fraction(7, 10)],
+        [Fraction(3, 5), Fraction(2, 3), Fraction(1)],
     )
-    swapped = solve_trio({tuple("yn"[x == "b"] for x in p): n for p, n in counts.items()}, labels=("n", "y"))
+    swapped = solve_trio(
+        {tuple("yn"[x == "b"] for x in p): n for p, n in counts.items()}, labels=("n", "y")
+    )
     assert swapped.branches[0].prevalence_rate == 1 - Fraction(1, 3)
     assert swapped.branches[0].accuracy_a == truth.accuracy_b
     turned = solve_trio({p[::-1]: n for p, n in counts.items()})
@@ -137,7 +163,9 @@ def test_majority_evaluation_is_that_of_table_3_and_not_the_solution() -> None:
     counts, truth = independent_counts(Fraction(1, 5), accuracies, accuracies)
     n = sum(counts.values())
     vote = evaluate_majority(counts)
-    assert vote.prevalence_rate == Fraction(sum(counts[tuple(p)] for p in ("aaa", "aab", "aba", "baa")), n)
+    assert vote.prevalence_rate == Fraction(
+        sum(counts[tuple(p)] for p in ("aaa", "aab", "aba", "baa")), n
+    )
     assert vote.prevalence_rate != truth.prevalence_rate
     assert solve_trio(counts).branches[0] == truth
     graders = evaluate_majority(GRADERS)
@@ -147,13 +175,22 @@ def test_majority_evaluation_is_that_of_table_3_and_not_the_solution() -> None:
         evaluate_majority({("a", "b"): 3})
 
 
-# --------------------------------------------------------------------------------------------------------------------------------- tetrads
+# ---------------------------------------------------------------------------------------------------------------------------------
+# tetrads
 
 
 def draw(
-    rng: np.random.Generator, n: int, p_a: float, a: list[float], b: list[float], shared: float = 0.0, copies: int = 2
+    rng: np.random.Generator,
+    n: int,
+    p_a: float,
+    a: list[float],
+    b: list[float],
+    shared: float = 0.0,
+    copies: int = 2,
 ) -> dict[tuple[int, ...], int]:
-    """Answers of classifiers that err independently, but for a share of items on which the first ``copies`` answer alike."""
+    """Answers of classifiers that err independently, but for a share of items on which the first
+    ``copies`` answer alike.
+    """
     is_a = rng.random(n) < p_a
     right = rng.random((n, len(a))) < np.where(is_a[:, None], a, b)
     alike = rng.random(n) < shared
@@ -173,15 +210,21 @@ NULL = [
 
 
 @pytest.mark.parametrize(("n", "p_a", "a", "b"), NULL)
-def test_tetrads_keep_their_error_rate_for_independent_classifiers(n: int, p_a: float, a: list[float], b: list[float]) -> None:
+def test_tetrads_keep_their_error_rate_for_independent_classifiers(
+    n: int, p_a: float, a: list[float], b: list[float]
+) -> None:
     rng = np.random.default_rng(n)
     runs = 600
-    p = np.array([check_independence(draw(rng, n, p_a, a, b), labels=(0, 1)).p_value for _ in range(runs)])
+    p = np.array(
+        [check_independence(draw(rng, n, p_a, a, b), labels=(0, 1)).p_value for _ in range(runs)]
+    )
     for level in (0.05, 0.01):
         assert np.mean(p < level) <= level + 3 * math.sqrt(level * (1 - level) / runs)
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (0, 2, 3, 1), (2, 0, 1, 3), (2, 0, 3, 1), (2, 3, 0, 1)])
+@pytest.mark.parametrize(
+    "order", [(0, 1, 2, 3), (0, 2, 1, 3), (0, 2, 3, 1), (2, 0, 1, 3), (2, 0, 3, 1), (2, 3, 0, 1)]
+)
 def test_tetrads_see_errors_that_two_of_four_share(order: tuple[int, ...]) -> None:
     """Whichever two they are."""
     rng = np.random.default_rng(2)
@@ -202,7 +245,10 @@ def test_tetrads_are_all_three_of_every_four_with_their_standard_errors() -> Non
         delta = np.cov(sample.T, bias=True)
         splits = (((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2)))
         product = {frozenset(map(frozenset, s)): delta[s[0]] * delta[s[1]] for s in splits}
-        return {frozenset((u, v)): abs(product[u] - product[v]) for u, v in itertools.combinations(product, 2)}
+        return {
+            frozenset((u, v)): abs(product[u] - product[v])
+            for u, v in itertools.combinations(product, 2)
+        }
 
     signed = np.array([list(_signed(x[rng.integers(0, 400, 400)])) for _ in range(3000)])
     spread = dict(zip(differences(x), signed.std(axis=0), strict=True))
@@ -225,7 +271,9 @@ def _signed(sample: np.ndarray) -> tuple[float, float, float]:
 
 
 def test_trio_does_not_see_what_tetrads_see() -> None:
-    """With three classifiers there is nothing left to test: shared errors give a solution that is wrong."""
+    """With three classifiers there is nothing left to test: shared errors give a solution that is
+    wrong.
+    """
     rng = np.random.default_rng(3)
     counts = draw(rng, 20_000, 0.6, [0.8] * 4, [0.75] * 4, shared=0.4)
     three: Counter[tuple[int, ...]] = Counter()
@@ -245,8 +293,12 @@ def test_identical_copies_pass_because_a_pass_proves_nothing() -> None:
 
 
 def test_a_difference_without_spread_counts_against_independence() -> None:
-    """Two pairs of copies in balance: the pairs' moments do not vary at all, and still the tetrad is far from 0."""
-    check = check_independence(dict.fromkeys((tuple("aaaa"), tuple("aabb"), tuple("bbaa"), tuple("bbbb")), 50))
+    """Two pairs of copies in balance: the pairs' moments do not vary at all, and still the tetrad
+    is far from 0.
+    """
+    check = check_independence(
+        dict.fromkeys((tuple("aaaa"), tuple("aabb"), tuple("bbaa"), tuple("bbbb")), 50)
+    )
     assert not check.passed
     assert math.isfinite(check.statistic)
 
@@ -264,7 +316,10 @@ def test_order_and_names_change_nothing_in_the_test() -> None:
     rng = np.random.default_rng(4)
     counts = draw(rng, 500, 0.5, [0.9, 0.8, 0.7, 0.6, 0.75], [0.8] * 5, shared=0.3)
     first = check_independence(counts)
-    other = check_independence({tuple("yx"[v] for v in p[::-1]): n for p, n in reversed(counts.items())}, systems=list("EDCBA"))
+    other = check_independence(
+        {tuple("yx"[v] for v in p[::-1]): n for p, n in reversed(counts.items())},
+        systems=list("EDCBA"),
+    )
     assert other.p_value == pytest.approx(first.p_value, rel=1e-6)
     assert other.counts["tetrads"] == 15
     assert type(first).from_dict(first.to_dict()).to_dict() == first.to_dict()
@@ -279,10 +334,13 @@ def test_tetrads_need_four_binary_classifiers() -> None:
         check_independence({("a", "b", "a", "a"): 40}, systems=["x"])
 
 
-# --------------------------------------------------------------------------------------------------------------------------------- margins
+# ---------------------------------------------------------------------------------------------------------------------------------
+# margins
 
 
-def margins_of(joint: dict[tuple[str, ...], int], subsets: list[tuple[int, ...]]) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
+def margins_of(
+    joint: dict[tuple[str, ...], int], subsets: list[tuple[int, ...]]
+) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
     found: dict[tuple[str, ...], Counter[tuple[str, ...]]] = {}
     for who in subsets:
         table = found.setdefault(tuple(f"s{i}" for i in who), Counter())
@@ -309,30 +367,47 @@ def test_margins_of_a_real_table_are_always_possible() -> None:
 def test_a_whole_table_is_always_possible() -> None:
     rng = random.Random(8)
     for _ in range(50):
-        assert check_marginals({("x", "y"): {p: rng.randint(0, 9) for p in itertools.product("ab", repeat=2)}}).passed
+        assert check_marginals(
+            {("x", "y"): {p: rng.randint(0, 9) for p in itertools.product("ab", repeat=2)}}
+        ).passed
 
 
 def test_totals_and_shared_margins_that_differ_are_found() -> None:
     totals = check_marginals({("x",): {("a",): 3, ("b",): 4}, ("y",): {("a",): 3, ("b",): 5}})
-    assert (totals.passed, totals.finding) == (False, "the tables of x and of y contradict each other on the total, 7 against 8 items")
-    shared = check_marginals({("x", "y"): {("a", "a"): 3, ("b", "b"): 4}, ("y", "z"): {("a", "b"): 4, ("b", "a"): 3}})
-    assert (shared.passed, shared.finding) == (False, "the tables of x and y and of y and z contradict each other on y")
+    assert (totals.passed, totals.finding) == (
+        False,
+        "the tables of x and of y contradict each other on the total, 7 against 8 items",
+    )
+    shared = check_marginals(
+        {("x", "y"): {("a", "a"): 3, ("b", "b"): 4}, ("y", "z"): {("a", "b"): 4, ("b", "a"): 3}}
+    )
+    assert (shared.passed, shared.finding) == (
+        False,
+        "the tables of x and y and of y and z contradict each other on y",
+    )
 
 
 def test_impossible_margins_carry_weights_that_prove_it() -> None:
-    """Three people cannot differ in every pair when there are two labels, nor on more than two thirds of all pairs."""
+    """Three people cannot differ in every pair when there are two labels, nor on more than two
+    thirds of all pairs.
+    """
     for same, differ in ((0, 5), (1, 4), (3, 7)):
         table = {("a", "a"): same, ("b", "b"): same, ("a", "b"): differ, ("b", "a"): differ}
         margins = {("x", "y"): table, ("y", "z"): table, ("x", "z"): table}
         check = check_marginals(margins)
         assert check.p_value == 0.0
         assert check.diagnostics["proof"] == "weights"
-        weights = {(tuple(w["systems"]), tuple(w["pattern"])): w["weight"] for w in check.diagnostics["weights"]}
+        weights = {
+            (tuple(w["systems"]), tuple(w["pattern"])): w["weight"]
+            for w in check.diagnostics["weights"]
+        }
         assert all(isinstance(w, int) for w in weights.values())
         assert sum(w * margins[who][p] for (who, p), w in weights.items()) < 0
         for joint in itertools.product("ab", repeat=3):
             said = dict(zip("xyz", joint, strict=True))
-            assert sum(w for (who, p), w in weights.items() if tuple(said[s] for s in who) == p) >= 0
+            assert (
+                sum(w for (who, p), w in weights.items() if tuple(said[s] for s in who) == p) >= 0
+            )
     table = {("a", "a"): 2, ("b", "b"): 2, ("a", "b"): 4, ("b", "a"): 4}
     assert check_marginals({("x", "y"): table, ("y", "z"): table, ("x", "z"): table}).passed
 

@@ -1,4 +1,6 @@
-"""What the alarm can and cannot see: one classifier that guesses among good ones. The page on alarms shows these figures for 60 runs."""
+"""What the alarm can and cannot see: one classifier that guesses among good ones. The page on
+alarms shows these figures for 60 runs.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +27,29 @@ def fired(n_classifiers: int, n_labels: int, claim: str, runs: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("n_classifiers", "n_labels", "claim", "share"), [(3, 2, "1/2", 0), (5, 5, "1/2", 0), (5, 5, "0.7", 1), (3, 3, "0.7", 1)]
+    ("n_classifiers", "n_labels", "claim", "share"),
+    [(3, 2, "1/2", 0), (5, 5, "1/2", 0), (5, 5, "0.7", 1), (3, 3, "0.7", 1)],
 )
-def test_a_guesser_is_seen_at_large_claims_only(n_classifiers: int, n_labels: int, claim: str, share: int) -> None:
+def test_a_guesser_is_seen_at_large_claims_only(
+    n_classifiers: int, n_labels: int, claim: str, share: int
+) -> None:
     assert fired(n_classifiers, n_labels, claim, 10) == 10 * share
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_classifiers", "n_labels", "claim", "expected"),
-    [(10, 5, "1/2", 0), (10, 2, "1/2", 0), (5, 2, "0.6", 0), (5, 5, "0.6", 60), (3, 2, "0.7", 9), (5, 2, "0.7", 8), (3, 3, "0.7", 60)],
+    [
+        (10, 5, "1/2", 0),
+        (10, 2, "1/2", 0),
+        (5, 2, "0.6", 0),
+        (5, 5, "0.6", 60),
+        (3, 2, "0.7", 9),
+        (5, 2, "0.7", 8),
+        (3, 3, "0.7", 60),
+    ],
 )
-def test_figures_of_the_page_on_alarms(n_classifiers: int, n_labels: int, claim: str, expected: int) -> None:
+def test_figures_of_the_page_on_alarms(
+    n_classifiers: int, n_labels: int, claim: str, expected: int
+) -> None:
     assert fired(n_classifiers, n_labels, claim, 60) == expected

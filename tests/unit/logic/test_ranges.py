@@ -21,7 +21,9 @@ from tests.unit.logic.seed_table import BY_TRUTH, table_2
 
 
 def brute_ranges(instance: Instance) -> dict[str, tuple[Fraction, Fraction] | None] | None:
-    """Smallest and largest value of every quantity over all answer keys; None if no answer key satisfies the claims."""
+    """Smallest and largest value of every quantity over all answer keys; None if no answer key
+    satisfies the claims.
+    """
     sketch, spec, prevalence = instance
     N, R = len(sketch.classifiers), len(sketch.labels)
     limits = {sketch.labels.index(label): b for label, b in (prevalence or {}).items()}
@@ -78,34 +80,51 @@ def test_400_small_instances_equal_brute_force() -> None:
     assert found.count("ranges") >= 300
 
 
-# ------------------------------------------------------------------------------------------------------ the truth is inside
+# ------------------------------------------------------------------------------------------------------
+# the truth is inside
 
 
 def truth_is_inside(seed: int, *, exact: bool) -> None:
     rng = np.random.default_rng([8, seed])
     N, R, Q = int(rng.integers(2, 5)), int(rng.integers(2, 4)), int(rng.integers(5, 80))
     truth = rng.integers(0, R, Q)
-    codes = np.where(rng.random((Q, N)) < rng.uniform(0.3, 1, N), truth[:, None], rng.integers(0, R, (Q, N)))
+    codes = np.where(
+        rng.random((Q, N)) < rng.uniform(0.3, 1, N), truth[:, None], rng.integers(0, R, (Q, N))
+    )
     if rng.random() < 0.5:
         codes[rng.random((Q, N)) < rng.uniform(0, 0.5)] = -1
     known = np.where(rng.random(Q) < rng.choice([0, 0.2]), truth, -1)
     sketch = Sketch.from_arrays(codes, labels=list(range(R)), known=known)
     counts = np.bincount(truth, minlength=R)
-    prevalence = {"0": (max(0, int(counts[0]) - 3), min(Q, int(counts[0]) + 3))} if rng.random() < 0.5 else None
+    prevalence = (
+        {"0": (max(0, int(counts[0]) - 3), min(Q, int(counts[0]) + 3))}
+        if rng.random() < 0.5
+        else None
+    )
     given = Spec(statements=())
     shares: dict[str, Fraction] = {}
     for i in range(N):
         for r in range(R):
             mine = (truth == r) & (codes[:, i] >= 0)
             if mine.any():
-                shares[f"accuracy of {i} on {r}"] = Fraction(int((codes[mine, i] == r).sum()), int(mine.sum()))
+                shares[f"accuracy of {i} on {r}"] = Fraction(
+                    int((codes[mine, i] == r).sum()), int(mine.sum())
+                )
                 value = shares[f"accuracy of {i} on {r}"]
                 if i == 0 and value < 1 and rng.random() < 0.7:  # a true claim, right at its border
                     given = given & Spec.accuracy(value, of="0", on=str(r), strict=False)
         if (codes[:, i] >= 0).any():
             mine = codes[:, i] >= 0
-            shares[f"grade of {i}"] = Fraction(int((codes[mine, i] == truth[mine]).sum()), int(mine.sum()))
-    found = range_accuracies(sketch, given=given if given.statements else None, prevalence=prevalence, time_limit=0.5, exact=exact)
+            shares[f"grade of {i}"] = Fraction(
+                int((codes[mine, i] == truth[mine]).sum()), int(mine.sum())
+            )
+    found = range_accuracies(
+        sketch,
+        given=given if given.statements else None,
+        prevalence=prevalence,
+        time_limit=0.5,
+        exact=exact,
+    )
     assert "contradiction" not in found.diagnostics, seed
     for name, value in shares.items():
         low, high = exact_ends(found, name)
@@ -124,17 +143,22 @@ def test_truth_is_inside_the_ranges_of_1000_worlds() -> None:
         truth_is_inside(seed, exact=seed % 2 == 0)
 
 
-# ------------------------------------------------------------------------------------------------------ the published table
+# ------------------------------------------------------------------------------------------------------
+# the published table
 
 
 def test_table_2_with_two_trusted_graders() -> None:
-    found = range_accuracies(table_2(), given={"Claude": "accuracy > 1/2", "GPT4": "accuracy > 1/2"})
+    found = range_accuracies(
+        table_2(), given={"Claude": "accuracy > 1/2", "GPT4": "accuracy > 1/2"}
+    )
     assert found["accuracy of Mistral on A"].high == pytest.approx(0.142, abs=5e-4)
     assert found["grade of Mistral"].high == pytest.approx(0.420, abs=5e-4)
     assert found["accuracy of GPT4 on A"].low == pytest.approx(0.833, abs=5e-4)
     assert found["accuracy of Claude on A"].low == pytest.approx(0.520, abs=5e-4)
     assert found["accuracy of Claude on A"].high == pytest.approx(0.707, abs=5e-4)
-    assert {e[f"{side} is"] for e in found.diagnostics["ends"].values() for side in ("low", "high")} == {"exact"}
+    assert {
+        e[f"{side} is"] for e in found.diagnostics["ends"].values() for side in ("low", "high")
+    } == {"exact"}
     assert found.guarantee.kind is Kind.LOGICAL
     assert "the trusted claims are true" in {a.name for a in found.guarantee.assumptions}
 
@@ -142,9 +166,13 @@ def test_table_2_with_two_trusted_graders() -> None:
 def test_table_2_at_the_true_prevalence() -> None:
     found = range_accuracies(table_2(), prevalence={"A": (237, 237)})
     expected = {
-        "accuracy of Claude on A": (0.430, 0.616), "accuracy of Mistral on A": (0, 0.114), "accuracy of GPT4 on A": (0.802, 0.987),
-        "accuracy of Claude on B": (0, 1), "accuracy of Mistral on B": (0.386, 1), "accuracy of GPT4 on B": (0, 1),
-    }  # fmt: skip
+        "accuracy of Claude on A": (0.430, 0.616),
+        "accuracy of Mistral on A": (0, 0.114),
+        "accuracy of GPT4 on A": (0.802, 0.987),
+        "accuracy of Claude on B": (0, 1),
+        "accuracy of Mistral on B": (0.386, 1),
+        "accuracy of GPT4 on B": (0, 1),
+    }
     for name, (low, high) in expected.items():
         assert (found[name].low, found[name].high) == pytest.approx((low, high), abs=5e-4), name
     for i, name in enumerate(("Claude", "Mistral", "GPT4")):
@@ -154,7 +182,9 @@ def test_table_2_at_the_true_prevalence() -> None:
 
 
 def test_table_2_with_one_trusted_grader_and_a_range_of_prevalence() -> None:
-    found = range_accuracies(table_2(), given={"Claude": "accuracy > 1/2"}, prevalence={"A": (200, 260)})
+    found = range_accuracies(
+        table_2(), given={"Claude": "accuracy > 1/2"}, prevalence={"A": (200, 260)}
+    )
     assert found["accuracy of Mistral on A"].high == pytest.approx(0.135, abs=5e-4)
     assert found["grade of Mistral"].high == pytest.approx(0.384, abs=5e-4)
 
@@ -164,11 +194,14 @@ def test_nothing_trusted_excludes_nothing() -> None:
     assert all((r.low, r.high) == (0, 1) for r in found.ranges if r.name.startswith("accuracy"))
 
 
-# ------------------------------------------------------------------------------------------------------ honesty at the edges
+# ------------------------------------------------------------------------------------------------------
+# honesty at the edges
 
 
 def test_accuracy_on_an_absent_label_is_undefined_and_says_so() -> None:
-    sketch = Sketch.from_arrays([[0, 0], [1, 0]], labels=["a", "b"], classifiers=["x", "y"], known=[0, 0])
+    sketch = Sketch.from_arrays(
+        [[0, 0], [1, 0]], labels=["a", "b"], classifiers=["x", "y"], known=[0, 0]
+    )
     found = range_accuracies(sketch)
     assert math.isnan(found["accuracy of x on b"].low)
     assert "undefined" in found.reason
@@ -182,7 +215,9 @@ def test_classifier_without_answers_has_no_range() -> None:
 
 
 def test_trusting_an_alarmed_pair_is_a_contradiction_not_a_range() -> None:
-    found = range_accuracies(table_2(), given={"Mistral": "accuracy > 1/2", "GPT4": "accuracy > 1/2"})
+    found = range_accuracies(
+        table_2(), given={"Mistral": "accuracy > 1/2", "GPT4": "accuracy > 1/2"}
+    )
     assert found.diagnostics["contradiction"] is True
     assert "no answer key satisfies the trusted claims" in found.reason
     assert all(math.isnan(r.low) for r in found.ranges)
@@ -191,9 +226,14 @@ def test_trusting_an_alarmed_pair_is_a_contradiction_not_a_range() -> None:
 def test_outer_bounds_contain_the_exact_ranges() -> None:
     for seed in range(6):
         rng = np.random.default_rng(seed)
-        sketch = Sketch.from_arrays(rng.integers(-1, 3, (15, 3)), labels=["a", "b", "c"], classifiers=["x", "y", "z"])
+        sketch = Sketch.from_arrays(
+            rng.integers(-1, 3, (15, 3)), labels=["a", "b", "c"], classifiers=["x", "y", "z"]
+        )
         given = {"x": "accuracy > 1/2"}
-        exact, outer = range_accuracies(sketch, given=given), range_accuracies(sketch, given=given, exact=False)
+        exact, outer = (
+            range_accuracies(sketch, given=given),
+            range_accuracies(sketch, given=given, exact=False),
+        )
         for a, b in zip(exact.ranges, outer.ranges, strict=True):
             assert b.low <= a.low <= a.high <= b.high or (math.isnan(a.low) and math.isnan(b.low))
 
@@ -211,7 +251,9 @@ def test_time_limit_is_kept_with_valid_outer_bounds() -> None:
         assert low <= Fraction(int((codes[:, i] == truth).sum()), 4000) <= high
     for ends in found.diagnostics["ends"].values():
         if "low attained" in ends and "high attained" in ends:
-            low, inner, outer, high = (Fraction(ends[k]) for k in ("low", "low attained", "high attained", "high"))
+            low, inner, outer, high = (
+                Fraction(ends[k]) for k in ("low", "low attained", "high attained", "high")
+            )
             assert low <= inner <= outer <= high
 
 
@@ -244,14 +286,20 @@ def test_order_of_items_and_names_of_labels_change_nothing() -> None:
     codes = np.where(rng.random((40, 3)) < 0.7, truth[:, None], rng.integers(-1, 3, (40, 3)))
     sketch = Sketch.from_arrays(codes, labels=["a", "b", "c"], classifiers=["x", "y", "z"])
     items, columns, turn = rng.permutation(40), [2, 0, 1], np.array([1, 2, 0, -1])
-    other = Sketch.from_arrays(turn[codes[items][:, columns]], labels=["c", "a", "b"], classifiers=["z", "x", "y"])
+    other = Sketch.from_arrays(
+        turn[codes[items][:, columns]], labels=["c", "a", "b"], classifiers=["z", "x", "y"]
+    )
     given, prevalence = {"x": "accuracy > 1/2"}, {"b": (5, 20)}
     one, two = (range_accuracies(s, given=given, prevalence=prevalence) for s in (sketch, other))
-    assert {r.name: (r.low, r.high) for r in one.ranges} == {r.name: (r.low, r.high) for r in two.ranges}
+    assert {r.name: (r.low, r.high) for r in one.ranges} == {
+        r.name: (r.low, r.high) for r in two.ranges
+    }
 
 
 def test_names_that_would_collide_are_quoted() -> None:
-    sketch = Sketch.from_counts({("b on c", "c"): 2}, classifiers=["a", "a on b"], labels=["c", "b on c"])
+    sketch = Sketch.from_counts(
+        {("b on c", "c"): 2}, classifiers=["a", "a on b"], labels=["c", "b on c"]
+    )
     found = range_accuracies(sketch, prevalence={"c": (1, 1)})
     assert len({r.name for r in found.ranges}) == 6
     assert found["accuracy of 'a' on 'b on c'"].high == 1

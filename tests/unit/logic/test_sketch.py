@@ -21,7 +21,9 @@ from tests.unit.logic.seed_table import table_2
 def rows(sketch: Sketch) -> Counter[tuple[Any, ...]]:
     """Patterns and possible labels by name, counted."""
     found: Counter[tuple[Any, ...]] = Counter()
-    for pattern, can, n in zip(sketch.patterns.tolist(), sketch.allowed, sketch.n.tolist(), strict=True):
+    for pattern, can, n in zip(
+        sketch.patterns.tolist(), sketch.allowed, sketch.n.tolist(), strict=True
+    ):
         said = tuple(None if c < 0 else sketch.labels[c] for c in pattern)
         found[said, tuple(sketch.labels[r] for r in np.flatnonzero(can))] += n
     return found
@@ -39,7 +41,10 @@ def test_groups_are_the_counts_of_equal_rows() -> None:
     codes, allowed = random_items(rng, 500, 3, 3)
     sketch = Sketch.from_arrays(codes, labels=list("abc"), allowed=allowed)
     expected = Counter(
-        (tuple(None if c < 0 else "abc"[c] for c in row), tuple("abc"[r] for r in np.flatnonzero(can)))
+        (
+            tuple(None if c < 0 else "abc"[c] for c in row),
+            tuple("abc"[r] for r in np.flatnonzero(can)),
+        )
         for row, can in zip(codes.tolist(), allowed, strict=True)
     )
     assert rows(sketch) == expected
@@ -72,7 +77,9 @@ def test_table_2_has_its_published_uses() -> None:
 
 
 def test_subset_keeps_items_that_it_did_not_answer() -> None:
-    sketch = Sketch.from_counts({("a", None): 3, (None, "b"): 2}, classifiers=["x", "y"], labels=["a", "b"])
+    sketch = Sketch.from_counts(
+        {("a", None): 3, (None, "b"): 2}, classifiers=["x", "y"], labels=["a", "b"]
+    )
     assert rows(sketch.of(["x"])) == {(("a",), ("a", "b")): 3, ((None,), ("a", "b")): 2}
 
 
@@ -80,7 +87,9 @@ def test_subset_reorders_and_agrees_with_counting_again() -> None:
     rng = np.random.default_rng(2)
     codes, allowed = random_items(rng, 200, 4, 3)
     whole = Sketch.from_arrays(codes, labels=list("abc"), classifiers=list("wxyz"), allowed=allowed)
-    part = Sketch.from_arrays(codes[:, [3, 1]], labels=list("abc"), classifiers=["z", "x"], allowed=allowed)
+    part = Sketch.from_arrays(
+        codes[:, [3, 1]], labels=list("abc"), classifiers=["z", "x"], allowed=allowed
+    )
     assert whole.of(["z", "x"]) == part
 
 
@@ -88,10 +97,15 @@ def test_batches_add_whatever_the_order_of_names() -> None:
     rng = np.random.default_rng(3)
     codes, allowed = random_items(rng, 200, 3, 3)
     whole = Sketch.from_arrays(codes, labels=list("abc"), classifiers=list("xyz"), allowed=allowed)
-    monday = Sketch.from_arrays(codes[:80], labels=list("abc"), classifiers=list("xyz"), allowed=allowed[:80])
+    monday = Sketch.from_arrays(
+        codes[:80], labels=list("abc"), classifiers=list("xyz"), allowed=allowed[:80]
+    )
     back = np.array([2, 0, 1, -1])  # labels in the order b, c, a
     tuesday = Sketch.from_arrays(
-        back[codes[80:]][:, [1, 2, 0]], labels=list("bca"), classifiers=list("yzx"), allowed=allowed[80:][:, [1, 2, 0]]
+        back[codes[80:]][:, [1, 2, 0]],
+        labels=list("bca"),
+        classifiers=list("yzx"),
+        allowed=allowed[80:][:, [1, 2, 0]],
     )
     assert monday + tuesday == whole
 
@@ -117,22 +131,59 @@ def test_a_million_items_are_grouped_exactly() -> None:
     ("make", "message"),
     [
         (lambda: Sketch.from_arrays([[0, 1]], labels=["a"]), "labels must be at least two"),
-        (lambda: Sketch.from_arrays([[0, 2]], labels=["a", "b"]), "answers must be in \\[0, 2\\) or -1"),
-        (lambda: Sketch.from_arrays([[0.5, 1]], labels=["a", "b"]), "table of whole numbers"),
-        (lambda: Sketch.from_arrays(np.zeros((0, 2), dtype=int), labels=["a", "b"]), "must have items"),
-        (lambda: Sketch.from_arrays([[0, 1]], labels=["a", "b"], classifiers=["x"]), "must name the 2 columns"),
-        (lambda: Sketch.from_arrays([[0, 1]], labels=["a", "b"], classifiers=["x", "x"]), "classifiers must be .* all different"),
-        (lambda: Sketch.from_arrays([[0, 1], [0, 0]], labels=["a", "b"], allowed=[[1, 1], [0, 0]]), "every label ruled out at item 1"),
-        (lambda: Sketch.from_arrays([[0, 1]], labels=["a", "b"], known=[2]), "known must be 1 places in"),
-        (lambda: Sketch.from_counts({("a",): 1}, classifiers=["x", "y"], labels=["a", "b"]), "tuples of 2 answers"),
-        (lambda: Sketch.from_counts({("a", "c"): 1}, classifiers=["x", "y"], labels=["a", "b"]), "got 'c'"),
-        (lambda: Sketch.from_counts({("a", "a"): -1}, classifiers=["x", "y"], labels=["a", "b"]), "whole number, not negative"),
         (
-            lambda: Sketch.from_counts({("a", "a"): 1}, classifiers=["x", "y"], labels=["a", "b"], known={("a", "a"): {"a": 1, "b": 1}}),
+            lambda: Sketch.from_arrays([[0, 2]], labels=["a", "b"]),
+            "answers must be in \\[0, 2\\) or -1",
+        ),
+        (lambda: Sketch.from_arrays([[0.5, 1]], labels=["a", "b"]), "table of whole numbers"),
+        (
+            lambda: Sketch.from_arrays(np.zeros((0, 2), dtype=int), labels=["a", "b"]),
+            "must have items",
+        ),
+        (
+            lambda: Sketch.from_arrays([[0, 1]], labels=["a", "b"], classifiers=["x"]),
+            "must name the 2 columns",
+        ),
+        (
+            lambda: Sketch.from_arrays([[0, 1]], labels=["a", "b"], classifiers=["x", "x"]),
+            "classifiers must be .* all different",
+        ),
+        (
+            lambda: Sketch.from_arrays(
+                [[0, 1], [0, 0]], labels=["a", "b"], allowed=[[1, 1], [0, 0]]
+            ),
+            "every label ruled out at item 1",
+        ),
+        (
+            lambda: Sketch.from_arrays([[0, 1]], labels=["a", "b"], known=[2]),
+            "known must be 1 places in",
+        ),
+        (
+            lambda: Sketch.from_counts({("a",): 1}, classifiers=["x", "y"], labels=["a", "b"]),
+            "tuples of 2 answers",
+        ),
+        (
+            lambda: Sketch.from_counts({("a", "c"): 1}, classifiers=["x", "y"], labels=["a", "b"]),
+            "got 'c'",
+        ),
+        (
+            lambda: Sketch.from_counts({("a", "a"): -1}, classifiers=["x", "y"], labels=["a", "b"]),
+            "whole number, not negative",
+        ),
+        (
+            lambda: Sketch.from_counts(
+                {("a", "a"): 1},
+                classifiers=["x", "y"],
+                labels=["a", "b"],
+                known={("a", "a"): {"a": 1, "b": 1}},
+            ),
             "must be about at most its 1 items; got 2",
         ),
         (lambda: table_2().of(["Gemini"]), "must be among"),
-        (lambda: table_2() + table_2().of(["Claude"]), "classifiers of both sketches must be the same"),
+        (
+            lambda: table_2() + table_2().of(["Claude"]),
+            "classifiers of both sketches must be the same",
+        ),
         (lambda: Sketch.from_dict({"schema": "sketch/9"}), "must be 'sketch/1'"),
     ],
 )
@@ -141,7 +192,8 @@ def test_bad_input_is_one_clear_error(make: Callable[[], object], message: str) 
         make()
 
 
-# ------------------------------------------------------------------------------------------------------ from evidence
+# ------------------------------------------------------------------------------------------------------
+# from evidence
 
 
 def frames(kind: str, table: dict[str, list[Any]]) -> Any:
@@ -202,10 +254,18 @@ def test_known_labels_join_the_judgements() -> None:
         judgements={"item": [2], "class": ["a"], "verdict": ["no"]},
         classes=["a", "b", "c"],
     )
-    assert rows(count_decisions(evidence, known={1: "c"})) == {(("a", "b"), ("c",)): 1, (("b", "b"), ("b", "c")): 1}
-    with pytest.raises(EvidenceError, match=r"known must not contradict the judgements .* at item 2"):
+    assert rows(count_decisions(evidence, known={1: "c"})) == {
+        (("a", "b"), ("c",)): 1,
+        (("b", "b"), ("b", "c")): 1,
+    }
+    with pytest.raises(
+        EvidenceError, match=r"known must not contradict the judgements .* at item 2"
+    ):
         count_decisions(evidence, known={1: "c", 2: "a"})
-    with pytest.raises(EvidenceError, match="known must be about items of the evidence; got unknown items at item 9"):
+    with pytest.raises(
+        EvidenceError,
+        match="known must be about items of the evidence; got unknown items at item 9",
+    ):
         count_decisions(evidence, known={9: "a"})
     with pytest.raises(EvidenceError, match=r"known must be labels among .*'z' at item 1"):
         count_decisions(evidence, known={1: "z"})
@@ -223,5 +283,7 @@ def test_contradictory_judgements_are_refused_or_dropped() -> None:
 
 
 def test_text_classes_that_nobody_named_are_still_possible() -> None:
-    evidence = Evidence.from_tables(answers={"item": [1, 1], "system": ["x", "y"], "answer": ["a", "b"]}, n_classes=3)
+    evidence = Evidence.from_tables(
+        answers={"item": [1, 1], "system": ["x", "y"], "answer": ["a", "b"]}, n_classes=3
+    )
     assert count_decisions(evidence).labels == ("a", "b", "unseen 1")

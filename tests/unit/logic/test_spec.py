@@ -19,9 +19,15 @@ from tests.unit.logic.seed_table import table_2
         ("accuracy>0.7", Statement(kind="accuracy", above=Fraction(7, 10))),
         ("Accuracy ≥ 70 %", Statement(kind="accuracy", above=Fraction(7, 10), strict=False)),
         ("grade >= 4/5", Statement(kind="grade", above=Fraction(4, 5), strict=False)),
-        ("accuracy of gpt on A > 3/5", Statement(kind="accuracy", above=Fraction(3, 5), of="gpt", on="A")),
+        (
+            "accuracy of gpt on A > 3/5",
+            Statement(kind="accuracy", above=Fraction(3, 5), of="gpt", on="A"),
+        ),
         ("accuracy on A > 0", Statement(kind="accuracy", above=Fraction(0), on="A")),
-        ("grade of 'my on-line model' > 1/3", Statement(kind="grade", above=Fraction(1, 3), of="my on-line model")),
+        (
+            "grade of 'my on-line model' > 1/3",
+            Statement(kind="grade", above=Fraction(1, 3), of="my on-line model"),
+        ),
         (
             'accuracy of "x on y" on "a > b; c and d" > 1/3',
             Statement(kind="accuracy", above=Fraction(1, 3), of="x on y", on="a > b; c and d"),
@@ -38,20 +44,35 @@ def test_text_is_read_exactly_and_written_back(text: str, statement: Statement) 
 def test_statements_join() -> None:
     spec = Spec.parse("accuracy > 1/2; grade of x >= 0.9 and accuracy on A > 0.6")
     assert [s.kind for s in spec.statements] == ["accuracy", "grade", "accuracy"]
-    assert spec == Spec.accuracy("1/2") & Spec.grade(0.9, of="x", strict=False) & Spec.accuracy(0.6, on="A")
+    assert spec == Spec.accuracy("1/2") & Spec.grade(0.9, of="x", strict=False) & Spec.accuracy(
+        0.6, on="A"
+    )
 
 
 def test_decimals_are_not_binary() -> None:
     assert fraction(0.1) == fraction("0.1") == fraction("10%") == Fraction(1, 10)
 
 
-@pytest.mark.parametrize("text", ["accuracy > 1", "accuracy > 1.5", "grade >= 1", "accuracy > -0.1", "grade > 3/2"])
+@pytest.mark.parametrize(
+    "text", ["accuracy > 1", "accuracy > 1.5", "grade >= 1", "accuracy > -0.1", "grade > 3/2"]
+)
 def test_thresholds_outside_are_refused(text: str) -> None:
     with pytest.raises(ArgumentError, match="must be at least 0 and below 1"):
         Spec.parse(text)
 
 
-@pytest.mark.parametrize("text", ["", "  ", "accuracy", "accuracy < 1/2", "recall > 1/2", "accuracy > 1/2 > 1/3", "accuracy == 1/2"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  ",
+        "accuracy",
+        "accuracy < 1/2",
+        "recall > 1/2",
+        "accuracy > 1/2 > 1/3",
+        "accuracy == 1/2",
+    ],
+)
 def test_other_shapes_are_refused(text: str) -> None:
     with pytest.raises(ArgumentError, match="spec must look like"):
         Spec.parse(text)
@@ -75,7 +96,9 @@ def test_unknown_names_are_refused(text: str) -> None:
 
 
 def test_linear_statements_clear_fractions_exactly() -> None:
-    spec = Spec.linear([("1/2", {"x": "a"}, None), ("1/3", {"x": ANY_ANSWER, "y": None}, "b")], at_least="5/4")
+    spec = Spec.linear(
+        [("1/2", {"x": "a"}, None), ("1/3", {"x": ANY_ANSWER, "y": None}, "b")], at_least="5/4"
+    )
     (linear,) = spec.statements
     assert [t[0] for t in linear.terms] == [3, 2]
     assert linear.at_least == 8  # 7.5 of a whole number

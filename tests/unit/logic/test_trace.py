@@ -1,4 +1,6 @@
-"""Traces over a prevalence and the largest claim without an alarm: the published windows, brute force, and time limits."""
+"""Traces over a prevalence and the largest claim without an alarm: the published windows, brute
+force, and time limits.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ def flipped() -> Sketch:
     counts: dict[tuple[object, ...], int] = {}
     for (claude, mistral, gpt4), by_truth in BY_TRUTH.items():
         for truth, n in zip("AB", by_truth, strict=True):
-            pattern = (claude, other[mistral] if truth == "A" else mistral, other[gpt4] if truth == "B" else gpt4)
+            pattern = (
+                claude,
+                other[mistral] if truth == "A" else mistral,
+                other[gpt4] if truth == "B" else gpt4,
+            )
             counts[pattern] = counts.get(pattern, 0) + n
     return Sketch.from_counts(counts, classifiers=GRADERS, labels=["A", "B"])
 
@@ -39,7 +45,8 @@ def windows(sketch: Sketch, spec: str = "accuracy > 1/2", label: str = "A") -> l
 
 
 @pytest.mark.parametrize(
-    ("graders", "expected"), [(GRADERS[:2], [[12, 53]]), (GRADERS[::2], [[188, 281]]), (GRADERS[1:], []), (GRADERS, [])]
+    ("graders", "expected"),
+    [(GRADERS[:2], [[12, 53]]), (GRADERS[::2], [[188, 281]]), (GRADERS[1:], []), (GRADERS, [])],
 )
 def test_windows_of_table_2(graders: tuple[str, ...], expected: list[list[int]]) -> None:
     assert windows(table_2().of(graders)) == expected
@@ -58,7 +65,9 @@ def test_trace_without_a_window_says_alarm() -> None:
 
 def test_trace_of_1111_is_1_and_3() -> None:
     counts = {("a", "a"): 1, ("a", "b"): 1, ("b", "a"): 1, ("b", "b"): 1}
-    assert windows(Sketch.from_counts(counts, classifiers=["x", "y"], labels=["a", "b"]), label="a") == [[1, 1], [3, 3]]
+    assert windows(
+        Sketch.from_counts(counts, classifiers=["x", "y"], labels=["a", "b"]), label="a"
+    ) == [[1, 1], [3, 3]]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -71,7 +80,11 @@ def test_traces_equal_brute_force(seed: int) -> None:
         return
     low, high = (prevalence or {}).get("a", (0, sketch.n_items))
     found = trace(sketch, spec, label="a", prevalence=prevalence)
-    expected = {q for q in range(low, high + 1) if possible(Instance(sketch, spec, {**(prevalence or {}), "a": (q, q)}))}
+    expected = {
+        q
+        for q in range(low, high + 1)
+        if possible(Instance(sketch, spec, {**(prevalence or {}), "a": (q, q)}))
+    }
     assert {q for a, b in found.diagnostics["possible"] for q in range(a, b + 1)} == expected
     assert read_result(found.to_dict()).to_dict() == found.to_dict()
 
@@ -79,7 +92,9 @@ def test_traces_equal_brute_force(seed: int) -> None:
 def test_what_is_undecided_is_not_excluded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cascade that cannot decide any interval of more than one number, nor the number 20."""
 
-    def weak(sketch: Sketch, spec: Spec, bounds: dict[str, tuple[int, int]], *, deadline: float) -> Asked:
+    def weak(
+        sketch: Sketch, spec: Spec, bounds: dict[str, tuple[int, int]], *, deadline: float
+    ) -> Asked:
         low, high = bounds["A"]
         if low <= 20 <= high and high - low < 5:
             return Asked("undecided")
@@ -90,24 +105,40 @@ def test_what_is_undecided_is_not_excluded(monkeypatch: pytest.MonkeyPatch) -> N
     found = trace(table_2().of(GRADERS[:2]), "accuracy > 1/2", label="A")
     covered = [[r.low, r.high] for r in found.ranges]
     assert covered == [[12, 53]]
-    assert any(a <= 20 <= b for a, b in found.diagnostics["undecided"] + found.diagnostics["possible"])
+    assert any(
+        a <= 20 <= b for a, b in found.diagnostics["undecided"] + found.diagnostics["possible"]
+    )
 
 
 def test_large_windows_have_exact_ends_and_no_search_for_holes() -> None:
-    counts = {p: 100 * n for p, n in zip([("A", "A"), ("A", "B"), ("B", "A"), ("B", "B")], (133, 13, 101, 34), strict=True)}
+    counts = {
+        p: 100 * n
+        for p, n in zip(
+            [("A", "A"), ("A", "B"), ("B", "A"), ("B", "B")], (133, 13, 101, 34), strict=True
+        )
+    }
     sketch = Sketch.from_counts(counts, classifiers=["Claude", "GPT4"], labels=["A", "B"])
     started = time.monotonic()
     found = trace(sketch, "accuracy > 1/2", label="A")
     assert time.monotonic() - started < 10
     (window,) = found.ranges
     for q in (int(window.low), int(window.high)):
-        assert prove_malfunction(sketch, "accuracy > 1/2", prevalence={"A": (q, q)}).status == "consistent"
-    assert prove_malfunction(sketch, "accuracy > 1/2", prevalence={"A": (0, int(window.low) - 1)}).status == "alarm"
+        assert (
+            prove_malfunction(sketch, "accuracy > 1/2", prevalence={"A": (q, q)}).status
+            == "consistent"
+        )
+    assert (
+        prove_malfunction(
+            sketch, "accuracy > 1/2", prevalence={"A": (0, int(window.low) - 1)}
+        ).status
+        == "alarm"
+    )
     assert window.high == sketch.n_items
     assert found.diagnostics["undecided"]
 
 
-# ------------------------------------------------------------------------------------------------------ the largest claim
+# ------------------------------------------------------------------------------------------------------
+# the largest claim
 
 
 @pytest.mark.parametrize(
@@ -119,7 +150,9 @@ def test_large_windows_have_exact_ends_and_no_search_for_holes() -> None:
         (GRADERS, 0.259, 0.262, 0.626),
     ],
 )
-def test_thresholds_of_table_2(graders: tuple[str, ...], full: float, axioms: float, grade: float) -> None:
+def test_thresholds_of_table_2(
+    graders: tuple[str, ...], full: float, axioms: float, grade: float
+) -> None:
     sketch = table_2().of(graders)
     for expected, found in (
         (full, threshold(sketch)),

@@ -40,15 +40,25 @@ def values(proof: Proof) -> dict[str, Any]:
 
 
 def one_of_each() -> dict[str, Proof]:
-    """Proofs of every kind: weights, cases, axioms, witnesses, with side information and prevalence."""
+    """Proofs of every kind: weights, cases, axioms, witnesses, with side information and
+    prevalence.
+    """
     counts = {("a", "a"): 1, ("b", "a"): 1, ("b", "b"): 1}
-    known = Sketch.from_arrays([[0, 1, 1], [0, 0, -1], [1, 0, 0]], labels=["a", "b"], known=[0, -1, -1])
+    known = Sketch.from_arrays(
+        [[0, 1, 1], [0, 0, -1], [1, 0, 0]], labels=["a", "b"], known=[0, -1, -1]
+    )
     return {
         "weights": prove_malfunction(table_2().of(["Mistral", "GPT4"]), "accuracy > 1/2"),
-        "cases": prove_malfunction(Sketch.from_counts(counts, classifiers=["x", "y"], labels=["a", "b"]), "accuracy > 1/2"),
+        "cases": prove_malfunction(
+            Sketch.from_counts(counts, classifiers=["x", "y"], labels=["a", "b"]), "accuracy > 1/2"
+        ),
         "grade": prove_malfunction(table_2(), "grade > 0.7"),
-        "prevalence": prove_malfunction(table_2().of(["Claude", "GPT4"]), "accuracy > 1/2", prevalence={"A": (0, 187)}),
-        "witness": prove_malfunction(table_2().of(["Claude", "Mistral"]), "accuracy > 1/2", prevalence={"A": (12, 53)}),
+        "prevalence": prove_malfunction(
+            table_2().of(["Claude", "GPT4"]), "accuracy > 1/2", prevalence={"A": (0, 187)}
+        ),
+        "witness": prove_malfunction(
+            table_2().of(["Claude", "Mistral"]), "accuracy > 1/2", prevalence={"A": (12, 53)}
+        ),
         "known": prove_malfunction(known, "accuracy > 0.6"),
     }
 
@@ -68,8 +78,15 @@ def test_every_kind_of_proof_verifies_here_and_in_the_script(kind: str) -> None:
 def test_script_is_short_and_needs_the_standard_library_only() -> None:
     text = SCRIPT.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 60
-    found = {a.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import) for a in node.names}
-    found |= {str(node.module) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)}
+    found = {
+        a.name
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Import)
+        for a in node.names
+    }
+    found |= {
+        str(node.module) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)
+    }
     assert found <= set(sys.stdlib_module_names)
 
 
@@ -80,7 +97,13 @@ def test_script_runs_alone(tmp_path: Path) -> None:
     proof["certificate"]["weights"] = [[1, 1]]
     bad.write_text(json.dumps(proof))
     runs = [
-        subprocess.run([sys.executable, "-I", "-S", str(SCRIPT), str(f)], capture_output=True, text=True, check=False) for f in (good, bad)
+        subprocess.run(
+            [sys.executable, "-I", "-S", str(SCRIPT), str(f)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for f in (good, bad)
     ]
     assert (runs[0].returncode, runs[0].stdout) == (0, "proved\n")
     assert (runs[1].returncode, runs[1].stderr) == (1, "not proved\n")
@@ -91,8 +114,14 @@ def test_checker_imports_no_numpy_and_no_solver() -> None:
 
     text = Path(module.__file__).read_text(encoding="utf-8")
     names = {str(n.module) for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ImportFrom)}
-    names |= {a.name for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Import) for a in n.names}
-    assert not any(word in name for name in names for word in ("numpy", "scipy", "program", "dual", "solver", "branch", "cascade"))
+    names |= {
+        a.name for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Import) for a in n.names
+    }
+    assert not any(
+        word in name
+        for name in names
+        for word in ("numpy", "scipy", "program", "dual", "solver", "branch", "cascade")
+    )
 
 
 @pytest.mark.parametrize(
@@ -144,7 +173,9 @@ def test_tampered_proof_is_refused(kind: str, path: tuple[Any, ...], value: Any)
 
 
 def test_witness_that_uses_a_forbidden_label_is_refused() -> None:
-    sketch = Sketch.from_arrays([[0, 0], [1, 1]], labels=["a", "b"], allowed=[[True, True], [True, True]])
+    sketch = Sketch.from_arrays(
+        [[0, 0], [1, 1]], labels=["a", "b"], allowed=[[True, True], [True, True]]
+    )
     data = values(prove_malfunction(sketch, "grade >= 0"))
     assert verify_values(data)
     data["sketch"]["allowed"] = [[1 - data["witness"]["label"][0]], None]
@@ -181,7 +212,10 @@ def test_alarm_that_rests_on_the_solver_is_not_verified() -> None:
     assert not verify_values(data)
 
 
-@pytest.mark.parametrize("junk", [{}, {"status": "alarm"}, {"status": "consistent", "claim": "", "spec": {"statements": []}}])
+@pytest.mark.parametrize(
+    "junk",
+    [{}, {"status": "alarm"}, {"status": "consistent", "claim": "", "spec": {"statements": []}}],
+)
 def test_junk_is_refused(junk: dict[str, Any]) -> None:
     assert not verify_values(junk)
 
@@ -193,17 +227,28 @@ def test_random_certificates_prove_no_false_alarm() -> None:
         rng = np.random.default_rng([3, seed])
         instance = random_instance(rng)
         try:
-            proof = prove_malfunction(instance.sketch, instance.spec, prevalence=instance.prevalence)
+            proof = prove_malfunction(
+                instance.sketch, instance.spec, prevalence=instance.prevalence
+            )
         except ArgumentError:
             continue
         if proof.status != "consistent":
             continue
         data = values(proof)
         data["status"] = "alarm"
-        R, G, N = len(proof.sketch["labels"]), len(proof.sketch["n"]), len(proof.sketch["classifiers"])
+        R, G, N = (
+            len(proof.sketch["labels"]),
+            len(proof.sketch["n"]),
+            len(proof.sketch["classifiers"]),
+        )
 
         n_rows = _n_rows(data, N, R)
-        forms = [["prevalence", 0], ["answered", 0, 1], ["correct", N - 1, 0], ["cell", G - 1, R - 1]]
+        forms = [
+            ["prevalence", 0],
+            ["answered", 0, 1],
+            ["correct", N - 1, 0],
+            ["cell", G - 1, R - 1],
+        ]
         for form in forms:
             data["certificate"] = {
                 "kind": "cases",
@@ -223,7 +268,11 @@ def test_random_certificates_prove_no_false_alarm() -> None:
 
 def _leaf(rng: np.random.Generator, rows: int, groups: int) -> dict[str, Any]:
     weights = [[k, int(w)] for k, w in enumerate(rng.integers(0, 4, rows)) if w]
-    return {"kind": "weights", "weights": weights, "group": int(rng.integers(groups)) if rng.random() < 0.7 else None}
+    return {
+        "kind": "weights",
+        "weights": weights,
+        "group": int(rng.integers(groups)) if rng.random() < 0.7 else None,
+    }
 
 
 def _n_rows(data: dict[str, Any], N: int, R: int) -> int:

@@ -1,7 +1,8 @@
 """Evidence folders, small and always the same, and what must be found in each.
 
-``FOLDERS[name](place)`` writes the files of a folder below ``place`` and returns an :class:`Expect`. Every folder lacks something, or is
-wrong in one way, so that together they are what a report has to live with.
+``FOLDERS[name](place)`` writes the files of a folder below ``place`` and returns an
+:class:`Expect`. Every folder lacks something, or is wrong in one way, so that together they are
+what a report has to live with.
 """
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ class Expect:
     done, not_possible
         Names of steps of the report that must have this status; the other steps may have any.
     error, stage
-        A part of the message of the ``EvidenceError``, and whether it comes when evidence is found or when it is read; empty: no error.
+        A part of the message of the ``EvidenceError``, and whether it comes when evidence is found
+        or when it is read; empty: no error.
     contradiction
-        The names of the two steps that must be found to contradict each other, for every system of ``systems``.
+        The names of the two steps that must be found to contradict each other, for every system of
+        ``systems``.
     systems
         The names of all systems.
     """
@@ -63,11 +66,15 @@ def write(path: Path, columns: Table) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = list(zip(*columns.values(), strict=True))
     if path.suffix == ".jsonl":
-        lines = [json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) for row in rows]
+        lines = [
+            json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) for row in rows
+        ]
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         return
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter="\t" if path.suffix == ".tsv" else ",", lineterminator="\n")
+        writer = csv.writer(
+            file, delimiter="\t" if path.suffix == ".tsv" else ",", lineterminator="\n"
+        )
         writer.writerow(columns)
         writer.writerows(rows)
 
@@ -81,8 +88,15 @@ def write_parquet(path: Path, query: str) -> None:
         connection.execute(f"COPY ({query}) TO '{path.as_posix()}' (FORMAT parquet)")
 
 
-def _ratings(n: int = 120, raters: tuple[str, ...] = ("ann", "bob", "cy", "dee"), n_classes: int = 4, first: int = 0) -> Table:
-    """Ratings of n items; the rater in place r errs on every item whose number is divisible by r + 3."""
+def _ratings(
+    n: int = 120,
+    raters: tuple[str, ...] = ("ann", "bob", "cy", "dee"),
+    n_classes: int = 4,
+    first: int = 0,
+) -> Table:
+    """Ratings of n items; the rater in place r errs on every item whose number is divisible by r +
+    3.
+    """
     columns: dict[str, list[Any]] = {"item": [], "rater": [], "label": []}
     for i in range(first, first + n):
         for r, rater in enumerate(raters):
@@ -94,7 +108,9 @@ def _ratings(n: int = 120, raters: tuple[str, ...] = ("ann", "bob", "cy", "dee")
 
 
 def _rated_answers(n: int = 120, n_classes: int = 4) -> Table:
-    """Two systems on the items of :func:`_ratings`: one that is right but for every twentieth item, one that is right on every second."""
+    """Two systems on the items of :func:`_ratings`: one that is right but for every twentieth item,
+    one that is right on every second.
+    """
     columns: dict[str, list[Any]] = {"item": [], "system": [], "answer": []}
     for system, every in (("careful", 20), ("coin", 2)):
         for i in range(n):
@@ -109,7 +125,11 @@ def _scores(n: int = 200) -> Table:
     columns: dict[str, list[Any]] = {"item": [], "rater": [], "value": []}
     for i in range(n):
         truth = float(i % 5 != 0)
-        values = {"gold": truth if i < 80 else None, "judge": 0.7 * truth + 0.03 * (i % 7), "cheap": 0.4 * truth + 0.05 * (i % 11)}
+        values = {
+            "gold": truth if i < 80 else None,
+            "judge": 0.7 * truth + 0.03 * (i % 7),
+            "cheap": 0.4 * truth + 0.05 * (i % 11),
+        }
         for rater, value in values.items():
             if value is not None:
                 columns["item"].append(i)
@@ -140,14 +160,20 @@ def complete(place: Path) -> Expect:
     (place / "noracle.toml").write_text(text, encoding="utf-8")
     return Expect(
         found={
-            "answers": ("answers.csv",), "judgements": ("judgements.csv",), "items": ("items.csv",), "ratings": ("ratings.csv",),
-            "scores": ("pilot.csv",), "prices": ("prices.csv",),
+            "answers": ("answers.csv",),
+            "judgements": ("judgements.csv",),
+            "items": ("items.csv",),
+            "ratings": ("ratings.csv",),
+            "scores": ("pilot.csv",),
+            "prices": ("prices.csv",),
         },
         unused={"README.md": "for people", "noracle.toml": "settings"},
-        done=ANSWER_STEPS | RATING_STEPS | {"alarm", "accuracy", "comparison", "checks", "certificate", "mean", "labels", "budget"},
+        done=ANSWER_STEPS
+        | RATING_STEPS
+        | {"alarm", "accuracy", "comparison", "checks", "certificate", "mean", "labels", "budget"},
         not_possible=frozenset({"conflict"}),
         systems=tuple(SYSTEMS),
-    )  # fmt: skip
+    )
 
 
 def answers_only(place: Path) -> Expect:
@@ -157,7 +183,9 @@ def answers_only(place: Path) -> Expect:
     return Expect(
         found={"answers": ("answers.csv",)},
         done=ANSWER_STEPS,
-        not_possible=CLAIM_STEPS | RATING_STEPS | {"accuracy", "comparison", "certificate", "mean", "budget"},
+        not_possible=CLAIM_STEPS
+        | RATING_STEPS
+        | {"accuracy", "comparison", "certificate", "mean", "budget"},
         systems=tuple(SYSTEMS),
     )
 
@@ -168,18 +196,27 @@ def judgements_only(place: Path) -> Expect:
     write(place / "labels.jsonl", world.judgements)
     return Expect(
         found={"judgements": ("labels.jsonl",)},
-        not_possible=ANSWER_STEPS | CLAIM_STEPS | RATING_STEPS | {"accuracy", "comparison", "certificate", "mean", "budget"},
+        not_possible=ANSWER_STEPS
+        | CLAIM_STEPS
+        | RATING_STEPS
+        | {"accuracy", "comparison", "certificate", "mean", "budget"},
     )
 
 
 def ruled_out_only(place: Path) -> Expect:
     """One system, and labels that only say what the answer is not."""
-    world = simulate_world(n_items=300, n_classes=5, systems={"agent": 0.8}, n_complementary=300, seed=4)
+    world = simulate_world(
+        n_items=300, n_classes=5, systems={"agent": 0.8}, n_complementary=300, seed=4
+    )
     write(place / "answers.tsv", world.answers)
     write(place / "judgements.csv", world.judgements)
     write(place / "items.csv", world.items)
     return Expect(
-        found={"answers": ("answers.tsv",), "judgements": ("judgements.csv",), "items": ("items.csv",)},
+        found={
+            "answers": ("answers.tsv",),
+            "judgements": ("judgements.csv",),
+            "items": ("items.csv",),
+        },
         done=frozenset({"accuracy"}),
         not_possible=RATING_STEPS | {"comparison", "certificate", "mean", "budget"},
         systems=("agent",),
@@ -190,7 +227,9 @@ def ratings_only(place: Path) -> Expect:
     """Four annotators and no system."""
     write(place / "ratings.csv", _ratings())
     return Expect(
-        found={"ratings": ("ratings.csv",)}, done=RATING_STEPS, not_possible=frozenset({"accuracy", "comparison", "certificate", "mean"})
+        found={"ratings": ("ratings.csv",)},
+        done=RATING_STEPS,
+        not_possible=frozenset({"accuracy", "comparison", "certificate", "mean"}),
     )
 
 
@@ -215,7 +254,9 @@ def ratings_and_answers(place: Path) -> Expect:
     """Annotators and systems on the same items, and no judgements."""
     write(place / "ratings.csv", _ratings())
     write(place / "answers.csv", _rated_answers())
-    (place / "noracle.toml").write_text('n_classes = 4\ntrained_on_annotators = "no"\n', encoding="utf-8")
+    (place / "noracle.toml").write_text(
+        'n_classes = 4\ntrained_on_annotators = "no"\n', encoding="utf-8"
+    )
     return Expect(
         found={"ratings": ("ratings.csv",), "answers": ("answers.csv",)},
         unused={"noracle.toml": "settings"},
@@ -234,7 +275,10 @@ def scores_and_prices(place: Path) -> Expect:
         found={"scores": ("scores.csv",), "prices": ("costs.csv",)},
         unused={"noracle.toml": "settings"},
         done=frozenset({"mean", "budget"}),
-        not_possible=ANSWER_STEPS | CLAIM_STEPS | RATING_STEPS | {"accuracy", "comparison", "certificate"},
+        not_possible=ANSWER_STEPS
+        | CLAIM_STEPS
+        | RATING_STEPS
+        | {"accuracy", "comparison", "certificate"},
     )
 
 
@@ -276,9 +320,13 @@ def lm_eval_log(place: Path) -> Expect:
     for model, shift in (("small", 0), ("large", 1)):
         path = place / model / "samples_mini_2026-11-15T18-59-33.083054.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(json.dumps(_sample(i, shift)) + "\n" for i in range(24)), encoding="utf-8")
+        path.write_text(
+            "".join(json.dumps(_sample(i, shift)) + "\n" for i in range(24)), encoding="utf-8"
+        )
         found.append(path.relative_to(place).as_posix())
-    (place / "small" / "results_2026-11-15T18-59-33.083054.json").write_text('{"results": {"mini": {"acc": 0.5}}}\n', encoding="utf-8")
+    (place / "small" / "results_2026-11-15T18-59-33.083054.json").write_text(
+        '{"results": {"mini": {"acc": 0.5}}}\n', encoding="utf-8"
+    )
     return Expect(
         found={"answers": tuple(sorted(found))},
         forms={"answers": "log"},
@@ -295,9 +343,16 @@ def _sample(i: int, shift: int) -> dict[str, Any]:
     replies = [[str(-1.0 - (option != likely)), "False"] for option in range(3)]
     arguments = {f"gen_args_{option}": {"arg_0": "?", "arg_1": f" {option}"} for option in range(3)}
     return {
-        "doc_id": i, "doc": {"question": "?", "choices": ["x", "y", "z"]}, "target": "0", "arguments": arguments, "resps": [replies],
-        "filtered_resps": replies, "filter": "none", "metrics": ["acc"], "acc": 1.0,
-    }  # fmt: skip
+        "doc_id": i,
+        "doc": {"question": "?", "choices": ["x", "y", "z"]},
+        "target": "0",
+        "arguments": arguments,
+        "resps": [replies],
+        "filtered_resps": replies,
+        "filter": "none",
+        "metrics": ["acc"],
+        "acc": 1.0,
+    }
 
 
 def counts_only(place: Path) -> Expect:
@@ -306,10 +361,14 @@ def counts_only(place: Path) -> Expect:
 
     place.mkdir(parents=True, exist_ok=True)
     for day, seed in (("monday", 5), ("tuesday", 6)):
-        world = simulate_world(n_items=200, n_classes=4, systems={"agent-1": 0.9, "agent-2": 0.7}, seed=seed)
+        world = simulate_world(
+            n_items=200, n_classes=4, systems={"agent-1": 0.9, "agent-2": 0.7}, seed=seed
+        )
         stored = count_accuracy(world.evidence()).to_dict()
         (place / f"{day}.json").write_text(json.dumps(stored, indent=1), encoding="utf-8")
-    (place / "plan.json").write_text('{"schema": "plan/1", "subject": "labels"}\n', encoding="utf-8")
+    (place / "plan.json").write_text(
+        '{"schema": "plan/1", "subject": "labels"}\n', encoding="utf-8"
+    )
     return Expect(
         found={"counts": ("monday.json", "tuesday.json")},
         forms={"counts": "json"},
@@ -321,16 +380,24 @@ def counts_only(place: Path) -> Expect:
 
 
 def counts_beside_tables(place: Path) -> Expect:
-    """Stored counts of the very tables that lie beside them: adding them would count every item twice."""
+    """Stored counts of the very tables that lie beside them: adding them would count every item
+    twice.
+    """
     from noracle.counts import count_accuracy
 
     world = simulate_world(n_items=200, n_classes=4, systems={"agent": 0.8}, seed=7)
     write(place / "answers.csv", world.answers)
     write(place / "judgements.csv", world.judgements)
     write(place / "items.csv", world.items)
-    (place / "counts.json").write_text(json.dumps(count_accuracy(world.evidence()).to_dict()), encoding="utf-8")
+    (place / "counts.json").write_text(
+        json.dumps(count_accuracy(world.evidence()).to_dict()), encoding="utf-8"
+    )
     return Expect(
-        found={"answers": ("answers.csv",), "judgements": ("judgements.csv",), "items": ("items.csv",)},
+        found={
+            "answers": ("answers.csv",),
+            "judgements": ("judgements.csv",),
+            "items": ("items.csv",),
+        },
         unused={"counts.json": "twice"},
         done=frozenset({"accuracy"}),
         systems=("agent",),
@@ -338,7 +405,9 @@ def counts_beside_tables(place: Path) -> Expect:
 
 
 def hive(place: Path) -> Expect:
-    """Answers as Parquet by system and day, judgements as numbered Parquet files, and what Spark leaves beside them."""
+    """Answers as Parquet by system and day, judgements as numbered Parquet files, and what Spark
+    leaves beside them.
+    """
     found = []
     for system, every in (("a", 7), ("b", 3)):
         for day in (1, 2):
@@ -354,7 +423,10 @@ def hive(place: Path) -> Expect:
     (place / "judgements" / "_SUCCESS").write_bytes(b"")
     (place / "noracle.toml").write_text("n_classes = 4\n", encoding="utf-8")
     return Expect(
-        found={"answers": tuple(found), "judgements": tuple(f"judgements/part-0000{part}.parquet" for part in range(3))},
+        found={
+            "answers": tuple(found),
+            "judgements": tuple(f"judgements/part-0000{part}.parquet" for part in range(3)),
+        },
         unused={"judgements/_SUCCESS": "hidden", "noracle.toml": "settings"},
         notes=("4 files are one table of answers", "3 files are one table of judgements"),
         done=frozenset({"accuracy", "comparison"}),
@@ -368,12 +440,18 @@ def text_classes(place: Path) -> Expect:
     world = simulate_world(n_items=180, n_classes=3, systems={"alpha": 0.9, "beta": 0.7}, seed=11)
 
     def named(columns: Table, value: str) -> Table:
-        return {**columns, "item": [f"q{i:03d}" for i in columns["item"]], value: [words[c] for c in columns[value]]}
+        return {
+            **columns,
+            "item": [f"q{i:03d}" for i in columns["item"]],
+            value: [words[c] for c in columns[value]],
+        }
 
     answers, judgements = named(world.answers, "answer"), named(world.judgements, "class")
     write(place / "answers.csv", answers)
     write(place / "judgements.csv", judgements)
-    (place / "noracle.toml").write_text('classes = ["yes", "no", "not stated"]\nprotocol = "question"\n', encoding="utf-8")
+    (place / "noracle.toml").write_text(
+        'classes = ["yes", "no", "not stated"]\nprotocol = "question"\n', encoding="utf-8"
+    )
     return Expect(
         found={"answers": ("answers.csv",), "judgements": ("judgements.csv",)},
         unused={"noracle.toml": "settings"},
@@ -393,7 +471,11 @@ def contradictory_labels(place: Path) -> Expect:
     write(place / "judgements.csv", judgements)
     write(place / "items.csv", world.items)
     return Expect(
-        found={"answers": ("answers.csv",), "judgements": ("judgements.csv",), "items": ("items.csv",)},
+        found={
+            "answers": ("answers.csv",),
+            "judgements": ("judgements.csv",),
+            "items": ("items.csv",),
+        },
         error="item 7",
         stage="read",
         systems=("agent",),
@@ -401,11 +483,13 @@ def contradictory_labels(place: Path) -> Expect:
 
 
 def planted_contradiction(place: Path) -> Expect:
-    """Judgements that claim an accuracy of 0.9 for three systems that never agree, so that at most one can be right on an item.
+    """Judgements that claim an accuracy of 0.9 for three systems that never agree, so that at most
+    one can be right on an item.
 
-    The class that was asked about is said to be one of the three answers, drawn at random (propensity 1/3). Of these questions 9 in 10
-    were answered with yes, which makes 0.9 for each system. But a yes to one system is a no to the other two, so that each system is
-    right on at least 3 and at most 3.7 items in 10, whatever the key.
+    The class that was asked about is said to be one of the three answers, drawn at random
+    (propensity 1/3). Of these questions 9 in 10 were answered with yes, which makes 0.9 for each
+    system. But a yes to one system is a no to the other two, so that each system is right on at
+    least 3 and at most 3.7 items in 10, whatever the key.
     """
     answers: dict[str, list[Any]] = {"item": [], "system": [], "answer": []}
     judgements: dict[str, list[Any]] = {"item": [], "class": [], "verdict": [], "propensity": []}
@@ -434,21 +518,35 @@ def planted_contradiction(place: Path) -> Expect:
 def bad_verdict(place: Path) -> Expect:
     """A verdict that is none."""
     write(place / "answers.csv", {"item": [1, 2, 3], "system": ["a"] * 3, "answer": [0, 1, 1]})
-    write(place / "judgements.csv", {"item": [1, 2, 3], "class": [0, 1, 1], "verdict": ["yes", "perhaps", "no"]})
-    return Expect(found={"answers": ("answers.csv",), "judgements": ("judgements.csv",)}, error="verdict", stage="read", systems=("a",))
+    write(
+        place / "judgements.csv",
+        {"item": [1, 2, 3], "class": [0, 1, 1], "verdict": ["yes", "perhaps", "no"]},
+    )
+    return Expect(
+        found={"answers": ("answers.csv",), "judgements": ("judgements.csv",)},
+        error="verdict",
+        stage="read",
+        systems=("a",),
+    )
 
 
 def missing_column(place: Path) -> Expect:
     """A file that is called answers and does not say whose answers they are."""
     write(place / "answers.csv", {"item": [1, 2, 3], "answer": [0, 1, 1], "from": ["a"] * 3})
-    write(place / "judgements.csv", {"item": [1, 2, 3], "class": [0, 1, 1], "verdict": ["yes", "no", "no"]})
+    write(
+        place / "judgements.csv",
+        {"item": [1, 2, 3], "class": [0, 1, 1], "verdict": ["yes", "no", "no"]},
+    )
     return Expect(error="system", stage="find")
 
 
 def wrong_types(place: Path) -> Expect:
     """Answers are numbers and the classes of the judgements are words."""
     write(place / "answers.csv", {"item": [1, 2, 3], "system": ["a"] * 3, "answer": [0, 1, 1]})
-    write(place / "judgements.csv", {"item": [1, 2, 3], "class": ["cat", "dog", "dog"], "verdict": ["yes", "no", "no"]})
+    write(
+        place / "judgements.csv",
+        {"item": [1, 2, 3], "class": ["cat", "dog", "dog"], "verdict": ["yes", "no", "no"]},
+    )
     return Expect(
         found={"answers": ("answers.csv",), "judgements": ("judgements.csv",)},
         error="answer and class must have one type",
@@ -460,7 +558,9 @@ def wrong_types(place: Path) -> Expect:
 def broken_text(place: Path) -> Expect:
     """A table in another encoding than UTF-8."""
     place.mkdir(parents=True, exist_ok=True)
-    (place / "said.csv").write_bytes("item,system,answer\n1,Müller,0\n2,Müller,1\n".encode("latin-1"))
+    (place / "said.csv").write_bytes(
+        "item,system,answer\n1,Müller,0\n2,Müller,1\n".encode("latin-1")
+    )
     return Expect(error="UTF-8", stage="find")
 
 
@@ -505,12 +605,25 @@ def with_key(place: Path) -> Expect:
     write(place / "judgements.csv", world.judgements)
     write(place / "items.csv", world.items)
     write(place / "key.csv", {"item": list(world.key), "label": list(world.key.values())})
-    (place / "report.html").write_text("<!doctype html><title>An old report</title>\n", encoding="utf-8")
-    (place / "report.json").write_text('{"schema": "oversight/1", "title": "An old report"}\n', encoding="utf-8")
+    (place / "report.html").write_text(
+        "<!doctype html><title>An old report</title>\n", encoding="utf-8"
+    )
+    (place / "report.json").write_text(
+        '{"schema": "oversight/1", "title": "An old report"}\n', encoding="utf-8"
+    )
     (place / ".hidden.csv").write_text("item,system,answer\n1,x,0\n", encoding="utf-8")
     return Expect(
-        found={"answers": ("answers.csv",), "judgements": ("judgements.csv",), "items": ("items.csv",)},
-        unused={"key.csv": "key", "report.html": "page", "report.json": "oversight/1", ".hidden.csv": "hidden"},
+        found={
+            "answers": ("answers.csv",),
+            "judgements": ("judgements.csv",),
+            "items": ("items.csv",),
+        },
+        unused={
+            "key.csv": "key",
+            "report.html": "page",
+            "report.json": "oversight/1",
+            ".hidden.csv": "hidden",
+        },
         done=frozenset({"accuracy"}),
         systems=("agent",),
     )
@@ -519,7 +632,14 @@ def with_key(place: Path) -> Expect:
 def two_tables(place: Path) -> Expect:
     """Answers to two unrelated tasks, which are no parts of one table."""
     write(place / "chess.csv", {"item": [1, 2, 3], "system": ["a", "a", "b"], "answer": [0, 1, 1]})
-    write(place / "capitals.csv", {"item": ["fr", "de", "it"], "system": ["a", "b", "b"], "answer": ["Paris", "Berlin", "Rome"]})
+    write(
+        place / "capitals.csv",
+        {
+            "item": ["fr", "de", "it"],
+            "system": ["a", "b", "b"],
+            "answer": ["Paris", "Berlin", "Rome"],
+        },
+    )
     return Expect(error="answers must be one table", stage="find")
 
 
@@ -527,12 +647,16 @@ def wrong_setting(place: Path) -> Expect:
     """A noracle.toml with two keys that do not exist and a value of a wrong type."""
     world = simulate_world(n_items=50, n_classes=3, seed=10)
     write(place / "answers.csv", world.answers)
-    (place / "noracle.toml").write_text('confidense = 0.9\nseed = "one"\n\n[file]\nanswers = "answers.csv"\n', encoding="utf-8")
+    (place / "noracle.toml").write_text(
+        'confidense = 0.9\nseed = "one"\n\n[file]\nanswers = "answers.csv"\n', encoding="utf-8"
+    )
     return Expect(error="'confidence'", stage="find")
 
 
 def odd_names(place: Path) -> Expect:
-    """Spaces, quotes, other scripts and HTML in the names of files, systems, items, classes and raters."""
+    """Spaces, quotes, other scripts and HTML in the names of files, systems, items, classes and
+    raters.
+    """
     systems = ("<script>alert(1)</script>", 'Größe "XL" & co', "模型 一")
     classes = ("<b>yes</b>", "it's", "não")
     answers: dict[str, list[Any]] = {"item": [], "system": [], "answer": []}
@@ -550,7 +674,10 @@ def odd_names(place: Path) -> Expect:
     folder = place / "von März & April"
     write(folder / "the answers; all of them.csv", answers)
     write(folder / "l'avis <1>.jsonl", judgements)
-    (place / "noracle.toml").write_text('title = "<script>alert(2)</script>"\nn_classes = 3\nprotocol = "question"\n', encoding="utf-8")
+    (place / "noracle.toml").write_text(
+        'title = "<script>alert(2)</script>"\nn_classes = 3\nprotocol = "question"\n',
+        encoding="utf-8",
+    )
     return Expect(
         found={
             "answers": ("von März & April/the answers; all of them.csv",),
@@ -598,7 +725,13 @@ def wide_named(place: Path) -> Expect:
 def ambiguous(place: Path) -> Expect:
     """A file that could be two kinds of evidence, beside one that is clear."""
     write(place / "answers.csv", {"item": [1, 2], "system": ["a", "a"], "answer": [0, 1]})
-    both = {"item": [1, 2], "system": ["b", "b"], "answer": [0, 1], "class": [0, 0], "verdict": ["yes", "no"]}
+    both = {
+        "item": [1, 2],
+        "system": ["b", "b"],
+        "answer": [0, 1],
+        "class": [0, 0],
+        "verdict": ["yes", "no"],
+    }
     write(place / "joined.csv", both)
     write(place / "people.csv", {"item": [1, 2], "ann": [0, 1], "bob": [0, 0]})
     return Expect(
@@ -611,16 +744,54 @@ def ambiguous(place: Path) -> Expect:
 FOLDERS: dict[str, Callable[[Path], Expect]] = {
     make.__name__: make
     for make in (
-        complete, answers_only, judgements_only, ruled_out_only, ratings_only, votes_only, ratings_and_answers, scores_and_prices,
-        wide_pilot, inspect_log, lm_eval_log, counts_only, counts_beside_tables, hive, text_classes, contradictory_labels,
-        planted_contradiction, bad_verdict, missing_column, wrong_types, broken_text, huge, empty, nothing_known, with_key,
-        two_tables, wrong_setting, odd_names, wide_named, ambiguous,
+        complete,
+        answers_only,
+        judgements_only,
+        ruled_out_only,
+        ratings_only,
+        votes_only,
+        ratings_and_answers,
+        scores_and_prices,
+        wide_pilot,
+        inspect_log,
+        lm_eval_log,
+        counts_only,
+        counts_beside_tables,
+        hive,
+        text_classes,
+        contradictory_labels,
+        planted_contradiction,
+        bad_verdict,
+        missing_column,
+        wrong_types,
+        broken_text,
+        huge,
+        empty,
+        nothing_known,
+        with_key,
+        two_tables,
+        wrong_setting,
+        odd_names,
+        wide_named,
+        ambiguous,
     )
-}  # fmt: skip
+}
 """The folders by name."""
 
-SOUND = tuple(name for name in FOLDERS if name not in {
-    "contradictory_labels", "bad_verdict", "missing_column", "wrong_types", "broken_text", "empty", "nothing_known", "two_tables",
-    "wrong_setting",
-})  # fmt: skip
+SOUND = tuple(
+    name
+    for name in FOLDERS
+    if name
+    not in {
+        "contradictory_labels",
+        "bad_verdict",
+        "missing_column",
+        "wrong_types",
+        "broken_text",
+        "empty",
+        "nothing_known",
+        "two_tables",
+        "wrong_setting",
+    }
+)
 """The folders that can be reported on."""

@@ -40,7 +40,9 @@ def fault_of(place: Any, **options: Any) -> str:
 
 
 def assert_nothing_lost(inventory: Inventory, folder: Path) -> None:
-    """Every file is in one source or left aside with a reason, itself or with the folder that it lies in, and never both."""
+    """Every file is in one source or left aside with a reason, itself or with the folder that it
+    lies in, and never both.
+    """
     used = [p for s in inventory.sources for p in s.paths]
     aside = [u.path for u in inventory.unused]
     assert len(set(aside)) == len(aside)
@@ -52,7 +54,8 @@ def assert_nothing_lost(inventory: Inventory, folder: Path) -> None:
             assert str(path) in used or any(str(p) in aside for p in (path, *path.parents)), path
 
 
-# ------------------------------------------------------------------------------------------------------------------- the folders
+# -------------------------------------------------------------------------------------------------------------------
+# the folders
 
 
 def test_there_are_at_least_sixteen_folders() -> None:
@@ -69,7 +72,9 @@ def test_folder_is_recognised_or_refused_as_expected(name: str, tmp_path: Path) 
         assert expect.error in fault_of(folder)
         return
     inventory = find_evidence(folder)
-    assert {s.kind: tuple(relative(folder, p) for p in s.paths) for s in inventory.sources} == dict(expect.found)
+    assert {s.kind: tuple(relative(folder, p) for p in s.paths) for s in inventory.sources} == dict(
+        expect.found
+    )
     assert len({s.kind for s in inventory.sources}) == len(inventory.sources)
     assert {s.kind: s.form for s in inventory.sources if s.form != "long"} == dict(expect.forms)
     found = reasons(inventory, folder)
@@ -82,7 +87,9 @@ def test_folder_is_recognised_or_refused_as_expected(name: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_folder_is_the_same_when_it_is_written_and_found_again(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_is_the_same_when_it_is_written_and_found_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / name
     FOLDERS[name](folder)
     first = find_evidence(folder)
@@ -113,7 +120,8 @@ def test_paths_are_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert find_evidence(".").settings.title == "A complete folder"
 
 
-# ------------------------------------------------------------------------------------------------------------------- kinds of file
+# -------------------------------------------------------------------------------------------------------------------
+# kinds of file
 
 
 @pytest.mark.parametrize(
@@ -135,7 +143,9 @@ def test_kind_is_told_by_columns_and_not_by_the_name(
     path = tmp_path / f"prices{suffix}"  # a misleading name
     if suffix == ".parquet":
         write(tmp_path.parent / "source.csv", columns)
-        write_parquet(path, f"SELECT * FROM read_csv('{(tmp_path.parent / 'source.csv').as_posix()}')")
+        write_parquet(
+            path, f"SELECT * FROM read_csv('{(tmp_path.parent / 'source.csv').as_posix()}')"
+        )
     else:
         write(path, columns)
     (source,) = find_evidence(tmp_path).sources
@@ -164,7 +174,9 @@ def test_kind_is_told_by_columns_and_not_by_the_name(
         ({"Item": [1], "System": ["b"], "Answer": [3]}, None),
     ],
 )
-def test_tables_that_are_no_evidence_alone(columns: dict[str, list[Any]], kind: str | None, tmp_path: Path) -> None:
+def test_tables_that_are_no_evidence_alone(
+    columns: dict[str, list[Any]], kind: str | None, tmp_path: Path
+) -> None:
     write(tmp_path / "said.csv", ANSWERS)
     write(tmp_path / "other.csv", columns)
     inventory = find_evidence(tmp_path)
@@ -173,7 +185,14 @@ def test_tables_that_are_no_evidence_alone(columns: dict[str, list[Any]], kind: 
 
 
 @pytest.mark.parametrize(
-    "columns", [("item", "label"), ("item", "class"), ("item", "truth"), ("item", "gold"), ("item", "correct_answer", "text")]
+    "columns",
+    [
+        ("item", "label"),
+        ("item", "class"),
+        ("item", "truth"),
+        ("item", "gold"),
+        ("item", "correct_answer", "text"),
+    ],
 )
 def test_key_is_never_used_and_cannot_be_named(columns: tuple[str, ...], tmp_path: Path) -> None:
     write(tmp_path / "said.csv", ANSWERS)
@@ -188,13 +207,26 @@ def test_key_is_never_used_and_cannot_be_named(columns: tuple[str, ...], tmp_pat
 def test_header_of_other_case_or_with_common_names_is_recognised(tmp_path: Path) -> None:
     write(tmp_path / "more.csv", {"Item": [1], "System": ["b"], "Answer": [3]})
     (source,) = find_evidence(tmp_path).sources
-    assert (source.kind, source.why) == ("answers", "columns Item, System, Answer, read as item, system, answer")
+    assert (source.kind, source.why) == (
+        "answers",
+        "columns Item, System, Answer, read as item, system, answer",
+    )
     write(tmp_path / "said.csv", {"question_id": [1], "model": ["b"], "prediction": [3]})
-    assert "answers must be one table" in fault_of(tmp_path)  # two names of one column are not put together
+    assert "answers must be one table" in fault_of(
+        tmp_path
+    )  # two names of one column are not put together
 
 
-def test_wide_answers_are_recognised_by_their_name_and_others_by_the_settings(tmp_path: Path) -> None:
-    wide = {"qid": [1, 2], "category": ["x", "y"], "gpt-4": [0, 1], "llama": [1, 1], "answer": [0, 0]}
+def test_wide_answers_are_recognised_by_their_name_and_others_by_the_settings(
+    tmp_path: Path,
+) -> None:
+    wide = {
+        "qid": [1, 2],
+        "category": ["x", "y"],
+        "gpt-4": [0, 1],
+        "llama": [1, 1],
+        "answer": [0, 0],
+    }
     write(tmp_path / "answers_run1.csv", wide)
     (source,) = find_evidence(tmp_path).sources
     assert (source.form, source.options) == ("wide", {"item": "qid", "systems": ("gpt-4", "llama")})
@@ -220,7 +252,10 @@ def test_wide_scores_need_a_name_or_a_setting(tmp_path: Path) -> None:
 
 def test_texts_in_a_file_without_a_header_are_not_quoted(tmp_path: Path) -> None:
     write(tmp_path / "said.csv", ANSWERS)
-    (tmp_path / "secret.csv").write_text("The patient says that she feels quite ill today,yes\nAnother patient,no\n", encoding="utf-8")
+    (tmp_path / "secret.csv").write_text(
+        "The patient says that she feels quite ill today,yes\nAnother patient,no\n",
+        encoding="utf-8",
+    )
     assert "patient" not in str(find_evidence(tmp_path))
 
 
@@ -245,7 +280,8 @@ def test_log_and_table_of_answers_are_not_mixed(tmp_path: Path) -> None:
     assert found.of("answers")[0].paths == (str(tmp_path / "said.csv"),)
 
 
-# ------------------------------------------------------------------------------------------------------------------- one table, many files
+# -------------------------------------------------------------------------------------------------------------------
+# one table, many files
 
 
 def test_files_of_one_kind_are_one_table_and_a_note_says_so(tmp_path: Path) -> None:
@@ -255,10 +291,17 @@ def test_files_of_one_kind_are_one_table_and_a_note_says_so(tmp_path: Path) -> N
     (source,) = inventory.sources
     assert [Path(p).name for p in source.paths] == ["a.csv", "b.csv"]
     assert source.columns == ("item", "system", "answer", "guess")
-    assert inventory.notes == ("2 files are one table of answers: a.csv, b.csv; not all of them have the columns guess",)
+    assert inventory.notes == (
+        "2 files are one table of answers: a.csv, b.csv; not all of them have the columns guess",
+    )
 
 
-def both(folder: Path, first: dict[str, list[Any]], second: dict[str, list[Any]], names: tuple[str, str] = ("a.csv", "b.csv")) -> None:
+def both(
+    folder: Path,
+    first: dict[str, list[Any]],
+    second: dict[str, list[Any]],
+    names: tuple[str, str] = ("a.csv", "b.csv"),
+) -> None:
     for name, columns in zip(names, (first, second), strict=True):
         write(folder / name, columns)
 
@@ -295,7 +338,10 @@ def test_partitioned_folders_are_not_mixed_with_plain_files(tmp_path: Path) -> N
 
 def test_same_bytes_in_two_partitions_are_both_used(tmp_path: Path) -> None:
     for system in ("a", "b"):
-        write_parquet(tmp_path / f"system={system}" / "x.parquet", "SELECT i AS item, 0 AS answer FROM range(5) t(i)")
+        write_parquet(
+            tmp_path / f"system={system}" / "x.parquet",
+            "SELECT i AS item, 0 AS answer FROM range(5) t(i)",
+        )
     (source,) = find_evidence(tmp_path).sources
     assert source.n_rows == 10
 
@@ -335,17 +381,23 @@ def test_stored_counts_beside_tables_are_used_where_they_are_named(tmp_path: Pat
 def test_two_schemas_of_counts_are_two_sources(tmp_path: Path) -> None:
     FOLDERS["counts_only"](tmp_path)
     (tmp_path / "rated.json").write_text('{"x": 1, "schema": "rating-counts/1"}', encoding="utf-8")
-    assert [s.options["schema"] for s in find_evidence(tmp_path).of("counts")] == ["counts/1", "rating-counts/1"]
+    assert [s.options["schema"] for s in find_evidence(tmp_path).of("counts")] == [
+        "counts/1",
+        "rating-counts/1",
+    ]
 
 
 @pytest.mark.parametrize("schema", ["oversight/1", "results/1", "plan/1", "estimate/1", "sketch/1"])
 def test_own_results_are_left_aside(schema: str, tmp_path: Path) -> None:
     write(tmp_path / "said.csv", ANSWERS)
-    (tmp_path / "old.json").write_text(json.dumps({"title": "x" * 5000, "schema": schema}), encoding="utf-8")
+    (tmp_path / "old.json").write_text(
+        json.dumps({"title": "x" * 5000, "schema": schema}), encoding="utf-8"
+    )
     assert schema in reasons(find_evidence(tmp_path), tmp_path)["old.json"]
 
 
-# ------------------------------------------------------------------------------------------------------------------- places
+# -------------------------------------------------------------------------------------------------------------------
+# places
 
 
 def test_list_of_files_finds_the_same_as_the_folder(tmp_path: Path) -> None:
@@ -361,7 +413,9 @@ def test_list_of_files_finds_the_same_as_the_folder(tmp_path: Path) -> None:
 def test_file_and_glob_alone(tmp_path: Path) -> None:
     write(tmp_path / "a.csv", ANSWERS)
     assert find_evidence(tmp_path / "a.csv").sources == find_evidence([tmp_path / "a.csv"]).sources
-    assert find_evidence(str(tmp_path / "*.csv")).of("answers")[0].paths == (str(tmp_path / "a.csv"),)
+    assert find_evidence(str(tmp_path / "*.csv")).of("answers")[0].paths == (
+        str(tmp_path / "a.csv"),
+    )
 
 
 def test_file_that_is_given_twice_is_used_once(tmp_path: Path) -> None:
@@ -369,8 +423,12 @@ def test_file_that_is_given_twice_is_used_once(tmp_path: Path) -> None:
     assert len(find_evidence([tmp_path / "a.csv", tmp_path / "a.csv"]).sources[0].paths) == 1
 
 
-@pytest.mark.parametrize("place", ["absent", "absent/*.csv", "", [], ["absent.csv", "gone.csv"], "a\0b"])
-def test_place_that_is_not_there_is_named(place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "place", ["absent", "absent/*.csv", "", [], ["absent.csv", "gone.csv"], "a\0b"]
+)
+def test_place_that_is_not_there_is_named(
+    place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     message = fault_of(place)
     assert "place must be" in message
@@ -394,7 +452,8 @@ def test_given_settings_replace_those_of_the_folder(tmp_path: Path) -> None:
     assert "others were given" in reasons(inventory, tmp_path)["noracle.toml"]
 
 
-# ------------------------------------------------------------------------------------------------------------------- settings name files
+# -------------------------------------------------------------------------------------------------------------------
+# settings name files
 
 
 def test_named_file_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
@@ -413,7 +472,9 @@ def test_named_file_of_another_kind_is_refused(tmp_path: Path) -> None:
 def test_named_file_settles_what_is_ambiguous(tmp_path: Path) -> None:
     FOLDERS["ambiguous"](tmp_path)
     settings = Settings(files={"answers": ("*.csv",)}, ignore=("people.csv",))
-    assert "people.csv" in fault_of(tmp_path, settings=settings)  # the glob names it, and what is named must fit
+    assert "people.csv" in fault_of(
+        tmp_path, settings=settings
+    )  # the glob names it, and what is named must fit
     found = find_evidence(tmp_path, settings=Settings(files={"judgements": ("joined.csv",)}))
     assert [s.kind for s in found.sources] == ["answers", "judgements"]
     assert found.of("judgements")[0].why == "named in noracle.toml; columns item, class, verdict"
@@ -437,7 +498,9 @@ def test_named_file_outside_of_the_folder_is_used_and_noted(tmp_path: Path) -> N
 
 def test_wide_columns_that_are_not_there_are_named(tmp_path: Path) -> None:
     write(tmp_path / "run.csv", {"q": [1, 2], "agent": [0, 1]})
-    settings = Settings(files={"answers": ("run.csv",)}, wide={"answers": {"item": "q", "systems": ("agnet",)}})
+    settings = Settings(
+        files={"answers": ("run.csv",)}, wide={"answers": {"item": "q", "systems": ("agnet",)}}
+    )
     assert "no item, system, answer" in fault_of(tmp_path, settings=settings)
 
 
@@ -465,7 +528,8 @@ def test_settings_made_in_python_are_checked(settings: Settings, tmp_path: Path)
         find_evidence(tmp_path, settings=settings)
 
 
-# ------------------------------------------------------------------------------------------------------------------- odd files
+# -------------------------------------------------------------------------------------------------------------------
+# odd files
 
 
 @pytest.mark.parametrize(
@@ -478,7 +542,9 @@ def test_settings_made_in_python_are_checked(settings: Settings, tmp_path: Path)
         ("answers.csv", b"", "must not be empty"),
     ],
 )
-def test_table_that_cannot_be_read_stops_the_report_and_names_the_way_out(name: str, content: bytes, part: str, tmp_path: Path) -> None:
+def test_table_that_cannot_be_read_stops_the_report_and_names_the_way_out(
+    name: str, content: bytes, part: str, tmp_path: Path
+) -> None:
     write(tmp_path / "ratings.csv", {"item": [1, 1], "rater": ["a", "b"], "label": [0, 1]})
     (tmp_path / name).write_bytes(content)
     message = fault_of(tmp_path)
@@ -502,10 +568,17 @@ def test_empty_files_and_odd_names_are_left_aside_with_a_reason(tmp_path: Path) 
     (tmp_path / "README").write_text("x", encoding="utf-8")
     (tmp_path / "model.bin").write_bytes(b"\0" * 100)
     (tmp_path / ".git" / "objects").mkdir(parents=True)
-    (tmp_path / ".git" / "objects" / "x.csv").write_text("item,system,answer\n1,a,0\n", encoding="utf-8")
+    (tmp_path / ".git" / "objects" / "x.csv").write_text(
+        "item,system,answer\n1,a,0\n", encoding="utf-8"
+    )
     inventory = find_evidence(tmp_path)
     found = reasons(inventory, tmp_path)
-    assert {k: v[:6] for k, v in found.items()} == {"leer.csv": "empty:", "README": "a text", "model.bin": "not a ", ".git": "hidden"}
+    assert {k: v[:6] for k, v in found.items()} == {
+        "leer.csv": "empty:",
+        "README": "a text",
+        "model.bin": "not a ",
+        ".git": "hidden",
+    }
     assert_nothing_lost(inventory, tmp_path)
 
 
@@ -536,13 +609,17 @@ def test_links_are_followed_to_files_only(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="names are text there")
 def test_name_that_is_not_text_is_left_aside_and_can_be_written(tmp_path: Path) -> None:
     write(tmp_path / "said.csv", ANSWERS)
-    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.csv")).write_text("item,system,answer\n1,a,0\n", encoding="utf-8")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.csv")).write_text(
+        "item,system,answer\n1,a,0\n", encoding="utf-8"
+    )
     (left,) = find_evidence(tmp_path).unused
     assert "not UTF-8" in left.reason
     assert left.path.encode()
 
 
-def test_file_that_vanishes_meanwhile_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_vanishes_meanwhile_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path / "said.csv", ANSWERS)
     look = Recogniser.look
 
@@ -558,20 +635,29 @@ def test_file_that_vanishes_meanwhile_is_named(tmp_path: Path, monkeypatch: pyte
 
 
 def test_address_of_a_file_goes_to_the_engine(tmp_path: Path) -> None:
-    write_parquet(tmp_path / "x.parquet", "SELECT i AS item, 'a' AS system, 0 AS answer FROM range(5) t(i)")
+    write_parquet(
+        tmp_path / "x.parquet", "SELECT i AS item, 'a' AS system, 0 AS answer FROM range(5) t(i)"
+    )
     address = (tmp_path / "x.parquet").as_uri()
     (source,) = find_evidence([address]).sources
     assert (source.kind, source.paths, source.n_rows) == ("answers", (address,), 5)
 
 
-@pytest.mark.parametrize(("name", "part"), [("answers.xlsx", "save it as CSV"), ("old.zip", "unpack it"), ("labels.sqlite", "database")])
-def test_files_of_other_tools_are_left_aside_with_what_to_do(name: str, part: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [("answers.xlsx", "save it as CSV"), ("old.zip", "unpack it"), ("labels.sqlite", "database")],
+)
+def test_files_of_other_tools_are_left_aside_with_what_to_do(
+    name: str, part: str, tmp_path: Path
+) -> None:
     write(tmp_path / "said.csv", ANSWERS)
     (tmp_path / name).write_bytes(b"PK")
     assert part in reasons(find_evidence(tmp_path), tmp_path)[name]
 
 
-def test_file_without_the_right_to_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_without_the_right_to_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path / "said.csv", ANSWERS)
 
     def refuse(*_: Any, **__: Any) -> None:
@@ -583,7 +669,9 @@ def test_file_without_the_right_to_read_is_named(tmp_path: Path, monkeypatch: py
     assert "Permission denied" in message
 
 
-def test_folder_without_the_right_to_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_without_the_right_to_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise PermissionError(13, "Permission denied", "closed")
 
@@ -591,14 +679,21 @@ def test_folder_without_the_right_to_read_is_named(tmp_path: Path, monkeypatch: 
     assert "Permission denied" in fault_of(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["a[1].csv", "what?.csv", "st*r.csv", "{x}.csv", "100 %.csv", "new\nline.csv"])
+@pytest.mark.parametrize(
+    "name", ["a[1].csv", "what?.csv", "st*r.csv", "{x}.csv", "100 %.csv", "new\nline.csv"]
+)
 def test_file_with_marks_of_globs_in_its_name_is_found(name: str, tmp_path: Path) -> None:
     write(tmp_path / name, ANSWERS)
     assert find_evidence(tmp_path).of("answers")[0].paths == (str(tmp_path / name),)
 
 
-@pytest.mark.parametrize(("name", "other"), [("a[1].csv", "a1.csv"), ("st*r.csv", "star.csv"), ("what?.csv", "whatx.csv")])
-def test_name_that_an_engine_would_take_for_other_files_is_refused(name: str, other: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("a[1].csv", "a1.csv"), ("st*r.csv", "star.csv"), ("what?.csv", "whatx.csv")],
+)
+def test_name_that_an_engine_would_take_for_other_files_is_refused(
+    name: str, other: str, tmp_path: Path
+) -> None:
     write(tmp_path / name, ANSWERS)
     write(tmp_path / other, {**ANSWERS, "item": [7, 8, 9]})
     assert other in fault_of(tmp_path)
@@ -607,7 +702,9 @@ def test_name_that_an_engine_would_take_for_other_files_is_refused(name: str, ot
 @pytest.mark.parametrize("n", [500, pytest.param(5000, marks=pytest.mark.slow)])
 def test_very_many_files_are_found_quickly(n: int, tmp_path: Path) -> None:
     for i in range(n):
-        (tmp_path / f"part-{i:05d}.csv").write_text(f"item,system,answer\n{i},a,{i % 3}\n", encoding="utf-8")
+        (tmp_path / f"part-{i:05d}.csv").write_text(
+            f"item,system,answer\n{i},a,{i % 3}\n", encoding="utf-8"
+        )
         (tmp_path / f"note-{i:05d}.txt").write_text("x", encoding="utf-8")
     started = time.perf_counter()
     inventory = find_evidence(tmp_path)

@@ -28,7 +28,9 @@ from noracle.schemas import load_schema, schema_names
 from noracle.simulate import simulate_world
 from tests.unit.oversight.folders import FOLDERS, SOUND, Expect, write
 
-REGISTRY: Registry[Any] = Registry().with_resources((load_schema(n)["$id"], Resource.from_contents(load_schema(n))) for n in schema_names())
+REGISTRY: Registry[Any] = Registry().with_resources(
+    (load_schema(n)["$id"], Resource.from_contents(load_schema(n))) for n in schema_names()
+)
 Reported = Callable[[str], tuple[Oversight, Expect]]
 VALIDATOR = jsonschema.Draft202012Validator(load_schema("oversight/1"), registry=REGISTRY)
 
@@ -74,8 +76,12 @@ def test_every_folder_is_reported_on_honestly(name: str, reported: Reported) -> 
         assert line.statement
         assert line.next_step
         assert line.low <= line.high or math.isnan(line.low)
-    wrong = {(f.between, f.subject) for f in report.contradictions if f.between == expected.contradiction}
-    assert wrong == {(expected.contradiction, system) for system in expected.systems if expected.contradiction}
+    wrong = {
+        (f.between, f.subject) for f in report.contradictions if f.between == expected.contradiction
+    }
+    assert wrong == {
+        (expected.contradiction, system) for system in expected.systems if expected.contradiction
+    }
     data = json.loads(report.to_json())
     VALIDATOR.validate(data)
     assert Oversight.from_dict(data).to_dict() == data
@@ -93,10 +99,18 @@ def test_malformed_evidence_stops_with_a_clear_error(name: str) -> None:
 def _numbers(value: Any, path: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], float]:
     """Every number of JSON values by its place; settings of the run are numbers too."""
     if isinstance(value, Mapping):
-        return {k: v for key, inner in value.items() for k, v in _numbers(inner, (*path, key)).items()}
+        return {
+            k: v for key, inner in value.items() for k, v in _numbers(inner, (*path, key)).items()
+        }
     if isinstance(value, list):
-        return {k: v for i, inner in enumerate(value) for k, v in _numbers(inner, (*path, i)).items()}
-    return {path: float(value)} if isinstance(value, (int, float)) and not isinstance(value, bool) else {}
+        return {
+            k: v for i, inner in enumerate(value) for k, v in _numbers(inner, (*path, i)).items()
+        }
+    return (
+        {path: float(value)}
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+        else {}
+    )
 
 
 def _without_promises(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,9 +121,14 @@ def _without_promises(result: Mapping[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "name",
     ["complete", "wide_named", "text_classes"]
-    + [pytest.param(n, marks=pytest.mark.slow) for n in ("counts_only", "hive", "votes_only", "odd_names", "inspect_log")],
+    + [
+        pytest.param(n, marks=pytest.mark.slow)
+        for n in ("counts_only", "hive", "votes_only", "odd_names", "inspect_log")
+    ],
 )
-def test_every_command_makes_its_figures_again(name: str, reported: Reported, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_command_makes_its_figures_again(
+    name: str, reported: Reported, capfd: pytest.CaptureFixture[str]
+) -> None:
     report, _ = reported(name)
     for step in report.steps:
         if step.status != "done":
@@ -127,7 +146,9 @@ def test_every_command_makes_its_figures_again(name: str, reported: Reported, ca
         for mine, theirs in zip(ours, map(_without_promises, made), strict=True):
             first, second = _numbers(mine), _numbers(theirs)
             assert first.keys() == second.keys(), (step.name, first.keys() ^ second.keys())
-            assert all(abs(first[k] - second[k]) <= 1e-12 * max(1.0, abs(first[k])) for k in first), step.name
+            assert all(
+                abs(first[k] - second[k]) <= 1e-12 * max(1.0, abs(first[k])) for k in first
+            ), step.name
 
 
 def test_next_steps_of_a_folder_run(reported: Reported, capfd: pytest.CaptureFixture[str]) -> None:
@@ -153,7 +174,12 @@ def test_the_same_folder_gives_the_same_report_whatever_the_hash_seed() -> None:
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         ended = subprocess.run(
-            [sys.executable, "-c", _SAME, "complete"], capture_output=True, text=True, encoding="utf-8", env=environment, check=True
+            [sys.executable, "-c", _SAME, "complete"],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            env=environment,
+            check=True,
         )
         outputs.append(ended.stdout)
     assert outputs[0] == outputs[1]
@@ -178,7 +204,9 @@ def test_confidence_is_that_of_the_whole_report() -> None:
     estimates = [r for step in report.steps if step.name == "accuracy" for r in step.results]
     assert all(isinstance(r, Estimate) and r.confidence > 0.98 for r in estimates)
     assert report.guarantee.kind is Kind.FINITE_SAMPLE
-    assert report.guarantee.error_rate < 0.1  # agreement and the mean are asymptotic, and not part of this promise
+    assert (
+        report.guarantee.error_rate < 0.1
+    )  # agreement and the mean are asymptotic, and not part of this promise
     assert any(note.startswith("agreement: its promise is asymptotic") for note in report.notes)
 
 
@@ -202,7 +230,13 @@ def test_unstated_training_never_certifies_and_the_next_step_says_so() -> None:
     found = find_evidence("folder")
     unstated = dataclasses.replace(found.settings, trained_on_annotators="unknown")
     report = oversee(found, settings=unstated)
-    certificates = [r for s in report.steps if s.name == "certificate" for r in s.results if isinstance(r, Certificate)]
+    certificates = [
+        r
+        for s in report.steps
+        if s.name == "certificate"
+        for r in s.results
+        if isinstance(r, Certificate)
+    ]
     assert certificates
     assert not any(c.certified for c in certificates)
     assert any("trained on labels of these annotators" in s.statement for s in report.next_steps)
@@ -210,9 +244,24 @@ def test_unstated_training_never_certifies_and_the_next_step_says_so() -> None:
 
 def test_a_certificate_takes_the_clusters_that_the_items_name() -> None:
     FOLDERS["ratings_and_answers"](Path("folder"))
-    plain = [r for s in oversee("folder").steps if s.name == "certificate" for r in s.results if isinstance(r, Certificate)]
-    rated = sorted({line.split(",")[0] for line in Path("folder/ratings.csv").read_text(encoding="utf-8").splitlines()[1:]}, key=int)
-    write(Path("folder/items.csv"), {"item": [int(i) for i in rated], "cluster": [f"passage {int(i) // 10}" for i in rated]})
+    plain = [
+        r
+        for s in oversee("folder").steps
+        if s.name == "certificate"
+        for r in s.results
+        if isinstance(r, Certificate)
+    ]
+    rated = sorted(
+        {
+            line.split(",")[0]
+            for line in Path("folder/ratings.csv").read_text(encoding="utf-8").splitlines()[1:]
+        },
+        key=int,
+    )
+    write(
+        Path("folder/items.csv"),
+        {"item": [int(i) for i in rated], "cluster": [f"passage {int(i) // 10}" for i in rated]},
+    )
     report = oversee("folder")
     steps = [s for s in report.steps if s.name == "certificate"]
     clustered = [r for s in steps for r in s.results if isinstance(r, Certificate)]
@@ -228,12 +277,21 @@ def test_answers_and_judgements_of_different_items_say_what_is_missing() -> None
     write(Path("folder/answers.csv"), world.answers)
     judgements = {**world.judgements, "item": [i + 1000 for i in world.judgements["item"]]}
     write(Path("folder/judgements.csv"), judgements)
-    with pytest.raises(EvidenceError, match=r"none in common: 0, 1, 2, … in answers and 1\d+, 1\d+, 1\d+, … in judgements"):
+    with pytest.raises(
+        EvidenceError,
+        match=r"none in common: 0, 1, 2, … in answers and 1\d+, 1\d+, 1\d+, … in judgements",
+    ):
         oversee("folder", settings=Settings(n_classes=3))
 
 
 def test_many_systems_are_not_compared_pair_by_pair() -> None:
-    world = simulate_world(n_items=30, n_classes=3, systems={f"s{i:02d}": 0.7 for i in range(51)}, n_ordinary=30, seed=2)
+    world = simulate_world(
+        n_items=30,
+        n_classes=3,
+        systems={f"s{i:02d}": 0.7 for i in range(51)},
+        n_ordinary=30,
+        seed=2,
+    )
     write(Path("folder/answers.csv"), world.answers)
     write(Path("folder/judgements.csv"), world.judgements)
     report = oversee("folder", settings=Settings(n_classes=3, time_limit=5.0))
@@ -244,9 +302,22 @@ def test_many_systems_are_not_compared_pair_by_pair() -> None:
 
 def test_raters_of_a_wide_table_are_graders_where_there_is_no_system() -> None:
     n = 40
-    write(Path("people.csv"), {"q": list(range(n)), "ann": [0] * n, "bob": [1] * n, "cy": [i % 2 for i in range(n)]})
-    source = Source(kind="ratings", paths=("people.csv",), why="named", form="wide", options={"item": "q", "raters": ("ann", "bob", "cy")})
-    report = oversee(Inventory(place=".", sources=(source,), settings=Settings(n_classes=2, claim="accuracy > 1/2")))
+    write(
+        Path("people.csv"),
+        {"q": list(range(n)), "ann": [0] * n, "bob": [1] * n, "cy": [i % 2 for i in range(n)]},
+    )
+    source = Source(
+        kind="ratings",
+        paths=("people.csv",),
+        why="named",
+        form="wide",
+        options={"item": "q", "raters": ("ann", "bob", "cy")},
+    )
+    report = oversee(
+        Inventory(
+            place=".", sources=(source,), settings=Settings(n_classes=2, claim="accuracy > 1/2")
+        )
+    )
     assert status(report)["alarm"] == "done"
     assert status(report)["conflict"] == "done"
     assert any("ann, bob" in s.statement for s in report.next_steps)
@@ -256,8 +327,15 @@ def test_raters_of_a_wide_table_are_graders_where_there_is_no_system() -> None:
 def test_without_a_stated_claim_the_ranges_are_shown_and_no_alarm(claim: str) -> None:
     """The answers would refute 'accuracy > 1/2', the weakest claim of all; but nobody made it."""
     n = 40
-    rows = [(i, name, answer) for i in range(n) for name, answer in (("ann", 0), ("bob", 1), ("cy", i % 2))]
-    write(Path("folder/answers.csv"), dict(zip(("item", "system", "answer"), map(list, zip(*rows, strict=True)), strict=True)))
+    rows = [
+        (i, name, answer)
+        for i in range(n)
+        for name, answer in (("ann", 0), ("bob", 1), ("cy", i % 2))
+    ]
+    write(
+        Path("folder/answers.csv"),
+        dict(zip(("item", "system", "answer"), map(list, zip(*rows, strict=True)), strict=True)),
+    )
     settings = Settings(n_classes=2, claim=claim)
     report = oversee("folder", settings=settings)
     assert status(report)["ranges"] == "done"
@@ -300,7 +378,14 @@ def test_one_grader_with_a_claim_is_told_to_add_another_and_without_one_is_not()
 
 
 def test_files_of_one_table_become_one_pattern_that_names_no_other_file() -> None:
-    for name in ("part-0.csv", "part-1.csv", "other.csv", "answers-gpt.csv", "claude.answers.csv", "answers.md"):
+    for name in (
+        "part-0.csv",
+        "part-1.csv",
+        "other.csv",
+        "answers-gpt.csv",
+        "claude.answers.csv",
+        "answers.md",
+    ):
         Path(name).write_text("x\n", encoding="utf-8")
     assert find_pattern(["part-0.csv", "part-1.csv"]) == "part-*.csv"
     assert find_pattern(["answers-gpt.csv", "claude.answers.csv"]) == "*answers*.csv"
@@ -308,11 +393,16 @@ def test_files_of_one_table_become_one_pattern_that_names_no_other_file() -> Non
 
 
 def test_files_that_no_pattern_names_are_read_and_the_command_is_the_whole_report() -> None:
-    world = simulate_world(n_items=60, n_classes=3, systems={"a": 0.9, "b": 0.6}, n_ordinary=60, seed=4)
+    world = simulate_world(
+        n_items=60, n_classes=3, systems={"a": 0.9, "b": 0.6}, n_ordinary=60, seed=4
+    )
     rows = list(zip(*world.answers.values(), strict=True))
     for system, name in (("a", "one.csv"), ("b", "other.csv")):
         chosen = [row for row in rows if row[list(world.answers).index("system")] == system]
-        write(Path("folder") / name, dict(zip(world.answers, map(list, zip(*chosen, strict=True)), strict=True)))
+        write(
+            Path("folder") / name,
+            dict(zip(world.answers, map(list, zip(*chosen, strict=True)), strict=True)),
+        )
     write(Path("folder/only-judgements.csv"), world.judgements)
     report = oversee("folder", settings=Settings(n_classes=3))
     assert {line.system for line in report.systems} == {"a", "b"}
@@ -325,7 +415,9 @@ def test_an_inventory_without_evidence_is_refused() -> None:
 
 
 def test_stored_counts_beside_tables_are_not_held_against_what_tables_alone_prove() -> None:
-    """Counts of other items are added to the accuracy; the possible range is about the items of the tables only."""
+    """Counts of other items are added to the accuracy; the possible range is about the items of the
+    tables only.
+    """
     from noracle.counts import AccuracyCounts
 
     world = simulate_world(n_items=100, n_classes=3, systems={"a": 0.95}, n_ordinary=100, seed=6)
@@ -335,7 +427,8 @@ def test_stored_counts_beside_tables_are_not_held_against_what_tables_alone_prov
     Path("other.json").write_text(json.dumps(other.to_dict()), encoding="utf-8")
     kinds: Any = {"answers": "answers.csv", "judgements": "judgements.csv", "counts": "other.json"}
     sources = tuple(
-        Source(kind=kind, paths=(path,), why="named", form="json" if kind == "counts" else "long") for kind, path in kinds.items()
+        Source(kind=kind, paths=(path,), why="named", form="json" if kind == "counts" else "long")
+        for kind, path in kinds.items()
     )
     report = oversee(Inventory(place=".", sources=sources, settings=Settings(n_classes=3)))
     assert report.systems[0].high < 0.2

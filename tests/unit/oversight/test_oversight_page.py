@@ -15,7 +15,17 @@ from noracle.oversight import page as pages
 from noracle.oversight.page import render_oversight, write_oversight
 from noracle.oversight.plain import confidence_of, meaning, promised
 from noracle.results import Guarantee, Kind
-from tests.unit.oversight.reports import HOSTILE, REPORTS, certificate, contradictory, crowded, report, step, whole, without_systems
+from tests.unit.oversight.reports import (
+    HOSTILE,
+    REPORTS,
+    certificate,
+    contradictory,
+    crowded,
+    report,
+    step,
+    whole,
+    without_systems,
+)
 
 VOID = {"meta", "br", "hr"}
 
@@ -88,7 +98,9 @@ def test_every_figure_links_to_the_command_that_makes_it_again(html: str) -> Non
     outline = Outline(html)
     for links in outline.figures:
         assert [link for link in links if link.startswith("#command-")]
-    for command_id in {link for links in outline.figures for link in links if link.startswith("#command-")}:
+    for command_id in {
+        link for links in outline.figures for link in links if link.startswith("#command-")
+    }:
         assert re.search(rf'<pre id="{command_id[1:]}" tabindex="0"><code>noracle ', html)
 
 
@@ -102,10 +114,17 @@ def test_headings_go_down_one_at_a_time(html: str) -> None:
 def test_the_first_screen_says_value_interval_promise_what_it_rests_on_and_the_next_step() -> None:
     first = Outline(render_oversight(whole()).split("<nav")[0] + "</main></body></html>").said
     for text in (
-        "What the evidence allows", "the best is one of 'agent-7', 'agent-8'", "agent-7", "0.910", "0.870 to 0.940",
-        "holds with at least 99 % confidence, however few the labels", "the items are a fair sample (assumed)",
-        "Ask 1,200 more questions to halve the interval.", "Taken together, all statements hold with at least", "Next:",
-    ):  # fmt: skip
+        "What the evidence allows",
+        "the best is one of 'agent-7', 'agent-8'",
+        "agent-7",
+        "0.910",
+        "0.870 to 0.940",
+        "holds with at least 99 % confidence, however few the labels",
+        "the items are a fair sample (assumed)",
+        "Ask 1,200 more questions to halve the interval.",
+        "Taken together, all statements hold with at least",
+        "Next:",
+    ):
         assert text in first
 
 
@@ -160,7 +179,9 @@ def test_two_hundred_systems_stay_readable() -> None:
 
 
 def test_without_a_system_the_first_screen_says_what_was_answered() -> None:
-    first = Outline(render_oversight(without_systems()).split("<nav")[0] + "</main></body></html>").said
+    first = Outline(
+        render_oversight(without_systems()).split("<nav")[0] + "</main></body></html>"
+    ).said
     assert "1 of 2 questions can be answered from this evidence, which judges no system." in first
     assert "ceiling of 'annotators': 0.800" in first
 
@@ -172,28 +193,47 @@ def test_same_report_same_bytes() -> None:
 def test_two_steps_of_one_name_have_ids_of_their_own() -> None:
     steps = [step("certificate", f"Is {name} better?", certificate(name)) for name in "ab"]
     outline = Outline(render_oversight(report([], steps, [])))
-    assert {"step-certificate", "step-certificate-2", "command-certificate", "command-certificate-2"} <= set(outline.ids)
+    assert {
+        "step-certificate",
+        "step-certificate-2",
+        "command-certificate",
+        "command-certificate-2",
+    } <= set(outline.ids)
 
 
 def test_weak_promises_are_named_as_no_part_of_the_joint_one() -> None:
     made = whole()
-    weak = dataclasses.replace(made.steps[4].results[0], guarantee=Guarantee(kind=Kind.ASYMPTOTIC, error_rate=0.01))
-    made = dataclasses.replace(made, steps=(*made.steps[:4], dataclasses.replace(made.steps[4], results=(weak,))))
-    assert "This leaves out certificate, where the confidence is about right" in pages.joint_sentence(made)
+    weak = dataclasses.replace(
+        made.steps[4].results[0], guarantee=Guarantee(kind=Kind.ASYMPTOTIC, error_rate=0.01)
+    )
+    made = dataclasses.replace(
+        made, steps=(*made.steps[:4], dataclasses.replace(made.steps[4], results=(weak,)))
+    )
+    assert (
+        "This leaves out certificate, where the confidence is about right"
+        in pages.joint_sentence(made)
+    )
 
 
 def test_unknown_numbers_are_no_zeros() -> None:
     made = whole()
-    unknown = dataclasses.replace(made.systems[0], value=float("nan"), low=float("nan"), high=float("nan"), guarantee=None)
+    unknown = dataclasses.replace(
+        made.systems[0], value=float("nan"), low=float("nan"), high=float("nan"), guarantee=None
+    )
     vacuous = dataclasses.replace(made.systems[1], value=float("nan"), low=0.0, high=1.0)
     assert pages.limits(unknown) == ("—", "unknown")
     assert pages.limits(vacuous) == ("—", "anything from 0 to 1")
-    assert "nothing is promised" in render_oversight(dataclasses.replace(made, systems=(unknown, vacuous)))
+    assert "nothing is promised" in render_oversight(
+        dataclasses.replace(made, systems=(unknown, vacuous))
+    )
 
 
 def test_confidence_is_never_rounded_up() -> None:
     assert confidence_of(0.05 / 3) == "98.33 %"
-    assert promised(Guarantee(kind=Kind.LOGICAL, error_rate=0.0)) == "holds for every possible answer key"
+    assert (
+        promised(Guarantee(kind=Kind.LOGICAL, error_rate=0.0))
+        == "holds for every possible answer key"
+    )
 
 
 def test_page_is_written_whole(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""noracle.toml: every setting, every fault at once, and the nearest key for one that does not exist."""
+"""noracle.toml: every setting, every fault at once, and the nearest key for one that does not
+exist.
+"""
 
 from __future__ import annotations
 
@@ -68,15 +70,36 @@ def faults(folder: Path, text: str) -> tuple[str, ...]:
 def test_every_setting_can_be_read(tmp_path: Path) -> None:
     settings = read(tmp_path, EVERYTHING)
     expected = Settings(
-        title="Spring review", confidence=0.9, seed=7, n_classes=3, classes=("red", "green", "blue"), conflicts="drop", protocol="sets",
-        repeats="all", claim="accuracy > 3/5", trained_on_annotators="no", margin=0.02, target="expert", half_width=0.05, budget=500.0,
-        time_limit=10.0, ignore=("drafts/*",), files={"answers": ("run/*.parquet",), "judgements": ("monday.csv", "tuesday.csv")},
-        wide={"ratings": {"item": "q", "raters": ("ann", "bob")}}, prices={"ordinary": 4.0, "expert": 2.5},
-        columns={"item": "question_id", "answers.system": "model"}, no_answer=("-1", "N/A"), invalid="refuse",
-    )  # fmt: skip
+        title="Spring review",
+        confidence=0.9,
+        seed=7,
+        n_classes=3,
+        classes=("red", "green", "blue"),
+        conflicts="drop",
+        protocol="sets",
+        repeats="all",
+        claim="accuracy > 3/5",
+        trained_on_annotators="no",
+        margin=0.02,
+        target="expert",
+        half_width=0.05,
+        budget=500.0,
+        time_limit=10.0,
+        ignore=("drafts/*",),
+        files={"answers": ("run/*.parquet",), "judgements": ("monday.csv", "tuesday.csv")},
+        wide={"ratings": {"item": "q", "raters": ("ann", "bob")}},
+        prices={"ordinary": 4.0, "expert": 2.5},
+        columns={"item": "question_id", "answers.system": "model"},
+        no_answer=("-1", "N/A"),
+        invalid="refuse",
+    )
     assert settings == expected
     default = Settings()
-    unset = [f.name for f in dataclasses.fields(Settings) if getattr(settings, f.name) == getattr(default, f.name)]
+    unset = [
+        f.name
+        for f in dataclasses.fields(Settings)
+        if getattr(settings, f.name) == getattr(default, f.name)
+    ]
     assert unset == []  # the text above names every field, also one that is added later
 
 
@@ -93,7 +116,13 @@ def test_the_example_in_the_module_is_valid(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("key", "near"),
-    [("confidense", "confidence"), ("Confidence", "confidence"), ("n_class", "n_classes"), ("file", "files"), ("price", "prices")],
+    [
+        ("confidense", "confidence"),
+        ("Confidence", "confidence"),
+        ("n_class", "n_classes"),
+        ("file", "files"),
+        ("price", "prices"),
+    ],
 )
 def test_unknown_key_names_the_nearest_one(key: str, near: str, tmp_path: Path) -> None:
     (line,) = faults(tmp_path, f"{key} = 1\n")
@@ -107,9 +136,16 @@ def test_unknown_key_far_from_all_is_refused_too(tmp_path: Path) -> None:
 
 
 def test_unknown_kinds_and_columns_name_the_nearest_ones(tmp_path: Path) -> None:
-    lines = faults(tmp_path, '[files]\nanswer = "a.csv"\n[wide.rating]\nraters = ["a"]\n[wide.answers]\nsystem = ["a"]\nsystems = ["a"]\n')
+    lines = faults(
+        tmp_path,
+        '[files]\nanswer = "a.csv"\n[wide.rating]\nraters = ["a"]\n[wide.answers]\nsystem = ["a"]\nsystems = ["a"]\n',
+    )
     assert len(lines) == 3
-    assert [near for near in ("'answers'", "'ratings'", "'systems'") if any(f"Did you mean {near}?" in line for line in lines)] == [
+    assert [
+        near
+        for near in ("'answers'", "'ratings'", "'systems'")
+        if any(f"Did you mean {near}?" in line for line in lines)
+    ] == [
         "'answers'",
         "'ratings'",
         "'systems'",
@@ -117,7 +153,10 @@ def test_unknown_kinds_and_columns_name_the_nearest_ones(tmp_path: Path) -> None
 
 
 def test_all_faults_come_at_once(tmp_path: Path) -> None:
-    lines = faults(tmp_path, 'confidense = 0.9\nseed = "one"\nmargin = 1\nclaim = "better"\n[prices]\nordinary = -1\n')
+    lines = faults(
+        tmp_path,
+        'confidense = 0.9\nseed = "one"\nmargin = 1\nclaim = "better"\n[prices]\nordinary = -1\n',
+    )
     assert len(lines) == 5
     for word in ("confidense", "seed", "margin", "claim", "prices.ordinary"):
         assert any(word in line for line in lines)

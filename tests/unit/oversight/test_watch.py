@@ -1,4 +1,6 @@
-"""A watched folder: only what is new is read, every look holds, and nothing that was counted can be changed unseen."""
+"""A watched folder: only what is new is read, every look holds, and nothing that was counted can be
+changed unseen.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ CANARY = "CANARY-text-of-an-item"
 class Folder:
     """A folder whose tables grow."""
 
-    def __init__(self, path: Path, settings: str = "n_classes = 4\nprotocol = 'question'\n") -> None:
+    def __init__(
+        self, path: Path, settings: str = "n_classes = 4\nprotocol = 'question'\n"
+    ) -> None:
         self.path = path
         path.mkdir(exist_ok=True)
         (path / "noracle.toml").write_text(settings, encoding="utf-8")
@@ -48,7 +52,9 @@ class Folder:
             "ratings": "item,rater,label",
         }
         if not file.exists():
-            file.write_text((header or heads[Path(name).stem.split("-")[0]]) + "\n", encoding="utf-8")
+            file.write_text(
+                (header or heads[Path(name).stem.split("-")[0]]) + "\n", encoding="utf-8"
+            )
         with file.open("a", encoding="utf-8", newline="") as handle:
             csv.writer(handle, lineterminator="\n").writerows(rows)
 
@@ -69,12 +75,19 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path / "evidence")
 
 
-def world_rows(seed: int = 3, n: int = 200, **options: object) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
-    world = simulate_world(n_items=n, n_classes=4, systems={"a": 0.9, "b": 0.6}, seed=seed, **options)  # type: ignore[arg-type]
-    return list(zip(*world.answers.values(), strict=True)), list(zip(*world.judgements.values(), strict=True))
+def world_rows(
+    seed: int = 3, n: int = 200, **options: object
+) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
+    world = simulate_world(
+        n_items=n, n_classes=4, systems={"a": 0.9, "b": 0.6}, seed=seed, **options
+    )  # type: ignore[arg-type]
+    return list(zip(*world.answers.values(), strict=True)), list(
+        zip(*world.judgements.values(), strict=True)
+    )
 
 
-# ---------------------------------------------------------------------------------------------------------------- only what is new
+# ----------------------------------------------------------------------------------------------------------------
+# only what is new
 
 
 def test_many_small_looks_end_where_one_look_ends(tmp_path: Path) -> None:
@@ -89,7 +102,9 @@ def test_many_small_looks_end_where_one_look_ends(tmp_path: Path) -> None:
     fast.add("judgements.csv", *judgements)
     one = fast.look()
     assert many.number == 8
-    assert [(e.value, e.low, e.high, e.counts) for e in many.accuracy] == [(e.value, e.low, e.high, e.counts) for e in one.accuracy]
+    assert [(e.value, e.low, e.high, e.counts) for e in many.accuracy] == [
+        (e.value, e.low, e.high, e.counts) for e in one.accuracy
+    ]
     left, right = slow.memory, fast.memory
     for table in ("answer", "label", "rating", "file"):
         assert left[table] == right[table]
@@ -113,7 +128,9 @@ def test_limits_are_those_of_the_stream_and_of_the_certificate(folder: Folder) -
     answers, judgements = world_rows(no_answer=0.1)
     folder.add("answers.csv", *answers)
     folder.add("judgements.csv", *judgements)
-    world = simulate_world(n_items=200, n_classes=4, systems={"a": 0.9, "b": 0.6}, no_answer=0.1, seed=3)
+    world = simulate_world(
+        n_items=200, n_classes=4, systems={"a": 0.9, "b": 0.6}, no_answer=0.1, seed=3
+    )
     ratings = simulate_raters(world.key, raters={"x": 0.8, "y": 0.7, "z": 0.7}, n_classes=4, seed=1)
     rated = sorted(zip(*ratings.values(), strict=True), key=lambda row: int(row[0]))
     folder.add("ratings.csv", *rated)
@@ -123,7 +140,9 @@ def test_limits_are_those_of_the_stream_and_of_the_certificate(folder: Folder) -
     for estimate, certificate in zip(look.accuracy, look.certificates, strict=True):
         name = estimate.subject
         assert math.isclose(1 - estimate.confidence, 0.1 * 0.9 / 4, rel_tol=1e-9)
-        stream = AccuracyStream(n_classes=4, system=name, confidence=estimate.confidence, interval="betting")
+        stream = AccuracyStream(
+            n_classes=4, system=name, confidence=estimate.confidence, interval="betting"
+        )
         for item, asked, verdict in judgements:
             stream.update(answer=given[item, name], asked=asked, verdict=str(verdict))
         assert (estimate.low, estimate.high) == (stream.low, stream.high)
@@ -131,7 +150,9 @@ def test_limits_are_those_of_the_stream_and_of_the_certificate(folder: Folder) -
         other = CertificateStream(system=name, confidence=certificate.confidence)
         for start in range(0, len(rated), 3):
             item = rated[start][0]
-            other.update(ratings=[row[2] for row in rated[start : start + 3]], answer=given[item, name])
+            other.update(
+                ratings=[row[2] for row in rated[start : start + 3]], answer=given[item, name]
+            )
         assert certificate.inputs == other.certificate().inputs
         assert certificate.verify()
 
@@ -146,7 +167,9 @@ def test_a_judgement_waits_for_its_answer(folder: Folder) -> None:
     assert folder.look().accuracy[0].counts["labelled"] == 2
 
 
-def test_an_item_is_counted_once_with_its_first_judgement_and_the_others_are_named(folder: Folder) -> None:
+def test_an_item_is_counted_once_with_its_first_judgement_and_the_others_are_named(
+    folder: Folder,
+) -> None:
     folder.add("answers.csv", (1, "a", 0), (2, "a", 1))
     folder.add("judgements.csv", (1, 0, "yes"))
     folder.look()
@@ -160,7 +183,12 @@ def test_an_item_is_counted_once_with_its_first_judgement_and_the_others_are_nam
 
 def test_judgements_are_fed_by_time(folder: Folder) -> None:
     folder.add("answers.csv", (1, "a", 0))
-    folder.add("judgements.csv", (1, 0, "no", "2026-02-02"), (1, 0, "yes", "2026-01-01"), header="item,class,verdict,at")
+    folder.add(
+        "judgements.csv",
+        (1, 0, "no", "2026-02-02"),
+        (1, 0, "yes", "2026-01-01"),
+        header="item,class,verdict,at",
+    )
     assert folder.look().accuracy[0].counts["ordinary_right"] == 1
 
 
@@ -174,7 +202,10 @@ def test_classes_ruled_out_together_are_one_label_whenever_somebody_looks(tmp_pa
         folder.look()
         folder.add("judgements.csv", *rows[cut:])
         look = folder.look()
-        assert look.waiting["judged items at the end of a file, which may get more in the next row"] == 1
+        assert (
+            look.waiting["judged items at the end of a file, which may get more in the next row"]
+            == 1
+        )
         seen.append(folder.memory["state"]["counts"])  # type: ignore[index]
     assert len(set(seen)) == 1
     assert '"n_ruled_out": 2' in seen[0]
@@ -219,10 +250,16 @@ def test_a_new_parquet_partition_is_added_and_a_changed_one_noticed(folder: Fold
     folder.add("answers.csv", *answers)
     for i, start in enumerate((0, 100)):
         part = list(zip(*judgements[start : start + 100], strict=True))
-        write_table(folder.path / f"judgements-{i}.parquet", dict(zip(("item", "class", "verdict"), map(list, part), strict=True)))
+        write_table(
+            folder.path / f"judgements-{i}.parquet",
+            dict(zip(("item", "class", "verdict"), map(list, part), strict=True)),
+        )
         look = folder.look()
         assert (look.run, look.accuracy[0].counts["labelled"]) == (1, start + 100)
-    write_table(folder.path / "judgements-0.parquet", {"item": [judgements[0][0]], "class": [0], "verdict": ["unsure"]})
+    write_table(
+        folder.path / "judgements-0.parquet",
+        {"item": [judgements[0][0]], "class": [0], "verdict": ["unsure"]},
+    )
     look = folder.look()
     assert (look.run, look.accuracy[0].counts["labelled"]) == (2, 100)
 
@@ -254,7 +291,8 @@ def test_what_is_written_about_a_folder_is_no_news_in_it(folder: Folder) -> None
         assert watch.changed()
 
 
-# ---------------------------------------------------------------------------------------------------------------- what was changed
+# ----------------------------------------------------------------------------------------------------------------
+# what was changed
 
 
 def replace(path: Path, old: str, new: str) -> None:
@@ -270,7 +308,11 @@ def test_a_verdict_that_was_changed_is_noticed_for_ever(folder: Folder, also_gro
     folder.add("judgements.csv", *judgements)
     assert folder.look().guarantee.error_rate == pytest.approx(0.05)
     item, asked, verdict = judgements[100]
-    replace(folder.path / "judgements.csv", f"\n{item},{asked},{verdict}\n", f"\n{item},{(asked + 1) % 4},{verdict}\n")  # type: ignore[operator]
+    replace(
+        folder.path / "judgements.csv",
+        f"\n{item},{asked},{verdict}\n",
+        f"\n{item},{(asked + 1) % 4},{verdict}\n",
+    )  # type: ignore[operator]
     if also_grown:
         folder.add("judgements.csv", (0, 0, "unsure"))
     look = folder.look()
@@ -335,12 +377,18 @@ def test_evidence_that_breaks_a_rule_changes_nothing(folder: Folder) -> None:
     with pytest.raises(EvidenceError, match="must be yes, no or unsure"):
         folder.look()
     assert folder.memory == before
-    replace(folder.path / "judgements.csv", "1,0,perhaps\n", "")  # it was never counted, so it may be corrected
+    replace(
+        folder.path / "judgements.csv", "1,0,perhaps\n", ""
+    )  # it was never counted, so it may be corrected
     assert folder.look().run == 1
     folder.add("answers.csv", (answers[0][0], answers[0][1], (answers[0][2] + 1) % 4))  # type: ignore[operator]
     with pytest.raises(EvidenceError, match="different answers"):
         folder.look()
-    replace(folder.path / "answers.csv", (folder.path / "answers.csv").read_text(encoding="utf-8").splitlines()[-1] + "\n", "")
+    replace(
+        folder.path / "answers.csv",
+        (folder.path / "answers.csv").read_text(encoding="utf-8").splitlines()[-1] + "\n",
+        "",
+    )
 
 
 def test_classes_beyond_those_of_the_first_look_are_refused(tmp_path: Path) -> None:
@@ -369,7 +417,8 @@ def test_uniform_first_and_targeted_later_is_refused(folder: Folder) -> None:
         folder.look()
 
 
-# ---------------------------------------------------------------------------------------------------------------- killed and resumed
+# ----------------------------------------------------------------------------------------------------------------
+# killed and resumed
 
 _CHILD = """
 import os, signal, sys
@@ -400,14 +449,22 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_not_been(tmp_path: Path) -> N
     kills = 0
     for start, moments in ((0, (0, 2, 9, 40)), (30, (1, 12, 33))):
         for folder in (calm, hunted):
-            folder.add("answers.csv", *[row for row in answers if start <= int(row[0]) < start + 30])  # type: ignore[call-overload]
+            folder.add(
+                "answers.csv", *[row for row in answers if start <= int(row[0]) < start + 30]
+            )  # type: ignore[call-overload]
             folder.add("judgements.csv", *judgements[start : start + 30])
         expected = calm.look()
         for moment in moments:
-            ended = subprocess.run([sys.executable, "-c", _CHILD, str(hunted.path), str(moment)], check=False, timeout=60)
+            ended = subprocess.run(
+                [sys.executable, "-c", _CHILD, str(hunted.path), str(moment)],
+                check=False,
+                timeout=60,
+            )
             kills += ended.returncode == -9
         found = hunted.look()
-        assert [(e.low, e.high) for e in found.accuracy] == [(e.low, e.high) for e in expected.accuracy]
+        assert [(e.low, e.high) for e in found.accuracy] == [
+            (e.low, e.high) for e in expected.accuracy
+        ]
     assert kills == 7
     assert hunted.memory == calm.memory
 
@@ -433,7 +490,8 @@ def test_the_memory_is_private_and_holds_no_text(folder: Folder) -> None:
         assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
-# ---------------------------------------------------------------------------------------------------------------- the error rate
+# ----------------------------------------------------------------------------------------------------------------
+# the error rate
 
 
 def test_all_statements_together_spend_at_most_the_error_rate(folder: Folder) -> None:
@@ -451,14 +509,17 @@ def test_all_statements_together_spend_at_most_the_error_rate(folder: Folder) ->
     assert (look.guarantee.kind.label, look.guarantee.anytime) == ("finite-sample", True)
 
 
-# ---------------------------------------------------------------------------------------------------------------- the alarm
+# ----------------------------------------------------------------------------------------------------------------
+# the alarm
 
 CLAIMED = "classes = ['A', 'B']\nclaim = 'accuracy > 1/2'\n"
 UNCLAIMED = "classes = ['A', 'B']\n"
 
 
 def graders(n: int) -> list[tuple[str, str, str]]:
-    """Answers of three graders: they agree at first, then two of them say the opposite of each other."""
+    """Answers of three graders: they agree at first, then two of them say the opposite of each
+    other.
+    """
     rng = random.Random(2)
     rows = []
     for i in range(n):
@@ -488,7 +549,9 @@ def test_the_alarm_is_raised_at_the_first_item_that_proves_it_and_stays(tmp_path
     assert raised.index(True) == first
     assert raised.count(True) == 1
     assert proofs[:first] == [None] * first
-    assert all(proof is not None and proof.to_dict() == proofs[first].to_dict() for proof in proofs[first:])  # type: ignore[union-attr]
+    assert all(
+        proof is not None and proof.to_dict() == proofs[first].to_dict() for proof in proofs[first:]
+    )  # type: ignore[union-attr]
     assert proofs[-1] is not None
     assert proofs[-1].verify()
     assert proofs[-1].counts["items"] == first + 1
@@ -523,17 +586,28 @@ def test_an_alarm_that_later_items_would_not_raise_is_kept_and_said(tmp_path: Pa
         folder.add("answers.csv", (n, "x", "AB"[n % 2]), (n, "y", "AB"[n % 2]))
     look = folder.look()
     assert look.proof is not None
-    assert (look.proof.counts["items"], look.new_alarm, look.verdict_now) == (1, False, "consistent")
+    assert (look.proof.counts["items"], look.new_alarm, look.verdict_now) == (
+        1,
+        False,
+        "consistent",
+    )
 
 
 def disagreeing(tmp_path: Path, settings: str) -> Folder:
-    """Two graders who say the opposite of each other: every accuracy above 1/2 on both labels is impossible."""
+    """Two graders who say the opposite of each other: every accuracy above 1/2 on both labels is
+    impossible.
+    """
     folder = Folder(tmp_path / "graders", settings)
-    folder.add("answers.csv", *[(n, name, "AB"[(n + shift) % 2]) for n in range(40) for shift, name in enumerate("xy")])
+    folder.add(
+        "answers.csv",
+        *[(n, name, "AB"[(n + shift) % 2]) for n in range(40) for shift, name in enumerate("xy")],
+    )
     return folder
 
 
-def test_without_a_stated_claim_there_is_no_alarm_and_the_first_look_says_why(tmp_path: Path) -> None:
+def test_without_a_stated_claim_there_is_no_alarm_and_the_first_look_says_why(
+    tmp_path: Path,
+) -> None:
     folder = disagreeing(tmp_path, UNCLAIMED)
     first, second = folder.look(), folder.look()
     for look in (first, second):
@@ -545,7 +619,9 @@ def test_without_a_stated_claim_there_is_no_alarm_and_the_first_look_says_why(tm
     assert "alarm" not in [event for _, event, _ in folder.memory["journal"]]  # type: ignore[attr-defined]
 
 
-def test_a_claim_that_is_stated_later_is_tested_at_once_and_taken_back_with_its_alarm(tmp_path: Path) -> None:
+def test_a_claim_that_is_stated_later_is_tested_at_once_and_taken_back_with_its_alarm(
+    tmp_path: Path,
+) -> None:
     folder = disagreeing(tmp_path, UNCLAIMED)
     assert folder.look().proof is None
     settings = folder.path / "noracle.toml"
@@ -557,14 +633,18 @@ def test_a_claim_that_is_stated_later_is_tested_at_once_and_taken_back_with_its_
     silent = folder.look()
     assert (silent.proof, silent.verdict_now) == (None, "")
     assert NO_CLAIM in silent.notes
-    settings.write_text(CLAIMED.replace("1/2", "0.50"), encoding="utf-8")  # the same claim in other words
+    settings.write_text(
+        CLAIMED.replace("1/2", "0.50"), encoding="utf-8"
+    )  # the same claim in other words
     assert (folder.look().new_alarm, folder.look().proof) == (False, raised.proof)
 
 
 def test_an_alarm_of_one_claim_is_not_shown_for_another(tmp_path: Path) -> None:
     folder = disagreeing(tmp_path, CLAIMED)
     assert folder.look().new_alarm
-    (folder.path / "noracle.toml").write_text("classes = ['A', 'B']\nclaim = 'grade of x > 1/4'\n", encoding="utf-8")
+    (folder.path / "noracle.toml").write_text(
+        "classes = ['A', 'B']\nclaim = 'grade of x > 1/4'\n", encoding="utf-8"
+    )
     look = folder.look()
     assert (look.proof, look.new_alarm, look.verdict_now) == (None, False, "consistent")
 
@@ -582,7 +662,9 @@ def test_a_look_is_results_in_json(folder: Folder) -> None:
     folder.add("answers.csv", *answers)
     folder.add("judgements.csv", *judgements)
     value = folder.look().to_dict()
-    registry = Registry().with_resources([(load_schema(n)["$id"], Resource.from_contents(load_schema(n))) for n in schema_names()])
+    registry = Registry().with_resources(
+        [(load_schema(n)["$id"], Resource.from_contents(load_schema(n))) for n in schema_names()]
+    )
     jsonschema.Draft202012Validator(load_schema("results/1"), registry=registry).validate(value)
     assert [read_result(r).to_dict() for r in value["results"]] == value["results"]
 
@@ -595,7 +677,10 @@ def test_watch_of_clustered_items_is_a_heuristic_and_says_so(tmp_path: Path) -> 
     look = folder.look()
     assert look.accuracy[0].guarantee.kind.label == "heuristic"
     assert look.guarantee.kind.label == "heuristic"
-    assert any(a.status == "failed" and "cluster" in a.detail for a in look.accuracy[0].guarantee.assumptions)
+    assert any(
+        a.status == "failed" and "cluster" in a.detail
+        for a in look.accuracy[0].guarantee.assumptions
+    )
     assert any("items of one cluster depend on each other" in note for note in look.notes)
 
 

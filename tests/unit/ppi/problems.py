@@ -1,4 +1,6 @@
-"""Seeded allocation problems: four cost structures, three families of covariances, three kinds of budgets; and a slow, sure referee."""
+"""Seeded allocation problems: four cost structures, three families of covariances, three kinds of
+budgets; and a slow, sure referee.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def set_prices(rng: np.random.Generator, k: int, kind: str) -> SetPrices:
 
 
 def problem(seed: int) -> Program:
-    """One of the seeded problems: k = 3 to 8, all sets, one budget, rows in hand, or two or three budgets."""
+    """One of the seeded problems: k = 3 to 8, all sets, one budget, rows in hand, or two or three
+    budgets.
+    """
     rng = np.random.default_rng([2, seed])
     k = 3 + seed % 6
     S = covariance(rng, k, FAMILIES[seed // 6 % 3])
@@ -113,7 +117,9 @@ def brute_force(program: Program, least: int = 2) -> tuple[float, NDArray[np.int
     for start in range(0, len(counts), 20_000):
         part = counts[start : start + 20_000]
         M = program.prior + np.einsum("bj,jkl->bkl", part.astype(np.float64), program.information)
-        values = target_variance(M, np.broadcast_to(program.target, (len(part), program.target.size)))
+        values = target_variance(
+            M, np.broadcast_to(program.target, (len(part), program.target.size))
+        )
         if values.min() < best:
             best, which = float(values.min()), part[int(values.argmin())]
     return best, which

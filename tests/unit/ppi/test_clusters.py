@@ -1,4 +1,6 @@
-"""Means of rows that come in clusters: whole clusters in folds, the CR2 variance, and nothing new without clusters."""
+"""Means of rows that come in clusters: whole clusters in folds, the CR2 variance, and nothing new
+without clusters.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from noracle.errors import ArgumentError, EvidenceError
 from noracle.ppi import estimate_mean
 
 
-def table(rng: np.random.Generator, *, clusters: int = 200, m: int = 5, labelled: int = 60) -> dict[str, list[Any]]:
+def table(
+    rng: np.random.Generator, *, clusters: int = 200, m: int = 5, labelled: int = 60
+) -> dict[str, list[Any]]:
     """A human on the first clusters, a judge on all; both share what is special about a cluster."""
     special = np.repeat(rng.normal(0, 0.6, clusters), m)
     truth = 1.0 + special + rng.normal(0, 0.8, clusters * m)
@@ -36,7 +40,9 @@ def test_intervals_by_cluster_cover_where_rows_do_not(interval: Any, worlds: int
     for seed in range(worlds):
         made = table(rng)
         for name, data in (("clusters", made), ("rows", without(made, "cluster"))):
-            found = estimate_mean(None, data, target="human", interval=interval, confidence=0.8, seed=seed)
+            found = estimate_mean(
+                None, data, target="human", interval=interval, confidence=0.8, seed=seed
+            )
             missed[name] += not found.low <= 1.0 <= found.high
     assert binomtest(missed["clusters"], worlds, 0.22, alternative="greater").pvalue > 1e-3
     assert binomtest(missed["clusters"], worlds, 0.15, alternative="less").pvalue > 1e-3
@@ -58,7 +64,12 @@ def test_classical_variance_is_cr2() -> None:
     sizes = rng.integers(1, 9, 60)
     cluster = np.repeat(np.arange(60), sizes)
     values = rng.normal(size=60)[cluster] + rng.normal(size=len(cluster))
-    found = estimate_mean(None, {"human": values.tolist(), "cluster": cluster.tolist()}, target="human", interval="classical")
+    found = estimate_mean(
+        None,
+        {"human": values.tolist(), "cluster": cluster.tolist()},
+        target="human",
+        interval="classical",
+    )
     value, variance, freedom = cr2(sizes, sizes, np.bincount(cluster, values))
     assert (found.value, found.se**2) == pytest.approx((value, variance))
     assert found.diagnostics["degrees_of_freedom"] == pytest.approx(freedom, rel=0.05)
@@ -71,9 +82,14 @@ def test_long_tables_have_clusters_too_and_text_names_are_the_same() -> None:
     for rater in ("human", "judge"):
         for i in range(n):
             if made[rater][i] is not None:
-                for name, value in zip(long, (i, rater, made[rater][i], f"passage {made['cluster'][i]}"), strict=True):
+                for name, value in zip(
+                    long, (i, rater, made[rater][i], f"passage {made['cluster'][i]}"), strict=True
+                ):
                     long[name].append(value)
-    wide, other = estimate_mean(None, made, target="human"), estimate_mean(None, long, target="human")
+    wide, other = (
+        estimate_mean(None, made, target="human"),
+        estimate_mean(None, long, target="human"),
+    )
     assert (wide.value, wide.se) == pytest.approx((other.value, other.se), rel=0.05)
     long["cluster"][0] = "another"
     with pytest.raises(EvidenceError, match="same in all rows"):
@@ -84,7 +100,10 @@ def test_rows_that_are_alone_and_clusters_none_change_nothing() -> None:
     made = table(np.random.default_rng(5))
     plain = estimate_mean(None, without(made, "cluster"), target="human")
     for cluster in ([None] * 1000, list(range(1000))):
-        assert estimate_mean(None, {**without(made, "cluster"), "cluster": cluster}, target="human") == plain
+        assert (
+            estimate_mean(None, {**without(made, "cluster"), "cluster": cluster}, target="human")
+            == plain
+        )
     assert estimate_mean(None, made, target="human", clusters=None) == plain
 
 
@@ -101,4 +120,6 @@ def test_few_clusters_are_few() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = estimate_mean(None, table(np.random.default_rng(8), labelled=10), target="human")
-    assert any("labelled clusters" in a.name and a.status == "failed" for a in found.guarantee.assumptions)
+    assert any(
+        "labelled clusters" in a.name and a.status == "failed" for a in found.guarantee.assumptions
+    )

@@ -26,13 +26,19 @@ def test_sweep_is_every_set_one_by_one(family: str) -> None:
     for chosen in subsets(7):
         index = sum(1 << i for i in chosen)
         block = S[np.ix_(chosen, chosen)]
-        assert used[index] == pytest.approx(y[list(chosen)] @ np.linalg.inv(block) @ y[list(chosen)], rel=1e-9)
-        assert paid[index] == pytest.approx(sum(w * p.of(chosen) for p, w in zip(prices, u, strict=True)))
+        assert used[index] == pytest.approx(
+            y[list(chosen)] @ np.linalg.inv(block) @ y[list(chosen)], rel=1e-9
+        )
+        assert paid[index] == pytest.approx(
+            sum(w * p.of(chosen) for p, w in zip(prices, u, strict=True))
+        )
 
 
 @pytest.mark.parametrize(("number", "pair"), list(enumerate(itertools.product(FAMILIES, COSTS))))
 @pytest.mark.parametrize("sweep_to", [20, 3])
-def test_columns_reach_the_optimum_over_all_sets(number: int, pair: tuple[str, str], sweep_to: int) -> None:
+def test_columns_reach_the_optimum_over_all_sets(
+    number: int, pair: tuple[str, str], sweep_to: int
+) -> None:
     rng = np.random.default_rng([9, number])
     k = 8
     S = covariance(rng, k, pair[0])
@@ -44,12 +50,26 @@ def test_columns_reach_the_optimum_over_all_sets(number: int, pair: tuple[str, s
     target = np.eye(k)[0]
     sets = list(subsets(k))
     measured = [Measurement(name="", observes=s, cost=()) for s in sets]
-    whole = solve(make_program(information_of(measured, S), [[p.of(s) for p in prices] for s in sets], budgets, prior, target))
+    whole = solve(
+        make_program(
+            information_of(measured, S),
+            [[p.of(s) for p in prices] for s in sets],
+            budgets,
+            prior,
+            target,
+        )
+    )
     tolerance = 1e-6 if sweep_to == 20 else 1e-3
-    found = solve_columns(S, prices, np.array(budgets), prior, target, tolerance=tolerance, sweep_to=sweep_to)
+    found = solve_columns(
+        S, prices, np.array(budgets), prior, target, tolerance=tolerance, sweep_to=sweep_to
+    )
     assert found.allocation.gap <= tolerance
     assert found.allocation.lower_bound <= whole.variance * (1 + 1e-8)
-    assert whole.lower_bound * (1 - 1e-8) <= found.allocation.variance <= whole.variance * (1 + tolerance)
+    assert (
+        whole.lower_bound * (1 - 1e-8)
+        <= found.allocation.variance
+        <= whole.variance * (1 + tolerance)
+    )
     assert (found.nodes > 0) == (sweep_to == 3)
     assert len(found.sets) < len(sets)
 
@@ -58,7 +78,14 @@ def test_variables_that_are_not_for_sale_stay_out_of_the_sets() -> None:
     rng = np.random.default_rng(3)
     S = covariance(rng, 6, "factor")
     prices = SetPrices(per_item=0.0, sums=(1.0, 0.5, 0.3, 0.2, 0.1), largest=(0.0,) * 5)
-    found = solve_columns(S, [prices], np.array([100.0]), 50 * np.linalg.inv(S), np.eye(6)[0], variables=[1, 2, 3, 4, 5])
+    found = solve_columns(
+        S,
+        [prices],
+        np.array([100.0]),
+        50 * np.linalg.inv(S),
+        np.eye(6)[0],
+        variables=[1, 2, 3, 4, 5],
+    )
     assert all(0 not in s for s in found.sets)
     assert found.allocation.gap <= 1e-6
 
@@ -100,7 +127,9 @@ def test_twenty_variables_are_solved_to_a_proved_optimum(family: str) -> None:
     rng = np.random.default_rng(20)
     S = covariance(rng, 20, family)
     prices = SetPrices(per_item=0.05, sums=(10.0, *rng.uniform(0.05, 1, 19)), largest=(0.0,) * 20)
-    found = solve_columns(S, [prices], np.array([500.0]), 250 * np.linalg.inv(S), np.eye(20)[0], tolerance=1e-4)
+    found = solve_columns(
+        S, [prices], np.array([500.0]), 250 * np.linalg.inv(S), np.eye(20)[0], tolerance=1e-4
+    )
     assert found.allocation.gap <= 1e-4
 
 
@@ -110,7 +139,9 @@ def test_thirty_variables_are_solved_to_a_thousandth(family: str) -> None:
     rng = np.random.default_rng(30)
     S = covariance(rng, 30, family)
     prices = SetPrices(per_item=0.05, sums=(10.0, *rng.uniform(0.05, 1, 29)), largest=(0.0,) * 30)
-    found = solve_columns(S, [prices], np.array([500.0]), 250 * np.linalg.inv(S), np.eye(30)[0], tolerance=1e-3)
+    found = solve_columns(
+        S, [prices], np.array([500.0]), 250 * np.linalg.inv(S), np.eye(30)[0], tolerance=1e-3
+    )
     assert found.allocation.gap <= 1e-3
 
 

@@ -68,7 +68,9 @@ def test_moments_add_and_subtract() -> None:
 
     joined = moments(rows[:25]) + moments(rows[25:])
     assert np.allclose(joined.covariance().cov, pilot_covariance(rows)[1])
-    assert np.allclose((joined - moments(rows[25:])).covariance().cov, pilot_covariance(rows[:25])[1])
+    assert np.allclose(
+        (joined - moments(rows[25:])).covariance().cov, pilot_covariance(rows[:25])[1]
+    )
 
 
 def test_counts_of_cells_are_rows() -> None:

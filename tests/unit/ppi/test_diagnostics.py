@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from noracle.errors import ArgumentError
-from noracle.ppi.diagnostics import covariance_loss, limits, restricted_loss, stability, theorem9_rate
+from noracle.ppi.diagnostics import (
+    covariance_loss,
+    limits,
+    restricted_loss,
+    stability,
+    theorem9_rate,
+)
 from noracle.ppi.measurements import Measurement, information_of, restricted, subsets
 from noracle.ppi.program import Program, make_program
 from noracle.ppi.solver import solve
@@ -19,7 +25,13 @@ from tests.unit.ppi.problems import COSTS, FAMILIES, covariance, set_prices
 def program_for(S: np.ndarray, prices: np.ndarray, budget: float) -> Program:
     sets = list(subsets(len(S)))
     measured = [Measurement(name="", observes=s, cost=()) for s in sets]
-    return make_program(information_of(measured, S), [prices[list(s)].sum() for s in sets], budget, None, np.eye(len(S))[0])
+    return make_program(
+        information_of(measured, S),
+        [prices[list(s)].sum() for s in sets],
+        budget,
+        None,
+        np.eye(len(S))[0],
+    )
 
 
 def real_variance(S: np.ndarray, E: np.ndarray, prices: np.ndarray, budget: float) -> float:
@@ -73,7 +85,10 @@ def test_covariance_loss_bounds_the_error_of_gaussian_pilots(n: int, k: int) -> 
     worse = 0
     for _ in range(200):
         E = np.cov(rng.normal(size=(n, k)).T)
-        worse += stability(np.eye(k), E, least_variance=1.0, classical_variance=1.0).multiplicative > loss.bound
+        worse += (
+            stability(np.eye(k), E, least_variance=1.0, classical_variance=1.0).multiplicative
+            > loss.bound
+        )
     assert worse <= 20  # at most one in twenty is promised
     assert loss.typical == pytest.approx((n - 2) / (n - k - 1))
     assert loss.typical < loss.bound
@@ -94,14 +109,22 @@ def test_restricted_collection_can_cost_much() -> None:
         sets = list(subsets(k))
         kept = [sets.index(s) for s in restricted(k)]
         measured = [Measurement(name="", observes=s, cost=()) for s in sets]
-        program = make_program(information_of(measured, S), [prices.of(s) for s in sets], 500.0, 250 * np.linalg.inv(S), np.eye(k)[0])
+        program = make_program(
+            information_of(measured, S),
+            [prices.of(s) for s in sets],
+            500.0,
+            250 * np.linalg.inv(S),
+            np.eye(k)[0],
+        )
         losses.append(restricted_loss(program, kept))
     assert min(losses) >= 1 - 1e-7
     assert max(losses) > 1.02
 
 
 def test_theorem_9_needs_the_fourth_power_of_the_largest_eigenvalue() -> None:
-    """In other units (X·c) both terms under the root scale as c⁴·(proxy scale): the printed second term would not."""
+    """In other units (X·c) both terms under the root scale as c⁴·(proxy scale): the printed second
+    term would not.
+    """
     S = np.array([[1.0, 0.5], [0.5, 2.0]])
     first, second = theorem9_rate(S, n=100, proxy=1.0)
     for c in (10.0, 0.1):
@@ -123,10 +146,14 @@ def test_limits_are_where_plans_tend(seed: int) -> None:
     S = covariance(rng, k, FAMILIES[seed % 3])
     prices = rng.uniform(0.2, 2, k)
     sets = [s for s in subsets(k) if 0 not in s]
-    measured = [Measurement(name=str(s), observes=s, cost=(float(prices[list(s)].sum()),)) for s in sets]
+    measured = [
+        Measurement(name=str(s), observes=s, cost=(float(prices[list(s)].sum()),)) for s in sets
+    ]
     prior = 100 * np.linalg.inv(S)
     found = limits(S, measured, prior, np.eye(k)[0])
-    program = make_program(information_of(measured, S), [m.cost[0] for m in measured], 1e-4, prior, np.eye(k)[0])
+    program = make_program(
+        information_of(measured, S), [m.cost[0] for m in measured], 1e-4, prior, np.eye(k)[0]
+    )
     small = solve(program)
     shares = small.n * program.costs[:, 0] / 1e-4
     assert measured[int(np.argmax(shares))].name == found.first

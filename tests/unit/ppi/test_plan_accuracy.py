@@ -1,4 +1,6 @@
-"""A plan from evidence: what is there counts, and what is missing is bought in the kind that is there."""
+"""A plan from evidence: what is there counts, and what is missing is bought in the kind that is
+there.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +9,51 @@ import dataclasses
 import numpy as np
 import pytest
 
-from noracle import AccuracyCounts, ArgumentError, Evidence, estimate_accuracy, plan_accuracy, read_result, route_items
+from noracle import (
+    AccuracyCounts,
+    ArgumentError,
+    Evidence,
+    estimate_accuracy,
+    plan_accuracy,
+    read_result,
+    route_items,
+)
 from noracle.ppi.accuracy_plan import held_kind
 
 N, K = 2000, 5
 
 
-def ordinary(n: int, share: float = 0.78, *, n_items: int | None = N, system: str = "system", stratum: str = "") -> AccuracyCounts:
-    return AccuracyCounts.from_counts(n_classes=K, system=system, ordinary=(n, round(share * n)), n_items=n_items, stratum=stratum)
+def ordinary(
+    n: int,
+    share: float = 0.78,
+    *,
+    n_items: int | None = N,
+    system: str = "system",
+    stratum: str = "",
+) -> AccuracyCounts:
+    return AccuracyCounts.from_counts(
+        n_classes=K, system=system, ordinary=(n, round(share * n)), n_items=n_items, stratum=stratum
+    )
 
 
 def asked(design: str, n: int, *systems: float) -> Evidence:
     rng = np.random.default_rng(len(systems) * 100 + n)
     key = rng.integers(K, size=N)
-    answers = {f"s{i}": np.where(rng.random(N) < a, key, (key + 1 + rng.integers(K - 1, size=N)) % K) for i, a in enumerate(systems)}
+    answers = {
+        f"s{i}": np.where(rng.random(N) < a, key, (key + 1 + rng.integers(K - 1, size=N)) % K)
+        for i, a in enumerate(systems)
+    }
     table = {
-        "item": list(range(N)) * len(systems), "system": [s for s in answers for _ in range(N)],
+        "item": list(range(N)) * len(systems),
+        "system": [s for s in answers for _ in range(N)],
         "answer": np.concatenate(list(answers.values())).tolist(),
-    }  # fmt: skip
-    drawn = route_items(Evidence.from_tables(answers=table, n_classes=K), design=design, n=n, seed=1).columns()  # type: ignore[arg-type]
-    drawn["verdict"] = ["yes" if key[i] == c else "no" for i, c in zip(drawn["item"], drawn["class"], strict=True)]
+    }
+    drawn = route_items(
+        Evidence.from_tables(answers=table, n_classes=K), design=design, n=n, seed=1
+    ).columns()  # type: ignore[arg-type]
+    drawn["verdict"] = [
+        "yes" if key[i] == c else "no" for i, c in zip(drawn["item"], drawn["class"], strict=True)
+    ]
     return Evidence.from_tables(answers=table, judgements=drawn, n_classes=K)
 
 
@@ -44,15 +71,30 @@ def test_every_system_gets_its_interval() -> None:
     plan = plan_accuracy(counts, half_width=0.03)
     needs = {name: row["n"] for name, row in plan.inputs["by_system"].items()}
     assert needs["a"] < needs["b"] == plan.buy["ordinary"]
-    assert plan.predicted == max(row["predicted"] for row in plan.inputs["by_system"].values()) <= 0.03
+    assert (
+        plan.predicted == max(row["predicted"] for row in plan.inputs["by_system"].values()) <= 0.03
+    )
     assert plan_accuracy(counts, half_width=0.03, systems=["a"]).buy["ordinary"] == needs["a"]
 
 
 def test_kind_is_that_of_the_labels() -> None:
     assert held_kind(ordinary(0)) is None
-    assert held_kind(AccuracyCounts.from_counts(n_classes=K, complementary=(50, 45))) == "complementary"
-    assert held_kind(AccuracyCounts.from_counts(n_classes=K, ordinary=(40, 30), complementary=(160, 150))) == "question"
-    assert held_kind(AccuracyCounts.from_counts(n_classes=K, ordinary=(400, 300), complementary=(20, 18))) == "ordinary"
+    assert (
+        held_kind(AccuracyCounts.from_counts(n_classes=K, complementary=(50, 45)))
+        == "complementary"
+    )
+    assert (
+        held_kind(
+            AccuracyCounts.from_counts(n_classes=K, ordinary=(40, 30), complementary=(160, 150))
+        )
+        == "question"
+    )
+    assert (
+        held_kind(
+            AccuracyCounts.from_counts(n_classes=K, ordinary=(400, 300), complementary=(20, 18))
+        )
+        == "ordinary"
+    )
     for design, kind in (("uniform", "question"), ("targeted", "targeted")):
         plan = plan_accuracy(asked(design, 200, 0.8), half_width=0.045)
         assert set(plan.buy) == {kind}
@@ -61,7 +103,11 @@ def test_kind_is_that_of_the_labels() -> None:
 
 def test_several_systems_that_share_targeted_questions_are_planned_by_their_scores() -> None:
     plan = plan_accuracy(asked("targeted", 500, 0.8, 0.7), half_width=0.06)
-    assert plan.inputs["estimator"] == {"method": "scores", "interval": "fixed-n"} == {"method": plan.method, "interval": plan.interval}
+    assert (
+        plan.inputs["estimator"]
+        == {"method": "scores", "interval": "fixed-n"}
+        == {"method": plan.method, "interval": plan.interval}
+    )
     assert plan.inputs["systems"] == ["s0", "s1"]
     assert 0 < plan.buy["targeted"] <= N - 500
 
@@ -82,15 +128,22 @@ def test_a_goal_out_of_reach_buys_what_is_left_and_says_so() -> None:
 
 
 def test_a_cheaper_kind_is_named_with_its_price() -> None:
-    counts = AccuracyCounts.from_counts(n_classes=K, ordinary=(40, 30), complementary=(160, 150), n_items=20_000)
+    counts = AccuracyCounts.from_counts(
+        n_classes=K, ordinary=(40, 30), complementary=(160, 150), n_items=20_000
+    )
     plan = plan_accuracy(counts, half_width=0.03, costs={"question": 1.0, "ordinary": 1.5})
     assert set(plan.buy) == {"question"}
     assert any("ordinary labels would do, at 1.5 each" in note for note in plan.notes)
-    assert {kind for option in plan.alternatives for kind in option["buy"]} == {"question", "ordinary"}
+    assert {kind for option in plan.alternatives for kind in option["buy"]} == {
+        "question",
+        "ordinary",
+    }
 
 
 def test_strata_that_were_labelled_at_different_rates_are_brought_to_one() -> None:
-    counts = ordinary(200, 0.9, stratum="a", n_items=1000) + ordinary(20, 0.5, stratum="b", n_items=1000)
+    counts = ordinary(200, 0.9, stratum="a", n_items=1000) + ordinary(
+        20, 0.5, stratum="b", n_items=1000
+    )
     assert estimate_accuracy(counts).interval == "parts"
     coarse = plan_accuracy(counts, half_width=0.045)
     assert list(coarse.buy) == ["b/ordinary"]

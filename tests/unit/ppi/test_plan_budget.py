@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 
 from noracle.errors import ArgumentError, EvidenceError
-from noracle.ppi import Additive, Cascade, Maximum, Measurement, Table, complementary, ordinary, plan_budget
+from noracle.ppi import (
+    Additive,
+    Cascade,
+    Maximum,
+    Measurement,
+    Table,
+    complementary,
+    ordinary,
+    plan_budget,
+)
 from noracle.results import Plan, read_result
 
 NAMES = ["human", "pro", "flash"]
@@ -26,45 +35,100 @@ def rows(n: int = 300, seed: int = 0) -> np.ndarray:
     return rng.multivariate_normal([0.5, 0.4, 0.6], COV, size=n)
 
 
-# ------------------------------------------------------------------------------------------------------------------ promises
+# ------------------------------------------------------------------------------------------------------------------
+# promises
 
 CALLS: dict[str, dict[str, Any]] = {
-    "labels in hand": {**FIXTURE, "costs": {"pro": 1.0, "flash": 0.24}, "budgets": 500, "have": {"human+pro+flash": 250}},
+    "labels in hand": {
+        **FIXTURE,
+        "costs": {"pro": 1.0, "flash": 0.24},
+        "budgets": 500,
+        "have": {"human+pro+flash": 250},
+    },
     "labels for sale": {**FIXTURE, "costs": PRICES, "budgets": 800},
-    "capped": {**FIXTURE, "costs": PRICES, "budgets": {"usd": 2000}, "caps": {"human": 60, "pro+flash": 11}},
+    "capped": {
+        **FIXTURE,
+        "costs": PRICES,
+        "budgets": {"usd": 2000},
+        "caps": {"human": 60, "pro+flash": 11},
+    },
     "two budgets": {
         **FIXTURE,
-        "costs": {"usd": PRICES, "hours": Maximum(prices={"human": 0.2, "pro": 0.01, "flash": 0.01})},
+        "costs": {
+            "usd": PRICES,
+            "hours": Maximum(prices={"human": 0.2, "pro": 0.01, "flash": 0.01}),
+        },
         "budgets": {"usd": 600, "hours": 9},
     },
     "half-width": {**FIXTURE, "costs": PRICES, "half_width": 0.05},
-    "half-width with rows": {**FIXTURE, "costs": PRICES, "half_width": 0.05, "budgets": {"usd": None}, "have": {"human+pro+flash": 250}},
+    "half-width with rows": {
+        **FIXTURE,
+        "costs": PRICES,
+        "half_width": 0.05,
+        "budgets": {"usd": None},
+        "have": {"human+pro+flash": 250},
+    },
     "half-width and a second budget": {
         **FIXTURE,
         "costs": {"usd": PRICES, "hours": {"human": 0.1, "pro": 0.0, "flash": 0.0}},
         "budgets": {"usd": None, "hours": 31},
         "half_width": 0.05,
     },
-    "difference": {**FIXTURE, "target": {"pro": 1.0, "flash": -1.0}, "costs": PRICES, "budgets": 300},
+    "difference": {
+        **FIXTURE,
+        "target": {"pro": 1.0, "flash": -1.0},
+        "costs": PRICES,
+        "budgets": 300,
+    },
     "fee": {**FIXTURE, "costs": Additive(prices=PRICES, per_item=0.5), "budgets": 300},
     "cascade": {
         **FIXTURE,
-        "costs": Cascade(lengths={"flash": 100, "pro": 400}, output=0.002, input=0.0002, prices={"human": 10.0}),
+        "costs": Cascade(
+            lengths={"flash": 100, "pro": 400}, output=0.002, input=0.0002, prices={"human": 10.0}
+        ),
         "budgets": 300,
     },
-    "table": {**FIXTURE, "costs": Table(prices={"human+flash": 10.5, "flash": 0.3, "pro+flash": 1.0}), "budgets": 300},
-    "function": {**FIXTURE, "costs": lambda names: 0.1 + sum(PRICES[n] for n in names) ** 0.9, "budgets": 300},
-    "listed": {**FIXTURE, "costs": PRICES, "budgets": 300, "measurements": ["human+flash", ("flash",), "human"]},
-    "free but capped": {**FIXTURE, "costs": {**PRICES, "flash": 0.0}, "caps": {"flash": 400}, "budgets": 300},
+    "table": {
+        **FIXTURE,
+        "costs": Table(prices={"human+flash": 10.5, "flash": 0.3, "pro+flash": 1.0}),
+        "budgets": 300,
+    },
+    "function": {
+        **FIXTURE,
+        "costs": lambda names: 0.1 + sum(PRICES[n] for n in names) ** 0.9,
+        "budgets": 300,
+    },
+    "listed": {
+        **FIXTURE,
+        "costs": PRICES,
+        "budgets": 300,
+        "measurements": ["human+flash", ("flash",), "human"],
+    },
+    "free but capped": {
+        **FIXTURE,
+        "costs": {**PRICES, "flash": 0.0},
+        "caps": {"flash": 400},
+        "budgets": 300,
+    },
     "kinds of label": {
         **FIXTURE,
         "costs": PRICES,
         "budgets": 300,
         "accuracy": 0.35,
-        "labels": [complementary(n_classes=4, price=1.0), complementary(n_classes=4, n_ruled_out=2, price=2.5)],
+        "labels": [
+            complementary(n_classes=4, price=1.0),
+            complementary(n_classes=4, n_ruled_out=2, price=2.5),
+        ],
         "caps": {"human": 12},
     },
-    "pilot": {"pilot": rows(), "names": NAMES, "target": "human", "costs": PRICES, "budgets": 300, "have": "pilot"},
+    "pilot": {
+        "pilot": rows(),
+        "names": NAMES,
+        "target": "human",
+        "costs": PRICES,
+        "budgets": 300,
+        "have": "pilot",
+    },
     "strata": {
         "pilot": {**dict(zip(NAMES, rows().T, strict=True)), "group": ["x", "y", "y"] * 100},
         "strata": "group",
@@ -110,7 +174,9 @@ def test_every_plan_can_be_checked_and_keeps_its_budgets(name: str) -> None:
             assert plan.cost <= other["cost"] * (1 + 1e-3)
 
 
-@pytest.mark.parametrize("name", ["labels for sale", "labels in hand", "half-width", "kinds of label", "table"])
+@pytest.mark.parametrize(
+    "name", ["labels for sale", "labels in hand", "half-width", "kinds of label", "table"]
+)
 @pytest.mark.parametrize(
     "falsify",
     [
@@ -119,9 +185,22 @@ def test_every_plan_can_be_checked_and_keeps_its_budgets(name: str) -> None:
         lambda p: {"cost": p.cost - 1.0},
         lambda p: {"buy": {**p.buy, "nobody": 3}},
         lambda p: {"diagnostics": {**p.diagnostics, "variance": p.diagnostics["variance"] * 0.99}},
-        lambda p: {"diagnostics": {**p.diagnostics, "y": [v * 1.02 + 0.001 for v in p.diagnostics["y"]]}},
-        lambda p: {"diagnostics": {**p.diagnostics, "prices": {k: 1.1 * v for k, v in p.diagnostics["prices"].items()}, "y": [0.0] * 3}},
-        lambda p: {"diagnostics": {**p.diagnostics, "weights": {k: dict.fromkeys(w, 0.1) for k, w in p.diagnostics["weights"].items()}}},
+        lambda p: {
+            "diagnostics": {**p.diagnostics, "y": [v * 1.02 + 0.001 for v in p.diagnostics["y"]]}
+        },
+        lambda p: {
+            "diagnostics": {
+                **p.diagnostics,
+                "prices": {k: 1.1 * v for k, v in p.diagnostics["prices"].items()},
+                "y": [0.0] * 3,
+            }
+        },
+        lambda p: {
+            "diagnostics": {
+                **p.diagnostics,
+                "weights": {k: dict.fromkeys(w, 0.1) for k, w in p.diagnostics["weights"].items()},
+            }
+        },
     ],
 )
 def test_a_false_plan_does_not_verify(name: str, falsify: Any) -> None:
@@ -137,14 +216,28 @@ def test_label_plans_are_still_checked_by_their_own_code() -> None:
 
 def test_fixture_variances_are_the_published_ones() -> None:
     """Planned variance over that of 250 labels, B = 50 to 2000."""
-    for budget, ratio in ((50, 0.8912), (250, 0.8037), (500, 0.7698), (1000, 0.7425), (2000, 0.7243)):
-        plan = plan_budget(**FIXTURE, costs={"pro": 1.0, "flash": 0.24}, budgets=budget, have={"human+pro+flash": 250})
+    for budget, ratio in (
+        (50, 0.8912),
+        (250, 0.8037),
+        (500, 0.7698),
+        (1000, 0.7425),
+        (2000, 0.7243),
+    ):
+        plan = plan_budget(
+            **FIXTURE,
+            costs={"pro": 1.0, "flash": 0.24},
+            budgets=budget,
+            have={"human+pro+flash": 250},
+        )
         assert plan.diagnostics["variance"] / (0.2275 / 250) == pytest.approx(ratio, abs=2e-4)
-        assert "pro+flash" not in plan.buy  # with additive prices and positive weights separate draws win
+        assert (
+            "pro+flash" not in plan.buy
+        )  # with additive prices and positive weights separate draws win
         assert plan.diagnostics["variance_ratio"] == pytest.approx(ratio, abs=2e-4)
 
 
-# -------------------------------------------------------------------------------------------------------------- kinds of label
+# --------------------------------------------------------------------------------------------------------------
+# kinds of label
 
 
 def _kinds(price: float, r2: float | None = None) -> Plan:
@@ -153,9 +246,15 @@ def _kinds(price: float, r2: float | None = None) -> Plan:
         cov, names, costs = [[variance]], ["gold"], {"gold": 1.0}
     else:
         shared = math.sqrt(r2) * variance
-        cov, names, costs = [[variance, shared], [shared, variance]], ["gold", "judge"], {"gold": 1.0, "judge": 0.02}
+        cov, names, costs = (
+            [[variance, shared], [shared, variance]],
+            ["gold", "judge"],
+            {"gold": 1.0, "judge": 0.02},
+        )
     labels = [complementary(n_classes=4, price=price)]
-    return plan_budget(cov=cov, names=names, target="gold", costs=costs, labels=labels, accuracy=0.7, budgets=1000)
+    return plan_budget(
+        cov=cov, names=names, target="gold", costs=costs, labels=labels, accuracy=0.7, budgets=1000
+    )
 
 
 def _buys_complementary(plan: Plan) -> bool:
@@ -178,9 +277,14 @@ def test_a_good_rater_moves_the_break_even_price_down() -> None:
 def test_scarce_experts() -> None:
     shared = math.sqrt(0.5) * 0.21
     given: dict[str, Any] = {
-        "cov": [[0.21, shared], [shared, 0.21]], "names": ["gold", "judge"], "target": "gold", "costs": {"gold": 1.0, "judge": 0.02},
-        "budgets": 1000, "caps": {"gold": 100}, "accuracy": 0.7,
-    }  # fmt: skip
+        "cov": [[0.21, shared], [shared, 0.21]],
+        "names": ["gold", "judge"],
+        "target": "gold",
+        "costs": {"gold": 1.0, "judge": 0.02},
+        "budgets": 1000,
+        "caps": {"gold": 100},
+        "accuracy": 0.7,
+    }
     without = plan_budget(**given).diagnostics["variance"]
     one = plan_budget(**given, labels=[complementary(n_classes=4, price=0.25)])
     several = [complementary(n_classes=4, n_ruled_out=j, price=0.25 * j) for j in (1, 2)]
@@ -191,11 +295,20 @@ def test_scarce_experts() -> None:
 
 
 def test_a_named_ordinary_label_is_the_target_itself() -> None:
-    by_name = plan_budget(cov=[[0.21]], names=["gold"], target="gold", costs={}, labels=[ordinary(price=1.0)], accuracy=0.7, budgets=100)
+    by_name = plan_budget(
+        cov=[[0.21]],
+        names=["gold"],
+        target="gold",
+        costs={},
+        labels=[ordinary(price=1.0)],
+        accuracy=0.7,
+        budgets=100,
+    )
     assert by_name.buy == {"ordinary": 100}
 
 
-# ------------------------------------------------------------------------------------------------------------------- strata
+# -------------------------------------------------------------------------------------------------------------------
+# strata
 
 
 def test_strata_save_variance_where_raters_differ() -> None:
@@ -204,29 +317,45 @@ def test_strata_save_variance_where_raters_differ() -> None:
     within = [np.array([[s * s, r * s], [r * s, 1.0]]) for s, r in zip(sd, skill, strict=True)]
     mean = float(np.dot(shares, level))
     pooled = sum((w * S for w, S in zip(shares, within, strict=True)), np.zeros((2, 2)))
-    pooled[0, 0] += sum(w * (p - mean) ** 2 for w, p in zip(shares, level, strict=True))  # the rater's level is the same everywhere
+    pooled[0, 0] += sum(
+        w * (p - mean) ** 2 for w, p in zip(shares, level, strict=True)
+    )  # the rater's level is the same everywhere
     costs = {"gold": 1.0, "judge": 0.02}
-    together = plan_budget(cov=pooled, names=["gold", "judge"], target="gold", costs=costs, budgets=500)
+    together = plan_budget(
+        cov=pooled, names=["gold", "judge"], target="gold", costs=costs, budgets=500
+    )
     apart = plan_budget(
-        cov=dict(zip("abc", within, strict=True)), shares=dict(zip("abc", shares, strict=True)), names=["gold", "judge"], target="gold",
-        costs=costs, budgets=500,
-    )  # fmt: skip
+        cov=dict(zip("abc", within, strict=True)),
+        shares=dict(zip("abc", shares, strict=True)),
+        names=["gold", "judge"],
+        target="gold",
+        costs=costs,
+        budgets=500,
+    )
     assert apart.verify()
     neyman = next(a for a in apart.alternatives if a["name"] == "classical")
     assert (neyman["predicted"] / 1.959964) ** 2 == pytest.approx(3.90e-4, rel=5e-3)
     assert apart.diagnostics["variance"] == pytest.approx(2.38e-4, rel=5e-3)
-    assert apart.diagnostics["variance"] / together.diagnostics["variance"] == pytest.approx(0.594, abs=0.003)
-    assert not any(name.startswith("c/") and "judge" in name for name in apart.buy)  # no rater where it knows nothing
+    assert apart.diagnostics["variance"] / together.diagnostics["variance"] == pytest.approx(
+        0.594, abs=0.003
+    )
+    assert not any(
+        name.startswith("c/") and "judge" in name for name in apart.buy
+    )  # no rater where it knows nothing
 
 
-# -------------------------------------------------------------------------------------------------------------------- pilots
+# --------------------------------------------------------------------------------------------------------------------
+# pilots
 
 
 def test_a_pilot_may_come_in_any_form() -> None:
     values = rows(200)
     values[:60, 0] = np.nan
     given: dict[str, Any] = {"target": "human", "costs": PRICES, "budgets": 300, "have": "pilot"}
-    wide = {name: [None if np.isnan(v) else float(v) for v in values[:, j]] for j, name in enumerate(NAMES)}
+    wide = {
+        name: [None if np.isnan(v) else float(v) for v in values[:, j]]
+        for j, name in enumerate(NAMES)
+    }
     long = {
         "item": [i for i in range(200) for _ in NAMES],
         "rater": NAMES * 200,
@@ -239,7 +368,9 @@ def test_a_pilot_may_come_in_any_form() -> None:
 
 
 def test_rows_in_hand_are_not_counted_twice() -> None:
-    """The 250 labelled rows are the prior: with nothing bought the variance is that of 250 rows, not of 500."""
+    """The 250 labelled rows are the prior: with nothing bought the variance is that of 250 rows,
+    not of 500.
+    """
     plan = plan_budget(**FIXTURE, costs={"pro": 1.0}, budgets=1.5, have={"human+pro+flash": 250})
     assert plan.buy == {}
     assert plan.diagnostics["variance"] == pytest.approx(0.2275 / 250)
@@ -257,7 +388,9 @@ def test_counts_by_pattern_and_rows_are_the_same() -> None:
 def test_smallest_budget_without_rows_is_the_closed_form() -> None:
     unit = plan_budget(**FIXTURE, costs=PRICES, budgets=1e7).diagnostics["relaxed_variance"] * 1e7
     plan = plan_budget(**FIXTURE, costs=PRICES, half_width=0.03)
-    assert plan.diagnostics["least_budget"] == pytest.approx(unit * (1.959964 / 0.03) ** 2, rel=1e-6)
+    assert plan.diagnostics["least_budget"] == pytest.approx(
+        unit * (1.959964 / 0.03) ** 2, rel=1e-6
+    )
     assert plan.cost <= plan.diagnostics["least_budget"] * 1.001
 
 
@@ -268,19 +401,30 @@ def test_a_reached_half_width_buys_nothing() -> None:
 
 
 def test_own_measurements_with_a_matrix_are_planned() -> None:
-    duel = Measurement(name="duel", observes=(1, 2), cost=(0.5,), matrix=((0.0, 1.0, -1.0),), noise=((0.01,),))
-    plan = plan_budget(**{**FIXTURE, "target": {"pro": 1.0, "flash": -1.0}}, costs=PRICES, budgets=100, measurements=[duel, "pro", "flash"])
+    duel = Measurement(
+        name="duel", observes=(1, 2), cost=(0.5,), matrix=((0.0, 1.0, -1.0),), noise=((0.01,),)
+    )
+    plan = plan_budget(
+        **{**FIXTURE, "target": {"pro": 1.0, "flash": -1.0}},
+        costs=PRICES,
+        budgets=100,
+        measurements=[duel, "pro", "flash"],
+    )
     assert plan.buy == {"duel": 200}
     assert plan.verify()
 
 
-# -------------------------------------------------------------------------------------------------------------------- errors
+# --------------------------------------------------------------------------------------------------------------------
+# errors
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"costs": {"pro": 1.0, "flash": 0.24}}, "target must be covered .* nothing observes all of human"),
+        (
+            {"costs": {"pro": 1.0, "flash": 0.24}},
+            "target must be covered .* nothing observes all of human",
+        ),
         ({"budgets": 15}, "at least 20 for 'budget': the cheapest plan takes 2 of human; got 15"),
         ({"budgets": 0}, "budgets must be positive"),
         ({"budgets": None}, "budgets must be given, or a half_width"),
@@ -353,7 +497,8 @@ def test_a_card_can_be_printed_and_drawn() -> None:
     assert plan.plot() is not None
 
 
-# -------------------------------------------------------------------------------------------------- plain PPI beside PPI++
+# --------------------------------------------------------------------------------------------------
+# plain PPI beside PPI++
 
 RATED = [[0.2275, 0.1140, 0.1161], [0.1140, 0.2436, 0.1443], [0.1161, 0.1443, 0.2475]]
 RATERS = ("human", "pro", "flash")
@@ -366,17 +511,27 @@ def _named(plan: Plan) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("rater", "price"), [("pro", 1.0), ("flash", 0.24)])
 def test_plain_ppi_has_the_variance_of_its_formula(rater: str, price: float) -> None:
-    """V = Var(Y − f)/n + Var(f)/N; its least value within a budget B is (√(Var(Y − f)·c₁) + √(Var(f)·c₂))²/B."""
+    """V = Var(Y − f)/n + Var(f)/N; its least value within a budget B is (√(Var(Y − f)·c₁) +
+    √(Var(f)·c₂))²/B.
+    """
     at = RATERS.index(rater)
     apart, own = RATED[0][0] + RATED[at][at] - 2 * RATED[0][at], RATED[at][at]
     costs = {"human": 10.0, "pro": 1.0, "flash": 0.24}
-    plain = _named(plan_budget(cov=RATED, names=RATERS, target="human", costs=costs, budgets=20_000))[f"PPI {rater}"]
+    plain = _named(
+        plan_budget(cov=RATED, names=RATERS, target="human", costs=costs, budgets=20_000)
+    )[f"PPI {rater}"]
     n, rest = plain["buy"][f"human+{rater}"], plain["buy"][rater]
     assert plain["predicted"] == pytest.approx(Z * math.sqrt(apart / n + own / rest), rel=1e-9)
     best = (math.sqrt(apart * (10 + price)) + math.sqrt(own * price)) ** 2 / 20_000
     assert Z * math.sqrt(best) <= plain["predicted"] <= 1.001 * Z * math.sqrt(best)
-    held = plan_budget(cov=RATED, names=RATERS, target="human", costs={"pro": 1.0, "flash": 0.24}, budgets=500,
-                       have={"human+pro+flash": 250, f"{rater}": 40, "human": 9})  # fmt: skip
+    held = plan_budget(
+        cov=RATED,
+        names=RATERS,
+        target="human",
+        costs={"pro": 1.0, "flash": 0.24},
+        budgets=500,
+        have={"human+pro+flash": 250, f"{rater}": 40, "human": 9},
+    )
     expected = Z * math.sqrt(apart / 250 + own / (math.floor(500 / price + 1e-9) + 40))
     assert _named(held)[f"PPI {rater}"]["predicted"] == pytest.approx(expected, rel=1e-9)
 
@@ -386,21 +541,54 @@ def test_plain_ppi_is_never_better_than_tuned_ppi() -> None:
     for _ in range(12):
         root = rng.normal(size=(3, 3))
         cov = root @ root.T + 0.1 * np.eye(3)
-        found = _named(plan_budget(cov=cov, names=RATERS, target="human", costs={"human": 8.0, "pro": 1.0, "flash": 0.2}, budgets=4000))
+        found = _named(
+            plan_budget(
+                cov=cov,
+                names=RATERS,
+                target="human",
+                costs={"human": 8.0, "pro": 1.0, "flash": 0.2},
+                budgets=4000,
+            )
+        )
         for rater in RATERS[1:]:
-            assert found[f"PPI++ {rater}"]["predicted"] <= found[f"PPI {rater}"]["predicted"] * (1 + 1e-6)
+            assert found[f"PPI++ {rater}"]["predicted"] <= found[f"PPI {rater}"]["predicted"] * (
+                1 + 1e-6
+            )
 
 
 def test_plain_ppi_in_strata_with_labels_and_for_a_half_width() -> None:
     costs = {"human": 10.0, "pro": 1.0, "flash": 0.24}
     one = plan_budget(cov=RATED, names=RATERS, target="human", costs=costs, budgets=20_000)
-    two = plan_budget(cov={"a": RATED, "b": RATED}, shares={"a": 0.5, "b": 0.5}, names=RATERS, target="human", costs=costs, budgets=20_000)
-    assert _named(two)["PPI pro"]["predicted"] == pytest.approx(_named(one)["PPI pro"]["predicted"], rel=1e-3)
-    goal = _named(plan_budget(cov=RATED, names=RATERS, target="human", costs=costs, half_width=0.03))["PPI flash"]
+    two = plan_budget(
+        cov={"a": RATED, "b": RATED},
+        shares={"a": 0.5, "b": 0.5},
+        names=RATERS,
+        target="human",
+        costs=costs,
+        budgets=20_000,
+    )
+    assert _named(two)["PPI pro"]["predicted"] == pytest.approx(
+        _named(one)["PPI pro"]["predicted"], rel=1e-3
+    )
+    goal = _named(
+        plan_budget(cov=RATED, names=RATERS, target="human", costs=costs, half_width=0.03)
+    )["PPI flash"]
     assert goal["feasible"]
     assert goal["predicted"] <= 0.03
     labels = [complementary(n_classes=4, price=2.0)]
-    kinds = plan_budget(cov=RATED, names=RATERS, target="human", costs={"pro": 1.0}, budgets=3000, accuracy=0.7, labels=labels)
+    kinds = plan_budget(
+        cov=RATED,
+        names=RATERS,
+        target="human",
+        costs={"pro": 1.0},
+        budgets=3000,
+        accuracy=0.7,
+        labels=labels,
+    )
     assert _named(kinds)["PPI pro"]["feasible"]
-    several = plan_budget(cov=RATED, names=RATERS, target={"human": 1, "pro": -1}, costs=costs, budgets=2000)
-    assert not [name for name in _named(several) if name.startswith("PPI ")]  # plain PPI is about one mean
+    several = plan_budget(
+        cov=RATED, names=RATERS, target={"human": 1, "pro": -1}, costs=costs, budgets=2000
+    )
+    assert not [
+        name for name in _named(several) if name.startswith("PPI ")
+    ]  # plain PPI is about one mean

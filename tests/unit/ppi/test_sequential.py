@@ -12,10 +12,15 @@ from noracle.ppi.sequential import MeanStream, Running, advance
 from noracle.results import read_result
 
 
-def batch(rng: np.random.Generator, labelled: int = 25, more: int = 140) -> dict[str, list[float | None]]:
+def batch(
+    rng: np.random.Generator, labelled: int = 25, more: int = 140
+) -> dict[str, list[float | None]]:
     truth = rng.random(labelled + more) < 0.35
     judge = np.where(rng.random(labelled + more) < 0.85, truth, ~truth)
-    return {"human": [float(t) if i < labelled else None for i, t in enumerate(truth)], "judge": [float(j) for j in judge]}
+    return {
+        "human": [float(t) if i < labelled else None for i, t in enumerate(truth)],
+        "judge": [float(j) for j in judge],
+    }
 
 
 def test_stream_narrows_and_round_trips() -> None:
@@ -45,13 +50,19 @@ def test_first_batch_is_classical_and_later_ones_ignore_their_own_covariance() -
     # The weight of a batch does not change when its labels do: only the past counts.
     problem = Problem(target=np.array([1.0, 0.0]), design=np.eye(2))
     past = Running(
-        moments=Moments.of(rng.standard_normal((50, 2)), np.ones(50), (0, 1), np.zeros(2)), weight=np.ones(()), total=np.zeros(()),
-        spread=np.ones(()), tuned=np.ones(()),
-    )  # fmt: skip
+        moments=Moments.of(rng.standard_normal((50, 2)), np.ones(50), (0, 1), np.zeros(2)),
+        weight=np.ones(()),
+        total=np.zeros(()),
+        spread=np.ones(()),
+        tuned=np.ones(()),
+    )
     grown = []
     for sign in (1.0, -1.0):
         rows = np.column_stack([np.arange(10.0), sign * np.arange(10.0)])
-        samples = [Sample(columns=(0, 1), values=rows, counts=np.ones(10)), Sample(columns=(1,), values=rows[:, 1:], counts=np.ones(10))]
+        samples = [
+            Sample(columns=(0, 1), values=rows, counts=np.ones(10)),
+            Sample(columns=(1,), values=rows[:, 1:], counts=np.ones(10)),
+        ]
         grown.append(float(advance(past, samples, problem).weight))
     assert grown[0] == pytest.approx(grown[1])
 

@@ -1,4 +1,6 @@
-"""The allocation solver against a conic solver, its own certificate and problems with a known answer."""
+"""The allocation solver against a conic solver, its own certificate and problems with a known
+answer.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,13 @@ import numpy as np
 import pytest
 
 from noracle.errors import ArgumentError
-from noracle.ppi.certificate import certified_bound, dual_bound, interior_variance, target_variance, variance_of
+from noracle.ppi.certificate import (
+    certified_bound,
+    dual_bound,
+    interior_variance,
+    target_variance,
+    variance_of,
+)
 from noracle.ppi.measurements import Measurement, information_of, subsets
 from noracle.ppi.program import make_program
 from noracle.ppi.rounding import round_counts
@@ -22,7 +30,9 @@ def check(seed: int) -> None:
     assert answer.variance / referee(program) == pytest.approx(1, abs=1e-6)
     assert (answer.n @ program.costs <= program.budgets * (1 + 1e-12)).all()
     assert variance_of(program, answer.n) == pytest.approx(answer.variance, rel=1e-10)
-    assert certified_bound(program, answer.y, answer.prices) == pytest.approx(answer.lower_bound, rel=1e-10)
+    assert certified_bound(program, answer.y, answer.prices) == pytest.approx(
+        answer.lower_bound, rel=1e-10
+    )
     counts = round_counts(program, answer)
     assert (counts @ program.costs <= program.budgets * (1 + 1e-12)).all()
     assert set(counts.tolist()).isdisjoint({1})
@@ -67,15 +77,25 @@ def test_price_of_a_budget_is_what_the_variance_loses(seed: int) -> None:
     for place in range(program.budgets.size):
         more = program.budgets.copy()
         more[place] *= 1.001
-        after = solve(make_program(program.information, program.costs, more, program.prior, program.target))
+        after = solve(
+            make_program(program.information, program.costs, more, program.prior, program.target)
+        )
         slope = (answer.variance - after.variance) / (more[place] - program.budgets[place])
-        assert slope == pytest.approx(answer.prices[place], rel=5e-3, abs=1e-6 * answer.variance / program.budgets[place])
+        assert slope == pytest.approx(
+            answer.prices[place], rel=5e-3, abs=1e-6 * answer.variance / program.budgets[place]
+        )
 
 
 def test_multipliers_of_a_dual_point_make_it_feasible_and_worth_its_bound() -> None:
     rng = np.random.default_rng(6)
     program = problem(9)
-    G, C, M0, a, b = program.information, program.costs, program.prior, program.target, program.budgets
+    G, C, M0, a, b = (
+        program.information,
+        program.costs,
+        program.prior,
+        program.target,
+        program.budgets,
+    )
     for _ in range(20):
         y, u = rng.normal(size=a.size), rng.uniform(0.1, 1, b.size)
         y = y if a @ y > 0 else -y
@@ -136,7 +156,15 @@ def test_scales_of_variables_and_money_change_nothing() -> None:
     costs = np.array([[1.0 + len(s)] for s in sets])
     plain = solve(make_program(information_of(measured, S), costs, 100.0, None, np.eye(4)[0]))
     scale = np.array([1.0, 1e4, 1e-5, 30.0])
-    other = solve(make_program(information_of(measured, S * np.outer(scale, scale)), 1e6 * costs, 1e8, None, np.eye(4)[0]))
+    other = solve(
+        make_program(
+            information_of(measured, S * np.outer(scale, scale)),
+            1e6 * costs,
+            1e8,
+            None,
+            np.eye(4)[0],
+        )
+    )
     assert other.variance == pytest.approx(plain.variance, rel=1e-8)
     assert other.gap <= 1e-7
 
@@ -154,10 +182,19 @@ def test_scales_of_variables_and_money_change_nothing() -> None:
     ],
 )
 def test_bad_programs_are_refused(change: dict[str, object], says: str) -> None:
-    given = {"information": np.array([[[1.0, 0], [0, 0]], [[2.0, 0], [0, 0]]]), "costs": [1.0, 1.0], "budgets": 10.0, "target": [1.0, 0.0]}
+    given = {
+        "information": np.array([[[1.0, 0], [0, 0]], [[2.0, 0], [0, 0]]]),
+        "costs": [1.0, 1.0],
+        "budgets": 10.0,
+        "target": [1.0, 0.0],
+    }
     given |= change
     with pytest.raises(ArgumentError, match=says):
-        solve(make_program(given["information"], given["costs"], given["budgets"], None, given["target"]))
+        solve(
+            make_program(
+                given["information"], given["costs"], given["budgets"], None, given["target"]
+            )
+        )
 
 
 def test_unreachable_targets_of_a_batch_are_infinite() -> None:

@@ -16,7 +16,13 @@ def random_cov(rng: np.random.Generator, k: int) -> np.ndarray:
     return a.T @ a / k
 
 
-def least_squares(cov: np.ndarray, samples: list[tuple[int, ...]], n: list[int], target: np.ndarray, design: np.ndarray) -> float:
+def least_squares(
+    cov: np.ndarray,
+    samples: list[tuple[int, ...]],
+    n: list[int],
+    target: np.ndarray,
+    design: np.ndarray,
+) -> float:
     """Variance of the generalised least squares estimate from all sample means stacked."""
     rows = np.vstack([design[list(s)] for s in samples])
     blocks = [cov[np.ix_(s, s)] / m for s, m in zip(samples, n, strict=True)]
@@ -45,8 +51,12 @@ def test_weights_sum_to_the_target_and_are_least_squares(seed: int) -> None:
     for columns, weight in zip(samples, found.samples, strict=True):
         total[list(columns)] += weight
     assert np.abs(total - target).max() <= 1e-10
-    assert float(found.variance) == pytest.approx(least_squares(cov, samples, n, target, np.eye(k)), rel=1e-8)
-    spent = sum(w @ cov[np.ix_(s, s)] @ w / m for s, w, m in zip(samples, found.samples, n, strict=True))
+    assert float(found.variance) == pytest.approx(
+        least_squares(cov, samples, n, target, np.eye(k)), rel=1e-8
+    )
+    spent = sum(
+        w @ cov[np.ix_(s, s)] @ w / m for s, w, m in zip(samples, found.samples, n, strict=True)
+    )
     assert float(found.variance) == pytest.approx(spent, rel=1e-9)
 
 
@@ -114,7 +124,9 @@ def chain(correlations: list[float]) -> np.ndarray:
 
 def test_noise_is_dropped_and_help_is_kept() -> None:
     cov = chain([0.7, 0.02])
-    changed, dropped = drop_useless(cov, [(0, 1, 2), (1, 2)], [100, 5000], np.eye(3)[0], (1, 2), 100)
+    changed, dropped = drop_useless(
+        cov, [(0, 1, 2), (1, 2)], [100, 5000], np.eye(3)[0], (1, 2), 100
+    )
     assert dropped.tolist() == [False, False, True]
     assert changed[0, 2] == 0
     assert changed[0, 1] == 0.7
@@ -137,12 +149,16 @@ def test_rule_is_the_partial_r2_where_means_are_known() -> None:
         partial = [inverse[0, j] ** 2 / (inverse[0, 0] * inverse[j, j]) for j in (1, 2, 3)]
         worst = int(np.argmin(partial))
         for labelled, goes in ((1 / partial[worst] + 3, True), (1 / partial[worst] + 5, False)):
-            _, dropped = drop_useless(cov, [(0, 1, 2, 3), (1, 2, 3)], [labelled, 1e12], np.eye(4)[0], (1, 2, 3), labelled)
+            _, dropped = drop_useless(
+                cov, [(0, 1, 2, 3), (1, 2, 3)], [labelled, 1e12], np.eye(4)[0], (1, 2, 3), labelled
+            )
             assert bool(dropped[1 + worst]) is goes
 
 
 def test_redundant_rater_stays_where_it_is_cheap() -> None:
-    """Given the dear rater the cheap one tells nothing new, but it was seen 100 times as often: the partial R² alone would drop it."""
+    """Given the dear rater the cheap one tells nothing new, but it was seen 100 times as often: the
+    partial R² alone would drop it.
+    """
     cov = np.array([[1.0, 0.8, 0.72], [0.8, 1.0, 0.9], [0.72, 0.9, 1.0]])
     inverse = np.linalg.inv(cov)
     assert inverse[0, 2] ** 2 / (inverse[0, 0] * inverse[2, 2]) < 1e-12

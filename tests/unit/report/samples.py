@@ -24,9 +24,17 @@ from noracle.results import (
 from noracle.results.analysis import AnnotatorRow, Rate, TransitionTable
 
 IID = Assumption(name="iid items")
-UNIFORM = Assumption(name="uniform routing", status="checked", detail="asked classes look uniform", p_value=0.41)
+UNIFORM = Assumption(
+    name="uniform routing", status="checked", detail="asked classes look uniform", p_value=0.41
+)
 FINITE = Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05, assumptions=(IID, UNIFORM))
-COUNTS = AccuracyCounts.from_counts(n_classes=10, system="agent-7", ordinary=(300, 235), complementary=(2700, 2634), n_without_answer=3)
+COUNTS = AccuracyCounts.from_counts(
+    n_classes=10,
+    system="agent-7",
+    ordinary=(300, 235),
+    complementary=(2700, 2634),
+    n_without_answer=3,
+)
 
 ESTIMATE = Estimate(
     quantity="accuracy",
@@ -68,7 +76,15 @@ HEURISTIC = Estimate(
         kind=Kind.HEURISTIC,
         error_rate=0.01,
         anytime=True,
-        assumptions=(Assumption(name="uniform routing", status="failed", detail="class 3 was asked far too often", p_value=2e-7), IID),
+        assumptions=(
+            Assumption(
+                name="uniform routing",
+                status="failed",
+                detail="class 3 was asked far too often",
+                p_value=2e-7,
+            ),
+            IID,
+        ),
     ),
     notes=("The estimate is not clipped: a value below 0 speaks against uniform routing.",),
 )
@@ -130,7 +146,10 @@ FAILED_CHECK = Check(
     method="exact binomial",
 )
 RANGES = Ranges(
-    ranges=(Range(name="accuracy of 'agent-7'", low=0.61, high=0.83), Range(name="accuracy of 'agent-8'", low=0.0, high=1.0)),
+    ranges=(
+        Range(name="accuracy of 'agent-7'", low=0.61, high=0.83),
+        Range(name="accuracy of 'agent-8'", low=0.0, high=1.0),
+    ),
     method="worst case over unsure verdicts",
     guarantee=Guarantee(kind=Kind.LOGICAL, error_rate=0.0),
     counts={"items": 500, "unsure": 12},
@@ -147,9 +166,17 @@ ROUTING = Routing(
 ANALYSIS = LabelAnalysis(
     classes=("cat", "<b>dog</b>", "$frog$"),
     noise=Estimate(
-        quantity="noise rate", subject="labels", value=0.125, low=0.0032, high=0.5265, confidence=0.95, se=0.125,
-        method="labels that rule out the trusted true class (oracle)", interval="exact",
-        guarantee=Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05, assumptions=(IID,)), counts={"items": 8, "labels": 8, "wrong": 1},
+        quantity="noise rate",
+        subject="labels",
+        value=0.125,
+        low=0.0032,
+        high=0.5265,
+        confidence=0.95,
+        se=0.125,
+        method="labels that rule out the trusted true class (oracle)",
+        interval="exact",
+        guarantee=Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05, assumptions=(IID,)),
+        counts={"items": 8, "labels": 8, "wrong": 1},
     ),
     noise_by_class=(
         Rate(name="cat", hits=0, n=2, items=2, value=0.0, low=0.0, high=0.89),
@@ -161,36 +188,86 @@ ANALYSIS = LabelAnalysis(
         for name, n in (("cat", 3), ("<b>dog</b>", 3), ("$frog$", 2))
     ),
     preferences=(
-        Rate(name="cat", hits=3, n=5, items=5, value=0.6, low=0.51, high=0.97, expected=0.5, verdict="more"),
-        Rate(name="<b>dog</b>", hits=1, n=2, items=2, value=0.5, low=0.004, high=0.996, expected=0.5),
-        Rate(name="$frog$", hits=2, n=7, items=7, value=2 / 7, low=0.02, high=0.49, expected=0.5, verdict="less"),
+        Rate(
+            name="cat",
+            hits=3,
+            n=5,
+            items=5,
+            value=0.6,
+            low=0.51,
+            high=0.97,
+            expected=0.5,
+            verdict="more",
+        ),
+        Rate(
+            name="<b>dog</b>", hits=1, n=2, items=2, value=0.5, low=0.004, high=0.996, expected=0.5
+        ),
+        Rate(
+            name="$frog$",
+            hits=2,
+            n=7,
+            items=7,
+            value=2 / 7,
+            low=0.02,
+            high=0.49,
+            expected=0.5,
+            verdict="less",
+        ),
     ),
     transitions=(
         TransitionTable(
-            source="oracle", oracle=True, detail="counted on 8 labels", counts=((0, 1, 1), (3, 1, 2), (0, 0, 0)),
-            matrix=((0.0, 0.5, 0.5), (0.5, 1 / 6, 1 / 3), (math.nan,) * 3), reason="no trusted label of an item of class $frog$",
+            source="oracle",
+            oracle=True,
+            detail="counted on 8 labels",
+            counts=((0, 1, 1), (3, 1, 2), (0, 0, 0)),
+            matrix=((0.0, 0.5, 0.5), (0.5, 1 / 6, 1 / 3), (math.nan,) * 3),
+            reason="no trusted label of an item of class $frog$",
         ),
-        TransitionTable(source="anchors", oracle=False, detail="", matrix=(), reason="anchor points need two items or more"),
+        TransitionTable(
+            source="anchors",
+            oracle=False,
+            detail="",
+            matrix=(),
+            reason="anchor points need two items or more",
+        ),
     ),
     agreement=Estimate(
-        quantity="agreement", subject="annotators", value=math.nan, low=0.0, high=1.0, confidence=0.95, method="pairs", interval="betting",
-        guarantee=FINITE, reason="no item has labels of two annotators",
+        quantity="agreement",
+        subject="annotators",
+        value=math.nan,
+        low=0.0,
+        high=1.0,
+        confidence=0.95,
+        method="pairs",
+        interval="betting",
+        guarantee=FINITE,
+        reason="no item has labels of two annotators",
     ),
     annotators=(
         AnnotatorRow(
-            name="ann", n_labels=8, n_items=8, noise=Rate(name="ann", hits=1, n=8, items=8, value=0.125, low=0.003, high=0.53),
-            favourite=("cat", "<b>dog</b>"), favourite_share=0.375, agreement=math.nan, pairs=0, seconds=4.5,
+            name="ann",
+            n_labels=8,
+            n_items=8,
+            noise=Rate(name="ann", hits=1, n=8, items=8, value=0.125, low=0.003, high=0.53),
+            favourite=("cat", "<b>dog</b>"),
+            favourite_share=0.375,
+            agreement=math.nan,
+            pairs=0,
+            seconds=4.5,
         ),
     ),
     checks=(CHECK, FAILED_CHECK),
-    findings=("Labels rule out the truth in 12.5 % of cases.", "The annotators avoid ruling out $frog$."),
+    findings=(
+        "Labels rule out the truth in 12.5 % of cases.",
+        "The annotators avoid ruling out $frog$.",
+    ),
     confidence=0.95,
     method="counts with exact or betting limits",
     oracle=True,
     guarantee=Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05, assumptions=(IID,)),
     counts={"items": 9, "labels": 8},
     notes=("The limits in one table hold together (Bonferroni).",),
-)  # fmt: skip
+)
 
 SAMPLES: dict[str, Result] = {
     "estimate": ESTIMATE,

@@ -16,10 +16,18 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def page_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    long = dataclasses.replace(ESTIMATE, subject="organisation/" + "a-very-long-name-without-spaces" * 6)
+    long = dataclasses.replace(
+        ESTIMATE, subject="organisation/" + "a-very-long-name-without-spaces" * 6
+    )
     path: Path = tmp_path_factory.mktemp("page") / "report.html"
     command = "noracle estimate --answers answers.parquet --judgements judgements.parquet --items items.parquet --html report.html"
-    return write_page(path, [*SAMPLES.values(), long], title="How accurate are the agents?", command=command, seed=7).as_uri()
+    return write_page(
+        path,
+        [*SAMPLES.values(), long],
+        title="How accurate are the agents?",
+        command=command,
+        seed=7,
+    ).as_uri()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -46,7 +54,12 @@ def test_page_reads_without_scripts(browser: Any, page_uri: str) -> None:
     page = context.new_page()
     page.goto(page_uri)
     assert page.get_by_role("heading", level=1).inner_text() == "How accurate are the agents?"
-    assert page.get_by_role("img", name="accuracy of 'agent-7', 0.800, 95 % interval [0.708, 0.869]", exact=True).count() == 1
+    assert (
+        page.get_by_role(
+            "img", name="accuracy of 'agent-7', 0.800, 95 % interval [0.708, 0.869]", exact=True
+        ).count()
+        == 1
+    )
     assert page.get_by_role("table").count() > 5
     context.close()
 

@@ -24,7 +24,12 @@ NAMES = ["human", "pro", "flash"]
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     return plan_budget(
-        cov=COV, names=NAMES, target="human", costs={"human": 5.0, "pro": 1.0, "flash": 0.24}, budgets=500, have={"human+pro+flash": 60}
+        cov=COV,
+        names=NAMES,
+        target="human",
+        costs={"human": 5.0, "pro": 1.0, "flash": 0.24},
+        budgets=500,
+        have={"human+pro+flash": 60},
     )
 
 
@@ -44,7 +49,9 @@ def table(result: object, caption: str) -> list[tuple[str, ...]]:
 def test_allocation_adds_up_to_the_cost(plan: Plan) -> None:
     rows = {row[0]: row for row in table(plan, "What to observe")}
     assert set(rows) == {*plan.buy, "in hand"}
-    assert sum(float(rows[name][3].replace(",", "")) for name in plan.buy) == pytest.approx(plan.cost, rel=1e-3)
+    assert sum(float(rows[name][3].replace(",", "")) for name in plan.buy) == pytest.approx(
+        plan.cost, rel=1e-3
+    )
     assert rows["in hand"][1:4] == ("60", "paid", "paid")
 
 
@@ -58,12 +65,19 @@ def test_budgets_show_limits_spending_and_shadow_prices(plan: Plan) -> None:
 def test_next_unit_is_the_slope_of_the_half_width(plan: Plan) -> None:
     before, after = budget_path(plan, budgets=[500, 501])
     text = dict(content(plan).lines)["next unit"]
-    assert float(text.split("by ")[1]) == pytest.approx(before.half_width - after.half_width, rel=0.05)
+    assert float(text.split("by ")[1]) == pytest.approx(
+        before.half_width - after.half_width, rel=0.05
+    )
 
 
 def test_alternatives_that_cannot_be_had_say_why() -> None:
     plan = plan_budget(
-        cov=COV, names=NAMES, target="human", costs={"pro": 1.0, "flash": 0.24}, half_width=0.05, have={"human+pro+flash": 250}
+        cov=COV,
+        names=NAMES,
+        target="human",
+        costs={"pro": 1.0, "flash": 0.24},
+        half_width=0.05,
+        have={"human+pro+flash": 250},
     )
     rows = {row[0]: row for row in table(plan, "simpler ones")}
     assert rows["classical"][1:] == ("—", "—", "nothing for sale is enough")
@@ -76,7 +90,13 @@ def test_bars_are_half_widths_for_a_budget_and_costs_for_a_half_width(plan: Plan
     assert [label.get_text() for label in ax.get_yticklabels()][:2] == ["chosen", "classical"]
     assert ax.patches[0].get_width() == pytest.approx(plan.predicted)
     assert ax.get_xlabel() == "predicted half-width"
-    least = plan_budget(cov=COV, names=NAMES, target="human", costs={"human": 5.0, "pro": 1.0, "flash": 0.24}, half_width=0.05)
+    least = plan_budget(
+        cov=COV,
+        names=NAMES,
+        target="human",
+        costs={"human": 5.0, "pro": 1.0, "flash": 0.24},
+        half_width=0.05,
+    )
     assert plot(least).patches[0].get_width() == pytest.approx(least.cost)
 
 
@@ -88,8 +108,16 @@ def test_path_goes_through_the_plan_and_its_weights_sum_to_the_target(plan: Plan
     assert all(a.half_width > b.half_width for a, b in itertools.pairwise(points))
     (same,) = budget_path(plan, budgets=[500])
     assert same.half_width == pytest.approx(plan.predicted, rel=1e-3)
-    assert same.half_width == pytest.approx(1.959964 * math.sqrt(plan.diagnostics["relaxed_variance"]), rel=1e-5)
-    fresh = plan_budget(cov=COV, names=NAMES, target="human", costs={"human": 5.0, "pro": 1.0, "flash": 0.24}, budgets=500)
+    assert same.half_width == pytest.approx(
+        1.959964 * math.sqrt(plan.diagnostics["relaxed_variance"]), rel=1e-5
+    )
+    fresh = plan_budget(
+        cov=COV,
+        names=NAMES,
+        target="human",
+        costs={"human": 5.0, "pro": 1.0, "flash": 0.24},
+        budgets=500,
+    )
     for point in budget_path(fresh):
         total = np.sum([[w.get(n, 0.0) for n in NAMES] for w in point.weights.values()], axis=0)
         assert total == pytest.approx([1, 0, 0], abs=1e-5)
@@ -99,7 +127,13 @@ def test_path_over_many_raters_generates_sets() -> None:
     k = 13
     cov = np.full((k, k), 0.5) + 0.5 * np.eye(k)
     names = ["gold", *(f"r{j}" for j in range(1, k))]
-    plan = plan_budget(cov=cov, names=names, target="gold", costs={n: 1.0 if n == "gold" else 0.05 for n in names}, budgets=100)
+    plan = plan_budget(
+        cov=cov,
+        names=names,
+        target="gold",
+        costs={n: 1.0 if n == "gold" else 0.05 for n in names},
+        budgets=100,
+    )
     points = budget_path(plan)
     assert len(points) == 3
     assert points[1].half_width == pytest.approx(plan.predicted, rel=2e-2)
@@ -120,7 +154,9 @@ def test_curves_have_their_numbers_in_tables(plan: Plan) -> None:
     assert {line.get_label() for line in drawn.get_lines()} <= set(counts.header)
     lines = budgets.weights_plot(points).get_legend_handles_labels()[1]
     assert set(lines) <= set(weights.header)
-    styles = [(line.get_color(), line.get_linestyle(), line.get_marker()) for line in drawn.get_lines()]
+    styles = [
+        (line.get_color(), line.get_linestyle(), line.get_marker()) for line in drawn.get_lines()
+    ]
     assert len(set(styles)) == len(styles)
 
 
@@ -137,7 +173,10 @@ def test_mean_shows_weights_and_the_classical_interval(estimate: Estimate) -> No
     assert f"[{beside['low']:.3f}, {beside['high']:.3f}]" in lines["classical"]
     assert lines["raters"].startswith("they leave ")
     assert lines["evidence"] == "400 items, 100 of them with 'gold'"
-    assert {row[0]: row[1] for row in table(estimate, "What each sample")} == {"gold+judge": "100", "judge": "300"}
+    assert {row[0]: row[1] for row in table(estimate, "What each sample")} == {
+        "gold+judge": "100",
+        "judge": "300",
+    }
     assert [row[0] for row in table(estimate, "mean of 'gold'")] == [
         "best weights over all raters, cross-fitted, Student's t",
         "classical: the labels alone",
@@ -145,7 +184,9 @@ def test_mean_shows_weights_and_the_classical_interval(estimate: Estimate) -> No
 
 
 def test_mean_without_help_says_so(estimate: Estimate) -> None:
-    useless = dataclasses.replace(estimate, diagnostics={**estimate.diagnostics, "variance_ratio": 1.0})
+    useless = dataclasses.replace(
+        estimate, diagnostics={**estimate.diagnostics, "variance_ratio": 1.0}
+    )
     assert dict(content(useless).lines)["raters"].startswith("no help")
 
 

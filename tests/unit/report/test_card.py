@@ -8,11 +8,29 @@ import pytest
 from noracle.errors import ArgumentError
 from noracle.report.card import card, html_card
 from noracle.results import Assumption, Difference, Guarantee, Kind, Rank, Result
-from tests.unit.report.samples import CHECK, COMPARISON, ESTIMATE, FAILED_CHECK, HEURISTIC, PLAN, ROUTING, SAMPLES, UNDEFINED
+from tests.unit.report.samples import (
+    CHECK,
+    COMPARISON,
+    ESTIMATE,
+    FAILED_CHECK,
+    HEURISTIC,
+    PLAN,
+    ROUTING,
+    SAMPLES,
+    UNDEFINED,
+)
 
 
 def test_estimate_card_is_the_documented_one() -> None:
-    small = dataclasses.replace(ESTIMATE, counts={"items": 500, "complementary": 497, "complementary_avoided": 488, "without_answer": 3})
+    small = dataclasses.replace(
+        ESTIMATE,
+        counts={
+            "items": 500,
+            "complementary": 497,
+            "complementary_avoided": 488,
+            "without_answer": 3,
+        },
+    )
     assert card(small).splitlines() == [
         "accuracy of 'agent-7'    0.800    95 % interval [0.708, 0.869]",
         "  method      complementary labels, exact binomial",
@@ -64,13 +82,19 @@ def test_heuristic_and_failed_assumption_are_in_the_first_line() -> None:
 
 @pytest.mark.parametrize("result", [COMPARISON, PLAN, SAMPLES["ranges"]])
 def test_heuristic_is_in_the_first_line_of_every_type(result: Result) -> None:
-    weak = Guarantee(kind=Kind.HEURISTIC, error_rate=0.05, assumptions=(Assumption(name="iid items", status="failed"),))
+    weak = Guarantee(
+        kind=Kind.HEURISTIC,
+        error_rate=0.05,
+        assumptions=(Assumption(name="iid items", status="failed"),),
+    )
     first = card(dataclasses.replace(result, guarantee=weak)).splitlines()[0]  # type: ignore[type-var]
     assert "HEURISTIC" in first
     assert "FAILED: iid items" in first
 
 
-@pytest.mark.parametrize(("side", "words"), [("lower", "95 % lower bound 0.708"), ("upper", "95 % upper bound 0.869")])
+@pytest.mark.parametrize(
+    ("side", "words"), [("lower", "95 % lower bound 0.708"), ("upper", "95 % upper bound 0.869")]
+)
 def test_one_sided_estimates_show_one_bound(side: str, words: str) -> None:
     first = card(dataclasses.replace(ESTIMATE, side=side)).splitlines()[0]  # type: ignore[arg-type]
     assert first.endswith(words)
@@ -103,7 +127,9 @@ def test_failed_check_says_what_it_speaks_against() -> None:
 
 
 def test_check_without_evidence_is_undecided() -> None:
-    first = card(dataclasses.replace(CHECK, p_value=math.nan, reason="no questions")).splitlines()[0]
+    first = card(dataclasses.replace(CHECK, p_value=math.nan, reason="no questions")).splitlines()[
+        0
+    ]
     assert "undecided (no questions)" in first
     assert "passed" not in first
 
@@ -115,7 +141,9 @@ def test_comparison_of_many_systems_is_short_and_says_what_it_left_out() -> None
         systems=tuple(names),
         ranks=tuple(Rank(system=n, best=1, worst=20, value=0.5) for n in names),
         differences=tuple(
-            Difference(first=a, second=b, value=0.0, low=-0.1, high=0.1, n=10) for i, a in enumerate(names) for b in names[i + 1 :]
+            Difference(first=a, second=b, value=0.0, low=-0.1, high=0.1, n=10)
+            for i, a in enumerate(names)
+            for b in names[i + 1 :]
         ),
         leaders=tuple(names),
     )

@@ -12,12 +12,22 @@ from noracle.superhuman.certify import certify_superhuman
 from noracle.superhuman.plan import plan_certificate
 from noracle.superhuman.published import certify_published
 
-GOOD = RatingCounts.from_arrays([[0, 0, 0]] * 150 + [[0, 0, 1]] * 150, labels=2, answers={"agent": [0] * 300})
+GOOD = RatingCounts.from_arrays(
+    [[0, 0, 0]] * 150 + [[0, 0, 1]] * 150, labels=2, answers={"agent": [0] * 300}
+)
 EMPTY = RatingCounts.from_arrays([[-1, -1]], labels=2, answers={"agent": [0]})
 CASES = {
     "certified": certify_superhuman(GOOD, trained_on_annotators="no", margin=0.02),
     "not stated": certify_superhuman(GOOD),
-    "heuristic": certify_published(0.971, 0.88, 1821, 3, ceiling="paper-empirical", test="paper-oms", trained_on_annotators="no"),
+    "heuristic": certify_published(
+        0.971,
+        0.88,
+        1821,
+        3,
+        ceiling="paper-empirical",
+        test="paper-oms",
+        trained_on_annotators="no",
+    ),
     "empty": certify_superhuman(EMPTY),
     "two sides": certify_superhuman(GOOD, test="binomial", ceiling="free"),
 }
@@ -44,7 +54,9 @@ def test_the_first_line_has_the_verdict() -> None:
 
 
 def test_every_reason_is_said() -> None:
-    bad = RatingCounts.from_arrays([[0, 0, 0]] * 30, labels=2, answers={"agent": [0] * 20 + [1] * 10})
+    bad = RatingCounts.from_arrays(
+        [[0, 0, 0]] * 30, labels=2, answers={"agent": [0] * 20 + [1] * 10}
+    )
     result = certify_superhuman(bad)
     text = " ".join(str(result).split())
     assert len(result.reasons) == 2
@@ -68,7 +80,9 @@ def test_a_certificate_from_json_is_drawn_alike() -> None:
 
 
 def test_a_plan_for_a_certificate_is_described_and_drawn() -> None:
-    counts = RatingCounts.from_arrays([[0, 0, 0]] * 70 + [[0, 0, 1]] * 30, labels=2, answers={"a": [0] * 96 + [1] * 4})
+    counts = RatingCounts.from_arrays(
+        [[0, 0, 0]] * 70 + [[0, 0, 1]] * 30, labels=2, answers={"a": [0] * 96 + [1] * 4}
+    )
     for vary in ("items", "ratings"):
         plan = plan_certificate(counts, vary=vary, most_ratings=4)  # type: ignore[arg-type]
         assert "plan for power of a certificate" in str(plan)

@@ -49,7 +49,9 @@ class Outline(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return render_page(SAMPLES.values(), title=TITLE, command="noracle estimate --answers 'a <b>.csv'", seed=7)
+    return render_page(
+        SAMPLES.values(), title=TITLE, command="noracle estimate --answers 'a <b>.csv'", seed=7
+    )
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +78,13 @@ def test_nothing_runs_and_nothing_is_fetched(page: str, outline: Outline) -> Non
 
 
 def test_landmarks_and_headings(outline: Outline) -> None:
-    assert [outline.tags.count(t) for t in ("header", "nav", "main", "footer", "h1")] == [1, 1, 1, 1, 1]
+    assert [outline.tags.count(t) for t in ("header", "nav", "main", "footer", "h1")] == [
+        1,
+        1,
+        1,
+        1,
+        1,
+    ]
     headings = [int(t[1]) for t in outline.tags if re.fullmatch("h[1-6]", t)]
     assert headings[0] == 1
     assert all(b <= a + 1 for a, b in itertools.pairwise(headings))
@@ -85,14 +93,26 @@ def test_landmarks_and_headings(outline: Outline) -> None:
 
 def test_every_plot_is_an_image_with_a_title(outline: Outline) -> None:
     drawings = [values for tag, values in outline.attributes if tag == "svg"]
-    assert len(drawings) == len(SAMPLES) + 3  # the overview, and two plots of the comparison and of the analysis
+    assert (
+        len(drawings) == len(SAMPLES) + 3
+    )  # the overview, and two plots of the comparison and of the analysis
     for values in drawings:
         assert values["role"] == "img"
         assert values["aria-labelledby"] in outline.ids
 
 
 def test_the_page_holds_the_numbers_and_what_they_rest_on(page: str) -> None:
-    for text in ("0.708", "0.869", "+0.191", "12,100", "What it rests on", "What was excluded", "How it was made", "seed", "HEURISTIC"):
+    for text in (
+        "0.708",
+        "0.869",
+        "+0.191",
+        "12,100",
+        "What it rests on",
+        "What was excluded",
+        "How it was made",
+        "seed",
+        "HEURISTIC",
+    ):
         assert text in page
     assert "taken for granted" in page
     assert "4 judgements without answers (not used)" in page
@@ -109,7 +129,12 @@ def test_tables_are_in_scrolling_regions(page: str) -> None:
 
 
 def test_same_results_give_the_same_bytes(page: str) -> None:
-    assert render_page(SAMPLES.values(), title=TITLE, command="noracle estimate --answers 'a <b>.csv'", seed=7) == page
+    assert (
+        render_page(
+            SAMPLES.values(), title=TITLE, command="noracle estimate --answers 'a <b>.csv'", seed=7
+        )
+        == page
+    )
 
 
 def test_one_result_has_no_overview() -> None:
@@ -160,7 +185,9 @@ def test_svg_uses_the_colours_of_the_page() -> None:
 def test_contrast_is_at_least_double_a_in_both_modes() -> None:
     import importlib.resources
 
-    css = (importlib.resources.files("noracle.report") / "templates" / "style.css").read_text(encoding="utf-8")
+    css = (importlib.resources.files("noracle.report") / "templates" / "style.css").read_text(
+        encoding="utf-8"
+    )
     light, dark = re.findall(r":root \{(.*?)\}", css, flags=re.DOTALL)
     for mode in (light, dark):
         colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", mode))

@@ -14,7 +14,18 @@ from matplotlib.figure import Figure
 from noracle.errors import ArgumentError
 from noracle.report.plots import interval_plot, plot, rank_plot
 from noracle.results import Difference, Rank
-from tests.unit.report.samples import CHECK, COMPARISON, ESTIMATE, FAILED_CHECK, HEURISTIC, PLAN, RANGES, ROUTING, SAMPLES, UNDEFINED
+from tests.unit.report.samples import (
+    CHECK,
+    COMPARISON,
+    ESTIMATE,
+    FAILED_CHECK,
+    HEURISTIC,
+    PLAN,
+    RANGES,
+    ROUTING,
+    SAMPLES,
+    UNDEFINED,
+)
 
 
 def names(ax: Axes) -> list[str]:
@@ -44,7 +55,9 @@ def test_plotting_does_not_import_pyplot() -> None:
         "import sys; from tests.unit.report.samples import ESTIMATE; ESTIMATE.plot();"
         "sys.exit('matplotlib.pyplot' in sys.modules and 'pyplot was imported')"
     )
-    subprocess.run([sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}"], check=True)
+    subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}"], check=True
+    )
 
 
 def test_intervals_are_drawn_where_they_are() -> None:
@@ -88,7 +101,9 @@ def test_many_differences_are_drawn_against_the_first() -> None:
         COMPARISON,
         systems=tuple(systems),
         ranks=tuple(Rank(system=s, best=1, worst=12, value=0.5) for s in systems),
-        differences=tuple(Difference(first=a, second=b, value=0.0, low=-0.1, high=0.1) for a, b in pairs),
+        differences=tuple(
+            Difference(first=a, second=b, value=0.0, low=-0.1, high=0.1) for a, b in pairs
+        ),
     )
     assert names(plot(many)) == [f"s0 − s{i}" for i in range(1, 12)]
 
@@ -101,7 +116,11 @@ def test_undefined_difference_does_not_break_the_plot() -> None:
 def test_plan_bars_are_costs() -> None:
     ax = plot(PLAN)
     assert [p.get_width() for p in ax.patches] == [12100.0, 19000.0, 15600.0]
-    assert names(ax) == ["300 ordinary + 9,100 complementary", "19,000 complementary", "1,560 ordinary"]
+    assert names(ax) == [
+        "300 ordinary + 9,100 complementary",
+        "19,000 complementary",
+        "1,560 ordinary",
+    ]
 
 
 def test_plan_without_costs_shows_predictions() -> None:
@@ -111,13 +130,25 @@ def test_plan_without_costs_shows_predictions() -> None:
 
 def test_plan_alternatives_with_a_basket_do_not_repeat_the_plan() -> None:
     baskets = (
-        {"buy": {"ordinary": 300, "complementary": 9100}, "cost": 12100.0, "predicted": 0.0198, "feasible": True},
+        {
+            "buy": {"ordinary": 300, "complementary": 9100},
+            "cost": 12100.0,
+            "predicted": 0.0198,
+            "feasible": True,
+        },
         {"buy": {"targeted": 900}, "cost": 9900.0, "predicted": 0.0197, "feasible": False},
     )
     plan = dataclasses.replace(PLAN, alternatives=baskets)
     assert [p.get_width() for p in plot(plan).patches] == [12100.0, 9900.0]
     lines = str(plan).splitlines()
-    assert lines[1].split() == ["ordinary", "complementary", "targeted", "cost", "predicted", "feasible"]
+    assert lines[1].split() == [
+        "ordinary",
+        "complementary",
+        "targeted",
+        "cost",
+        "predicted",
+        "feasible",
+    ]
     assert lines[2].split() == ["chosen", "300", "9,100", "0", "12,100", "0.0198", "yes"]
     assert lines[3].split() == ["0", "0", "900", "9,900", "0.0197", "no"]
 
@@ -133,11 +164,17 @@ def test_check_without_parts_shows_its_p_value() -> None:
 
 
 def test_check_with_wordy_parts_shows_its_p_value() -> None:
-    assert "p-value" in plot(dataclasses.replace(CHECK, parts=({"name": "a", "finding": "fine"},))).get_xlabel()
+    assert (
+        "p-value"
+        in plot(dataclasses.replace(CHECK, parts=({"name": "a", "finding": "fine"},))).get_xlabel()
+    )
 
 
 def test_check_without_expectations_shows_p_values_and_the_threshold() -> None:
-    parts = ({"what": "class 3", "statistic": 40.0, "p_value": 1e-8}, {"what": "class 4", "statistic": 0.5, "p_value": 0.7})
+    parts = (
+        {"what": "class 3", "statistic": 40.0, "p_value": 1e-8},
+        {"what": "class 4", "statistic": 0.5, "p_value": 0.7},
+    )
     ax = plot(dataclasses.replace(CHECK, p_value=1e-8, parts=parts))
     assert [p.get_width() for p in ax.patches] == [1e-8, 0.7]
     assert names(ax) == ["class 3", "class 4"]

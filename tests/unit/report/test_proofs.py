@@ -31,10 +31,17 @@ def alarm() -> Proof:
 
 
 def test_status_is_in_the_first_line(alarm: Proof) -> None:
-    assert card(alarm).startswith("ALARM: accuracy > 1/2    at least one of 2 classifiers breaks it, whatever the answer key is")
+    assert card(alarm).startswith(
+        "ALARM: accuracy > 1/2    at least one of 2 classifiers breaks it, whatever the answer key is"
+    )
     consistent = prove_malfunction(table_2().of(GRADERS[:2]), CLAIM)
-    assert card(consistent).splitlines()[0] == "consistent: accuracy > 1/2    some answer key allows it; that is no sign of health"
-    undecided = dataclasses.replace(consistent, status="undecided", witness={}, reason="the time limit was reached")
+    assert (
+        card(consistent).splitlines()[0]
+        == "consistent: accuracy > 1/2    some answer key allows it; that is no sign of health"
+    )
+    undecided = dataclasses.replace(
+        consistent, status="undecided", witness={}, reason="the time limit was reached"
+    )
     assert card(undecided).startswith("undecided: accuracy > 1/2    neither proved nor refuted")
 
 
@@ -53,14 +60,18 @@ def test_every_kind_of_certificate_has_words(alarm: Proof) -> None:
     uses = {"Mistral": {"A": 27, "B": 254}, "GPT4": {"A": 234, "B": 47}}
     assert "room for 146 items only" in card(axiom_alarm(uses, CLAIM))
     counts = {("a", "a"): 1, ("b", "a"): 1, ("b", "b"): 1}
-    cases = prove_malfunction(Sketch.from_counts(counts, classifiers=["x", "y"], labels=["a", "b"]), CLAIM)
+    cases = prove_malfunction(
+        Sketch.from_counts(counts, classifiers=["x", "y"], labels=["a", "b"]), CLAIM
+    )
     assert "cases, each refuted by whole weights" in card(cases)
     solver = dataclasses.replace(alarm, certificate={"kind": "solver"})
     assert "verify() has nothing to check" in card(solver)
 
 
 def test_missing_answers_are_a_column_of_their_own() -> None:
-    sketch = Sketch.from_arrays([[0, -1], [0, 1], [1, 1]], labels=["a", "b"], classifiers=["x", "y"])
+    sketch = Sketch.from_arrays(
+        [[0, -1], [0, 1], [1, 1]], labels=["a", "b"], classifiers=["x", "y"]
+    )
     (table,) = content(prove_malfunction(sketch, "accuracy > 1/5")).tables
     assert table.header == ("classifier", "a", "b", "no answer")
     assert table.rows[1] == ("y", "0", "2", "1")
@@ -79,7 +90,9 @@ def others() -> dict[str, Ranges]:
 
 
 def test_traces_violators_and_checks_have_their_own_words(others: dict[str, Ranges]) -> None:
-    assert card(others["window"]).startswith("prevalence of A if accuracy > 1/2    12 to 53 of 281 items")
+    assert card(others["window"]).startswith(
+        "prevalence of A if accuracy > 1/2    12 to 53 of 281 items"
+    )
     assert card(others["none"]).startswith("prevalence of A if accuracy > 1/2    none of 281 items")
     assert card(others["violators"]).startswith("at least 2 of 3 classifiers break it")
     assert card(others["checks"]).startswith("check next for alarm")
@@ -96,7 +109,9 @@ def test_everything_is_drawn_and_fits_a_page(alarm: Proof, others: dict[str, Ran
 
 
 def test_names_are_escaped() -> None:
-    sketch = Sketch.from_arrays([[0, 1], [1, 1]], labels=["<b>", "$x_1$"], classifiers=["<i>", "$y^$"])
+    sketch = Sketch.from_arrays(
+        [[0, 1], [1, 1]], labels=["<b>", "$x_1$"], classifiers=["<i>", "$y^$"]
+    )
     proof = prove_malfunction(sketch, "accuracy > 1/5")
     assert "<i>" not in html_card(proof)
     render_page([proof], title="x")

@@ -1,8 +1,10 @@
-"""Runs searches in child processes and kills them; ``python -m tests.unit.search.killing FOLDER STRATEGY N``.
+"""Runs searches in child processes and kills them; ``python -m tests.unit.search.killing FOLDER
+STRATEGY N``.
 
-This process imports everything and opens nothing, so that its children start at once by fork. Each child writes the address of every
-call that the model answers to a file before the reply is given. In each of so many folders a search is killed with SIGKILL three times, in
-turn after a random number of calls and after a random time, then run to its end. Prints one JSON line a folder.
+This process imports everything and opens nothing, so that its children start at once by fork. Each
+child writes the address of every call that the model answers to a file before the reply is given.
+In each of so many folders a search is killed with SIGKILL three times, in turn after a random
+number of calls and after a random time, then run to its end. Prints one JSON line a folder.
 """
 
 from __future__ import annotations
@@ -36,16 +38,23 @@ def run(folder: Path, log: Path, strategy: str) -> None:
         os.write(out, request.digest("scripted").encode() + b"\n")
         return (
             _designed(request)
-            if request.messages[0].role == "system" and "design workflows" in request.messages[0].text
+            if request.messages[0].role == "system"
+            and "design workflows" in request.messages[0].text
             else world.reply(request)
         )
 
     made = make_strategy(strategy, task=world.task, rounds=5)  # type: ignore[arg-type]
     options: dict[str, Any] = {"designer": "same"} if strategy in ("adas", "aflow") else {}
     search(
-        world, folder, strategy=made, reply=reply, generations=5, budget=900,
-        baselines=[one_call("plain"), load_workflow("step-back")], **options,
-    )  # fmt: skip
+        world,
+        folder,
+        strategy=made,
+        reply=reply,
+        generations=5,
+        budget=900,
+        baselines=[one_call("plain"), load_workflow("step-back")],
+        **options,
+    )
 
 
 def _designed(request: Request) -> str:
@@ -54,12 +63,17 @@ def _designed(request: Request) -> str:
     if rng.random() < 0.3:
         return "I would rather not."
     word = f"w{int(rng.integers(10**6))}"
-    nodes = [{"kind": "ask", "id": "a", "prompt": {"instruction": f"Think step {word}."}}, {"kind": "answer", "input": "a"}]
+    nodes = [
+        {"kind": "ask", "id": "a", "prompt": {"instruction": f"Think step {word}."}},
+        {"kind": "answer", "input": "a"},
+    ]
     whole = {"schema": "workflow/1", "name": word, "nodes": nodes}
     return json.dumps({"thought": "so", "change": f"new words {word}", "workflow": whole})
 
 
-def forked(work: Callable[[], None], *, log: Path, calls: float = math.inf, seconds: float = math.inf) -> bool:
+def forked(
+    work: Callable[[], None], *, log: Path, calls: float = math.inf, seconds: float = math.inf
+) -> bool:
     """Run in a child; kill it after so many calls or seconds. Whether it came to its end by itself."""
     before, start = lines(log), time.monotonic()
     child = os.fork()
@@ -114,13 +128,27 @@ def main(where: Path, strategy: str, n: int) -> None:
             left = max(1, total - len(kept) - 1)
             when: dict[str, float] = {}
             if turn < 3:
-                when = {"calls": random.randint(1, left)} if (turn + i) % 2 else {"seconds": random.random() * took}
+                when = (
+                    {"calls": random.randint(1, left)}
+                    if (turn + i) % 2
+                    else {"seconds": random.random() * took}
+                )
             kills += not forked(lambda f=folder, g=log: run(f, g, strategy), log=log, **when)  # type: ignore[misc]
             new = log.read_text(encoding="ascii").splitlines()[asked:] if log.exists() else []
             repeated += [digest for digest in new if digest in kept]
-        same = [(folder / name).read_bytes() == (where / "whole" / name).read_bytes() for name in ("archive.json", "journal.jsonl")]
+        same = [
+            (folder / name).read_bytes() == (where / "whole" / name).read_bytes()
+            for name in ("archive.json", "journal.jsonl")
+        ]
         calls = stored(folder) == stored(where / "whole")
-        said = {"kills": kills, "repeated": len(repeated), "archive": same[0], "journal": same[1], "calls": calls, "total": total}
+        said = {
+            "kills": kills,
+            "repeated": len(repeated),
+            "archive": same[0],
+            "journal": same[1],
+            "calls": calls,
+            "total": total,
+        }
         sys.stdout.write(json.dumps(said) + "\n")
 
 

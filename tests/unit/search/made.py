@@ -13,7 +13,9 @@ from noracle.search.task import Question, TaskItem, pose
 
 ITEM = TaskItem(id="q7", text="Which number is even?", options=("one", "two", "three", "five"))
 QUESTION = pose(ITEM)
-CLAIM = TaskItem(id="c1", text="Claim under review: two is even.", options=("yes", "no", "uncertain"))
+CLAIM = TaskItem(
+    id="c1", text="Claim under review: two is even.", options=("yes", "no", "uncertain")
+)
 
 Say = Callable[[Request], "str | Completion | Exception"]
 
@@ -21,7 +23,9 @@ Say = Callable[[Request], "str | Completion | Exception"]
 class Scripted:
     """Calls that are answered by a function, at random or in order; every request is kept."""
 
-    def __init__(self, say: Say | str | list[str], *, waits: Callable[[Request], float] | None = None) -> None:
+    def __init__(
+        self, say: Say | str | list[str], *, waits: Callable[[Request], float] | None = None
+    ) -> None:
         self.say, self.waits = say, waits
         self.asked: list[Request] = []
         self.running = self.most_at_once = 0
@@ -55,7 +59,9 @@ def shuffled(item: TaskItem = ITEM, seed: int = 3) -> Question:
 
 
 # A blank instruction is no instruction, and control characters are refused: neither is made here.
-TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), min_size=1, max_size=40).filter(str.strip)
+TEXTS = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), min_size=1, max_size=40
+).filter(str.strip)
 NAMES = st.from_regex(r"[a-z][a-z0-9_-]{0,11}", fullmatch=True).filter(lambda name: name != "task")
 
 
@@ -73,7 +79,9 @@ def prompts(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def workflows(draw: st.DrawFn) -> dict[str, Any]:
-    """Valid workflow data of up to seven nodes: a chain in which each node may read any of those before."""
+    """Valid workflow data of up to seven nodes: a chain in which each node may read any of those
+    before.
+    """
     names = draw(st.lists(NAMES, min_size=2, max_size=7, unique=True))
     nodes: list[dict[str, Any]] = []
     answering: set[str] = set()
@@ -83,23 +91,40 @@ def workflows(draw: st.DrawFn) -> dict[str, Any]:
         nodes.append(made)
         if made["kind"] != "ask" or "answer" in made.get("fields", ["answer"]):
             answering.add(name)
-        many_drafts = made["kind"] == "critique_loop" and made.get("result") != "critic" and made["draft"] in several
+        many_drafts = (
+            made["kind"] == "critique_loop"
+            and made.get("result") != "critic"
+            and made["draft"] in several
+        )
         if (made.get("n", 1) > 1 and made.get("result") != "critic") or many_drafts:
             several.add(name)
         if last and (name not in answering or name in several):
             rest = [n["id"] for n in nodes]
-            nodes.append({"kind": "decide", "id": names[-1], "prompt": draw(prompts()), "inputs": rest})
+            nodes.append(
+                {"kind": "decide", "id": names[-1], "prompt": draw(prompts()), "inputs": rest}
+            )
     end: dict[str, Any] = {"kind": "answer", "id": "the-end", "input": nodes[-1]["id"]}
     for flag in ("fallback", "coin"):
         if draw(st.booleans()):
             end[flag] = True
-    return {"schema": "workflow/1", "name": draw(NAMES), "description": draw(st.one_of(st.just(""), TEXTS)), "nodes": [*nodes, end]}
+    return {
+        "schema": "workflow/1",
+        "name": draw(NAMES),
+        "description": draw(st.one_of(st.just(""), TEXTS)),
+        "nodes": [*nodes, end],
+    }
 
 
-def _node(draw: st.DrawFn, name: str, nodes: list[dict[str, Any]], answering: set[str], several: set[str]) -> dict[str, Any]:
+def _node(
+    draw: st.DrawFn, name: str, nodes: list[dict[str, Any]], answering: set[str], several: set[str]
+) -> dict[str, Any]:
     del several
     before = [n["id"] for n in nodes]
-    kinds = ["ask", "route"] + (["decide"] if before else []) + (["vote", "critique_loop"] if before and before[-1] in answering else [])
+    kinds = (
+        ["ask", "route"]
+        + (["decide"] if before else [])
+        + (["vote", "critique_loop"] if before and before[-1] in answering else [])
+    )
     kind = draw(st.sampled_from(kinds))
     # The node before is always read, so that every node counts towards the answer.
     others = draw(st.lists(st.sampled_from(before), unique=True)) if before else []
@@ -114,18 +139,28 @@ def _node(draw: st.DrawFn, name: str, nodes: list[dict[str, Any]], answering: se
             "reviser": draw(prompts()),
             "stop": draw(st.sampled_from([["CORRECT"], [], ["A", "B"]])),
         }
-        return made | {"max_rounds": draw(st.integers(1, 2)), "n": draw(st.integers(1, 2)),
-                       "result": draw(st.sampled_from(["draft", "critic"])),
-                       "close": draw(st.booleans())}  # fmt: skip
+        return made | {
+            "max_rounds": draw(st.integers(1, 2)),
+            "n": draw(st.integers(1, 2)),
+            "result": draw(st.sampled_from(["draft", "critic"])),
+            "close": draw(st.booleans()),
+        }
     made |= {"prompt": draw(prompts()), "inputs": inputs}
     if kind == "route":
         made["branches"] = {
-            b: draw(prompts()) for b in draw(st.lists(st.sampled_from(["a", "b", "doctor", "z9"]), min_size=2, max_size=3, unique=True))
+            b: draw(prompts())
+            for b in draw(
+                st.lists(
+                    st.sampled_from(["a", "b", "doctor", "z9"]), min_size=2, max_size=3, unique=True
+                )
+            )
         }
     if kind == "ask":
         made["n"] = draw(st.integers(1, 3))
         if draw(st.booleans()):
-            made["fields"] = draw(st.sampled_from([["answer"], ["notes"], ["notes", "plan"], ["notes", "answer"]]))
+            made["fields"] = draw(
+                st.sampled_from([["answer"], ["notes"], ["notes", "plan"], ["notes", "answer"]])
+            )
         if "answer" in made.get("fields", ["answer"]) and draw(st.booleans()):
             made["force_after"] = draw(st.integers(1, 5))
     return made

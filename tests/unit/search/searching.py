@@ -1,4 +1,6 @@
-"""A small world with a known truth for the tests of a search: items, labels, a model that is better the more it is told to think."""
+"""A small world with a known truth for the tests of a search: items, labels, a model that is better
+the more it is told to think.
+"""
 
 from __future__ import annotations
 
@@ -26,21 +28,32 @@ K = 4
 
 
 class World:
-    """``n`` items with truths; a model that is right with probability ``base``, and ``gain`` more where a prompt holds "step"."""
+    """``n`` items with truths; a model that is right with probability ``base``, and ``gain`` more
+    where a prompt holds "step".
+    """
 
     def __init__(self, n: int = 60, *, base: float = 0.5, gain: float = 0.2, seed: int = 0) -> None:
         rng = np.random.default_rng(seed)
         self.n, self.base, self.gain = n, base, gain
         self.truth = rng.integers(K, size=n)
         self.ruled_out = (self.truth + rng.integers(1, K, size=n)) % K
-        self.items = tuple(TaskItem(id=i, text=f"question {i}?", options=tuple(f"o{k}" for k in range(K))) for i in range(n))
+        self.items = tuple(
+            TaskItem(id=i, text=f"question {i}?", options=tuple(f"o{k}" for k in range(K)))
+            for i in range(n)
+        )
         self.task = Task(name="toy", items=self.items)
         self.requests: list[Request] = []
 
     def judgements(self) -> dict[str, list[Any]]:
-        return {"item": list(range(self.n)), "class": self.ruled_out.tolist(), "verdict": ["no"] * self.n}
+        return {
+            "item": list(range(self.n)),
+            "class": self.ruled_out.tolist(),
+            "verdict": ["no"] * self.n,
+        }
 
-    def vault(self, *, seed: int = 3, shares: tuple[float, float, float] = (0.5, 0.25, 0.25)) -> Vault:
+    def vault(
+        self, *, seed: int = 3, shares: tuple[float, float, float] = (0.5, 0.25, 0.25)
+    ) -> Vault:
         return Vault.open(self.judgements(), self.items, seed=seed, shares=shares)
 
     def reply(self, request: Request) -> str:
@@ -66,11 +79,16 @@ class Listed:
         self.workflows, self.shares = workflows, shares or [1.0] * len(workflows)
         self.told: list[Scored] = []
 
-    async def ask(self, generation: int, rng: np.random.Generator, designer: Calls | None) -> Proposal | None:
+    async def ask(
+        self, generation: int, rng: np.random.Generator, designer: Calls | None
+    ) -> Proposal | None:
         if generation > len(self.workflows):
             return None
         return Proposal(
-            workflow=self.workflows[generation - 1], parents=(0,), change=f"try {generation}", share=self.shares[generation - 1]
+            workflow=self.workflows[generation - 1],
+            parents=(0,),
+            change=f"try {generation}",
+            share=self.shares[generation - 1],
         )
 
     def tell(self, scored: Scored) -> None:
@@ -79,14 +97,23 @@ class Listed:
 
 def one_call(name: str, instruction: str = "Answer.") -> Workflow:
     """A workflow of one call."""
-    nodes = [{"kind": "ask", "id": "a", "prompt": {"instruction": instruction}}, {"kind": "answer", "input": "a"}]
+    nodes = [
+        {"kind": "ask", "id": "a", "prompt": {"instruction": instruction}},
+        {"kind": "answer", "input": "a"},
+    ]
     return parse_workflow({"schema": "workflow/1", "name": name, "nodes": nodes})
 
 
 def search(
-    world: World, folder: Path, *, strategy: Any, baselines: list[Workflow] | None = None, reply: Callable[[Request], Any] | None = None,
-    vault: Vault | None = None, **options: Any,
-) -> Found:  # fmt: skip
+    world: World,
+    folder: Path,
+    *,
+    strategy: Any,
+    baselines: list[Workflow] | None = None,
+    reply: Callable[[Request], Any] | None = None,
+    vault: Vault | None = None,
+    **options: Any,
+) -> Found:
     """Run a search in a folder with its own store."""
 
     async def work() -> Found:
@@ -96,8 +123,13 @@ def search(
             if options.get("designer") == "same":
                 options["designer"] = caller
             return await search_workflows(
-                world.task, vault or world.vault(), strategy=strategy, calls=caller, folder=folder,
-                baselines=baselines or [one_call("plain"), load_workflow("cot")], **{"generations": 3, "seed": 1, **options},
-            )  # fmt: skip
+                world.task,
+                vault or world.vault(),
+                strategy=strategy,
+                calls=caller,
+                folder=folder,
+                baselines=baselines or [one_call("plain"), load_workflow("cot")],
+                **{"generations": 3, "seed": 1, **options},
+            )
 
     return asyncio.run(work())

@@ -9,7 +9,15 @@ import pytest
 
 from noracle.errors import ArgumentError
 from noracle.results import Estimate, Guarantee, Kind
-from noracle.search.archive import JOURNAL, SNAPSHOT, Archive, entry_event, outcome_columns, outcomes_of, proposal_event
+from noracle.search.archive import (
+    JOURNAL,
+    SNAPSHOT,
+    Archive,
+    entry_event,
+    outcome_columns,
+    outcomes_of,
+    proposal_event,
+)
 from noracle.search.candidates import Outcome, Proposal
 from noracle.search.model import Usage
 from tests.unit.search.searching import one_call
@@ -20,17 +28,30 @@ OUTCOMES = (
     Outcome(item=7, answer=None, state="refused", calls=1, usage=Usage(4, 0), repeat=2),
 )
 FITNESS = Estimate(
-    quantity="accuracy", subject="plain", value=0.5, low=0.1, high=0.9, confidence=0.95, method="ml", interval="exact",
+    quantity="accuracy",
+    subject="plain",
+    value=0.5,
+    low=0.1,
+    high=0.9,
+    confidence=0.95,
+    method="ml",
+    interval="exact",
     guarantee=Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05),
-)  # fmt: skip
+)
 
 
 def fill(archive: Archive) -> None:
     proposal = Proposal(
-        workflow=one_call("plain"), parents=(0, 2), change="two\nlines " + "x" * 400, thought="item text: SECRET", share=0.5
+        workflow=one_call("plain"),
+        parents=(0, 2),
+        change="two\nlines " + "x" * 400,
+        thought="item text: SECRET",
+        share=0.5,
     )
     archive.append(proposal_event(3, proposal, origin="adas", generation=2, cost={"calls": 4}))
-    archive.append(entry_event(3, outcomes=OUTCOMES, fitness=FITNESS, problem="", cost={"calls": 3}))
+    archive.append(
+        entry_event(3, outcomes=OUTCOMES, fitness=FITNESS, problem="", cost={"calls": 3})
+    )
 
 
 def test_events_come_back_as_they_were_written(tmp_path: Path) -> None:
@@ -66,7 +87,9 @@ def test_half_a_line_at_the_end_is_cut_off_and_written_again(tmp_path: Path, cut
     (tmp_path / JOURNAL).write_bytes(whole[:-cut])
     with Archive.open(tmp_path, SETTINGS) as archive:
         assert [e["event"] for e in archive.events] == ["begin", "proposal"]
-        archive.append(entry_event(3, outcomes=OUTCOMES, fitness=FITNESS, problem="", cost={"calls": 3}))
+        archive.append(
+            entry_event(3, outcomes=OUTCOMES, fitness=FITNESS, problem="", cost={"calls": 3})
+        )
     assert (tmp_path / JOURNAL).read_bytes() == whole
 
 
@@ -83,7 +106,15 @@ def test_other_settings_are_refused_by_name_but_a_larger_budget_is_not(tmp_path:
         Archive.open(tmp_path, {**SETTINGS, "seed": 2, "strategy": "mutate"})
 
 
-@pytest.mark.parametrize("text", ["hello\n", "[1]\n", '{"event":"entry"}\n', '{"event":"begin","schema":"other/1","settings":{}}\n'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hello\n",
+        "[1]\n",
+        '{"event":"entry"}\n',
+        '{"event":"begin","schema":"other/1","settings":{}}\n',
+    ],
+)
 def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path: Path, text: str) -> None:
     (tmp_path / JOURNAL).write_text(text, encoding="utf-8")
     with pytest.raises(ArgumentError, match="folder must hold"):
@@ -93,7 +124,10 @@ def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path: Path, tex
 
 def test_two_searches_in_one_folder_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("fcntl", reason="file locks are not known on this system")
-    with Archive.open(tmp_path, SETTINGS), pytest.raises(ArgumentError, match="another search is running"):
+    with (
+        Archive.open(tmp_path, SETTINGS),
+        pytest.raises(ArgumentError, match="another search is running"),
+    ):
         Archive.open(tmp_path, SETTINGS)
 
 

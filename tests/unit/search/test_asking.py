@@ -1,4 +1,6 @@
-"""A model answers items: every item once, whatever comes back, in any order of completion, and on from where it stopped."""
+"""A model answers items: every item once, whatever comes back, in any order of completion, and on
+from where it stopped.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,13 @@ CANARY = "CANARY-text-of-an-item"
 
 def make_task(n: int = 12, k: int = 4) -> Task:
     return Task(
-        name="t", items=tuple(TaskItem(id=i, text=f"{CANARY} {i}.", options=tuple(f"option {i}.{c}" for c in range(k))) for i in range(n))
+        name="t",
+        items=tuple(
+            TaskItem(
+                id=i, text=f"{CANARY} {i}.", options=tuple(f"option {i}.{c}" for c in range(k))
+            )
+            for i in range(n)
+        ),
     )
 
 
@@ -50,7 +58,11 @@ class Counting:
     """Calls through a script; remembers every request, and replies in any order."""
 
     def __init__(self, script: Any, *, delays: bool = False) -> None:
-        self.model, self.requests, self.delays = ScriptedModel(script), list[Request](), random.Random(0) if delays else None
+        self.model, self.requests, self.delays = (
+            ScriptedModel(script),
+            list[Request](),
+            random.Random(0) if delays else None,
+        )
 
     async def call(self, request: Request) -> Completion:
         self.requests.append(request)
@@ -70,7 +82,9 @@ def test_answers_are_classes_whatever_the_order_of_the_options() -> None:
     asked = ask(make_task(40), Counting(says(lambda i: i % 4)))
     assert [line.outcome.answer for line in asked.lines] == [i % 4 for i in range(40)]
     assert len({line.order for line in asked.lines}) > 10
-    assert {line.order for line in ask(make_task(5), Counting(says(lambda i: 0)), shuffle=False).lines} == {(0, 1, 2, 3)}
+    assert {
+        line.order for line in ask(make_task(5), Counting(says(lambda i: 0)), shuffle=False).lines
+    } == {(0, 1, 2, 3)}
 
 
 def test_every_state_is_counted_and_none_raises() -> None:
@@ -83,7 +97,14 @@ def test_every_state_is_counted_and_none_raises() -> None:
         Completion(text="", finish="refused"),
     ]
     asked = ask(make_task(6), Counting(says(lambda i: replies[i])))
-    assert [line.outcome.state for line in asked.lines] == ["answered", "invalid", "refused", "errored", "invalid", "refused"]
+    assert [line.outcome.state for line in asked.lines] == [
+        "answered",
+        "invalid",
+        "refused",
+        "errored",
+        "invalid",
+        "refused",
+    ]
     assert asked.states == {"answered": 1, "invalid": 2, "refused": 2, "errored": 1}
     table = answers_table(asked, "m")
     assert table["answer"] == [2, None, None, None, None, None]
@@ -93,7 +114,12 @@ def test_every_state_is_counted_and_none_raises() -> None:
 def test_the_order_of_completion_changes_nothing() -> None:
     tables = []
     for concurrency in (1, 3, 50):
-        asked = ask(make_task(30), Counting(says(lambda i: i % 3), delays=True), concurrency=concurrency, workflow=load_workflow("cot-sc"))
+        asked = ask(
+            make_task(30),
+            Counting(says(lambda i: i % 3), delays=True),
+            concurrency=concurrency,
+            workflow=load_workflow("cot-sc"),
+        )
         tables.append(answers_table(asked, "m"))
     assert tables[0] == tables[1] == tables[2]
 
@@ -101,9 +127,15 @@ def test_the_order_of_completion_changes_nothing() -> None:
 def test_the_answers_table_is_evidence() -> None:
     task = make_task(200)
     asked = ask(task, Counting(says(lambda i: 0 if i % 10 else "?")))
-    answers = {name: values for name, values in answers_table(asked, "m").items() if name in ("item", "system", "answer")}
+    answers = {
+        name: values
+        for name, values in answers_table(asked, "m").items()
+        if name in ("item", "system", "answer")
+    }
     judgements = {"item": list(range(200)), "class": [0] * 200, "verdict": ["yes"] * 200}
-    estimate = estimate_accuracy(count_accuracy(Evidence.from_tables(answers, judgements, n_classes=4)).of("m"))
+    estimate = estimate_accuracy(
+        count_accuracy(Evidence.from_tables(answers, judgements, n_classes=4)).of("m")
+    )
     assert estimate.value == pytest.approx(0.9)  # an item without an answer is wrong
 
 
@@ -123,7 +155,9 @@ def test_a_run_folder_goes_on_and_asks_nothing_twice(tmp_path: Path) -> None:
         whole = ask(task, calls, run=run)
     assert len(calls.requests) == 20
     assert whole.lines[:8] == first.lines
-    assert answers_table(whole, "m") == answers_table(ask(task, Counting(says(lambda i: i % 4))), "m")
+    assert answers_table(whole, "m") == answers_table(
+        ask(task, Counting(says(lambda i: i % 4))), "m"
+    )
 
 
 def test_an_item_whose_call_failed_is_asked_again(tmp_path: Path) -> None:
@@ -133,7 +167,12 @@ def test_an_item_whose_call_failed_is_asked_again(tmp_path: Path) -> None:
         assert ask(make_task(5), calls, run=run).states["errored"] == 1
     down = False
     with RunFolder(tmp_path / "run", SETTINGS) as run:
-        assert ask(make_task(5), calls, run=run).states == {"answered": 5, "invalid": 0, "refused": 0, "errored": 0}
+        assert ask(make_task(5), calls, run=run).states == {
+            "answered": 5,
+            "invalid": 0,
+            "refused": 0,
+            "errored": 0,
+        }
     assert len(calls.requests) == 6
 
 
@@ -141,14 +180,22 @@ def test_an_item_whose_text_changed_is_asked_again(tmp_path: Path) -> None:
     calls = Counting(says(lambda i: 1))
     with RunFolder(tmp_path / "run", SETTINGS) as run:
         ask(make_task(3), calls, run=run)
-    changed = Task(name="t", items=(*make_task(2).items, TaskItem(id=2, text=f"{CANARY} 2. Now another.", options=("option 2.1", "b"))))
+    changed = Task(
+        name="t",
+        items=(
+            *make_task(2).items,
+            TaskItem(id=2, text=f"{CANARY} 2. Now another.", options=("option 2.1", "b")),
+        ),
+    )
     with RunFolder(tmp_path / "run", SETTINGS) as run:
         asked = ask(changed, calls, run=run)
     assert len(calls.requests) == 4
     assert asked.lines[2].outcome.answer == 0
 
 
-def test_paid_calls_of_a_workflow_that_was_stopped_half_way_are_not_paid_again(tmp_path: Path) -> None:
+def test_paid_calls_of_a_workflow_that_was_stopped_half_way_are_not_paid_again(
+    tmp_path: Path,
+) -> None:
     task, workflow = make_task(4), load_workflow("cot-sc")
     paid: list[str] = []
 
@@ -158,7 +205,12 @@ def test_paid_calls_of_a_workflow_that_was_stopped_half_way_are_not_paid_again(t
 
     for cap in (7, 11, None):  # five calls an item: both caps stop in the middle of one
         with RunFolder(tmp_path / "run", SETTINGS) as run, Cache.open(run.calls) as store:
-            caller = Caller(ScriptedModel(script, name="m"), stores=[store], budget=Budget(calls=cap), concurrency=1)
+            caller = Caller(
+                ScriptedModel(script, name="m"),
+                stores=[store],
+                budget=Budget(calls=cap),
+                concurrency=1,
+            )
             caller.count_past(store)
             asked = ask(task, caller, workflow=workflow, run=run, concurrency=1)
     assert len(asked.lines) == 4
@@ -173,7 +225,9 @@ def test_the_run_folder_holds_no_text(tmp_path: Path) -> None:
         assert CANARY.encode() not in file.read_bytes(), file.name
 
 
-def test_a_line_that_a_crash_cut_is_dropped_and_another_broken_line_is_an_error(tmp_path: Path) -> None:
+def test_a_line_that_a_crash_cut_is_dropped_and_another_broken_line_is_an_error(
+    tmp_path: Path,
+) -> None:
     with RunFolder(tmp_path / "run", SETTINGS) as run:
         ask(make_task(3), Counting(says(lambda i: 1)), run=run)
     file = tmp_path / "run" / "outcomes.jsonl"
@@ -183,9 +237,18 @@ def test_a_line_that_a_crash_cut_is_dropped_and_another_broken_line_is_an_error(
         with RunFolder(tmp_path / "run", SETTINGS) as run:
             assert len(run.lines) == 2
         assert file.read_bytes() == b"".join(whole.splitlines(keepends=True)[:2])
-    for broken in (b"[]\n", b"{}\n", b"nonsense\n", b'{"item": 1, "state": "odd"}\n', b"\xff\xff\n"):
+    for broken in (
+        b"[]\n",
+        b"{}\n",
+        b"nonsense\n",
+        b'{"item": 1, "state": "odd"}\n',
+        b"\xff\xff\n",
+    ):
         file.write_bytes(whole + broken)
-        with pytest.raises(EvidenceError, match="one outcome a line; got another text at line 4"), RunFolder(tmp_path / "run", SETTINGS):
+        with (
+            pytest.raises(EvidenceError, match="one outcome a line; got another text at line 4"),
+            RunFolder(tmp_path / "run", SETTINGS),
+        ):
             pass
 
 
@@ -193,22 +256,33 @@ def test_another_run_is_refused_and_says_what_differs(tmp_path: Path) -> None:
     with RunFolder(tmp_path / "run", SETTINGS):
         pass
     with (
-        pytest.raises(ArgumentError, match="run must go on as it began; got seed '0' there and '1' here"),
+        pytest.raises(
+            ArgumentError, match="run must go on as it began; got seed '0' there and '1' here"
+        ),
         RunFolder(tmp_path / "run", {**SETTINGS, "seed": 1}),
     ):
         pass
     (tmp_path / "run" / "run.json").write_text(json.dumps({"schema": "other"}), encoding="utf-8")
-    with pytest.raises(ArgumentError, match="must be a folder of a run"), RunFolder(tmp_path / "run", SETTINGS):
+    with (
+        pytest.raises(ArgumentError, match="must be a folder of a run"),
+        RunFolder(tmp_path / "run", SETTINGS),
+    ):
         pass
     (tmp_path / "file").write_text("x", encoding="utf-8")
-    with pytest.raises(ArgumentError, match="must name a folder"), RunFolder(tmp_path / "file", SETTINGS):
+    with (
+        pytest.raises(ArgumentError, match="must name a folder"),
+        RunFolder(tmp_path / "file", SETTINGS),
+    ):
         pass
 
 
 def test_two_processes_do_not_share_a_run_folder(tmp_path: Path) -> None:
     pytest.importorskip("fcntl", reason="locks of this kind are not there")
     again = RunFolder(tmp_path / "run", SETTINGS)
-    with RunFolder(tmp_path / "run", SETTINGS), pytest.raises(ArgumentError, match="no other process uses"):
+    with (
+        RunFolder(tmp_path / "run", SETTINGS),
+        pytest.raises(ArgumentError, match="no other process uses"),
+    ):
         again.__enter__()
     with RunFolder(tmp_path / "run", SETTINGS):
         pass

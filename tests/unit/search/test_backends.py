@@ -14,16 +14,26 @@ import pytest
 
 import noracle
 from noracle.errors import ArgumentError, EvidenceError
-from noracle.search.backends import InspectModel, OpenAIModel, ReplayModel, ScriptedModel, open_model
+from noracle.search.backends import (
+    InspectModel,
+    OpenAIModel,
+    ReplayModel,
+    ScriptedModel,
+    open_model,
+)
 from noracle.search.cache import Cache, record
 from noracle.search.caller import Caller
 from noracle.search.model import Completion, Message, Model, ModelError, Request, Usage
 
-pytestmark = pytest.mark.filterwarnings("ignore:The 'initial' parameter is deprecated:DeprecationWarning")  # Inspect's, of tenacity
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:The 'initial' parameter is deprecated:DeprecationWarning"
+)  # Inspect's, of tenacity
 
 
 def ask(text: str = "Which?", replicate: int = 0) -> Request:
-    return Request(messages=(Message("system", "Be brief."), Message("user", text)), replicate=replicate)
+    return Request(
+        messages=(Message("system", "Be brief."), Message("user", text)), replicate=replicate
+    )
 
 
 def once(model: Model, request: Request | None = None) -> Completion:
@@ -54,12 +64,21 @@ def test_a_list_is_given_in_turn_and_then_ends() -> None:
 
 def test_rules_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "script.json"
-    rules = [{"match": "(?i)capital of france", "reply": "ANSWER: A"}, {"match": "Which", "reply": ["x", "y", "z"]}]
+    rules = [
+        {"match": "(?i)capital of france", "reply": "ANSWER: A"},
+        {"match": "Which", "reply": ["x", "y", "z"]},
+    ]
     path.write_text(json.dumps({"name": "demo", "rules": rules, "otherwise": "ANSWER: B"}))
     model = open_model(f"script:{path}")
     assert model.name == "demo"
     assert once(model, ask("The Capital of France?")).text == "ANSWER: A"
-    assert [once(model, ask(replicate=i)).text for i in (0, 1, 2, 3, 1)] == ["x", "y", "z", "x", "y"]
+    assert [once(model, ask(replicate=i)).text for i in (0, 1, 2, 3, 1)] == [
+        "x",
+        "y",
+        "z",
+        "x",
+        "y",
+    ]
     assert once(model, ask("Else")).text == "ANSWER: B"
 
 
@@ -105,7 +124,10 @@ def test_a_file_that_is_no_script_is_refused_in_one_line(tmp_path: Path, text: s
 def recorded(tmp_path: Path, names: Sequence[str] = ("m",)) -> Path:
     with Cache.open(tmp_path / "calls.sqlite") as cache:
         for name in names:
-            caller = Caller(ScriptedModel(lambda request, name=name: f"{name} {request.replicate}", name=name), stores=(cache,))  # type: ignore[misc]
+            caller = Caller(
+                ScriptedModel(lambda request, name=name: f"{name} {request.replicate}", name=name),
+                stores=(cache,),
+            )  # type: ignore[misc]
             for i in range(3):
                 asyncio.run(caller.call(ask(replicate=i)))
         record(cache, tmp_path / "run.jsonl")
@@ -136,7 +158,10 @@ def test_a_recording_of_two_models_needs_a_name(tmp_path: Path) -> None:
     assert once(open_model(f"replay:{path}#n/x"), ask(replicate=1)).text == "n/x 1"
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"digest": "d"}', '{"digest": "d", "model": "m", "text": 3, "finish": "stop"}'])
+@pytest.mark.parametrize(
+    "line",
+    ["{", "[]", '{"digest": "d"}', '{"digest": "d", "model": "m", "text": 3, "finish": "stop"}'],
+)
 def test_a_broken_line_is_named(tmp_path: Path, line: str) -> None:
     path = recorded(tmp_path)
     path.write_text(path.read_text() + "\n" + line + "\n")
@@ -190,13 +215,24 @@ def test_httpx_and_inspect_are_imported_only_where_they_are_used() -> None:
         "print([m for m in ('httpx', 'inspect_ai', 'pydantic', 'scipy') if m in sys.modules])"
     )
     source = str(Path(noracle.__file__).parents[1])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": source})
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": source},
+    )
     assert done.stdout.strip() == "[]"
 
 
 def test_nothing_here_runs_text_as_code() -> None:
     folder = Path(noracle.__file__).parent / "search"
-    files = [*(folder / "backends").glob("*.py"), folder / "cache.py", folder / "budget.py", folder / "caller.py"]
+    files = [
+        *(folder / "backends").glob("*.py"),
+        folder / "cache.py",
+        folder / "budget.py",
+        folder / "caller.py",
+    ]
     assert len(files) >= 9
     for file in files:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -218,17 +254,24 @@ def mocked(*outputs: tuple[str, str, tuple[int, int, int] | None]) -> InspectMod
     for text, stop, usage in outputs:
         output = ModelOutput.from_content("mockllm/model", text, stop_reason=stop)  # type: ignore[arg-type]
         ins, cached, outs = usage or (0, 0, 0)
-        output.usage = ModelUsage(input_tokens=ins, output_tokens=outs, input_tokens_cache_read=cached)  # always set: else it downloads
+        output.usage = ModelUsage(
+            input_tokens=ins, output_tokens=outs, input_tokens_cache_read=cached
+        )  # always set: else it downloads
         made.append(output)
     return InspectModel(get_model("mockllm/model", custom_outputs=made, memoize=False))
 
 
 def test_inspect_gives_text_tokens_and_how_it_ended() -> None:
     model = mocked(
-        ("ANSWER: A", "stop", (20, 5, 3)), ("cut", "max_tokens", (1, 0, 1)), ("", "stop", (1, 0, 0)), ("no", "content_filter", (1, 0, 1))
+        ("ANSWER: A", "stop", (20, 5, 3)),
+        ("cut", "max_tokens", (1, 0, 1)),
+        ("", "stop", (1, 0, 0)),
+        ("no", "content_filter", (1, 0, 1)),
     )
     replies = [once(model) for _ in range(4)]
-    assert replies[0] == Completion(text="ANSWER: A", usage=Usage(25, 3))  # tokens read from the provider's cache are tokens
+    assert replies[0] == Completion(
+        text="ANSWER: A", usage=Usage(25, 3)
+    )  # tokens read from the provider's cache are tokens
     assert [reply.finish for reply in replies] == ["stop", "length", "empty", "refused"]
     assert model.name == "mockllm/model"
 
@@ -247,12 +290,23 @@ def test_inspect_is_told_every_setting() -> None:
 
     schema = {"type": "object", "properties": {"answer": {"type": "string"}}}
     request = Request(
-        messages=(Message("system", "s"), Message("user", "u")), temperature=0.5, max_tokens=9, stop=("E",), seed=4, schema=schema
+        messages=(Message("system", "s"), Message("user", "u")),
+        temperature=0.5,
+        max_tokens=9,
+        stop=("E",),
+        seed=4,
+        schema=schema,
     )
     once(InspectModel(get_model("mockllm/model", custom_outputs=reply, memoize=False)), request)
     (messages, config) = seen[0]
     assert [(m.role, m.text) for m in messages] == [("system", "s"), ("user", "u")]
-    assert (config.temperature, config.max_tokens, config.stop_seqs, config.seed, config.max_retries) == (0.5, 9, ["E"], 4, 0)
+    assert (
+        config.temperature,
+        config.max_tokens,
+        config.stop_seqs,
+        config.seed,
+        config.max_retries,
+    ) == (0.5, 9, ["E"], 4, 0)
     assert "answer" in config.response_schema.json_schema.properties
 
 
@@ -270,8 +324,13 @@ def test_a_provider_that_inspect_cannot_open_is_one_line(monkeypatch: pytest.Mon
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("said", "transient"), [("rate limit reached", True), ("Connection reset", True), ("unknown model", False)])
-def test_errors_of_a_provider_are_ours_and_hold_no_key(monkeypatch: pytest.MonkeyPatch, said: str, transient: bool) -> None:
+@pytest.mark.parametrize(
+    ("said", "transient"),
+    [("rate limit reached", True), ("Connection reset", True), ("unknown model", False)],
+)
+def test_errors_of_a_provider_are_ours_and_hold_no_key(
+    monkeypatch: pytest.MonkeyPatch, said: str, transient: bool
+) -> None:
     pytest.importorskip("inspect_ai", reason="inspect_ai is not installed")
     from inspect_ai.model import get_model
 

@@ -19,7 +19,15 @@ from noracle.search.backends import OpenAIModel, open_model
 from noracle.search.cache import Cache, record
 from noracle.search.caller import Caller
 from noracle.search.model import Completion, Message, ModelError, Request, Usage
-from tests.service.openai_server import Act, OpenAIServer, completion, dropped, malformed, slow, status
+from tests.service.openai_server import (
+    Act,
+    OpenAIServer,
+    completion,
+    dropped,
+    malformed,
+    slow,
+    status,
+)
 
 CANARY = "sk-canary-0123456789abcdef"
 
@@ -61,25 +69,36 @@ async def closing(caller: Caller, *requests: Request) -> list[Completion]:
         return await asyncio.gather(*(caller.call(request) for request in requests))
 
 
-def called(server: OpenAIServer, *, timeout: float = 10, retries: int = 4) -> tuple[Completion, Caller]:
-    caller = Caller(OpenAIModel("m", base_url=server.url), backoff=0.01, timeout=timeout, retries=retries)
+def called(
+    server: OpenAIServer, *, timeout: float = 10, retries: int = 4
+) -> tuple[Completion, Caller]:
+    caller = Caller(
+        OpenAIModel("m", base_url=server.url), backoff=0.01, timeout=timeout, retries=retries
+    )
     return asyncio.run(closing(caller, ask()))[0], caller
 
 
 def test_request_and_reply_are_what_the_protocol_says(server: OpenAIServer) -> None:
     schema = {"type": "object", "properties": {"answer": {"type": "string"}}}
     reply = once(
-        OpenAIModel("m", base_url=server.url + "/"), ask(temperature=0.5, max_tokens=9, stop=("END",), seed=4, replicate=2, schema=schema)
+        OpenAIModel("m", base_url=server.url + "/"),
+        ask(temperature=0.5, max_tokens=9, stop=("END",), seed=4, replicate=2, schema=schema),
     )
     assert reply == Completion(text="ANSWER: A", finish="stop", usage=Usage(11, 7))
     assert server.seen[0].body == {
         "model": "m",
-        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which?"}],
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "Which?"},
+        ],
         "temperature": 0.5,
         "max_tokens": 9,
         "stop": ["END"],
         "seed": 4,
-        "response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}},
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "reply", "schema": schema},
+        },
     }
     assert "authorization" not in server.seen[0].headers
 
@@ -96,7 +115,13 @@ def test_a_pause_the_server_asked_for_holds_the_other_calls(server: OpenAIServer
     server.plan += [status(429, {"retry-after-ms": "600"}), slow(0.1)]
     caller = Caller(OpenAIModel("m", base_url=server.url), concurrency=2)
     asyncio.run(closing(caller, *(ask(replicate=i) for i in range(4))))
-    assert [seen.at - server.seen[0].at >= 0.55 for seen in server.seen] == [False, False, True, True, True]
+    assert [seen.at - server.seen[0].at >= 0.55 for seen in server.seen] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
     assert caller.ledger.calls == 4
 
 
@@ -116,7 +141,17 @@ def test_a_server_that_asks_for_a_day_fails_the_call(server: OpenAIServer) -> No
 
 @pytest.mark.parametrize(
     "act",
-    [status(500), status(503), status(529), status(408), malformed(), malformed(b"[1]"), malformed(b""), malformed(b"\xff\xfe"), dropped()],
+    [
+        status(500),
+        status(503),
+        status(529),
+        status(408),
+        malformed(),
+        malformed(b"[1]"),
+        malformed(b""),
+        malformed(b"\xff\xfe"),
+        dropped(),
+    ],
     ids=["500", "503", "529", "408", "json", "list", "nothing", "bytes", "cut"],
 )
 def test_failures_that_may_pass_are_tried_again(server: OpenAIServer, act: Act) -> None:
@@ -178,17 +213,31 @@ def test_a_server_that_is_not_there_is_an_error_that_names_it() -> None:
         (completion("cut", finish="content_filter"), "refused", "cut"),
         (completion(None, refusal="I cannot help."), "refused", "I cannot help."),
         (completion("x", finish="tool_calls"), "stop", "x"),
-        (json.dumps({"choices": [{"message": {"content": [{"type": "text", "text": "par"}, {"text": "ts"}]}}]}).encode(), "stop", "parts"),
+        (
+            json.dumps(
+                {
+                    "choices": [
+                        {"message": {"content": [{"type": "text", "text": "par"}, {"text": "ts"}]}}
+                    ]
+                }
+            ).encode(),
+            "stop",
+            "parts",
+        ),
     ],
 )
-def test_how_a_reply_ended_is_kept(server: OpenAIServer, content: bytes, finish: str, text: str) -> None:
+def test_how_a_reply_ended_is_kept(
+    server: OpenAIServer, content: bytes, finish: str, text: str
+) -> None:
     server.plan += [Act(content=content)]
     reply = once(OpenAIModel("m", base_url=server.url))
     assert (reply.finish, reply.text) == (finish, text)
 
 
 def test_an_error_with_status_200_is_an_error(server: OpenAIServer) -> None:
-    server.plan += [Act(content=json.dumps({"error": {"message": "upstream down", "code": 502}}).encode())]
+    server.plan += [
+        Act(content=json.dumps({"error": {"message": "upstream down", "code": 502}}).encode())
+    ]
     with pytest.raises(ModelError, match="upstream down") as caught:
         once(OpenAIModel("m", base_url=server.url))
     assert caught.value.transient
@@ -216,11 +265,16 @@ def test_max_tokens_gives_way_to_its_newer_name(server: OpenAIServer) -> None:
     assert server.seen[1].body["max_completion_tokens"] == 77
 
 
-def test_a_refusal_that_names_no_field_is_tried_once_without_schema_and_seed(server: OpenAIServer) -> None:
+def test_a_refusal_that_names_no_field_is_tried_once_without_schema_and_seed(
+    server: OpenAIServer,
+) -> None:
     server.plan += [status(400, message="extra inputs are not permitted")] * 2
     with pytest.raises(ModelError, match="extra inputs"):
         once(OpenAIModel("m", base_url=server.url), ask(seed=1, schema={}))
-    assert [sorted({"seed", "response_format"} & set(seen.body)) for seen in server.seen] == [["response_format", "seed"], []]
+    assert [sorted({"seed", "response_format"} & set(seen.body)) for seen in server.seen] == [
+        ["response_format", "seed"],
+        [],
+    ]
 
 
 def test_missing_usage_is_estimated_and_said() -> None:
@@ -232,7 +286,13 @@ def test_missing_usage_is_estimated_and_said() -> None:
 
 
 def test_usage_that_is_nonsense_counts_as_missing(server: OpenAIServer) -> None:
-    server.plan += [Act(content=json.dumps({"choices": [], "usage": {"prompt_tokens": "many", "completion_tokens": -3}}).encode())]
+    server.plan += [
+        Act(
+            content=json.dumps(
+                {"choices": [], "usage": {"prompt_tokens": "many", "completion_tokens": -3}}
+            ).encode()
+        )
+    ]
     assert once(OpenAIModel("m", base_url=server.url)).usage == Usage()
 
 
@@ -263,7 +323,9 @@ def test_one_model_serves_one_event_loop_after_another(server: OpenAIServer) -> 
     assert caller.ledger.calls == 6
 
 
-def test_a_reply_without_end_is_refused(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_without_end_is_refused(
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("noracle.search.backends.openai.LARGEST_REPLY", 1000)
     server.plan += [Act(content=b" " * 5000)]
     with pytest.raises(ModelError, match="larger"):
@@ -273,7 +335,10 @@ def test_a_reply_without_end_is_refused(server: OpenAIServer, monkeypatch: pytes
 # Keys
 
 
-@pytest.mark.parametrize(("variable", "named"), [("NORACLE_API_KEY", None), ("OPENAI_API_KEY", None), ("MY_SERVER", "MY_SERVER")])
+@pytest.mark.parametrize(
+    ("variable", "named"),
+    [("NORACLE_API_KEY", None), ("OPENAI_API_KEY", None), ("MY_SERVER", "MY_SERVER")],
+)
 def test_the_key_comes_from_the_environment(
     server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, variable: str, named: str | None
 ) -> None:
@@ -282,12 +347,17 @@ def test_the_key_comes_from_the_environment(
     assert server.seen[0].headers["authorization"] == f"Bearer {CANARY}"
 
 
-def test_our_variable_goes_before_openais_and_a_named_one_before_both(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_variable_goes_before_openais_and_a_named_one_before_both(
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("OPENAI_API_KEY", "NORACLE_API_KEY", "NAMED"):
         monkeypatch.setenv(name, f"key-of-{name}")
     once(OpenAIModel("m", base_url=server.url))
     once(OpenAIModel("m", base_url=server.url, key_env="NAMED"))
-    assert [seen.headers["authorization"] for seen in server.seen] == ["Bearer key-of-NORACLE_API_KEY", "Bearer key-of-NAMED"]
+    assert [seen.headers["authorization"] for seen in server.seen] == [
+        "Bearer key-of-NORACLE_API_KEY",
+        "Bearer key-of-NAMED",
+    ]
 
 
 def test_openais_key_goes_to_no_other_company(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,8 +376,12 @@ def test_openais_key_goes_to_no_other_company(monkeypatch: pytest.MonkeyPatch) -
     assert sent("https://api.example.com/v1", "OPENAI_API_KEY") == f"Bearer {CANARY}"
 
 
-@pytest.mark.parametrize("host", ["example.com", "192.168.1.5:8080", "127.0.0.1.example.com", "[2001:db8::1]", "0.0.0.0"])
-def test_a_key_is_never_sent_in_the_clear_to_another_machine(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+@pytest.mark.parametrize(
+    "host", ["example.com", "192.168.1.5:8080", "127.0.0.1.example.com", "[2001:db8::1]", "0.0.0.0"]
+)
+def test_a_key_is_never_sent_in_the_clear_to_another_machine(
+    monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
     OpenAIModel("m", base_url=f"http://{host}/v1")  # without a key it is fine
     monkeypatch.setenv("NORACLE_API_KEY", CANARY)
     with pytest.raises(ArgumentError, match="https") as caught:
@@ -315,24 +389,39 @@ def test_a_key_is_never_sent_in_the_clear_to_another_machine(monkeypatch: pytest
     assert CANARY not in str(caught.value)
 
 
-def test_a_key_that_is_set_later_is_not_sent_in_the_clear_either(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_set_later_is_not_sent_in_the_clear_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import httpx
 
     model = OpenAIModel("m", base_url="http://example.com/v1")
     monkeypatch.setenv("NORACLE_API_KEY", CANARY)
-    assert "authorization" not in model._sign(httpx.Request("POST", "http://example.com/v1")).headers
+    assert (
+        "authorization" not in model._sign(httpx.Request("POST", "http://example.com/v1")).headers
+    )
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost:1", "[::1]:1", "api.localhost"])
-def test_this_machine_may_have_a_key_without_https(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+def test_this_machine_may_have_a_key_without_https(
+    monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
     monkeypatch.setenv("NORACLE_API_KEY", CANARY)
     OpenAIModel("m", base_url=f"http://{host}/v1")
 
 
 @pytest.mark.parametrize(
-    "url", [f"https://user:{CANARY}@example.com/v1", f"https://example.com/v1?key={CANARY}", f"ftp://{CANARY}", "example.com/v1", ""]
+    "url",
+    [
+        f"https://user:{CANARY}@example.com/v1",
+        f"https://example.com/v1?key={CANARY}",
+        f"ftp://{CANARY}",
+        "example.com/v1",
+        "",
+    ],
 )
-def test_addresses_with_secrets_or_without_sense_are_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addresses_with_secrets_or_without_sense_are_refused(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NORACLE_API_KEY", CANARY)
     with pytest.raises(ArgumentError, match="base_url") as caught:
         OpenAIModel("m", base_url=url)
@@ -346,7 +435,10 @@ def test_a_named_variable_must_be_set() -> None:
 
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 429, 500])
 def test_a_server_that_shouts_the_key_back_is_not_quoted(
-    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: int
+    server: OpenAIServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    code: int,
 ) -> None:
     monkeypatch.setenv("NORACLE_API_KEY", CANARY)
     server.plan += [status(code, message=f"Bad key {CANARY} in Bearer {CANARY}", code=CANARY)] * 2
@@ -355,23 +447,39 @@ def test_a_server_that_shouts_the_key_back_is_not_quoted(
     with caplog.at_level(logging.DEBUG), pytest.raises(ModelError) as caught:
         asyncio.run(closing(caller, ask()))
     assert server.seen[0].headers["authorization"] == f"Bearer {CANARY}"
-    told = "".join(traceback.format_exception(caught.value)) + repr(caught.value) + repr(model) + repr(vars(model)) + repr(vars(caller))
+    told = (
+        "".join(traceback.format_exception(caught.value))
+        + repr(caught.value)
+        + repr(model)
+        + repr(vars(model))
+        + repr(vars(caller))
+    )
     assert CANARY not in told + caplog.text
-    assert caught.value.__context__ is None or "httpx" not in type(caught.value.__context__).__module__
+    assert (
+        caught.value.__context__ is None or "httpx" not in type(caught.value.__context__).__module__
+    )
 
 
 @pytest.mark.parametrize("key", ["abc/def/0123456789", "sk-" + "k" * 290])
-def test_an_escaped_or_cut_key_does_not_slip_through(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+def test_an_escaped_or_cut_key_does_not_slip_through(
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
     monkeypatch.setenv("NORACLE_API_KEY", key)
     escaped = "".join(f"\\u{ord(c):04x}" for c in key)
-    server.plan += [Act(403, content=f'{{"error": {{"message": "{"x" * 100} {escaped}"}}}}'.encode())]
+    server.plan += [
+        Act(403, content=f'{{"error": {{"message": "{"x" * 100} {escaped}"}}}}'.encode())
+    ]
     with pytest.raises(ModelError, match=r"\[key\]") as caught:
         once(OpenAIModel("m", base_url=server.url))
     assert key[:8] not in str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["secret\nvalue-0123", "secret value", "sécret-0123456789", "secret\x7f0123"])
-def test_a_key_that_cannot_stand_in_a_header_is_refused_and_not_quoted(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+@pytest.mark.parametrize(
+    "key", ["secret\nvalue-0123", "secret value", "sécret-0123456789", "secret\x7f0123"]
+)
+def test_a_key_that_cannot_stand_in_a_header_is_refused_and_not_quoted(
+    monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
     model = OpenAIModel("m", base_url="http://127.0.0.1:9/v1")
     monkeypatch.setenv("NORACLE_API_KEY", key)
     for attempt in (lambda: OpenAIModel("m"), lambda: once(model)):
@@ -382,11 +490,21 @@ def test_a_key_that_cannot_stand_in_a_header_is_refused_and_not_quoted(monkeypat
 
 
 def test_a_canary_in_the_key_is_in_no_prompt_no_cache_and_no_log(
-    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    server: OpenAIServer,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("NORACLE_API_KEY", CANARY)
     echo = Act(content=completion(f"Bearer {CANARY}"))
-    server.plan += [echo, status(500, message=CANARY), echo, dropped(), status(404, message=CANARY), status(401, message=CANARY)]
+    server.plan += [
+        echo,
+        status(500, message=CANARY),
+        echo,
+        dropped(),
+        status(404, message=CANARY),
+        status(401, message=CANARY),
+    ]
     lines: list[object] = []
     with caplog.at_level(logging.DEBUG), Cache.open(tmp_path / "run.sqlite") as run:
         model = OpenAIModel("m", base_url=server.url)
@@ -394,20 +512,30 @@ def test_a_canary_in_the_key_is_in_no_prompt_no_cache_and_no_log(
 
         async def work() -> list[Completion | BaseException]:
             async with caller:
-                return await asyncio.gather(*(caller.call(ask(replicate=i)) for i in range(10)), return_exceptions=True)
+                return await asyncio.gather(
+                    *(caller.call(ask(replicate=i)) for i in range(10)), return_exceptions=True
+                )
 
         replies = asyncio.run(work())
         record(run, tmp_path / "run.jsonl")
         held = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert sum(isinstance(reply, ModelError) for reply in replies) == 2
     assert all(seen.headers["authorization"] == f"Bearer {CANARY}" for seen in server.seen)
-    told = caplog.text + repr(replies) + repr(lines) + json.dumps([seen.body for seen in server.seen]) + str(caller.ledger)
+    told = (
+        caplog.text
+        + repr(replies)
+        + repr(lines)
+        + json.dumps([seen.body for seen in server.seen])
+        + str(caller.ledger)
+    )
     assert CANARY not in told
     assert CANARY.encode() not in held
     assert b"Bearer [key]" in held
 
 
-def test_a_reply_that_holds_the_key_is_cleaned(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_that_holds_the_key_is_cleaned(
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NORACLE_API_KEY", CANARY)
     server.plan += [Act(content=completion(f"Your key is {CANARY}."))]
     assert once(OpenAIModel("m", base_url=server.url)).text == "Your key is [key]."
@@ -420,7 +548,9 @@ def test_a_placeholder_key_spoils_no_reply(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_an_error_does_not_quote_what_was_sent(server: OpenAIServer) -> None:
-    detail = [{"loc": ["body", "n"], "msg": "field required", "input": {"messages": "a private item"}}]
+    detail = [
+        {"loc": ["body", "n"], "msg": "field required", "input": {"messages": "a private item"}}
+    ]
     server.plan += [Act(422, content=json.dumps({"detail": detail}).encode())]
     with pytest.raises(ModelError, match="field required") as caught:
         once(OpenAIModel("m", base_url=server.url))

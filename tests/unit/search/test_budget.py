@@ -35,7 +35,17 @@ def test_prices_may_be_toml_like_the_other_prices(tmp_path: Path) -> None:
         Prices.read(path)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"m": 3}', '{"m": {"input_per_million": 1}}', '{"m": {"input_per_million": "x"}}', "\x00"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"m": 3}',
+        '{"m": {"input_per_million": 1}}',
+        '{"m": {"input_per_million": "x"}}',
+        "\x00",
+    ],
+)
 def test_a_file_that_is_no_price_list_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "prices.json"
     path.write_text(text)
@@ -120,24 +130,51 @@ def test_what_an_earlier_part_paid_counts() -> None:
 
 def test_projection_names_the_caps_it_would_reach() -> None:
     budget = Budget(calls=1000, tokens=10_000, cost=0.01)
-    projection = budget.project(100, calls_per_item=2.5, tokens_per_call=Usage(30, 10), prices=Prices(models={"m": (1.0, 2.0)}), model="m")
+    projection = budget.project(
+        100,
+        calls_per_item=2.5,
+        tokens_per_call=Usage(30, 10),
+        prices=Prices(models={"m": (1.0, 2.0)}),
+        model="m",
+    )
     assert (projection.calls, projection.usage) == (250, Usage(7500, 2500))
     assert projection.cost == pytest.approx(0.0125)
     assert projection.stops_at == ("cost",)
-    assert str(projection) == "at most 250 calls, about 10,000 tokens, about 0.0125 USD; stops at the cap on cost"
+    assert (
+        str(projection)
+        == "at most 250 calls, about 10,000 tokens, about 0.0125 USD; stops at the cap on cost"
+    )
 
 
 def test_projection_without_a_price_says_so() -> None:
     projection = Budget().project(3, calls_per_item=1, tokens_per_call=Usage(1, 1), model="m")
     assert math.isnan(projection.cost)
-    assert str(projection) == "at most 3 calls, about 6 tokens, cost unknown (no price is known for 'm')"
+    assert (
+        str(projection)
+        == "at most 3 calls, about 6 tokens, cost unknown (no price is known for 'm')"
+    )
 
 
 def test_ledgers_add_and_an_unknown_cost_is_null_with_a_reason() -> None:
     one = Ledger(calls=1, cached=2, usage=Usage(3, 4), cost=0.5)
-    two = Ledger(calls=1, failed=1, retried=2, estimated=1, usage=Usage(1, 1), cost=math.nan, reason="no price is known for 'm'")
+    two = Ledger(
+        calls=1,
+        failed=1,
+        retried=2,
+        estimated=1,
+        usage=Usage(1, 1),
+        cost=math.nan,
+        reason="no price is known for 'm'",
+    )
     both = one + two
-    assert (both.calls, both.cached, both.failed, both.retried, both.estimated, both.usage) == (2, 2, 1, 2, 1, Usage(4, 5))
+    assert (both.calls, both.cached, both.failed, both.retried, both.estimated, both.usage) == (
+        2,
+        2,
+        1,
+        2,
+        1,
+        Usage(4, 5),
+    )
     data = json.loads(json.dumps(both.to_dict(), allow_nan=False))
     assert data["cost"] is None
     assert data["reason"] == "no price is known for 'm'"

@@ -26,7 +26,9 @@ def test_what_is_put_comes_back_as_cached(tmp_path: Path) -> None:
     with Cache.open(tmp_path / "calls.sqlite") as cache:
         assert cache.get("d") is None
         cache.put("d", "m", REPLY)
-        assert cache.get("d") == Completion(text="Hi", finish="length", usage=Usage(3, 1), cached=True)
+        assert cache.get("d") == Completion(
+            text="Hi", finish="length", usage=Usage(3, 1), cached=True
+        )
     with Cache.open(tmp_path / "calls.sqlite") as cache:
         assert len(cache) == 1
 
@@ -40,7 +42,10 @@ def test_the_first_reply_stays(tmp_path: Path) -> None:
     assert found.text == "Hi"
 
 
-@pytest.mark.parametrize("text", ["", "nul \0 inside", "'; drop table calls; --", "\N{GRINNING FACE} é\r\n\t", "x" * 1_000_000])
+@pytest.mark.parametrize(
+    "text",
+    ["", "nul \0 inside", "'; drop table calls; --", "\N{GRINNING FACE} é\r\n\t", "x" * 1_000_000],
+)
 def test_any_text_is_kept_exactly(tmp_path: Path, text: str) -> None:
     with Cache.open(tmp_path / "calls.sqlite") as cache:
         cache.put("d", "m", Completion(text=text))
@@ -79,7 +84,16 @@ def test_the_columns_hold_no_prompt_and_no_key(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "calls.sqlite") as db:
         columns = [row[1] for row in db.execute("pragma table_info(calls)")]
     db.close()
-    assert columns == ["digest", "model", "text", "finish", "input_tokens", "output_tokens", "at", "paid"]
+    assert columns == [
+        "digest",
+        "model",
+        "text",
+        "finish",
+        "input_tokens",
+        "output_tokens",
+        "at",
+        "paid",
+    ]
 
 
 def test_where_the_cache_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -135,7 +149,9 @@ def test_copies_from_another_cache_do_not_count_as_paid(tmp_path: Path) -> None:
         assert cache.paid("none") == (0, Usage())
 
 
-@pytest.mark.parametrize("content", [b"this is no database " * 100, b"SQLite format 3\0" + b"x" * 500])
+@pytest.mark.parametrize(
+    "content", [b"this is no database " * 100, b"SQLite format 3\0" + b"x" * 500]
+)
 def test_a_file_that_is_no_cache_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "calls.sqlite"
     path.write_bytes(content)
@@ -210,7 +226,10 @@ def test_kill_9_loses_no_committed_reply(tmp_path: Path) -> None:
     path = tmp_path / "calls.sqlite"
     for round_ in range(5):
         child = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), str(round_), "1000000"], stdout=subprocess.PIPE, text=True, env=_environment()
+            [sys.executable, "-c", WRITER, str(path), str(round_), "1000000"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=_environment(),
         )
         assert child.stdout is not None
         child.stdout.readline()
@@ -229,7 +248,11 @@ def test_kill_9_loses_no_committed_reply(tmp_path: Path) -> None:
 def test_processes_share_one_file(tmp_path: Path) -> None:
     path = tmp_path / "calls.sqlite"
     children = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(path), name, "400"], stdout=subprocess.DEVNULL, env=_environment())
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), name, "400"],
+            stdout=subprocess.DEVNULL,
+            env=_environment(),
+        )
         for name in ("a", "b", "c")
     ]
     assert [child.wait(timeout=60) for child in children] == [0, 0, 0]

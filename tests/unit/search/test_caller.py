@@ -31,7 +31,9 @@ def ask(replicate: int = 0, text: str = "Which?") -> Request:
 def all_of(caller: Caller, requests: list[Request]) -> list[Completion | BaseException]:
     async def work() -> list[Completion | BaseException]:
         async with caller:
-            return await asyncio.gather(*(caller.call(request) for request in requests), return_exceptions=True)
+            return await asyncio.gather(
+                *(caller.call(request) for request in requests), return_exceptions=True
+            )
 
     return asyncio.run(work())
 
@@ -42,7 +44,11 @@ class Counting:
     name = "counting"
 
     def __init__(
-        self, *, delay: float = 0.0, usage: Usage | None = None, fail: Callable[[Request, int], ModelError | None] | None = None
+        self,
+        *,
+        delay: float = 0.0,
+        usage: Usage | None = None,
+        fail: Callable[[Request, int], ModelError | None] | None = None,
     ) -> None:
         self.delay, self.usage, self.fail = delay, usage or Usage(10, 5), fail
         self.asked: list[Request] = []
@@ -107,7 +113,9 @@ def test_identical_requests_at_one_time_are_one_call() -> None:
     caller = Caller(model)
     replies = all_of(caller, [ask()] * 10 + [ask(1)])
     assert len(model.asked) == 2
-    assert [r.cached for r in replies if isinstance(r, Completion)] == [False] + [True] * 9 + [False]
+    assert [r.cached for r in replies if isinstance(r, Completion)] == [False] + [True] * 9 + [
+        False
+    ]
     assert (caller.ledger.calls, caller.ledger.cached, caller.ledger.usage) == (2, 9, Usage(20, 10))
 
 
@@ -212,7 +220,9 @@ def test_a_shared_budget_holds_for_both_callers() -> None:
     first, second = Caller(one, budget=budget), Caller(two, budget=budget)
 
     async def work() -> None:
-        await asyncio.gather(*(c.call(ask(i)) for i in range(20) for c in (first, second)), return_exceptions=True)
+        await asyncio.gather(
+            *(c.call(ask(i)) for i in range(20) for c in (first, second)), return_exceptions=True
+        )
 
     asyncio.run(work())
     assert len(one.asked) + len(two.asked) == 10
@@ -222,8 +232,14 @@ def test_totals_equal_the_sum_over_the_calls() -> None:
     def script(request: Request) -> Completion:
         return Completion(text="x", usage=Usage(request.replicate + 1, 2 * request.replicate + 1))
 
-    caller = Caller(ScriptedModel(script, name="m"), prices=Prices(0.1, 0.7), budget=Budget(cost=10.0))
-    replies = [reply for reply in all_of(caller, [ask(i) for i in range(100)]) if isinstance(reply, Completion)]
+    caller = Caller(
+        ScriptedModel(script, name="m"), prices=Prices(0.1, 0.7), budget=Budget(cost=10.0)
+    )
+    replies = [
+        reply
+        for reply in all_of(caller, [ask(i) for i in range(100)])
+        if isinstance(reply, Completion)
+    ]
     total = sum((reply.usage for reply in replies), Usage())
     assert caller.ledger.usage == total
     assert caller.ledger.cost == (0.1 * total.input_tokens + 0.7 * total.output_tokens) / 1e6
@@ -296,7 +312,10 @@ def test_one_who_leaves_takes_the_reply_from_nobody() -> None:
     caller = Caller(Counting(delay=0.02))
 
     async def work() -> Completion:
-        first, second = asyncio.create_task(caller.call(ask())), asyncio.create_task(caller.call(ask()))
+        first, second = (
+            asyncio.create_task(caller.call(ask())),
+            asyncio.create_task(caller.call(ask())),
+        )
         await asyncio.sleep(0.005)
         first.cancel()
         return await second
@@ -364,14 +383,21 @@ def test_a_pause_does_not_outlast_the_cap_on_seconds() -> None:
 def test_the_log_has_every_call_and_no_text(tmp_path: Path) -> None:
     lines: list[Mapping[str, object]] = []
     with Cache.open(tmp_path / "run.sqlite") as run:
-        caller = Caller(Counting(fail=lambda r, n: ModelError("no") if r.replicate == 2 else None), stores=(run,), log=lines.append)
+        caller = Caller(
+            Counting(fail=lambda r, n: ModelError("no") if r.replicate == 2 else None),
+            stores=(run,),
+            log=lines.append,
+        )
         all_of(caller, [ask(1, "a private item"), ask(2, "a private item")])
         all_of(caller, [ask(1, "a private item")])
     assert [line["outcome"] for line in lines] == ["stop", "failed", "cached"]
     assert "private" not in json.dumps(lines)
 
 
-@pytest.mark.parametrize(("option", "value"), [("concurrency", 0), ("retries", -1), ("timeout", 0), ("timeout", math.nan)])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("concurrency", 0), ("retries", -1), ("timeout", 0), ("timeout", math.nan)],
+)
 def test_senseless_options_are_refused(option: str, value: float) -> None:
     with pytest.raises(ArgumentError, match=option):
         Caller(Counting(), **{option: value})
@@ -403,7 +429,9 @@ asyncio.run(main())
 
 @pytest.mark.skipif(os.name != "posix", reason="these signals are a matter of POSIX")
 @pytest.mark.parametrize(("how", "lost"), [("SIGKILL", 4), ("SIGINT", 0)])
-def test_a_killed_run_loses_no_reply_that_was_given_and_pays_none_again(tmp_path: Path, how: str, lost: int) -> None:
+def test_a_killed_run_loses_no_reply_that_was_given_and_pays_none_again(
+    tmp_path: Path, how: str, lost: int
+) -> None:
     import noracle
 
     store, paid, given = tmp_path / "run.sqlite", tmp_path / "paid", tmp_path / "given"
@@ -427,14 +455,18 @@ def test_a_killed_run_loses_no_reply_that_was_given_and_pays_none_again(tmp_path
     assert subprocess.run(command, env=environment, check=False, timeout=60).returncode == 0
     bills = paid.read_text().split()
     assert {int(i) for i in bills} == set(range(400))
-    assert len(bills) <= 400 + lost * kills  # at kill -9 at most the calls in flight; at Ctrl-C none
+    assert (
+        len(bills) <= 400 + lost * kills
+    )  # at kill -9 at most the calls in flight; at Ctrl-C none
     with Cache.open(store) as cache:
         assert len(cache) == 400
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_accounts_hold_in_random_worlds(seed: int, tmp_path: Path) -> None:
-    """Random delays, failures, repeated requests, people who leave, and caps: every account still agrees."""
+    """Random delays, failures, repeated requests, people who leave, and caps: every account still
+    agrees.
+    """
     rng = np.random.default_rng(seed)
     concurrency, cap, n = int(rng.integers(1, 9)), int(rng.integers(5, 120)), 150
     fate = {i: rng.random(3) for i in range(n)}
@@ -455,7 +487,9 @@ def test_accounts_hold_in_random_worlds(seed: int, tmp_path: Path) -> None:
     budget = Budget(tokens=40 * cap) if tokens else Budget(calls=cap)
     requests = [ask(int(i)) for i in rng.integers(0, n, 300)]
     with Cache.open(tmp_path / "run.sqlite") as run:
-        caller = Caller(Wild(), stores=(run,), budget=budget, concurrency=concurrency, backoff=0.001)
+        caller = Caller(
+            Wild(), stores=(run,), budget=budget, concurrency=concurrency, backoff=0.001
+        )
 
         async def work() -> list[Completion | BaseException]:
             async with caller:
@@ -475,11 +509,17 @@ def test_accounts_hold_in_random_worlds(seed: int, tmp_path: Path) -> None:
         assert used["calls"] == caller.ledger.calls  # nothing is left reserved
         if tokens:
             over = used["tokens"] - 40 * cap
-            assert over < sum(sorted((u.input_tokens + u.output_tokens for _, u in billed), reverse=True)[:concurrency])
+            assert over < sum(
+                sorted((u.input_tokens + u.output_tokens for _, u in billed), reverse=True)[
+                    :concurrency
+                ]
+            )
         else:
             assert len(billed) <= cap
         for request, reply in zip(requests, replies, strict=True):
-            assert isinstance(reply, Completion | ModelError | BudgetReached | asyncio.CancelledError)
+            assert isinstance(
+                reply, Completion | ModelError | BudgetReached | asyncio.CancelledError
+            )
             if isinstance(reply, Completion):
                 assert reply.text == f"reply {request.replicate}"
 

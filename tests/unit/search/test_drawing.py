@@ -77,17 +77,26 @@ def test_no_arrow_lies_under_a_box(name: str) -> None:
         if path.get("marker-end") is None:
             continue
         for x, y in points(str(path.get("d"))):
-            assert not any(bx + 1 < x < bx + BOX_WIDTH - 1 and by + 1 < y < by + BOX_HEIGHT - 1 for bx, by in boxes(root))
+            assert not any(
+                bx + 1 < x < bx + BOX_WIDTH - 1 and by + 1 < y < by + BOX_HEIGHT - 1
+                for bx, by in boxes(root)
+            )
 
 
 def test_text_of_a_workflow_cannot_break_out_of_the_svg() -> None:
     data = load_workflow("cot").to_dict()
-    data["description"] = data["nodes"][0]["prompt"]["instruction"] = "</desc><script>alert(1)</script>"
+    data["description"] = data["nodes"][0]["prompt"]["instruction"] = (
+        "</desc><script>alert(1)</script>"
+    )
     assert "<script" not in workflow_svg(parse_workflow(data))
 
 
 def boxes(root: ET.Element) -> list[tuple[float, float]]:
-    return [(float(str(r.get("x"))), float(str(r.get("y")))) for r in root.iter(f"{SVG}rect") if r.get("x")]
+    return [
+        (float(str(r.get("x"))), float(str(r.get("y"))))
+        for r in root.iter(f"{SVG}rect")
+        if r.get("x")
+    ]
 
 
 def points(path: str) -> list[tuple[float, float]]:
@@ -108,7 +117,17 @@ def points(path: str) -> list[tuple[float, float]]:
                 )
             x, y = corners[-1]
             continue
-        end = (values[0], values[1]) if sign == "M" else (x, values[0]) if sign == "V" else (values[0], y)
-        found += [end] if sign == "M" else [(x + (end[0] - x) * i / 50, y + (end[1] - y) * i / 50) for i in range(51)]
+        end = (
+            (values[0], values[1])
+            if sign == "M"
+            else (x, values[0])
+            if sign == "V"
+            else (values[0], y)
+        )
+        found += (
+            [end]
+            if sign == "M"
+            else [(x + (end[0] - x) * i / 50, y + (end[1] - y) * i / 50) for i in range(51)]
+        )
         x, y = end
     return found

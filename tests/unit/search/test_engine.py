@@ -1,4 +1,6 @@
-"""A search walks through baselines, generations and challenges, stays within its budget, and ends on labels that nobody met."""
+"""A search walks through baselines, generations and challenges, stays within its budget, and ends
+on labels that nobody met.
+"""
 
 from __future__ import annotations
 
@@ -59,13 +61,20 @@ def test_the_first_baseline_has_a_clear_rival_and_it_is_called_better(tmp_path: 
 
 def test_identical_candidates_are_not_called_better(tmp_path: Path) -> None:
     world = World(120, gain=0.0)
-    found = search(world, tmp_path, strategy=Listed([one_call(f"twin-{i}", f"Answer {i}.") for i in range(8)]), generations=8)
+    found = search(
+        world,
+        tmp_path,
+        strategy=Listed([one_call(f"twin-{i}", f"Answer {i}.") for i in range(8)]),
+        generations=8,
+    )
     assert not any(e.accepted for e in found.entries)
     assert found.incumbent == 0
     assert not found.better
 
 
-def test_the_validation_value_of_the_winner_promises_nothing_and_the_held_out_one_does(tmp_path: Path) -> None:
+def test_the_validation_value_of_the_winner_promises_nothing_and_the_held_out_one_does(
+    tmp_path: Path,
+) -> None:
     found = search(World(), tmp_path, strategy=Listed([STEP]))
     assert found.validation.guarantee.kind is Kind.HEURISTIC
     assert found.held_out is not None
@@ -92,7 +101,9 @@ def test_final_labels_change_nothing_before_the_end(tmp_path: Path) -> None:
         world = World(80)
         final = set(world.vault().items("final"))
         if turn:
-            world.ruled_out = np.array([(k + 1) % K if i in final else k for i, k in enumerate(world.ruled_out)])
+            world.ruled_out = np.array(
+                [(k + 1) % K if i in final else k for i, k in enumerate(world.ruled_out)]
+            )
         search(world, tmp_path / str(turn), strategy=make_strategy("mutate"), generations=4)
         journals.append((tmp_path / str(turn) / JOURNAL).read_text(encoding="utf-8").splitlines())
         asked.append([r.digest("m") for r in world.requests])
@@ -107,7 +118,9 @@ def test_confirm_labels_change_no_proposal(tmp_path: Path) -> None:
         world = World(80)
         confirm = set(world.vault().items("confirm"))
         if turn:
-            world.ruled_out = np.array([(k + 1) % K if i in confirm else k for i, k in enumerate(world.ruled_out)])
+            world.ruled_out = np.array(
+                [(k + 1) % K if i in confirm else k for i, k in enumerate(world.ruled_out)]
+            )
         found = search(world, tmp_path / str(turn), strategy=make_strategy("mutate"), generations=4)
         proposals.append([e.workflow.digest for e in found.entries])
     assert proposals[0] == proposals[1]
@@ -115,7 +128,12 @@ def test_confirm_labels_change_no_proposal(tmp_path: Path) -> None:
 
 def test_a_share_of_the_items_never_leads_and_nothing_is_asked_twice(tmp_path: Path) -> None:
     world = World(80)
-    found = search(world, tmp_path, strategy=Listed([STEP, STEP, STEP], shares=[0.25, 0.5, 1.0]), baselines=[one_call("plain")])
+    found = search(
+        world,
+        tmp_path,
+        strategy=Listed([STEP, STEP, STEP], shares=[0.25, 0.5, 1.0]),
+        baselines=[one_call("plain")],
+    )
     assert [len(e.outcomes) for e in found.entries] == [40, 10, 20, 40]
     assert [e.cost["calls"] for e in found.entries] == [40, 10, 10, 20]
     assert all(c["number"] == 3 for c in found.challenges)
@@ -148,26 +166,44 @@ def test_cost_is_the_sum_of_the_usage_of_every_call(tmp_path: Path) -> None:
         paid.append(usage)
         return Completion(text=world.reply(request), usage=usage)
 
-    found = search(world, tmp_path, strategy=Listed([load_workflow("cot-sc"), load_workflow("step-back")]), reply=reply, repeats=2)
+    found = search(
+        world,
+        tmp_path,
+        strategy=Listed([load_workflow("cot-sc"), load_workflow("step-back")]),
+        reply=reply,
+        repeats=2,
+    )
     total = sum(paid, Usage())
     assert (found.ledger["calls"], found.ledger["input_tokens"], found.ledger["output_tokens"]) == (
-        len(paid), total.input_tokens, total.output_tokens
-    )  # fmt: skip
+        len(paid),
+        total.input_tokens,
+        total.output_tokens,
+    )
     # No two candidates share a request here, so what the archive counts is what was paid.
     assert found.ledger["cached"] == 0
     assert (found.cost["calls"], found.cost["input_tokens"], found.cost["output_tokens"]) == (
-        len(paid), total.input_tokens, total.output_tokens
-    )  # fmt: skip
-    assert sum(found.cost[f"{part}_calls"] for part in ("validation", "confirm", "final", "design")) == len(paid)
+        len(paid),
+        total.input_tokens,
+        total.output_tokens,
+    )
+    assert sum(
+        found.cost[f"{part}_calls"] for part in ("validation", "confirm", "final", "design")
+    ) == len(paid)
 
 
 @pytest.mark.parametrize("budget", [100, 180, 300, 451])
-def test_the_budget_is_never_passed_and_always_leaves_the_final_estimate(tmp_path: Path, budget: int) -> None:
+def test_the_budget_is_never_passed_and_always_leaves_the_final_estimate(
+    tmp_path: Path, budget: int
+) -> None:
     world = World(60)
     found = search(
-        world, tmp_path, strategy=make_strategy("mutate"), generations=20, budget=budget,
+        world,
+        tmp_path,
+        strategy=make_strategy("mutate"),
+        generations=20,
+        budget=budget,
         baselines=[one_call("plain"), load_workflow("self-refine"), load_workflow("cot")],
-    )  # fmt: skip
+    )
     assert len(world.requests) <= found.cost["calls"] <= budget
     assert found.held_out is not None
     assert math.isfinite(found.held_out.value)
@@ -175,12 +211,16 @@ def test_the_budget_is_never_passed_and_always_leaves_the_final_estimate(tmp_pat
 
 def test_a_budget_below_the_first_baseline_is_refused_before_any_call(tmp_path: Path) -> None:
     world = World(60)
-    with pytest.raises(ArgumentError, match="budget must allow the first baseline, up to 45 calls; got 44"):
+    with pytest.raises(
+        ArgumentError, match="budget must allow the first baseline, up to 45 calls; got 44"
+    ):
         search(world, tmp_path, strategy=Listed([]), budget=44)
     assert not world.requests
 
 
-def test_a_cap_of_the_caller_ends_without_a_final_value_and_a_later_start_goes_on(tmp_path: Path) -> None:
+def test_a_cap_of_the_caller_ends_without_a_final_value_and_a_later_start_goes_on(
+    tmp_path: Path,
+) -> None:
     world = World(60)
     whole = search(World(60), tmp_path / "whole", strategy=Listed([STEP, OTHER]))
     left = 70
@@ -199,12 +239,18 @@ def test_a_cap_of_the_caller_ends_without_a_final_value_and_a_later_start_goes_o
     assert Found.from_dict(json.loads(found.to_json())).held_out is None
     again = search(world, tmp_path / "capped", strategy=Listed([STEP, OTHER]))
     assert again.held_out == whole.held_out
-    assert (tmp_path / "capped" / JOURNAL).read_bytes() == (tmp_path / "whole" / JOURNAL).read_bytes()
+    assert (tmp_path / "capped" / JOURNAL).read_bytes() == (
+        tmp_path / "whole" / JOURNAL
+    ).read_bytes()
 
 
-def test_a_model_that_always_fails_stops_at_the_first_baseline_and_writes_no_entry(tmp_path: Path) -> None:
+def test_a_model_that_always_fails_stops_at_the_first_baseline_and_writes_no_entry(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(ModelError, match="every call for the first baseline failed"):
-        search(World(30), tmp_path, strategy=Listed([]), reply=lambda _: ModelError("no such model"))
+        search(
+            World(30), tmp_path, strategy=Listed([]), reply=lambda _: ModelError("no such model")
+        )
     assert '"event":"entry"' not in (tmp_path / JOURNAL).read_text(encoding="utf-8")
 
 
@@ -235,8 +281,12 @@ class Broken(Listed):
         return Proposal(workflow=OTHER, problem="could not be repaired")
 
 
-@pytest.mark.parametrize("error", [ModelError("designer down"), WorkflowError("nodes must be a list"), None])
-def test_failed_proposals_are_entries_with_a_problem_and_three_in_a_row_end_the_search(tmp_path: Path, error: Exception | None) -> None:
+@pytest.mark.parametrize(
+    "error", [ModelError("designer down"), WorkflowError("nodes must be a list"), None]
+)
+def test_failed_proposals_are_entries_with_a_problem_and_three_in_a_row_end_the_search(
+    tmp_path: Path, error: Exception | None
+) -> None:
     strategy = Broken(error)
     found = search(World(), tmp_path, strategy=strategy, generations=9)
     assert [bool(e.problem) for e in found.entries] == [False, False, True, True, True]
@@ -248,7 +298,9 @@ def test_failed_proposals_are_entries_with_a_problem_and_three_in_a_row_end_the_
 
 def test_repeats_are_averaged_and_counted(tmp_path: Path) -> None:
     world = World(40)
-    found = search(world, tmp_path, strategy=Listed([STEP]), repeats=3, baselines=[one_call("plain")])
+    found = search(
+        world, tmp_path, strategy=Listed([STEP]), repeats=3, baselines=[one_call("plain")]
+    )
     assert len(found.entries[0].outcomes) == 3 * len(world.vault().items("validation"))
     assert {o.repeat for o in found.entries[0].outcomes} == {0, 1, 2}
     assert found.held_out is not None
@@ -258,28 +310,44 @@ def test_repeats_are_averaged_and_counted(tmp_path: Path) -> None:
 def test_the_comparison_is_that_of_compare_systems_where_there_are_no_repeats() -> None:
     world = World(150)
     rng = np.random.default_rng(1)
-    answers = {s: [int(a) if a < K else None for a in rng.integers(K + 1, size=150)] for s in ("new", "old")}
+    answers = {
+        s: [int(a) if a < K else None for a in rng.integers(K + 1, size=150)]
+        for s in ("new", "old")
+    }
     evidence = Evidence.from_tables(
-        answers={"item": [*range(150)] * 2, "system": ["new"] * 150 + ["old"] * 150, "answer": answers["new"] + answers["old"]},
-        judgements=world.judgements(), n_classes=K,
-    )  # fmt: skip
+        answers={
+            "item": [*range(150)] * 2,
+            "system": ["new"] * 150 + ["old"] * 150,
+            "answer": answers["new"] + answers["old"],
+        },
+        judgements=world.judgements(),
+        n_classes=K,
+    )
     labels = ItemLabels.from_evidence(evidence)
     scores = [score_outcomes(_outcomes(answers[s]), labels) for s in ("new", "old")]
     mine = compare_scores(("new", "old"), scores[0], scores[1], confidence=0.95).differences[0]
     theirs = compare_systems(evidence, interval="betting").difference("new", "old")
-    assert (mine.value, mine.low, mine.high) == pytest.approx((theirs.value, theirs.low, theirs.high), abs=1e-9)
+    assert (mine.value, mine.low, mine.high) == pytest.approx(
+        (theirs.value, theirs.low, theirs.high), abs=1e-9
+    )
 
 
 def _outcomes(answers: list[int | None]) -> list[Any]:
     from noracle.search.candidates import Outcome
 
-    return [Outcome(item=i, answer=a, state="invalid" if a is None else "answered") for i, a in enumerate(answers)]
+    return [
+        Outcome(item=i, answer=a, state="invalid" if a is None else "answered")
+        for i, a in enumerate(answers)
+    ]
 
 
 def test_the_result_makes_the_round_trip_and_fits_its_schema(tmp_path: Path) -> None:
     found = search(World(), tmp_path, strategy=Listed([STEP, OTHER]))
     data = json.loads(found.to_json())
-    resources = [(load_schema(n)["$id"], referencing.Resource.from_contents(load_schema(n))) for n in schema_names()]
+    resources = [
+        (load_schema(n)["$id"], referencing.Resource.from_contents(load_schema(n)))
+        for n in schema_names()
+    ]
     registry: referencing.Registry[Any] = referencing.Registry().with_resources(resources)
     validator = jsonschema.Draft202012Validator(load_schema("search/1"), registry=registry)
     validator.validate(data)
@@ -294,7 +362,14 @@ def test_the_page_draws_the_winner_and_shows_the_archive(tmp_path: Path) -> None
     found = search(World(), tmp_path, strategy=Listed([STEP, OTHER]))
     page = search_page(found, seed=1)
     assert "Drawing of the winner" in page
-    for words in ("All candidates on validation labels", "shrinkage", "try 1", "heuristic", "parents", "calls"):
+    for words in (
+        "All candidates on validation labels",
+        "shrinkage",
+        "try 1",
+        "heuristic",
+        "parents",
+        "calls",
+    ):
         assert words in page
     assert "question 1" not in page
     assert page == search_page(found, seed=1)
@@ -303,7 +378,9 @@ def test_the_page_draws_the_winner_and_shows_the_archive(tmp_path: Path) -> None
 def test_item_texts_are_nowhere_in_the_folder(tmp_path: Path) -> None:
     search(World(), tmp_path, strategy=Listed([STEP]))
     for name in (JOURNAL, SNAPSHOT):
-        assert "question" not in (tmp_path / name).read_text(encoding="utf-8").replace("the question", "")
+        assert "question" not in (tmp_path / name).read_text(encoding="utf-8").replace(
+            "the question", ""
+        )
 
 
 @pytest.mark.parametrize("wrong", [{"generations": -1}, {"repeats": 0}, {"confidence": 1.0}])
@@ -323,8 +400,12 @@ class Quick:
 
 
 @pytest.mark.slow
-def test_among_identical_candidates_the_held_out_value_is_unbiased_and_none_is_called_better(tmp_path: Path) -> None:
-    """Sixty searches over 13 candidates of accuracy 0.45: what validation shows of the winner is luck, and is not passed on."""
+def test_among_identical_candidates_the_held_out_value_is_unbiased_and_none_is_called_better(
+    tmp_path: Path,
+) -> None:
+    """Sixty searches over 13 candidates of accuracy 0.45: what validation shows of the winner is
+    luck, and is not passed on.
+    """
     n, reps, rate = 160, 60, 0.45
     validation, held_out, covered, better = [], [], 0, 0
     for rep in range(reps):
@@ -332,17 +413,25 @@ def test_among_identical_candidates_the_held_out_value_is_unbiased_and_none_is_c
         twins = [one_call(f"twin-{i}", f"Answer {i} {rep}.") for i in range(12)]
         found = asyncio.run(
             search_workflows(
-                world.task, world.vault(seed=rep), strategy=Listed(twins), calls=Quick(world), generations=12, seed=rep,
-                folder=tmp_path / str(rep), baselines=[one_call("plain", f"Answer {rep}.")],
+                world.task,
+                world.vault(seed=rep),
+                strategy=Listed(twins),
+                calls=Quick(world),
+                generations=12,
+                seed=rep,
+                folder=tmp_path / str(rep),
+                baselines=[one_call("plain", f"Answer {rep}.")],
             )
-        )  # fmt: skip
+        )
         assert found.held_out is not None
         validation.append(found.validation.value)
         held_out.append(found.held_out.value)
         covered += found.held_out.low <= rate <= found.held_out.high
         better += found.better
     spread = float(np.std(held_out, ddof=1)) / math.sqrt(reps)
-    assert float(np.mean(validation)) - rate > 0.12, "the winner must look better than it is, or the test says nothing"
+    assert float(np.mean(validation)) - rate > 0.12, (
+        "the winner must look better than it is, or the test says nothing"
+    )
     assert abs(float(np.mean(held_out)) - rate) < 3 * spread
     assert covered >= 53  # P(fewer of 60 at 95 %) < 0.01
     assert better <= 8  # P(more of 60 at 5 %) < 0.01

@@ -13,7 +13,11 @@ from noracle.search.gate import SHARES, Gate
 
 
 def pairs(*values: float, low: float = -1.0) -> PairedScores:
-    return PairedScores(item=tuple(range(len(values))), value=np.array(values, dtype=float), low=np.full(len(values), low))
+    return PairedScores(
+        item=tuple(range(len(values))),
+        value=np.array(values, dtype=float),
+        low=np.full(len(values), low),
+    )
 
 
 CLEAR, NOTHING = pairs(*[1.0] * 60), pairs(*[0.0] * 60)
@@ -21,7 +25,9 @@ CLEAR, NOTHING = pairs(*[1.0] * 60), pairs(*[0.0] * 60)
 
 @pytest.mark.parametrize("n", [1, 2, 3, 6])
 def test_error_rates_of_all_histories_add_to_the_whole(n: int) -> None:
-    """Sum over every sequence of accept bits of the error that is spent at its end: the union bound over all histories."""
+    """Sum over every sequence of accept bits of the error that is spent at its end: the union bound
+    over all histories.
+    """
     total = 0.0
     for length in range(n):
         for bits in itertools.product((False, True), repeat=length):
@@ -66,7 +72,10 @@ def test_a_gate_that_goes_on_is_the_gate_that_never_stopped() -> None:
 
 
 def test_later_acceptances_cost_more() -> None:
-    assert Gate(n_candidates=10, challenged=5, accepted_at=[2]).next_error < Gate(n_candidates=10, challenged=5).next_error
+    assert (
+        Gate(n_candidates=10, challenged=5, accepted_at=[2]).next_error
+        < Gate(n_candidates=10, challenged=5).next_error
+    )
 
 
 def test_used_labels_make_it_a_rule_of_thumb() -> None:

@@ -1,4 +1,6 @@
-"""Workflows that are hostile or malformed: each is refused with one line, fast, and nothing of it is run."""
+"""Workflows that are hostile or malformed: each is refused with one line, fast, and nothing of it
+is run.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +17,29 @@ from noracle.search.workflow import WorkflowError, parse_workflow, parse_workflo
 Change = Callable[[dict[str, Any]], object]
 
 ASK = {"kind": "ask", "id": "thought", "prompt": {"instruction": "Think."}}
-LOOP = {"kind": "critique_loop", "id": "loop", "draft": "thought", "critic": {"instruction": "c"}, "reviser": {"instruction": "r"}}
+LOOP = {
+    "kind": "critique_loop",
+    "id": "loop",
+    "draft": "thought",
+    "critic": {"instruction": "c"},
+    "reviser": {"instruction": "r"},
+}
 ROUTE = {
-    "kind": "route", "id": "way", "inputs": ["thought"], "prompt": {"instruction": "p"},
+    "kind": "route",
+    "id": "way",
+    "inputs": ["thought"],
+    "prompt": {"instruction": "p"},
     "branches": {"a": {"instruction": "1"}, "b": {"instruction": "2"}},
-}  # fmt: skip
+}
 
 
 def whole(*middle: dict[str, Any], end: str = "thought") -> dict[str, Any]:
     """A valid workflow with these nodes between the first and the answer."""
-    data = {"schema": "workflow/1", "name": "w", "nodes": [ASK, *middle, {"kind": "answer", "id": "answer", "input": end}]}
+    data = {
+        "schema": "workflow/1",
+        "name": "w",
+        "nodes": [ASK, *middle, {"kind": "answer", "id": "answer", "input": end}],
+    }
     return copy.deepcopy(data)
 
 
@@ -75,7 +90,10 @@ DATA: dict[str, object] = {
     "a kind in a list": put("nodes", 0, "kind", value=["ask"]),
     "an unknown kind": put("nodes", 0, "kind", value="python"),
     "no kind": drop("nodes", 0, "kind"),
-    "31 nodes": put("nodes", value=[{**ASK, "id": f"n{i}"} for i in range(30)] + [{"kind": "answer", "input": "n0"}]),
+    "31 nodes": put(
+        "nodes",
+        value=[{**ASK, "id": f"n{i}"} for i in range(30)] + [{"kind": "answer", "input": "n0"}],
+    ),
     # names
     "a name with capitals": put("name", value="CoT"),
     "a name with a newline": put("name", value="cot\n"),
@@ -88,7 +106,13 @@ DATA: dict[str, object] = {
     "an id with an escape": put("nodes", 0, "id", value="\x1b[2J"),
     "an id that is taken": whole(ASK),
     "an id called task": put("nodes", 0, "id", value="task"),
-    "a branch with a quote": put("nodes", 1, "branches", value={"a'": {"instruction": "1"}, "b": {"instruction": "2"}}, base=ROUTED),
+    "a branch with a quote": put(
+        "nodes",
+        1,
+        "branches",
+        value={"a'": {"instruction": "1"}, "b": {"instruction": "2"}},
+        base=ROUTED,
+    ),
     # texts
     "an empty instruction": put(*PROMPT, "instruction", value=""),
     "a blank instruction": put(*PROMPT, "instruction", value=" \n\t"),
@@ -124,7 +148,11 @@ DATA: dict[str, object] = {
     "force_after 0": put("nodes", 0, "force_after", value=0),
     "force_after true": put("nodes", 0, "force_after", value=True),
     "force_after of a million words": put("nodes", 0, "force_after", value=10**6),
-    "111 calls": whole({**LOOP, "n": 10}, {**LOOP, "id": "l2", "draft": "loop", "n": 10, "result": "critic"}, end="l2"),
+    "111 calls": whole(
+        {**LOOP, "n": 10},
+        {**LOOP, "id": "l2", "draft": "loop", "n": 10, "result": "critic"},
+        end="l2",
+    ),
     # references
     "a reference to itself": put("nodes", 0, "inputs", value=["thought"]),
     "a reference forwards": put("nodes", 0, "inputs", value=["answer"]),
@@ -137,7 +165,9 @@ DATA: dict[str, object] = {
     "a vote without voters": put("nodes", 1, "inputs", value=[], base=VOTED),
     "a vote of the task": put("nodes", 1, "inputs", value=["task"], base=VOTED),
     "a vote of notes": put("nodes", 0, "fields", value=["notes"], base=VOTED),
-    "a decision about the task": whole({"kind": "decide", "id": "d", "prompt": {"instruction": "d"}, "inputs": ["task"]}, end="d"),
+    "a decision about the task": whole(
+        {"kind": "decide", "id": "d", "prompt": {"instruction": "d"}, "inputs": ["task"]}, end="d"
+    ),
     "a loop on the task": put("nodes", 1, "draft", value="task", base=LOOPED),
     "a loop on itself": put("nodes", 1, "draft", value="loop", base=LOOPED),
     "a loop on notes": put("nodes", 0, "fields", value=["notes"], base=LOOPED),
@@ -157,7 +187,9 @@ DATA: dict[str, object] = {
     "a field twice": put("nodes", 0, "fields", value=["answer", "answer"]),
     "an answer before the reasoning": put("nodes", 0, "fields", value=["answer", "reasoning"]),
     "eleven fields": put("nodes", 0, "fields", value=[f"f{i}" for i in range(11)]),
-    "force_after without an answer": put("nodes", 0, value={**ASK, "fields": ["notes"], "force_after": 5}, base=VOTED),
+    "force_after without an answer": put(
+        "nodes", 0, value={**ASK, "fields": ["notes"], "force_after": 5}, base=VOTED
+    ),
     "an unknown result": put("nodes", 1, "result", value="best", base=LOOPED),
     "a result that is unhashable": put("nodes", 1, "result", value=[], base=LOOPED),
     "close as 1": put("nodes", 1, "close", value=1, base=LOOPED),
@@ -167,21 +199,44 @@ DATA: dict[str, object] = {
     "a stop word of 101 characters": put("nodes", 1, "stop", value=["x" * 101], base=LOOPED),
     "no critic": drop("nodes", 1, "critic", base=LOOPED),
     "one branch": put("nodes", 1, "branches", value={"a": {"instruction": "1"}}, base=ROUTED),
-    "eleven branches": put("nodes", 1, "branches", value={f"b{i}": {"instruction": "1"} for i in range(11)}, base=ROUTED),
+    "eleven branches": put(
+        "nodes",
+        1,
+        "branches",
+        value={f"b{i}": {"instruction": "1"} for i in range(11)},
+        base=ROUTED,
+    ),
     "branches as a list": put("nodes", 1, "branches", value=["a", "b"], base=ROUTED),
     "a branch that is a node": put("nodes", 1, "branches", "a", value=ASK, base=ROUTED),
-    "branches that read alike": put("nodes", 1, "branches", value={"a-b": {"instruction": "1"}, "a_b": {"instruction": "2"}}, base=ROUTED),
+    "branches that read alike": put(
+        "nodes",
+        1,
+        "branches",
+        value={"a-b": {"instruction": "1"}, "a_b": {"instruction": "2"}},
+        base=ROUTED,
+    ),
     "fallback as text": put("nodes", 1, "fallback", value="yes"),
     "coin as 1": put("nodes", 1, "coin", value=1),
     "an answer with a prompt": put("nodes", 1, "prompt", value={"instruction": "x"}),
     # bombs
     "depth 50": put("description", value=[[[[[[[[[[["deep"]]]]]]]]]]]),
     "twenty thousand values": put("nodes", 0, "inputs", value=["task"] * 20_000),
-    "more than 64 kB of texts": put("nodes", value=[
-        *({**ASK, "id": f"n{i}", "prompt": {"instruction": "x" * 4000}, "inputs": [f"n{i - 1}"] if i else []} for i in range(20)),
-        {"kind": "answer", "input": "n19"},
-    ]),
-}  # fmt: skip
+    "more than 64 kB of texts": put(
+        "nodes",
+        value=[
+            *(
+                {
+                    **ASK,
+                    "id": f"n{i}",
+                    "prompt": {"instruction": "x" * 4000},
+                    "inputs": [f"n{i - 1}"] if i else [],
+                }
+                for i in range(20)
+            ),
+            {"kind": "answer", "input": "n19"},
+        ],
+    ),
+}
 
 GOOD = json.dumps(whole())
 TEXT: dict[str, str] = {
@@ -200,7 +255,9 @@ TEXT: dict[str, str] = {
     "a field twice": GOOD.replace('"name"', '"name": "x", "name"'),
     "a nested field twice": GOOD.replace('"instruction"', '"instruction": "x", "instruction"'),
     "a byte order mark": "\ufeff" + GOOD,
-    "an integer of 20,000 digits": GOOD.replace('"Think."', '"Think.", "max_tokens": ' + "9" * 20_000),
+    "an integer of 20,000 digits": GOOD.replace(
+        '"Think."', '"Think.", "max_tokens": ' + "9" * 20_000
+    ),
     "60,000 brackets": "[" * 60_000,
     "20,000 nested objects": '{"a":' * 10_000 + "1" + "}" * 10_000,
     "a megabyte": GOOD + " " * 1_000_000,

@@ -41,14 +41,18 @@ K, N = 4, 40
 
 @pytest.fixture(autouse=True)
 def _collected() -> Iterator[None]:
-    """Streams that Inspect does not close are collected here, where the warning about them is not an error."""
+    """Streams that Inspect does not close are collected here, where the warning about them is not
+    an error.
+    """
     yield
     gc.collect()
 
 
 def output(text: str) -> ModelOutput:
     made = ModelOutput.from_content("mockllm/model", text)
-    made.usage = ModelUsage(input_tokens=9, output_tokens=3, total_tokens=12)  # without usage Inspect reaches for the network
+    made.usage = ModelUsage(
+        input_tokens=9, output_tokens=3, total_tokens=12
+    )  # without usage Inspect reaches for the network
     return made
 
 
@@ -57,7 +61,9 @@ def samples(*, target: bool = True, labels: bool = True) -> list[Sample]:
     found = []
     for i in range(N):
         truth, shift = int(rng.integers(K)), int(rng.integers(1, K))
-        known: dict[str, Any] = {"label": truth} if i % 8 == 0 else {"ruled_out": "ABCD"[(truth + shift) % K]}
+        known: dict[str, Any] = (
+            {"label": truth} if i % 8 == 0 else {"ruled_out": "ABCD"[(truth + shift) % K]}
+        )
         if i % 10 == 9:
             known = {}
         options = [f"option {i}.{k}" for k in range(K)]
@@ -77,11 +83,21 @@ def replies(seed: int = 0) -> list[ModelOutput]:
     rng = np.random.default_rng(seed)
     truth = [s.target for s in samples()]
     said = [t if rng.random() < 0.6 else "ABCD"[rng.integers(K)] for t in truth]
-    return [output("I do not know." if i in (3, 17) else f"Let me think.\n\nANSWER: {letter}") for i, letter in enumerate(said)]
+    return [
+        output("I do not know." if i in (3, 17) else f"Let me think.\n\nANSWER: {letter}")
+        for i, letter in enumerate(said)
+    ]
 
 
 def run(
-    folder: Path, texts: Sequence[ModelOutput], *, epochs: int = 1, scorers: Any = None, data: Any = None, plan: Any = None, **more: Any
+    folder: Path,
+    texts: Sequence[ModelOutput],
+    *,
+    epochs: int = 1,
+    scorers: Any = None,
+    data: Any = None,
+    plan: Any = None,
+    **more: Any,
 ) -> EvalLog:
     task = Task(
         dataset=data or samples(),
@@ -109,9 +125,13 @@ def command_line(path: str | Path, *more: str) -> dict[str, float]:
     counts = found["counts"]
     se = math.nan if found["se"] is None else found["se"]
     return {
-        "accuracy": found["value"], "low": found["low"], "high": found["high"], "stderr": se,
-        "labelled": counts["labelled"], "without_answer": counts["without_answer"],
-    }  # fmt: skip
+        "accuracy": found["value"],
+        "low": found["low"],
+        "high": found["high"],
+        "stderr": se,
+        "labelled": counts["labelled"],
+        "without_answer": counts["without_answer"],
+    }
 
 
 def assert_same(a: dict[str, float], b: dict[str, float]) -> None:
@@ -152,12 +172,22 @@ def test_scoring_again_loses_the_marks_of_inspects_choice_and_not_ours(tmp_path:
     log = read_eval_log(str(LOGS / "inspect-new.eval"))
     assert metrics(log, "choice")["accuracy"] == 0.5
     again = score(log, [choice(), weak_choice()], action="overwrite", display="none")
-    assert metrics(again, "choice")["accuracy"] == 0.0  # marks are not in a log: Inspect's own scorer finds nothing
+    assert (
+        metrics(again, "choice")["accuracy"] == 0.0
+    )  # marks are not in a log: Inspect's own scorer finds nothing
     assert_same(metrics(again), command_line(LOGS / "inspect-new.eval"))
     assert metrics(again)["accuracy"] > 0.5
 
 
-@pytest.mark.parametrize("name", ["inspect-new-shuffled.eval", "inspect-new-epochs.eval", "inspect-min.eval", "inspect-new-no-target.eval"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "inspect-new-shuffled.eval",
+        "inspect-new-epochs.eval",
+        "inspect-min.eval",
+        "inspect-new-no-target.eval",
+    ],
+)
 @pytest.mark.parametrize("action", ["append", "overwrite"])
 def test_logs_of_every_kind_score_as_the_command_line_reads_them(name: str, action: Any) -> None:
     again = score(read_eval_log(str(LOGS / name)), [weak_choice()], action=action, display="none")
@@ -180,7 +210,12 @@ def test_judgements_may_come_from_a_file(tmp_path: Path) -> None:
         rows += [f"{sample.id},{known['ruled_out']},no"] if "ruled_out" in known else []
     table = tmp_path / "judgements.csv"
     table.write_text("\n".join(rows) + "\n")
-    log = run(tmp_path / "file", replies(), data=samples(labels=False), scorers=[weak_choice(judgements=str(table))])
+    log = run(
+        tmp_path / "file",
+        replies(),
+        data=samples(labels=False),
+        scorers=[weak_choice(judgements=str(table))],
+    )
     assert_same(inside, metrics(log))
     assert_same(inside, command_line(log.location, "--judgements", str(table)))
 
@@ -200,7 +235,9 @@ def test_values_of_samples_are_their_scores(tmp_path: Path) -> None:
         if "label" in metadata:
             assert found.value == float(chosen == metadata["label"])
         elif "ruled_out" in metadata:
-            expected = 0.0 if chosen is None else 1.0 - (K - 1) * ("ABCD"[chosen] == metadata["ruled_out"])
+            expected = (
+                0.0 if chosen is None else 1.0 - (K - 1) * ("ABCD"[chosen] == metadata["ruled_out"])
+            )
             assert found.value == expected
         else:
             assert found.value == "unlabelled"
@@ -240,21 +277,34 @@ def test_metric_of_nothing_is_undefined() -> None:
 
 @pytest.mark.parametrize(("name", "calls"), [("direct", 1), ("cot-sc", 5)])
 def test_workflow_answers_any_task_with_choices(name: str, calls: int, tmp_path: Path) -> None:
-    texts = [output(f"REASONING: so.\nANSWER: {'ABCD'[i % 4]}") for i in range(N) for _ in range(calls)]
+    texts = [
+        output(f"REASONING: so.\nANSWER: {'ABCD'[i % 4]}") for i in range(N) for _ in range(calls)
+    ]
     log = run(tmp_path, texts, plan=workflow(name))
-    given = {s.id: (s.scores["weak_choice"].answer, s.scores["choice"].answer) for s in log.samples or [] if s.scores}
+    given = {
+        s.id: (s.scores["weak_choice"].answer, s.scores["choice"].answer)
+        for s in log.samples or []
+        if s.scores
+    }
     assert given == {f"q{i}": ("ABCD"[i % 4],) * 2 for i in range(N)}
     assert log.stats.model_usage["mockllm/model"].output_tokens == 3 * calls * N
     assert_same(metrics(log), command_line(log.location))
 
 
-def test_workflow_with_shuffled_options_gives_answers_in_the_order_of_the_dataset(tmp_path: Path) -> None:
+def test_workflow_with_shuffled_options_gives_answers_in_the_order_of_the_dataset(
+    tmp_path: Path,
+) -> None:
     def look(messages: Any, tools: Any, tool_choice: Any, config: Any) -> ModelOutput:
         line = next(line for line in messages[-1].text.splitlines() if line.endswith(".2"))
         return output(f"ANSWER: {line[0]}")
 
     model = get_model("mockllm/model", custom_outputs=look, memoize=False)
-    task = Task(dataset=samples(), solver=workflow("direct", seed=3, shuffle=True), scorer=weak_choice(), name="plain")
+    task = Task(
+        dataset=samples(),
+        solver=workflow("direct", seed=3, shuffle=True),
+        scorer=weak_choice(),
+        name="plain",
+    )
     (log,) = evaluate(task, model=model, log_dir=str(tmp_path), display="none", max_samples=1)
     assert {s.scores["weak_choice"].answer for s in log.samples or [] if s.scores} == {"C"}
 
@@ -290,7 +340,9 @@ def test_inspect_finds_the_scorer_by_its_name(tmp_path: Path) -> None:
     ]
     source = str(Path(__file__).parents[3] / "src")
     env = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{tmp_path}", "INSPECT_DISPLAY": "none"}
-    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path, check=False, timeout=120)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=env, cwd=tmp_path, check=False, timeout=120
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert_same(metrics(read_eval_log(str(log))), command_line(LOGS / "inspect-new.eval"))
     assert_same(metrics(read_eval_log(str(log))), command_line(log))

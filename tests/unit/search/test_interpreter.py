@@ -16,11 +16,34 @@ from noracle.search.candidates import Outcome
 from noracle.search.interpreter import FORCED, first_words, named_branch, run_workflow
 from noracle.search.model import BudgetReached, Completion, ModelError, Request, Usage
 from noracle.search.task import Question, TaskItem, pose
-from noracle.search.workflow import Ask, CritiqueLoop, Workflow, load_workflow, parse_workflow, workflow_names
-from tests.unit.search.made import CLAIM, ITEM, QUESTION, Say, Scripted, last_text, shuffled, workflows
+from noracle.search.workflow import (
+    Ask,
+    CritiqueLoop,
+    Workflow,
+    load_workflow,
+    parse_workflow,
+    workflow_names,
+)
+from tests.unit.search.made import (
+    CLAIM,
+    ITEM,
+    QUESTION,
+    Say,
+    Scripted,
+    last_text,
+    shuffled,
+    workflows,
+)
 
 
-def ran(workflow: Workflow | str, calls: Scripted, question: Question = QUESTION, *, seed: int = 0, repeat: int = 0) -> Outcome:
+def ran(
+    workflow: Workflow | str,
+    calls: Scripted,
+    question: Question = QUESTION,
+    *,
+    seed: int = 0,
+    repeat: int = 0,
+) -> Outcome:
     whole = load_workflow(workflow) if isinstance(workflow, str) else workflow
     return asyncio.run(run_workflow(whole, question, calls, seed=seed, repeat=repeat))
 
@@ -38,14 +61,30 @@ def is_critic(request: Request) -> bool:
 
 @pytest.mark.parametrize(
     ("name", "calls"),
-    [("direct", 1), ("cot", 1), ("cot-sc", 5), ("debate", 9), ("debate-three-roles", 7), ("step-back", 2), ("quality-diversity", 5),
-     ("role", 2), ("principles", 2), ("review-ensemble", 5), ("judge", 1), ("judge-forced", 2)],
-)  # fmt: skip
+    [
+        ("direct", 1),
+        ("cot", 1),
+        ("cot-sc", 5),
+        ("debate", 9),
+        ("debate-three-roles", 7),
+        ("step-back", 2),
+        ("quality-diversity", 5),
+        ("role", 2),
+        ("principles", 2),
+        ("review-ensemble", 5),
+        ("judge", 1),
+        ("judge-forced", 2),
+    ],
+)
 def test_baseline_makes_exactly_its_calls(name: str, calls: int) -> None:
     model = Scripted("REASONING: because.\nANSWER: B")
     outcome = ran(name, model)
     assert len(model.asked) == outcome.calls == calls == load_workflow(name).most_calls
-    assert (outcome.answer, outcome.state, outcome.usage) == (1, "answered", Usage(10 * calls, 2 * calls))
+    assert (outcome.answer, outcome.state, outcome.usage) == (
+        1,
+        "answered",
+        Usage(10 * calls, 2 * calls),
+    )
 
 
 @pytest.mark.parametrize("revisions", range(6))
@@ -54,7 +93,11 @@ def test_self_refine_makes_2_plus_2j_calls_and_11_at_most(revisions: int) -> Non
 
     def say(request: Request) -> str:
         if is_critic(request):
-            return "CORRECT" if next(seen) == revisions else "This is INCORRECT: the second step fails."
+            return (
+                "CORRECT"
+                if next(seen) == revisions
+                else "This is INCORRECT: the second step fails."
+            )
         return "ANSWER: C"
 
     outcome = ran("self-refine", Scripted(say))
@@ -70,31 +113,57 @@ def test_judge_debate_stops_when_the_pooler_is_sure_and_flips_a_coin_when_it_nev
     assert ran("judge-debate", Scripted("ANSWER: B"), question) == Outcome(
         item="c1", answer=1, state="answered", calls=4, usage=Usage(40, 8)
     )
-    unsure = Scripted(lambda request: "No reason settles it. ANSWER: C" if pooler(request) else "ANSWER: A")
+    unsure = Scripted(
+        lambda request: "No reason settles it. ANSWER: C" if pooler(request) else "ANSWER: A"
+    )
     outcomes = [ran("judge-debate", unsure, question, seed=s) for s in range(200)]
     assert {o.calls for o in outcomes} == {8}
     counts = collections.Counter(o.answer for o in outcomes)
     assert set(counts) == {0, 1}
     assert 65 <= counts[0] <= 135  # 200 tosses of a fair coin: P < 1e-6 outside
-    assert ran("judge-debate", unsure, question, seed=5) == ran("judge-debate", unsure, question, seed=5)
+    assert ran("judge-debate", unsure, question, seed=5) == ran(
+        "judge-debate", unsure, question, seed=5
+    )
 
 
 def test_second_round_of_judge_debate_can_settle_it() -> None:
     poolings = iter(["ANSWER: C", "ANSWER: A"])
-    model = Scripted(lambda request: next(poolings) if "all that the debaters wrote" in last_text(request) else "It may be. ANSWER: B")
+    model = Scripted(
+        lambda request: (
+            next(poolings)
+            if "all that the debaters wrote" in last_text(request)
+            else "It may be. ANSWER: B"
+        )
+    )
     outcome = ran("judge-debate", model, pose(CLAIM))
     assert (outcome.calls, outcome.answer) == (8, 0)
     assert (
-        sum("[draft 1, 3 of 3]" in last_text(r) and "[criticism 1]" in last_text(r) for r in model.asked) == 4
+        sum(
+            "[draft 1, 3 of 3]" in last_text(r) and "[criticism 1]" in last_text(r)
+            for r in model.asked
+        )
+        == 4
     )  # three revisers, one pooler
 
 
 @given(data=workflows(), seed=st.integers(0, 2**32), k=st.integers(2, 6))
 @settings(max_examples=150, deadline=None)
-def test_bound_is_never_passed_and_exact_without_loops_and_fallback(data: dict[str, Any], seed: int, k: int) -> None:
+def test_bound_is_never_passed_and_exact_without_loops_and_fallback(
+    data: dict[str, Any], seed: int, k: int
+) -> None:
     workflow = parse_workflow(data)
     rng = random.Random(seed)
-    replies = ["ANSWER: A", "ANSWER: B", "CORRECT", "no idea at all of this", "", "doctor", "I cannot answer that.", "A", "\x00\ud83d"]
+    replies = [
+        "ANSWER: A",
+        "ANSWER: B",
+        "CORRECT",
+        "no idea at all of this",
+        "",
+        "doctor",
+        "I cannot answer that.",
+        "A",
+        "\x00\ud83d",
+    ]
     finishes = ["stop", "length", "refused", "empty"]
 
     def say(_request: Request) -> Completion:
@@ -109,7 +178,9 @@ def test_bound_is_never_passed_and_exact_without_loops_and_fallback(data: dict[s
         assert outcome.calls == workflow.most_calls
     assert (outcome.answer is not None) == (outcome.state == "answered")
     assert outcome.answer is None or 0 <= outcome.answer < k
-    assert len({(r.seed, r.replicate, r.messages) for r in model.asked}) == len(model.asked)  # no two calls share an address
+    assert len({(r.seed, r.replicate, r.messages) for r in model.asked}) == len(
+        model.asked
+    )  # no two calls share an address
 
 
 @pytest.mark.parametrize("name", workflow_names())
@@ -117,7 +188,13 @@ def test_bound_of_every_shipped_workflow_holds_whatever_is_said(name: str) -> No
     workflow, rng = load_workflow(name), random.Random(name)
     for _ in range(30):
         outcome = ran(
-            workflow, Scripted(lambda _: rng.choice(["ANSWER: C", "CORRECT", "hm", "ANSWER: A", "I cannot help with that."])), pose(CLAIM)
+            workflow,
+            Scripted(
+                lambda _: rng.choice(
+                    ["ANSWER: C", "CORRECT", "hm", "ANSWER: A", "I cannot help with that."]
+                )
+            ),
+            pose(CLAIM),
         )
         assert workflow.least_calls <= outcome.calls <= workflow.most_calls
 
@@ -170,7 +247,18 @@ def test_prompt_holds_role_task_inputs_instruction_and_form_in_this_order() -> N
     assert (second.temperature, second.max_tokens) == (0.2, 1024)
 
 
-@pytest.mark.parametrize("text", ["{instruction}", "{0.__class__}", "%(role)s %s", "$name ${name}", "{{ task }}", "\\1 \\g<0>", "{"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{instruction}",
+        "{0.__class__}",
+        "%(role)s %s",
+        "$name ${name}",
+        "{{ task }}",
+        "\\1 \\g<0>",
+        "{",
+    ],
+)
 def test_what_a_model_writes_is_never_read_as_a_template(text: str) -> None:
     model = Scripted([text, "ANSWER: B"])
     assert ran("step-back", model).answer == 1
@@ -182,7 +270,16 @@ def test_what_a_model_writes_is_never_read_as_a_template(text: str) -> None:
 
 
 def test_critics_and_revisers_see_all_drafts_and_all_criticism() -> None:
-    replies = iter(["draft-one ANSWER: A", "fault-one", "draft-two ANSWER: B", "fault-two", "draft-three ANSWER: C", "CORRECT"])
+    replies = iter(
+        [
+            "draft-one ANSWER: A",
+            "fault-one",
+            "draft-two ANSWER: B",
+            "fault-two",
+            "draft-three ANSWER: C",
+            "CORRECT",
+        ]
+    )
     model = Scripted(lambda _: next(replies))
     outcome = ran("self-refine", model)
     assert outcome.answer == 2
@@ -223,18 +320,33 @@ def test_thought_is_cut_after_so_many_words_and_an_answer_demanded() -> None:
 def test_words_of_thought_are_set_in_the_file(words: int) -> None:
     data = load_workflow("judge-forced").to_dict()
     data["nodes"][0]["force_after"] = words
-    model = Scripted(lambda r: r"\boxed{yes}" if r.messages[-1].role == "assistant" else "so " * 1000)
+    model = Scripted(
+        lambda r: r"\boxed{yes}" if r.messages[-1].role == "assistant" else "so " * 1000
+    )
     outcome = ran(parse_workflow(data), model, pose(CLAIM))
     assert len(model.asked[1].messages[-1].text.split()) == words + len(FORCED.split())
     assert outcome.answer == 0
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"), [("D", 3), ("(D)", 3), ("D) five, because", 3), ("five", 3), ("ANSWER: D", 3), ("hm", None), ("A or B", None)]
+    ("said", "answer"),
+    [
+        ("D", 3),
+        ("(D)", 3),
+        ("D) five, because", 3),
+        ("five", 3),
+        ("ANSWER: D", 3),
+        ("hm", None),
+        ("A or B", None),
+    ],
 )
 def test_forced_reply_is_read(said: str, answer: int | None) -> None:
     model = Scripted(
-        lambda r: Completion(text=said, finish="stop") if r.messages[-1].role == "assistant" else "ANSWER: A is what I thought"
+        lambda r: (
+            Completion(text=said, finish="stop")
+            if r.messages[-1].role == "assistant"
+            else "ANSWER: A is what I thought"
+        )
     )
     assert ran("judge-forced", model).answer == answer
 
@@ -251,31 +363,53 @@ def test_first_words_keeps_spaces_and_short_texts() -> None:
 
 @pytest.mark.parametrize(
     ("letters", "answer"),
-    [("ABBCC", 1), ("CCBBA", 2), ("ABBBA", 1), ("?A?BB", 1), ("????C", 2), ("BACDA", 0), ("AB?BA", 0)],
+    [
+        ("ABBCC", 1),
+        ("CCBBA", 2),
+        ("ABBBA", 1),
+        ("?A?BB", 1),
+        ("????C", 2),
+        ("BACDA", 0),
+        ("AB?BA", 0),
+    ],
 )
-def test_vote_takes_the_most_frequent_and_the_first_of_those_that_are_level(letters: str, answer: int) -> None:
+def test_vote_takes_the_most_frequent_and_the_first_of_those_that_are_level(
+    letters: str, answer: int
+) -> None:
     model = Scripted(lambda r: f"ANSWER: {letters[r.replicate]}")
     assert ran("cot-sc", model).answer == answer
 
 
 def test_vote_without_any_answer_has_a_state() -> None:
     assert ran("cot-sc", Scripted("hm")).state == "invalid"
-    assert ran("cot-sc", Scripted(lambda _: Completion(text="", finish="refused"))).state == "refused"
+    assert (
+        ran("cot-sc", Scripted(lambda _: Completion(text="", finish="refused"))).state == "refused"
+    )
 
 
 def test_answers_are_classes_whatever_the_order_on_the_page() -> None:
     for shuffle in range(20):
         question = shuffled(seed=shuffle)
         letter = question.letters[question.options.index("two")]
-        outcomes = [ran(name, Scripted(f"ANSWER: {letter}"), question) for name in ("cot", "cot-sc", "role", "quality-diversity")]
+        outcomes = [
+            ran(name, Scripted(f"ANSWER: {letter}"), question)
+            for name in ("cot", "cot-sc", "role", "quality-diversity")
+        ]
         assert {o.answer for o in outcomes} == {1}
 
 
 @pytest.mark.parametrize(
     ("said", "branch"),
-    [("scientist", "scientist"), ("The Scientist.", "scientist"), ("not the doctor but the mathematician", "mathematician"),
-     ("nobody", "assistant"), ("", "assistant"), ("doctorate", "assistant"), ("DOCTOR!", "doctor")],
-)  # fmt: skip
+    [
+        ("scientist", "scientist"),
+        ("The Scientist.", "scientist"),
+        ("not the doctor but the mathematician", "mathematician"),
+        ("nobody", "assistant"),
+        ("", "assistant"),
+        ("doctorate", "assistant"),
+        ("DOCTOR!", "doctor"),
+    ],
+)
 def test_route_takes_the_branch_that_is_named(said: str, branch: str) -> None:
     model = Scripted([said, "ANSWER: A"])
     ran("role", model)
@@ -290,13 +424,16 @@ def test_longest_branch_name_wins_where_one_holds_another() -> None:
 
 
 FALLBACK = built(
-    {"kind": "ask", "id": "thought", "prompt": {"instruction": "Think."}}, {"kind": "answer", "input": "thought", "fallback": True}
-)  # fmt: skip
+    {"kind": "ask", "id": "thought", "prompt": {"instruction": "Think."}},
+    {"kind": "answer", "input": "thought", "fallback": True},
+)
 
 
 def test_fallback_asks_for_the_letter_alone_and_only_where_no_answer_was_read() -> None:
     model = Scripted(["It is hard to say, and the time is", "B"])
-    assert ran(FALLBACK, model) == Outcome(item="q7", answer=1, state="answered", calls=2, usage=Usage(20, 4))
+    assert ran(FALLBACK, model) == Outcome(
+        item="q7", answer=1, state="answered", calls=2, usage=Usage(20, 4)
+    )
     assert "It is hard to say" in last_text(model.asked[1])
     assert model.asked[1].max_tokens <= 16
     assert ran(FALLBACK, Scripted("ANSWER: C")).calls == 1
@@ -306,16 +443,20 @@ def test_fallback_asks_for_the_letter_alone_and_only_where_no_answer_was_read() 
 
 def test_fallback_after_a_vote_shows_what_the_voters_wrote() -> None:
     vote = built(
-        {"kind": "ask", "id": "thought", "prompt": {"instruction": "Think."}, "n": 2}, {"kind": "vote", "id": "v", "inputs": ["thought"]},
+        {"kind": "ask", "id": "thought", "prompt": {"instruction": "Think."}, "n": 2},
+        {"kind": "vote", "id": "v", "inputs": ["thought"]},
         {"kind": "answer", "input": "v", "fallback": True},
-    )  # fmt: skip
+    )
     model = Scripted(["first view", "other view", "D"])
     assert ran(vote, model).answer == 3
     assert "first view" in last_text(model.asked[2])
     assert "other view" in last_text(model.asked[2])
 
 
-COIN = built({"kind": "ask", "id": "thought", "prompt": {"instruction": "Think."}}, {"kind": "answer", "input": "thought", "coin": True})
+COIN = built(
+    {"kind": "ask", "id": "thought", "prompt": {"instruction": "Think."}},
+    {"kind": "answer", "input": "thought", "coin": True},
+)
 
 
 def test_coin_leaves_every_class_but_uncertain_alone() -> None:
@@ -327,11 +468,16 @@ def test_coin_leaves_every_class_but_uncertain_alone() -> None:
     for shuffle in range(6):
         question = shuffled(CLAIM, seed=shuffle)
         unsure = question.letters[question.options.index("uncertain")]
-        assert {ran(COIN, Scripted(f"ANSWER: {unsure}"), question, seed=s).answer for s in range(20)} == {0, 1}
+        assert {
+            ran(COIN, Scripted(f"ANSWER: {unsure}"), question, seed=s).answer for s in range(20)
+        } == {0, 1}
 
 
 def test_repeats_toss_the_coin_anew() -> None:
-    assert {ran(COIN, Scripted("ANSWER: C"), pose(CLAIM), repeat=r).answer for r in range(20)} == {0, 1}
+    assert {ran(COIN, Scripted("ANSWER: C"), pose(CLAIM), repeat=r).answer for r in range(20)} == {
+        0,
+        1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -383,7 +529,9 @@ def test_budget_is_raised_on_also_where_a_call_failed_too_and_after_the_calls_in
 
     def say(request: Request) -> str | Exception:
         finished.append(request.replicate)
-        return {0: ModelError("lost"), 2: BudgetReached("the cap of 2 calls is reached")}.get(request.replicate, "ANSWER: A")
+        return {0: ModelError("lost"), 2: BudgetReached("the cap of 2 calls is reached")}.get(
+            request.replicate, "ANSWER: A"
+        )
 
     with pytest.raises(BudgetReached):
         ran("cot-sc", Scripted(say, waits=lambda r: r.replicate / 500))
@@ -392,7 +540,10 @@ def test_budget_is_raised_on_also_where_a_call_failed_too_and_after_the_calls_in
 
 def test_other_errors_are_not_hidden() -> None:
     with pytest.raises(ZeroDivisionError):
-        ran("cot-sc", Scripted(lambda r: ZeroDivisionError() if r.replicate == 3 else ModelError("lost")))
+        ran(
+            "cot-sc",
+            Scripted(lambda r: ZeroDivisionError() if r.replicate == 3 else ModelError("lost")),
+        )
 
 
 def test_cancelled_run_leaves_no_call_behind() -> None:
@@ -416,7 +567,13 @@ def test_refusal_is_a_state_of_its_own() -> None:
 def test_records_of_the_shipped_loops_are_what_the_papers_say() -> None:
     loop = load_workflow("judge-debate").nodes[1]
     assert isinstance(loop, CritiqueLoop)
-    assert (loop.result, loop.close, loop.n, loop.max_rounds, loop.stop) == ("critic", True, 3, 1, ("yes", "no"))
+    assert (loop.result, loop.close, loop.n, loop.max_rounds, loop.stop) == (
+        "critic",
+        True,
+        3,
+        1,
+        ("yes", "no"),
+    )
     forced = load_workflow("judge-forced").nodes[0]
     assert isinstance(forced, Ask)
     assert forced.force_after == 250

@@ -12,23 +12,41 @@ from noracle.errors import EvidenceError
 from noracle.search.backends import ScriptedModel
 from noracle.search.budget import Budget
 from noracle.search.caller import Caller
-from noracle.search.judging import Claim, judge_claims, ratings_table, read_claims, scores_table, verdicts
+from noracle.search.judging import (
+    Claim,
+    judge_claims,
+    ratings_table,
+    read_claims,
+    scores_table,
+    verdicts,
+)
 from noracle.search.model import ModelError, Request
 from noracle.search.task import Task, TaskItem
 from noracle.search.workflow import load_workflow
 
 TASK = Task(
     name="t",
-    items=tuple(TaskItem(id=i, text=f"What is {i} + 1?", options=(f"is {i}", f"is {i + 1}", f"is {i + 2}")) for i in range(10)),
+    items=tuple(
+        TaskItem(id=i, text=f"What is {i} + 1?", options=(f"is {i}", f"is {i + 1}", f"is {i + 2}"))
+        for i in range(10)
+    ),
 )
 
 
 def claims_of(*rows: tuple[object, str, object], seed: int | None = None) -> list[Claim]:
-    columns = {name: [row[i] for row in rows] for i, name in enumerate(("item", "system", "answer"))}
+    columns = {
+        name: [row[i] for row in rows] for i, name in enumerate(("item", "system", "answer"))
+    }
     return read_claims(columns, TASK, seed=seed)
 
 
-def grade(claims: list[Claim], script: Callable[[Request], Any], *, workflow: str = "judge", **options: Any) -> Any:
+def grade(
+    claims: list[Claim],
+    script: Callable[[Request], Any],
+    *,
+    workflow: str = "judge",
+    **options: Any,
+) -> Any:
     caller = Caller(ScriptedModel(script), retries=0, budget=options.pop("budget", None))
     return asyncio.run(judge_claims(claims, load_workflow(workflow), caller, **options))
 
@@ -57,8 +75,14 @@ def test_the_judge_sees_problem_options_and_answer_in_an_order_that_tells_nothin
 
 
 def test_labels_and_values() -> None:
-    claims = claims_of((0, "m", 1), (1, "m", 0), (2, "m", 1), (3, "m", 1), (4, "m", 1), (5, "m", None))
-    replies = {2: "ANSWER: uncertain", 3: "no idea at all, really; who knows", 4: ModelError("down")}
+    claims = claims_of(
+        (0, "m", 1), (1, "m", 0), (2, "m", 1), (3, "m", 1), (4, "m", 1), (5, "m", None)
+    )
+    replies = {
+        2: "ANSWER: uncertain",
+        3: "no idea at all, really; who knows",
+        4: ModelError("down"),
+    }
 
     def script(request: Request) -> Any:
         item = int(request.messages[-1].text.split("What is ")[1].split(" ")[0])
@@ -69,16 +93,29 @@ def test_labels_and_values() -> None:
     assert ratings["label"] == ["yes", "no", "uncertain", None, None, "no"]
     assert ratings["value"] == [1.0, 0.0, 0.5, None, None, 0.0]
     assert ratings["answer"] == [1, 0, None, None, None, 0]
-    assert ratings["outcome"] == ["answered", "answered", "answered", "invalid", "errored", "unanswered"]
+    assert ratings["outcome"] == [
+        "answered",
+        "answered",
+        "answered",
+        "invalid",
+        "errored",
+        "unanswered",
+    ]
     assert ratings["calls"][-1] == 0  # an item without an answer is wrong, and nobody is asked
-    assert scores_table(claims, asked, "judge") == {name: ratings[name] for name in ("item", "rater", "value")}
+    assert scores_table(claims, asked, "judge") == {
+        name: ratings[name] for name in ("item", "rater", "value")
+    }
 
 
 def test_answers_of_several_systems_have_names_of_their_own() -> None:
     claims = claims_of((0, "m", 1), (0, "n", 0))
     assert [claim.id for claim in claims] == ["0/m", "0/n"]
     ratings = ratings_table(claims, grade(claims, honest), "judge")
-    assert (ratings["label"], ratings["judged"], ratings["judged_item"]) == (["yes", "no"], ["m", "n"], [0, 0])
+    assert (ratings["label"], ratings["judged"], ratings["judged_item"]) == (
+        ["yes", "no"],
+        ["m", "n"],
+        [0, 0],
+    )
 
 
 @pytest.mark.parametrize("answer", [1, "1", "B", "b", "is 1"])
@@ -127,11 +164,24 @@ def test_a_forced_judge_is_cut_and_then_answers() -> None:
 
 
 def test_a_debate_that_stays_uncertain_is_decided_by_a_coin_that_is_fair_and_repeatable() -> None:
-    task = Task(name="t", items=tuple(TaskItem(id=i, text=f"What is {i} + 1?", options=("x", "y")) for i in range(200)))
-    claims = read_claims({"item": list(range(200)), "system": ["m"] * 200, "answer": [0] * 200}, task)
+    task = Task(
+        name="t",
+        items=tuple(
+            TaskItem(id=i, text=f"What is {i} + 1?", options=("x", "y")) for i in range(200)
+        ),
+    )
+    claims = read_claims(
+        {"item": list(range(200)), "system": ["m"] * 200, "answer": [0] * 200}, task
+    )
     labels = []
     for _ in range(2):
-        asked = grade(claims, lambda request: "ANSWER: uncertain", workflow="judge-debate", seed=5, concurrency=32)
+        asked = grade(
+            claims,
+            lambda request: "ANSWER: uncertain",
+            workflow="judge-debate",
+            seed=5,
+            concurrency=32,
+        )
         labels.append(ratings_table(claims, asked, "j")["label"])
     assert labels[0] == labels[1]
     assert 70 < labels[0].count("yes") < 130

@@ -15,7 +15,9 @@ from noracle.search.pool import Picked, Pool, race_pool
 DESIGNS: tuple[Any, ...] = ("targeted", "equal", "uniform")
 
 
-def world(accuracies: dict[str, float], *, n: int = 400, seed: int = 0, silent: float = 0.0) -> tuple[Evidence, np.ndarray[Any, Any]]:
+def world(
+    accuracies: dict[str, float], *, n: int = 400, seed: int = 0, silent: float = 0.0
+) -> tuple[Evidence, np.ndarray[Any, Any]]:
     rng = np.random.default_rng(seed)
     sizes = rng.choice([3, 5], size=n)
     key = rng.integers(sizes)
@@ -27,7 +29,9 @@ def world(accuracies: dict[str, float], *, n: int = 400, seed: int = 0, silent: 
         answers["item"] += range(n)
         answers["system"] += [name] * n
         answers["answer"] += [None if x else int(a) for a, x in zip(answer, none, strict=True)]
-    return Evidence.from_tables(answers, None, {"item": list(range(n)), "n_classes": sizes.tolist()}), key
+    return Evidence.from_tables(
+        answers, None, {"item": list(range(n)), "n_classes": sizes.tolist()}
+    ), key
 
 
 def race(evidence: Evidence, key: np.ndarray[Any, Any], **options: Any) -> Picked:
@@ -48,8 +52,18 @@ def test_the_best_of_clearly_different_systems_is_found(design: Any) -> None:
 def test_twins_are_not_separable_and_cost_nothing() -> None:
     evidence, key = world({"a": 0.7})
     rows = evidence.rows("answers", "item", "system", "answer")
-    table = {"item": [r[0] for r in rows] * 2, "system": ["a"] * len(rows) + ["b"] * len(rows), "answer": [r[2] for r in rows] * 2}
-    items = dict(zip(("item", "n_classes"), map(list, zip(*evidence.rows("items", "item", "n_classes"), strict=True)), strict=True))
+    table = {
+        "item": [r[0] for r in rows] * 2,
+        "system": ["a"] * len(rows) + ["b"] * len(rows),
+        "answer": [r[2] for r in rows] * 2,
+    }
+    items = dict(
+        zip(
+            ("item", "n_classes"),
+            map(list, zip(*evidence.rows("items", "item", "n_classes"), strict=True)),
+            strict=True,
+        )
+    )
     picked = race(Evidence.from_tables(table, None, items), key)
     assert not picked.asked
     assert picked.passed_over == 400
@@ -65,7 +79,9 @@ def test_labels_are_asked_only_where_systems_in_the_race_differ() -> None:
     evidence, key = world({"a": 0.8, "b": 0.75, "c": 0.2})
     pool = Pool.read(evidence, None)
     picked = race(evidence, key)
-    asked_after = dict.fromkeys(pool.systems, len(picked.asked) + 1) | dict(picked.comparison.dropped)
+    asked_after = dict.fromkeys(pool.systems, len(picked.asked) + 1) | dict(
+        picked.comparison.dropped
+    )
     for n, question in enumerate(picked.asked, start=1):
         alive = [i for i, s in enumerate(pool.systems) if asked_after[s] >= n]
         given = pool.answers[alive, pool.items.index(question.item)]
@@ -97,21 +113,35 @@ def test_score_of_a_question_has_the_difference_as_its_mean_and_is_bounded(desig
             values += chances[k] * pool.scores(row)  # type: ignore[arg-type]
         for i in left:
             for j in left:
-                assert mean[i, j] == pytest.approx(float(right[i]) - float(right[j]), abs=1e-9)  # tallies keep twelve digits
+                assert mean[i, j] == pytest.approx(
+                    float(right[i]) - float(right[j]), abs=1e-9
+                )  # tallies keep twelve digits
                 assert values[i] - values[j] == pytest.approx(float(right[i]) - float(right[j]))
 
 
 def test_scores_of_all_pairs_at_once_are_those_one_by_one() -> None:
     answers = ("A", "B", None, "A")
-    uniform = [Label(4, "yes", frozenset("A")), Label(4, "no", frozenset("A")), Label(4, "no", frozenset("BC"))]
+    uniform = [
+        Label(4, "yes", frozenset("A")),
+        Label(4, "no", frozenset("A")),
+        Label(4, "no", frozenset("BC")),
+    ]
     for label in uniform:
         each = [score(label.meet(a)) for a in answers]
-        assert difference_scores(label.meet_all(answers)).tolist() == [[x - y for y in each] for x in each]
-    for label in (Label(4, "yes", frozenset("A"), 0.5), Label(4, "no", frozenset("A"), 0.25), Label(4, "no", frozenset("D"), 0.25)):
+        assert difference_scores(label.meet_all(answers)).tolist() == [
+            [x - y for y in each] for x in each
+        ]
+    for label in (
+        Label(4, "yes", frozenset("A"), 0.5),
+        Label(4, "no", frozenset("A"), 0.25),
+        Label(4, "no", frozenset("D"), 0.25),
+    ):
         met = [label.meet(a) for a in answers]
         wanted = [
             [
-                0.0 if answers[i] == answers[j] else (met[i].yes_score or 0.0) - (met[j].answered - (met[j].no_score or 0.0))
+                0.0
+                if answers[i] == answers[j]
+                else (met[i].yes_score or 0.0) - (met[j].answered - (met[j].no_score or 0.0))
                 for j in range(4)
             ]
             for i in range(4)
@@ -143,8 +173,13 @@ def test_unsure_spends_a_label_and_says_nothing() -> None:
 def test_order_of_rows_changes_nothing_and_the_seed_does() -> None:
     evidence, key = world({"a": 0.8, "b": 0.7})
     rows = evidence.rows("answers", "item", "system", "answer")[::-1]
-    items = {"item": list(range(400)), "n_classes": [k for _, k in sorted(evidence.rows("items", "item", "n_classes"))]}
-    turned = Evidence.from_tables({n: [r[i] for r in rows] for i, n in enumerate(("item", "system", "answer"))}, None, items)
+    items = {
+        "item": list(range(400)),
+        "n_classes": [k for _, k in sorted(evidence.rows("items", "item", "n_classes"))],
+    }
+    turned = Evidence.from_tables(
+        {n: [r[i] for r in rows] for i, n in enumerate(("item", "system", "answer"))}, None, items
+    )
     assert race(evidence, key, seed=3) == race(turned, key, seed=3)
     assert race(Pool.read(evidence), key, seed=3) == race(evidence, key, seed=3)  # type: ignore[arg-type]
     assert race(evidence, key, seed=3).asked != race(evidence, key, seed=4).asked
@@ -166,7 +201,12 @@ def test_named_classes_are_asked_by_name() -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"design": "clever"}, "design"), ({"budget": -1}, "budget"), ({"until": 0}, "until"), ({"confidence": 1}, "conf")],
+    [
+        ({"design": "clever"}, "design"),
+        ({"budget": -1}, "budget"),
+        ({"until": 0}, "until"),
+        ({"confidence": 1}, "conf"),
+    ],
 )
 def test_wrong_arguments_are_refused(options: dict[str, Any], message: str) -> None:
     evidence, key = world({"a": 0.8, "b": 0.7}, n=20)
@@ -184,9 +224,13 @@ def test_wrong_pools_are_refused() -> None:
         race(Pool.read(evidence), key, systems=["a", "b"])  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="judge"):
         race_pool(evidence, lambda item, k: "perhaps")
-    judged = Evidence.from_tables(judgements={"item": [1], "class": [0], "verdict": ["yes"]}, n_classes=3)
+    judged = Evidence.from_tables(
+        judgements={"item": [1], "class": [0], "verdict": ["yes"]}, n_classes=3
+    )
     with pytest.raises(EvidenceError, match="answers"):
         race(judged, key)
-    apart = Evidence.from_tables({"item": [1, 2], "system": ["a", "b"], "answer": [0, 0]}, n_classes=3)
+    apart = Evidence.from_tables(
+        {"item": [1, 2], "system": ["a", "b"], "answer": [0, 0]}, n_classes=3
+    )
     with pytest.raises(EvidenceError, match="all systems"):
         race(apart, key)

@@ -1,4 +1,6 @@
-"""A search that is killed goes on: the same archive, byte by byte, and no call that was kept is paid again."""
+"""A search that is killed goes on: the same archive, byte by byte, and no call that was kept is
+paid again.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,13 @@ def kill(folder: Path, strategy: str, n: int) -> None:
     command = [sys.executable, "-m", "tests.unit.search.killing", str(folder), strategy, str(n)]
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     ended = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=600, check=False
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
     )
     assert ended.returncode == 0, ended.stderr[-2000:]
     found = [json.loads(line) for line in ended.stdout.splitlines()]
@@ -45,7 +53,9 @@ def test_killed_at_random_points_it_ends_as_one_that_was_not(tmp_path: Path, str
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 @pytest.mark.parametrize("strategy", ["mutate", "adas", "aflow", "halving"])
-def test_killed_at_many_random_points_it_ends_as_one_that_was_not(tmp_path: Path, strategy: str) -> None:
+def test_killed_at_many_random_points_it_ends_as_one_that_was_not(
+    tmp_path: Path, strategy: str
+) -> None:
     kill(tmp_path, strategy, 10)
 
 

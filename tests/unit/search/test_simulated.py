@@ -1,4 +1,6 @@
-"""Simulated models: the same reply to the same request, effects as documented, and something for a search to find."""
+"""Simulated models: the same reply to the same request, effects as documented, and something for a
+search to find.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +24,35 @@ WORLD = simulated_world(1200, 4, skill=0.8, spread=1.5, seed=11)
 
 def plain(instruction: str = "Choose.", **fields: object) -> Workflow:
     prompt = {"instruction": instruction, "temperature": 0.5, **fields}
-    return parse_workflow({
-        "schema": "workflow/1", "name": "plain",
-        "nodes": [{"kind": "ask", "id": "a", "prompt": prompt}, {"kind": "answer", "input": "a"}],
-    })  # fmt: skip
+    return parse_workflow(
+        {
+            "schema": "workflow/1",
+            "name": "plain",
+            "nodes": [
+                {"kind": "ask", "id": "a", "prompt": prompt},
+                {"kind": "answer", "input": "a"},
+            ],
+        }
+    )
 
 
 def voted(n: int, temperature: float) -> Workflow:
-    return parse_workflow({
-        "schema": "workflow/1", "name": "voted",
-        "nodes": [
-            {"kind": "ask", "id": "a", "prompt": {"instruction": "Choose.", "temperature": temperature}, "n": n},
-            {"kind": "vote", "id": "v", "inputs": ["a"]},
-            {"kind": "answer", "input": "v"},
-        ],
-    })  # fmt: skip
+    return parse_workflow(
+        {
+            "schema": "workflow/1",
+            "name": "voted",
+            "nodes": [
+                {
+                    "kind": "ask",
+                    "id": "a",
+                    "prompt": {"instruction": "Choose.", "temperature": temperature},
+                    "n": n,
+                },
+                {"kind": "vote", "id": "v", "inputs": ["a"]},
+                {"kind": "answer", "input": "v"},
+            ],
+        }
+    )
 
 
 def accuracy(workflow: Workflow) -> float:
@@ -44,7 +60,10 @@ def accuracy(workflow: Workflow) -> float:
 
 
 def test_the_reply_depends_on_the_request_alone() -> None:
-    first, second = run_all(load_workflow("debate"), WORLD, items=range(40)), run_all(load_workflow("debate"), WORLD, items=range(40))
+    first, second = (
+        run_all(load_workflow("debate"), WORLD, items=range(40)),
+        run_all(load_workflow("debate"), WORLD, items=range(40)),
+    )
     assert first == second
     assert run_all(load_workflow("debate"), WORLD, items=range(40), seed=1) != first
 
@@ -54,8 +73,15 @@ def test_replicates_differ_and_temperature_zero_does_not() -> None:
     model = WORLD.model()
 
     def texts(temperature: float) -> set[str]:
-        message = Message("user", question.prompt() + "\n\nReply with one line: ANSWER: and one letter out of A, B, C, D.")
-        requests = [Request(messages=(message,), temperature=temperature, replicate=r, seed=r) for r in range(20)]
+        message = Message(
+            "user",
+            question.prompt()
+            + "\n\nReply with one line: ANSWER: and one letter out of A, B, C, D.",
+        )
+        requests = [
+            Request(messages=(message,), temperature=temperature, replicate=r, seed=r)
+            for r in range(20)
+        ]
         return {asyncio.run(model.complete(r)).text for r in requests}
 
     assert len(texts(0.8)) > 5
@@ -70,7 +96,11 @@ def test_votes_average_independent_errors() -> None:
 
 def test_wordings_have_small_effects_of_the_documented_sign() -> None:
     base = accuracy(plain())
-    assert base < accuracy(plain("Think step by step. Beware of the option that only sounds right.")) < base + 0.2
+    assert (
+        base
+        < accuracy(plain("Think step by step. Beware of the option that only sounds right."))
+        < base + 0.2
+    )
     assert base > accuracy(plain("Trust your first impression and answer at once."))
 
 
@@ -80,7 +110,9 @@ def test_short_limits_cost_answers_and_a_fallback_brings_them_back() -> None:
     assert 0.14 < silent < 0.24
     assert all(o.state == "invalid" for o in short if o.answer is None)
     nodes = plain(max_tokens=200).to_dict()["nodes"]
-    mended = parse_workflow({"schema": "workflow/1", "name": "m", "nodes": [nodes[0], {**nodes[1], "fallback": True}]})
+    mended = parse_workflow(
+        {"schema": "workflow/1", "name": "m", "nodes": [nodes[0], {**nodes[1], "fallback": True}]}
+    )
     outcomes = run_all(mended, WORLD)
     assert sum(o.answer is None for o in outcomes) == 0
     assert WORLD.accuracy(outcomes) > WORLD.accuracy(short) + 0.05
@@ -92,7 +124,11 @@ def test_labels_are_uniform_wrong_classes() -> None:
     steps = np.bincount((labels - WORLD.truth) % 4, minlength=4)
     assert np.abs(steps[1:] / len(labels) - 1 / 3).max() < 4 * np.sqrt(2 / 9 / len(labels))
     table = WORLD.judgements(items=[5, 7], seed=3)
-    assert table == {"item": [5, 7], "class": [int(labels[5]), int(labels[7])], "verdict": ["no", "no"]}
+    assert table == {
+        "item": [5, 7],
+        "class": [int(labels[5]), int(labels[7])],
+        "verdict": ["no", "no"],
+    }
 
 
 @pytest.mark.timing
@@ -110,7 +146,9 @@ def test_a_prompt_of_another_world_is_an_error() -> None:
 
 
 def test_a_search_with_weak_labels_finds_a_truly_better_workflow() -> None:
-    """Typed random edits from one plain call, scored with complementary labels; the truth of the best is measured on other items."""
+    """Typed random edits from one plain call, scored with complementary labels; the truth of the
+    best is measured on other items.
+    """
     labels, model = WORLD.ruled_out(seed=1), WORLD.model()
     shown, hidden = range(250), range(250, 850)
 
@@ -120,15 +158,30 @@ def test_a_search_with_weak_labels_finds_a_truly_better_workflow() -> None:
             proposal = await strategy.ask(generation, draws("test", generation), None)
             assert proposal is not None
             outcomes = await answer_all(proposal.workflow, WORLD, model, items=shown)
-            a = np.array([0.0 if o.answer is None else 1 - 3 * (o.answer == labels[int(o.item)]) for o in outcomes])
-            entry = Entry(number=generation, workflow=proposal.workflow, origin="test", generation=generation, parents=proposal.parents)
-            told.append(Scored(entry=entry, score=float(a.mean()), se=float(a.std() / np.sqrt(a.size))))
+            a = np.array(
+                [
+                    0.0 if o.answer is None else 1 - 3 * (o.answer == labels[int(o.item)])
+                    for o in outcomes
+                ]
+            )
+            entry = Entry(
+                number=generation,
+                workflow=proposal.workflow,
+                origin="test",
+                generation=generation,
+                parents=proposal.parents,
+            )
+            told.append(
+                Scored(entry=entry, score=float(a.mean()), se=float(a.std() / np.sqrt(a.size)))
+            )
             strategy.tell(told[-1])
         return told
 
     told = asyncio.run(search())
     best = max(told, key=lambda s: s.score).entry.workflow
-    first, last = (WORLD.accuracy(run_all(w, WORLD, items=hidden)) for w in (told[0].entry.workflow, best))
+    first, last = (
+        WORLD.accuracy(run_all(w, WORLD, items=hidden)) for w in (told[0].entry.workflow, best)
+    )
     assert last > first + 0.08
 
 

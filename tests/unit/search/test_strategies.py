@@ -1,4 +1,6 @@
-"""Strategies: the same choices on every scale, the same after a restart, nothing twice, and honest about what failed."""
+"""Strategies: the same choices on every scale, the same after a restart, nothing twice, and honest
+about what failed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,15 @@ from noracle.errors import ArgumentError
 from noracle.search.candidates import Entry, Proposal, Scored, Strategy
 from noracle.search.model import BudgetReached, Calls, Completion, ModelError, Request
 from noracle.search.simulated import SimulatedDesigner, simulated_world
-from noracle.search.strategies import STRATEGIES, Adas, Aflow, Halving, Mutate, StrategyName, make_strategy
+from noracle.search.strategies import (
+    STRATEGIES,
+    Adas,
+    Aflow,
+    Halving,
+    Mutate,
+    StrategyName,
+    make_strategy,
+)
 from noracle.search.strategies.designer import read_draft
 from noracle.search.strategies.halving import BASELINES
 from noracle.search.strategies.standing import mixture, rank, stand
@@ -27,18 +37,28 @@ N = 88
 
 
 def quality(workflow: Workflow) -> int:
-    """How many of 88 ruled-out labels a workflow does not hit: fixed by its digest, coarse, so that there are ties."""
+    """How many of 88 ruled-out labels a workflow does not hit: fixed by its digest, coarse, so that
+    there are ties.
+    """
     return 60 + int(hashlib.sha256(workflow.digest.encode()).hexdigest(), 16) % 25
 
 
-def scored(number: int, workflow: Workflow, *, scale: str = "q", k: int = 4, **fields: object) -> Scored:
+def scored(
+    number: int, workflow: Workflow, *, scale: str = "q", k: int = 4, **fields: object
+) -> Scored:
     """An entry as an engine tells it, with its score on one of three scales."""
     q = quality(workflow) / N
     se = math.sqrt(q * (1 - q) / N)
-    factor, shift = {"q": (1.0, 0.0), "A": (k - 1.0, 2.0 - k), "100A": (100 * (k - 1.0), 100 * (2.0 - k))}[scale]
+    factor, shift = {
+        "q": (1.0, 0.0),
+        "A": (k - 1.0, 2.0 - k),
+        "100A": (100 * (k - 1.0), 100 * (2.0 - k)),
+    }[scale]
     entry = Entry(number=number, workflow=workflow, origin="test", **fields)  # type: ignore[arg-type]
     hit = tuple((i, i % k) for i in range(N - quality(workflow)))
-    return Scored(entry=entry, score=factor * q + shift, se=factor * se, excluded=hit, unanswered=(N + 1,))
+    return Scored(
+        entry=entry, score=factor * q + shift, se=factor * se, excluded=hit, unanswered=(N + 1,)
+    )
 
 
 class Recorder:
@@ -67,17 +87,35 @@ class Says:
 
 
 def choice(proposal: Proposal) -> tuple[object, ...]:
-    return proposal.workflow.digest, proposal.parents, proposal.change, proposal.problem, proposal.share
+    return (
+        proposal.workflow.digest,
+        proposal.parents,
+        proposal.change,
+        proposal.problem,
+        proposal.share,
+    )
 
 
 def told(proposal: Proposal, number: int, generation: int, **options: object) -> Scored:
-    fields = {"generation": generation, "parents": proposal.parents, "change": proposal.change, "problem": proposal.problem}
+    fields = {
+        "generation": generation,
+        "parents": proposal.parents,
+        "change": proposal.change,
+        "problem": proposal.problem,
+    }
     one = scored(number, proposal.workflow, **fields, **options)  # type: ignore[arg-type]
     return dataclasses.replace(one, score=math.nan, se=math.nan) if proposal.problem else one
 
 
 def play(
-    make: Strategy, designer: Calls | None, *, generations: int, scale: str = "q", k: int = 4, seed: int = 0, baselines: int = 3
+    make: Strategy,
+    designer: Calls | None,
+    *,
+    generations: int,
+    scale: str = "q",
+    k: int = 4,
+    seed: int = 0,
+    baselines: int = 3,
 ) -> list[Proposal]:
     """What an engine does with a strategy, without running anything."""
     for number, name in enumerate(BASELINES[:baselines]):
@@ -99,7 +137,9 @@ def strategy(name: StrategyName) -> Strategy:
 
 @pytest.mark.parametrize("k", [3, 4, 10])
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_q_and_a_and_per_cent_lead_to_the_same_choices_and_the_same_prompts(name: StrategyName, k: int) -> None:
+def test_q_and_a_and_per_cent_lead_to_the_same_choices_and_the_same_prompts(
+    name: StrategyName, k: int
+) -> None:
     runs = {}
     for scale in ("q", "A", "100A"):
         designer = Recorder(SimulatedDesigner())
@@ -111,16 +151,24 @@ def test_q_and_a_and_per_cent_lead_to_the_same_choices_and_the_same_prompts(name
 
 
 def test_the_published_rule_is_not_invariant() -> None:
-    """So the test above can fail: a fixed temperature on the scores themselves gives three different draws."""
+    """So the test above can fail: a fixed temperature on the scores themselves gives three
+    different draws.
+    """
     q = np.array([0.90, 0.88, 0.85])
-    published = [mixture(100 * (a * q + b), sharpness=0.2) for a, b in ((1, 0), (3, -2), (300, -200))]
+    published = [
+        mixture(100 * (a * q + b), sharpness=0.2) for a, b in ((1, 0), (3, -2), (300, -200))
+    ]
     assert np.abs(published[0] - published[1]).max() > 0.05
 
 
 @pytest.mark.parametrize("scale", ["q", "A", "100A"])
 def test_equal_scores_stand_equal_in_the_order_told(scale: str) -> None:
     same = scored(0, load_workflow("cot"), scale=scale, k=10)
-    nudged = dataclasses.replace(same, score=float(np.nextafter(same.score, -np.inf)), entry=dataclasses.replace(same.entry, number=1))
+    nudged = dataclasses.replace(
+        same,
+        score=float(np.nextafter(same.score, -np.inf)),
+        entry=dataclasses.replace(same.entry, number=1),
+    )
     assert [s.z for s in stand([same, nudged])] == [0.0, 0.0]
     without = [dataclasses.replace(s, se=0.0) for s in (same, nudged)]
     assert [s.z for s in stand(without)] == [0.0, 0.0]
@@ -128,8 +176,15 @@ def test_equal_scores_stand_equal_in_the_order_told(scale: str) -> None:
 
 @pytest.mark.parametrize("nudge", [-np.inf, np.inf])
 def test_the_last_bit_of_a_score_decides_nothing(nudge: float) -> None:
-    first, low = scored(0, load_workflow("cot"), scale="100A", k=10), scored(2, load_workflow("role"))
-    second = dataclasses.replace(first, score=float(np.nextafter(first.score, nudge)), entry=dataclasses.replace(first.entry, number=1))
+    first, low = (
+        scored(0, load_workflow("cot"), scale="100A", k=10),
+        scored(2, load_workflow("role")),
+    )
+    second = dataclasses.replace(
+        first,
+        score=float(np.nextafter(first.score, nudge)),
+        entry=dataclasses.replace(first.entry, number=1),
+    )
     low = dataclasses.replace(low, score=first.score - 3 * first.se)
     assert [s.number for s in rank(stand([first, second, low]))] == [0, 1, 2]
 
@@ -143,7 +198,10 @@ def test_standings_are_equal_bit_by_bit_on_every_scale() -> None:
         se = np.sqrt(q * (1 - q) / n) if rng.random() < 0.7 else np.full(q.size, 0.04)
         found = []
         for a, b in ((1, 0), (k - 1, 2 - k), (100 * (k - 1), 100 * (2 - k))):
-            entries = [dataclasses.replace(base, score=float(a * x + b), se=float(a * e)) for x, e in zip(q, se, strict=True)]
+            entries = [
+                dataclasses.replace(base, score=float(a * x + b), se=float(a * e))
+                for x, e in zip(q, se, strict=True)
+            ]
             found.append([s.z for s in stand(entries)])
         assert found[0] == found[1] == found[2]
 
@@ -160,7 +218,9 @@ def test_a_restart_at_any_point_goes_on_the_same_way(name: StrategyName) -> None
                 fresh.tell(scored(number, load_workflow(baseline)))
             for i, proposal in enumerate(proposals[:stop]):
                 fresh.tell(told(proposal, 3 + i, i + 1))
-        again = asyncio.run(fresh.ask(stop + 1, draws("strategy", 0, stop + 1), SimulatedDesigner()))
+        again = asyncio.run(
+            fresh.ask(stop + 1, draws("strategy", 0, stop + 1), SimulatedDesigner())
+        )
         assert again is not None
         assert choice(again) == whole[stop]
 
@@ -169,7 +229,9 @@ def test_a_restart_at_any_point_goes_on_the_same_way(name: StrategyName) -> None
 def test_no_workflow_is_proposed_twice(name: StrategyName) -> None:
     made = Aflow(patience=100, rounds=100) if name == "aflow" else strategy(name)
     proposals = [p for p in play(made, SimulatedDesigner(), generations=30) if not p.problem]
-    digests = [p.workflow.digest for p in proposals] + [load_workflow(n).digest for n in BASELINES[:3]]
+    digests = [p.workflow.digest for p in proposals] + [
+        load_workflow(n).digest for n in BASELINES[:3]
+    ]
     assert len(proposals) > 20
     assert len(set(digests)) == len(digests)
     for proposal in proposals:
@@ -183,7 +245,8 @@ def test_an_unknown_strategy_is_refused() -> None:
         make_strategy("luck")  # type: ignore[arg-type]
 
 
-# --- mutate ---------------------------------------------------------------------------------------------------------------------------
+# --- mutate
+# ---------------------------------------------------------------------------------------------------------------------------
 
 
 def test_mutate_works_on_the_better_entries_more_often() -> None:
@@ -214,7 +277,8 @@ def test_mutate_is_done_when_nothing_new_can_be_made() -> None:
     assert len(found) == 1
 
 
-# --- designers ------------------------------------------------------------------------------------------------------------------------
+# --- designers
+# ------------------------------------------------------------------------------------------------------------------------
 
 GOOD = json.dumps(
     {
@@ -247,11 +311,18 @@ def ask(made: Strategy, designer: Calls | None, generation: int = 1) -> Proposal
 def test_adas_reflects_twice_and_shows_the_whole_archive() -> None:
     designer = Says(GOOD)
     proposal = ask(with_baselines(Adas()), designer)
-    assert (proposal.workflow.name, proposal.change, proposal.thought, proposal.problem) == ("two", "a vote", "two views", "")
+    assert (proposal.workflow.name, proposal.change, proposal.thought, proposal.problem) == (
+        "two",
+        "a vote",
+        "two views",
+        "",
+    )
     assert len(designer.requests) == 3
     opening = designer.requests[0].messages[1].text
     lines = [json.loads(line) for line in opening.splitlines() if line.startswith('{"number"')]
-    assert [parse_workflow(line["workflow"]).digest for line in lines] == [load_workflow(n).digest for n in BASELINES[:3]]
+    assert [parse_workflow(line["workflow"]).digest for line in lines] == [
+        load_workflow(n).digest for n in BASELINES[:3]
+    ]
     assert max(line["standing"] for line in lines) == 0
     assert [len(r.messages) for r in designer.requests] == [2, 4, 6]
 
@@ -284,13 +355,18 @@ def test_the_next_designer_hears_of_a_generation_that_came_to_nothing() -> None:
     made.tell(told(bad, 3, 1))
     designer = Says(GOOD)
     assert not ask(made, designer, 2).problem
-    failed = [json.loads(x) for x in designer.requests[0].messages[1].text.splitlines() if '"failed"' in x]
+    failed = [
+        json.loads(x) for x in designer.requests[0].messages[1].text.splitlines() if '"failed"' in x
+    ]
     assert [f["number"] for f in failed] == [3]
     assert "workflow" not in failed[0]
 
 
 def test_calls_that_fail_use_the_generation_up_and_a_cap_goes_on() -> None:
-    assert ask(with_baselines(Adas()), Says(ModelError("gone"))).problem == "the designer could not be reached: gone"
+    assert (
+        ask(with_baselines(Adas()), Says(ModelError("gone"))).problem
+        == "the designer could not be reached: gone"
+    )
     with pytest.raises(BudgetReached):
         ask(with_baselines(Adas()), Says(BudgetReached("cap")))
     with pytest.raises(ArgumentError, match="designer must be a model"):
@@ -305,7 +381,11 @@ def test_a_workflow_or_a_change_that_was_tried_goes_back_to_the_designer() -> No
     made = Aflow(top=1)
     made.tell(scored(0, load_workflow("cot")))
     child = load_workflow("cot-sc")
-    made.tell(dataclasses.replace(scored(1, child, generation=1, parents=(0,), change="A  Vote."), score=-9.0))
+    made.tell(
+        dataclasses.replace(
+            scored(1, child, generation=1, parents=(0,), change="A  Vote."), score=-9.0
+        )
+    )
     designer = Says(GOOD, GOOD.replace("a vote", "two samples"))
     assert ask(made, designer, 2).change == "two samples"
     assert "not tried on this workflow" in designer.requests[-1].messages[-1].text
@@ -317,8 +397,14 @@ def test_too_many_calls_go_back_to_the_designer() -> None:
 
 
 def test_designers_see_a_few_failures_but_never_a_score_or_a_truth() -> None:
-    items = tuple(TaskItem(id=i, text=f"secret text {i}", options=("w", "x", "y", "z")) for i in range(N + 2))
-    for made, texts in ((Adas(task=Task(name="t", items=items)), 3), (Aflow(task=Task(name="t", items=items)), 3), (Adas(), 0)):
+    items = tuple(
+        TaskItem(id=i, text=f"secret text {i}", options=("w", "x", "y", "z")) for i in range(N + 2)
+    )
+    for made, texts in (
+        (Adas(task=Task(name="t", items=items)), 3),
+        (Aflow(task=Task(name="t", items=items)), 3),
+        (Adas(), 0),
+    ):
         designer = Says(GOOD)
         ask(with_baselines(made), designer)
         opening = designer.requests[0].messages[1].text
@@ -333,9 +419,22 @@ def test_designers_see_a_few_failures_but_never_a_score_or_a_truth() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[1]", "{}", '{"workflow": 3}', '{"workflow": "x"}', '{"nodes": {}}', "{" * 5000, '{"a":' * 5000, "x" * 300_000,
-     '{"workflow": {"nodes": [1e999, NaN]}}', '{"workflow": {"name": 7, "nodes": []}}', '{"n": ' + "9" * 6000 + "}"],
-)  # fmt: skip
+    [
+        "",
+        "{",
+        "[1]",
+        "{}",
+        '{"workflow": 3}',
+        '{"workflow": "x"}',
+        '{"nodes": {}}',
+        "{" * 5000,
+        '{"a":' * 5000,
+        "x" * 300_000,
+        '{"workflow": {"nodes": [1e999, NaN]}}',
+        '{"workflow": {"name": 7, "nodes": []}}',
+        '{"n": ' + "9" * 6000 + "}",
+    ],
+)
 def test_hostile_replies_are_one_line_faults(text: str) -> None:
     with pytest.raises(WorkflowError) as caught:
         read_draft(text)
@@ -359,17 +458,39 @@ def test_replies_in_fences_and_bare_workflows_are_read() -> None:
         assert draft.workflow.name == "two"
 
 
-# --- aflow ----------------------------------------------------------------------------------------------------------------------------
+# --- aflow
+# ----------------------------------------------------------------------------------------------------------------------------
 
 
-def entry(number: int, score: float, *, generation: int = 0, parents: tuple[int, ...] = (), change: str = "") -> Scored:
+def entry(
+    number: int,
+    score: float,
+    *,
+    generation: int = 0,
+    parents: tuple[int, ...] = (),
+    change: str = "",
+) -> Scored:
     workflow = load_workflow("cot")
     ask_node, end = workflow.nodes
-    renamed = parse_workflow({**workflow.to_dict(), "nodes": [
-        {**workflow.to_dict()["nodes"][0], "id": f"n{number}"}, {"kind": "answer", "input": f"n{number}"}]})  # fmt: skip
+    renamed = parse_workflow(
+        {
+            **workflow.to_dict(),
+            "nodes": [
+                {**workflow.to_dict()["nodes"][0], "id": f"n{number}"},
+                {"kind": "answer", "input": f"n{number}"},
+            ],
+        }
+    )
     assert ask_node.kind == "ask"
     assert end.kind == "answer"
-    made = Entry(number=number, workflow=renamed, origin="t", generation=generation, parents=parents, change=change)
+    made = Entry(
+        number=number,
+        workflow=renamed,
+        origin="t",
+        generation=generation,
+        parents=parents,
+        change=change,
+    )
     return Scored(entry=made, score=score, se=0.05)
 
 
@@ -389,11 +510,15 @@ def test_selection_follows_the_mixture() -> None:
 
 
 def test_experience_tells_successes_and_failures_apart() -> None:
-    standings = stand([
-        entry(0, 0.5), entry(1, 0.6, generation=1, parents=(0,), change="more samples"),
-        entry(2, 0.4, generation=2, parents=(0,), change="shorter words"), entry(3, 0.5, generation=3, parents=(0,), change="same again"),
-        entry(4, 0.9, generation=4, parents=(1,), change="of another parent"),
-    ])  # fmt: skip
+    standings = stand(
+        [
+            entry(0, 0.5),
+            entry(1, 0.6, generation=1, parents=(0,), change="more samples"),
+            entry(2, 0.4, generation=2, parents=(0,), change="shorter words"),
+            entry(3, 0.5, generation=3, parents=(0,), change="same again"),
+            entry(4, 0.9, generation=4, parents=(1,), change="of another parent"),
+        ]
+    )
     text = describe_experience(standings[0], standings, [])
     raised, rest = text.split("lowered the standing")
     assert "raised the standing; build on" in raised
@@ -424,13 +549,16 @@ def test_aflow_stops_when_the_best_three_are_flat() -> None:
     assert asyncio.run(flat.ask(6, np.random.default_rng(0), Says(GOOD))) is None
 
 
-# --- halving --------------------------------------------------------------------------------------------------------------------------
+# --- halving
+# --------------------------------------------------------------------------------------------------------------------------
 
 
 def test_halving_keeps_the_better_half_on_twice_the_items() -> None:
     made = Halving(n_random=1)
     proposals = play(made, None, generations=50, baselines=0)
-    by_share = {share: [p.workflow for p in proposals if p.share == share] for share in (0.25, 0.5, 1.0)}
+    by_share = {
+        share: [p.workflow for p in proposals if p.share == share] for share in (0.25, 0.5, 1.0)
+    }
     assert [len(v) for v in by_share.values()] == [8, 4, 2]
     assert len(proposals) == 14 == made.n_proposals
     best = sorted((quality(w) for w in by_share[0.25]), reverse=True)

@@ -9,9 +9,25 @@ from noracle.errors import ArgumentError
 from noracle.search.strategies import banks
 from noracle.search.strategies.edits import EDITS, edit_workflow
 from noracle.search.strategies.reshaping import prune
-from noracle.search.workflow import Answer, Ask, Decide, Vote, Workflow, inputs_of, load_workflow, parse_workflow, workflow_names
+from noracle.search.workflow import (
+    Answer,
+    Ask,
+    Decide,
+    Vote,
+    Workflow,
+    inputs_of,
+    load_workflow,
+    parse_workflow,
+    workflow_names,
+)
 
-BANKS = " ".join([*banks.PHRASES, *banks.ROLES, *(v for k, v in vars(banks).items() if isinstance(v, str) and k.isupper())])
+BANKS = " ".join(
+    [
+        *banks.PHRASES,
+        *banks.ROLES,
+        *(v for k, v in vars(banks).items() if isinstance(v, str) and k.isupper()),
+    ]
+)
 
 
 @pytest.mark.parametrize("kind", EDITS)
@@ -33,7 +49,18 @@ def test_every_edit_applies_somewhere_changes_something_and_is_valid(kind: str) 
     assert applied >= 5
 
 
-@pytest.mark.parametrize("start", ["direct", "self-refine", "debate", "quality-diversity", "review-ensemble", "role", "judge-debate"])
+@pytest.mark.parametrize(
+    "start",
+    [
+        "direct",
+        "self-refine",
+        "debate",
+        "quality-diversity",
+        "review-ensemble",
+        "role",
+        "judge-debate",
+    ],
+)
 def test_long_walks_of_edits_stay_valid_and_cheap(start: str) -> None:
     workflow, rng, kinds = load_workflow(start), np.random.default_rng(3), set[str]()
     texts = BANKS + " ".join(str(n) for n in workflow.nodes)
@@ -56,7 +83,9 @@ def test_long_walks_of_edits_stay_valid_and_cheap(start: str) -> None:
 
 def test_edits_repeat_with_the_generator() -> None:
     start = load_workflow("debate")
-    first, second = ([edit_workflow(start, np.random.default_rng(s)) for s in range(20)] for _ in range(2))
+    first, second = (
+        [edit_workflow(start, np.random.default_rng(s)) for s in range(20)] for _ in range(2)
+    )
     assert first == second
     assert len({f.workflow.digest for f in first if f}) > 8
 
@@ -92,7 +121,11 @@ def test_a_phrase_is_replaced_not_piled_up() -> None:
 def test_a_workflow_above_the_bound_may_only_shrink() -> None:
     big = load_workflow("self-refine")
     assert big.most_calls == 11
-    calls = [f.workflow.most_calls for s in range(200) if (f := edit_workflow(big, np.random.default_rng(s), most_calls=5))]
+    calls = [
+        f.workflow.most_calls
+        for s in range(200)
+        if (f := edit_workflow(big, np.random.default_rng(s), most_calls=5))
+    ]
     assert max(calls) <= 11
     assert min(calls) < 11
 

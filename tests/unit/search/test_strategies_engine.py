@@ -1,4 +1,6 @@
-"""Every strategy in the real search, on a simulated model: entries, problems and shares arrive where they should."""
+"""Every strategy in the real search, on a simulated model: entries, problems and shares arrive
+where they should.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,23 @@ from noracle.search.workflow import load_workflow
 WORLD = simulated_world(90, 4, skill=0.5, seed=3)
 
 
-def found(name: StrategyName, folder: Path, *, generations: int = 6, fault_rate: float = 0.1) -> Found:
+def found(
+    name: StrategyName, folder: Path, *, generations: int = 6, fault_rate: float = 0.1
+) -> Found:
     pool = [load_workflow(w) for w in ("cot-sc", "step-back", "role")]
     strategy = make_strategy(name, task=WORLD.task, workflows=pool, most_calls=6)
     vault = Vault.open(WORLD.judgements(), WORLD.task.items, seed=1)
     search = search_workflows(
-        WORLD.task, vault, strategy=strategy, calls=Caller(WORLD.model()), designer=Caller(SimulatedDesigner(fault_rate=fault_rate)),
-        generations=generations, seed=1, folder=folder, baselines=[load_workflow("direct"), load_workflow("cot")],
-    )  # fmt: skip
+        WORLD.task,
+        vault,
+        strategy=strategy,
+        calls=Caller(WORLD.model()),
+        designer=Caller(SimulatedDesigner(fault_rate=fault_rate)),
+        generations=generations,
+        seed=1,
+        folder=folder,
+        baselines=[load_workflow("direct"), load_workflow("cot")],
+    )
     return asyncio.run(search)
 
 
@@ -49,5 +60,8 @@ def test_a_designer_that_says_nothing_useful_uses_generations_up(tmp_path: Path)
     result = found("adas", tmp_path, fault_rate=1.0)
     made = [e for e in result.entries if e.generation > 0]
     assert made
-    assert all("no valid workflow after 3 repairs" in e.problem and e.fitness is None and not e.outcomes for e in made)
+    assert all(
+        "no valid workflow after 3 repairs" in e.problem and e.fitness is None and not e.outcomes
+        for e in made
+    )
     assert result.winner.name in ("direct", "cot")

@@ -1,4 +1,6 @@
-"""Tasks out of files: the foundation's table, every preset on a file of its shape, and the key that is never read."""
+"""Tasks out of files: the foundation's table, every preset on a file of its shape, and the key that
+is never read.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ CANARY = "CANARY-of-the-key"
 
 
 def lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
+    )
     return path
 
 
@@ -33,15 +37,21 @@ def table(path: Path, rows: Sequence[Sequence[object]]) -> Path:
 def parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     source = lines(path.with_suffix(".jsonl"), rows)
     with connect() as connection:
-        connection.execute(f"COPY (SELECT * FROM read_json('{source}', format = 'newline_delimited')) TO '{path}' (FORMAT parquet)")
+        connection.execute(
+            f"COPY (SELECT * FROM read_json('{source}', format = 'newline_delimited')) TO '{path}' (FORMAT parquet)"
+        )
     return path
 
 
-# ------------------------------------------------------------------------------------------------------------ the items table
+# ------------------------------------------------------------------------------------------------------------
+# the items table
 
 
 def test_the_items_table_needs_no_preset(tmp_path: Path) -> None:
-    file = lines(tmp_path / "items.jsonl", [{"item": "a", "text": "One?", "options": ["x", "y"], "stratum": "s"}])
+    file = lines(
+        tmp_path / "items.jsonl",
+        [{"item": "a", "text": "One?", "options": ["x", "y"], "stratum": "s"}],
+    )
     task = read_task(file)
     assert task.name == "items"
     assert task.items == (TaskItem(id="a", text="One?", options=("x", "y"), stratum="s"),)
@@ -59,22 +69,38 @@ def test_items_without_a_name_are_numbered_from_0(tmp_path: Path) -> None:
 
 
 def test_other_columns_can_be_named(tmp_path: Path) -> None:
-    file = table(tmp_path / "q.csv", [["nr", "stem", "first", "second", "part"], [3, "One?", "x", "y", "p"]])
-    task = read_task(file, columns={"item": "nr", "text": "stem", "options": ("first", "second"), "stratum": "part"}, name="mine")
+    file = table(
+        tmp_path / "q.csv", [["nr", "stem", "first", "second", "part"], [3, "One?", "x", "y", "p"]]
+    )
+    task = read_task(
+        file,
+        columns={"item": "nr", "text": "stem", "options": ("first", "second"), "stratum": "part"},
+        name="mine",
+    )
     assert task.name == "mine"
     assert task.items == (TaskItem(id=3, text="One?", options=("x", "y"), stratum="p"),)
 
 
 def test_limit_takes_the_first_items(tmp_path: Path) -> None:
-    file = table(tmp_path / "items.csv", [["item", "text", "options"], *([i, f"{i}?", "x|y"] for i in range(9))])
+    file = table(
+        tmp_path / "items.csv",
+        [["item", "text", "options"], *([i, f"{i}?", "x|y"] for i in range(9))],
+    )
     assert [item.id for item in read_task(file, limit=3).items] == [0, 1, 2]
     with pytest.raises(ArgumentError, match="limit must be at least 1"):
         read_task(file, limit=0)
 
 
 def test_items_without_two_options_are_left_out_and_said(tmp_path: Path) -> None:
-    rows = [["item", "text", "options"], [1, "One?", "x"], [2, "Two?", "x|y"], [3, "Three?", "|".join(map(str, range(27)))]]
-    with pytest.warns(EvidenceWarning, match=r"2 items without 2 to 26 readable options left out: 1, 3\."):
+    rows = [
+        ["item", "text", "options"],
+        [1, "One?", "x"],
+        [2, "Two?", "x|y"],
+        [3, "Three?", "|".join(map(str, range(27)))],
+    ]
+    with pytest.warns(
+        EvidenceWarning, match=r"2 items without 2 to 26 readable options left out: 1, 3\."
+    ):
         assert [item.id for item in read_task(table(tmp_path / "items.csv", rows)).items] == [2]
 
 
@@ -83,13 +109,21 @@ def test_items_without_two_options_are_left_out_and_said(tmp_path: Path) -> None
     [
         ([["item", "text"], [1, "One?"]], "options"),
         ([["item", "options"], [1, "x|y"]], "text"),
-        ([["item", "text", "options"], [1, "One?", "x|y"], [1, "Two?", "x|y"]], "must name every row once"),
+        (
+            [["item", "text", "options"], [1, "One?", "x|y"], [1, "Two?", "x|y"]],
+            "must name every row once",
+        ),
         ([["item", "text", "options"], [1, "", "x|y"]], "text must not be empty"),
-        ([["item", "text", "options"], ["", "One?", "x|y"], [2, "One?", "x|y"]], "item must not be empty"),
+        (
+            [["item", "text", "options"], ["", "One?", "x|y"], [2, "One?", "x|y"]],
+            "item must not be empty",
+        ),
         ([["item", "text", "options"], [1, "One?", "x"]], "must hold items with 2 to 26 options"),
     ],
 )
-def test_files_that_break_a_rule_are_refused_in_one_line(tmp_path: Path, rows: Sequence[Sequence[object]], said: str) -> None:
+def test_files_that_break_a_rule_are_refused_in_one_line(
+    tmp_path: Path, rows: Sequence[Sequence[object]], said: str
+) -> None:
     with pytest.raises(EvidenceError, match=said) as error:
         read_task(table(tmp_path / "items.csv", rows))
     assert "\n" not in str(error.value)
@@ -102,17 +136,24 @@ def test_a_column_of_the_key_is_refused_even_where_it_is_asked_for(tmp_path: Pat
 
 
 def test_the_items_table_is_given_back(tmp_path: Path) -> None:
-    file = lines(tmp_path / "items.jsonl", [{"item": "a", "text": "One?", "options": ["x|z", "y"], "stratum": "s"}])
+    file = lines(
+        tmp_path / "items.jsonl",
+        [{"item": "a", "text": "One?", "options": ["x|z", "y"], "stratum": "s"}],
+    )
     task = read_task(file)
     back = items_table(task)
     assert back["n_classes"] == [2]
-    again = lines(tmp_path / "again.jsonl", [dict(zip(back, row, strict=True)) for row in zip(*back.values(), strict=True)])
+    again = lines(
+        tmp_path / "again.jsonl",
+        [dict(zip(back, row, strict=True)) for row in zip(*back.values(), strict=True)],
+    )
     assert read_task(again).items == task.items
 
 
-# -------------------------------------------------------------------------------------------------------------------- presets
-# Shapes: MedQA and EDINET-Bench as their own documentation and code describe them; MMLU-Pro, Medical Abstracts as in files at hand; GPQA
-# as in the code that scores it. ARC, MMLU and MATH-MC from general knowledge: not checked against a downloaded file.
+# --------------------------------------------------------------------------------------------------------------------
+# presets Shapes: MedQA and EDINET-Bench as their own documentation and code describe them;
+# MMLU-Pro, Medical Abstracts as in files at hand; GPQA as in the code that scores it. ARC, MMLU and
+# MATH-MC from general knowledge: not checked against a downloaded file.
 
 
 def test_mmlu_pro(tmp_path: Path) -> None:
@@ -125,12 +166,22 @@ def test_mmlu_pro(tmp_path: Path) -> None:
             "answer_index": 1,
             "category": "law",
         },
-        {"question_id": 71, "question": "Two?", "options": ["N/A", "x"], "answer": CANARY, "answer_index": 0, "category": "law"},
+        {
+            "question_id": 71,
+            "question": "Two?",
+            "options": ["N/A", "x"],
+            "answer": CANARY,
+            "answer_index": 0,
+            "category": "law",
+        },
     ]
     for file in (lines(tmp_path / "test.jsonl", rows), parquet(tmp_path / "test.parquet", rows)):
         task = read_task(file, preset="mmlu-pro")
         assert task.items[0] == TaskItem(id=70, text="One?", options=("w", "x", "y"), stratum="law")
-        assert task.items[1].options == ("N/A", "x")  # only at the end, so that classes keep their places
+        assert task.items[1].options == (
+            "N/A",
+            "x",
+        )  # only at the end, so that classes keep their places
         assert CANARY not in repr(task)
     whole = tmp_path / "whole.json"
     whole.write_text(json.dumps(rows), encoding="utf-8")
@@ -156,13 +207,25 @@ def test_medqa_usmle_by_letter(tmp_path: Path) -> None:
     ]
     for file in (lines(tmp_path / "us.jsonl", rows), parquet(tmp_path / "us.parquet", rows)):
         task = read_task(file, preset="medqa-usmle")
-        assert [item.options for item in task.items] == [("w", "x", "y", "z"), ("w", "x", "y", "z", "v")]
+        assert [item.options for item in task.items] == [
+            ("w", "x", "y", "z"),
+            ("w", "x", "y", "z", "v"),
+        ]
         assert CANARY not in repr(task)
 
 
 def test_medqa_usmle_by_key_and_value(tmp_path: Path) -> None:
-    rows = [{"question": "One?", "options": [{"key": "A", "value": "w"}, {"key": "B", "value": "x"}], "answer": CANARY, "answer_idx": "A"}]
-    assert read_task(parquet(tmp_path / "med.parquet", rows), preset="medqa-usmle").items[0].options == ("w", "x")
+    rows = [
+        {
+            "question": "One?",
+            "options": [{"key": "A", "value": "w"}, {"key": "B", "value": "x"}],
+            "answer": CANARY,
+            "answer_idx": "A",
+        }
+    ]
+    assert read_task(parquet(tmp_path / "med.parquet", rows), preset="medqa-usmle").items[
+        0
+    ].options == ("w", "x")
 
 
 def gpqa(n: int) -> list[list[object]]:
@@ -175,7 +238,21 @@ def gpqa(n: int) -> list[list[object]]:
         "Incorrect Answer 3",
         "High-level domain",
     ]
-    return [header, *([f"rec{i}", f"Question {i}?", f"right {i}", f"wrong {i}", f"off {i}", f"bad {i}", "Physics"] for i in range(n))]
+    return [
+        header,
+        *(
+            [
+                f"rec{i}",
+                f"Question {i}?",
+                f"right {i}",
+                f"wrong {i}",
+                f"off {i}",
+                f"bad {i}",
+                "Physics",
+            ]
+            for i in range(n)
+        ),
+    ]
 
 
 def test_gpqa_does_not_give_the_key_away_by_its_order(tmp_path: Path) -> None:
@@ -187,21 +264,35 @@ def test_gpqa_does_not_give_the_key_away_by_its_order(tmp_path: Path) -> None:
     shuffled = gpqa(400)
     table(tmp_path / "other.csv", [shuffled[0], *reversed(shuffled[1:])])
     other = {item.id: item for item in read_task(tmp_path / "other.csv", preset="gpqa").items}
-    assert all(other[item.id] == item for item in task.items)  # classes do not depend on the order of the rows
+    assert all(
+        other[item.id] == item for item in task.items
+    )  # classes do not depend on the order of the rows
 
 
 def test_math_mc_with_and_without_a_header(tmp_path: Path) -> None:
-    named = table(tmp_path / "a.csv", [["Question", "A", "B", "C", "D", "E", "Answer"], ["1+1?", "1", "2", "3", "4", "", CANARY]])
-    bare = table(tmp_path / "b.csv", [["1+1?", "1", "2", "3", "4", CANARY], ["1+2?", "1", "2", "3", "4", CANARY]])
+    named = table(
+        tmp_path / "a.csv",
+        [["Question", "A", "B", "C", "D", "E", "Answer"], ["1+1?", "1", "2", "3", "4", "", CANARY]],
+    )
+    bare = table(
+        tmp_path / "b.csv",
+        [["1+1?", "1", "2", "3", "4", CANARY], ["1+2?", "1", "2", "3", "4", CANARY]],
+    )
     assert read_task(named, preset="math-mc").items[0].options == ("1", "2", "3", "4")
     task = read_task(bare, preset="math-mc")
-    assert [(item.text, item.options) for item in task.items] == [(f"1+{i}?", ("1", "2", "3", "4")) for i in (1, 2)]
+    assert [(item.text, item.options) for item in task.items] == [
+        (f"1+{i}?", ("1", "2", "3", "4")) for i in (1, 2)
+    ]
     assert CANARY not in repr(task)
 
 
 def test_the_papers_own_csv_is_read_by_the_same_presets(tmp_path: Path) -> None:
     file = table(
-        tmp_path / "p.csv", [["Question", "A", "B", "C", "D", "Answer", "Comp Label"], ["1+1?", "1", "2", "3", "4", CANARY, CANARY]]
+        tmp_path / "p.csv",
+        [
+            ["Question", "A", "B", "C", "D", "Answer", "Comp Label"],
+            ["1+1?", "1", "2", "3", "4", CANARY, CANARY],
+        ],
     )
     for preset in ("math-mc", "gpqa", "medqa-usmle"):
         task = read_task(file, preset=preset)
@@ -228,7 +319,10 @@ def test_edinet_bench(tmp_path: Path) -> None:
 
 
 def test_medical_abstracts(tmp_path: Path) -> None:
-    file = table(tmp_path / "medical_tc_test.csv", [["condition_label", "medical_abstract"], [5, "Pain."], [1, "Tumour."]])
+    file = table(
+        tmp_path / "medical_tc_test.csv",
+        [["condition_label", "medical_abstract"], [5, "Pain."], [1, "Tumour."]],
+    )
     task = read_task(file, preset="medical-abstracts")
     assert [item.id for item in task.items] == [0, 1]
     assert task.items[0].options[0] == "Neoplasms"  # label 1 is class 0
@@ -239,16 +333,26 @@ def test_medical_abstracts(tmp_path: Path) -> None:
 def test_arc_in_both_shapes(tmp_path: Path) -> None:
     nested = {
         "id": "M1",
-        "question": {"stem": "One?", "choices": [{"text": "w", "label": "A"}, {"text": "x", "label": "B"}]},
+        "question": {
+            "stem": "One?",
+            "choices": [{"text": "w", "label": "A"}, {"text": "x", "label": "B"}],
+        },
         "answerKey": CANARY,
     }
-    flat = {"id": "M1", "question": "One?", "choices": {"text": ["w", "x"], "label": ["1", "2"]}, "answerKey": CANARY}
+    flat = {
+        "id": "M1",
+        "question": "One?",
+        "choices": {"text": ["w", "x"], "label": ["1", "2"]},
+        "answerKey": CANARY,
+    }
     tasks = [
         read_task(lines(tmp_path / "nested.jsonl", [nested]), preset="arc"),
         read_task(lines(tmp_path / "flat.jsonl", [flat]), preset="arc"),
         read_task(parquet(tmp_path / "flat.parquet", [flat]), preset="arc"),
     ]
-    assert all(task.items == (TaskItem(id="M1", text="One?", options=("w", "x")),) for task in tasks)
+    assert all(
+        task.items == (TaskItem(id="M1", text="One?", options=("w", "x")),) for task in tasks
+    )
 
 
 def test_mmlu_in_both_shapes(tmp_path: Path) -> None:
@@ -256,11 +360,16 @@ def test_mmlu_in_both_shapes(tmp_path: Path) -> None:
     assert read_task(parquet(tmp_path / "test.parquet", rows), preset="mmlu").items[0] == TaskItem(
         id=0, text="One?", options=("w", "x", "y", "z"), stratum="law"
     )
-    bare = table(tmp_path / "law_test.csv", [["One?", "w", "x", "y", "z", "B"], ["Two, then?", "w", "x", "y", "z", "A"]])
+    bare = table(
+        tmp_path / "law_test.csv",
+        [["One?", "w", "x", "y", "z", "B"], ["Two, then?", "w", "x", "y", "z", "A"]],
+    )
     assert [item.text for item in read_task(bare, preset="mmlu").items] == ["One?", "Two, then?"]
 
 
-def test_only_the_wanted_columns_leave_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_wanted_columns_leave_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[list[str]] = []
 
     def fetch(frame: Any) -> Any:
@@ -284,14 +393,29 @@ def test_every_preset_says_what_it_is_and_what_the_key_is() -> None:
 
 
 def test_a_preset_can_be_a_file(tmp_path: Path) -> None:
-    own = {"schema": "preset/1", "name": "own", "text": [["body"]], "options": [{"classes": ["spam", "ham"]}], "key": ["truth"]}
+    own = {
+        "schema": "preset/1",
+        "name": "own",
+        "text": [["body"]],
+        "options": [{"classes": ["spam", "ham"]}],
+        "key": ["truth"],
+    }
     (tmp_path / "own.json").write_text(json.dumps(own), encoding="utf-8")
-    task = read_task(table(tmp_path / "mail.csv", [["body", "truth"], ["Buy!", CANARY]]), preset=tmp_path / "own.json")
+    task = read_task(
+        table(tmp_path / "mail.csv", [["body", "truth"], ["Buy!", CANARY]]),
+        preset=tmp_path / "own.json",
+    )
     assert task.items == (TaskItem(id=0, text="Buy!", options=("spam", "ham")),)
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"schema": "preset/2"}', '{"schema": "preset/1", "name": "x", "text": [["t"]], "options": [{"odd": 1}]}']
+    "text",
+    [
+        "{",
+        "[]",
+        '{"schema": "preset/2"}',
+        '{"schema": "preset/1", "name": "x", "text": [["t"]], "options": [{"odd": 1}]}',
+    ],
 )
 def test_a_preset_of_another_shape_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "own.json").write_text(text, encoding="utf-8")
@@ -313,14 +437,20 @@ def test_the_real_mmlu_pro_predictions_have_no_texts_and_say_so(data_folder: Pat
         read_task(data_folder / "mmlu_pro_predictions.parquet", preset="mmlu-pro")
 
 
-# -------------------------------------------------------------------------------------------------------------------- shuffling
+# --------------------------------------------------------------------------------------------------------------------
+# shuffling
 
 
 def test_every_order_of_options_is_equally_likely() -> None:
-    orders = [pose(TaskItem(id=i, text="?", options=("x", "y", "z")), shuffle=1).order for i in range(3000)]
+    orders = [
+        pose(TaskItem(id=i, text="?", options=("x", "y", "z")), shuffle=1).order
+        for i in range(3000)
+    ]
     counts = [orders.count(order) for order in sorted(set(orders))]
     assert len(counts) == 6
-    assert sum((n - 500) ** 2 / 500 for n in counts) < 20.5  # chi-square with 5 degrees of freedom, 0.1 %
+    assert (
+        sum((n - 500) ** 2 / 500 for n in counts) < 20.5
+    )  # chi-square with 5 degrees of freedom, 0.1 %
 
 
 def test_the_order_depends_on_seed_and_item_alone() -> None:

@@ -58,7 +58,9 @@ def test_feedback_tells_excluded_answers_of_validation_items_only() -> None:
 
 
 def test_a_confirmed_class_excludes_every_other_answer_without_naming_it() -> None:
-    vault = Vault.open({"item": list(range(9)), "class": [2] * 9, "verdict": ["yes"] * 9}, ITEMS, seed=1)
+    vault = Vault.open(
+        {"item": list(range(9)), "class": [2] * 9, "verdict": ["yes"] * 9}, ITEMS, seed=1
+    )
     item = vault.items("validation")[0]
     assert vault.feedback([Outcome(item=item, answer=1, state="answered")]).excluded == ((item, 1),)
     assert vault.feedback([Outcome(item=item, answer=2, state="answered")]).excluded == ()
@@ -66,15 +68,21 @@ def test_a_confirmed_class_excludes_every_other_answer_without_naming_it() -> No
 
 @pytest.mark.parametrize(("classes", "place"), [(["green"], 1), (["B"], 1), (["b"], 1), (["2"], 2)])
 def test_classes_may_be_texts_letters_or_places(classes: list[str], place: int) -> None:
-    vault = Vault.open({"item": list(range(6)), "class": classes * 6, "verdict": ["no"] * 6}, ITEMS, seed=1)
-    assert {row[1] for row in vault.evidence("validation").rows("judgements", "item", "class")} == {place}
+    vault = Vault.open(
+        {"item": list(range(6)), "class": classes * 6, "verdict": ["no"] * 6}, ITEMS, seed=1
+    )
+    assert {row[1] for row in vault.evidence("validation").rows("judgements", "item", "class")} == {
+        place
+    }
 
 
 def test_final_labels_are_taken_once_and_by_no_other_way() -> None:
     vault = Vault.open(no(), ITEMS, seed=1)
     with pytest.raises(ArgumentError, match="take_final"):
         vault.evidence("final")  # type: ignore[arg-type]
-    assert {row[0] for row in vault.take_final().rows("judgements", "item")} == set(vault.items("final"))
+    assert {row[0] for row in vault.take_final().rows("judgements", "item")} == set(
+        vault.items("final")
+    )
     with pytest.raises(ArgumentError, match="taken once"):
         vault.take_final()
 
@@ -96,25 +104,41 @@ def test_labels_of_unknown_items_are_counted_and_left_out() -> None:
 
 
 def test_ids_that_are_text_in_one_file_and_numbers_in_the_other_are_the_same() -> None:
-    vault = Vault.open({"item": [str(i) for i in range(6)], "class": [0] * 6, "verdict": ["no"] * 6}, ITEMS, seed=1)
+    vault = Vault.open(
+        {"item": [str(i) for i in range(6)], "class": [0] * 6, "verdict": ["no"] * 6}, ITEMS, seed=1
+    )
     assert set(vault.items("validation")) <= set(range(6))
 
 
 def test_unsure_rows_label_nothing() -> None:
     with pytest.raises(EvidenceError, match="at least 3 items"):
-        Vault.open({"item": [0, 1, 2], "class": [0, 0, 0], "verdict": ["no", "no", "unsure"]}, ITEMS, seed=1)
+        Vault.open(
+            {"item": [0, 1, 2], "class": [0, 0, 0], "verdict": ["no", "no", "unsure"]},
+            ITEMS,
+            seed=1,
+        )
 
 
 def test_wrong_classes_contradictions_and_shares_are_refused() -> None:
     with pytest.raises(EvidenceError, match="class must be the place"):
         Vault.open({"item": [0, 1, 2], "class": [0, 3, 0], "verdict": ["no"] * 3}, ITEMS, seed=1)
     with pytest.raises(EvidenceError, match="contradict"):
-        Vault.open({"item": [0, 0, 1, 2], "class": [1, 1, 0, 0], "verdict": ["yes", "no", "no", "no"]}, ITEMS, seed=1)
+        Vault.open(
+            {"item": [0, 0, 1, 2], "class": [1, 1, 0, 0], "verdict": ["yes", "no", "no", "no"]},
+            ITEMS,
+            seed=1,
+        )
     for shares in ((0.5, 0.5), (0.5, 0.5, 0.0), (0.5, 0.4, 0.3)):
         with pytest.raises(ArgumentError, match="shares"):
             Vault.open(no(), ITEMS, seed=1, shares=shares)
     with pytest.raises(EvidenceError, match="must be given"):
-        Vault.open(Evidence.from_tables(answers={"item": [1], "system": ["a"], "answer": [1]}, n_classes=3), ITEMS, seed=1)
+        Vault.open(
+            Evidence.from_tables(
+                answers={"item": [1], "system": ["a"], "answer": [1]}, n_classes=3
+            ),
+            ITEMS,
+            seed=1,
+        )
 
 
 def test_propensities_are_kept() -> None:
@@ -125,6 +149,9 @@ def test_propensities_are_kept() -> None:
 
 def test_the_checksum_notices_other_labels_and_is_too_short_to_tell_one() -> None:
     first = Vault.open(no(), ITEMS, seed=1)
-    assert first.checksum == Vault.open({name: values[::-1] for name, values in no().items()}, ITEMS, seed=2).checksum
+    assert (
+        first.checksum
+        == Vault.open({name: values[::-1] for name, values in no().items()}, ITEMS, seed=2).checksum
+    )
     assert first.checksum != Vault.open(no(k=1), ITEMS, seed=1).checksum
     assert len(first.checksum) == 4

@@ -1,4 +1,6 @@
-"""Workflows as data: the shipped files, the bound on calls, round trips, and the schema beside the parser."""
+"""Workflows as data: the shipped files, the bound on calls, round trips, and the schema beside the
+parser.
+"""
 
 from __future__ import annotations
 
@@ -28,20 +30,36 @@ from noracle.search.workflow import (
 from tests.unit.search.made import workflows
 
 BOUNDS = {
-    "direct": (1, 1), "cot": (1, 1), "cot-sc": (5, 5), "self-refine": (2, 11), "debate": (9, 9), "debate-three-roles": (7, 7),
-    "step-back": (2, 2), "quality-diversity": (5, 5), "role": (2, 2), "principles": (2, 2), "review-ensemble": (5, 5), "judge": (1, 1),
-    "judge-forced": (2, 2), "judge-debate": (4, 8),
-}  # fmt: skip
+    "direct": (1, 1),
+    "cot": (1, 1),
+    "cot-sc": (5, 5),
+    "self-refine": (2, 11),
+    "debate": (9, 9),
+    "debate-three-roles": (7, 7),
+    "step-back": (2, 2),
+    "quality-diversity": (5, 5),
+    "role": (2, 2),
+    "principles": (2, 2),
+    "review-ensemble": (5, 5),
+    "judge": (1, 1),
+    "judge-forced": (2, 2),
+    "judge-debate": (4, 8),
+}
 VALIDATOR = jsonschema.Draft202012Validator(load_schema("workflow/1"))
 
 
 def test_shipped_workflows_and_their_bounds_are_those_of_the_papers() -> None:
-    assert {name: (load_workflow(name).least_calls, load_workflow(name).most_calls) for name in workflow_names()} == BOUNDS
+    assert {
+        name: (load_workflow(name).least_calls, load_workflow(name).most_calls)
+        for name in workflow_names()
+    } == BOUNDS
 
 
 @pytest.mark.parametrize("name", BOUNDS)
 def test_shipped_file_is_read_and_written_back_byte_for_byte(name: str) -> None:
-    text = (importlib.resources.files("noracle.search.workflows") / f"{name}.json").read_text(encoding="utf-8")
+    text = (importlib.resources.files("noracle.search.workflows") / f"{name}.json").read_text(
+        encoding="utf-8"
+    )
     workflow = parse_workflow_text(text)
     assert workflow.name == name
     assert workflow.to_text() == text
@@ -62,7 +80,9 @@ def test_second_round_of_a_debate_sees_everyone_and_its_own_view_first(name: str
 
 @given(data=workflows())
 @settings(max_examples=150, deadline=None)
-def test_what_the_parser_takes_the_schema_takes_and_comes_back_the_same(data: dict[str, Any]) -> None:
+def test_what_the_parser_takes_the_schema_takes_and_comes_back_the_same(
+    data: dict[str, Any],
+) -> None:
     VALIDATOR.validate(data)
     workflow = parse_workflow(data)
     VALIDATOR.validate(workflow.to_dict())
@@ -94,8 +114,17 @@ def test_schema_states_the_limits_of_the_parser(path: tuple[str, ...], most: int
 
 def test_schema_is_itself_valid_and_lists_every_field_of_every_node() -> None:
     jsonschema.Draft202012Validator.check_schema(load_schema("workflow/1"))
-    for kind in (module.Ask, module.Vote, module.Decide, module.CritiqueLoop, module.Route, module.Answer):
-        stated = load_schema("workflow/1")["$defs"][kind.__dataclass_fields__["kind"].default]["properties"]
+    for kind in (
+        module.Ask,
+        module.Vote,
+        module.Decide,
+        module.CritiqueLoop,
+        module.Route,
+        module.Answer,
+    ):
+        stated = load_schema("workflow/1")["$defs"][kind.__dataclass_fields__["kind"].default][
+            "properties"
+        ]
         assert set(stated) == {field.name for field in dataclasses.fields(kind)}
 
 
@@ -124,19 +153,33 @@ def test_digest_is_of_what_is_done_and_not_of_the_name() -> None:
     workflow = load_workflow("cot")
     assert dataclasses.replace(workflow, name="other", description="").digest == workflow.digest
     prompt = Prompt(instruction="Think step by step, then choose.", temperature=0.6)
-    hotter = dataclasses.replace(workflow, nodes=(Ask(id="thought", prompt=prompt), workflow.nodes[1]))
+    hotter = dataclasses.replace(
+        workflow, nodes=(Ask(id="thought", prompt=prompt), workflow.nodes[1])
+    )
     assert hotter.digest != workflow.digest
 
 
 def test_defaults_of_a_file_are_those_of_the_records() -> None:
-    short = {"schema": "workflow/1", "name": "w", "nodes": [
-        {"kind": "ask", "id": "a", "prompt": {"instruction": "x"}},
-        {"kind": "critique_loop", "id": "b", "draft": "a", "critic": {"instruction": "c"}, "reviser": {"instruction": "r"}},
-        {"kind": "answer", "input": "b"},
-    ]}  # fmt: skip
+    short = {
+        "schema": "workflow/1",
+        "name": "w",
+        "nodes": [
+            {"kind": "ask", "id": "a", "prompt": {"instruction": "x"}},
+            {
+                "kind": "critique_loop",
+                "id": "b",
+                "draft": "a",
+                "critic": {"instruction": "c"},
+                "reviser": {"instruction": "r"},
+            },
+            {"kind": "answer", "input": "b"},
+        ],
+    }
     records = (
         Ask(id="a", prompt=Prompt(instruction="x")),
-        module.CritiqueLoop(id="b", draft="a", critic=Prompt(instruction="c"), reviser=Prompt(instruction="r")),
+        module.CritiqueLoop(
+            id="b", draft="a", critic=Prompt(instruction="c"), reviser=Prompt(instruction="r")
+        ),
         module.Answer(input="b"),
     )
     assert parse_workflow(short) == Workflow(name="w", nodes=records)
@@ -144,7 +187,14 @@ def test_defaults_of_a_file_are_those_of_the_records() -> None:
 
 def test_a_loop_that_cannot_stop_has_one_number_of_calls() -> None:
     loop = module.CritiqueLoop(
-        id="b", draft="a", critic=Prompt(instruction="c"), reviser=Prompt(instruction="r"), stop=(), max_rounds=2, n=3, close=True
+        id="b",
+        draft="a",
+        critic=Prompt(instruction="c"),
+        reviser=Prompt(instruction="r"),
+        stop=(),
+        max_rounds=2,
+        n=3,
+        close=True,
     )
     assert calls_of(loop) == (9, 9)
 

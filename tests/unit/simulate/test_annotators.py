@@ -9,14 +9,22 @@ import numpy as np
 import pytest
 
 from noracle.errors import ArgumentError
-from noracle.simulate import fit_raters, simulate_detector, simulate_raters, simulate_systems, simulate_task
+from noracle.simulate import (
+    fit_raters,
+    simulate_detector,
+    simulate_raters,
+    simulate_systems,
+    simulate_task,
+)
 from noracle.simulate.annotators import _both_right, draw_ratings
 
 
 def pairwise(matrix: np.ndarray[Any, Any]) -> float:
     """Mean agreement of all pairs of columns."""
     n = matrix.shape[1]
-    return float(np.mean([(matrix[:, i] == matrix[:, j]).mean() for i in range(n) for j in range(i + 1, n)]))
+    return float(
+        np.mean([(matrix[:, i] == matrix[:, j]).mean() for i in range(n) for j in range(i + 1, n)])
+    )
 
 
 def fleiss(matrix: np.ndarray[Any, Any], size: int) -> float:
@@ -49,22 +57,40 @@ COLOUR, SHAPE = (3, 0.836, 0.850, 0.6036), (5, 0.542, 0.586, 0.2372)
 
 @pytest.mark.parametrize(
     ("size", "accuracy", "given_right", "kappa", "kind"),
-    [(*COLOUR, "colour"), (*COLOUR, None), (*SHAPE, "shape"), (*SHAPE, None), (4, 0.7, None, 0.5, None), (2, 0.8, None, 0.5, None)],
+    [
+        (*COLOUR, "colour"),
+        (*COLOUR, None),
+        (*SHAPE, "shape"),
+        (*SHAPE, None),
+        (4, 0.7, None, 0.5, None),
+        (2, 0.8, None, 0.5, None),
+    ],
 )
-def test_fitted_raters_meet_accuracy_and_kappa(size: int, accuracy: float, given_right: float | None, kappa: float, kind: Any) -> None:
+def test_fitted_raters_meet_accuracy_and_kappa(
+    size: int, accuracy: float, given_right: float | None, kappa: float, kind: Any
+) -> None:
     model = fit_raters(n_classes=size, accuracy=accuracy, kappa=kappa, given_right=given_right)
     n = 20_000
     key = np.arange(n) % size
     items: Any = simulate_task(kind, n_items=n, seed=3) if kind else key
     key = items.codes if kind else key
-    matrix = draw_ratings(items, raters=model.raters(6), n_classes=size, correlation=model.correlation, shared=model.shared, seed=4)
+    matrix = draw_ratings(
+        items,
+        raters=model.raters(6),
+        n_classes=size,
+        correlation=model.correlation,
+        shared=model.shared,
+        seed=4,
+    )
     assert model.kappa == pytest.approx(kappa, abs=1e-9)
     assert (matrix == key[:, None]).mean() == pytest.approx(accuracy, abs=0.01)
     assert pairwise(matrix) == pytest.approx(model.agreement, abs=0.01)
     assert fleiss(matrix, size) == pytest.approx(kappa, abs=0.015)
     if given_right is not None:
         right = matrix == key[:, None]
-        joint = float(np.mean([(right[:, i] & right[:, j]).mean() for i in range(6) for j in range(i)]))
+        joint = float(
+            np.mean([(right[:, i] & right[:, j]).mean() for i in range(6) for j in range(i)])
+        )
         assert joint / right.mean() == pytest.approx(given_right, abs=0.01)
 
 
@@ -96,7 +122,14 @@ def test_raters_and_systems_of_one_seed_share_hard_items_and_decoys() -> None:
     assert raters.tolist() == same
     assert np.mean(raters == np.array(other)) < 0.3
     hard = draw_ratings(key, raters={"a": 0.5}, n_classes=6, correlation=1.0, seed=9)[:, 0] == key
-    too = np.array(simulate_systems(key, systems={"s": 0.5}, n_classes=6, correlation=1.0, seed=9)["answer"]) == key
+    too = (
+        np.array(
+            simulate_systems(key, systems={"s": 0.5}, n_classes=6, correlation=1.0, seed=9)[
+                "answer"
+            ]
+        )
+        == key
+    )
     assert (hard == too).all()
 
 
@@ -125,7 +158,11 @@ def test_ratings_may_be_few_or_missing() -> None:
 def test_tables_name_items_raters_and_labels() -> None:
     task = simulate_task("colour", n_items=4, seed=1)
     table = simulate_raters(task, raters={"ann": 1.0}, seed=1)
-    assert table == {"item": list(task.items), "rater": ["ann"] * 4, "label": list(task.key.values())}
+    assert table == {
+        "item": list(task.items),
+        "rater": ["ann"] * 4,
+        "label": list(task.key.values()),
+    }
     given = simulate_raters({"x": 1, "y": 0}, raters={"ann": 1.0}, n_classes=2)
     assert given == {"item": ["x", "y"], "rater": ["ann", "ann"], "label": [1, 0]}
     answers = simulate_systems(task, systems={"a": 1.0, "b": 1.0}, seed=1)
@@ -134,7 +171,13 @@ def test_tables_name_items_raters_and_labels() -> None:
 
 
 def test_the_same_seed_gives_the_same_ratings() -> None:
-    options: dict[str, Any] = {"raters": {"a": 0.7, "b": 0.7}, "n_classes": 4, "correlation": 0.2, "shared": 0.2, "missing": 0.1}
+    options: dict[str, Any] = {
+        "raters": {"a": 0.7, "b": 0.7},
+        "n_classes": 4,
+        "correlation": 0.2,
+        "shared": 0.2,
+        "missing": 0.1,
+    }
     first, second = (simulate_raters(range(4), seed=5, **options) for _ in range(2))
     assert first == second
 
@@ -144,8 +187,15 @@ def test_a_perfect_detector_is_right_and_a_blind_one_guesses() -> None:
     key = list(task.key.values())
     assert simulate_detector(task, found=1.0, named=1.0)["answer"] == key
     blind = simulate_detector(task, found=0.0, seed=2)["answer"]
-    assert np.mean([a == k for a, k in zip(blind, key, strict=True)]) == pytest.approx(0.2, abs=0.04)
-    shares = [np.mean([a == k for a, k in zip(simulate_detector(task, found=f)["answer"], key, strict=True)]) for f in (0.98, 0.8)]
+    assert np.mean([a == k for a, k in zip(blind, key, strict=True)]) == pytest.approx(
+        0.2, abs=0.04
+    )
+    shares = [
+        np.mean(
+            [a == k for a, k in zip(simulate_detector(task, found=f)["answer"], key, strict=True)]
+        )
+        for f in (0.98, 0.8)
+    ]
     assert 1 > shares[0] > shares[1] > 0.4
 
 
@@ -188,7 +238,9 @@ def test_what_cannot_be_fitted_is_refused(options: dict[str, Any], word: str) ->
 
 def test_two_classes_leave_no_choice_of_the_wrong_one() -> None:
     model = fit_raters(n_classes=2, accuracy=0.8, kappa=0.5)
-    again = fit_raters(n_classes=2, accuracy=0.8, given_right=_both_right(0.8, model.correlation) / 0.8, kappa=0.5)
+    again = fit_raters(
+        n_classes=2, accuracy=0.8, given_right=_both_right(0.8, model.correlation) / 0.8, kappa=0.5
+    )
     assert again.correlation == pytest.approx(model.correlation, abs=1e-6)
     with pytest.raises(ArgumentError, match=r"^kappa must"):
         fit_raters(n_classes=2, accuracy=0.8, given_right=0.85, kappa=0.6)

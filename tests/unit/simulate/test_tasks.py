@@ -33,7 +33,10 @@ def test_objects_of_the_picture_are_those_that_were_counted(kind: str) -> None:
     task = simulate_task(kind, n_items=30, seed=5)  # type: ignore[arg-type]
     for place in range(len(task)):
         objects = task.objects(place)
-        assert np.bincount(objects[kind], minlength=len(task.options)).tolist() == task.counts[place].tolist()
+        assert (
+            np.bincount(objects[kind], minlength=len(task.options)).tolist()
+            == task.counts[place].tolist()
+        )
 
 
 def test_items_depend_on_the_seed_and_their_place_only() -> None:
@@ -52,7 +55,10 @@ def test_every_class_is_equally_often_the_key(kind: str) -> None:
 
 
 def test_lead_shrinks_as_difficulty_grows() -> None:
-    leads = [simulate_task("colour", n_items=500, difficulty=d, seed=1).lead.mean() for d in (0.0, 0.5, 1.0)]
+    leads = [
+        simulate_task("colour", n_items=500, difficulty=d, seed=1).lead.mean()
+        for d in (0.0, 0.5, 1.0)
+    ]
     assert leads[0] > leads[1] > leads[2]
     assert leads[0] > 0.4
 
@@ -63,8 +69,13 @@ def covered(task: Task, place: int, scale: int = 600) -> list[float]:
     masks = []
     for x, y, r, angle, _, shape in zip(*(seen[name].tolist() for name in seen), strict=True):
         mask = Image.new("1", (scale, scale))
-        points = [tuple(p) for p in (outline(x, y, r, list(SHAPES.values())[shape], angle) * scale).tolist()]
-        (ImageDraw.Draw(mask).ellipse if len(points) == 2 else ImageDraw.Draw(mask).polygon)(points, fill=1)
+        points = [
+            tuple(p)
+            for p in (outline(x, y, r, list(SHAPES.values())[shape], angle) * scale).tolist()
+        ]
+        (ImageDraw.Draw(mask).ellipse if len(points) == 2 else ImageDraw.Draw(mask).polygon)(
+            points, fill=1
+        )
         masks.append(np.asarray(mask))
     hidden = np.zeros((scale, scale), dtype=bool)
     shares = []
@@ -90,7 +101,12 @@ def test_no_object_is_covered_by_more_than_70_percent_or_leaves_the_picture(kind
 
 @pytest.mark.parametrize(
     ("d", "r", "s", "area"),
-    [(0.0, 1.0, 0.5, math.pi / 4), (2.0, 1.0, 1.0, 0.0), (3.0, 1.0, 1.0, 0.0), (1.0, 1.0, 1.0, 2 * math.pi / 3 - math.sqrt(3) / 2)],
+    [
+        (0.0, 1.0, 0.5, math.pi / 4),
+        (2.0, 1.0, 1.0, 0.0),
+        (3.0, 1.0, 1.0, 0.0),
+        (1.0, 1.0, 1.0, 2 * math.pi / 3 - math.sqrt(3) / 2),
+    ],
 )
 def test_lens_of_two_discs(d: float, r: float, s: float, area: float) -> None:
     assert _lens(d, r, s) == pytest.approx(area, abs=1e-12)

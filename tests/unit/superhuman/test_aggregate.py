@@ -18,14 +18,24 @@ from noracle.superhuman import aggregate_labels, matches_of
 SLOW_MACE = pytest.param("mace", "whole", marks=pytest.mark.slow)  # five hundred rounds of pandas
 
 
-def crowd(seed: int = 0, n: int = 300, accuracies: tuple[float, ...] = (0.95, 0.8, 0.6, 0.4), kind: str = "whole") -> tuple[Ratings, Any]:
+def crowd(
+    seed: int = 0,
+    n: int = 300,
+    accuracies: tuple[float, ...] = (0.95, 0.8, 0.6, 0.4),
+    kind: str = "whole",
+) -> tuple[Ratings, Any]:
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, 3, n)
-    codes = {f"r{j}": np.where(rng.random(n) < a, truth, rng.integers(0, 3, n)) for j, a in enumerate(accuracies)}
+    codes = {
+        f"r{j}": np.where(rng.random(n) < a, truth, rng.integers(0, 3, n))
+        for j, a in enumerate(accuracies)
+    }
     codes["agent"] = np.where(rng.random(n) < 0.9, truth, rng.integers(0, 3, n))
     name: Any = int if kind == "whole" else "abc".__getitem__
     wide = {column: [name(v) for v in values] for column, values in codes.items()}
-    return Ratings.from_wide(wide, raters=[c for c in wide if c != "agent"], systems=["agent"]), [name(v) for v in truth]
+    return Ratings.from_wide(wide, raters=[c for c in wide if c != "agent"], systems=["agent"]), [
+        name(v) for v in truth
+    ]
 
 
 def right(labels: Mapping[Any, Any], truth: Any) -> float:
@@ -44,19 +54,35 @@ def test_ties_are_drawn_evenly_by_the_seed_and_not_by_the_order_of_rows() -> Non
     wide = {"item": list(range(n)), "a": ["x"] * n, "b": ["y"] * n, "c": ["z"] * n}
     found = aggregate_labels(Ratings.from_wide(wide, raters=["a", "b", "c"], item="item"), seed=4)
     assert found.n_tied == n
-    assert all(abs(k - n / 3) < 5 * (n * 2 / 9) ** 0.5 for k in Counter(found.labels.values()).values())
+    assert all(
+        abs(k - n / 3) < 5 * (n * 2 / 9) ** 0.5 for k in Counter(found.labels.values()).values()
+    )
     turned = {name: values[::-1] for name, values in wide.items()}
-    assert aggregate_labels(Ratings.from_wide(turned, raters=["a", "b", "c"], item="item"), seed=4).labels == found.labels
-    assert aggregate_labels(Ratings.from_wide(wide, raters=["a", "b", "c"], item="item"), seed=5).labels != found.labels
+    assert (
+        aggregate_labels(
+            Ratings.from_wide(turned, raters=["a", "b", "c"], item="item"), seed=4
+        ).labels
+        == found.labels
+    )
+    assert (
+        aggregate_labels(
+            Ratings.from_wide(wide, raters=["a", "b", "c"], item="item"), seed=5
+        ).labels
+        != found.labels
+    )
 
 
 def test_ties_do_not_see_the_system() -> None:
     ratings, _ = crowd(accuracies=(0.5, 0.5))
     labels = aggregate_labels(ratings).labels
     other = Ratings.from_wide(
-        {c: [labels[i] if c == "agent" else r for i, r in enumerate(column)] for c, column in _columns(ratings).items()},
-        raters=["r0", "r1"], systems=["agent"],
-    )  # fmt: skip
+        {
+            c: [labels[i] if c == "agent" else r for i, r in enumerate(column)]
+            for c, column in _columns(ratings).items()
+        },
+        raters=["r0", "r1"],
+        systems=["agent"],
+    )
     assert aggregate_labels(other).labels == labels
 
 
@@ -76,9 +102,18 @@ def test_ties_may_stay_without_a_label() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "kind"), [("weighted", "whole"), ("weighted", "text"), ("dawid-skene", "whole"), ("dawid-skene", "text"), SLOW_MACE]
+    ("method", "kind"),
+    [
+        ("weighted", "whole"),
+        ("weighted", "text"),
+        ("dawid-skene", "whole"),
+        ("dawid-skene", "text"),
+        SLOW_MACE,
+    ],
 )
-def test_fitted_aggregates_beat_the_majority_where_raters_differ_and_err_alone(method: Any, kind: str) -> None:
+def test_fitted_aggregates_beat_the_majority_where_raters_differ_and_err_alone(
+    method: Any, kind: str
+) -> None:
     pytest.importorskip("crowdkit")
     ratings, truth = crowd(kind=kind)
     with pytest.warns(GuaranteeWarning, match="as if raters erred independently"):
@@ -95,12 +130,19 @@ def test_dawid_skene_fails_silently_when_raters_err_together() -> None:
     pytest.importorskip("crowdkit")
     rng = np.random.default_rng(1)
     truth = rng.integers(0, 2, 400)
-    shared = np.where(rng.random(400) < 0.6, truth, 1 - truth)  # three raters copy one who is right six times in ten
+    shared = np.where(
+        rng.random(400) < 0.6, truth, 1 - truth
+    )  # three raters copy one who is right six times in ten
     alone = [np.where(rng.random(400) < 0.9, truth, 1 - truth) for _ in range(2)]
-    wide = {f"r{j}": [int(v) for v in column] for j, column in enumerate([shared, shared, shared, *alone])}
+    wide = {
+        f"r{j}": [int(v) for v in column]
+        for j, column in enumerate([shared, shared, shared, *alone])
+    }
     found = aggregate_labels(Ratings.from_wide(wide, raters=list(wide)), method="dawid-skene")
     assert right(found.labels, truth) < 0.7
-    assert found.skills["r0"] > 0.95  # and it is sure of the wrong ones: that is what the warning is about
+    assert (
+        found.skills["r0"] > 0.95
+    )  # and it is sure of the wrong ones: that is what the warning is about
 
 
 @pytest.mark.filterwarnings("ignore::noracle.errors.GuaranteeWarning")
@@ -137,11 +179,17 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ratings, _ = crowd(n=10)
     with (
         pytest.warns(GuaranteeWarning),
-        pytest.raises(MissingExtra, match=r"needs crowd-kit\. Install it with: pip install 'noracle\[crowd\]'"),
+        pytest.raises(
+            MissingExtra, match=r"needs crowd-kit\. Install it with: pip install 'noracle\[crowd\]'"
+        ),
     ):
         aggregate_labels(ratings, method="dawid-skene")
 
 
 def test_long_ratings_and_missing_ones_aggregate_as_wide_ones_do() -> None:
-    long = {"item": [1, 1, 1, 2, 2], "rater": ["a", "b", "c", "a", "b"], "label": ["x", "x", "y", None, "y"]}
+    long = {
+        "item": [1, 1, 1, 2, 2],
+        "rater": ["a", "b", "c", "a", "b"],
+        "label": ["x", "x", "y", None, "y"],
+    }
     assert dict(aggregate_labels(Ratings.from_tables(long)).labels) == {1: "x", 2: "y"}

@@ -24,20 +24,36 @@ def matrices() -> list[Any]:
     """Random tables of codes, complete and with holes, of different shapes."""
     found = []
     for seed, (n, raters, size, missing) in enumerate(
-        [(40, 3, 2, 0.0), (60, 5, 4, 0.0), (25, 2, 3, 0.0), (50, 4, 3, 0.3), (80, 6, 5, 0.6), (30, 3, 2, 0.2), (12, 8, 7, 0.5)]
+        [
+            (40, 3, 2, 0.0),
+            (60, 5, 4, 0.0),
+            (25, 2, 3, 0.0),
+            (50, 4, 3, 0.3),
+            (80, 6, 5, 0.6),
+            (30, 3, 2, 0.2),
+            (12, 8, 7, 0.5),
+        ]
     ):
         rng = np.random.default_rng(seed)
         truth = rng.integers(0, size, n)
-        codes = np.where(rng.random((n, raters)) < 0.6, truth[:, None], rng.integers(0, size, (n, raters)))
+        codes = np.where(
+            rng.random((n, raters)) < 0.6, truth[:, None], rng.integers(0, size, (n, raters))
+        )
         codes[rng.random(codes.shape) < missing] = -1
         codes[:2, :2] = 0  # every pair has something in common
-        found.append(pytest.param(codes, size, id=f"{n}x{raters}, {size} labels, {missing:.0%} missing"))
+        found.append(
+            pytest.param(codes, size, id=f"{n}x{raters}, {size} labels, {missing:.0%} missing")
+        )
     return found
 
 
 def as_ratings(codes: Any) -> Ratings:
-    columns = {f"r{j}": [None if c < 0 else int(c) for c in codes[:, j]] for j in range(codes.shape[1])}
-    return Ratings.from_wide(columns, raters=list(columns), labels=list(range(max(2, int(codes.max()) + 1))))
+    columns = {
+        f"r{j}": [None if c < 0 else int(c) for c in codes[:, j]] for j in range(codes.shape[1])
+    }
+    return Ratings.from_wide(
+        columns, raters=list(columns), labels=list(range(max(2, int(codes.max()) + 1)))
+    )
 
 
 @pytest.mark.parametrize(("codes", "size"), matrices())
@@ -45,9 +61,13 @@ def as_ratings(codes: Any) -> Ratings:
 def test_krippendorff_equals_the_reference_package(codes: Any, size: int, metric: Any) -> None:
     krippendorff = pytest.importorskip("krippendorff")
     given = np.where(codes < 0, np.nan, codes).T
-    expected = krippendorff.alpha(reliability_data=given, value_domain=list(range(size)), level_of_measurement=metric)
+    expected = krippendorff.alpha(
+        reliability_data=given, value_domain=list(range(size)), level_of_measurement=metric
+    )
     counts = RatingCounts.from_arrays(codes, labels=size)
-    assert estimate_agreement(counts, statistic="krippendorff", metric=metric, **QUICK).value == pytest.approx(expected, abs=1e-10)
+    assert estimate_agreement(
+        counts, statistic="krippendorff", metric=metric, **QUICK
+    ).value == pytest.approx(expected, abs=1e-10)
 
 
 @pytest.mark.parametrize(("codes", "size"), matrices())
@@ -60,7 +80,9 @@ def test_krippendorff_equals_crowd_kit(codes: Any, size: int) -> None:
     kept = kept[kept.groupby("task")["label"].transform("size") > 1]
     expected = metrics.alpha_krippendorff(kept)
     counts = RatingCounts.from_arrays(codes, labels=size)
-    assert estimate_agreement(counts, statistic="krippendorff", **QUICK).value == pytest.approx(expected, abs=1e-10)
+    assert estimate_agreement(counts, statistic="krippendorff", **QUICK).value == pytest.approx(
+        expected, abs=1e-10
+    )
 
 
 @pytest.mark.parametrize(("codes", "size"), matrices())
@@ -91,16 +113,22 @@ def test_mean_of_cohen_over_pairs_is_that_of_scikit_learn(codes: Any, size: int)
             each.append(sklearn_metrics.cohen_kappa_score(codes[both, i], codes[both, j]))
     ratings = as_ratings(codes)
     for given in (ratings, count_ratings(ratings, pairs=True)):
-        assert estimate_agreement(given, statistic="cohen", **QUICK).value == pytest.approx(np.mean(each), abs=1e-10)
+        assert estimate_agreement(given, statistic="cohen", **QUICK).value == pytest.approx(
+            np.mean(each), abs=1e-10
+        )
 
 
-@pytest.mark.parametrize(("codes", "size"), [p for p in matrices() if "0% missing" in str(p.id) and ", 0%" in str(p.id)])
+@pytest.mark.parametrize(
+    ("codes", "size"), [p for p in matrices() if "0% missing" in str(p.id) and ", 0%" in str(p.id)]
+)
 def test_fleiss_equals_statsmodels_on_complete_tables(codes: Any, size: int) -> None:
     inter_rater = pytest.importorskip("statsmodels.stats.inter_rater")
     table, _ = inter_rater.aggregate_raters(codes, n_cat=size)
     expected = inter_rater.fleiss_kappa(table)
     counts = RatingCounts.from_arrays(codes, labels=size)
-    assert estimate_agreement(counts, statistic="fleiss", **QUICK).value == pytest.approx(expected, abs=1e-10)
+    assert estimate_agreement(counts, statistic="fleiss", **QUICK).value == pytest.approx(
+        expected, abs=1e-10
+    )
 
 
 @pytest.mark.parametrize(("codes", "size"), matrices())
@@ -124,14 +152,28 @@ def test_fleiss_with_missing_ratings_is_the_definition_item_by_item(codes: Any, 
 
 
 def test_fleiss_matches_the_table_that_introductions_print() -> None:
-    # Ten items, fourteen raters, five labels: the table that introductions to this coefficient print, kappa = 0.210.
-    votes = [[0, 0, 0, 0, 14], [0, 2, 6, 4, 2], [0, 0, 3, 5, 6], [0, 3, 9, 2, 0], [2, 2, 8, 1, 1], [7, 7, 0, 0, 0], [3, 2, 6, 3, 0],
-             [2, 5, 3, 2, 2], [6, 5, 2, 1, 0], [0, 2, 2, 3, 7]]  # fmt: skip
-    assert estimate_agreement(RatingCounts.from_votes(votes), statistic="fleiss", **QUICK).value == pytest.approx(0.20993, abs=1e-5)
+    # Ten items, fourteen raters, five labels: the table that introductions to this coefficient
+    # print, kappa = 0.210.
+    votes = [
+        [0, 0, 0, 0, 14],
+        [0, 2, 6, 4, 2],
+        [0, 0, 3, 5, 6],
+        [0, 3, 9, 2, 0],
+        [2, 2, 8, 1, 1],
+        [7, 7, 0, 0, 0],
+        [3, 2, 6, 3, 0],
+        [2, 5, 3, 2, 2],
+        [6, 5, 2, 1, 0],
+        [0, 2, 2, 3, 7],
+    ]
+    assert estimate_agreement(
+        RatingCounts.from_votes(votes), statistic="fleiss", **QUICK
+    ).value == pytest.approx(0.20993, abs=1e-5)
 
 
 def test_krippendorff_matches_the_published_example_with_missing_ratings() -> None:
-    # Krippendorff (2011), "Computing Krippendorff's alpha-reliability", the four-observer table: .743, .815 and .849.
+    # Krippendorff (2011), "Computing Krippendorff's alpha-reliability", the four-observer table:
+    # .743, .815 and .849.
     star = -1
     rows = [
         [0, 1, 2, 2, 1, 0, 3, 0, 1, star, star, star],
@@ -147,7 +189,9 @@ def test_krippendorff_matches_the_published_example_with_missing_ratings() -> No
 
 @pytest.mark.parametrize("statistic", ["cohen", "fleiss", "krippendorff"])
 def test_one_label_everywhere_is_undefined_with_a_reason(statistic: Any) -> None:
-    counts = RatingCounts.from_arrays(np.zeros((30, 3), dtype=int), labels=2, raters=("a", "b", "c"), pairs=True)
+    counts = RatingCounts.from_arrays(
+        np.zeros((30, 3), dtype=int), labels=2, raters=("a", "b", "c"), pairs=True
+    )
     found = estimate_agreement(counts, statistic=statistic, **QUICK)
     assert math.isnan(found.value)
     assert math.isnan(found.low)
@@ -160,7 +204,9 @@ def test_one_label_everywhere_is_undefined_with_a_reason(statistic: Any) -> None
 
 @pytest.mark.parametrize("statistic", ["pairwise", "fleiss", "krippendorff"])
 def test_single_ratings_are_undefined_with_a_reason(statistic: Any) -> None:
-    found = estimate_agreement(RatingCounts.from_votes([[1, 0]] * 5 + [[0, 1]] * 5), statistic=statistic, **QUICK)
+    found = estimate_agreement(
+        RatingCounts.from_votes([[1, 0]] * 5 + [[0, 1]] * 5), statistic=statistic, **QUICK
+    )
     assert math.isnan(found.value)
     assert found.reason == "no item has two ratings"
 
@@ -173,8 +219,12 @@ def test_full_agreement_does_not_promise_certainty(statistic: Any, n: int) -> No
     found = estimate_agreement(counts, statistic=statistic, **QUICK)
     assert found.value == pytest.approx(1)
     assert found.high == pytest.approx(1)
-    unseen = 1 - 0.025 ** (1 / (2 * n))  # 97.5 % sure: no larger share of the items is of a kind that was not seen
-    assert found.low <= 1 - unseen * 2 / 3 + 1e-9  # three ratings and two labels: one pair of three still agrees
+    unseen = 1 - 0.025 ** (
+        1 / (2 * n)
+    )  # 97.5 % sure: no larger share of the items is of a kind that was not seen
+    assert (
+        found.low <= 1 - unseen * 2 / 3 + 1e-9
+    )  # three ratings and two labels: one pair of three still agrees
     assert any("few items" in note for note in found.notes)
 
 
@@ -186,7 +236,9 @@ def test_one_label_of_one_is_full_agreement_with_room_below() -> None:
 
 def test_more_confidence_is_never_narrower_and_the_seed_decides() -> None:
     counts = RatingCounts.from_votes([[3, 0]] * 60 + [[2, 1]] * 30 + [[0, 3]] * 40)
-    wide, narrow = (estimate_agreement(counts, statistic="fleiss", confidence=c, **QUICK) for c in (0.99, 0.8))
+    wide, narrow = (
+        estimate_agreement(counts, statistic="fleiss", confidence=c, **QUICK) for c in (0.99, 0.8)
+    )
     assert wide.low <= narrow.low <= narrow.high <= wide.high
     again = estimate_agreement(counts, statistic="fleiss", confidence=0.99, **QUICK)
     assert (again.low, again.high) == (wide.low, wide.high)
@@ -235,7 +287,9 @@ def test_many_kinds_are_resampled_by_their_normal_limit() -> None:
 def test_standard_error_of_kappa_is_that_of_resampling() -> None:
     table = np.array([[40.0, 9, 3], [6, 30, 4], [2, 5, 21]])
     rng = np.random.default_rng(0)
-    drawn = rng.multinomial(120, table.reshape(-1) / 120, size=20_000).reshape(-1, 3, 3).astype(float)
+    drawn = (
+        rng.multinomial(120, table.reshape(-1) / 120, size=20_000).reshape(-1, 3, 3).astype(float)
+    )
     assert kappa_errors(table[None])[0] == pytest.approx(np.std(kappas(drawn)), rel=0.03)
 
 
@@ -259,14 +313,22 @@ def test_interval_from_tables_of_pairs_holds_that_of_the_ratings() -> None:
         ({"metric": "ordinal"}, "metric must be 'nominal' with statistic 'pairwise'"),
         ({"statistic": "fleiss", "raters": ("a", "b")}, "raters must be two different raters"),
         ({"statistic": "cohen", "raters": ("a", "a")}, "raters must be two different raters"),
-        ({"statistic": "cohen", "raters": ("a", "z")}, "raters must be among 'a', 'b', 'c'; got 'z'"),
+        (
+            {"statistic": "cohen", "raters": ("a", "z")},
+            "raters must be among 'a', 'b', 'c'; got 'z'",
+        ),
         ({"n_boot": 5}, "n_boot must be a whole number of at least 100"),
         ({"confidence": 1.0}, "confidence must be in"),
-        ({"statistic": "krippendorff", "metric": "interval"}, "labels must be numbers for metric 'interval'; got 'no', 'yes'"),
+        (
+            {"statistic": "krippendorff", "metric": "interval"},
+            "labels must be numbers for metric 'interval'; got 'no', 'yes'",
+        ),
     ],
 )
 def test_bad_arguments_are_one_clear_error(arguments: dict[str, Any], message: str) -> None:
-    counts = RatingCounts.from_arrays([[0, 1, 1], [0, 0, 1]], labels=["no", "yes"], raters=("a", "b", "c"), pairs=True)
+    counts = RatingCounts.from_arrays(
+        [[0, 1, 1], [0, 0, 1]], labels=["no", "yes"], raters=("a", "b", "c"), pairs=True
+    )
     with pytest.raises(ArgumentError, match=message):
         estimate_agreement(counts, **arguments)
 
@@ -282,9 +344,14 @@ def test_cohen_needs_pairs() -> None:
 def test_ordinal_wants_the_order_of_labels() -> None:
     wide = {"a": ["low", "mid", "high"], "b": ["low", "high", "high"]}
     with pytest.raises(ArgumentError, match="labels must be given in their order"):
-        estimate_agreement(Ratings.from_wide(wide, raters=["a", "b"]), statistic="krippendorff", metric="ordinal")
+        estimate_agreement(
+            Ratings.from_wide(wide, raters=["a", "b"]), statistic="krippendorff", metric="ordinal"
+        )
     found = estimate_agreement(
-        Ratings.from_wide(wide, raters=["a", "b"], labels=["low", "mid", "high"]), statistic="krippendorff", metric="ordinal", **QUICK
+        Ratings.from_wide(wide, raters=["a", "b"], labels=["low", "mid", "high"]),
+        statistic="krippendorff",
+        metric="ordinal",
+        **QUICK,
     )
     assert "low < mid < high" in found.notes[0]
 
@@ -296,9 +363,15 @@ def test_intervals_cover_about_as_often_as_they_say(statistic: Any) -> None:
     shares = rng.dirichlet(np.ones(8))  # a world of eight kinds of items
     patterns = rng.integers(0, 3, (8, 4))
     truth = estimate_agreement(
-        RatingCounts.from_arrays(np.repeat(patterns, np.round(shares * 1e6).astype(int) // 100, axis=0), labels=3, pairs=True,
-                                 raters=("a", "b", "c", "d")), statistic=statistic, n_boot=100,
-    ).value  # fmt: skip
+        RatingCounts.from_arrays(
+            np.repeat(patterns, np.round(shares * 1e6).astype(int) // 100, axis=0),
+            labels=3,
+            pairs=True,
+            raters=("a", "b", "c", "d"),
+        ),
+        statistic=statistic,
+        n_boot=100,
+    ).value
     inside = 0
     runs = 500
     for run in range(runs):

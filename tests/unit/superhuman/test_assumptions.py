@@ -20,7 +20,12 @@ from tests.guarantees.measure import excess_p_value
 
 
 def rated(
-    n: int, *, accuracies: tuple[float, ...] = (0.8, 0.7, 0.75), labels: int = 5, hard: float = 0.0, seed: int = 0
+    n: int,
+    *,
+    accuracies: tuple[float, ...] = (0.8, 0.7, 0.75),
+    labels: int = 5,
+    hard: float = 0.0,
+    seed: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Raters who are independent given the item; on a share of hard items everybody guesses."""
     rng = np.random.default_rng(seed)
@@ -37,7 +42,8 @@ def turns(n: int) -> tuple[np.ndarray, np.ndarray]:
     return np.where(right, truth[:, None], 1 - truth[:, None]), truth
 
 
-# ------------------------------------------------------------------------------------------------------------------- (2)
+# -------------------------------------------------------------------------------------------------------------------
+# (2)
 
 
 def test_raters_who_share_hard_items_support_2() -> None:
@@ -57,7 +63,9 @@ def test_raters_who_take_turns_fail_2_and_the_ceiling_loses_its_promise() -> Non
     assert not check.passed
     assert "agree less often than independent" in check.finding
     counts = RatingCounts.from_arrays(ratings, pairs=True)
-    assert estimate_ceiling(counts, method="pairwise", checks=[check]).guarantee.kind == Kind.HEURISTIC
+    assert (
+        estimate_ceiling(counts, method="pairwise", checks=[check]).guarantee.kind == Kind.HEURISTIC
+    )
 
 
 def test_few_items_leave_2_undecided() -> None:
@@ -65,7 +73,12 @@ def test_few_items_leave_2_undecided() -> None:
     assert check.passed
     assert check.refutes_only
     assert check.finding.startswith("undecided")
-    statuses = {a.name: a.status for a in estimate_ceiling(_counts(12), method="pairwise", checks=[check]).guarantee.assumptions}
+    statuses = {
+        a.name: a.status
+        for a in estimate_ceiling(
+            _counts(12), method="pairwise", checks=[check]
+        ).guarantee.assumptions
+    }
     assert statuses[AGREEMENT] == "assumed"
 
 
@@ -104,7 +117,9 @@ def test_independent_raters_are_rarely_supported_and_rarely_refuted() -> None:
     for seed in range(runs):
         rng = np.random.default_rng(seed)
         right = rng.random((80, 2)) < (0.6, 0.7)
-        ratings = np.where(right, 0, [1, 2])  # wrong labels differ, so that agreement is being right together
+        ratings = np.where(
+            right, 0, [1, 2]
+        )  # wrong labels differ, so that agreement is being right together
         check = check_assumptions(ratings, np.zeros(80, dtype=int), seed=seed)
         supported += check.diagnostics["every_pair_supported"]
         refuted += check.p_value < 0.05
@@ -114,12 +129,23 @@ def test_independent_raters_are_rarely_supported_and_rarely_refuted() -> None:
 
 def test_difference_of_a_pair_is_unbiased() -> None:
     """The two-item score has mean P_ij - p_i·p_j exactly, by enumeration of two items."""
-    cells = {(1, 1, 1): 0.5, (1, 0, 0): 0.2, (0, 1, 0): 0.15, (0, 0, 1): 0.05, (0, 0, 0): 0.1}  # right i, right j, agree
+    cells = {
+        (1, 1, 1): 0.5,
+        (1, 0, 0): 0.2,
+        (0, 1, 0): 0.15,
+        (0, 0, 1): 0.05,
+        (0, 0, 0): 0.1,
+    }  # right i, right j, agree
     mean = sum(
-        p * q * ((a + b) / 2 - (x * w + z * y) / 2) for (x, y, a), p in cells.items() for (z, w, b), q in cells.items()
-    )  # fmt: skip
+        p * q * ((a + b) / 2 - (x * w + z * y) / 2)
+        for (x, y, a), p in cells.items()
+        for (z, w, b), q in cells.items()
+    )
     agree = sum(p for (_, _, a), p in cells.items() if a)
-    first, second = sum(p for (x, _, _), p in cells.items() if x), sum(p for (_, y, _), p in cells.items() if y)
+    first, second = (
+        sum(p for (x, _, _), p in cells.items() if x),
+        sum(p for (_, y, _), p in cells.items() if y),
+    )
     assert mean == pytest.approx(agree - first * second)
 
 
@@ -131,23 +157,32 @@ def test_cifar_10n_supports_2(data_folder: Path) -> None:
     assert all(0.84 < p["right_given_other_right"] < 0.852 for p in check.parts)
 
 
-# ------------------------------------------------------------------------------------------------------------------- (6)
+# -------------------------------------------------------------------------------------------------------------------
+# (6)
 
 
 def system_of(truth: np.ndarray, accuracy: float, labels: int, seed: int = 9) -> np.ndarray:
     rng = np.random.default_rng(seed)
-    return np.where(rng.random(len(truth)) < accuracy, truth, (truth + rng.integers(1, labels, len(truth))) % labels)
+    return np.where(
+        rng.random(len(truth)) < accuracy,
+        truth,
+        (truth + rng.integers(1, labels, len(truth))) % labels,
+    )
 
 
 def test_a_good_system_supports_6() -> None:
     ratings, truth = rated(1000)
-    check = check_assumptions(ratings, truth, system="agent", answers={"agent": system_of(truth, 0.9, 5)})
+    check = check_assumptions(
+        ratings, truth, system="agent", answers={"agent": system_of(truth, 0.9, 5)}
+    )
     assert check.passed
     assert check.diagnostics["supported"]
     assert check.diagnostics["system"] == "agent"
     assert check.diagnostics["confidence"] == 0.95
     assert check.diagnostics["accuracy_minus_match_rate"] > 0
-    assert check.parts[0]["right"] + check.parts[0]["same_as_vote"] + check.parts[0]["other_wrong"] == pytest.approx(1)
+    assert check.parts[0]["right"] + check.parts[0]["same_as_vote"] + check.parts[0][
+        "other_wrong"
+    ] == pytest.approx(1)
     assert read_result(json.loads(check.to_json())).to_dict() == check.to_dict()
 
 
@@ -171,12 +206,17 @@ def test_few_wrong_votes_leave_6_undecided() -> None:
     assert check.finding.startswith("undecided")
 
 
-@pytest.mark.parametrize(("right", "same", "supported"), [(4, 0, False), (5, 0, True), (7, 1, True), (6, 1, False), (9, 3, False)])
+@pytest.mark.parametrize(
+    ("right", "same", "supported"),
+    [(4, 0, False), (5, 0, True), (7, 1, True), (6, 1, False), (9, 3, False)],
+)
 def test_support_of_6_is_an_exact_binomial_test(right: int, same: int, supported: bool) -> None:
     n = right + same
     answers = [0] * right + [1] * same
     check = check_assumptions([[1, 1, 1]] * n, [0] * n, system="a", answers={"a": answers})
-    tail = sum(math.comb(n, k) for k in range(right, n + 1)) / 2**n  # as many right, or more, of fair coins
+    tail = (
+        sum(math.comb(n, k) for k in range(right, n + 1)) / 2**n
+    )  # as many right, or more, of fair coins
     assert check.diagnostics["supported"] == supported == (tail <= 0.05)
     below = sum(math.comb(n, k) for k in range(right + 1)) / 2**n
     assert check.p_value == pytest.approx(below)
@@ -190,14 +230,23 @@ def test_no_wrong_vote_is_undecided() -> None:
 
 
 def test_an_item_without_answer_counts_for_neither() -> None:
-    check = check_assumptions([[1, 1]] * 6, [0] * 6, system="a", answers={"a": [-1, -1, 0, 0, 1, 2]})
-    assert (check.counts["right"], check.counts["same_as_vote"], check.counts["vote_wrong"]) == (2, 1, 6)
+    check = check_assumptions(
+        [[1, 1]] * 6, [0] * 6, system="a", answers={"a": [-1, -1, 0, 0, 1, 2]}
+    )
+    assert (check.counts["right"], check.counts["same_as_vote"], check.counts["vote_wrong"]) == (
+        2,
+        1,
+        6,
+    )
     assert check.parts[0]["no_answer"] == pytest.approx(2 / 6)
 
 
 def test_ties_do_not_see_the_system() -> None:
     ratings, truth = rated(500, accuracies=(0.5, 0.5))
-    votes = [KnownItems.from_arrays(ratings, truth, answers={"a": a}).plurality(3) for a in (truth, np.zeros(500), ratings[:, 0])]
+    votes = [
+        KnownItems.from_arrays(ratings, truth, answers={"a": a}).plurality(3)
+        for a in (truth, np.zeros(500), ratings[:, 0])
+    ]
     assert (votes[0] == votes[1]).all()
     assert (votes[0] == votes[2]).all()
     tied = ratings[:, 0] != ratings[:, 1]
@@ -207,24 +256,34 @@ def test_ties_do_not_see_the_system() -> None:
 def test_another_aggregate_can_be_given() -> None:
     ratings, truth = rated(300)
     answers = {"a": system_of(truth, 0.9, 5)}
-    by_first = check_assumptions(ratings, truth, system="a", answers=answers, aggregate=ratings[:, 0])
+    by_first = check_assumptions(
+        ratings, truth, system="a", answers=answers, aggregate=ratings[:, 0]
+    )
     assert by_first.counts["vote_wrong"] == int((ratings[:, 0] != truth).sum())
 
 
 def test_labels_of_an_aggregation_can_be_given_and_tied_items_count_for_neither() -> None:
     evidence, known, *_ = tables()
     majority = aggregate_labels(evidence, method="majority", ties="random")
-    assert check_assumptions(evidence, known, system="agent", aggregate=majority.labels).counts["items"] == 100
+    assert (
+        check_assumptions(evidence, known, system="agent", aggregate=majority.labels).counts[
+            "items"
+        ]
+        == 100
+    )
     undecided = dict.fromkeys(majority.labels)
     check = check_assumptions(evidence, known, system="agent", aggregate=undecided)
     assert (check.counts["items"], check.counts["vote_wrong"]) == (0, 0)
     assert not check.diagnostics["supported"]
 
 
-# -------------------------------------------------------------------------------------------------------------------- tables
+# --------------------------------------------------------------------------------------------------------------------
+# tables
 
 
-def tables(n: int = 200) -> tuple[Ratings, dict[str, list[object]], np.ndarray, np.ndarray, np.ndarray]:
+def tables(
+    n: int = 200,
+) -> tuple[Ratings, dict[str, list[object]], np.ndarray, np.ndarray, np.ndarray]:
     ratings, truth = rated(n, hard=0.3)
     answers = system_of(truth, 0.9, 5)
     long = {
@@ -232,8 +291,15 @@ def tables(n: int = 200) -> tuple[Ratings, dict[str, list[object]], np.ndarray, 
         "rater": ["ann", "bob", "cy"] * n,
         "label": [f"c{v}" for v in ratings.reshape(-1)],
     }
-    said = {"item": [f"q{i}" for i in range(n)], "system": ["agent"] * n, "answer": [f"c{v}" for v in answers]}
-    known: dict[str, list[object]] = {"item": [f"q{i}" for i in range(0, n, 2)], "label": [f"c{v}" for v in truth[::2]]}
+    said = {
+        "item": [f"q{i}" for i in range(n)],
+        "system": ["agent"] * n,
+        "answer": [f"c{v}" for v in answers],
+    }
+    known: dict[str, list[object]] = {
+        "item": [f"q{i}" for i in range(0, n, 2)],
+        "label": [f"c{v}" for v in truth[::2]],
+    }
     return Ratings.from_tables(long, said), known, ratings[::2], truth[::2], answers[::2]
 
 
@@ -242,16 +308,30 @@ def test_tables_and_arrays_count_the_same() -> None:
     ours, theirs = check_assumptions(evidence, known), check_assumptions(ratings, truth)
     assert ours.counts["items"] == theirs.counts["items"] == 100
     for a, b in zip(ours.parts, theirs.parts, strict=True):
-        assert (a["n"], a["agree"], a["difference"]) == pytest.approx((b["n"], b["agree"], b["difference"]))
+        assert (a["n"], a["agree"], a["difference"]) == pytest.approx(
+            (b["n"], b["agree"], b["difference"])
+        )
     assert ours.parts[0]["raters"] == "ann and bob"
-    by_vote = {f"q{2 * i}": f"c{v}" for i, v in enumerate(KnownItems.from_arrays(ratings, truth).plurality(0))}
-    mapped = check_assumptions(evidence, dict(zip(known["item"], known["label"], strict=True)), system="agent", aggregate=by_vote)
-    assert mapped.counts == check_assumptions(ratings, truth, system="agent", answers={"agent": answers}).counts
+    by_vote = {
+        f"q{2 * i}": f"c{v}"
+        for i, v in enumerate(KnownItems.from_arrays(ratings, truth).plurality(0))
+    }
+    mapped = check_assumptions(
+        evidence,
+        dict(zip(known["item"], known["label"], strict=True)),
+        system="agent",
+        aggregate=by_vote,
+    )
+    assert (
+        mapped.counts
+        == check_assumptions(ratings, truth, system="agent", answers={"agent": answers}).counts
+    )
 
 
 def test_votes_without_raters_can_check_6_only() -> None:
     votes = Ratings.from_votes(
-        {"item": [1, 1, 2], "label": ["a", "b", "b"], "n": [2, 1, 3]}, {"item": [1, 2], "system": ["s", "s"], "answer": ["b", "b"]}
+        {"item": [1, 1, 2], "label": ["a", "b", "b"], "n": [2, 1, 3]},
+        {"item": [1, 2], "system": ["s", "s"], "answer": ["b", "b"]},
     )
     check = check_assumptions(votes, {1: "b", 2: "b"}, system="s")
     assert (check.counts["items"], check.counts["vote_wrong"], check.counts["right"]) == (2, 1, 1)

@@ -9,7 +9,14 @@ import pytest
 
 from noracle.counts.ratings import RatingCounts
 from noracle.errors import ArgumentError
-from noracle.superhuman.bounds import empirical_bound, floor_bound, free_bound, paper_bound, plurality_bound, quadratic_bound
+from noracle.superhuman.bounds import (
+    empirical_bound,
+    floor_bound,
+    free_bound,
+    paper_bound,
+    plurality_bound,
+    quadratic_bound,
+)
 
 PUBLISHED = [  # mean agreement under the root, K, U_t as printed in Table 2
     ("SST-5", 0.660, 3, 0.790),
@@ -19,7 +26,9 @@ PUBLISHED = [  # mean agreement under the root, K, U_t as printed in Table 2
 
 
 def random_world(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Ratings and truth with nothing imposed: dependent, contrary, colluding and empty-headed annotators."""
+    """Ratings and truth with nothing imposed: dependent, contrary, colluding and empty-headed
+    annotators.
+    """
     n, k, r = int(rng.integers(1, 40)), int(rng.integers(2, 9)), int(rng.integers(2, 7))
     truth = rng.integers(0, r, n)
     style = rng.integers(0, 4)
@@ -43,7 +52,13 @@ def test_order_of_bounds_holds_in_3000_random_worlds() -> None:
         counts = RatingCounts.from_arrays(ratings)
         k, m = ratings.shape[1], float((ratings == truth[:, None]).mean())
         v = float((counts.agreement * counts.n_items).sum() / counts.n_items.sum())
-        chain = [m, plurality_bound(counts.top, k, counts.n_items), free_bound(v, k), quadratic_bound(v, k), paper_bound(v, k)]
+        chain = [
+            m,
+            plurality_bound(counts.top, k, counts.n_items),
+            free_bound(v, k),
+            quadratic_bound(v, k),
+            paper_bound(v, k),
+        ]
         violations += any(a > b + 1e-12 for a, b in pairwise(chain))
         empirical_below += empirical_bound(v) < m - 1e-12
     assert violations == 0
@@ -58,7 +73,9 @@ def test_empirical_bound_is_no_bound_for_an_oracle_and_a_weak_annotator() -> Non
 
 
 @pytest.mark.parametrize(("name", "root", "k", "printed"), PUBLISHED)
-def test_paper_bound_matches_table_2_within_rounding(name: str, root: float, k: int, printed: float) -> None:
+def test_paper_bound_matches_table_2_within_rounding(
+    name: str, root: float, k: int, printed: float
+) -> None:
     low, high = paper_bound((root - 5e-4) ** 2, k), paper_bound((root + 5e-4) ** 2, k)
     assert low - 5e-4 <= printed <= high + 5e-4
     assert paper_bound(root**2, k) == pytest.approx(printed, abs=6e-4)
@@ -67,7 +84,11 @@ def test_paper_bound_matches_table_2_within_rounding(name: str, root: float, k: 
 def test_free_bound_of_the_published_figures() -> None:
     assert free_bound(0.939**2, 3) == pytest.approx(0.9409, abs=5e-5)
     assert free_bound(0.879**2, 5) == pytest.approx(0.8863, abs=5e-5)
-    assert [round(quadratic_bound(r**2, k), 4) for _, r, k, _ in PUBLISHED] == [0.7307, 0.9513, 0.8925]
+    assert [round(quadratic_bound(r**2, k), 4) for _, r, k, _ in PUBLISHED] == [
+        0.7307,
+        0.9513,
+        0.8925,
+    ]
 
 
 @pytest.mark.parametrize("k", [2, 3, 5, 20, 101])

@@ -26,7 +26,11 @@ FINITE = ("betting", "bernstein", "binomial")
 def counts_of(kinds: dict[tuple[tuple[int, ...], int], int], labels: int = 3) -> RatingCounts:
     """Counts from {(ratings of the item, answer): items}."""
     size = max(len(ratings) for ratings, _ in kinds)
-    rows = [list(ratings) + [-1] * (size - len(ratings)) for (ratings, _), n in kinds.items() for _ in range(n)]
+    rows = [
+        list(ratings) + [-1] * (size - len(ratings))
+        for (ratings, _), n in kinds.items()
+        for _ in range(n)
+    ]
     answers = [answer for (_, answer), n in kinds.items() for _ in range(n)]
     return RatingCounts.from_arrays(rows, labels=labels, answers={"agent": answers})
 
@@ -40,12 +44,24 @@ def certify(counts: RatingCounts, **options: Any) -> Certificate:
 
 
 def supported(**changes: Any) -> Check:
-    said = {"supported": True, "system": "agent", "confidence": 0.95, **changes.pop("diagnostics", {})}
-    values = {"p_value": 1.0, "statistic": 0.4, "finding": "right 40 times, repeats 2 times", "method": "exact binomial", **changes}
+    said = {
+        "supported": True,
+        "system": "agent",
+        "confidence": 0.95,
+        **changes.pop("diagnostics", {}),
+    }
+    values = {
+        "p_value": 1.0,
+        "statistic": 0.4,
+        "finding": "right 40 times, repeats 2 times",
+        "method": "exact binomial",
+        **changes,
+    }
     return Check(name="errors of the vote", assumption=SIX, diagnostics=said, **values)
 
 
-# ------------------------------------------------------------------------------------------------------------- verdicts
+# -------------------------------------------------------------------------------------------------------------
+# verdicts
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -53,7 +69,9 @@ def test_a_clearly_better_system_is_certified(test: str) -> None:
     result = certify(GOOD, test=test)
     assert result.certified
     assert result.reasons == ()
-    assert result.value == pytest.approx(1 - 5 / 6 if not test.startswith("paper") else 1 - math.sqrt(1 / 3 + 2 / 3 * 2 / 3))
+    assert result.value == pytest.approx(
+        1 - 5 / 6 if not test.startswith("paper") else 1 - math.sqrt(1 / 3 + 2 / 3 * 2 / 3)
+    )
     assert 0 < result.low < result.value
     assert result.attained > 0.95
     assert result.verify()
@@ -88,7 +106,10 @@ def test_one_or_two_ratings_an_item_certify_nothing(test: str, ratings: tuple[in
 
 @pytest.mark.parametrize("test", TESTS)
 def test_no_items_are_undefined_and_say_so(test: str) -> None:
-    result = certify(RatingCounts.from_arrays(np.full((3, 3), -1), labels=2, answers={"agent": [0, 0, 0]}), test=test)
+    result = certify(
+        RatingCounts.from_arrays(np.full((3, 3), -1), labels=2, answers={"agent": [0, 0, 0]}),
+        test=test,
+    )
     assert not result.certified
     assert math.isnan(result.value)
     assert result.reason == "no items"
@@ -111,7 +132,9 @@ def test_too_few_items_says_how_many_would_do() -> None:
     assert f"about {needed:,} items would be needed (there are 33)" in result.reasons[0]
     times = math.ceil(needed / 33)
     assert certify(counts_of({kind: n * times for kind, n in few.items()})).certified
-    assert not certify(counts_of({kind: n * max(1, times // 2) for kind, n in few.items()})).certified
+    assert not certify(
+        counts_of({kind: n * max(1, times // 2) for kind, n in few.items()})
+    ).certified
 
 
 def test_an_item_without_an_answer_counts_as_not_matching() -> None:
@@ -130,7 +153,9 @@ def test_more_confidence_is_never_easier() -> None:
 @pytest.mark.parametrize("test", TESTS)
 def test_low_and_attained_agree_with_the_verdict(test: str) -> None:
     """At margin low the claim is just certified, above it not; at confidence attained likewise."""
-    counts = counts_of({((0, 0, 0), 0): 700, ((0, 0, 1), 0): 280, ((0, 0, 0), 1): 10, ((0, 1, 2), 1): 10})
+    counts = counts_of(
+        {((0, 0, 0), 0): 700, ((0, 0, 1), 0): 280, ((0, 0, 0), 1): 10, ((0, 1, 2), 1): 10}
+    )
     first = certify(counts, test=test, confidence=0.6)
     if first.low > 1e-6:
         assert certify(counts, test=test, confidence=0.6, margin=first.low - 1e-6).certified
@@ -140,7 +165,8 @@ def test_low_and_attained_agree_with_the_verdict(test: str) -> None:
         assert not certify(counts, test=test, confidence=first.attained + 1e-6).certified
 
 
-# ------------------------------------------------------------------------------------------------------------- training
+# -------------------------------------------------------------------------------------------------------------
+# training
 
 
 def test_training_must_be_stated_and_everything_else_is_shown() -> None:
@@ -149,13 +175,19 @@ def test_training_must_be_stated_and_everything_else_is_shown() -> None:
     assert not silent.certified
     assert stated.certified
     assert "trained_on_annotators is not stated" in silent.reasons[0]
-    assert (silent.value, silent.low, silent.attained) == (stated.value, stated.low, stated.attained)
+    assert (silent.value, silent.low, silent.attained) == (
+        stated.value,
+        stated.low,
+        stated.attained,
+    )
     assert silent.verify()
 
 
 def test_trained_on_annotators_removes_the_certificate_unless_six_is_supported() -> None:
     assert not certify(GOOD, trained_on_annotators="yes").certified
-    assert not certify(GOOD, trained_on_annotators=True, check=supported(diagnostics={"supported": False})).certified
+    assert not certify(
+        GOOD, trained_on_annotators=True, check=supported(diagnostics={"supported": False})
+    ).certified
     good = certify(GOOD, trained_on_annotators="yes", check=supported())
     assert good.certified
     assert good.verify()
@@ -171,7 +203,9 @@ def test_a_check_at_less_confidence_does_not_carry_the_certificate() -> None:
 
 @pytest.mark.parametrize("trained", ["yes", "no", "unknown"])
 def test_a_failed_check_forbids_the_certificate_whatever_is_stated(trained: str) -> None:
-    failed = supported(p_value=1e-9, diagnostics={"supported": False}, finding="fails: repeats 90 of 100")
+    failed = supported(
+        p_value=1e-9, diagnostics={"supported": False}, finding="fails: repeats 90 of 100"
+    )
     result = certify(GOOD, trained_on_annotators=trained, check=failed)
     assert not result.certified
     assert result.guarantee.kind is Kind.HEURISTIC
@@ -186,7 +220,8 @@ def test_a_check_about_another_system_or_assumption_is_refused() -> None:
         certify(GOOD, check=dataclasses.replace(supported(), diagnostics={}))
 
 
-# ----------------------------------------------------------------------------------------------------------------- ties
+# -----------------------------------------------------------------------------------------------------------------
+# ties
 
 
 def tied_world(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -231,23 +266,39 @@ def test_order_of_items_and_names_of_labels_change_nothing() -> None:
     ratings, answers = tied_world(4)
     order, names = np.random.default_rng(0).permutation(400), np.array([2, 0, 1])
     first = certify(RatingCounts.from_arrays(ratings, labels=3, answers={"agent": answers}))
-    again = certify(RatingCounts.from_arrays(names[ratings[order]], labels=3, answers={"agent": names[answers[order]]}))
+    again = certify(
+        RatingCounts.from_arrays(
+            names[ratings[order]], labels=3, answers={"agent": names[answers[order]]}
+        )
+    )
     assert first == again
 
 
-# ------------------------------------------------------------------------------------------------- different numbers of votes
+# -------------------------------------------------------------------------------------------------
+# different numbers of votes
 
 
-def test_adaptive_numbers_of_ratings_are_fine_for_the_plurality_and_refused_for_pooled_pairs() -> None:
+def test_adaptive_numbers_of_ratings_are_fine_for_the_plurality_and_refused_for_pooled_pairs() -> (
+    None
+):
     counts = counts_of({((0, 0), 0): 500, ((0, 1, 0, 0, 0), 0): 300, ((0, 1, 1, 0, 0), 0): 200})
     assert certify(counts).certified
     assert certify(counts, test="binomial").verify()
-    for test, ceiling in (("binomial", "free"), ("binomial", "paper"), ("paper-oms", None), ("paper-hms", "paper-empirical")):
-        with pytest.raises(EvidenceError, match="needs the same number of ratings on every item; got between 2 and 5"):
+    for test, ceiling in (
+        ("binomial", "free"),
+        ("binomial", "paper"),
+        ("paper-oms", None),
+        ("paper-hms", "paper-empirical"),
+    ):
+        with pytest.raises(
+            EvidenceError,
+            match="needs the same number of ratings on every item; got between 2 and 5",
+        ):
             certify(counts, test=test, ceiling=ceiling)
 
 
-# ---------------------------------------------------------------------------------------------------------------- guarantees
+# ----------------------------------------------------------------------------------------------------------------
+# guarantees
 
 
 def test_kinds_of_promise() -> None:
@@ -256,17 +307,26 @@ def test_kinds_of_promise() -> None:
     assert kinds["t"].kind is Kind.ASYMPTOTIC
     assert kinds["betting"].anytime
     assert not kinds["bernstein"].anytime
-    assert not certify(GOOD, ties="random").guarantee.anytime  # ties would be drawn anew at every look
+    assert not certify(
+        GOOD, ties="random"
+    ).guarantee.anytime  # ties would be drawn anew at every look
     assert kinds["paper-oms"].error_rate == pytest.approx(0.1)
-    assert certify(GOOD, test="paper-oms", ceiling="paper-empirical").guarantee.kind is Kind.HEURISTIC
-    assert certify(GOOD, test="binomial", ceiling="paper-empirical").guarantee.kind is Kind.HEURISTIC
+    assert (
+        certify(GOOD, test="paper-oms", ceiling="paper-empirical").guarantee.kind is Kind.HEURISTIC
+    )
+    assert (
+        certify(GOOD, test="binomial", ceiling="paper-empirical").guarantee.kind is Kind.HEURISTIC
+    )
 
 
 def test_assumptions_are_named() -> None:
     named = {a.name: a.status for a in certify(GOOD).guarantee.assumptions}
     assert named == {
-        "one true label per item": "assumed", "iid items": "assumed", "the vote does not see the system": "by-design", SIX: "assumed",
-    }  # fmt: skip
+        "one true label per item": "assumed",
+        "iid items": "assumed",
+        "the vote does not see the system": "by-design",
+        SIX: "assumed",
+    }
     assert any("average annotation" in note for note in certify(GOOD).notes)
 
 
@@ -304,7 +364,8 @@ def test_the_schema_holds_for_results_of_today_and_refuses_contradictions() -> N
             schema.validate({**data, **change})
 
 
-# ------------------------------------------------------------------------------------------------------------------- errors
+# -------------------------------------------------------------------------------------------------------------------
+# errors
 
 
 @pytest.mark.parametrize(
@@ -322,7 +383,10 @@ def test_the_schema_holds_for_results_of_today_and_refuses_contradictions() -> N
         ({"test": "paper-oms", "ceiling": "free"}, "ceiling must be 'paper' or 'paper-empirical'"),
         ({"test": "binomial", "ceiling": "kappa"}, "ceiling must be one of"),
         ({"system": "other"}, "system must be one of 'agent'; got 'other'"),
-        ({"trained_on_annotators": "maybe"}, "trained_on_annotators must be 'yes', 'no' or 'unknown'"),
+        (
+            {"trained_on_annotators": "maybe"},
+            "trained_on_annotators must be 'yes', 'no' or 'unknown'",
+        ),
         ({"aggregate": "dawid-skene"}, "aggregate must be 'plurality' for counts"),
     ],
 )
@@ -337,13 +401,16 @@ def test_ratings_without_answers_are_refused() -> None:
 
 
 def test_several_systems_need_a_name() -> None:
-    counts = RatingCounts.from_arrays([[0, 0, 1]] * 9, labels=2, answers={"a": [0] * 9, "b": [1] * 9})
+    counts = RatingCounts.from_arrays(
+        [[0, 0, 1]] * 9, labels=2, answers={"a": [0] * 9, "b": [1] * 9}
+    )
     with pytest.raises(ArgumentError, match="system must be one of 'a', 'b'; got None"):
         certify(counts)
     assert certify(counts, system="a").value > certify(counts, system="b").value
 
 
-# -------------------------------------------------------------------------------------------------------------- other aggregates
+# --------------------------------------------------------------------------------------------------------------
+# other aggregates
 
 
 def test_a_fitted_aggregate_is_a_heuristic_reference() -> None:
@@ -354,24 +421,34 @@ def test_a_fitted_aggregate_is_a_heuristic_reference() -> None:
 
     rng = np.random.default_rng(0)
     truth = rng.integers(3, size=300)
-    wide: dict[str, Any] = {f"r{j}": np.where(rng.random(300) < 0.8, truth, rng.integers(3, size=300)).tolist() for j in range(5)}
+    wide: dict[str, Any] = {
+        f"r{j}": np.where(rng.random(300) < 0.8, truth, rng.integers(3, size=300)).tolist()
+        for j in range(5)
+    }
     wide["agent"] = np.where(rng.random(300) < 0.98, truth, 0).tolist()
-    ratings = Ratings.from_wide(wide, raters=[f"r{j}" for j in range(5)], systems=["agent"], labels=[0, 1, 2])
+    ratings = Ratings.from_wide(
+        wide, raters=[f"r{j}" for j in range(5)], systems=["agent"], labels=[0, 1, 2]
+    )
     with pytest.warns(GuaranteeWarning):
         result = certify_superhuman(ratings, aggregate="dawid-skene", trained_on_annotators="no")
     assert result.guarantee.kind is Kind.HEURISTIC
     assert result.verify()
     vote = certify_superhuman(ratings, trained_on_annotators="no")
     assert vote.diagnostics["ceiling"] == result.diagnostics["ceiling"]
-    majority = certify_superhuman(ratings, aggregate=aggregate_labels(ratings), trained_on_annotators="no")
+    majority = certify_superhuman(
+        ratings, aggregate=aggregate_labels(ratings), trained_on_annotators="no"
+    )
     assert majority.guarantee.kind is Kind.FINITE_SAMPLE
     assert majority.verify()
 
 
-# --------------------------------------------------------------------------------------------------------------- real annotators
+# ---------------------------------------------------------------------------------------------------------------
+# real annotators
 
 
-def system_answers(rng: np.random.Generator, truth: np.ndarray, accuracy: float, wrong: list[np.ndarray]) -> np.ndarray:
+def system_answers(
+    rng: np.random.Generator, truth: np.ndarray, accuracy: float, wrong: list[np.ndarray]
+) -> np.ndarray:
     """A system whose errors are drawn from the annotators' wrong labels of that class."""
     drawn = np.empty_like(truth)
     for k, labels in enumerate(wrong):
@@ -379,8 +456,12 @@ def system_answers(rng: np.random.Generator, truth: np.ndarray, accuracy: float,
     return np.where(rng.random(len(truth)) < accuracy, truth, drawn)
 
 
-@pytest.mark.parametrize(("accuracy", "n", "runs", "least"), [(0.99, 500, 300, 0.85), (0.95, 5000, 100, 0.80)])
-def test_power_on_cifar_10n(data_folder: Path, accuracy: float, n: int, runs: int, least: float) -> None:
+@pytest.mark.parametrize(
+    ("accuracy", "n", "runs", "least"), [(0.99, 500, 300, 0.85), (0.95, 5000, 100, 0.80)]
+)
+def test_power_on_cifar_10n(
+    data_folder: Path, accuracy: float, n: int, runs: int, least: float
+) -> None:
     data = np.load(data_folder / "cifar10_train.npz")
     truth, annotators = data["label"].astype(int), data["annotators"].astype(int)
     wrong = [annotators[truth == k].ravel() for k in range(10)]
@@ -390,20 +471,28 @@ def test_power_on_cifar_10n(data_folder: Path, accuracy: float, n: int, runs: in
     for _ in range(runs):
         items = rng.choice(len(truth), size=n, replace=False)
         answers = system_answers(rng, truth[items], accuracy, wrong)
-        certified += certify(RatingCounts.from_arrays(annotators[items], labels=10, answers={"agent": answers})).certified
+        certified += certify(
+            RatingCounts.from_arrays(annotators[items], labels=10, answers={"agent": answers})
+        ).certified
     assert certified / runs >= least
 
 
 @pytest.mark.parametrize("test", ["binomial", "paper-hms", "paper-oms"])
 def test_what_promises_nothing_never_certifies(test: Any) -> None:
     """sqrt(v) is not a bound, so that no confidence attained with it is a certificate."""
-    counts = RatingCounts.from_arrays([[0, 0, 0]] * 5000 + [[0, 0, 1]] * 5000, labels=2, answers={"agent": [0] * 10_000})
-    certificate = certify_superhuman(counts, test=test, ceiling="paper-empirical", trained_on_annotators="no")
+    counts = RatingCounts.from_arrays(
+        [[0, 0, 0]] * 5000 + [[0, 0, 1]] * 5000, labels=2, answers={"agent": [0] * 10_000}
+    )
+    certificate = certify_superhuman(
+        counts, test=test, ceiling="paper-empirical", trained_on_annotators="no"
+    )
     assert certificate.attained > 0.95
     assert not certificate.certified
     assert "nothing is promised" in certificate.reasons[0]
     assert certificate.verify()
-    assert certify_superhuman(counts, test=test, ceiling="paper", trained_on_annotators="no").certified
+    assert certify_superhuman(
+        counts, test=test, ceiling="paper", trained_on_annotators="no"
+    ).certified
 
 
 def test_answers_and_ratings_as_two_tables() -> None:
@@ -415,7 +504,9 @@ def test_answers_and_ratings_as_two_tables() -> None:
     answers = {"item": list(range(300)), "system": ["agent"] * 300, "answer": ["x"] * 300}
     two = certify_superhuman(answers, ratings, trained_on_annotators="no")
     assert two.certified
-    assert two == certify_superhuman(Ratings.from_tables(ratings, answers), trained_on_annotators="no")
+    assert two == certify_superhuman(
+        Ratings.from_tables(ratings, answers), trained_on_annotators="no"
+    )
     with pytest.raises(ArgumentError, match="ratings must be given"):
         certify_superhuman(answers)
     with pytest.raises(ArgumentError, match="two tables"):

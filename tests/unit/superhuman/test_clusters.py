@@ -1,4 +1,6 @@
-"""Certificates where items come in clusters: sums over clusters are bet on, and iid items would certify too often."""
+"""Certificates where items come in clusters: sums over clusters are bet on, and iid items would
+certify too often.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,17 @@ Tables = tuple[dict[str, list[Any]], dict[str, list[Any]], dict[str, list[Any]]]
 
 
 def tables(
-    rng: np.random.Generator, *, clusters: int = 40, m: int = 5, right: float = 1.0, split: float = 0.5, noise: float = 1.0
+    rng: np.random.Generator,
+    *,
+    clusters: int = 40,
+    m: int = 5,
+    right: float = 1.0,
+    split: float = 0.5,
+    noise: float = 1.0,
 ) -> Tables:
-    """Three votes on label 0, one of them another label in a share of the clusters; the system is right as a whole cluster is."""
+    """Three votes on label 0, one of them another label in a share of the clusters; the system is
+    right as a whole cluster is.
+    """
     n = clusters * m
     votes: dict[str, list[Any]] = {"item": [], "rater": [], "label": []}
     divided = np.repeat(rng.random(clusters) < split, m)
@@ -38,7 +48,11 @@ def tables(
 
 def certify(made: Tables, **more: Any) -> Certificate:
     answers, votes, items = made
-    return certify_superhuman(Ratings.from_tables(votes, answers, items=items, labels=[0, 1, 2]), trained_on_annotators="no", **more)
+    return certify_superhuman(
+        Ratings.from_tables(votes, answers, items=items, labels=[0, 1, 2]),
+        trained_on_annotators="no",
+        **more,
+    )
 
 
 @pytest.mark.parametrize("test", ["betting", "t"])
@@ -65,13 +79,21 @@ def test_undecided_certificate_says_how_many_items_are_needed_and_verifies() -> 
 
 
 def test_bets_on_clusters_certify_wrongly_no_more_often_than_promised() -> None:
-    """The mean of Z is 0: match .9, top share 2/3 in three tenths of the clusters; whole clusters are right or wrong."""
+    """The mean of Z is 0: match .9, top share 2/3 in three tenths of the clusters; whole clusters
+    are right or wrong.
+    """
     rng = np.random.default_rng(3)
     wrong = dict.fromkeys(("betting", "t", "items"), 0)
     for _ in range(300):
         rows = []
         for c in range(60):
-            row = (int(rng.random() < 0.9), 1, 2 if rng.random() < 0.3 else 3, 3, int(rng.choice([2, 8])))
+            row = (
+                int(rng.random() < 0.9),
+                1,
+                2 if rng.random() < 0.3 else 3,
+                3,
+                int(rng.choice([2, 8])),
+            )
             rows.append((f"c{c}", row))
         sample = sample_by_cluster(rows)
         wrong["betting"] += p_by_betting(sample, 0.0) <= 0.2
@@ -91,7 +113,9 @@ def test_clusters_of_one_item_change_nothing() -> None:
 def test_t_by_cluster_is_cr2() -> None:
     rng = np.random.default_rng(5)
     sizes = rng.integers(1, 6, 20)
-    rows = [(f"c{c}", (int(rng.random() < 0.9), 1, 2, 3, 1)) for c in range(20) for _ in range(sizes[c])]
+    rows = [
+        (f"c{c}", (int(rng.random() < 0.9), 1, 2, 3, 1)) for c in range(20) for _ in range(sizes[c])
+    ]
     z = np.array([row[0] - 2 / 3 for _, row in rows])
     own = np.bincount(np.repeat(np.arange(20), sizes), z)
     assert _t_moments(sample_by_cluster(rows)) == pytest.approx(cr2(sizes, sizes, own))

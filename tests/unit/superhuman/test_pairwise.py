@@ -10,11 +10,19 @@ import pytest
 
 from noracle.errors import ArgumentError
 from noracle.superhuman.bounds import free_bound
-from noracle.superhuman.pairwise import cover_bound, group_bounds, pairwise_bound, triple_bounds, vertex_bound
+from noracle.superhuman.pairwise import (
+    cover_bound,
+    group_bounds,
+    pairwise_bound,
+    triple_bounds,
+    vertex_bound,
+)
 
 
 def pool(rng: np.random.Generator, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Accuracies and agreement rates of independent annotators whose errors spread over some labels."""
+    """Accuracies and agreement rates of independent annotators whose errors spread over some
+    labels.
+    """
     p = rng.uniform(0.55, 0.98, k)
     others = int(rng.integers(1, 10))
     rates = np.outer(p, p) + np.outer(1 - p, 1 - p) / others
@@ -24,7 +32,9 @@ def pool(rng: np.random.Generator, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 def anything(rng: np.random.Generator, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Any rates above the products of some accuracies, with zeros and ones among them."""
-    p = rng.choice([rng.uniform(0, 1, k), rng.uniform(0.9, 1, k), rng.integers(0, 2, k).astype(float)])
+    p = rng.choice(
+        [rng.uniform(0, 1, k), rng.uniform(0.9, 1, k), rng.integers(0, 2, k).astype(float)]
+    )
     above = np.triu(rng.random((k, k)) * rng.choice([0.0, 0.1, 1.0]), 1)
     rates = np.outer(p, p)
     rates = np.minimum(1.0, rates + (1 - rates) * (above + above.T))
@@ -40,7 +50,11 @@ def grid_maximum(rates: np.ndarray, steps: int) -> float:
     """The largest mean on a grid of three accuracies, by trying all of them."""
     p = np.linspace(0, 1, steps)
     a, b, c = np.meshgrid(p, p, p, indexing="ij")
-    allowed = (a * b <= rates[0, 1] + 1e-12) & (a * c <= rates[0, 2] + 1e-12) & (b * c <= rates[1, 2] + 1e-12)
+    allowed = (
+        (a * b <= rates[0, 1] + 1e-12)
+        & (a * c <= rates[0, 2] + 1e-12)
+        & (b * c <= rates[1, 2] + 1e-12)
+    )
     return float(((a + b + c) / 3)[allowed].max())
 
 
@@ -49,7 +63,9 @@ def test_closed_form_of_three_equals_vertices() -> None:
     for _ in range(1500):
         _, rates = (pool if rng.random() < 0.5 else anything)(rng, 3)
         weights = equal(3) if rng.random() < 0.5 else rng.dirichlet(np.ones(3))
-        assert triple_bounds(rates, np.array([[0, 1, 2]]), weights)[0] == pytest.approx(vertex_bound(rates, weights), abs=1e-12)
+        assert triple_bounds(rates, np.array([[0, 1, 2]]), weights)[0] == pytest.approx(
+            vertex_bound(rates, weights), abs=1e-12
+        )
 
 
 def test_closed_form_of_three_equals_a_search_of_all_accuracies() -> None:
@@ -140,7 +156,9 @@ def test_two_annotators_give_the_free_bound() -> None:
 def test_pairs_without_common_items_say_nothing() -> None:
     nan = float("nan")
     assert pairwise_bound([[1, nan], [nan, 1]]) == 1.0
-    assert pairwise_bound([[1, 0.6, nan], [0.6, 1, nan], [nan, nan, 1]]) == pytest.approx((1 + 0.6 + 1) / 3)
+    assert pairwise_bound([[1, 0.6, nan], [0.6, 1, nan], [nan, nan, 1]]) == pytest.approx(
+        (1 + 0.6 + 1) / 3
+    )
     assert pairwise_bound([[1.0]]) == 1.0
     apart = np.ones((8, 8))
     assert pairwise_bound(apart) == pytest.approx(1.0)
@@ -162,6 +180,8 @@ def test_annotators_who_never_agree_cannot_all_be_good() -> None:
         ([[1, 0.5], [0.5, 1]], [0.9, 0.9], "weights must be 2 shares"),
     ],
 )
-def test_bad_rates_are_refused(rates: list[list[float]], weights: list[float] | None, message: str) -> None:
+def test_bad_rates_are_refused(
+    rates: list[list[float]], weights: list[float] | None, message: str
+) -> None:
     with pytest.raises(ArgumentError, match=message):
         pairwise_bound(rates, weights=weights)

@@ -17,7 +17,9 @@ from noracle.superhuman.plan import plan_certificate
 
 KINDS = {((0, 0, 0), 0): 65, ((0, 0, 1), 0): 30, ((0, 0, 0), 1): 3, ((0, 1, 2), 0): 2}
 PILOT = RatingCounts.from_arrays(
-    [r for (r, _), n in KINDS.items() for _ in range(n)], labels=3, answers={"agent": [a for (_, a), n in KINDS.items() for _ in range(n)]}
+    [r for (r, _), n in KINDS.items() for _ in range(n)],
+    labels=3,
+    answers={"agent": [a for (_, a), n in KINDS.items() for _ in range(n)]},
 )
 
 
@@ -35,7 +37,9 @@ def test_planned_items_certify_as_often_as_predicted(test: str) -> None:
             ratings = np.repeat([r for r, _ in KINDS], drawn, axis=0)
             answers = np.repeat([a for _, a in KINDS], drawn)
             counts = RatingCounts.from_arrays(ratings, labels=3, answers={"agent": answers})
-            passed[size] += certify_superhuman(counts, test=test, trained_on_annotators="no").certified  # type: ignore[arg-type]
+            passed[size] += certify_superhuman(
+                counts, test=test, trained_on_annotators="no"
+            ).certified  # type: ignore[arg-type]
     assert passed[n] / 150 == pytest.approx(plan.predicted, abs=0.12)
     assert passed[n // 2] / 150 < 0.75
 
@@ -63,22 +67,34 @@ def test_ratings_on_the_same_items() -> None:
 
 
 def test_what_more_ratings_bring_is_foreseen_from_three() -> None:
-    """Raters on items of very different difficulty: the difference at 5, 7 and 9 ratings, foreseen from the first three."""
+    """Raters on items of very different difficulty: the difference at 5, 7 and 9 ratings, foreseen
+    from the first three.
+    """
     rng = np.random.default_rng(0)
     n = 8000
     truth, easy = rng.integers(4, size=n), rng.beta(6, 1.5, size=(n, 1))
-    ratings = np.where(rng.random((n, 9)) < easy, truth[:, None], (truth[:, None] + rng.integers(1, 4, size=(n, 9))) % 4)
+    ratings = np.where(
+        rng.random((n, 9)) < easy,
+        truth[:, None],
+        (truth[:, None] + rng.integers(1, 4, size=(n, 9))) % 4,
+    )
     answers = {"agent": np.where(rng.random(n) < 0.99, truth, (truth + 1) % 4)}
     three = RatingCounts.from_arrays(ratings[:, :3], labels=4, answers=answers)
-    plan = plan_certificate(three, vary="ratings", margin=0.5, most_ratings=9)  # never reached: all numbers are tried
+    plan = plan_certificate(
+        three, vary="ratings", margin=0.5, most_ratings=9
+    )  # never reached: all numbers are tried
     foreseen = {row["ratings_per_item"]: row["difference"] for row in plan.alternatives}
     for k in (2, 5, 7, 9):
-        real = certify_superhuman(RatingCounts.from_arrays(ratings[:, :k], labels=4, answers=answers)).value
+        real = certify_superhuman(
+            RatingCounts.from_arrays(ratings[:, :k], labels=4, answers=answers)
+        ).value
         assert foreseen[k] == pytest.approx(real, abs=0.02), k
 
 
 def test_ratings_that_are_there_are_drawn_without_replacement() -> None:
-    """With as many ratings as there are nothing is drawn again: the difference is that of the pilot."""
+    """With as many ratings as there are nothing is drawn again: the difference is that of the
+    pilot.
+    """
     value = certify_superhuman(PILOT).value
     plan = plan_certificate(PILOT, vary="ratings", power=0.999, most_ratings=3)
     (three,) = [row for row in plan.alternatives if row["ratings_per_item"] == 3]
@@ -86,7 +102,9 @@ def test_ratings_that_are_there_are_drawn_without_replacement() -> None:
 
 
 def test_no_number_of_items_helps_a_worse_system() -> None:
-    worse = RatingCounts.from_arrays([[0, 0, 0]] * 50, labels=2, answers={"agent": [0] * 45 + [1] * 5})
+    worse = RatingCounts.from_arrays(
+        [[0, 0, 0]] * 50, labels=2, answers={"agent": [0] * 45 + [1] * 5}
+    )
     plan = plan_certificate(worse)
     assert math.isnan(plan.predicted)
     assert "no number of items would do" in plan.reason
@@ -104,7 +122,12 @@ def test_the_plan_is_a_heuristic_and_says_what_it_supposes() -> None:
 
 def test_a_changed_plan_is_found() -> None:
     plan = plan_certificate(PILOT)
-    for change in ({"buy": {"items": plan.buy["items"] // 3}}, {"cost": plan.cost + 9}, {"predicted": 0.99}, {"wanted": 0.99}):
+    for change in (
+        {"buy": {"items": plan.buy["items"] // 3}},
+        {"cost": plan.cost + 9},
+        {"predicted": 0.99},
+        {"wanted": 0.99},
+    ):
         assert not dataclasses.replace(plan, **change).verify(), change
     assert Plan.from_dict(plan.to_dict()).verify()
 

@@ -24,12 +24,23 @@ def items(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def test_a_stream_is_the_certificate_of_the_items_so_far(margin: float) -> None:
     ratings, answers = items(200)
     stream = CertificateStream(system="agent", margin=margin, trained_on_annotators="no")
-    for i, (row, answer) in enumerate(zip(ratings.tolist(), answers.tolist(), strict=True), start=1):
-        stream.update(ratings=[None if r < 0 else r for r in row], answer=None if answer < 0 else answer)
+    for i, (row, answer) in enumerate(
+        zip(ratings.tolist(), answers.tolist(), strict=True), start=1
+    ):
+        stream.update(
+            ratings=[None if r < 0 else r for r in row], answer=None if answer < 0 else answer
+        )
         if i in (1, 2, 7, 60, 200):
             counts = RatingCounts.from_arrays(ratings[:i], labels=3, answers={"agent": answers[:i]})
-            whole, now = certify_superhuman(counts, margin=margin, trained_on_annotators="no"), stream.certificate()
-            assert (now.certified, now.counts, now.reasons) == (whole.certified, whole.counts, whole.reasons)
+            whole, now = (
+                certify_superhuman(counts, margin=margin, trained_on_annotators="no"),
+                stream.certificate(),
+            )
+            assert (now.certified, now.counts, now.reasons) == (
+                whole.certified,
+                whole.counts,
+                whole.reasons,
+            )
             assert (now.value, now.low) == pytest.approx((whole.value, whole.low), abs=1e-12)
             assert stream.attained == pytest.approx(now.attained, abs=1e-12)
             assert now.guarantee.anytime
@@ -41,9 +52,13 @@ def test_batches_and_single_items_are_the_same() -> None:
     ratings, answers = items(150)
     one, many = CertificateStream(system="agent"), CertificateStream(system="agent")
     for row, answer in zip(ratings.tolist(), answers.tolist(), strict=True):
-        one.update(ratings=[None if r < 0 else r for r in row], answer=None if answer < 0 else answer)
+        one.update(
+            ratings=[None if r < 0 else r for r in row], answer=None if answer < 0 else answer
+        )
     for part in np.array_split(np.arange(150), 4):
-        many.extend(RatingCounts.from_arrays(ratings[part], labels=3, answers={"agent": answers[part]}))
+        many.extend(
+            RatingCounts.from_arrays(ratings[part], labels=3, answers={"agent": answers[part]})
+        )
     assert one.certificate() == many.certificate()
     assert one.attained == pytest.approx(many.attained, abs=1e-12)
 
@@ -53,7 +68,9 @@ def test_the_order_of_items_does_not_matter_for_the_last_look() -> None:
     found = []
     for order in (np.arange(100), np.random.default_rng(1).permutation(100)):
         stream = CertificateStream(system="agent")
-        stream.extend(RatingCounts.from_arrays(ratings[order], labels=3, answers={"agent": answers[order]}))
+        stream.extend(
+            RatingCounts.from_arrays(ratings[order], labels=3, answers={"agent": answers[order]})
+        )
         found.append(stream.certificate())
     assert found[0] == found[1]
 

@@ -1,4 +1,6 @@
-"""Verification: certificates hold, tampered ones do not, and the second code agrees with references of its own."""
+"""Verification: certificates hold, tampered ones do not, and the second code agrees with references
+of its own.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,17 @@ from noracle.superhuman.split import CEILINGS, bound_at, statistic_at
 
 def world(rng: np.random.Generator) -> RatingCounts:
     """Random ratings: any number of labels and raters, missing ones, ties, silent systems."""
-    labels, raters, n = int(rng.integers(2, 5)), int(rng.integers(1, 6)), int(rng.choice([1, 2, 7, 40, 300]))
+    labels, raters, n = (
+        int(rng.integers(2, 5)),
+        int(rng.integers(1, 6)),
+        int(rng.choice([1, 2, 7, 40, 300])),
+    )
     truth = rng.integers(labels, size=n)
-    ratings = np.where(rng.random((n, raters)) < rng.uniform(0.4, 1), truth[:, None], rng.integers(labels, size=(n, raters)))
+    ratings = np.where(
+        rng.random((n, raters)) < rng.uniform(0.4, 1),
+        truth[:, None],
+        rng.integers(labels, size=(n, raters)),
+    )
     if rng.random() < 0.3:
         ratings[rng.random((n, raters)) < 0.3] = -1
     answers = np.where(rng.random(n) < rng.uniform(0.6, 1), truth, rng.integers(-1, labels, size=n))
@@ -33,7 +43,13 @@ def world(rng: np.random.Generator) -> RatingCounts:
 
 
 def ceilings_of(test: str) -> tuple[str | None, ...]:
-    return CEILINGS if test == "binomial" else ("paper", "paper-empirical") if test.startswith("paper") else (None,)
+    return (
+        CEILINGS
+        if test == "binomial"
+        else ("paper", "paper-empirical")
+        if test.startswith("paper")
+        else (None,)
+    )
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -44,8 +60,16 @@ def test_every_certificate_verifies(test: str) -> None:
         counts = world(rng)
         for ceiling in ceilings_of(test):
             for ties in (None,) if test == "binomial" else ("share", "random"):
-                options: dict[str, Any] = {"test": test, "ceiling": ceiling, "ties": ties, "seed": seed}
-                options |= {"margin": float(rng.choice([0, 0.01, 0.1])), "confidence": float(rng.choice([0.6, 0.9, 0.99]))}
+                options: dict[str, Any] = {
+                    "test": test,
+                    "ceiling": ceiling,
+                    "ties": ties,
+                    "seed": seed,
+                }
+                options |= {
+                    "margin": float(rng.choice([0, 0.01, 0.1])),
+                    "confidence": float(rng.choice([0.6, 0.9, 0.99])),
+                }
                 try:
                     result = certify_superhuman(counts, trained_on_annotators="no", **options)
                 except EvidenceError:
@@ -73,19 +97,29 @@ def tampered(data: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:
     for step in path[:-1]:
         place = place[step]
     old = place[path[-1]]
-    place[path[-1]] = (not old) if isinstance(old, bool) else old + 1 if isinstance(old, int) else old * 1.01 + 1e-4
+    place[path[-1]] = (
+        (not old)
+        if isinstance(old, bool)
+        else old + 1
+        if isinstance(old, int)
+        else old * 1.01 + 1e-4
+    )
     return changed
 
 
 COUNTS = RatingCounts.from_arrays(
-    [[0, 0, 0]] * 60 + [[0, 0, 1]] * 30 + [[0, 1, 2]] * 10, labels=3, answers={"agent": [0] * 94 + [1] * 5 + [-1]}
+    [[0, 0, 0]] * 60 + [[0, 0, 1]] * 30 + [[0, 1, 2]] * 10,
+    labels=3,
+    answers={"agent": [0] * 94 + [1] * 5 + [-1]},
 )
 
 
 @pytest.mark.parametrize("test", TESTS)
 @pytest.mark.parametrize("confidence", [0.6, 0.95])
 def test_tampering_with_any_number_is_found(test: str, confidence: float) -> None:
-    made = certify_superhuman(COUNTS, test=test, ties="random", seed=3, trained_on_annotators="no", confidence=confidence)
+    made = certify_superhuman(
+        COUNTS, test=test, ties="random", seed=3, trained_on_annotators="no", confidence=confidence
+    )
     data = made.to_dict()
     assert Certificate.from_dict(data).verify()
     places = list(numbers(data))
@@ -96,7 +130,9 @@ def test_tampering_with_any_number_is_found(test: str, confidence: float) -> Non
 
 @pytest.mark.parametrize("test", ["exact", "paper-hms", "paper-oms"])
 def test_tampering_with_published_figures_is_found(test: str) -> None:
-    made = certify_published(0.93, 0.8, 900, 5, n_classes=3, digits=3, test=test, trained_on_annotators="no")  # type: ignore[arg-type]
+    made = certify_published(
+        0.93, 0.8, 900, 5, n_classes=3, digits=3, test=test, trained_on_annotators="no"
+    )  # type: ignore[arg-type]
     data = made.to_dict()
     assert Certificate.from_dict(data).verify()
     for path in numbers(data):
@@ -139,13 +175,22 @@ def test_the_stored_certificate_of_an_earlier_version_verifies() -> None:
     assert Certificate.from_dict(json.loads(path.read_text(encoding="utf-8"))).verify()
 
 
-# ---------------------------------------------------------------------------------------------------------- the second code itself
+# ----------------------------------------------------------------------------------------------------------
+# the second code itself
 
 
 def test_second_tails_equal_scipy() -> None:
     from scipy.stats import binom, t
 
-    for n, s, p in ((10, 3, 0.2), (10, 9, 0.95), (500, 480, 0.9), (100_000, 90_500, 0.9), (7, 0, 0.3), (7, 7, 0.999), (1000, 1, 1e-5)):
+    for n, s, p in (
+        (10, 3, 0.2),
+        (10, 9, 0.95),
+        (500, 480, 0.9),
+        (100_000, 90_500, 0.9),
+        (7, 0, 0.3),
+        (7, 7, 0.999),
+        (1000, 1, 1e-5),
+    ):
         assert retest.upper_tail(s, n, p) == pytest.approx(float(binom.sf(s - 1, n, p)), rel=1e-9)
     for x, df in ((-3.0, 4), (0.0, 4), (2.5, 99), (-12.0, 3000)):
         assert retest.student_tail(x, df) == pytest.approx(float(t.cdf(x, df)), rel=1e-9)

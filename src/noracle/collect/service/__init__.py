@@ -1,4 +1,5 @@
-"""What people may do, as plain functions of a transaction (:class:`noracle.collect.store.base.Work`).
+"""What people may do, as plain functions of a transaction
+(:class:`noracle.collect.store.base.Work`).
 
 access.py        who asks, and what their role allows; throttling
 people.py        accounts, sessions, forgetting; with passwords.py and invitations.py

@@ -5,9 +5,10 @@
     annotator   their own questions
     auditor     reads everything but names and e-mail addresses; changes nothing
 
-A project of which a person is no member does not exist for them: it is not found, whatever their role elsewhere. A session is kept
-under the SHA-256 of its token, so that a stolen database opens no session. It ends 12 hours after it was last seen and 7 days after it
-began; both limits stand in ``session.expires_at``, so that one comparison is enough on the fast path.
+A project of which a person is no member does not exist for them: it is not found, whatever their
+role elsewhere. A session is kept under the SHA-256 of its token, so that a stolen database opens no
+session. It ends 12 hours after it was last seen and 7 days after it began; both limits stand in
+``session.expires_at``, so that one comparison is enough on the fast path.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ ANNOTATORS: tuple[Role, ...] = ("annotator",)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who is signed in. ``stale`` asks the caller for :func:`touch_session`, so that reading need not write."""
+    """Somebody who is signed in. ``stale`` asks the caller for :func:`touch_session`, so that
+    reading need not write.
+    """
 
     id: int
     name: str
@@ -102,18 +105,37 @@ def who(work: Work, token_hash: str, *, now: float) -> Person | None:
     )
     if row is None:
         return None
-    return Person(int(row["id"]), row["name"] or "", row["email"] or "", row["locale"], stale=now - float(row["seen_at"]) > _TOUCH_SECONDS)
+    return Person(
+        int(row["id"]),
+        row["name"] or "",
+        row["email"] or "",
+        row["locale"],
+        stale=now - float(row["seen_at"]) > _TOUCH_SECONDS,
+    )
 
 
 def touch_session(work: Work, token_hash: str, *, now: float) -> None:
-    """Note that the session is alive: it may be idle for another 12 hours, but never lives longer than 7 days."""
-    row = work.one("SELECT created_at FROM session WHERE token_hash = :token AND expires_at > :now", token=token_hash, now=now)
+    """Note that the session is alive: it may be idle for another 12 hours, but never lives longer
+    than 7 days.
+    """
+    row = work.one(
+        "SELECT created_at FROM session WHERE token_hash = :token AND expires_at > :now",
+        token=token_hash,
+        now=now,
+    )
     if row is not None:
         ends = min(float(row["created_at"]) + SESSION_SECONDS, now + IDLE_SECONDS)
-        work.run("UPDATE session SET seen_at = :now, expires_at = :ends WHERE token_hash = :token", now=now, ends=ends, token=token_hash)
+        work.run(
+            "UPDATE session SET seen_at = :now, expires_at = :ends WHERE token_hash = :token",
+            now=now,
+            ends=ends,
+            token=token_hash,
+        )
 
 
-def member(work: Work, token_hash: str, slug: str, *, roles: tuple[Role, ...], now: float) -> Member:
+def member(
+    work: Work, token_hash: str, slug: str, *, roles: tuple[Role, ...], now: float
+) -> Member:
     """The membership of a session's person in a project, if the role is one of ``roles``.
 
     Raises
@@ -144,7 +166,9 @@ def member(work: Work, token_hash: str, slug: str, *, roles: tuple[Role, ...], n
 
 
 def member_of(work: Work, person: int, project: int) -> Member | None:
-    """The membership of a person in a project, whatever the role; for callers that know the person already."""
+    """The membership of a person in a project, whatever the role; for callers that know the person
+    already.
+    """
     row = work.one(
         "SELECT m.person_id AS person, m.role, m.alias, j.id AS project, j.slug, j.state, j.spec FROM membership m "
         "JOIN project j ON j.id = m.project_id WHERE m.person_id = :person AND m.project_id = :project",
@@ -173,16 +197,20 @@ def _member(work: Work, row: Mapping[str, object]) -> Member:
 
 
 def allow(work: Work, key: str, *, limit: int, seconds: float, now: float) -> None:
-    """Count an attempt under ``key``; raises :class:`Throttled` after ``limit`` attempts in ``seconds``.
+    """Count an attempt under ``key``; raises :class:`Throttled` after ``limit`` attempts in
+    ``seconds``.
 
-    Call it in a transaction of its own *before* what it protects: attempts count whether they succeed or not. The key is stored hashed,
-    because it may hold an e-mail address or an IP address; :func:`noracle.collect.service.people.start_session` sweeps old ones away.
+    Call it in a transaction of its own *before* what it protects: attempts count whether they
+    succeed or not. The key is stored hashed, because it may hold an e-mail address or an IP
+    address; :func:`noracle.collect.service.people.start_session` sweeps old ones away.
     """
     hashed = token_hash(key)
     if work.dialect == "postgresql":
         work.one("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))", key=hashed)
     work.run("DELETE FROM throttle WHERE key = :key AND at <= :old", key=hashed, old=now - seconds)
-    row = work.one("SELECT COUNT(*) AS n, MIN(at) AS first FROM throttle WHERE key = :key", key=hashed)
+    row = work.one(
+        "SELECT COUNT(*) AS n, MIN(at) AS first FROM throttle WHERE key = :key", key=hashed
+    )
     if row is not None and int(row["n"]) >= limit:
         raise Throttled(wait=max(1.0, float(row["first"] or now) + seconds - now))
     work.run("INSERT INTO throttle (key, at) VALUES (:key, :now)", key=hashed, now=now)

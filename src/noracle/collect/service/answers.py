@@ -1,7 +1,8 @@
 """Which values are answers, and answers as rows of evidence.
 
-Only first answers (revision 0) are evidence; amendments stay in the archive. Gold, panel and attention questions have rows too, marked by
-their kind: they measure the people, not the systems, and an estimate must leave them out.
+Only first answers (revision 0) are evidence; amendments stay in the archive. Gold, panel and
+attention questions have rows too, marked by their kind: they measure the people, not the systems,
+and an estimate must leave them out.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def check_value(spec: ProjectSpec, shown: Sequence[int], value: str) -> str:
         rule = {
             "partitioned": "yes, no or unsure",
             "judge-all": f"{len(shown)} of yes, no or unsure with | between them",
-            "pick-wrong": "one of the classes that are shown, unsure" + (", or none" if spec.trap else ""),
+            "pick-wrong": "one of the classes that are shown, unsure"
+            + (", or none" if spec.trap else ""),
             "ordinary": "one of the classes, or unsure",
         }[spec.protocol]
         raise Refused(f"value must be {rule}; got {str(value)[:40]!r}.")
@@ -57,16 +59,21 @@ def check_value(spec: ProjectSpec, shown: Sequence[int], value: str) -> str:
 
 
 def first_answers(work: Work, project: int) -> list[Row]:
-    """First answers with their question, item name and the alias of who gave them, in the order in which they came."""
+    """First answers with their question, item name and the alias of who gave them, in the order in
+    which they came.
+    """
     return work.all(_FIRST, project=project)
 
 
-def judgements(work: Work, project: int, *, kinds: Sequence[str] | None = None) -> list[dict[str, Any]]:
+def judgements(
+    work: Work, project: int, *, kinds: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
     """First answers as rows of the foundation's judgements table.
 
-    Each row has ``item, class, verdict, rater, propensity, at`` and besides ``draw, kind, revision, question``. One answer gives one row
-    (partitioned) or one for each class shown (judge-all); a class that was picked as wrong is a ``no``, without a propensity, because a
-    person chose it (pick-wrong); an answer that names no class gives none. Ordinary labels are :func:`ratings`.
+    Each row has ``item, class, verdict, rater, propensity, at`` and besides ``draw, kind, revision,
+    question``. One answer gives one row (partitioned) or one for each class shown (judge-all); a
+    class that was picked as wrong is a ``no``, without a propensity, because a person chose it
+    (pick-wrong); an answer that names no class gives none. Ordinary labels are :func:`ratings`.
 
     Parameters
     ----------
@@ -75,8 +82,9 @@ def judgements(work: Work, project: int, *, kinds: Sequence[str] | None = None) 
 
     Notes
     -----
-    The propensity is that of *one* judgement. Where d of K classes are asked, or m are shown, a class is among them with chance d/K or m/K,
-    and the foundation takes the mean of 1{class = answer, yes}/propensity over the judgements of an item; so each has the chance 1/K.
+    The propensity is that of *one* judgement. Where d of K classes are asked, or m are shown, a
+    class is among them with chance d/K or m/K, and the foundation takes the mean of 1{class =
+    answer, yes}/propensity over the judgements of an item; so each has the chance 1/K.
     """
     spec = _spec(work, project)
     if spec.protocol == "ordinary":
@@ -90,11 +98,18 @@ def judgements(work: Work, project: int, *, kinds: Sequence[str] | None = None) 
             if asked is not None:
                 rows.append(
                     {
-                        "item": row["item"], "class": asked, "verdict": verdict, "rater": row["rater"],
-                        "propensity": one_propensity(spec, row), "at": row["received_at"], "draw": row["draw"], "kind": row["kind"],
-                        "revision": 0, "question": row["question"],
+                        "item": row["item"],
+                        "class": asked,
+                        "verdict": verdict,
+                        "rater": row["rater"],
+                        "propensity": one_propensity(spec, row),
+                        "at": row["received_at"],
+                        "draw": row["draw"],
+                        "kind": row["kind"],
+                        "revision": 0,
+                        "question": row["question"],
                     }
-                )  # fmt: skip
+                )
     return rows
 
 
@@ -109,8 +124,12 @@ def one_propensity(spec: ProjectSpec, question: Mapping[str, Any]) -> float | No
     return float(question["propensity"]) / spec.draws
 
 
-def ratings(work: Work, project: int, *, kinds: Sequence[str] | None = ESTIMATED) -> list[dict[str, Any]]:
-    """First answers of the ordinary protocol as rows of a ratings table: ``item, rater, label, at, kind``; "unsure" is an empty label."""
+def ratings(
+    work: Work, project: int, *, kinds: Sequence[str] | None = ESTIMATED
+) -> list[dict[str, Any]]:
+    """First answers of the ordinary protocol as rows of a ratings table: ``item, rater, label, at,
+    kind``; "unsure" is an empty label.
+    """
     spec = _spec(work, project)
     if spec.protocol != "ordinary":
         return []

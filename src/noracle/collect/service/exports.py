@@ -1,6 +1,7 @@
 """The archive that proves itself, and tables of evidence; neither holds personal data.
 
-Read both through ``store.read_chained``: on PostgreSQL events are chained a moment after they are written.
+Read both through ``store.read_chained``: on PostgreSQL events are chained a moment after they are
+written.
 """
 
 from __future__ import annotations
@@ -22,9 +23,17 @@ ExportFormat = Literal["archive", "jsonl", "csv", "parquet", "label-studio"]
 FORMATS: tuple[ExportFormat, ...] = ("archive", "jsonl", "csv", "parquet", "label-studio")
 
 _JUDGEMENTS = {
-    "item": "text", "class": "whole", "verdict": "text", "rater": "text", "propensity": "number", "at": "number", "draw": "whole",
-    "kind": "text", "revision": "whole", "question": "whole",
-}  # fmt: skip
+    "item": "text",
+    "class": "whole",
+    "verdict": "text",
+    "rater": "text",
+    "propensity": "number",
+    "at": "number",
+    "draw": "whole",
+    "kind": "text",
+    "revision": "whole",
+    "question": "whole",
+}
 
 
 def _project(work: Work, project: int) -> Row:
@@ -35,8 +44,14 @@ def _project(work: Work, project: int) -> Row:
 
 
 def _predictions(work: Work, project: int, *, main: bool) -> dict[str, dict[str, int | None]]:
-    """Answers by system and item; ``main`` leaves out items that were not put to people for an estimate (gold and panel)."""
-    only = "AND EXISTS (SELECT 1 FROM question q WHERE q.item_id = i.id AND q.kind = 'main') " if main else ""
+    """Answers by system and item; ``main`` leaves out items that were not put to people for an
+    estimate (gold and panel).
+    """
+    only = (
+        "AND EXISTS (SELECT 1 FROM question q WHERE q.item_id = i.id AND q.kind = 'main') "
+        if main
+        else ""
+    )
     rows = work.all(
         "SELECT s.name AS system, i.name AS item, p.answer FROM prediction p JOIN system s ON s.id = p.system_id "  # noqa: S608 (fixed text)
         f"JOIN item i ON i.id = p.item_id WHERE s.project_id = :project {only}ORDER BY s.id, i.id",
@@ -49,9 +64,11 @@ def _predictions(work: Work, project: int, *, main: bool) -> dict[str, dict[str,
 
 
 def archive_of(work: Work, project: int, *, texts: bool = False) -> Archive:
-    """Everything that was drawn, asked and answered, for :func:`noracle.collect.verify.verify_archive`.
+    """Everything that was drawn, asked and answered, for
+    :func:`noracle.collect.verify.verify_archive`.
 
-    The seed, the truth of gold items and recorded chances are in it once the project is closed. A draft has nothing to prove yet.
+    The seed, the truth of gold items and recorded chances are in it once the project is closed. A
+    draft has nothing to prove yet.
     """
     row = _project(work, project)
     if row["state"] == "draft":
@@ -64,12 +81,19 @@ def archive_of(work: Work, project: int, *, texts: bool = False) -> Archive:
         project=project,
     ):
         order = None if i["options"] is None else tuple(json.loads(i["options"]))
-        items.append(Item(name=i["name"], content=json.loads(i["content"]), truth=i["truth"], options=order))
+        items.append(
+            Item(name=i["name"], content=json.loads(i["content"]), truth=i["truth"], options=order)
+        )
         if i["chances"] is not None:
             chances[i["name"]] = json.loads(i["chances"])
     routes = [
         Route(
-            place=q["place"], item=q["item"], draw=q["draw"], kind=q["kind"], pool=q["pool"], shown=tuple(json.loads(q["shown"])),
+            place=q["place"],
+            item=q["item"],
+            draw=q["draw"],
+            kind=q["kind"],
+            pool=q["pool"],
+            shown=tuple(json.loads(q["shown"])),
             propensity=float(q["propensity"]),
         )
         for q in work.all(
@@ -77,7 +101,7 @@ def archive_of(work: Work, project: int, *, texts: bool = False) -> Archive:
             "WHERE q.project_id = :project AND q.kind <> 'reask' ORDER BY q.place",
             project=project,
         )
-    ]  # fmt: skip
+    ]
     answers = work.all(
         "SELECT a.id AS answer, a.question_id AS question, q.place, q.draw, a.revision, m.alias AS rater, a.value, a.shown_at, "
         "a.received_at FROM answer a JOIN question q ON q.id = a.question_id "
@@ -89,20 +113,31 @@ def archive_of(work: Work, project: int, *, texts: bool = False) -> Archive:
         project=project,
     )
     uploaded = {
-        s["name"]: s["uploaded_at"] for s in work.all("SELECT name, uploaded_at FROM system WHERE project_id = :project", project=project)
+        s["name"]: s["uploaded_at"]
+        for s in work.all(
+            "SELECT name, uploaded_at FROM system WHERE project_id = :project", project=project
+        )
     }
     return make_archive(
-        record, items=items, routes=routes, answers=answers, events=events, systems=_predictions(work, project, main=False),
-        uploaded_at=uploaded, chances=chances, texts=texts,
-    )  # fmt: skip
+        record,
+        items=items,
+        routes=routes,
+        answers=answers,
+        events=events,
+        systems=_predictions(work, project, main=False),
+        uploaded_at=uploaded,
+        chances=chances,
+        texts=texts,
+    )
 
 
 def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[str, Table]:
     """Tables that ``noracle estimate`` and the other verbs read.
 
-    ``answers`` (of items with main questions), ``judgements`` (answers to main questions, and to those that were asked again), ``items``
-    (with ``n_classes``), ``ratings`` (ordinary protocol), ``quality`` (judgements of gold, panel and attention questions; with the expected
-    verdict once the project is closed) and ``classes`` (number and name).
+    ``answers`` (of items with main questions), ``judgements`` (answers to main questions, and to
+    those that were asked again), ``items`` (with ``n_classes``), ``ratings`` (ordinary protocol),
+    ``quality`` (judgements of gold, panel and attention questions; with the expected verdict once
+    the project is closed) and ``classes`` (number and name).
     """
     row = _project(work, project)
     spec = read_spec(row["spec"])
@@ -113,9 +148,16 @@ def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[st
     return {
         "answers": Table(
             columns={"item": "text", "system": "text", "answer": "whole"},
-            rows=[(item, system, answer) for system, answers in predictions.items() for item, answer in answers.items()],
+            rows=[
+                (item, system, answer)
+                for system, answers in predictions.items()
+                for item, answer in answers.items()
+            ],
         ),
-        "judgements": Table(columns=_JUDGEMENTS, rows=[tuple(j[c] for c in _JUDGEMENTS) for j in said if j["kind"] in ESTIMATED]),
+        "judgements": Table(
+            columns=_JUDGEMENTS,
+            rows=[tuple(j[c] for c in _JUDGEMENTS) for j in said if j["kind"] in ESTIMATED],
+        ),
         "items": _items(work, project, spec.n_classes, texts=texts),
         "ratings": Table(
             columns={"item": "text", "rater": "text", "label": "whole", "at": "number"},
@@ -123,14 +165,24 @@ def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[st
         ),
         "quality": Table(
             columns={**_JUDGEMENTS, "expected": "text"},
-            rows=[(*(j[c] for c in _JUDGEMENTS), _expected(j, truths)) for j in said if j["kind"] not in ESTIMATED],
+            rows=[
+                (*(j[c] for c in _JUDGEMENTS), _expected(j, truths))
+                for j in said
+                if j["kind"] not in ESTIMATED
+            ],
         ),
-        "classes": Table(columns={"class": "whole", "class_name": "text"}, rows=[(k, c.name) for k, c in enumerate(spec.classes)]),
+        "classes": Table(
+            columns={"class": "whole", "class_name": "text"},
+            rows=[(k, c.name) for k, c in enumerate(spec.classes)],
+        ),
     }
 
 
 def _truths(work: Work, project: int) -> dict[str, int]:
-    rows = work.all("SELECT i.name, g.truth FROM gold g JOIN item i ON i.id = g.item_id WHERE i.project_id = :project", project=project)
+    rows = work.all(
+        "SELECT i.name, g.truth FROM gold g JOIN item i ON i.id = g.item_id WHERE i.project_id = :project",
+        project=project,
+    )
     return {row["name"]: int(row["truth"]) for row in rows}
 
 
@@ -140,10 +192,15 @@ def _expected(judgement: Mapping[str, Any], truths: Mapping[str, int]) -> str | 
 
 
 def _items(work: Work, project: int, n_classes: int, *, texts: bool) -> Table:
-    rows = work.all("SELECT name, sha256, content FROM item WHERE project_id = :project ORDER BY id", project=project)
+    rows = work.all(
+        "SELECT name, sha256, content FROM item WHERE project_id = :project ORDER BY id",
+        project=project,
+    )
     columns = {"item": "text", "n_classes": "whole", "sha256": "text"}
     if not texts:
-        return Table(columns=columns, rows=[(row["name"], n_classes, row["sha256"]) for row in rows])
+        return Table(
+            columns=columns, rows=[(row["name"], n_classes, row["sha256"]) for row in rows]
+        )
     found = []
     for row in rows:
         content = json.loads(row["content"])
@@ -157,23 +214,38 @@ def _items(work: Work, project: int, n_classes: int, *, texts: bool) -> Table:
                 content.get("image"),
             )
         )
-    return Table(columns={**columns, "text": "text", "options": "list", "image": "text"}, rows=found)
+    return Table(
+        columns={**columns, "text": "text", "options": "list", "image": "text"}, rows=found
+    )
 
 
 def label_studio(work: Work, project: int, *, texts: bool = False) -> bytes:
     """Items and first answers as tasks of Label Studio, in JSON."""
     spec = read_spec(_project(work, project)["spec"])
     items = [
-        {"name": row["name"], "content": {k: v for k, v in json.loads(row["content"]).items() if k != "attention"} if texts else {}}
-        for row in work.all("SELECT name, content FROM item WHERE project_id = :project ORDER BY id", project=project)
+        {
+            "name": row["name"],
+            "content": {k: v for k, v in json.loads(row["content"]).items() if k != "attention"}
+            if texts
+            else {},
+        }
+        for row in work.all(
+            "SELECT name, content FROM item WHERE project_id = :project ORDER BY id",
+            project=project,
+        )
     ]
     answers = [
         {
-            "answer": row["answer"], "item": row["item"], "shown": json.loads(row["shown"]), "value": row["value"], "rater": row["rater"],
-            "kind": row["kind"], "seconds": round(float(row["received_at"]) - float(row["shown_at"]), 3),
+            "answer": row["answer"],
+            "item": row["item"],
+            "shown": json.loads(row["shown"]),
+            "value": row["value"],
+            "rater": row["rater"],
+            "kind": row["kind"],
+            "seconds": round(float(row["received_at"]) - float(row["shown_at"]), 3),
         }
         for row in first_answers(work, project)
-    ]  # fmt: skip
+    ]
     return json.dumps(tasks_of(spec, items, answers), ensure_ascii=False, allow_nan=False).encode()
 
 
@@ -189,7 +261,9 @@ def export_files(work: Work, project: int, kind: str, *, texts: bool = False) ->
     return table_files(evidence_tables(work, project, texts=texts), kind)
 
 
-def export_one(work: Work, project: int, kind: str, *, texts: bool = False) -> tuple[str, str, bytes]:
+def export_one(
+    work: Work, project: int, kind: str, *, texts: bool = False
+) -> tuple[str, str, bytes]:
     """File name, media type and bytes of an export as one file: several tables come in a zip."""
     files = export_files(work, project, kind, texts=texts)
     if len(files) == 1 and kind in ("archive", "label-studio"):

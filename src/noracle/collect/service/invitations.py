@@ -7,7 +7,14 @@ import secrets
 
 from noracle.collect.errors import Conflict, Forbidden, NotFound, Refused
 from noracle.collect.model import EVERYBODY, ProjectSpec, Role
-from noracle.collect.service.access import MANAGERS, READERS, Member, member_of, new_token, read_spec
+from noracle.collect.service.access import (
+    MANAGERS,
+    READERS,
+    Member,
+    member_of,
+    new_token,
+    read_spec,
+)
 from noracle.collect.service.access import token_hash as hash_of
 from noracle.collect.store.base import Row, Work
 
@@ -56,16 +63,22 @@ def join(work: Work, project: int, person: int, *, role: Role, now: float) -> st
 def _pool_for(member: Member, role: Role, pool: int | None) -> int | None:
     if role != "annotator":
         if pool is not None:
-            raise Refused(f"pool must be left out for the role {role}; only annotators are asked questions.")
+            raise Refused(
+                f"pool must be left out for the role {role}; only annotators are asked questions."
+            )
         return None
     if pool is None and member.spec.pools == (EVERYBODY,):
         return EVERYBODY
     if pool not in member.spec.pools or isinstance(pool, bool):
-        raise Refused(f"pool must be one of 0 to {len(member.spec.pools) - 1} for an annotator; got {pool!r}.")
+        raise Refused(
+            f"pool must be one of 0 to {len(member.spec.pools) - 1} for an annotator; got {pool!r}."
+        )
     return pool
 
 
-def invite(work: Work, member: Member, *, role: Role, pool: int | None, days: float = 7, now: float) -> str:
+def invite(
+    work: Work, member: Member, *, role: Role, pool: int | None, days: float = 7, now: float
+) -> str:
     """Make an invitation and return its token, which is shown once and stored hashed.
 
     Parameters
@@ -97,7 +110,13 @@ def invite(work: Work, member: Member, *, role: Role, pool: int | None, days: fl
         ends=now + days * 86400,
     )
     invitation = 0 if row is None else int(row["id"])
-    work.log(member.project, "invited", {"invitation": invitation, "role": role, "pool": pool}, actor=member.alias, at=now)
+    work.log(
+        member.project,
+        "invited",
+        {"invitation": invitation, "role": role, "pool": pool},
+        actor=member.alias,
+        at=now,
+    )
     return token
 
 
@@ -128,8 +147,9 @@ def peek_invitation(work: Work, token_hash: str, *, now: float) -> Invitation:
 def accept_invitation(work: Work, token_hash: str, *, person: int, now: float) -> Member:
     """Use an invitation up: the person joins with its role, in its pool.
 
-    An annotator may collect further classes with further invitations. Nobody else takes a second role: who sees estimates must not
-    answer questions. In the ordinary protocol a person has one place, because no item is put to a person twice.
+    An annotator may collect further classes with further invitations. Nobody else takes a second
+    role: who sees estimates must not answer questions. In the ordinary protocol a person has one
+    place, because no item is put to a person twice.
     """
     invitation = peek_invitation(work, token_hash, now=now)
     taken = work.run(
@@ -145,11 +165,15 @@ def accept_invitation(work: Work, token_hash: str, *, person: int, now: float) -
     if known is None:
         alias = join(work, invitation.project, person, role=invitation.role, now=now)
     elif known.role != "annotator" or invitation.role != "annotator":
-        raise Conflict(f"You are a member of this project already, as {known.role}. Use another account for another role.")
+        raise Conflict(
+            f"You are a member of this project already, as {known.role}. Use another account for another role."
+        )
     elif invitation.pool in known.pools:
         raise Conflict("You are in this group already.")
     elif invitation.spec.protocol == "ordinary":
-        raise Conflict("You have a place in this project already; a second one would put the same item to you twice.")
+        raise Conflict(
+            "You have a place in this project already; a second one would put the same item to you twice."
+        )
     else:
         alias = known.alias
     if invitation.pool is not None:
@@ -159,7 +183,12 @@ def accept_invitation(work: Work, token_hash: str, *, person: int, now: float) -
             pool=invitation.pool,
             person=person,
         )
-    payload = {"alias": alias, "role": invitation.role, "pool": invitation.pool, "invitation": invitation.id}
+    payload = {
+        "alias": alias,
+        "role": invitation.role,
+        "pool": invitation.pool,
+        "invitation": invitation.id,
+    }
     work.log(invitation.project, "joined", payload, actor=alias, at=now)
     joined = member_of(work, person, invitation.project)
     if joined is None:

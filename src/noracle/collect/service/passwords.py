@@ -29,12 +29,15 @@ def _hasher() -> PasswordHasher:
 
 @functools.cache
 def _nobody() -> str:
-    """The hash of a password that nobody has, so that an unknown address takes as long as a wrong password."""
+    """The hash of a password that nobody has, so that an unknown address takes as long as a wrong
+    password.
+    """
     return _hasher().hash(secrets.token_urlsafe(32))
 
 
 def hash_password(password: str) -> str:
-    """Argon2id of a password of at least 10 characters; about 0.3 s, so never inside a write and never on the event loop.
+    """Argon2id of a password of at least 10 characters; about 0.3 s, so never inside a write and
+    never on the event loop.
 
     Raises
     ------
@@ -43,7 +46,9 @@ def hash_password(password: str) -> str:
     """
     text = unicodedata.normalize("NFC", password)
     if not SHORTEST_PASSWORD <= len(text) <= LONGEST_PASSWORD:
-        raise Refused(f"password must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters; got {len(text)}.")
+        raise Refused(
+            f"password must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters; got {len(text)}."
+        )
     if len(set(text)) < 3:
         raise Refused("password must not repeat one or two characters.")
     with _two_at_a_time:
@@ -51,7 +56,9 @@ def hash_password(password: str) -> str:
 
 
 def password_fits(hashed: str | None, password: str) -> bool:
-    """Whether this is the password; takes as long where there is none (``hashed`` None) as where it is wrong."""
+    """Whether this is the password; takes as long where there is none (``hashed`` None) as where it
+    is wrong.
+    """
     from argon2.exceptions import Argon2Error, InvalidHashError
 
     text = unicodedata.normalize("NFC", password)[: LONGEST_PASSWORD + 1]

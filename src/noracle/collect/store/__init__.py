@@ -31,10 +31,11 @@ def open_store(url: str, *, unsafe: bool = False) -> Store:
     Parameters
     ----------
     url
-        ``sqlite:///folder/file.db`` (relative), ``sqlite:////folder/file.db`` (absolute), or ``postgresql://user:password@host:port/database``.
+        ``sqlite:///folder/file.db`` (relative), ``sqlite:////folder/file.db`` (absolute), or
+        ``postgresql://user:password@host:port/database``.
     unsafe
-        Accept settings that can lose acknowledged answers at a power cut: ``?synchronous=normal`` for SQLite, ``synchronous_commit`` or
-        ``fsync`` off for PostgreSQL.
+        Accept settings that can lose acknowledged answers at a power cut: ``?synchronous=normal``
+        for SQLite, ``synchronous_commit`` or ``fsync`` off for PostgreSQL.
 
     Examples
     --------
@@ -54,7 +55,9 @@ def open_store(url: str, *, unsafe: bool = False) -> Store:
 
 
 def restore_store(path: Path, url: str) -> None:
-    """Put a backup into a database that is new (SQLite: no such file yet; PostgreSQL: no tables yet)."""
+    """Put a backup into a database that is new (SQLite: no such file yet; PostgreSQL: no tables
+    yet).
+    """
     kind, rest = _kind(url)
     if not path.is_file():
         raise ArgumentError(f"path must name a backup; there is no file {path}.")
@@ -73,7 +76,13 @@ def _kind(url: str) -> tuple[str, str]:
     head, mark, rest = url.partition("://")
     if mark and head in ("postgresql", "postgres"):
         return "postgresql", rest
-    if mark and head == "sqlite" and rest.startswith("/") and len(rest) > 1 and ":memory:" not in rest:
+    if (
+        mark
+        and head == "sqlite"
+        and rest.startswith("/")
+        and len(rest) > 1
+        and ":memory:" not in rest
+    ):
         return "sqlite", rest[1:]
     raise ArgumentError(f"url must be {_RULE}; got {_without_password(url)!r}.")
 
@@ -90,5 +99,9 @@ def _open_sqlite(rest: str, *, unsafe: bool) -> SqliteStore:
     options = dict(parse_qsl(query))
     unknown = sorted(set(options) - {"synchronous"})
     if unknown:
-        raise ArgumentError(f"url must have no other option than synchronous; got {', '.join(unknown)}.")
-    return SqliteStore(Path(path), synchronous=options.get("synchronous", "full").lower(), unsafe=unsafe)
+        raise ArgumentError(
+            f"url must have no other option than synchronous; got {', '.join(unknown)}."
+        )
+    return SqliteStore(
+        Path(path), synchronous=options.get("synchronous", "full").lower(), unsafe=unsafe
+    )

@@ -1,9 +1,10 @@
 """What both databases offer.
 
-Everything that happens is a function of a :class:`Work`, a transaction: ``store.write(op)`` commits what it did, ``store.read(op)`` sees
-one consistent state. SQL is written once, with ``:name`` for values; both databases know the rest that we use (RETURNING, ON CONFLICT).
-The two transactions of every click, ``next_question`` and ``answer``, are methods of the store, because each database has its own fast
-way.
+Everything that happens is a function of a :class:`Work`, a transaction: ``store.write(op)`` commits
+what it did, ``store.read(op)`` sees one consistent state. SQL is written once, with ``:name`` for
+values; both databases know the rest that we use (RETURNING, ON CONFLICT). The two transactions of
+every click, ``next_question`` and ``answer``, are methods of the store, because each database has
+its own fast way.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Work(Protocol):
     def many(self, sql: str, rows: Iterable[Mapping[str, object]], /) -> None:
         """The same statement for many rows."""
 
-    def log(self, project: int, kind: str, payload: Mapping[str, object], *, actor: str, at: float) -> None:
+    def log(
+        self, project: int, kind: str, payload: Mapping[str, object], *, actor: str, at: float
+    ) -> None:
         """Append an event; it is chained before anybody can export it."""
 
 
@@ -63,22 +66,39 @@ class Store(Protocol):
         """As ``read_chained``, for callers without an event loop."""
 
     async def next_question(self, token_hash: str, project: int, *, now: float) -> Asked | None:
-        """The question that this session's person holds, else the next one of their pools; None if there is none now."""
+        """The question that this session's person holds, else the next one of their pools; None if
+        there is none now.
+        """
 
     async def answer(
-        self, token_hash: str, project: int, *, question: int, key: str, value: str, shown_at: float, client_ms: int | None, now: float,
+        self,
+        token_hash: str,
+        project: int,
+        *,
+        question: int,
+        key: str,
+        value: str,
+        shown_at: float,
+        client_ms: int | None,
+        now: float,
         want_next: bool,
-    ) -> Answered:  # fmt: skip
-        """Keep the first answer to a question that the person holds; a repeated key gives the same answer again."""
+    ) -> Answered:
+        """Keep the first answer to a question that the person holds; a repeated key gives the same
+        answer again.
+        """
 
-    async def amend(self, token_hash: str, project: int, *, answer: int, key: str, value: str, now: float) -> Answered:
+    async def amend(
+        self, token_hash: str, project: int, *, answer: int, key: str, value: str, now: float
+    ) -> Answered:
         """Append a revision of the person's own last answer."""
 
     def chain(self, project: int) -> None:
         """Chain the events that are not chained yet."""
 
     def backup(self, path: Path) -> None:
-        """A consistent copy while work goes on (SQLite: a database file; PostgreSQL: an archive that ``restore`` reads)."""
+        """A consistent copy while work goes on (SQLite: a database file; PostgreSQL: an archive
+        that ``restore`` reads).
+        """
 
     def close(self) -> None:
         """Finish what waits, and close."""

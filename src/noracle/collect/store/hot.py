@@ -1,12 +1,16 @@
-"""The transactions of every click, for SQLite; PostgreSQL has the same rules in ``migrations/0002_guards.postgresql.sql``.
+"""The transactions of every click, for SQLite; PostgreSQL has the same rules in
+``migrations/0002_guards.postgresql.sql``.
 
-Each first asks who comes (session, person, membership, role, state of the project), then keeps the rules of the protocol:
+Each first asks who comes (session, person, membership, role, state of the project), then keeps the
+rules of the protocol:
 
 - one open lease a person; asking again returns the same question under the same key;
 - leases that ran out go back to their place before anything is picked;
-- the lowest place first, among the pools of the person, and never two questions about one item to one person;
+- the lowest place first, among the pools of the person, and never two questions about one item to
+  one person;
 - the first answer counts, revisions are appended, and a repeated key changes nothing;
-- "unsure" puts a main question to another person of the same pool, as often as the specification says.
+- "unsure" puts a main question to another person of the same pool, as often as the specification
+  says.
 """
 
 from __future__ import annotations
@@ -24,7 +28,8 @@ if TYPE_CHECKING:
     from noracle.collect.store.sqlite_work import SqliteWork
 
 REASK_STEP = 1000
-"""A question that is put again has the draw of the first one plus this number, once for each time."""
+"""A question that is put again has the draw of the first one plus this number, once for each time.
+"""
 
 VERDICTS = frozenset(("yes", "no", "unsure"))
 
@@ -117,7 +122,11 @@ def fits(spec: ProjectSpec, shown: Sequence[int], value: str) -> bool:
     if spec.protocol == "judge-all":
         parts = value.split("|")
         return len(parts) == len(shown) and VERDICTS.issuperset(parts)
-    return value == "unsure" or value in map(str, shown) or (spec.protocol == "pick-wrong" and spec.trap and value == "none")
+    return (
+        value == "unsure"
+        or value in map(str, shown)
+        or (spec.protocol == "pick-wrong" and spec.trap and value == "none")
+    )
 
 
 def is_unsure(value: str) -> bool:
@@ -149,7 +158,9 @@ def asked(project: int, row: Sequence[Any], until: float, key: str, done: int) -
     )
 
 
-def check_form(key: str, value: str, *times: float, question: int = 1, client_ms: int | None = None) -> None:
+def check_form(
+    key: str, value: str, *times: float, question: int = 1, client_ms: int | None = None
+) -> None:
     """Refuse what no form of ours sends, before a database sees it."""
     if not 1 <= len(key) <= 100 or not key.isascii() or not all(0 <= at < 1e12 for at in times):
         raise Refused(MESSAGES["form"])
@@ -173,7 +184,8 @@ def enter(work: SqliteWork, token_hash: str, project: int, now: float) -> Gate:
     return Gate(row[0], row[2], row[3], read_spec(row[4]))
 
 
-# -------------------------------------------------------------------------------------------------------------------- asking
+# --------------------------------------------------------------------------------------------------------------------
+# asking
 
 
 def next_question(work: SqliteWork, token_hash: str, project: int, *, now: float) -> Asked | None:
@@ -201,10 +213,14 @@ def _serve(work: SqliteWork, gate: Gate, project: int, now: float) -> Asked | No
 
 
 def _pick(work: SqliteWork, project: int, person: int) -> tuple[Any, ...] | None:
-    """The open question with the lowest place; from where the person's last search began to find, because before it there is nothing."""
+    """The open question with the lowest place; from where the person's last search began to find,
+    because before it there is nothing.
+    """
     places = work.cursors.setdefault(project, {})
     start = places.get(person, 0)
-    row: tuple[Any, ...] | None = work.connection.execute(_PICK, (project, person, start)).fetchone()
+    row: tuple[Any, ...] | None = work.connection.execute(
+        _PICK, (project, person, start)
+    ).fetchone()
     if row is None and start:
         row = work.connection.execute(_PICK, (project, person, 0)).fetchone()
     if row is not None:
@@ -222,31 +238,63 @@ def _return_late(work: SqliteWork, project: int, now: float) -> None:
     """Put questions whose lease ran out back to their place."""
     run = work.connection.execute
     for question, item, person, place, lease, until, alias in run(_LATE, (project, now)).fetchall():
-        run("UPDATE question SET status = 0, person_id = NULL, leased_at = NULL, lease_until = NULL, key = NULL WHERE id = ?1", (question,))
-        run("INSERT INTO held (item_id, person_id, question_id) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING", (item, person, question))
+        run(
+            "UPDATE question SET status = 0, person_id = NULL, leased_at = NULL, lease_until = NULL, key = NULL WHERE id = ?1",
+            (question,),
+        )
+        run(
+            "INSERT INTO held (item_id, person_id, question_id) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+            (item, person, question),
+        )
         _reopened(work, project, place)
         payload = {"lease": lease, "place": place, "question": question, "until": until}
         work.append(project, "lease-expired", payload, actor=alias, at=now)
 
 
-# ----------------------------------------------------------------------------------------------------------------- answering
+# -----------------------------------------------------------------------------------------------------------------
+# answering
 
 
 def answer(
-    work: SqliteWork, token_hash: str, project: int, *, question: int, key: str, value: str, shown_at: float, client_ms: int | None,
-    now: float, want_next: bool,
-) -> Answered:  # fmt: skip
-    """Keep the first answer to a question that the person holds. ``shown_at`` is kept between the lease and now."""
+    work: SqliteWork,
+    token_hash: str,
+    project: int,
+    *,
+    question: int,
+    key: str,
+    value: str,
+    shown_at: float,
+    client_ms: int | None,
+    now: float,
+    want_next: bool,
+) -> Answered:
+    """Keep the first answer to a question that the person holds. ``shown_at`` is kept between the
+    lease and now.
+    """
     check_form(key, value, shown_at, now, question=question, client_ms=client_ms)
     gate = enter(work, token_hash, project, now)
     before = _again(work, gate, project, key, value, question)
     if before is None:
-        before = _keep(work, gate, project, question=question, key=key, value=value, shown_at=shown_at, client_ms=client_ms, now=now)
+        before = _keep(
+            work,
+            gate,
+            project,
+            question=question,
+            key=key,
+            value=value,
+            shown_at=shown_at,
+            client_ms=client_ms,
+            now=now,
+        )
     follow = _serve(work, gate, project, now) if want_next and gate.state == "open" else None
-    return Answered(answer=before[0], question=question, revision=before[1], again=before[2], next=follow)
+    return Answered(
+        answer=before[0], question=question, revision=before[1], again=before[2], next=follow
+    )
 
 
-def _again(work: SqliteWork, gate: Gate, project: int, key: str, value: str, question: int | None) -> tuple[int, int, bool] | None:
+def _again(
+    work: SqliteWork, gate: Gate, project: int, key: str, value: str, question: int | None
+) -> tuple[int, int, bool] | None:
     """The answer that this key gave before: its number and revision."""
     row = work.connection.execute(_BY_KEY, (project, key)).fetchone()
     if row is None:
@@ -257,8 +305,17 @@ def _again(work: SqliteWork, gate: Gate, project: int, key: str, value: str, que
 
 
 def _keep(
-    work: SqliteWork, gate: Gate, project: int, *, question: int, key: str, value: str, shown_at: float, client_ms: int | None, now: float
-) -> tuple[int, int, bool]:  # fmt: skip
+    work: SqliteWork,
+    gate: Gate,
+    project: int,
+    *,
+    question: int,
+    key: str,
+    value: str,
+    shown_at: float,
+    client_ms: int | None,
+    now: float,
+) -> tuple[int, int, bool]:
     run = work.connection.execute
     if gate.state != "open":
         raise Conflict(MESSAGES["state"])
@@ -271,7 +328,9 @@ def _keep(
     if not fits(gate.spec, _numbers(shown), value):
         raise Refused(MESSAGES["value"])
     shown_at = min(max(shown_at, leased_at), now)
-    number = run(_ANSWER, (project, question, 0, gate.person, value, shown_at, now, client_ms, key)).fetchone()[0]
+    number = run(
+        _ANSWER, (project, question, 0, gate.person, value, shown_at, now, client_ms, key)
+    ).fetchone()[0]
     run("UPDATE question SET status = 2 WHERE id = ?1", (question,))
     if is_unsure(value) and kind in ("main", "reask") and draw // REASK_STEP < gate.spec.reasks:
         run(_REASK, (project, item, place, draw + REASK_STEP, pool, shown, propensity))
@@ -280,13 +339,23 @@ def _keep(
     return number, 0, False
 
 
-def amend(work: SqliteWork, token_hash: str, project: int, *, answer: int, key: str, value: str, now: float) -> Answered:
+def amend(
+    work: SqliteWork,
+    token_hash: str,
+    project: int,
+    *,
+    answer: int,
+    key: str,
+    value: str,
+    now: float,
+) -> Answered:
     """Append a revision of the person's last answer."""
     check_form(key, value, now, question=answer)
     gate = enter(work, token_hash, project, now)
     run = work.connection.execute
     mine = run(
-        "SELECT question_id FROM answer WHERE id = ?1 AND project_id = ?2 AND person_id = ?3", (answer, project, gate.person)
+        "SELECT question_id FROM answer WHERE id = ?1 AND project_id = ?2 AND person_id = ?3",
+        (answer, project, gate.person),
     ).fetchone()
     if mine is None:
         raise NotFound(MESSAGES["question"])
@@ -300,17 +369,35 @@ def amend(work: SqliteWork, token_hash: str, project: int, *, answer: int, key: 
         raise Conflict(MESSAGES["last"])
     if not fits(gate.spec, _numbers(shown), value):
         raise Refused(MESSAGES["value"])
-    number = run(_ANSWER, (project, question, revision + 1, gate.person, value, shown_at, now, None, key)).fetchone()[0]
-    _log_answer(work, gate, project, "amended", number, question, place, revision + 1, value, shown_at, now)
+    number = run(
+        _ANSWER, (project, question, revision + 1, gate.person, value, shown_at, now, None, key)
+    ).fetchone()[0]
+    _log_answer(
+        work, gate, project, "amended", number, question, place, revision + 1, value, shown_at, now
+    )
     return Answered(answer=number, question=question, revision=revision + 1, again=False)
 
 
 def _log_answer(
-    work: SqliteWork, gate: Gate, project: int, kind: str, number: int, question: int, place: int, revision: int, value: str,
-    shown_at: float, now: float,
-) -> None:  # fmt: skip
+    work: SqliteWork,
+    gate: Gate,
+    project: int,
+    kind: str,
+    number: int,
+    question: int,
+    place: int,
+    revision: int,
+    value: str,
+    shown_at: float,
+    now: float,
+) -> None:
     payload = {
-        "answer": number, "place": place, "question": question, "received_at": now, "revision": revision, "shown_at": shown_at,
+        "answer": number,
+        "place": place,
+        "question": question,
+        "received_at": now,
+        "revision": revision,
+        "shown_at": shown_at,
         "value": value,
-    }  # fmt: skip
+    }
     work.append(project, kind, payload, actor=gate.alias, at=now)

@@ -1,8 +1,9 @@
 """PostgreSQL: one function call per request, in as many server processes as wanted.
 
-The functions stand in ``migrations/0002_guards.postgresql.sql``. Calls run in threads, each with a connection of its own. All other writing
-goes one transaction at a time, over all processes, as with SQLite. Events of the hot path are chained later, in the order of their numbers,
-by whichever process is first; an export waits for that (:meth:`PostgresStore.read_chained`).
+The functions stand in ``migrations/0002_guards.postgresql.sql``. Calls run in threads, each with a
+connection of its own. All other writing goes one transaction at a time, over all processes, as with
+SQLite. Events of the hot path are chained later, in the order of their numbers, by whichever
+process is first; an export waits for that (:meth:`PostgresStore.read_chained`).
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ _STATUS = {
     "NR409": errors.Conflict,
     "NR422": errors.Refused,
 }
-_LOST = (psycopg.OperationalError, psycopg.InterfaceError)  # no connection, a lost one, no room, no answer in time
+_LOST = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+)  # no connection, a lost one, no room, no answer in time
 _logger = logging.getLogger("noracle")
 
 _ANSWER = "SELECT * FROM noracle_answer(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
@@ -77,7 +81,9 @@ class PostgresStore:
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="noracle-read")
         self._closed = False
         self._stop = threading.Event()
-        self._chainer = threading.Thread(target=self._chain_forever, name="noracle-chain", daemon=True)
+        self._chainer = threading.Thread(
+            target=self._chain_forever, name="noracle-chain", daemon=True
+        )
         self._chainer.start()
 
     @contextlib.contextmanager
@@ -96,7 +102,8 @@ class PostgresStore:
             else:
                 self._free.put(connection)
 
-    # ------------------------------------------------------------------------------------------------------- write and read
+    # -------------------------------------------------------------------------------------------------------
+    # write and read
 
     async def write(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` in a transaction that is on the disk when this returns."""
@@ -113,7 +120,9 @@ class PostgresStore:
                 begun = True
                 return op(PostgresWork(connection))
 
-        return self._retried(once, again=lambda: not begun)  # a lost commit may have been kept; only the caller can tell
+        return self._retried(
+            once, again=lambda: not begun
+        )  # a lost commit may have been kept; only the caller can tell
 
     async def read(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` on one consistent state."""
@@ -131,10 +140,14 @@ class PostgresStore:
 
     async def read_chained(self, project: int, op: Callable[[Work], Value]) -> Value:
         """As ``read``, on a state in which every event of the project is chained."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_chained_now, project, op)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._readers, self.read_chained_now, project, op
+        )
 
     def read_chained_now(self, project: int, op: Callable[[Work], Value]) -> Value:
-        """Hold answers back for the moment that it takes to chain the last events and to take a snapshot; then read at leisure."""
+        """Hold answers back for the moment that it takes to chain the last events and to take a
+        snapshot; then read at leisure.
+        """
         with _reaching(), connect(self.url) as connection:
             chain(connection, project)  # most of them, while work goes on
             connection.execute("SELECT pg_advisory_lock(%s, 0)", (WRITERS_LOCK,))
@@ -147,9 +160,11 @@ class PostgresStore:
                 return op(PostgresWork(connection))
 
     def _retried(self, once: Callable[[Connection], Value], *, again: Callable[[], bool]) -> Value:
-        """Run a transaction; again where PostgreSQL asks for it (a deadlock), and, if ``again()``, once where the connection was lost.
+        """Run a transaction; again where PostgreSQL asks for it (a deadlock), and, if ``again()``,
+        once where the connection was lost.
 
-        Connections that waited unused are all dead after a restart of PostgreSQL; they are dropped, and the second try opens a new one.
+        Connections that waited unused are all dead after a restart of PostgreSQL; they are dropped,
+        and the second try opens a new one.
         """
         lost = False
         for left in reversed(range(_TRIES)):
@@ -171,7 +186,8 @@ class PostgresStore:
             while True:
                 self._free.get_nowait().close()
 
-    # --------------------------------------------------------------------------------------------------------- the hot path
+    # ---------------------------------------------------------------------------------------------------------
+    # the hot path
 
     async def next_question(self, token_hash: str, project: int, *, now: float) -> Asked | None:
         """The question that the person holds, else the next one."""
@@ -179,42 +195,82 @@ class PostgresStore:
         def call() -> Asked | None:
             hot.check_form("-", "", now)
             spec = self._spec(project)
-            rows = self._call(_NEXT, (token_hash, project, float(now), spec.lease_seconds if spec else 0.0, hot.new_key()))
+            rows = self._call(
+                _NEXT,
+                (
+                    token_hash,
+                    project,
+                    float(now),
+                    spec.lease_seconds if spec else 0.0,
+                    hot.new_key(),
+                ),
+            )
             return _asked(project, rows[0]) if rows else None
 
         return await asyncio.get_running_loop().run_in_executor(self._hot, call)
 
     async def answer(
-        self, token_hash: str, project: int, *, question: int, key: str, value: str, shown_at: float, client_ms: int | None, now: float,
+        self,
+        token_hash: str,
+        project: int,
+        *,
+        question: int,
+        key: str,
+        value: str,
+        shown_at: float,
+        client_ms: int | None,
+        now: float,
         want_next: bool,
-    ) -> Answered:  # fmt: skip
+    ) -> Answered:
         """Keep the first answer."""
 
         def call() -> Answered:
             hot.check_form(key, value, shown_at, now, question=question, client_ms=client_ms)
             spec = self._spec(project)
-            words = (spec.protocol, spec.trap, spec.reasks, spec.lease_seconds) if spec else ("", False, 0, 0.0)
-            given = (token_hash, project, question, key, value, float(shown_at), client_ms, float(now), want_next)
+            words = (
+                (spec.protocol, spec.trap, spec.reasks, spec.lease_seconds)
+                if spec
+                else ("", False, 0, 0.0)
+            )
+            given = (
+                token_hash,
+                project,
+                question,
+                key,
+                value,
+                float(shown_at),
+                client_ms,
+                float(now),
+                want_next,
+            )
             row = self._call(_ANSWER, (*given, *words, hot.new_key()))[0]
             follow = None if row[3] is None else _asked(project, row[3:])
-            return Answered(answer=row[0], question=question, revision=row[1], again=row[2], next=follow)
+            return Answered(
+                answer=row[0], question=question, revision=row[1], again=row[2], next=follow
+            )
 
         return await asyncio.get_running_loop().run_in_executor(self._hot, call)
 
-    async def amend(self, token_hash: str, project: int, *, answer: int, key: str, value: str, now: float) -> Answered:
+    async def amend(
+        self, token_hash: str, project: int, *, answer: int, key: str, value: str, now: float
+    ) -> Answered:
         """Append a revision."""
 
         def call() -> Answered:
             hot.check_form(key, value, now, question=answer)
             spec = self._spec(project)
             words = (spec.protocol, spec.trap) if spec else ("", False)
-            row = self._call(_AMEND, (token_hash, project, answer, key, value, float(now), *words))[0]
+            row = self._call(_AMEND, (token_hash, project, answer, key, value, float(now), *words))[
+                0
+            ]
             return Answered(answer=row[0], question=row[1], revision=row[2], again=row[3])
 
         return await asyncio.get_running_loop().run_in_executor(self._hot, call)
 
     def _call(self, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        """One function; it is safe to call it again, because a key is kept once and a lease is given once."""
+        """One function; it is safe to call it again, because a key is kept once and a lease is
+        given once.
+        """
 
         def once(connection: Connection) -> list[tuple[Any, ...]]:
             return connection.execute(sql, values, prepare=True).fetchall()
@@ -227,23 +283,35 @@ class PostgresStore:
             kind = _STATUS.get(error.sqlstate or "")
             if kind is None:
                 raise
-            raise (kind() if kind is errors.SignedOut else kind(hot.MESSAGES[error.diag.message_primary or ""])) from None
+            raise (
+                kind()
+                if kind is errors.SignedOut
+                else kind(hot.MESSAGES[error.diag.message_primary or ""])
+            ) from None
 
     def _spec(self, project: int) -> ProjectSpec | None:
-        """The specification, once it cannot change any more; None before that, when the functions refuse anyway."""
+        """The specification, once it cannot change any more; None before that, when the functions
+        refuse anyway.
+        """
         if project not in self._specs:
             row = self.read_now(
-                lambda work: work.one("SELECT spec FROM project WHERE id = :id AND state IN ('open', 'closed')", id=project)
+                lambda work: work.one(
+                    "SELECT spec FROM project WHERE id = :id AND state IN ('open', 'closed')",
+                    id=project,
+                )
             )
             if row is None:
                 return None
             self._specs[project] = hot.read_spec(row["spec"])
         return self._specs[project]
 
-    # ------------------------------------------------------------------------------------------------------------ the rest
+    # ------------------------------------------------------------------------------------------------------------
+    # the rest
 
     def chain(self, project: int) -> None:
-        """Number and hash the events that are not chained yet, in the order in which they were written."""
+        """Number and hash the events that are not chained yet, in the order in which they were
+        written.
+        """
         with _reaching(), self._borrow() as connection:
             chain(connection, project)
 
@@ -252,12 +320,16 @@ class PostgresStore:
         while not self._stop.wait(1.0):
             try:
                 with self._borrow() as connection:
-                    for (project,) in connection.execute("SELECT DISTINCT project_id FROM event WHERE seq IS NULL").fetchall():
+                    for (project,) in connection.execute(
+                        "SELECT DISTINCT project_id FROM event WHERE seq IS NULL"
+                    ).fetchall():
                         chain(connection, project)
                 told = False
             except psycopg.Error as error:
                 if not told:
-                    _logger.warning("events cannot be chained now; tried again every second: %s", error)
+                    _logger.warning(
+                        "events cannot be chained now; tried again every second: %s", error
+                    )
                 told = True
 
     def backup(self, path: Path) -> None:
@@ -279,14 +351,18 @@ class PostgresStore:
 
 @contextlib.contextmanager
 def _reaching(*, tell: bool = False) -> Iterator[None]:
-    """Turn what a database that cannot be reached says into :class:`Unavailable`; ``tell`` quotes it, for those who started the program."""
+    """Turn what a database that cannot be reached says into :class:`Unavailable`; ``tell`` quotes
+    it, for those who started the program.
+    """
     try:
         yield
     except _LOST as error:
         if not tell:
             raise errors.Unavailable from error
         why = " ".join(str(error).split())
-        raise errors.Unavailable(f"the database must answer; it does not ({why}). Is it running, and is its address right?") from error
+        raise errors.Unavailable(
+            f"the database must answer; it does not ({why}). Is it running, and is its address right?"
+        ) from error
 
 
 def _asked(project: int, row: Sequence[Any]) -> Asked:

@@ -1,6 +1,7 @@
 """A backup of a PostgreSQL database: one zip with a member for each table, read in one transaction.
 
-Members hold what ``COPY`` writes; ``backup.json`` names the columns, the schema version and the number of rows.
+Members hold what ``COPY`` writes; ``backup.json`` names the columns, the schema version and the
+number of rows.
 """
 
 from __future__ import annotations
@@ -18,9 +19,23 @@ from noracle.errors import ArgumentError
 
 FORMAT = "noracle-backup/1"
 TABLES = (
-    "person", "session", "project", "membership", "pool_member", "invitation", "item", "image", "gold", "question", "held", "answer",
-    "event", "system", "prediction", "throttle",
-)  # fmt: skip
+    "person",
+    "session",
+    "project",
+    "membership",
+    "pool_member",
+    "invitation",
+    "item",
+    "image",
+    "gold",
+    "question",
+    "held",
+    "answer",
+    "event",
+    "system",
+    "prediction",
+    "throttle",
+)
 """In an order in which every row finds those that it names."""
 
 
@@ -29,13 +44,23 @@ def write_backup(connection: Connection, path: Path) -> None:
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
     with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), "w+b") as file:
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive, connection.transaction():
+        with (
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+            connection.transaction(),
+        ):
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             work = PostgresWork(connection)
-            about: dict[str, Any] = {"format": FORMAT, "version": schema_version(work), "tables": {}}
+            about: dict[str, Any] = {
+                "format": FORMAT,
+                "version": schema_version(work),
+                "tables": {},
+            }
             for table in _tables(work):
                 columns = _columns(work, table)
-                with archive.open(f"{table}.copy", "w", force_zip64=True) as member, connection.cursor() as cursor:
+                with (
+                    archive.open(f"{table}.copy", "w", force_zip64=True) as member,
+                    connection.cursor() as cursor,
+                ):
                     with cursor.copy(f"COPY {table} ({', '.join(columns)}) TO STDOUT") as copy:
                         for block in copy:
                             member.write(block)
@@ -47,12 +72,16 @@ def write_backup(connection: Connection, path: Path) -> None:
 
 
 def restore(path: Path, url: str) -> None:
-    """Fill an empty database from a backup: tables as they were then, the rows, then the newer migrations."""
+    """Fill an empty database from a backup: tables as they were then, the rows, then the newer
+    migrations.
+    """
     with zipfile.ZipFile(_checked(path)) as archive, connect(url) as connection:
         about = json.loads(archive.read("backup.json"))
         newest = len(migrations("postgresql"))
         if about.get("format") != FORMAT or about["version"] > newest:
-            raise ArgumentError(f"path must name a backup of schema version at most {newest}; got {about.get('version')}. Upgrade noracle.")
+            raise ArgumentError(
+                f"path must name a backup of schema version at most {newest}; got {about.get('version')}. Upgrade noracle."
+            )
         with connection.transaction():
             lock_writers(connection)
             work = PostgresWork(connection)
@@ -64,7 +93,9 @@ def restore(path: Path, url: str) -> None:
             migrate(work, now=time.time())
 
 
-def _fill(archive: zipfile.ZipFile, connection: Connection, table: str, told: dict[str, Any]) -> None:
+def _fill(
+    archive: zipfile.ZipFile, connection: Connection, table: str, told: dict[str, Any]
+) -> None:
     work = PostgresWork(connection)
     if table not in _tables(work) or set(told["columns"]) - set(_columns(work, table)):
         raise ArgumentError(f"path must name a backup with the tables of its version; got {table}.")
@@ -73,9 +104,13 @@ def _fill(archive: zipfile.ZipFile, connection: Connection, table: str, told: di
             while block := member.read(1 << 16):
                 copy.write(block)
         if cursor.rowcount != told["rows"]:
-            raise ArgumentError(f"path must name a whole backup; {table} has {cursor.rowcount} rows of {told['rows']}.")
+            raise ArgumentError(
+                f"path must name a whole backup; {table} has {cursor.rowcount} rows of {told['rows']}."
+            )
     if "id" in told["columns"]:
-        work.one(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), COALESCE(MAX(id), 0) + 1, false) FROM {table}")  # noqa: S608 - one of TABLES
+        work.one(
+            f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), COALESCE(MAX(id), 0) + 1, false) FROM {table}"  # noqa: S608 (one of TABLES)
+        )
 
 
 def _checked(path: Path) -> Path:
@@ -90,7 +125,9 @@ def _checked(path: Path) -> Path:
 
 def _tables(work: PostgresWork) -> list[str]:
     """The tables that there are, those that we know in their order first."""
-    rows = work.all("SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'")
+    rows = work.all(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'"
+    )
     found = {row["table_name"] for row in rows} - {"schema_version"}
     return [table for table in TABLES if table in found]
 

@@ -23,7 +23,8 @@ Connection = psycopg.Connection[Any]
 _CHUNK = 5000
 _TOKENS = re.compile(r"'(?:[^']|'')*'|::|:([A-Za-z_]\w*)|%")
 
-# Advisory locks: all writing but that of the hot path; one project (shared by the hot path); the chain of one project.
+# Advisory locks: all writing but that of the hot path; one project (shared by the hot path); the
+# chain of one project.
 WRITERS_LOCK, PROJECT_LOCK, CHAIN_LOCK = 28270, 28271, 28272
 
 
@@ -81,9 +82,13 @@ class PostgresWork:
         """All statements of a file, inside this transaction."""
         self.connection.execute(sql)
 
-    def log(self, project: int, kind: str, payload: Mapping[str, object], *, actor: str, at: float) -> None:
+    def log(
+        self, project: int, kind: str, payload: Mapping[str, object], *, actor: str, at: float
+    ) -> None:
         """Append an event; answers that are on their way come before it, later ones after it."""
-        self._cursor.execute("SELECT pg_advisory_xact_lock(%s, %s::integer)", (PROJECT_LOCK, project))
+        self._cursor.execute(
+            "SELECT pg_advisory_xact_lock(%s, %s::integer)", (PROJECT_LOCK, project)
+        )
         self._cursor.execute(
             "INSERT INTO event (project_id, at, actor, kind, payload) VALUES (%s, %s, %s, %s, %s)",
             (project, float(at), actor, kind, canonical(payload)),
@@ -92,7 +97,9 @@ class PostgresWork:
 
 def connect(url: str) -> Connection:
     """A connection in autocommit."""
-    connection: Connection = psycopg.connect(url, autocommit=True, application_name="noracle", connect_timeout=10)
+    connection: Connection = psycopg.connect(
+        url, autocommit=True, application_name="noracle", connect_timeout=10
+    )
     connection.adapters.register_loader("numeric", _Number)
     return connection
 
@@ -117,14 +124,18 @@ def chain(connection: Connection, project: int) -> None:
     """Number and hash the events that are not chained yet, in the order in which they were written."""
     while True:
         with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s, %s::integer)", (CHAIN_LOCK, project))
+            connection.execute(
+                "SELECT pg_advisory_xact_lock(%s, %s::integer)", (CHAIN_LOCK, project)
+            )
             loose = connection.execute(
                 "SELECT id, at, actor, kind, payload FROM event WHERE project_id = %s AND seq IS NULL ORDER BY id LIMIT %s",
                 (project, _CHUNK),
             ).fetchall()
             if not loose:
                 return
-            found = connection.execute("SELECT last_seq, head FROM project WHERE id = %s FOR NO KEY UPDATE", (project,)).fetchone()
+            found = connection.execute(
+                "SELECT last_seq, head FROM project WHERE id = %s FOR NO KEY UPDATE", (project,)
+            ).fetchone()
             seq, head = found if found is not None else (0, "")
             links = []
             for number, at, actor, kind, payload in loose:
@@ -136,4 +147,6 @@ def chain(connection: Connection, project: int) -> None:
                 "FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[]) AS l (id, seq, prev, hash) WHERE event.id = l.id",
                 [list(column) for column in zip(*links, strict=True)],
             )
-            connection.execute("UPDATE project SET last_seq = %s, head = %s WHERE id = %s", (seq, head, project))
+            connection.execute(
+                "UPDATE project SET last_seq = %s, head = %s WHERE id = %s", (seq, head, project)
+            )

@@ -1,7 +1,8 @@
 """SQLite: one writer thread with group commit, a few readers.
 
-The writer takes all operations that wait, runs each in a savepoint, commits once, and only then tells the callers: what was acknowledged is
-on the disk (write-ahead log, ``synchronous=FULL``). Several writers on one file are slower than one, and their slowest calls far slower.
+The writer takes all operations that wait, runs each in a savepoint, commits once, and only then
+tells the callers: what was acknowledged is on the disk (write-ahead log, ``synchronous=FULL``).
+Several writers on one file are slower than one, and their slowest calls far slower.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ class SqliteStore:
 
     def __init__(self, path: Path, *, synchronous: str = "full", unsafe: bool = False) -> None:
         if synchronous not in (*_SAFE, "normal", "off"):
-            raise ArgumentError(f"synchronous must be full, extra, normal or off; got {synchronous!r}.")
+            raise ArgumentError(
+                f"synchronous must be full, extra, normal or off; got {synchronous!r}."
+            )
         if synchronous not in _SAFE and not unsafe:
             raise ArgumentError(
                 f"synchronous must be full, or answers are lost at a power cut; got {synchronous!r}. Pass unsafe=True to accept that."
@@ -95,7 +98,9 @@ class SqliteStore:
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="noracle-read")
         self._closed = False
         self._gate = threading.Lock()
-        self._writer = threading.Thread(target=self._write_forever, name="noracle-write", daemon=True)
+        self._writer = threading.Thread(
+            target=self._write_forever, name="noracle-write", daemon=True
+        )
         self._writer.start()
 
     def _migrate(self) -> None:
@@ -108,7 +113,8 @@ class SqliteStore:
             raise
         self._connection.execute("COMMIT")
 
-    # --------------------------------------------------------------------------------------------------------------- writing
+    # ---------------------------------------------------------------------------------------------------------------
+    # writing
 
     async def write(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` in a transaction that is on the disk when this returns."""
@@ -123,7 +129,9 @@ class SqliteStore:
     def write_now(self, op: Callable[[Work], Value]) -> Value:
         """As ``write``, for callers without an event loop."""
         if threading.current_thread() is self._writer:
-            raise ArgumentError("op must not call the store again; use the transaction that it was given.")
+            raise ArgumentError(
+                "op must not call the store again; use the transaction that it was given."
+            )
         future: Future[Value] = Future()
         future.set_running_or_notify_cancel()
         self._put(_Task(op, future, None))
@@ -149,7 +157,9 @@ class SqliteStore:
                 self._tell(tasks)
 
     def _commit(self, tasks: list[_Task]) -> None:
-        """One transaction for all. If it is lost, every operation in it has failed, also those that had gone well."""
+        """One transaction for all. If it is lost, every operation in it has failed, also those that
+        had gone well.
+        """
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             work = SqliteWork(self._connection, self._remembered())
@@ -180,7 +190,9 @@ class SqliteStore:
                 if not task.hot:
                     work.cursors.clear()
         except BaseException as error:
-            if not work.connection.in_transaction:  # SQLite gave the whole transaction up: the disk is full, or broken
+            if (
+                not work.connection.in_transaction
+            ):  # SQLite gave the whole transaction up: the disk is full, or broken
                 raise
             task.error = error
 
@@ -196,7 +208,8 @@ class SqliteStore:
             with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits
                 loop.call_soon_threadsafe(_tell_all, group)
 
-    # --------------------------------------------------------------------------------------------------------------- reading
+    # ---------------------------------------------------------------------------------------------------------------
+    # reading
 
     async def read(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` on one consistent state."""
@@ -228,31 +241,62 @@ class SqliteStore:
         del project
         return self.read_now(op)
 
-    # ---------------------------------------------------------------------------------------------------------- the hot path
+    # ----------------------------------------------------------------------------------------------------------
+    # the hot path
 
     async def next_question(self, token_hash: str, project: int, *, now: float) -> Asked | None:
         """The question that the person holds, else the next one."""
-        return await self._soon(functools.partial(hot.next_question, token_hash=token_hash, project=project, now=now))
+        return await self._soon(
+            functools.partial(hot.next_question, token_hash=token_hash, project=project, now=now)
+        )
 
     async def answer(
-        self, token_hash: str, project: int, *, question: int, key: str, value: str, shown_at: float, client_ms: int | None, now: float,
+        self,
+        token_hash: str,
+        project: int,
+        *,
+        question: int,
+        key: str,
+        value: str,
+        shown_at: float,
+        client_ms: int | None,
+        now: float,
         want_next: bool,
-    ) -> Answered:  # fmt: skip
+    ) -> Answered:
         """Keep the first answer."""
         return await self._soon(
             functools.partial(
-                hot.answer, token_hash=token_hash, project=project, question=question, key=key, value=value, shown_at=shown_at,
-                client_ms=client_ms, now=now, want_next=want_next,
+                hot.answer,
+                token_hash=token_hash,
+                project=project,
+                question=question,
+                key=key,
+                value=value,
+                shown_at=shown_at,
+                client_ms=client_ms,
+                now=now,
+                want_next=want_next,
             )
-        )  # fmt: skip
-
-    async def amend(self, token_hash: str, project: int, *, answer: int, key: str, value: str, now: float) -> Answered:
-        """Append a revision."""
-        return await self._soon(
-            functools.partial(hot.amend, token_hash=token_hash, project=project, answer=answer, key=key, value=value, now=now)
         )
 
-    # ------------------------------------------------------------------------------------------------------------- the rest
+    async def amend(
+        self, token_hash: str, project: int, *, answer: int, key: str, value: str, now: float
+    ) -> Answered:
+        """Append a revision."""
+        return await self._soon(
+            functools.partial(
+                hot.amend,
+                token_hash=token_hash,
+                project=project,
+                answer=answer,
+                key=key,
+                value=value,
+                now=now,
+            )
+        )
+
+    # -------------------------------------------------------------------------------------------------------------
+    # the rest
 
     def chain(self, project: int) -> None:
         """Nothing to do: events are chained when they are written."""

@@ -49,11 +49,15 @@ def restore(path: Path, target: Path) -> None:
         raise ArgumentError(f"url must name a file that does not exist yet; got {target}.")
     source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
-        found = source.execute("SELECT COUNT(*) FROM sqlite_master WHERE name IN ('schema_version', 'project', 'answer')").fetchone()[0]
+        found = source.execute(
+            "SELECT COUNT(*) FROM sqlite_master WHERE name IN ('schema_version', 'project', 'answer')"
+        ).fetchone()[0]
         if found != 3:
             raise ArgumentError(f"path must name a backup of a collection database; got {path}.")
         copy_database(source, target)
     except sqlite3.DatabaseError as error:
-        raise ArgumentError(f"path must name a backup of a collection database; got {path} ({error}).") from None
+        raise ArgumentError(
+            f"path must name a backup of a collection database; got {path} ({error})."
+        ) from None
     finally:
         source.close()

@@ -15,14 +15,18 @@ from noracle.errors import ArgumentError
 
 
 class SqliteWork:
-    """One transaction. Events are chained here; the new heads are written with the next statement, or before the commit.
+    """One transaction. Events are chained here; the new heads are written with the next statement,
+    or before the commit.
 
-    ``cursors`` is the hot path's memory, by project and person: no open question below this place is for the person. It only saves time.
+    ``cursors`` is the hot path's memory, by project and person: no open question below this place
+    is for the person. It only saves time.
     """
 
     dialect: Literal["sqlite", "postgresql"] = "sqlite"
 
-    def __init__(self, connection: sqlite3.Connection, cursors: dict[int, dict[int, int]] | None = None) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, cursors: dict[int, dict[int, int]] | None = None
+    ) -> None:
         self.connection = connection
         self.heads: dict[int, tuple[int, str]] = {}
         self._pending: set[int] = set()
@@ -62,15 +66,21 @@ class SqliteWork:
                 self.connection.execute(statement)
                 statement = ""
 
-    def log(self, project: int, kind: str, payload: Mapping[str, object], *, actor: str, at: float) -> None:
+    def log(
+        self, project: int, kind: str, payload: Mapping[str, object], *, actor: str, at: float
+    ) -> None:
         """Append an event to the chain."""
         self.append(project, kind, payload, actor=actor, at=at)
         self.flush()
 
-    def append(self, project: int, kind: str, payload: Mapping[str, object], *, actor: str, at: float) -> None:
+    def append(
+        self, project: int, kind: str, payload: Mapping[str, object], *, actor: str, at: float
+    ) -> None:
         """As ``log``; the head in the project's row follows later in the transaction."""
         if project not in self.heads:
-            found = self.connection.execute("SELECT last_seq, head FROM project WHERE id = ?1", (project,)).fetchone()
+            found = self.connection.execute(
+                "SELECT last_seq, head FROM project WHERE id = ?1", (project,)
+            ).fetchone()
             if found is None:
                 raise ArgumentError(f"project must be the number of a project; got {project}.")
             self.heads[project] = found
@@ -88,7 +98,9 @@ class SqliteWork:
         """Write the heads of the chains that grew."""
         for project in self._pending:
             seq, head = self.heads[project]
-            self.connection.execute("UPDATE project SET last_seq = ?2, head = ?3 WHERE id = ?1", (project, seq, head))
+            self.connection.execute(
+                "UPDATE project SET last_seq = ?2, head = ?3 WHERE id = ?1", (project, seq, head)
+            )
         self._pending.clear()
 
     @contextlib.contextmanager
@@ -113,21 +125,35 @@ class SqliteWork:
         return self.connection.execute(sql, values)
 
 
-def connect(path: Path, *, synchronous: str = "full", read_only: bool = False) -> sqlite3.Connection:
+def connect(
+    path: Path, *, synchronous: str = "full", read_only: bool = False
+) -> sqlite3.Connection:
     """A connection with the settings that the promises rest on."""
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512, timeout=30.0)
+    connection = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, cached_statements=512, timeout=30.0
+    )
     _write_ahead(connection)
     connection.execute(f"PRAGMA synchronous = {synchronous}")
-    for setting in ("fullfsync = 1", "checkpoint_fullfsync = 1", "foreign_keys = 1", "trusted_schema = 0", "cache_size = -16000"):
+    for setting in (
+        "fullfsync = 1",
+        "checkpoint_fullfsync = 1",
+        "foreign_keys = 1",
+        "trusted_schema = 0",
+        "cache_size = -16000",
+    ):
         connection.execute(f"PRAGMA {setting}")
-    connection.execute("PRAGMA secure_delete = 1").fetchone()  # what is deleted, such as a name to be forgotten, is overwritten
+    connection.execute(
+        "PRAGMA secure_delete = 1"
+    ).fetchone()  # what is deleted, such as a name to be forgotten, is overwritten
     if read_only:
         connection.execute("PRAGMA query_only = 1")
     return connection
 
 
 def _write_ahead(connection: sqlite3.Connection, *, seconds: float = 30.0) -> None:
-    """Turn on the write-ahead log. SQLite does not wait for others here, as it does elsewhere: servers that start together would fail."""
+    """Turn on the write-ahead log. SQLite does not wait for others here, as it does elsewhere:
+    servers that start together would fail.
+    """
     last = time.monotonic() + seconds
     while True:
         try:

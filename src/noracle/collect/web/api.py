@@ -1,4 +1,6 @@
-"""The JSON interface under ``/api/v1``: the session cookie with ``X-CSRF-Token``, or ``Authorization: Bearer`` with the session token."""
+"""The JSON interface under ``/api/v1``: the session cookie with ``X-CSRF-Token``, or
+``Authorization: Bearer`` with the session token.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ from noracle.collect.web.pages import may_create
 from noracle.collect.web.view import visible
 from noracle.errors import NoracleError
 
-_PROBLEM = {"description": "Refused (RFC 9457)", "content": {"application/problem+json": {"schema": {"type": "object"}}}}
+_PROBLEM = {
+    "description": "Refused (RFC 9457)",
+    "content": {"application/problem+json": {"schema": {"type": "object"}}},
+}
 router = APIRouter(
     prefix="/api/v1",
     responses=dict.fromkeys((400, 401, 403, 404, 409, 413, 415, 422, 429), _PROBLEM),
@@ -57,20 +62,32 @@ def asked_json(asked: Asked | None) -> dict[str, Any] | None:
     if asked is None:
         return None
     return {
-        "question": asked.question, "key": asked.key, "content": visible(asked.content), "options": asked.options, "shown": asked.shown,
-        "lease_until": asked.lease_until, "done": asked.done,
-    }  # fmt: skip
+        "question": asked.question,
+        "key": asked.key,
+        "content": visible(asked.content),
+        "options": asked.options,
+        "shown": asked.shown,
+        "lease_until": asked.lease_until,
+        "done": asked.done,
+    }
 
 
 def _answered(kept: Answered) -> dict[str, Any]:
-    return {"answer": kept.answer, "revision": kept.revision, "again": kept.again, "next": asked_json(kept.next)}
+    return {
+        "answer": kept.answer,
+        "revision": kept.revision,
+        "again": kept.again,
+        "next": asked_json(kept.next),
+    }
 
 
 def _begin(web: Web, token: str, *, bearer: bool = False, **values: object) -> Response:
     """The reply that begins a session."""
     if bearer:
         return JSONResponse({**values, "token": token})
-    response = JSONResponse({**values, "csrf": security.csrf_token(web.settings, access.token_hash(token))})
+    response = JSONResponse(
+        {**values, "csrf": security.csrf_token(web.settings, access.token_hash(token))}
+    )
     security.set_session(response, web.settings, token)
     return response
 
@@ -84,7 +101,8 @@ def _address(request: Request) -> str:
     return request.client.host if request.client else "?"
 
 
-# the two calls of every click; first, because routes are tried in order, and without FastAPI's encoder, because they are plain already
+# the two calls of every click; first, because routes are tried in order, and without FastAPI's
+# encoder, because they are plain already
 
 
 @router.post("/projects/{slug}/next")
@@ -97,16 +115,24 @@ async def next_question(slug: str, session: Session, web: OurWeb) -> JSONRespons
 async def answer(slug: str, body: models.Answer, session: Session, web: OurWeb) -> JSONResponse:
     """Answer the question that I hold; the same key again gives the same reply again."""
     kept = await web.answer(
-        session, slug, question=body.question, key=body.key, value=body.value, shown_at=body.shown_at, client_ms=body.client_ms,
+        session,
+        slug,
+        question=body.question,
+        key=body.key,
+        value=body.value,
+        shown_at=body.shown_at,
+        client_ms=body.client_ms,
         want_next=body.want_next,
-    )  # fmt: skip
+    )
     return JSONResponse(_answered(kept))
 
 
 @router.post("/session")
 async def sign_in(body: models.SignIn, request: Request, web: OurWeb) -> Response:
     """Begin a session."""
-    token, person = await web.sign_in(body.email, body.password, address=_address(request), old=_old(web, request))
+    token, person = await web.sign_in(
+        body.email, body.password, address=_address(request), old=_old(web, request)
+    )
     return _begin(web, token, bearer=body.bearer, name=person["name"])
 
 
@@ -121,7 +147,9 @@ async def sign_out(session: Session, web: OurWeb) -> Response:
 
 @router.post("/invitations/{token}")
 async def join(token: str, body: models.Join, request: Request, web: OurWeb) -> Response:
-    """Accept an invitation: as the person who is signed in (all fields empty), or with e-mail, name and password."""
+    """Accept an invitation: as the person who is signed in (all fields empty), or with e-mail, name
+    and password.
+    """
     if not body.email:
         session = caller(request)
         person = await web.person(session)
@@ -130,9 +158,14 @@ async def join(token: str, body: models.Join, request: Request, web: OurWeb) -> 
         member = await web.accept(token, person.id)
         return JSONResponse({"project": member.slug, "role": member.role, "pools": member.pools})
     fresh, member = await web.join(
-        token, email=body.email, name=body.name, password=body.password, locale=language_of(request), address=_address(request),
+        token,
+        email=body.email,
+        name=body.name,
+        password=body.password,
+        locale=language_of(request),
+        address=_address(request),
         old=_old(web, request),
-    )  # fmt: skip
+    )
     return _begin(web, fresh, project=member.slug, role=member.role, pools=member.pools)
 
 
@@ -143,16 +176,24 @@ async def my_projects(session: Session, web: OurWeb) -> Any:
     if person is None:
         raise SignedOut
     me = person.id
-    return {"projects": [dict(row) for row in await web.store.read(lambda work: projects.projects_of(work, me))]}
+    return {
+        "projects": [
+            dict(row) for row in await web.store.read(lambda work: projects.projects_of(work, me))
+        ]
+    }
 
 
 @router.post("/projects", status_code=201)
 async def create(body: models.NewProject, session: Session, web: OurWeb) -> Any:
     """Begin a project."""
-    return await create_project(web, session, slug=body.slug, name=body.name, spec=spec_of(body.spec))
+    return await create_project(
+        web, session, slug=body.slug, name=body.name, spec=spec_of(body.spec)
+    )
 
 
-async def create_project(web: Web, session: str, *, slug: str, name: str, spec: ProjectSpec) -> dict[str, Any]:
+async def create_project(
+    web: Web, session: str, *, slug: str, name: str, spec: ProjectSpec
+) -> dict[str, Any]:
     """A draft of which the caller is the owner."""
     web.slow_down(session)
 
@@ -162,7 +203,9 @@ async def create_project(web: Web, session: str, *, slug: str, name: str, spec: 
         if person is None:
             raise SignedOut
         if not may_create(projects.projects_of(work, person.id)):
-            raise Forbidden("Only people who own or manage a project, or are in none yet, begin one.")
+            raise Forbidden(
+                "Only people who own or manage a project, or are in none yet, begin one."
+            )
         projects.create_project(work, slug=slug, name=name, spec=spec, owner=person.id, now=now)
         return {"slug": slug, "state": "draft"}
 
@@ -176,7 +219,9 @@ def spec_of(values: dict[str, Any]) -> ProjectSpec:
     except NoracleError as error:
         raise Refused(str(error)) from error
     except (TypeError, ValueError, AttributeError, KeyError) as error:
-        raise Refused(f"spec must hold values of the right types; {type(error).__name__}.") from error
+        raise Refused(
+            f"spec must hold values of the right types; {type(error).__name__}."
+        ) from error
 
 
 _FEW_ITEMS = {
@@ -189,7 +234,11 @@ _FEW_ITEMS = {
             "items": {
                 "type": "object",
                 "required": ["name", "content"],
-                "properties": {"name": {"type": "string"}, "content": {"type": "object"}, "truth": {"type": ["integer", "null"]}},
+                "properties": {
+                    "name": {"type": "string"},
+                    "content": {"type": "object"},
+                    "truth": {"type": ["integer", "null"]},
+                },
             },
         }
     },
@@ -200,7 +249,10 @@ _ANSWERS_OF = {
     "additionalProperties": False,
     "properties": {
         "name": {"type": "string", "maxLength": 200},
-        "answers": {"type": "object", "additionalProperties": {"type": ["integer", "null"], "minimum": 0}},
+        "answers": {
+            "type": "object",
+            "additionalProperties": {"type": ["integer", "null"], "minimum": 0},
+        },
     },
 }
 
@@ -217,7 +269,9 @@ async def _body(request: Request, model: type[Sent]) -> Sent:
     try:
         return await asyncio.to_thread(model.model_validate_json, data)
     except ValidationError as error:
-        raise RequestValidationError(error.errors(include_input=False, include_url=False, include_context=False)) from None
+        raise RequestValidationError(
+            error.errors(include_input=False, include_url=False, include_context=False)
+        ) from None
 
 
 @router.post("/projects/{slug}/items", status_code=201, openapi_extra=_takes(_FEW_ITEMS))
@@ -234,9 +288,15 @@ async def add_items(slug: str, request: Request, session: Session, web: OurWeb) 
 
 
 STEPS: dict[str, Callable[[Work, Member, float], object]] = {
-    "seal": lambda work, member, now: projects.seal_project(work, member.project, actor=member.alias, now=now),
-    "open": lambda work, member, now: projects.open_project(work, member.project, actor=member.alias, now=now),
-    "close": lambda work, member, now: projects.close_project(work, member.project, actor=member.alias, now=now),
+    "seal": lambda work, member, now: projects.seal_project(
+        work, member.project, actor=member.alias, now=now
+    ),
+    "open": lambda work, member, now: projects.open_project(
+        work, member.project, actor=member.alias, now=now
+    ),
+    "close": lambda work, member, now: projects.close_project(
+        work, member.project, actor=member.alias, now=now
+    ),
 }
 """From draft to sealed, open, closed."""
 
@@ -245,7 +305,12 @@ async def _step(web: Web, session: str, slug: str, step: str) -> dict[str, Any]:
     def op(work: Work, member: Member, now: float) -> dict[str, Any]:
         STEPS[step](work, member, now)
         row = projects.project_row(work, slug)
-        return {"slug": slug, "state": row["state"], "commitment": row["commitment"], "root": row["root"]}
+        return {
+            "slug": slug,
+            "state": row["state"],
+            "commitment": row["commitment"],
+            "root": row["root"],
+        }
 
     return await web.change(session, slug, MANAGERS, op)
 
@@ -286,14 +351,18 @@ async def add_system(slug: str, request: Request, session: Session, web: OurWeb)
     body = await _body(request, models.NewSystem)
 
     def op(work: Work, member: Member, now: float) -> int:
-        return projects.add_system(work, member.project, body.name, body.answers, actor=member.alias, now=now)
+        return projects.add_system(
+            work, member.project, body.name, body.answers, actor=member.alias, now=now
+        )
 
     await web.change(session, slug, MANAGERS, op)
     return {"name": body.name, "answers": len(body.answers)}
 
 
 @router.post("/projects/{slug}/answers/{answer}/amend")
-async def amend(slug: str, answer: models.Whole, body: models.Amend, session: Session, web: OurWeb) -> Any:
+async def amend(
+    slug: str, answer: models.Whole, body: models.Amend, session: Session, web: OurWeb
+) -> Any:
     """Change my last answer; the first one stays."""
     return _answered(await web.amend(session, slug, answer=answer, key=body.key, value=body.value))
 
@@ -307,6 +376,11 @@ async def live(slug: str, session: Session, web: OurWeb) -> Any:
 
 
 @router.get("/projects/{slug}/export", response_class=Response)
-async def export(slug: str, session: Session, web: OurWeb, format: Annotated[str, Query(max_length=20)] = "archive") -> Response:  # noqa: A002
+async def export(
+    slug: str,
+    session: Session,
+    web: OurWeb,
+    format: Annotated[str, Query(max_length=20)] = "archive",  # noqa: A002
+) -> Response:
     """The project as a file: archive, jsonl, csv, parquet or label-studio."""
     return await export_response(web, session, slug, format)

@@ -35,7 +35,15 @@ __all__ = ["WebSettings", "make_app"]
 
 _LOG = logging.getLogger("noracle.collect")
 _QUIET: dict[str, Any] = (
-    {"telemetry": {"tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False}}
+    {
+        "telemetry": {
+            "tracing": False,
+            "metrics": False,
+            "logs": False,
+            "operation_spans": False,
+            "auto_configure": False,
+        }
+    }
     if "telemetry" in inspect.signature(FastAPI).parameters
     else {}
 )
@@ -89,7 +97,13 @@ def make_app(store: Store, *, settings: WebSettings) -> FastAPI:
         **_QUIET,
     )
     app.state.web = web
-    for part in (api, work, pages, manage, setup):  # routes are tried in this order: the clicks first
+    for part in (
+        api,
+        work,
+        pages,
+        manage,
+        setup,
+    ):  # routes are tried in this order: the clicks first
         app.include_router(part.router)
     app.mount("/static", _Static(directory=HERE / "static"), name="static")
     app.guard = lambda inner: Guard(inner, settings=settings, metrics=web.metrics)
@@ -117,7 +131,10 @@ async def _refused(request: Request, error: Exception) -> Response:
         status, detail = error.status_code, str(error.detail)
         headers = dict(error.headers or {})
     elif isinstance(error, RequestValidationError):
-        faults = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()[:5]]
+        faults = [
+            f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
+            for fault in error.errors()[:5]
+        ]
         status, detail = 422, " | ".join(faults)
     else:
         status, detail = 422, str(error)
@@ -129,14 +146,29 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _failed(request: Request, error: Exception) -> Response:
     """A fault of ours: logged with the id that the reader sees, and nothing about it is told."""
     _LOG.error("request %s failed", request.scope.get("noracle.request"), exc_info=error)
-    return await _reply(request, 500, "An error of the server; it was written to its log.", {}, error)
+    return await _reply(
+        request, 500, "An error of the server; it was written to its log.", {}, error
+    )
 
 
-async def _reply(request: Request, status: int, detail: str, headers: dict[str, str], error: Exception) -> Response:
+async def _reply(
+    request: Request, status: int, detail: str, headers: dict[str, str], error: Exception
+) -> Response:
     ident = str(request.scope.get("noracle.request", ""))
     if request.url.path.startswith("/api/") or request.method not in ("GET", "HEAD", "POST"):
-        body = {"type": "about:blank", "title": _title(status), "status": status, "detail": detail, "instance": f"urn:request:{ident}"}
-        return JSONResponse(_printable(body), status_code=status, headers=headers, media_type="application/problem+json")
+        body = {
+            "type": "about:blank",
+            "title": _title(status),
+            "status": status,
+            "detail": detail,
+            "instance": f"urn:request:{ident}",
+        }
+        return JSONResponse(
+            _printable(body),
+            status_code=status,
+            headers=headers,
+            media_type="application/problem+json",
+        )
     partial = request.headers.get("hx-request") == "true"
     if isinstance(error, SignedOut) and (request.method == "GET" or partial):
         if partial:
@@ -150,17 +182,28 @@ async def _reply(request: Request, status: int, detail: str, headers: dict[str, 
         page = Page(web, request, token, fresh, None, words(language_of(request)))
     address, said = _way_on(request, page, status)
     response = page.render(
-        "message.html", status=status, title=_in_words(status, page), detail=detail, back=address, back_words=said,
+        "message.html",
+        status=status,
+        title=_in_words(status, page),
+        detail=detail,
+        back=address,
+        back_words=said,
         request_id=ident if status >= 500 else "",
-    )  # fmt: skip
-    response.headers.update({**headers, **({"hx-retarget": "body", "hx-reswap": "innerHTML"} if partial else {})})
+    )
+    response.headers.update(
+        {**headers, **({"hx-retarget": "body", "hx-reswap": "innerHTML"} if partial else {})}
+    )
     return response
 
 
 def _way_on(request: Request, page: Page, status: int) -> tuple[str, str]:
     if status == 401:
         return "/sign-in", page.say("Sign in")
-    if request.method == "POST" and status in (403, 409, 422) and not request.url.path.startswith(("/sign-", "/language")):
+    if (
+        request.method == "POST"
+        and status in (403, 409, 422)
+        and not request.url.path.startswith(("/sign-", "/language"))
+    ):
         path = request.url.path.removesuffix("/items").removesuffix("/systems")
         return path if path == request.url.path else f"{path}/setup", page.say("Back to the page")
     return "/", page.say("To the projects")
@@ -169,10 +212,15 @@ def _way_on(request: Request, page: Page, status: int) -> tuple[str, str]:
 def _in_words(status: int, page: Page) -> str:
     _ = page.say
     known = {
-        401: _("Sign in first"), 403: _("This is not allowed"), 404: _("There is no such page"), 409: _("This cannot be done now"),
-        413: _("The file is too large"), 422: _("Something does not fit"), 429: _("Too many attempts; wait a little"),
+        401: _("Sign in first"),
+        403: _("This is not allowed"),
+        404: _("There is no such page"),
+        409: _("This cannot be done now"),
+        413: _("The file is too large"),
+        422: _("Something does not fit"),
+        429: _("Too many attempts; wait a little"),
         503: _("The service does not answer now; try again in a moment"),
-    }  # fmt: skip
+    }
     return known.get(status, _("Something went wrong"))
 
 
@@ -185,4 +233,7 @@ def _title(status: int) -> str:
 
 def _printable(body: dict[str, object]) -> dict[str, object]:
     """Replace halves of surrogate pairs, which a message may quote and UTF-8 cannot carry."""
-    return {key: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value for key, value in body.items()}
+    return {
+        key: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+        for key, value in body.items()
+    }

@@ -1,4 +1,6 @@
-"""What pages and the JSON interface have in common: the open store, who asks, signing in, joining, asking, answering, looking."""
+"""What pages and the JSON interface have in common: the open store, who asks, signing in, joining,
+asking, answering, looking.
+"""
 
 from __future__ import annotations
 
@@ -69,15 +71,25 @@ class Web:
         """Their membership, if the role fits."""
         if not SLUG.match(slug):
             raise NotFound("There is no such project among yours.")
-        return await self.store.read(lambda work: access.member(work, session, slug, roles=roles, now=time.time()))
+        return await self.store.read(
+            lambda work: access.member(work, session, slug, roles=roles, now=time.time())
+        )
 
-    async def change(self, session: str, slug: str, roles: tuple[Role, ...], op: Callable[[Work, Member, float], Value]) -> Value:
+    async def change(
+        self,
+        session: str,
+        slug: str,
+        roles: tuple[Role, ...],
+        op: Callable[[Work, Member, float], Value],
+    ) -> Value:
         """Check the role and change something in the same transaction."""
         now = time.time()
         self._changes.take(session, now=now)
         if not SLUG.match(slug):
             raise NotFound("There is no such project among yours.")
-        return await self.store.write(lambda work: op(work, access.member(work, session, slug, roles=roles, now=now), now))
+        return await self.store.write(
+            lambda work: op(work, access.member(work, session, slug, roles=roles, now=now), now)
+        )
 
     def slow_down(self, session: str) -> None:
         """Count something expensive that is not a change in a project."""
@@ -91,15 +103,25 @@ class Web:
 
         def op(work: Work) -> None:
             access.allow(work, f"address|{address}", limit=10 * limit, seconds=seconds, now=now)
-            access.allow(work, f"account|{account.strip().lower()[:254]}", limit=limit, seconds=seconds, now=now)
+            access.allow(
+                work,
+                f"account|{account.strip().lower()[:254]}",
+                limit=limit,
+                seconds=seconds,
+                now=now,
+            )
 
         await self.store.write(op)
 
-    async def sign_in(self, email: str, password: str, *, address: str, old: str | None) -> tuple[str, Row]:
+    async def sign_in(
+        self, email: str, password: str, *, address: str, old: str | None
+    ) -> tuple[str, Row]:
         """A new session token and the person, or SignedOut; the session ``old`` ends."""
         await self._attempt(email, address)
         found = await self.store.read(lambda work: people.find_person(work, email))
-        fits = await asyncio.to_thread(people.password_fits, None if found is None else found["password"], password)
+        fits = await asyncio.to_thread(
+            people.password_fits, None if found is None else found["password"], password
+        )
         if found is None or not fits:
             raise SignedOut("E-mail or password is wrong.")
         return await self._start(int(found["id"]), old), found
@@ -122,19 +144,35 @@ class Web:
 
     async def invitation(self, token: str) -> Any:
         """What a link leads to."""
-        return await self.store.read(lambda work: people.peek_invitation(work, access.token_hash(token), now=time.time()))
+        return await self.store.read(
+            lambda work: people.peek_invitation(work, access.token_hash(token), now=time.time())
+        )
 
     async def accept(self, token: str, person: int) -> Member:
         """Join as somebody who is signed in."""
         now = time.time()
-        joined = await self.store.write(lambda work: people.accept_invitation(work, access.token_hash(token), person=person, now=now))
+        joined = await self.store.write(
+            lambda work: people.accept_invitation(
+                work, access.token_hash(token), person=person, now=now
+            )
+        )
         self.metrics.event("join")
         return joined
 
     async def join(
-        self, token: str, *, email: str, name: str, password: str, locale: str, address: str, old: str | None
+        self,
+        token: str,
+        *,
+        email: str,
+        name: str,
+        password: str,
+        locale: str,
+        address: str,
+        old: str | None,
     ) -> tuple[str, Member]:
-        """Join as a new person, or as the one with this e-mail and password; returns a session token too."""
+        """Join as a new person, or as the one with this e-mail and password; returns a session
+        token too.
+        """
         await self.invitation(token)
         await self._attempt(email, address)
         found = await self.store.read(lambda work: people.find_person(work, email))
@@ -147,7 +185,9 @@ class Web:
         hashed = await asyncio.to_thread(people.hash_password, password)
 
         def op(work: Work) -> Member:
-            person = people.add_person(work, email=email, name=name, password_hash=hashed, locale=locale, now=now)
+            person = people.add_person(
+                work, email=email, name=name, password_hash=hashed, locale=locale, now=now
+            )
             return people.accept_invitation(work, access.token_hash(token), person=person, now=now)
 
         joined = await self.store.write(op)
@@ -157,13 +197,19 @@ class Web:
     # asking and answering
 
     async def known(self, slug: str) -> Known:
-        """Number, name and specification of a project; remembered once it is sealed. It says nothing about who may see it."""
+        """Number, name and specification of a project; remembered once it is sealed. It says
+        nothing about who may see it.
+        """
         found = self._known.get(slug)
         if found is not None:
             return found
         row = None
         if SLUG.match(slug):
-            row = await self.store.read(lambda work: work.one("SELECT id, name, spec, state FROM project WHERE slug = :slug", slug=slug))
+            row = await self.store.read(
+                lambda work: work.one(
+                    "SELECT id, name, spec, state FROM project WHERE slug = :slug", slug=slug
+                )
+            )
         if row is None:
             raise NotFound("There is no such project among yours.")
         found = Known(int(row["id"]), row["name"], access.read_spec(row["spec"]))
@@ -178,30 +224,52 @@ class Web:
         return await self.store.next_question(session, (await self.known(slug)).id, now=now)
 
     async def answer(
-        self, session: str, slug: str, *, question: int, key: str, value: str, shown_at: float, client_ms: int | None, want_next: bool
+        self,
+        session: str,
+        slug: str,
+        *,
+        question: int,
+        key: str,
+        value: str,
+        shown_at: float,
+        client_ms: int | None,
+        want_next: bool,
     ) -> Answered:
         """Keep an answer."""
         now = time.time()
         self._answers.take(session, now=now)
         kept = await self.store.answer(
-            session, (await self.known(slug)).id, question=question, key=key, value=value, shown_at=min(max(shown_at, 0.0), now),
-            client_ms=client_ms, now=now, want_next=want_next,
-        )  # fmt: skip
+            session,
+            (await self.known(slug)).id,
+            question=question,
+            key=key,
+            value=value,
+            shown_at=min(max(shown_at, 0.0), now),
+            client_ms=client_ms,
+            now=now,
+            want_next=want_next,
+        )
         self.metrics.event("answer")
         return kept
 
-    async def amend(self, session: str, slug: str, *, answer: int, key: str, value: str) -> Answered:
+    async def amend(
+        self, session: str, slug: str, *, answer: int, key: str, value: str
+    ) -> Answered:
         """Append a revision of the person's last answer."""
         now = time.time()
         self._answers.take(session, now=now)
-        kept = await self.store.amend(session, (await self.known(slug)).id, answer=answer, key=key, value=value, now=now)
+        kept = await self.store.amend(
+            session, (await self.known(slug)).id, answer=answer, key=key, value=value, now=now
+        )
         self.metrics.event("amend")
         return kept
 
     # looking
 
     async def live(self, member: Member) -> Any:
-        """The estimates and checks, at most two seconds old; the look is logged before anybody sees them."""
+        """The estimates and checks, at most two seconds old; the look is logged before anybody sees
+        them.
+        """
         from noracle.collect.live import live_view
 
         await self.store.write(lambda work: projects.log_look(work, member, now=time.time()))

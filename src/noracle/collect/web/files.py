@@ -23,13 +23,17 @@ __all__ = ["FORMATS", "answers_from", "export_response", "items_from"]
 
 async def items_from(file: Sent, spec: ProjectSpec) -> tuple[Sequence[Item], Sequence[Picture]]:
     """Items and pictures of an uploaded file; decoded in a thread."""
-    upload = await asyncio.to_thread(lambda: formats.read_items(file.data, spec=spec, name=file.name))
+    upload = await asyncio.to_thread(
+        lambda: formats.read_items(file.data, spec=spec, name=file.name)
+    )
     return upload.items, tuple(upload.pictures.values())
 
 
 async def answers_from(file: Sent, spec: ProjectSpec) -> dict[str, int | None]:
     """The answers of one system in an uploaded file."""
-    found = await asyncio.to_thread(lambda: formats.read_answers(file.data, spec=spec, name=file.name, system="system"))
+    found = await asyncio.to_thread(
+        lambda: formats.read_answers(file.data, spec=spec, name=file.name, system="system")
+    )
     return found.get("system", {})
 
 
@@ -43,6 +47,10 @@ async def export_response(web: Web, session: str, slug: str, kind: str) -> Respo
         return member
 
     member = await web.change(session, slug, READERS, log)
-    name, media, data = await web.store.read_chained(member.project, lambda work: exports.export_one(work, member.project, kind))
+    name, media, data = await web.store.read_chained(
+        member.project, lambda work: exports.export_one(work, member.project, kind)
+    )
     web.metrics.event("export")
-    return Response(data, media_type=media, headers={"content-disposition": f'attachment; filename="{name}"'})
+    return Response(
+        data, media_type=media, headers={"content-disposition": f'attachment; filename="{name}"'}
+    )

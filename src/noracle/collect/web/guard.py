@@ -1,4 +1,6 @@
-"""What happens to every request before and after its handler: host, origin, size, request id, security headers, counters."""
+"""What happens to every request before and after its handler: host, origin, size, request id,
+security headers, counters.
+"""
 
 from __future__ import annotations
 
@@ -56,12 +58,18 @@ class Guard:
                 await self._app(scope, self._limited(scope, receive), sending)
         finally:
             self._metrics.request(
-                scope["method"] if scope["method"] in _METHODS else "?", _route(scope), status, time.perf_counter() - start
+                scope["method"] if scope["method"] in _METHODS else "?",
+                _route(scope),
+                status,
+                time.perf_counter() - start,
             )
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = Headers(scope=scope)
-        if headers.get("host", "").lower() not in self._hosts and scope["path"] not in _OPEN_TO_ALL_HOSTS:
+        if (
+            headers.get("host", "").lower() not in self._hosts
+            and scope["path"] not in _OPEN_TO_ALL_HOSTS
+        ):
             return 421, "This server is not the one that the request names."
         refused = refused_origin(self._settings, scope["method"], headers)
         if refused is not None:
@@ -74,7 +82,11 @@ class Guard:
         return None
 
     def _most(self, scope: Scope) -> int:
-        return self._settings.max_upload if scope["path"].endswith(_UPLOADS) else self._settings.max_body
+        return (
+            self._settings.max_upload
+            if scope["path"].endswith(_UPLOADS)
+            else self._settings.max_body
+        )
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
         most, seen = self._most(scope), 0
@@ -89,10 +101,16 @@ class Guard:
 
         return receiving
 
-    def _dressed(self, headers: list[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
+    def _dressed(
+        self, headers: list[tuple[bytes, bytes]], request_id: str
+    ) -> list[tuple[bytes, bytes]]:
         """Add ours, where the handler did not say something stricter."""
         names = {name.lower() for name, _ in headers}
-        ours = [*self._headers, (b"x-request-id", request_id.encode()), (b"cache-control", b"no-store")]
+        ours = [
+            *self._headers,
+            (b"x-request-id", request_id.encode()),
+            (b"cache-control", b"no-store"),
+        ]
         return [*headers, *((name, value) for name, value in ours if name not in names)]
 
 
@@ -106,8 +124,13 @@ def _route(scope: MutableMapping[str, Any]) -> str:
 
 
 async def _problem(send: Send, status: int, detail: str) -> None:
-    body = json.dumps({"type": "about:blank", "status": status, "title": detail, "detail": detail}).encode()
-    headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
+    body = json.dumps(
+        {"type": "about:blank", "status": status, "title": detail, "detail": detail}
+    ).encode()
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
     headers.append((b"connection", b"close"))  # the body, if there is one, was not read
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -26,19 +26,33 @@ _MOST_CHARTS = 4
 
 @router.get("/p/{slug}")
 async def dashboard(request: Request, slug: str) -> Response:
-    """Estimates, checks and completion; htmx asks for the inner part again while it is seen. Every look is logged."""
+    """Estimates, checks and completion; htmx asks for the inner part again while it is seen. Every
+    look is logged.
+    """
     page = await Page.visit(web_of(request), request)
     member = await page.web.member(page.session, slug, READERS)
     view = await page.web.live(member)
-    values = {"member": member, "view": view, "number": _number, "percent": _percent, "moment": moment}
-    return page.render("live.html" if page.partial else "dashboard.html", drawings=_drawings(view, page.say), **values)
+    values = {
+        "member": member,
+        "view": view,
+        "number": _number,
+        "percent": _percent,
+        "moment": moment,
+    }
+    return page.render(
+        "live.html" if page.partial else "dashboard.html",
+        drawings=_drawings(view, page.say),
+        **values,
+    )
 
 
 def _drawings(view: LiveView, _: Say) -> list[tuple[str, Markup]]:
     """The charts with their captions: SVG of our own making, in which every text is escaped."""
     charts = charts_of(view)
     named = [("intervals", _("Accuracy of each system"))] if view.systems else []
-    named += [(f"estimate-{i}", system.name) for i, system in enumerate(view.systems[:_MOST_CHARTS])]
+    named += [
+        (f"estimate-{i}", system.name) for i, system in enumerate(view.systems[:_MOST_CHARTS])
+    ]
     named += [("completion", _("Completion by group"))] if view.classes else []
     named += [("checks", _("Checks"))] if view.checks else []
     return [(caption, Markup(charts[name])) for name, caption in named if name in charts]  # noqa: S704
@@ -55,7 +69,9 @@ def _percent(value: float | None) -> str:
 
 def moment(at: float | None) -> str:
     """A time, in UTC."""
-    return "–" if at is None else dt.datetime.fromtimestamp(at, dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return (
+        "–" if at is None else dt.datetime.fromtimestamp(at, dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    )
 
 
 def day(at: float) -> str:
@@ -73,18 +89,35 @@ async def people_page(request: Request, slug: str) -> Response:
     return await _people(page, slug)
 
 
-async def _people(page: Page, slug: str, *, status: int = 200, link: str = "", error: str = "") -> Response:
+async def _people(
+    page: Page, slug: str, *, status: int = 200, link: str = "", error: str = ""
+) -> Response:
     member = await page.web.member(page.session, slug, MANAGERS)
     now = dt.datetime.now(dt.UTC).timestamp()
     known, invitations = await page.web.store.read(
         lambda work: (people.people_of(work, member), people.invitations_of(work, member, now=now))
     )
-    roles = [role for role in ("annotator", "auditor", "manager", "owner") if role != "owner" or member.role == "owner"]
-    groups = {pool: group_name(member.spec, pool, page.say) or page.say("Everybody") for pool in member.spec.pools}
+    roles = [
+        role
+        for role in ("annotator", "auditor", "manager", "owner")
+        if role != "owner" or member.role == "owner"
+    ]
+    groups = {
+        pool: group_name(member.spec, pool, page.say) or page.say("Everybody")
+        for pool in member.spec.pools
+    }
     return page.render(
-        "people.html", status=status, member=member, people=known, invitations=invitations, roles=roles, groups=groups, link=link,
-        error=error, day=day,
-    )  # fmt: skip
+        "people.html",
+        status=status,
+        member=member,
+        people=known,
+        invitations=invitations,
+        roles=roles,
+        groups=groups,
+        link=link,
+        error=error,
+        day=day,
+    )
 
 
 @router.post("/p/{slug}/people")
@@ -96,7 +129,12 @@ async def change_people(request: Request, slug: str) -> Response:
     try:
         if text(form, "do") == "revoke":
             which = number(form.get("id"), "id")
-            await page.web.change(page.session, slug, MANAGERS, lambda w, m, now: people.revoke_invitation(w, m, which, now=now))
+            await page.web.change(
+                page.session,
+                slug,
+                MANAGERS,
+                lambda w, m, now: people.revoke_invitation(w, m, which, now=now),
+            )
             return page.go(f"/p/{slug}/people")
         token = await page.web.change(page.session, slug, MANAGERS, _inviting(form))
     except CollectError as error:
@@ -126,7 +164,10 @@ async def audit(request: Request, slug: str) -> Response:
     member = await page.web.member(page.session, slug, READERS)
 
     def op(work: Work) -> tuple[Any, list[Any]]:
-        kinds = work.all("SELECT kind, COUNT(*) AS n FROM event WHERE project_id = :p GROUP BY kind ORDER BY kind", p=member.project)
+        kinds = work.all(
+            "SELECT kind, COUNT(*) AS n FROM event WHERE project_id = :p GROUP BY kind ORDER BY kind",
+            p=member.project,
+        )
         return projects.project_row(work, slug), kinds
 
     row, kinds = await page.web.store.read_chained(member.project, op)
@@ -161,7 +202,9 @@ async def export_page(request: Request, slug: str) -> Response:
         "parquet": _("Evidence tables, Parquet (zip)"),
         "label-studio": _("Label Studio JSON"),
     }
-    return page.render("export.html", member=member, formats=[(name, names[name]) for name in FORMATS])
+    return page.render(
+        "export.html", member=member, formats=[(name, names[name]) for name in FORMATS]
+    )
 
 
 @router.get("/p/{slug}/export/{format}")

@@ -31,7 +31,13 @@ Say = Callable[..., str]
 def environment() -> jinja2.Environment:
     """The templates; everything is escaped, undefined names are errors."""
     loader = jinja2.FileSystemLoader(HERE / "templates")
-    env = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    env = jinja2.Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     env.globals.update(static=static_url, languages=LANGUAGES)
     return env
 
@@ -39,17 +45,29 @@ def environment() -> jinja2.Environment:
 @functools.cache
 def static_url(name: str) -> str:
     """The address of a static file, with a mark of its content so that browsers may keep it."""
-    return f"/static/{name}?{hashlib.sha256((HERE / 'static' / name).read_bytes()).hexdigest()[:12]}"
+    return (
+        f"/static/{name}?{hashlib.sha256((HERE / 'static' / name).read_bytes()).hexdigest()[:12]}"
+    )
 
 
 def role_name(role: str, _: Say) -> str:
     """A role in words."""
-    return {"owner": _("Owner"), "manager": _("Manager"), "annotator": _("Annotator"), "auditor": _("Auditor")}.get(role, role)
+    return {
+        "owner": _("Owner"),
+        "manager": _("Manager"),
+        "annotator": _("Annotator"),
+        "auditor": _("Auditor"),
+    }.get(role, role)
 
 
 def state_name(state: str, _: Say) -> str:
     """A state in words."""
-    return {"draft": _("Draft"), "sealed": _("Sealed"), "open": _("Open"), "closed": _("Closed")}.get(state, state)
+    return {
+        "draft": _("Draft"),
+        "sealed": _("Sealed"),
+        "open": _("Open"),
+        "closed": _("Closed"),
+    }.get(state, state)
 
 
 def group_name(spec: ProjectSpec, pool: int | None, _: Say) -> str:
@@ -68,8 +86,16 @@ def places(member: Any, _: Say) -> list[tuple[str, str]]:
     role = member["role"] if isinstance(member, Mapping) else member.role
     if role == "annotator":
         return [(f"{start}/work", _("My work"))]
-    reads = [(start, _("Dashboard")), (f"{start}/audit", _("Audit")), (f"{start}/export", _("Export"))]
-    return [*reads, (f"{start}/setup", _("Set-up")), (f"{start}/people", _("People"))] if role in access.MANAGERS else reads
+    reads = [
+        (start, _("Dashboard")),
+        (f"{start}/audit", _("Audit")),
+        (f"{start}/export", _("Export")),
+    ]
+    return (
+        [*reads, (f"{start}/setup", _("Set-up")), (f"{start}/people", _("People"))]
+        if role in access.MANAGERS
+        else reads
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -130,9 +156,13 @@ class Page:
     async def form(self, *, files: int = 0) -> Fields:
         """The fields that were sent, once their CSRF token fits."""
         fields: Fields = {}
-        async with self.request.form(max_files=files, max_fields=2500, max_part_size=self.web.settings.max_body) as data:
+        async with self.request.form(
+            max_files=files, max_fields=2500, max_part_size=self.web.settings.max_body
+        ) as data:
             sent = data.get("csrf")
-            security.check_csrf(self.web.settings, self.session, sent if isinstance(sent, str) else None)
+            security.check_csrf(
+                self.web.settings, self.session, sent if isinstance(sent, str) else None
+            )
             for name, value in data.multi_items():
                 if isinstance(value, str):
                     check_text(value, name)
@@ -155,12 +185,16 @@ class Page:
             "places": places,
             "role_name": functools.partial(role_name, _=_),
             "state_name": functools.partial(state_name, _=_),
-            "csrf_field": lambda: Markup('<input type="hidden" name="csrf" value="{}">').format(csrf),
+            "csrf_field": lambda: Markup('<input type="hidden" name="csrf" value="{}">').format(
+                csrf
+            ),
             "notice": "",
             "error": "",
             **values,
         }
-        response = HTMLResponse(environment().get_template(template).render(context), status_code=status)
+        response = HTMLResponse(
+            environment().get_template(template).render(context), status_code=status
+        )
         if self.fresh:
             security.set_session(response, self.web.settings, self.token)
         return response
@@ -176,7 +210,11 @@ class Page:
 def language_of(request: Request, person: Person | None = None) -> str:
     """The reader's language: chosen on the page, else the account's, else the browser's."""
     account = None if person is None else person.locale
-    return choose(request.cookies.get(LANGUAGE_COOKIE), account, accept=request.headers.get("accept-language", ""))
+    return choose(
+        request.cookies.get(LANGUAGE_COOKIE),
+        account,
+        accept=request.headers.get("accept-language", ""),
+    )
 
 
 def check_text(text: str, name: str) -> None:

@@ -33,10 +33,16 @@ async def metrics(request: Request) -> Response:
     web = web_of(request)
     wanted = web.settings.metrics_token
     if wanted is not None:
-        fits = hmac.compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {wanted}".encode())
+        fits = hmac.compare_digest(
+            request.headers.get("authorization", "").encode(), f"Bearer {wanted}".encode()
+        )
     else:
         passed_on = any(name in request.headers for name in ("forwarded", "x-forwarded-for", "via"))
-        fits = not passed_on and request.client is not None and request.client.host in ("127.0.0.1", "::1")
+        fits = (
+            not passed_on
+            and request.client is not None
+            and request.client.host in ("127.0.0.1", "::1")
+        )
     if not fits:
         raise NotFound("There is no such page.")
     return PlainTextResponse(web.metrics.text(), media_type="text/plain; version=0.0.4")
@@ -56,9 +62,13 @@ async def sign_in(request: Request) -> Response:
     form = await page.form()
     email = text(form, "email", most=254)
     try:
-        token, _ = await page.web.sign_in(email, text(form, "password", most=1000), address=page.address, old=page.session)
+        token, _ = await page.web.sign_in(
+            email, text(form, "password", most=1000), address=page.address, old=page.session
+        )
     except SignedOut:
-        return page.render("sign_in.html", status=401, email=email, error=page.say("E-mail or password is wrong."))
+        return page.render(
+            "sign_in.html", status=401, email=email, error=page.say("E-mail or password is wrong.")
+        )
     return page.go("/", token=token)
 
 
@@ -85,7 +95,13 @@ async def _join_page(page: Page, token: str, *, status: int = 200, **values: str
     named = role_name(invitation.role, page.say)
     group = group_name(invitation.spec, invitation.pool, page.say)
     shown = {"email": "", "name": "", **values}
-    return page.render("join.html", status=status, invitation=invitation, group=group, **{**shown, "role_name": named})
+    return page.render(
+        "join.html",
+        status=status,
+        invitation=invitation,
+        group=group,
+        **{**shown, "role_name": named},
+    )
 
 
 @router.post("/join/{token}")
@@ -100,16 +116,32 @@ async def join(request: Request, token: str) -> Response:
             joined = await page.web.accept(token, page.person.id)
         else:
             fresh, joined = await page.web.join(
-                token, email=email, name=name, password=text(form, "password", most=1000), locale=page.words.language,
-                address=page.address, old=page.session,
-            )  # fmt: skip
+                token,
+                email=email,
+                name=name,
+                password=text(form, "password", most=1000),
+                locale=page.words.language,
+                address=page.address,
+                old=page.session,
+            )
     except NotFound:
         raise
     except SignedOut:
-        return await _join_page(page, token, status=401, email=email, name=name, error=page.say("E-mail or password is wrong."))
+        return await _join_page(
+            page,
+            token,
+            status=401,
+            email=email,
+            name=name,
+            error=page.say("E-mail or password is wrong."),
+        )
     except CollectError as error:
-        return await _join_page(page, token, status=status_of(error), email=email, name=name, error=str(error))
-    return page.go(f"/p/{joined.slug}/work" if joined.role == "annotator" else f"/p/{joined.slug}", token=fresh)
+        return await _join_page(
+            page, token, status=status_of(error), email=email, name=name, error=str(error)
+        )
+    return page.go(
+        f"/p/{joined.slug}/work" if joined.role == "annotator" else f"/p/{joined.slug}", token=fresh
+    )
 
 
 @router.get("/")
@@ -124,7 +156,9 @@ async def projects(request: Request) -> Response:
 
 
 def may_create(rows: list[Row]) -> bool:
-    """Who owns or manages a project, or is a member of none yet, may begin one; people who were invited to answer may not."""
+    """Who owns or manages a project, or is a member of none yet, may begin one; people who were
+    invited to answer may not.
+    """
     return not rows or any(row["role"] in ("owner", "manager") for row in rows)
 
 
@@ -140,9 +174,20 @@ async def language(request: Request) -> Response:
         me = page.person.id
         await page.web.store.write(lambda work: people.set_locale(work, me, wish))
     back = urllib.parse.urlsplit(text(form, "back"))
-    safe = back.path.startswith("/") and not back.path.startswith(("//", "/\\")) and not back.netloc and not back.scheme
+    safe = (
+        back.path.startswith("/")
+        and not back.path.startswith(("//", "/\\"))
+        and not back.netloc
+        and not back.scheme
+    )
     response = page.go(urllib.parse.quote(back.path) if safe else "/")
     response.set_cookie(
-        LANGUAGE_COOKIE, wish, max_age=31536000, path="/", secure=page.web.settings.secure, httponly=True, samesite="strict"
+        LANGUAGE_COOKIE,
+        wish,
+        max_age=31536000,
+        path="/",
+        secure=page.web.settings.secure,
+        httponly=True,
+        samesite="strict",
     )
     return response

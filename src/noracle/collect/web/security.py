@@ -1,7 +1,9 @@
-"""Who may change things: the session's cookie, the CSRF token that goes with it, and where a request comes from.
+"""Who may change things: the session's cookie, the CSRF token that goes with it, and where a
+request comes from.
 
-A visitor without a session gets a random token as cookie too, which no table knows; its CSRF token protects the sign-in form. Signing in
-always makes a new token, so a planted cookie gains nothing. The CSRF token is HMAC-SHA-256(key, "csrf|" + SHA-256 of the cookie's token).
+A visitor without a session gets a random token as cookie too, which no table knows; its CSRF token
+protects the sign-in form. Signing in always makes a new token, so a planted cookie gains nothing.
+The CSRF token is HMAC-SHA-256(key, "csrf|" + SHA-256 of the cookie's token).
 """
 
 from __future__ import annotations
@@ -48,12 +50,18 @@ def csrf_token(settings: WebSettings, token_hash: str) -> str:
 
 def check_csrf(settings: WebSettings, token_hash: str | None, sent: str | None) -> None:
     """Refuse a change whose CSRF token is missing or belongs to another session."""
-    fits = token_hash is not None and sent is not None and hmac.compare_digest(csrf_token(settings, token_hash).encode(), sent.encode())
+    fits = (
+        token_hash is not None
+        and sent is not None
+        and hmac.compare_digest(csrf_token(settings, token_hash).encode(), sent.encode())
+    )
     if not fits:
         raise Forbidden("The form is out of date or came from elsewhere. Load the page again.")
 
 
-def token_of(request: Request, settings: WebSettings) -> tuple[str | None, Literal["bearer", "cookie", "none"]]:
+def token_of(
+    request: Request, settings: WebSettings
+) -> tuple[str | None, Literal["bearer", "cookie", "none"]]:
     """The session token of a request and the way it came; a bearer token goes before the cookie."""
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
@@ -66,13 +74,21 @@ def token_of(request: Request, settings: WebSettings) -> tuple[str | None, Liter
 def set_session(response: Response, settings: WebSettings, token: str) -> None:
     """Give the browser its session."""
     response.set_cookie(
-        settings.cookie, token, max_age=settings.session_seconds, path="/", secure=settings.secure, httponly=True, samesite="strict"
+        settings.cookie,
+        token,
+        max_age=settings.session_seconds,
+        path="/",
+        secure=settings.secure,
+        httponly=True,
+        samesite="strict",
     )
 
 
 def clear_session(response: Response, settings: WebSettings) -> None:
     """Take the session from the browser."""
-    response.delete_cookie(settings.cookie, path="/", secure=settings.secure, httponly=True, samesite="strict")
+    response.delete_cookie(
+        settings.cookie, path="/", secure=settings.secure, httponly=True, samesite="strict"
+    )
 
 
 def visitor(request: Request, settings: WebSettings) -> tuple[str, bool]:
@@ -84,8 +100,9 @@ def visitor(request: Request, settings: WebSettings) -> tuple[str, bool]:
 def refused_origin(settings: WebSettings, method: str, headers: Mapping[str, str]) -> str | None:
     """Why a request must not change anything, or None.
 
-    Browsers name where a request comes from: ``Sec-Fetch-Site`` where they know it, else ``Origin`` (which is "null" for forms under our
-    own Referrer-Policy, so it decides alone only where the other is missing). A program that sends neither has no cookies to abuse.
+    Browsers name where a request comes from: ``Sec-Fetch-Site`` where they know it, else ``Origin``
+    (which is "null" for forms under our own Referrer-Policy, so it decides alone only where the
+    other is missing). A program that sends neither has no cookies to abuse.
 
     Examples
     --------
@@ -98,5 +115,9 @@ def refused_origin(settings: WebSettings, method: str, headers: Mapping[str, str
         return None
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     foreign_site = site is not None and site not in ("same-origin", "none")
-    foreign_origin = origin is not None and origin.lower() not in settings.origins and not (origin == "null" and site is not None)
+    foreign_origin = (
+        origin is not None
+        and origin.lower() not in settings.origins
+        and not (origin == "null" and site is not None)
+    )
     return "The request came from another site." if foreign_site or foreign_origin else None

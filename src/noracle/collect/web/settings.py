@@ -17,21 +17,26 @@ class WebSettings:
     Parameters
     ----------
     base_url
-        The address that people type, without a path: ``http://127.0.0.1:8000``, ``https://labels.example.org``.
+        The address that people type, without a path: ``http://127.0.0.1:8000``,
+        ``https://labels.example.org``.
     secure
-        Whether people reach the server through TLS (its own, or a declared proxy's): ``__Host-`` cookies that are Secure, and HSTS.
+        Whether people reach the server through TLS (its own, or a declared proxy's): ``__Host-``
+        cookies that are Secure, and HSTS.
     key
         At least 32 random bytes of this server, kept in a file: they sign CSRF tokens.
     max_body, max_upload
         Bytes of an ordinary request, and of a file of items or answers.
     sign_ins, sign_in_seconds
-        Attempts to sign in or to join, per account and (ten times as many) per address, in this time.
+        Attempts to sign in or to join, per account and (ten times as many) per address, in this
+        time.
     answers_per_minute
-        Questions and answers of one session, at each server process. It stops a script that runs away, no person.
+        Questions and answers of one session, at each server process. It stops a script that runs
+        away, no person.
     changes_per_minute
         Other changes and exports of one session.
     metrics_token
-        If given, ``/metrics`` wants it as a bearer token; else it answers direct calls from this machine alone.
+        If given, ``/metrics`` wants it as a bearer token; else it answers direct calls from this
+        machine alone.
 
     Examples
     --------
@@ -55,16 +60,28 @@ class WebSettings:
 
     def __post_init__(self) -> None:
         parts = urllib.parse.urlsplit(self.base_url)
-        fits = parts.scheme in ("http", "https") and parts.hostname and parts.path in ("", "/") and not parts.query and not parts.fragment
+        fits = (
+            parts.scheme in ("http", "https")
+            and parts.hostname
+            and parts.path in ("", "/")
+            and not parts.query
+            and not parts.fragment
+        )
         if not fits or "@" in parts.netloc:
-            raise ArgumentError(f"base_url must be http(s)://host[:port] without a path; got {self.base_url!r}.")
+            raise ArgumentError(
+                f"base_url must be http(s)://host[:port] without a path; got {self.base_url!r}."
+            )
         if self.secure != (parts.scheme == "https"):
-            raise ArgumentError(f"secure must be True for https and False for http; got {self.secure} for {self.base_url!r}.")
+            raise ArgumentError(
+                f"secure must be True for https and False for http; got {self.secure} for {self.base_url!r}."
+            )
         for name in ("sign_ins", "answers_per_minute", "changes_per_minute"):
             if getattr(self, name) < 1:
                 raise ArgumentError(f"{name} must be 1 or more; got {getattr(self, name)}.")
         if len(self.key) < 32 or len(set(self.key)) < 8:
-            raise ArgumentError(f"key must be 32 random bytes or more; got {len(self.key)} bytes. Make one with secrets.token_bytes(32).")
+            raise ArgumentError(
+                f"key must be 32 random bytes or more; got {len(self.key)} bytes. Make one with secrets.token_bytes(32)."
+            )
 
     @property
     def hosts(self) -> frozenset[str]:

@@ -28,11 +28,19 @@ _EXAMPLE = ProjectSpec(protocol="partitioned", classes=(ClassSpec(name="A"), Cla
 
 
 def form_of(spec: ProjectSpec | None) -> dict[str, str]:
-    """A specification as the fields of the form; a line end in a guideline is written as a backslash and an n."""
+    """A specification as the fields of the form; a line end in a guideline is written as a
+    backslash and an n.
+    """
     values = dataclasses.asdict(spec or _EXAMPLE)
-    fields = {name: "" if values[name] is None else str(values[name]) for name in (*_NUMBERS, *_FLOATS, *_TEXTS, "protocol")}
+    fields = {
+        name: "" if values[name] is None else str(values[name])
+        for name in (*_NUMBERS, *_FLOATS, *_TEXTS, "protocol")
+    }
     fields |= {name: "yes" if values[name] else "" for name in _FLAGS}
-    lines = [f"{c.name} | {_one_line(c.guideline)}" if c.guideline else c.name for c in (() if spec is None else spec.classes)]
+    lines = [
+        f"{c.name} | {_one_line(c.guideline)}" if c.guideline else c.name
+        for c in (() if spec is None else spec.classes)
+    ]
     return {**fields, "classes": "\n".join(lines)}
 
 
@@ -42,7 +50,10 @@ def _one_line(guideline: str) -> str:
 
 def spec_from(form: Fields) -> ProjectSpec:
     """The specification out of the form."""
-    values: dict[str, Any] = {"protocol": text(form, "protocol"), **{name: text(form, name) for name in _TEXTS}}
+    values: dict[str, Any] = {
+        "protocol": text(form, "protocol"),
+        **{name: text(form, name) for name in _TEXTS},
+    }
     values |= {name: text(form, name) == "yes" for name in _FLAGS}
     for names, kind in ((_NUMBERS, int), (_FLOATS, float)):
         for name in names:
@@ -52,8 +63,15 @@ def spec_from(form: Fields) -> ProjectSpec:
                     values[name] = kind(written)
                 except ValueError:
                     raise Refused(f"{name} must be a number; got {written!r}.") from None
-    lines = [line.partition("|") for line in text(form, "classes", most=200_000).splitlines() if line.strip()]
-    values["classes"] = [{"name": name.strip(), "guideline": guide.strip().replace("\\n", "\n")} for name, _, guide in lines]
+    lines = [
+        line.partition("|")
+        for line in text(form, "classes", most=200_000).splitlines()
+        if line.strip()
+    ]
+    values["classes"] = [
+        {"name": name.strip(), "guideline": guide.strip().replace("\\n", "\n")}
+        for name, _, guide in lines
+    ]
     return spec_of(values)
 
 
@@ -73,11 +91,19 @@ async def new(request: Request) -> Response:
     page = await Page.visit(web_of(request), request)
     form = await page.form()
     try:
-        made = await create_project(page.web, page.session, slug=text(form, "slug"), name=text(form, "name"), spec=spec_from(form))
+        made = await create_project(
+            page.web,
+            page.session,
+            slug=text(form, "slug"),
+            name=text(form, "name"),
+            spec=spec_from(form),
+        )
     except Forbidden:
         raise
     except CollectError as error:
-        return page.render("new.html", status=status_of(error), fields=_sent(form), error=str(error))
+        return page.render(
+            "new.html", status=status_of(error), fields=_sent(form), error=str(error)
+        )
     return page.go(f"/p/{made['slug']}/setup")
 
 
@@ -95,20 +121,46 @@ async def setup_page(request: Request, slug: str, preview: str = "") -> Response
 
 
 async def _setup(
-    page: Page, slug: str, *, preview: bool = False, status: int = 200, error: str = "", fields: dict[str, str] | None = None
+    page: Page,
+    slug: str,
+    *,
+    preview: bool = False,
+    status: int = 200,
+    error: str = "",
+    fields: dict[str, str] | None = None,
 ) -> Response:
     member = await page.web.member(page.session, slug, MANAGERS)
 
     def op(work: Work) -> tuple[Any, Any, Any, Any]:
-        seen = projects.preview_seal(work, member.project) if preview and member.state == "draft" else None
-        return projects.project_row(work, slug), projects.progress(work, member.project), projects.systems_of(work, member.project), seen
+        seen = (
+            projects.preview_seal(work, member.project)
+            if preview and member.state == "draft"
+            else None
+        )
+        return (
+            projects.project_row(work, slug),
+            projects.progress(work, member.project),
+            projects.systems_of(work, member.project),
+            seen,
+        )
 
     row, progress, systems, seen = await page.web.store.read(op)
-    groups = {pool: group_name(member.spec, pool, page.say) or page.say("Everybody") for pool in member.spec.pools}
+    groups = {
+        pool: group_name(member.spec, pool, page.say) or page.say("Everybody")
+        for pool in member.spec.pools
+    }
     return page.render(
-        "setup.html", status=status, member=member, project=row, progress=progress, systems=systems, preview=seen, groups=groups,
-        fields=fields or form_of(member.spec), error=error,
-    )  # fmt: skip
+        "setup.html",
+        status=status,
+        member=member,
+        project=row,
+        progress=progress,
+        systems=systems,
+        preview=seen,
+        groups=groups,
+        fields=fields or form_of(member.spec),
+        error=error,
+    )
 
 
 @router.post("/p/{slug}/setup")
@@ -122,7 +174,10 @@ async def change(request: Request, slug: str) -> Response:
         if do == "spec":
             spec = spec_from(form)
             await page.web.change(
-                page.session, slug, MANAGERS, lambda w, m, now: projects.change_spec(w, m.project, spec, actor=m.alias, now=now)
+                page.session,
+                slug,
+                MANAGERS,
+                lambda w, m, now: projects.change_spec(w, m.project, spec, actor=m.alias, now=now),
             )
         elif do in STEPS:
             await page.web.change(page.session, slug, MANAGERS, STEPS[do])

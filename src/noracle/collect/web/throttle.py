@@ -38,6 +38,10 @@ class Buckets:
 
     def _forget(self, now: float) -> None:
         """Drop full buckets; if there are none, all: a flood of keys must not fill the memory."""
-        self._levels = {k: (v, t) for k, (v, t) in self._levels.items() if v + (now - t) * self._rate < self._most}
+        self._levels = {
+            k: (v, t)
+            for k, (v, t) in self._levels.items()
+            if v + (now - t) * self._rate < self._most
+        }
         if len(self._levels) >= _MOST:
             self._levels.clear()

@@ -1,4 +1,6 @@
-"""A question as its person sees it: out of :class:`Asked`, the names of the classes and their guidelines, and nothing else."""
+"""A question as its person sees it: out of :class:`Asked`, the names of the classes and their
+guidelines, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -52,12 +54,18 @@ class Question:
     guidelines: tuple[tuple[str, Markup], ...]
 
 
-def show(asked: Asked, spec: ProjectSpec, *, slug: str, words: Words, now: float, chosen: str = "") -> Question:
+def show(
+    asked: Asked, spec: ProjectSpec, *, slug: str, words: Words, now: float, chosen: str = ""
+) -> Question:
     """Lay a question out; ``chosen`` is the answer that is to be changed."""
     names = _names(asked, spec)
     text = asked.content
     rich = "markdown" in text
-    body = content.render_markdown(str(text["markdown"])) if rich else escape(str(text.get("text", "")))
+    body = (
+        content.render_markdown(str(text["markdown"]))
+        if rich
+        else escape(str(text.get("text", "")))
+    )
     image = text.get("image")
     places = _places(asked)
     return Question(
@@ -112,7 +120,9 @@ def _letter(place: int) -> str:
     return text
 
 
-def _asked(spec: ProjectSpec, shown: tuple[int, ...], names: Mapping[int, str], words: Words) -> str:
+def _asked(
+    spec: ProjectSpec, shown: tuple[int, ...], names: Mapping[int, str], words: Words
+) -> str:
     _ = words.say
     if spec.question:
         return spec.question.replace("{class}", names[shown[0]]) if shown else spec.question
@@ -125,26 +135,43 @@ def _asked(spec: ProjectSpec, shown: tuple[int, ...], names: Mapping[int, str], 
 
 def _verdicts(words: Words) -> tuple[Choice, ...]:
     _ = words.say
-    return (Choice("yes", _("Yes"), "1"), Choice("no", _("No"), "2"), Choice("unsure", _("Not sure"), "3"))
+    return (
+        Choice("yes", _("Yes"), "1"),
+        Choice("no", _("No"), "2"),
+        Choice("unsure", _("Not sure"), "3"),
+    )
 
 
-def _choices(spec: ProjectSpec, shown: tuple[int, ...], names: Mapping[int, str], words: Words) -> tuple[Choice, ...]:
+def _choices(
+    spec: ProjectSpec, shown: tuple[int, ...], names: Mapping[int, str], words: Words
+) -> tuple[Choice, ...]:
     _ = words.say
     if spec.protocol == "partitioned":
         verdicts = _verdicts(words)
         if spec.question and "{class}" not in spec.question:
-            return (Choice("yes", _("Yes, it is “%(name)s”", name=names[shown[0]]), "1"), *verdicts[1:])
+            return (
+                Choice("yes", _("Yes, it is “%(name)s”", name=names[shown[0]]), "1"),
+                *verdicts[1:],
+            )
         return verdicts
     answers = [(str(k), names[k]) for k in shown]
     if spec.protocol == "pick-wrong" and spec.trap:
         answers.append(("none", _("None of these is wrong")))
     answers.append(("unsure", _("Not sure")))
-    return tuple(Choice(value, text, str(i) if i <= _MOST_KEYS else "") for i, (value, text) in enumerate(answers, 1))
+    return tuple(
+        Choice(value, text, str(i) if i <= _MOST_KEYS else "")
+        for i, (value, text) in enumerate(answers, 1)
+    )
 
 
-def _groups(shown: tuple[int, ...], names: Mapping[int, str], words: Words, chosen: str) -> tuple[Group, ...]:
+def _groups(
+    shown: tuple[int, ...], names: Mapping[int, str], words: Words, chosen: str
+) -> tuple[Group, ...]:
     before = chosen.split("|") if chosen else [""] * len(shown)
-    return tuple(Group(i, names[k], _verdicts(words), before[i] if i < len(before) else "") for i, k in enumerate(shown))
+    return tuple(
+        Group(i, names[k], _verdicts(words), before[i] if i < len(before) else "")
+        for i, k in enumerate(shown)
+    )
 
 
 def value_of(form: Mapping[str, Any], shown: int | None = None) -> str:

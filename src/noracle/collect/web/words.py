@@ -1,7 +1,8 @@
-"""Messages in the reader's language: gettext catalogues of this folder; English is the source and the fallback.
+"""Messages in the reader's language: gettext catalogues of this folder; English is the source and
+the fallback.
 
-``locale/<language>/LC_MESSAGES/noracle.po`` is edited, ``noracle.mo`` is made from it with ``pybabel compile`` and kept beside it. Only the
-standard library reads them.
+``locale/<language>/LC_MESSAGES/noracle.po`` is edited, ``noracle.mo`` is made from it with
+``pybabel compile`` and kept beside it. Only the standard library reads them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class Words:
 
     def __init__(self, language: str) -> None:
         self.language = language if language in LANGUAGES else "en"
-        self._catalogue = gettext.translation("noracle", FOLDER, languages=[self.language], fallback=True)
+        self._catalogue = gettext.translation(
+            "noracle", FOLDER, languages=[self.language], fallback=True
+        )
 
     def say(self, message: str, **values: object) -> str:
         """The message with ``%(name)s`` filled in."""

@@ -1,4 +1,6 @@
-"""My work: one question, its answer, the next one. It works with JavaScript off by a plain POST; with htmx only the question is swapped."""
+"""My work: one question, its answer, the next one. It works with JavaScript off by a plain POST;
+with htmx only the question is swapped.
+"""
 
 from __future__ import annotations
 
@@ -37,16 +39,32 @@ async def answer(request: Request, slug: str) -> Response:
     form = await page.form()
     shown_at = _shown_at(form.get("shown_at"))
     kept = await page.web.answer(
-        page.session, slug, question=number(form.get("question"), "question"), key=text(form, "key", most=200), value=value_of(form),
-        shown_at=shown_at, client_ms=None, want_next=page.partial,
-    )  # fmt: skip
-    return await _question(page, member, kept.next, whole=False) if page.partial else page.go(f"/p/{slug}/work")
+        page.session,
+        slug,
+        question=number(form.get("question"), "question"),
+        key=text(form, "key", most=200),
+        value=value_of(form),
+        shown_at=shown_at,
+        client_ms=None,
+        want_next=page.partial,
+    )
+    return (
+        await _question(page, member, kept.next, whole=False)
+        if page.partial
+        else page.go(f"/p/{slug}/work")
+    )
 
 
 async def _question(page: Page, member: Member, asked: Asked | None, *, whole: bool) -> Response:
-    progress, last = await page.web.store.read(lambda work: (my_progress(work, member.project, member.person), my_last(work, member)))
+    progress, last = await page.web.store.read(
+        lambda work: (my_progress(work, member.project, member.person), my_last(work, member))
+    )
     known = await page.web.known(member.slug)
-    shown = None if asked is None else show(asked, known.spec, slug=member.slug, words=page.words, now=time.time())
+    shown = (
+        None
+        if asked is None
+        else show(asked, known.spec, slug=member.slug, words=page.words, now=time.time())
+    )
     return page.render(
         "work.html" if whole else "question.html",
         member=member,
@@ -90,13 +108,23 @@ async def last_page(request: Request, slug: str) -> Response:
     if row is None or member.state != "open":
         return page.go(f"/p/{slug}/work")
     asked = last_as_asked(row, project=member.project)
-    question = show(asked, member.spec, slug=slug, words=page.words, now=time.time(), chosen=row["value"])
+    question = show(
+        asked, member.spec, slug=slug, words=page.words, now=time.time(), chosen=row["value"]
+    )
     said = [c.words for c in question.choices if c.value == row["value"]]
     known = await page.web.known(slug)
     return page.render(
-        "last.html", member=member, project_name=known.name, slug=slug, action=f"/p/{slug}/last", question=question,
-        item_lang=member.spec.language, answer=int(row["answer"]), said=said[0] if said else "", key=secrets.token_urlsafe(16),
-    )  # fmt: skip
+        "last.html",
+        member=member,
+        project_name=known.name,
+        slug=slug,
+        action=f"/p/{slug}/last",
+        question=question,
+        item_lang=member.spec.language,
+        answer=int(row["answer"]),
+        said=said[0] if said else "",
+        key=secrets.token_urlsafe(16),
+    )
 
 
 @router.post("/p/{slug}/last")
@@ -106,14 +134,20 @@ async def amend(request: Request, slug: str) -> Response:
     await page.web.member(page.session, slug, ANNOTATORS)
     form = await page.form()
     await page.web.amend(
-        page.session, slug, answer=number(form.get("answer"), "answer"), key=text(form, "key", most=200), value=value_of(form)
+        page.session,
+        slug,
+        answer=number(form.get("answer"), "answer"),
+        key=text(form, "key", most=200),
+        value=value_of(form),
     )
     return page.go(f"/p/{slug}/work")
 
 
 @router.get("/p/{slug}/image/{sha256}")
 async def image(request: Request, slug: str, sha256: str) -> Response:
-    """An image of the project; annotators see those of the question that they hold or answered last."""
+    """An image of the project; annotators see those of the question that they hold or answered
+    last.
+    """
     page = await Page.visit(web_of(request), request)
     member = await page.web.member(page.session, slug, ANYBODY)
     media, data = await page.web.store.read(lambda work: image_of(work, member, sha256))

@@ -30,7 +30,9 @@ def open_model(spec: str, *, base_url: str | None = None, key_env: str | None = 
         if not rest:
             raise ArgumentError(f"model must name something after '{kind}:'; got {spec!r}.")
         if base_url is not None or key_env is not None:
-            raise ArgumentError(f"base_url and key_env are for servers; got them with {spec!r}. Leave them out.")
+            raise ArgumentError(
+                f"base_url and key_env are for servers; got them with {spec!r}. Leave them out."
+            )
         if kind == "inspect":
             return InspectModel(rest)
         if kind == "script":
@@ -40,4 +42,12 @@ def open_model(spec: str, *, base_url: str | None = None, key_env: str | None = 
     return OpenAIModel(spec, base_url=base_url or DEFAULT_BASE_URL, key_env=key_env)
 
 
-__all__ = ["DEFAULT_BASE_URL", "InspectModel", "Model", "OpenAIModel", "ReplayModel", "ScriptedModel", "open_model"]
+__all__ = [
+    "DEFAULT_BASE_URL",
+    "InspectModel",
+    "Model",
+    "OpenAIModel",
+    "ReplayModel",
+    "ScriptedModel",
+    "open_model",
+]

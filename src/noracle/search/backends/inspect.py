@@ -29,9 +29,11 @@ _PASSING_STATUS = {408, 409, 425, 429}
 
 
 class InspectModel:
-    """A model of Inspect, by its name (``provider/model``) or as an object of ``inspect_ai.model.get_model``.
+    """A model of Inspect, by its name (``provider/model``) or as an object of
+    ``inspect_ai.model.get_model``.
 
-    Inspect's own cache and retries are off: ours do that. Errors that look as if they may pass are tried again.
+    Inspect's own cache and retries are off: ours do that. Errors that look as if they may pass are
+    tried again.
     """
 
     def __init__(self, model: str | Theirs) -> None:
@@ -44,12 +46,16 @@ class InspectModel:
                 raise ArgumentError(f"model must be provider/name for Inspect; got {model!r}.")
             problem = ""
             try:
-                mocked: dict[str, Any] = {"custom_outputs": _mock} if model.startswith("mockllm/") else {}
+                mocked: dict[str, Any] = (
+                    {"custom_outputs": _mock} if model.startswith("mockllm/") else {}
+                )
                 self._model = get_model(model, memoize=False, **mocked)
             except Exception as error:  # noqa: BLE001 - providers raise what they like; the user learns what and why
                 problem = redact(f"{type(error).__name__}: {error}")
             if problem:
-                raise ArgumentError(f"model must be one that Inspect can open; {model!r} is not ({' '.join(problem.split())[:300]}).")
+                raise ArgumentError(
+                    f"model must be one that Inspect can open; {model!r} is not ({' '.join(problem.split())[:300]})."
+                )
             self.name = model
         else:
             self._model = model
@@ -57,10 +63,21 @@ class InspectModel:
 
     async def complete(self, request: Request) -> Completion:
         """Let Inspect generate."""
-        from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
+        from inspect_ai.model import (
+            ChatMessage,
+            ChatMessageAssistant,
+            ChatMessageSystem,
+            ChatMessageUser,
+        )
 
-        kinds = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
-        messages: list[ChatMessage] = [kinds[message.role](content=message.text) for message in request.messages]
+        kinds = {
+            "system": ChatMessageSystem,
+            "user": ChatMessageUser,
+            "assistant": ChatMessageAssistant,
+        }
+        messages: list[ChatMessage] = [
+            kinds[message.role](content=message.text) for message in request.messages
+        ]
         try:
             output = await self._model.generate(messages, config=_config(request), cache=False)
         except Exception as error:  # noqa: BLE001 - each provider has errors of its own
@@ -80,7 +97,9 @@ def _config(request: Request) -> GenerateConfig:
 
     schema = None
     if request.schema is not None:
-        schema = ResponseSchema(name="reply", json_schema=JSONSchema.model_validate(_plain(request.schema)))
+        schema = ResponseSchema(
+            name="reply", json_schema=JSONSchema.model_validate(_plain(request.schema))
+        )
     return GenerateConfig(
         temperature=request.temperature,
         max_tokens=request.max_tokens,
@@ -101,17 +120,24 @@ def _completion(name: str, output: ModelOutput) -> Completion:
         finish = "empty"
     usage = Usage()
     if output.usage is not None:
-        cached = (output.usage.input_tokens_cache_read or 0) + (output.usage.input_tokens_cache_write or 0)
+        cached = (output.usage.input_tokens_cache_read or 0) + (
+            output.usage.input_tokens_cache_write or 0
+        )
         usage = Usage(output.usage.input_tokens + cached, output.usage.output_tokens)
     return Completion(text=text, finish=finish, usage=usage)
 
 
 def _failure(name: str, error: Exception) -> ModelError:
-    while type(error).__name__ == "RetryError" and isinstance(error.__cause__, Exception):  # tenacity's wrapper
+    while type(error).__name__ == "RetryError" and isinstance(
+        error.__cause__, Exception
+    ):  # tenacity's wrapper
         error = error.__cause__
     status = getattr(error, "status_code", None)
     said = redact(f"{type(error).__name__}: {error}")
-    return ModelError(f"{name}: {' '.join(said.split())[:300]}", transient=_may_pass(said, status if isinstance(status, int) else None))
+    return ModelError(
+        f"{name}: {' '.join(said.split())[:300]}",
+        transient=_may_pass(said, status if isinstance(status, int) else None),
+    )
 
 
 def _may_pass(said: str, status: int | None) -> bool:
@@ -128,7 +154,9 @@ def _plain(value: Any) -> Any:
 
 
 def _mock(*_: object) -> ModelOutput:
-    """Inspect's mock model with its tokens said: without them it would reach for the network to count them."""
+    """Inspect's mock model with its tokens said: without them it would reach for the network to
+    count them.
+    """
     from inspect_ai.model import ModelOutput, ModelUsage
 
     output = ModelOutput.from_content("mockllm/model", "Default output from mockllm/model")

@@ -1,8 +1,8 @@
 """Any server that speaks OpenAI's chat protocol, over httpx.
 
-The key is read from the environment when a request is sent and put on the wire; no object keeps it, and it is struck out of every text
-that comes back. It goes over plain http only to this machine, never through a redirect, and OpenAI's own key goes to no other server
-unless its variable is named.
+The key is read from the environment when a request is sent and put on the wire; no object keeps it,
+and it is struck out of every text that comes back. It goes over plain http only to this machine,
+never through a redirect, and OpenAI's own key goes to no other server unless its variable is named.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ DEFAULT_BASE_URL = "https://api.openai.com/v1"
 LARGEST_REPLY = 16 * 2**20
 _OPTIONAL = ("response_format", "seed", "stop", "temperature")
 _NEWER = {"max_tokens": "max_completion_tokens"}
-_FINISH: dict[str, Finish] = {"length": "length", "max_tokens": "length", "content_filter": "refused", "refusal": "refused"}
+_FINISH: dict[str, Finish] = {
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "refused",
+    "refusal": "refused",
+}
 _PERMANENT_5XX = {501, 505}
 _TRANSIENT_4XX = {408, 409, 425, 429}
 _logger = logging.getLogger("noracle")
@@ -46,23 +51,31 @@ class OpenAIModel:
     base_url
         Up to and with ``/v1``.
     key_env
-        The environment variable that holds the key; by default ``NORACLE_API_KEY``, then (for OpenAI's own server and for this machine)
-        ``OPENAI_API_KEY``. None set: no key is sent.
+        The environment variable that holds the key; by default ``NORACLE_API_KEY``, then (for
+        OpenAI's own server and for this machine) ``OPENAI_API_KEY``. None set: no key is sent.
     """
 
-    def __init__(self, name: str, *, base_url: str = DEFAULT_BASE_URL, key_env: str | None = None) -> None:
+    def __init__(
+        self, name: str, *, base_url: str = DEFAULT_BASE_URL, key_env: str | None = None
+    ) -> None:
         if not name.strip():
             raise ArgumentError("model must have a name; got an empty one.")
         parts = urlsplit(base_url)
         if parts.username or parts.password or parts.query or parts.fragment:
-            raise ArgumentError("base_url must hold no user, password, query or fragment. Put the key into the environment.")
+            raise ArgumentError(
+                "base_url must hold no user, password, query or fragment. Put the key into the environment."
+            )
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ArgumentError(f"base_url must begin with https:// or http:// and name a host; got {redact(base_url, key_env)!r}.")
+            raise ArgumentError(
+                f"base_url must begin with https:// or http:// and name a host; got {redact(base_url, key_env)!r}."
+            )
         self.name = name
         self.base_url = base_url.rstrip("/")
         self._key_env = key_env
         self._local = _loopback(parts.hostname)
-        self._openai = self._local or parts.hostname == "openai.com" or parts.hostname.endswith(".openai.com")
+        self._openai = (
+            self._local or parts.hostname == "openai.com" or parts.hostname.endswith(".openai.com")
+        )
         self._encrypted = parts.scheme == "https" or self._local
         used = key_name(key_env, openai=self._openai)
         if used is not None and not self._encrypted:
@@ -71,7 +84,9 @@ class OpenAIModel:
                 "Use https, or unset it for a server that needs none."
             )
         if key_env is not None and used is None:
-            raise ArgumentError(f"key_env must name an environment variable that is set; {key_env!r} is not. Set it, or leave key_env out.")
+            raise ArgumentError(
+                f"key_env must name an environment variable that is set; {key_env!r} is not. Set it, or leave key_env out."
+            )
         if used is not None:
             key_value(used)
         self._client: tuple[asyncio.AbstractEventLoop, httpx.AsyncClient] | None = None
@@ -92,7 +107,9 @@ class OpenAIModel:
         if status != 200:
             raise self._failure(status, headers, data)
         if dropped:
-            _logger.warning("%s takes no %s; it is left out from now on", self.name, ", ".join(sorted(dropped)))
+            _logger.warning(
+                "%s takes no %s; it is left out from now on", self.name, ", ".join(sorted(dropped))
+            )
             self._refused |= dropped
         return self._completion(data)
 
@@ -108,7 +125,9 @@ class OpenAIModel:
         refused = self._refused | (without or set())
         body: dict[str, Any] = {
             "model": self.name,
-            "messages": [{"role": message.role, "content": message.text} for message in request.messages],
+            "messages": [
+                {"role": message.role, "content": message.text} for message in request.messages
+            ],
             "temperature": request.temperature,
             "max_tokens": request.max_tokens,
         }
@@ -117,7 +136,10 @@ class OpenAIModel:
         if request.seed is not None:
             body["seed"] = request.seed
         if request.schema is not None:
-            body["response_format"] = {"type": "json_schema", "json_schema": {"name": "reply", "schema": dict(request.schema)}}
+            body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": "reply", "schema": dict(request.schema)},
+            }
         for field in refused:
             value = body.pop(field, None)
             if field in _NEWER and value is not None:
@@ -132,17 +154,24 @@ class OpenAIModel:
         content = json.dumps(body, default=dict).encode()
         problem = ""
         try:
-            async with client.stream("POST", f"{self.base_url}/chat/completions", content=content, auth=self._sign) as response:
+            async with client.stream(
+                "POST", f"{self.base_url}/chat/completions", content=content, auth=self._sign
+            ) as response:
                 data = bytearray()
                 async for chunk in response.aiter_bytes():
                     data += chunk
                     if len(data) > LARGEST_REPLY:
-                        raise ModelError(f"{self.name}: the reply is larger than {LARGEST_REPLY // 2**20} MiB.")
+                        raise ModelError(
+                            f"{self.name}: the reply is larger than {LARGEST_REPLY // 2**20} MiB."
+                        )
                 return response.status_code, response.headers, bytes(data)
         except (httpx.TransportError, httpx.DecodingError) as error:
             problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         # raised out here, so that the error holds no request and so no header
-        raise ModelError(self._clean(f"{self.name}: no whole reply from {self.base_url} ({problem})."), transient=True)
+        raise ModelError(
+            self._clean(f"{self.name}: no whole reply from {self.base_url} ({problem})."),
+            transient=True,
+        )
 
     def _sign(self, request: httpx.Request) -> httpx.Request:
         """Put the key on the wire."""
@@ -162,7 +191,9 @@ class OpenAIModel:
         if self._client is None or self._client[0] is not loop:
             client = httpx.AsyncClient(
                 timeout=httpx.Timeout(None, connect=10.0),  # the caller holds the clock
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),  # and the queue
+                limits=httpx.Limits(
+                    max_connections=None, max_keepalive_connections=64
+                ),  # and the queue
                 headers={"Content-Type": "application/json", "Accept": "application/json"},
                 trust_env=not self._local,  # no proxy on the way to this machine
             )
@@ -170,18 +201,30 @@ class OpenAIModel:
         return self._client[1]
 
     def _completion(self, data: bytes) -> Completion:
-        """Read a reply. Nothing said is ``empty``; a filter's or the model's own refusal is ``refused``."""
+        """Read a reply. Nothing said is ``empty``; a filter's or the model's own refusal is
+        ``refused``.
+        """
         try:
             whole = json.loads(data)
         except ValueError:
-            raise ModelError(f"{self.name}: the reply is not JSON ({len(data)} bytes).", transient=True) from None
+            raise ModelError(
+                f"{self.name}: the reply is not JSON ({len(data)} bytes).", transient=True
+            ) from None
         if not isinstance(whole, dict):
-            raise ModelError(f"{self.name}: the reply is {type(whole).__name__}, not an object.", transient=True)
-        if whole.get("error") and not whole.get("choices"):  # some gateways report failures with status 200
+            raise ModelError(
+                f"{self.name}: the reply is {type(whole).__name__}, not an object.", transient=True
+            )
+        if whole.get("error") and not whole.get(
+            "choices"
+        ):  # some gateways report failures with status 200
             code = whole["error"].get("code") if isinstance(whole["error"], dict) else None
             raise self._failure(code if isinstance(code, int) else 500, None, data)
         choices = whole.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+        choice = (
+            choices[0]
+            if isinstance(choices, list) and choices and isinstance(choices[0], dict)
+            else {}
+        )
         message = choice.get("message")
         message = message if isinstance(message, dict) else {}
         text, refusal = _text(message.get("content")), _text(message.get("refusal"))
@@ -190,23 +233,41 @@ class OpenAIModel:
             text, finish = refusal, "refused"
         elif not text.strip() and finish != "refused":
             finish = "empty"
-        return Completion(text=self._clean(text, reply=True), finish=finish, usage=_usage(whole.get("usage")))
+        return Completion(
+            text=self._clean(text, reply=True), finish=finish, usage=_usage(whole.get("usage"))
+        )
 
     def _failure(self, status: int, headers: httpx.Headers | None, data: bytes) -> ModelError:
         """The error of a status, with the server's words (keys struck out) and what to do."""
         said = self._short(_said(data.decode("utf-8", "replace")))
         if status == 401:
             used = key_name(self._key_env, openai=self._openai)
-            held = f"the key in {used} is refused" if used else "a key is needed; set NORACLE_API_KEY or name its variable with key_env"
+            held = (
+                f"the key in {used} is refused"
+                if used
+                else "a key is needed; set NORACLE_API_KEY or name its variable with key_env"
+            )
             return ModelError(f"{self.name}: {held} (status 401).")
         if 300 <= status < 400:
-            return ModelError(f"{self.name}: the server redirects (status {status}). Give the final address as base_url.")
+            return ModelError(
+                f"{self.name}: the server redirects (status {status}). Give the final address as base_url."
+            )
         spent = status == 429 and "insufficient_quota" in said
-        transient = not spent and (status in _TRANSIENT_4XX or (status >= 500 and status not in _PERMANENT_5XX))
+        transient = not spent and (
+            status in _TRANSIENT_4XX or (status >= 500 and status not in _PERMANENT_5XX)
+        )
         after = _retry_after(headers) if transient and headers is not None else None
         wait = "" if after is None else f" It asks to wait {after:g} s."
-        wait += " Check the name of the model and base_url, which mostly ends in /v1." if status == 404 else ""
-        return ModelError(f"{self.name}: status {status}{f': {said}' if said else ''}.{wait}", transient=transient, after=after)
+        wait += (
+            " Check the name of the model and base_url, which mostly ends in /v1."
+            if status == 404
+            else ""
+        )
+        return ModelError(
+            f"{self.name}: status {status}{f': {said}' if said else ''}.{wait}",
+            transient=transient,
+            after=after,
+        )
 
     def _short(self, text: str) -> str:
         """One short line. Keys are struck out before it is cut, so that no part of one is left."""
@@ -228,7 +289,9 @@ def _loopback(host: str) -> bool:
 
 
 def _refused_fields(said: str, body: dict[str, Any]) -> set[str]:
-    """The optional fields that an error names; where it names none, the two that servers most often lack."""
+    """The optional fields that an error names; where it names none, the two that servers most often
+    lack.
+    """
     fields = [field for field in (*_OPTIONAL, *_NEWER) if field in body]
     try:
         param = json.loads(said)["error"]["param"]
@@ -236,7 +299,12 @@ def _refused_fields(said: str, body: dict[str, Any]) -> set[str]:
         param = None
     if param in fields:
         return {param}
-    named = {field for field in fields if re.search(rf"\b{field}\b", said) or (field == "response_format" and "json_schema" in said)}
+    named = {
+        field
+        for field in fields
+        if re.search(rf"\b{field}\b", said)
+        or (field == "response_format" and "json_schema" in said)
+    }
     return named or {field for field in ("response_format", "seed") if field in body}
 
 
@@ -272,7 +340,9 @@ def _said(text: str) -> str:
     if isinstance(error, str):
         return error
     if isinstance(detail, list):
-        return "; ".join(f"{part.get('loc')}: {part.get('msg')}" for part in detail if isinstance(part, dict))
+        return "; ".join(
+            f"{part.get('loc')}: {part.get('msg')}" for part in detail if isinstance(part, dict)
+        )
     return detail if isinstance(detail, str) else ""
 
 
@@ -283,7 +353,11 @@ def _retry_after(headers: httpx.Headers) -> float | None:
             after = float(headers["retry-after-ms"]) / 1000
         elif "retry-after" in headers:
             text = headers["retry-after"]
-            after = float(text) if text.replace(".", "", 1).isdigit() else email.utils.parsedate_to_datetime(text).timestamp() - time.time()
+            after = (
+                float(text)
+                if text.replace(".", "", 1).isdigit()
+                else email.utils.parsedate_to_datetime(text).timestamp() - time.time()
+            )
         else:
             return None
     except ValueError:

@@ -14,8 +14,8 @@ _FINISHES = ("stop", "length", "refused", "empty")
 class ReplayModel:
     """Replies out of a recording that :func:`~noracle.search.cache.record` wrote.
 
-    ``name`` is the name of the recorded model, so that calls have the addresses that they had. ``model`` picks one where the recording
-    holds several.
+    ``name`` is the name of the recorded model, so that calls have the addresses that they had.
+    ``model`` picks one where the recording holds several.
     """
 
     def __init__(self, recording: str | Path, *, model: str | None = None) -> None:
@@ -27,9 +27,13 @@ class ReplayModel:
                 f"recording must hold one model, or model must name one; {str(self.path)!r} holds {', '.join(names) or 'none'}."
             )
         if model is not None and model not in names:
-            raise EvidenceError(f"model must be in the recording; got {model!r}, {str(self.path)!r} holds {', '.join(names) or 'none'}.")
+            raise EvidenceError(
+                f"model must be in the recording; got {model!r}, {str(self.path)!r} holds {', '.join(names) or 'none'}."
+            )
         self.name = model or names[0]
-        self._replies = {digest: reply for digest, (name, reply) in replies.items() if name == self.name}
+        self._replies = {
+            digest: reply for digest, (name, reply) in replies.items() if name == self.name
+        }
 
     async def complete(self, request: Request) -> Completion:
         """The recorded reply; :class:`ModelError` where this call was not recorded."""
@@ -49,7 +53,9 @@ def _read(path: Path) -> dict[str, tuple[str, Completion]]:
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except OSError as error:
-        raise EvidenceError(f"recording must be a file that can be read; got {str(path)!r} ({error.strerror}).") from error
+        raise EvidenceError(
+            f"recording must be a file that can be read; got {str(path)!r} ({error.strerror})."
+        ) from error
     except UnicodeDecodeError as error:
         raise EvidenceError(f"recording must be UTF-8; {str(path)!r} is not.") from error
     replies = {}
@@ -61,7 +67,12 @@ def _read(path: Path) -> dict[str, tuple[str, Completion]]:
             if row["finish"] not in _FINISHES or not isinstance(row["text"], str):
                 raise ValueError("text or finish is wrong")
             usage = Usage(int(row["input_tokens"]), int(row["output_tokens"]))
-            replies[str(row["digest"])] = (str(row["model"]), Completion(text=row["text"], finish=row["finish"], usage=usage))
+            replies[str(row["digest"])] = (
+                str(row["model"]),
+                Completion(text=row["text"], finish=row["finish"], usage=usage),
+            )
         except (ValueError, TypeError, KeyError) as error:
-            raise EvidenceError(f"recording must hold one call a line; {str(path)!r} does not at line {number} ({error}).") from error
+            raise EvidenceError(
+                f"recording must hold one call a line; {str(path)!r} does not at line {number} ({error})."
+            ) from error
     return replies

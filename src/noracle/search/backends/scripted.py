@@ -25,8 +25,9 @@ class ScriptedModel:
     Parameters
     ----------
     script
-        A function of the request, or a list. A reply is a text, a completion, or an error to raise. A list that is used up raises an
-        error; with several calls at a time their order is not fixed, so a function is the better script then.
+        A function of the request, or a list. A reply is a text, a completion, or an error to raise.
+        A list that is used up raises an error; with several calls at a time their order is not
+        fixed, so a function is the better script then.
     name
         The name of the model.
     delay
@@ -49,14 +50,17 @@ class ScriptedModel:
     def read(cls, path: str | Path) -> ScriptedModel:
         """Read a JSON file: a list of texts, given in turn, or rules.
 
-        ``{"name": "demo", "rules": [{"match": "regex", "reply": "ANSWER: A"}], "otherwise": "ANSWER: B"}``: the first rule whose pattern
-        is found in the conversation (the texts of all turns, one after the other) gives the reply. Where a reply is a list, the
-        replicate of the request picks one, the same one every time.
+        ``{"name": "demo", "rules": [{"match": "regex", "reply": "ANSWER: A"}], "otherwise":
+        "ANSWER: B"}``: the first rule whose pattern is found in the conversation (the texts of all
+        turns, one after the other) gives the reply. Where a reply is a list, the replicate of the
+        request picks one, the same one every time.
         """
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
-            raise ArgumentError(f"script must be a file that can be read; got {str(path)!r} ({error.strerror}).") from error
+            raise ArgumentError(
+                f"script must be a file that can be read; got {str(path)!r} ({error.strerror})."
+            ) from error
         except ValueError as error:
             raise ArgumentError(f"script must be JSON; {str(path)!r} is not ({error}).") from error
         try:
@@ -64,7 +68,9 @@ class ScriptedModel:
                 return cls([_text(reply) for reply in data])
             return cls(_rules(data), name=str(data.get("name", "scripted")))
         except (AttributeError, KeyError, TypeError, re.error) as error:
-            raise ArgumentError(f"script must be {_SHAPE}; {str(path)!r} is not ({error}).") from error
+            raise ArgumentError(
+                f"script must be {_SHAPE}; {str(path)!r} is not ({error})."
+            ) from error
 
     async def complete(self, request: Request) -> Completion:
         """The reply of the script; tokens are counted from characters where it does not say."""
@@ -94,7 +100,9 @@ def _in_turn(replies: Sequence[Reply]) -> Callable[[Request], Reply]:
     def script(_: Request) -> Reply:
         turn = next(turns)
         if turn >= len(replies):
-            return ModelError(f"The script has {len(replies)} replies and was asked for more. Add replies or use rules.")
+            return ModelError(
+                f"The script has {len(replies)} replies and was asked for more. Add replies or use rules."
+            )
         return replies[turn]
 
     return script
@@ -111,7 +119,9 @@ def _rules(data: Mapping[str, object]) -> Callable[[Request], Reply]:
         said = "\n".join(message.text for message in request.messages)
         replies = next((replies for pattern, replies in pairs if pattern.search(said)), otherwise)
         if replies is None:
-            return ModelError("No rule of the script matches this request, and it has no 'otherwise'.")
+            return ModelError(
+                "No rule of the script matches this request, and it has no 'otherwise'."
+            )
         return replies[request.replicate % len(replies)]
 
     return script

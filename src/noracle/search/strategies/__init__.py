@@ -27,7 +27,16 @@ StrategyName = Literal["adas", "aflow", "mutate", "halving"]
 STRATEGIES: tuple[StrategyName, ...] = ("adas", "aflow", "mutate", "halving")
 NEEDS_DESIGNER: tuple[StrategyName, ...] = ("adas", "aflow")
 
-__all__ = ["Adas", "Aflow", "Halving", "Mutate", "NEEDS_DESIGNER", "STRATEGIES", "StrategyName", "make_strategy"]
+__all__ = [
+    "Adas",
+    "Aflow",
+    "Halving",
+    "Mutate",
+    "NEEDS_DESIGNER",
+    "STRATEGIES",
+    "StrategyName",
+    "make_strategy",
+]
 
 
 def make_strategy(
@@ -47,13 +56,16 @@ def make_strategy(
     name
         ``adas`` and ``aflow`` need a designer model; ``mutate`` and ``halving`` do not.
     task
-        For ``adas`` and ``aflow``: texts of a few failed validation items are shown to the designer. None: ids only.
+        For ``adas`` and ``aflow``: texts of a few failed validation items are shown to the
+        designer. None: ids only.
     workflows, n_random, seed
-        For ``halving``: the pool (the seven baselines where none are given), and how many random edits of it join.
+        For ``halving``: the pool (the seven baselines where none are given), and how many random
+        edits of it join.
     rounds
         For ``adas`` (30) and ``aflow`` (20): when to stop.
     most_calls
-        The most calls per item of a workflow that is made by the strategy; the pool of ``halving`` is taken as it is.
+        The most calls per item of a workflow that is made by the strategy; the pool of ``halving``
+        is taken as it is.
 
     Examples
     --------

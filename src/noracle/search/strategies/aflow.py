@@ -1,4 +1,6 @@
-"""Tree search with small edits by a designer: select, expand, evaluate, remember (Zhang et al. 2025)."""
+"""Tree search with small edits by a designer: select, expand, evaluate, remember (Zhang et al.
+2025).
+"""
 
 from __future__ import annotations
 
@@ -28,17 +30,20 @@ if TYPE_CHECKING:
 
 
 class Aflow:
-    """One of the best entries is drawn, and the designer makes one small edit to it, knowing what became of earlier edits.
+    """One of the best entries is drawn, and the designer makes one small edit to it, knowing what
+    became of earlier edits.
 
-    Parents are the ``top`` best entries, the first one always among them, drawn with probability ``uniform/n + (1 - uniform)·softmax(
-    sharpness·z)`` over standings z in standard errors. An edit or a workflow that was tried before is sent back to the designer, at most
-    three times together with other faults. The strategy is done after ``rounds`` rounds, or when the mean standing of the best three has
-    risen by less than ``flat`` standard errors in each of ``patience`` rounds.
+    Parents are the ``top`` best entries, the first one always among them, drawn with probability
+    ``uniform/n + (1 - uniform)·softmax( sharpness·z)`` over standings z in standard errors. An edit
+    or a workflow that was tried before is sent back to the designer, at most three times together
+    with other faults. The strategy is done after ``rounds`` rounds, or when the mean standing of
+    the best three has risen by less than ``flat`` standard errors in each of ``patience`` rounds.
 
     Parameters
     ----------
     task
-        For its name and the texts of a few validation items on which the parent failed; None: the designer sees ids only.
+        For its name and the texts of a few validation items on which the parent failed; None: the
+        designer sees ids only.
     rounds, patience, flat
         When to stop.
     top, uniform, sharpness
@@ -48,7 +53,8 @@ class Aflow:
 
     Notes
     -----
-    The reference evaluates each workflow three times on the validation items; :attr:`repeats` says so to whoever runs the search.
+    The reference evaluates each workflow three times on the validation items; :attr:`repeats` says
+    so to whoever runs the search.
     """
 
     name = "aflow"
@@ -68,18 +74,29 @@ class Aflow:
     ) -> None:
         if min(rounds, patience, top, most_calls) < 1:
             came = f"{rounds}, {patience}, {top}, {most_calls}"
-            raise ArgumentError(f"rounds, patience, top and most_calls must be at least 1; got {came}.")
+            raise ArgumentError(
+                f"rounds, patience, top and most_calls must be at least 1; got {came}."
+            )
         if not 0 <= uniform <= 1 or sharpness < 0 or flat < 0:
-            raise ArgumentError(f"uniform must be in [0, 1], sharpness and flat at least 0; got {uniform}, {sharpness}, {flat}.")
+            raise ArgumentError(
+                f"uniform must be in [0, 1], sharpness and flat at least 0; got {uniform}, {sharpness}, {flat}."
+            )
         self.task, self.rounds, self.patience, self.flat = task, rounds, patience, flat
-        self.top, self.uniform, self.sharpness, self.most_calls = top, uniform, sharpness, most_calls
+        self.top, self.uniform, self.sharpness, self.most_calls = (
+            top,
+            uniform,
+            sharpness,
+            most_calls,
+        )
         self._told = Told()
 
     def tell(self, scored: Scored) -> None:
         """Take note of an entry."""
         self._told.add(scored)
 
-    async def ask(self, generation: int, rng: np.random.Generator, designer: Calls | None) -> Proposal | None:
+    async def ask(
+        self, generation: int, rng: np.random.Generator, designer: Calls | None
+    ) -> Proposal | None:
         """One small edit of one of the best."""
         if generation > self.rounds or self.is_flat():
             return None
@@ -88,12 +105,25 @@ class Aflow:
             return Proposal(workflow=load_workflow("direct"), change="round 1: one plain call")
         parent = pick(parents, rng, uniform=self.uniform, sharpness=self.sharpness)
         told = self._told.all()
-        tried = frozenset(normal(s.entry.change) for s in told if parent.number in s.entry.parents and s.entry.change)
+        tried = frozenset(
+            normal(s.entry.change)
+            for s in told
+            if parent.number in s.entry.parents and s.entry.change
+        )
         rules = Rules(known=self._told.digests(), most_calls=self.most_calls, changes=tried)
         draft = await design(designer, self._opening(parent, rng), rules)
         if draft.workflow is None:
-            return Proposal(workflow=parent.scored.entry.workflow, parents=(parent.number,), problem=draft.problem)
-        return Proposal(workflow=draft.workflow, parents=(parent.number,), change=draft.change, thought=draft.thought)
+            return Proposal(
+                workflow=parent.scored.entry.workflow,
+                parents=(parent.number,),
+                problem=draft.problem,
+            )
+        return Proposal(
+            workflow=draft.workflow,
+            parents=(parent.number,),
+            change=draft.change,
+            thought=draft.thought,
+        )
 
     def parents(self) -> list[Standing]:
         """The best entries, the first one that has a score always among them."""
@@ -103,13 +133,20 @@ class Aflow:
         return rank([*first, *others[: self.top - 1]])
 
     def is_flat(self) -> bool:
-        """Whether the mean of the best three has not risen in ``patience`` rounds, each by less than ``flat`` standard errors."""
+        """Whether the mean of the best three has not risen in ``patience`` rounds, each by less
+        than ``flat`` standard errors.
+        """
         standings = self._told.standings()
         rounds = [s for s in standings if s.scored.entry.generation > 0]
         if len(rounds) < self.patience:
             return False
-        heights = [_height(standings[: len(standings) - back]) for back in range(self.patience, -1, -1)]
-        return bool(np.all(np.diff(heights) < max(self.flat, 1e-9))) and len(standings) - self.patience >= 3
+        heights = [
+            _height(standings[: len(standings) - back]) for back in range(self.patience, -1, -1)
+        ]
+        return (
+            bool(np.all(np.diff(heights) < max(self.flat, 1e-9)))
+            and len(standings) - self.patience >= 3
+        )
 
     def _opening(self, parent: Standing, rng: np.random.Generator) -> list[Message]:
         told, standings = self._told.all(), self._told.standings()

@@ -1,4 +1,6 @@
-"""The texts and numbers that typed edits choose from; short, because small models lose long instructions."""
+"""The texts and numbers that typed edits choose from; short, because small models lose long
+instructions.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ MOST_TEXT = 4_000
 
 PRINCIPLES = "Which principles decide a question like this one? List them; do not answer yet."
 GUIDED = "Answer the question with the help of these principles."
-CRITIC = "Look for faults in the answer above. Say CORRECT only if you are certain that it is right."
+CRITIC = (
+    "Look for faults in the answer above. Say CORRECT only if you are certain that it is right."
+)
 REVISER = "Write a better answer that meets the criticism."
 DEBATER = "Read what the others say, keep what is sound, and give your own answer."
 DECIDER = "Weigh the answers above and give the one that is best supported."

@@ -1,4 +1,6 @@
-"""A talk with a designer model that ends with a valid, new workflow or with the reason why there is none."""
+"""A talk with a designer model that ends with a valid, new workflow or with the reason why there is
+none.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class Draft:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What a draft is held to beyond the format: ``known`` digests with their entries, ``changes`` that were tried, calls it may take."""
+    """What a draft is held to beyond the format: ``known`` digests with their entries, ``changes``
+    that were tried, calls it may take.
+    """
 
     known: Mapping[str, int]
     most_calls: int
@@ -48,7 +52,9 @@ class Rules:
                 f"workflow must be new; got the nodes of entry {self.known[workflow.digest]}. Change something that matters."
             )
         if normal(draft.change) in self.changes:
-            raise WorkflowError(f"change must be one that was not tried on this workflow; got {draft.change[:80]!r}. Try another one.")
+            raise WorkflowError(
+                f"change must be one that was not tried on this workflow; got {draft.change[:80]!r}. Try another one."
+            )
 
 
 def normal(change: str) -> str:
@@ -57,24 +63,39 @@ def normal(change: str) -> str:
 
 
 async def design(
-    designer: Calls | None, opening: Sequence[Message], rules: Rules, *, reflections: Sequence[str] = (), repairs: int = MOST_REPAIRS
+    designer: Calls | None,
+    opening: Sequence[Message],
+    rules: Rules,
+    *,
+    reflections: Sequence[str] = (),
+    repairs: int = MOST_REPAIRS,
 ) -> Draft:
     """Ask, reflect, and repair at most ``repairs`` times; every follow-up sees the talk so far.
 
-    An empty reply is a fault like any other and is told apart in the reason. A call that failed for good ends the talk.
+    An empty reply is a fault like any other and is told apart in the reason. A call that failed for
+    good ends the talk.
     """
     if designer is None:
-        raise ArgumentError("designer must be a model for the strategies adas and aflow; got none. Name one, or use mutate or halving.")
+        raise ArgumentError(
+            "designer must be a model for the strategies adas and aflow; got none. Name one, or use mutate or halving."
+        )
     talk, follow = list(opening), list(reflections)
     faults: list[str] = []
     while True:
         try:
             reply = await designer.call(
-                Request(messages=tuple(talk), temperature=TEMPERATURE, max_tokens=MAX_TOKENS, replicate=len(faults))
+                Request(
+                    messages=tuple(talk),
+                    temperature=TEMPERATURE,
+                    max_tokens=MAX_TOKENS,
+                    replicate=len(faults),
+                )
             )
         except ModelError as error:
             return Draft(problem=_line(f"the designer could not be reached: {error}"))
-        text = reply.text.encode("utf-8", "replace").decode()  # half a surrogate pair cannot be sent on
+        text = reply.text.encode(
+            "utf-8", "replace"
+        ).decode()  # half a surrogate pair cannot be sent on
         if follow:
             talk += [Message("assistant", text or "(nothing)"), Message("user", follow.pop(0))]
             continue
@@ -90,18 +111,26 @@ async def design(
         else:
             return draft
         if len(faults) > repairs:
-            return Draft(problem=_line(f"no valid workflow after {repairs} repairs; the last fault: {faults[-1]}"))
+            return Draft(
+                problem=_line(
+                    f"no valid workflow after {repairs} repairs; the last fault: {faults[-1]}"
+                )
+            )
         talk += [
             Message("assistant", text or "(nothing)"),
-            Message("user", f"That cannot be used: {faults[-1]} Reply with the whole JSON object again, repaired."),
+            Message(
+                "user",
+                f"That cannot be used: {faults[-1]} Reply with the whole JSON object again, repaired.",
+            ),
         ]
 
 
 def read_draft(text: str) -> Draft:
     """The workflow in a reply, with the words around it.
 
-    The object may stand in other text or in a fence; a bare workflow is fine too. ``schema`` and ``name`` are filled in where they are
-    missing. Everything else is held to the rules of :func:`~noracle.search.workflow.parse_workflow_text`.
+    The object may stand in other text or in a fence; a bare workflow is fine too. ``schema`` and
+    ``name`` are filled in where they are missing. Everything else is held to the rules of
+    :func:`~noracle.search.workflow.parse_workflow_text`.
 
     Examples
     --------
@@ -114,17 +143,27 @@ def read_draft(text: str) -> Draft:
     if isinstance(inner, str):
         inner = _first_object(inner)
     if not isinstance(inner, dict):
-        raise WorkflowError(f'reply must have the field "workflow" with an object; got {sorted(whole)[:5]}. Reply as in the example.')
+        raise WorkflowError(
+            f'reply must have the field "workflow" with an object; got {sorted(whole)[:5]}. Reply as in the example.'
+        )
     filled = {"schema": SCHEMA, "name": "design", **inner}
-    words = {k: _line(v) if isinstance(v := whole.get(k), str) else "" for k in ("change", "thought")}
+    words = {
+        k: _line(v) if isinstance(v := whole.get(k), str) else "" for k in ("change", "thought")
+    }
     workflow = parse_workflow_text(json.dumps(filled, ensure_ascii=False))
-    return Draft(workflow=workflow, change=words["change"][:200] or workflow.description[:200], thought=words["thought"][:1000])
+    return Draft(
+        workflow=workflow,
+        change=words["change"][:200] or workflow.description[:200],
+        thought=words["thought"][:1000],
+    )
 
 
 def _first_object(text: str) -> dict[str, Any]:
     """The first JSON object in a text."""
     if len(text) > _LONGEST:
-        raise WorkflowError(f"reply must be at most {_LONGEST} characters; got {len(text)}. Write one JSON object.")
+        raise WorkflowError(
+            f"reply must be at most {_LONGEST} characters; got {len(text)}. Write one JSON object."
+        )
     start = text.find("{")
     fault = "there is none"
     for _ in range(5):
@@ -141,9 +180,13 @@ def _first_object(text: str) -> dict[str, Any]:
             break
         else:
             return found if isinstance(found, dict) else {}
-    raise WorkflowError(f"reply must hold one JSON object; {fault}. Write the object and nothing else.")
+    raise WorkflowError(
+        f"reply must hold one JSON object; {fault}. Write the object and nothing else."
+    )
 
 
 def _line(text: str) -> str:
-    """One line of printable characters: no line ends, no escape sequences of terminals, no halves of surrogate pairs."""
+    """One line of printable characters: no line ends, no escape sequences of terminals, no halves
+    of surrogate pairs.
+    """
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -1,7 +1,8 @@
 """Typed edits of workflows: small, random, and valid by construction.
 
-Each edit takes a workflow and a generator and gives back the changed nodes with one line that says what changed, or None where it does not
-apply. Texts come from banks, so that nothing a model wrote gets into a workflow.
+Each edit takes a workflow and a generator and gives back the changed nodes with one line that says
+what changed, or None where it does not apply. Texts come from banks, so that nothing a model wrote
+gets into a workflow.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ from typing import TYPE_CHECKING
 
 from noracle.errors import ArgumentError
 from noracle.search.strategies import reshaping
-from noracle.search.strategies.banks import MOST_TEXT, PHRASES, ROLES, ROUNDS, SAMPLES, TEMPERATURES, TOKENS
+from noracle.search.strategies.banks import (
+    MOST_TEXT,
+    PHRASES,
+    ROLES,
+    ROUNDS,
+    SAMPLES,
+    TEMPERATURES,
+    TOKENS,
+)
 from noracle.search.strategies.reshaping import Change, Edit, one, swap_node, valid
 from noracle.search.workflow import Ask, CritiqueLoop, Decide, Node, Prompt, Route, Vote, Workflow
 
@@ -32,11 +41,19 @@ def _with_prompt(node: Node, slot: str, prompt: Prompt) -> Node:
     if isinstance(node, Route):
         return dataclasses.replace(node, branches={**node.branches, slot: prompt})
     if isinstance(node, CritiqueLoop):
-        return dataclasses.replace(node, critic=prompt) if slot == "critic" else dataclasses.replace(node, reviser=prompt)
+        return (
+            dataclasses.replace(node, critic=prompt)
+            if slot == "critic"
+            else dataclasses.replace(node, reviser=prompt)
+        )
     return dataclasses.replace(node, prompt=prompt) if isinstance(node, Ask | Decide) else node
 
 
-def _reword(workflow: Workflow, rng: np.random.Generator, change: Callable[[Prompt], tuple[Prompt, str] | None]) -> Change | None:
+def _reword(
+    workflow: Workflow,
+    rng: np.random.Generator,
+    change: Callable[[Prompt], tuple[Prompt, str] | None],
+) -> Change | None:
     """Change one prompt, each as likely."""
     slots = [(n, s) for n in workflow.nodes for s in _prompts(n)]
     if not slots:
@@ -61,7 +78,9 @@ def instruction(workflow: Workflow, rng: np.random.Generator) -> Change | None:
         if not text or len(text) > MOST_TEXT:
             return None
         said = f'says "{new}"' if new else "says less"
-        return dataclasses.replace(prompt, instruction=text), said + (f' instead of "{old}"' if old else "")
+        return dataclasses.replace(prompt, instruction=text), said + (
+            f' instead of "{old}"' if old else ""
+        )
 
     return _reword(workflow, rng, change)
 
@@ -81,7 +100,9 @@ def temperature(workflow: Workflow, rng: np.random.Generator) -> Change | None:
 
     def change(prompt: Prompt) -> tuple[Prompt, str]:
         new = one(rng, [t for t in TEMPERATURES if t != prompt.temperature])
-        return dataclasses.replace(prompt, temperature=new), f"temperature {prompt.temperature:g} to {new:g}"
+        return dataclasses.replace(
+            prompt, temperature=new
+        ), f"temperature {prompt.temperature:g} to {new:g}"
 
     return _reword(workflow, rng, change)
 
@@ -91,7 +112,9 @@ def tokens(workflow: Workflow, rng: np.random.Generator) -> Change | None:
 
     def change(prompt: Prompt) -> tuple[Prompt, str]:
         new = one(rng, [t for t in TOKENS if t != prompt.max_tokens])
-        return dataclasses.replace(prompt, max_tokens=new), f"at most {new} tokens instead of {prompt.max_tokens}"
+        return dataclasses.replace(
+            prompt, max_tokens=new
+        ), f"at most {new} tokens instead of {prompt.max_tokens}"
 
     return _reword(workflow, rng, change)
 
@@ -104,7 +127,9 @@ def samples(workflow: Workflow, rng: np.random.Generator) -> Change | None:
         return None
     node = one(rng, found)
     new = one(rng, [k for k in SAMPLES if k != node.n])
-    return swap_node(workflow.nodes, node, dataclasses.replace(node, n=new)), f"{node.id}: {new} samples instead of {node.n}"
+    return swap_node(
+        workflow.nodes, node, dataclasses.replace(node, n=new)
+    ), f"{node.id}: {new} samples instead of {node.n}"
 
 
 def rounds(workflow: Workflow, rng: np.random.Generator) -> Change | None:
@@ -115,7 +140,9 @@ def rounds(workflow: Workflow, rng: np.random.Generator) -> Change | None:
     node = one(rng, found)
     new = one(rng, [k for k in ROUNDS if k != node.max_rounds])
     changed = dataclasses.replace(node, max_rounds=new)
-    return swap_node(workflow.nodes, node, changed), f"{node.id}: at most {new} rounds instead of {node.max_rounds}"
+    return swap_node(
+        workflow.nodes, node, changed
+    ), f"{node.id}: at most {new} rounds instead of {node.max_rounds}"
 
 
 EDITS: dict[str, Edit] = {
@@ -144,9 +171,14 @@ class Edited:
 
 
 def edit_workflow(
-    workflow: Workflow, rng: np.random.Generator, *, most_calls: int = 20, kinds: Sequence[str] = tuple(EDITS)
+    workflow: Workflow,
+    rng: np.random.Generator,
+    *,
+    most_calls: int = 20,
+    kinds: Sequence[str] = tuple(EDITS),
 ) -> Edited | None:
-    """One random typed edit, or None where the drawn kind does not apply or would take more than ``most_calls`` calls per item.
+    """One random typed edit, or None where the drawn kind does not apply or would take more than
+    ``most_calls`` calls per item.
 
     Examples
     --------

@@ -23,10 +23,12 @@ BASELINES = ("cot", "cot-sc", "self-refine", "debate", "step-back", "quality-div
 
 
 class Halving:
-    """Successive halving over a pool: rung r asks for a share of the validation items, and the best 1/``factor`` go on.
+    """Successive halving over a pool: rung r asks for a share of the validation items, and the best
+    1/``factor`` go on.
 
-    Shares are nested, so that a workflow that goes on answers only what is new to it. A workflow that was evaluated in full already (a
-    baseline of the search) takes no part. A pool of n takes about log(n) times the calls of one workflow on all items, instead of n times.
+    Shares are nested, so that a workflow that goes on answers only what is new to it. A workflow
+    that was evaluated in full already (a baseline of the search) takes no part. A pool of n takes
+    about log(n) times the calls of one workflow on all items, instead of n times.
 
     Parameters
     ----------
@@ -37,15 +39,21 @@ class Halving:
     factor
         The share that goes on is 1/factor, at least one.
     least_share
-        No rung asks for less than this share of the items: scores on a handful of weak labels say next to nothing. Where the pool is too
-        large for that, the first rung lets fewer go on.
+        No rung asks for less than this share of the items: scores on a handful of weak labels say
+        next to nothing. Where the pool is too large for that, the first rung lets fewer go on.
     """
 
     name = "halving"
     repeats = 1
 
     def __init__(
-        self, workflows: Sequence[Workflow] = (), *, n_random: int = 0, factor: int = 2, least_share: float = 0.25, seed: int = 0
+        self,
+        workflows: Sequence[Workflow] = (),
+        *,
+        n_random: int = 0,
+        factor: int = 2,
+        least_share: float = 0.25,
+        seed: int = 0,
     ) -> None:
         if factor < 2 or n_random < 0 or not 0 < least_share <= 1:
             raise ArgumentError(
@@ -60,9 +68,18 @@ class Halving:
         """Take note of an entry."""
         self._told.add(scored)
 
-    async def ask(self, generation: int, rng: np.random.Generator, designer: Calls | None) -> Proposal | None:  # noqa: ARG002  (a protocol)
+    async def ask(
+        self,
+        generation: int,  # noqa: ARG002 (a protocol)
+        rng: np.random.Generator,  # noqa: ARG002 (a protocol)
+        designer: Calls | None,  # noqa: ARG002 (a protocol)
+    ) -> Proposal | None:
         """The next workflow of the current rung, or None when one is left."""
-        done = {s.entry.workflow.digest for s in self._told.all() if s.entry.generation == 0 and not s.entry.problem}
+        done = {
+            s.entry.workflow.digest
+            for s in self._told.all()
+            if s.entry.generation == 0 and not s.entry.problem
+        }
         alive = [digest for digest in self.pool if digest not in done]
         rungs = self._rungs(len(alive))
         seen: dict[str, list[Scored]] = {digest: [] for digest in alive}
@@ -74,12 +91,19 @@ class Halving:
                 if len(seen[digest]) <= rung:
                     return self._proposal(self.pool[digest], seen[digest], rung, rungs)
             there = rank(stand([seen[digest][rung] for digest in alive]))
-            alive = [s.scored.entry.workflow.digest for s in there[: self._kept(len(alive), rung, rungs)]]
+            alive = [
+                s.scored.entry.workflow.digest for s in there[: self._kept(len(alive), rung, rungs)]
+            ]
         return None
 
     def _rungs(self, n: int) -> int:
-        """As many as it takes to come down to one, unless the first would ask for less than the least share."""
-        needed, possible = math.log(max(n, 1), self.factor), 1 + math.floor(math.log(1 / self.least_share, self.factor) + 1e-9)
+        """As many as it takes to come down to one, unless the first would ask for less than the
+        least share.
+        """
+        needed, possible = (
+            math.log(max(n, 1), self.factor),
+            1 + math.floor(math.log(1 / self.least_share, self.factor) + 1e-9),
+        )
         return max(1, min(math.ceil(needed - 1e-9), possible))
 
     def _kept(self, n: int, rung: int, rungs: int) -> int:
@@ -87,13 +111,17 @@ class Halving:
 
     @property
     def n_proposals(self) -> int:
-        """How many proposals the whole pool takes: a search with fewer generations ends between two rungs."""
+        """How many proposals the whole pool takes: a search with fewer generations ends between two
+        rungs.
+        """
         alive, total, rungs = len(self.pool), 0, self._rungs(len(self.pool))
         for rung in range(rungs):
             total, alive = total + alive, self._kept(alive, rung, rungs)
         return total
 
-    def _proposal(self, workflow: Workflow, seen: Sequence[Scored], rung: int, rungs: int) -> Proposal:
+    def _proposal(
+        self, workflow: Workflow, seen: Sequence[Scored], rung: int, rungs: int
+    ) -> Proposal:
         share = float(self.factor) ** (rung + 1 - rungs)
         return Proposal(
             workflow=workflow,

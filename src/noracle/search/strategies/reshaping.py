@@ -9,7 +9,18 @@ from typing import TypeVar
 import numpy as np
 
 from noracle.errors import ArgumentError
-from noracle.search.strategies.banks import CRITIC, DEBATER, DECIDER, GUIDED, MOST_TEXT, PRINCIPLES, REVISER, ROLES, ROUNDS, SAMPLES
+from noracle.search.strategies.banks import (
+    CRITIC,
+    DEBATER,
+    DECIDER,
+    GUIDED,
+    MOST_TEXT,
+    PRINCIPLES,
+    REVISER,
+    ROLES,
+    ROUNDS,
+    SAMPLES,
+)
 from noracle.search.workflow import (
     Answer,
     Ask,
@@ -37,7 +48,9 @@ def one(rng: np.random.Generator, options: Sequence[T]) -> T:
 def _end(workflow: Workflow) -> Answer:
     last = workflow.nodes[-1]
     if not isinstance(last, Answer):
-        raise ArgumentError(f"workflow must end with an answer node; got {last.kind!r} at {last.id!r}.")
+        raise ArgumentError(
+            f"workflow must end with an answer node; got {last.kind!r} at {last.id!r}."
+        )
     return last
 
 
@@ -90,21 +103,33 @@ def add_vote(workflow: Workflow, rng: np.random.Generator) -> Change | None:
     n = one(rng, SAMPLES)
     warm = dataclasses.replace(final.prompt, temperature=max(final.prompt.temperature, 0.5))
     vote = Vote(id=_new_id(workflow.nodes, "vote"), inputs=(final.id,))
-    nodes = swap_node(_extend(workflow, [vote], vote.id), final, dataclasses.replace(final, n=n, prompt=warm))
+    nodes = swap_node(
+        _extend(workflow, [vote], vote.id), final, dataclasses.replace(final, n=n, prompt=warm)
+    )
     return nodes, f"vote over {n} samples of {final.id}"
 
 
 def add_step_back(workflow: Workflow, rng: np.random.Generator) -> Change | None:
     """Ask for principles first and show them to a node that answers."""
     found = [n for n in workflow.nodes if isinstance(n, Ask) and "answer" in n.fields]
-    if not found or any(isinstance(n, Ask) and n.prompt.instruction == PRINCIPLES for n in workflow.nodes):
+    if not found or any(
+        isinstance(n, Ask) and n.prompt.instruction == PRINCIPLES for n in workflow.nodes
+    ):
         return None
     target = one(rng, found)
-    first = Ask(id=_new_id(workflow.nodes, "principles"), prompt=Prompt(instruction=PRINCIPLES), fields=("principles",))
+    first = Ask(
+        id=_new_id(workflow.nodes, "principles"),
+        prompt=Prompt(instruction=PRINCIPLES),
+        fields=("principles",),
+    )
     text = f"{target.prompt.instruction} {GUIDED}"
     if len(text) > MOST_TEXT:
         return None
-    prompt = target.prompt if GUIDED in target.prompt.instruction else dataclasses.replace(target.prompt, instruction=text)
+    prompt = (
+        target.prompt
+        if GUIDED in target.prompt.instruction
+        else dataclasses.replace(target.prompt, instruction=text)
+    )
     guided = dataclasses.replace(target, prompt=prompt, inputs=(first.id, *target.inputs))
     return (first, *swap_node(workflow.nodes, target, guided)), f"{target.id} sees principles first"
 
@@ -112,7 +137,9 @@ def add_step_back(workflow: Workflow, rng: np.random.Generator) -> Change | None
 def add_critique(workflow: Workflow, rng: np.random.Generator) -> Change | None:
     """A critic looks at the final answer."""
     final = _final(workflow)
-    if not isinstance(final, Ask | Decide) or (isinstance(final, Ask) and (final.n > 1 or "answer" not in final.fields)):
+    if not isinstance(final, Ask | Decide) or (
+        isinstance(final, Ask) and (final.n > 1 or "answer" not in final.fields)
+    ):
         return None
     loop = CritiqueLoop(
         id=_new_id(workflow.nodes, "critique"),
@@ -121,11 +148,15 @@ def add_critique(workflow: Workflow, rng: np.random.Generator) -> Change | None:
         reviser=Prompt(instruction=REVISER),
         max_rounds=one(rng, ROUNDS),
     )
-    return _extend(workflow, [loop], loop.id), f"up to {loop.max_rounds} rounds of criticism of {final.id}"
+    return _extend(
+        workflow, [loop], loop.id
+    ), f"up to {loop.max_rounds} rounds of criticism of {final.id}"
 
 
 def add_debate(workflow: Workflow, rng: np.random.Generator) -> Change | None:
-    """One more round of debate: two roles see what there is and answer, and a decider has the last word."""
+    """One more round of debate: two roles see what there is and answer, and a decider has the last
+    word.
+    """
     final = _final(workflow)
     seen = final.inputs if isinstance(final, Decide) else (final.id,)
     who = [ROLES[1:][int(i)] for i in rng.permutation(len(ROLES) - 1)[:2]]
@@ -133,9 +164,17 @@ def add_debate(workflow: Workflow, rng: np.random.Generator) -> Change | None:
     more: list[Node] = []
     for name in who:
         prompt = Prompt(instruction=DEBATER, role=name, temperature=0.8)
-        more.append(Ask(id=_new_id([*workflow.nodes, *more], "debater"), prompt=prompt, inputs=seen))
-    decider = final.prompt if isinstance(final, Decide) else Prompt(instruction=DECIDER, temperature=0.1)
-    last = Decide(id=_new_id([*workflow.nodes, *more], "decide"), prompt=decider, inputs=tuple(n.id for n in more))
+        more.append(
+            Ask(id=_new_id([*workflow.nodes, *more], "debater"), prompt=prompt, inputs=seen)
+        )
+    decider = (
+        final.prompt if isinstance(final, Decide) else Prompt(instruction=DECIDER, temperature=0.1)
+    )
+    last = Decide(
+        id=_new_id([*workflow.nodes, *more], "decide"),
+        prompt=decider,
+        inputs=tuple(n.id for n in more),
+    )
     nodes = (*kept[:-1], *more, last, dataclasses.replace(_end(workflow), input=last.id))
     return prune(nodes), f'a round of debate: "{who[0]}", "{who[1]}"'
 
@@ -143,7 +182,9 @@ def add_debate(workflow: Workflow, rng: np.random.Generator) -> Change | None:
 def remove(workflow: Workflow, rng: np.random.Generator) -> Change | None:
     """Take a node away; whoever referred to it refers to what it rested on."""
     shorter = [(gone.id, _without(workflow, gone)) for gone in workflow.nodes[:-1]]
-    found = [(name, nodes) for name, nodes in shorter if nodes is not None and valid(nodes) is not None]
+    found = [
+        (name, nodes) for name, nodes in shorter if nodes is not None and valid(nodes) is not None
+    ]
     if not found:
         return None
     name, nodes = one(rng, found)
@@ -152,14 +193,19 @@ def remove(workflow: Workflow, rng: np.random.Generator) -> Change | None:
 
 def _without(workflow: Workflow, gone: Node) -> tuple[Node, ...] | None:
     into = inputs_of(gone)
-    if not into and any(isinstance(n, Answer | CritiqueLoop) and gone.id in inputs_of(n) for n in workflow.nodes):
+    if not into and any(
+        isinstance(n, Answer | CritiqueLoop) and gone.id in inputs_of(n) for n in workflow.nodes
+    ):
         return None
     return _single(prune([_rewired(n, gone.id, into) for n in workflow.nodes if n is not gone]))
 
 
 def _all_answer(workflow: Workflow, names: Sequence[str]) -> bool:
     by = {n.id: n for n in workflow.nodes}
-    return all(name in by and (not isinstance(node := by[name], Ask) or "answer" in node.fields) for name in names)
+    return all(
+        name in by and (not isinstance(node := by[name], Ask) or "answer" in node.fields)
+        for name in names
+    )
 
 
 def _rewired(node: Node, gone: str, into: tuple[str, ...]) -> Node:
@@ -176,17 +222,28 @@ def _rewired(node: Node, gone: str, into: tuple[str, ...]) -> Node:
 def _single(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """Several samples only where a vote or a decision is taken among them."""
     counted = {ref for n in nodes if isinstance(n, Vote | Decide) for ref in n.inputs}
-    return tuple(dataclasses.replace(n, n=1) if isinstance(n, Ask) and n.n > 1 and n.id not in counted else n for n in nodes)
+    return tuple(
+        dataclasses.replace(n, n=1) if isinstance(n, Ask) and n.n > 1 and n.id not in counted else n
+        for n in nodes
+    )
 
 
 def swap(workflow: Workflow, rng: np.random.Generator) -> Change | None:
     """Count votes where a model decided, or let a model decide where votes were counted."""
-    found = [n for n in workflow.nodes if (isinstance(n, Vote) or (isinstance(n, Decide) and _all_answer(workflow, n.inputs)))]
+    found = [
+        n
+        for n in workflow.nodes
+        if (isinstance(n, Vote) or (isinstance(n, Decide) and _all_answer(workflow, n.inputs)))
+    ]
     if not found:
         return None
     old = one(rng, found)
     if isinstance(old, Vote):
-        new: Node = Decide(id=_new_id(workflow.nodes, "decide"), prompt=Prompt(instruction=DECIDER, temperature=0.1), inputs=old.inputs)
+        new: Node = Decide(
+            id=_new_id(workflow.nodes, "decide"),
+            prompt=Prompt(instruction=DECIDER, temperature=0.1),
+            inputs=old.inputs,
+        )
         said = f"a model decides instead of {old.id}"
     else:
         new = Vote(id=_new_id(workflow.nodes, "vote"), inputs=inputs_of(old))
@@ -198,5 +255,9 @@ def swap(workflow: Workflow, rng: np.random.Generator) -> Change | None:
 def fallback(workflow: Workflow, rng: np.random.Generator) -> Change | None:  # noqa: ARG001  (the shape of an edit)
     """Ask once more for the letter alone where no answer can be read, or no longer."""
     end = _end(workflow)
-    said = "no second call for the letter alone" if end.fallback else "a second call for the letter alone where none can be read"
+    said = (
+        "no second call for the letter alone"
+        if end.fallback
+        else "a second call for the letter alone where none can be read"
+    )
     return swap_node(workflow.nodes, end, dataclasses.replace(end, fallback=not end.fallback)), said

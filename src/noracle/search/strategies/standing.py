@@ -1,4 +1,6 @@
-"""What a strategy makes of scores: where each entry stands, and who is worked on next. The scale of the scores never matters."""
+"""What a strategy makes of scores: where each entry stands, and who is worked on next. The scale of
+the scores never matters.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class Standing:
 
 
 class Told:
-    """All that a strategy was told, by the number of the entry: telling an entry again changes nothing."""
+    """All that a strategy was told, by the number of the entry: telling an entry again changes
+    nothing.
+    """
 
     def __init__(self) -> None:
         self._by_number: dict[int, Scored] = {}
@@ -60,14 +64,16 @@ class Told:
         """The workflow that stands best (the first of several), or the first that was told."""
         told = self.all()
         ranked = rank(self.standings())
-        return ranked[0].scored.entry.workflow if ranked else told[0].entry.workflow if told else None
+        return (
+            ranked[0].scored.entry.workflow if ranked else told[0].entry.workflow if told else None
+        )
 
 
 def stand(scored: Sequence[Scored]) -> list[Standing]:
     """Standardised scores of the entries that have one.
 
-    Numbers are settled at nine decimals, far below anything that matters, so that the last bits of q, A and 100·A cannot tell apart what
-    is equal: the choices are then the same, bit for bit.
+    Numbers are settled at nine decimals, far below anything that matters, so that the last bits of
+    q, A and 100·A cannot tell apart what is equal: the choices are then the same, bit for bit.
     """
     useful = [s for s in scored if not s.entry.problem and math.isfinite(s.score)]
     scores = np.array([s.score for s in useful])
@@ -81,11 +87,14 @@ def rank(standings: Sequence[Standing]) -> list[Standing]:
     return sorted(standings, key=lambda s: (-s.z, s.number))
 
 
-def mixture(z: Sequence[float], *, uniform: float = 0.3, sharpness: float = 1.0) -> np.ndarray[Any, Any]:
+def mixture(
+    z: Sequence[float], *, uniform: float = 0.3, sharpness: float = 1.0
+) -> np.ndarray[Any, Any]:
     r"""Probabilities of being worked on: ``uniform/n + (1 - uniform)·softmax(sharpness·z)``.
 
-    z is in standard errors. AFlow's 0.2 per percentage point is a ``sharpness`` of 1 where the standard error is five points, as with some
-    hundred ordinary labels; on q, on A and on percentages that rule itself would give three different searches.
+    z is in standard errors. AFlow's 0.2 per percentage point is a ``sharpness`` of 1 where the
+    standard error is five points, as with some hundred ordinary labels; on q, on A and on
+    percentages that rule itself would give three different searches.
 
     Examples
     --------
@@ -97,7 +106,19 @@ def mixture(z: Sequence[float], *, uniform: float = 0.3, sharpness: float = 1.0)
     return np.asarray(uniform / values.size + (1 - uniform) * weights / weights.sum())
 
 
-def pick(standings: Sequence[Standing], rng: np.random.Generator, *, uniform: float = 0.3, sharpness: float = 1.0) -> Standing:
+def pick(
+    standings: Sequence[Standing],
+    rng: np.random.Generator,
+    *,
+    uniform: float = 0.3,
+    sharpness: float = 1.0,
+) -> Standing:
     """One entry, drawn from the mixture."""
     p = mixture([s.z for s in standings], uniform=uniform, sharpness=sharpness)
-    return standings[int(np.searchsorted(np.cumsum(p), rng.random() * p.sum(), side="right").clip(0, len(standings) - 1))]
+    return standings[
+        int(
+            np.searchsorted(np.cumsum(p), rng.random() * p.sum(), side="right").clip(
+                0, len(standings) - 1
+            )
+        )
+    ]

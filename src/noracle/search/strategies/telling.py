@@ -1,4 +1,6 @@
-"""What a designer is told: the format, the archive, failures and experience. Never a truth, never a score on its own scale."""
+"""What a designer is told: the format, the archive, failures and experience. Never a truth, never a
+score on its own scale.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,15 @@ def describe_format(most_calls: int) -> str:
             "schema": "workflow/1",
             "name": "short-name",
             "nodes": [
-                {"kind": "ask", "id": "thought", "prompt": {"instruction": "Think step by step, then choose.", "temperature": 0.8}, "n": 5},
+                {
+                    "kind": "ask",
+                    "id": "thought",
+                    "prompt": {
+                        "instruction": "Think step by step, then choose.",
+                        "temperature": 0.8,
+                    },
+                    "n": 5,
+                },
                 {"kind": "vote", "id": "vote", "inputs": ["thought"]},
                 {"kind": "answer", "input": "vote"},
             ],
@@ -66,15 +76,26 @@ def describe_task(task: Task | None) -> str:
 def describe_archive(told: Sequence[Scored]) -> str:
     """Every entry on one line: number, standing, calls, change, and the workflow itself."""
     standing = {s.number: s.z for s in stand(told)}
-    return "\n".join(json.dumps(_line(s, standing.get(s.entry.number)), ensure_ascii=False) for s in told)
+    return "\n".join(
+        json.dumps(_line(s, standing.get(s.entry.number)), ensure_ascii=False) for s in told
+    )
 
 
 def _line(scored: Scored, z: float | None) -> dict[str, object]:
     entry = scored.entry
     if z is None:
         why = entry.problem or "it has no score"
-        return {"number": entry.number, "name": entry.workflow.name, "failed": why, "change": entry.change}
-    line: dict[str, object] = {"number": entry.number, "standing": shown_z(z), "calls_per_item": entry.workflow.most_calls}
+        return {
+            "number": entry.number,
+            "name": entry.workflow.name,
+            "failed": why,
+            "change": entry.change,
+        }
+    line: dict[str, object] = {
+        "number": entry.number,
+        "standing": shown_z(z),
+        "calls_per_item": entry.workflow.most_calls,
+    }
     if entry.change:
         line["change"] = entry.change
     return {**line, "workflow": _compact(entry.workflow)}
@@ -90,9 +111,14 @@ def shown_z(z: float) -> float:
     return round(z, 2) + 0.0
 
 
-def describe_failures(scored: Scored, task: Task | None, rng: np.random.Generator, *, most: int = 3) -> str:
+def describe_failures(
+    scored: Scored, task: Task | None, rng: np.random.Generator, *, most: int = 3
+) -> str:
     """A few validation items on which an expert excluded the answer, or on which there was none."""
-    failures: list[tuple[int | str, int | None]] = [*scored.excluded, *((item, None) for item in scored.unanswered)]
+    failures: list[tuple[int | str, int | None]] = [
+        *scored.excluded,
+        *((item, None) for item in scored.unanswered),
+    ]
     if not failures:
         return "No failure of it is known."
     some = [failures[int(i)] for i in sorted(rng.permutation(len(failures))[:most])]
@@ -105,25 +131,41 @@ def _failure(name: int | str, answer: int | None, item: TaskItem | None) -> str:
     if answer is None:
         said = "it gave no answer that could be read"
     else:
-        option = f' "{item.options[answer][:200]}"' if item is not None and 0 <= answer < len(item.options) else ""
+        option = (
+            f' "{item.options[answer][:200]}"'
+            if item is not None and 0 <= answer < len(item.options)
+            else ""
+        )
         said = f"an expert excluded option {LETTERS[answer]}{option}, which it chose"
     text = "" if item is None else f" Text: {' '.join(item.text.split())[:MOST_SHOWN]}"
     return f"- item {name}: {said}.{text}"
 
 
-def describe_experience(parent: Standing, standings: Sequence[Standing], failed: Sequence[Scored]) -> str:
-    """What became of earlier changes to one workflow: those that raised its standing, lowered it, left it, or could not be run."""
+def describe_experience(
+    parent: Standing, standings: Sequence[Standing], failed: Sequence[Scored]
+) -> str:
+    """What became of earlier changes to one workflow: those that raised its standing, lowered it,
+    left it, or could not be run.
+    """
     kinds: dict[str, list[str]] = {"raised": [], "lowered": [], "left": []}
     for child in standings:
         if parent.number in child.scored.entry.parents:
             gain = shown_z(child.z - parent.z)
-            line = f"- {child.scored.entry.change or child.scored.entry.workflow.name} ({gain:+.2f})"
+            line = (
+                f"- {child.scored.entry.change or child.scored.entry.workflow.name} ({gain:+.2f})"
+            )
             kinds["raised" if gain > 0 else "lowered" if gain < 0 else "left"].append(line)
     parts = []
     if kinds["raised"]:
-        parts.append("These changes to it raised the standing; build on what they share:\n" + "\n".join(kinds["raised"]))
+        parts.append(
+            "These changes to it raised the standing; build on what they share:\n"
+            + "\n".join(kinds["raised"])
+        )
     if kinds["lowered"]:
-        parts.append("These changes to it lowered the standing; do not repeat them:\n" + "\n".join(kinds["lowered"]))
+        parts.append(
+            "These changes to it lowered the standing; do not repeat them:\n"
+            + "\n".join(kinds["lowered"])
+        )
     if kinds["left"]:
         parts.append("These changes to it made no difference:\n" + "\n".join(kinds["left"]))
     broken = [f"- {s.entry.problem}" for s in failed if parent.number in s.entry.parents]

@@ -1,4 +1,5 @@
-"""The workflows that come with the package, one JSON file each; :func:`load_workflow` reads them by name.
+"""The workflows that come with the package, one JSON file each; :func:`load_workflow` reads them by
+name.
 
 direct, cot                    one call, without and with reasoning
 cot-sc                         five samples and a vote (Wang et al. 2023)
