@@ -68,10 +68,23 @@ def make(folder: Path, command: Command) -> None:
             shutil.copy(log, folder / "logs" / log.name)
     for log in LOGS.glob("lm-eval/dummy/*_mini_gen_*"):
         shutil.copy(log, folder / "logs" / "samples_mini_gen.jsonl")
-    for name in ("collected", "watched", "watched-broken"):
-        (folder / name).mkdir()
+    # A watch keeps its state in the folder, so each has a folder of its own.
+    for name in ("watched", "watched-again"):
+        shutil.copytree(folder / "project", folder / name)
+    shutil.copytree(folder / "broken", folder / "watched-broken")
+    (folder / "collected").mkdir()
     shutil.copy(FIXTURES / "shapes.zip", folder / "collected")
+    fresh_database(folder)
+
+
+def fresh_database(folder: Path) -> None:
+    """``collected/shapes.db``: a closed collection of 30 pictures, before anybody looked at it.
+
+    Looks are logged with their time, so every case that looks starts from a copy of its own.
+    """
     database = gzip.decompress((FIXTURES / "shapes.db.gz").read_bytes())
+    for path in (folder / "collected").glob("shapes.db*"):
+        path.unlink()
     (folder / "collected" / "shapes.db").write_bytes(database)
 
 
@@ -115,7 +128,9 @@ def _designs(folder: Path) -> None:
     write(here / "asked.csv", ["item", "class", "verdict", "rater", "at"], asked)
     write(here / "targeted.csv", ["item", "class", "verdict", "propensity"], targeted)
     write(here / "ruled_out.csv", ["item", "class", "verdict"], labels)
-    matrix = [[0.0 if r == c else 0.6 if c == (r + 1) % 4 else 0.2 for c in range(4)] for r in range(4)]
+    matrix = [
+        [0.0 if r == c else 0.6 if c == (r + 1) % 4 else 0.2 for c in range(4)] for r in range(4)
+    ]
     (here / "matrix.json").write_text(json.dumps(matrix), encoding="utf-8")
     (here / "row.csv").write_text("0,0.5,0.5\n0.5,0,0.5\n", encoding="utf-8")
 
@@ -153,7 +168,9 @@ def _wide(folder: Path) -> None:
     for i in range(200):
         truth = int(3 * rng.random())
         said = [truth if rng.random() < a else (truth + 1) % 3 for a in (0.9, 0.7)]
-        rows.append((f"w{i}", *said, truth if i < 60 else "", (truth + 1 + i % 2) % 3 if i >= 60 else ""))
+        rows.append(
+            (f"w{i}", *said, truth if i < 60 else "", (truth + 1 + i % 2) % 3 if i >= 60 else "")
+        )
     write(folder / "wide" / "all.csv", ["question_id", "m1", "m2", "gold", "not_this"], rows)
     write(folder / "wide" / "answers.csv", ["question_id", "m1", "m2"], [row[:3] for row in rows])
     write(
@@ -176,7 +193,9 @@ def _ratings(folder: Path) -> None:
         long += [(i, people[r], labels[r]) for r in present]
         wide.append((i, *labels[:3], "xyz"[truth] if rng.random() < 0.97 else "x"))
         votes += [(i, c, labels.count(c)) for c in sorted(set(labels))]
-        scores += [(i, people[r], round(said[r] / 2 * 0.8 + 0.2 * rng.random(), 3)) for r in present]
+        scores += [
+            (i, people[r], round(said[r] / 2 * 0.8 + 0.2 * rng.random(), 3)) for r in present
+        ]
         for system, accuracy in (("strong", 0.99), ("weak", 0.6)):
             right = rng.random() < accuracy
             answers.append((i, system, "xyz"[truth if right else (truth + 1) % 3]))
@@ -232,7 +251,11 @@ def _scores(folder: Path) -> None:
         seen = [human if i < 120 else None, judge, mini]
         cells = ["" if v is None else round(v, 4) for v in seen]
         wide.append((f"s{i}", *cells, "north" if i % 3 else "south"))
-        long += [(f"s{i}", r, v) for r, v in zip(("human", "judge", "mini"), cells, strict=True) if v != ""]
+        long += [
+            (f"s{i}", r, v)
+            for r, v in zip(("human", "judge", "mini"), cells, strict=True)
+            if v != ""
+        ]
     here = folder / "scores"
     write(here / "wide.csv", ["item", "human", "judge", "mini"], [row[:4] for row in wide])
     write(here / "strata.csv", ["item", "human", "judge", "mini", "region"], wide)
@@ -250,7 +273,9 @@ def _models(folder: Path) -> None:
     rows, labels, answers = [], [], []
     for i in range(40):
         truth = int(4 * rng.random())
-        rows.append({"item": i, "text": f"question {i}.", "options": [f"choice {i}.{c}" for c in range(4)]})
+        rows.append(
+            {"item": i, "text": f"question {i}.", "options": [f"choice {i}.{c}" for c in range(4)]}
+        )
         labels.append((i, (truth + 1 + int(3 * rng.random())) % 4, "no"))
         answers += [(i, "one", truth), (i, "two", i % 4)]
     write_lines(here / "items.jsonl", rows)
@@ -259,14 +284,22 @@ def _models(folder: Path) -> None:
     rule = {"match": "step by step", "reply": "ANSWER: B"}
     model = {"name": "script", "rules": [rule], "otherwise": "ANSWER: A"}
     (here / "model.json").write_text(json.dumps(model), encoding="utf-8")
-    judge = {"name": "judge", "rules": [{"match": r"\.0", "reply": "ANSWER: yes"}], "otherwise": "ANSWER: no"}
+    judge = {
+        "name": "judge",
+        "rules": [{"match": r"\.0", "reply": "ANSWER: yes"}],
+        "otherwise": "ANSWER: no",
+    }
     (here / "judge.json").write_text(json.dumps(judge), encoding="utf-8")
 
 
 def _notes(folder: Path) -> None:
     """``notes/``: texts with one ruled-out class each, the truth, and who ruled it out."""
     rng = random.Random(18)
-    words = {"law": "court judge verdict", "news": "minister vote press", "sport": "goal match team"}
+    words = {
+        "law": "court judge verdict",
+        "news": "minister vote press",
+        "sport": "goal match team",
+    }
     names, rows = list(words), []
     for i in range(240):
         truth = int(3 * rng.random())
@@ -282,12 +315,22 @@ def _notes(folder: Path) -> None:
 def _wrong(folder: Path) -> None:
     """``wrong/``: what people get wrong."""
     here = folder / "wrong"
-    write(here / "contradiction.csv", ["item", "class", "verdict"], [(0, 1, "yes"), (0, 1, "no"), (1, 0, "yes")])
-    write(here / "answers.csv", ["item", "system", "answer"], [(0, "a", 1), (1, "a", 7), (2, "a", 0)])
+    write(
+        here / "contradiction.csv",
+        ["item", "class", "verdict"],
+        [(0, 1, "yes"), (0, 1, "no"), (1, 0, "yes")],
+    )
+    write(
+        here / "answers.csv", ["item", "system", "answer"], [(0, "a", 1), (1, "a", 7), (2, "a", 0)]
+    )
     write(here / "twice.csv", ["item", "system", "answer"], [(0, "a", 1), (0, "a", 0)])
     write(here / "columns.csv", ["thing", "what"], [(0, 1)])
     write(here / "verdicts.csv", ["item", "class", "verdict"], [(0, 1, "perhaps")])
-    write(here / "ordinary.csv", ["item", "class", "verdict"], [(0, 1, "yes"), (1, 0, "yes"), (2, 0, "yes")])
+    write(
+        here / "ordinary.csv",
+        ["item", "class", "verdict"],
+        [(0, 1, "yes"), (1, 0, "yes"), (2, 0, "yes")],
+    )
     (here / "empty.csv").write_text("", encoding="utf-8")
     (here / "text.json").write_text("not json", encoding="utf-8")
     (here / "tampered.json").write_text('{"schema": "proof/1"}', encoding="utf-8")
