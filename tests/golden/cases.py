@@ -322,13 +322,18 @@ CASES = (
 )  # fmt: skip
 
 SLOW = frozenset(
-    {"learn/fit", "report/files", "certify/dawid-skene", "ranges/check-next", "estimate/grades-drawn",
-     "compare/sets", "race/undecided", "check/sets", "compare/betting", "compare/strata",
-     "compare/repeats", "compare/one-system", "race/propensities", "search/halving",
-     "estimate/clusters-ignored", "estimate/repeats-all", "estimate/repeats-any", "check/by-time",
-     "estimate/no-check", "certify/random-ties", "check/at-most"}
+    {
+        "alarm/inspect", "alarm/quiet", "certify/clusters", "certify/dawid-skene",
+        "certify/random-ties", "check/grades", "check/propensities", "check/sets", "compare/betting",
+        "compare/one-system", "compare/propensities", "compare/repeats", "compare/sets",
+        "compare/strata", "compare/wald", "demo/small", "estimate/conflict-dropped",
+        "estimate/grades-answers", "estimate/grades-drawn", "estimate/mixed",
+        "estimate/propensities-guess", "estimate/repeats-all", "estimate/repeats-any", "learn/fit",
+        "python/trace", "race/propensities", "race/undecided", "ranges/check-next", "ranges/given",
+        "report/files", "search/halving", "search/pool"
+    }
 )  # fmt: skip
-"""Cases that only ``make test-slow`` and this file run."""
+"""Cases that take half a second or more: only ``make test-slow`` and this file run them."""
 
 SAVED = {
     "proof.json": f"alarm {_FOUR} --spec 'accuracy > 0.7' --json",
