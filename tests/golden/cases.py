@@ -323,17 +323,29 @@ CASES = (
 
 SLOW = frozenset(
     {
-        "alarm/inspect", "alarm/quiet", "certify/clusters", "certify/dawid-skene",
-        "certify/random-ties", "check/grades", "check/propensities", "check/sets", "compare/betting",
-        "compare/one-system", "compare/propensities", "compare/repeats", "compare/sets",
-        "compare/strata", "compare/wald", "demo/small", "estimate/conflict-dropped",
-        "estimate/grades-answers", "estimate/grades-drawn", "estimate/mixed",
-        "estimate/propensities-guess", "estimate/repeats-all", "estimate/repeats-any", "learn/fit",
-        "python/trace", "race/propensities", "race/undecided", "ranges/check-next", "ranges/given",
-        "report/files", "search/halving", "search/pool"
+        "agreement/all", "agreement/pair", "alarm/inspect", "alarm/known", "alarm/project",
+        "alarm/quiet", "ceiling/cuts", "ceiling/first", "ceiling/project", "certify/bernstein",
+        "certify/clusters", "certify/dawid-skene", "certify/known", "certify/long",
+        "certify/margin", "certify/paper", "certify/random-ties", "certify/wide",
+        "check/at-least", "check/at-most", "check/by-rater", "check/by-time", "check/grades",
+        "check/propensities", "check/sets", "compare/betting", "compare/grades",
+        "compare/grades-clusters", "compare/one-system", "compare/propensities",
+        "compare/repeats", "compare/sets", "compare/strata", "compare/wald", "demo/small",
+        "errors/confidence", "errors/contradiction", "errors/unknown-system", "estimate/biased",
+        "estimate/biased-strict", "estimate/clusters", "estimate/clusters-ignored",
+        "estimate/columns", "estimate/conflict-dropped", "estimate/deepeval", "estimate/grades",
+        "estimate/grades-answers", "estimate/grades-drawn", "estimate/inspect",
+        "estimate/invalid", "estimate/lm-eval", "estimate/mixed", "estimate/named-classes",
+        "estimate/propensities-guess", "estimate/repeats-all", "estimate/repeats-any",
+        "estimate/save-counts", "estimate/system", "estimate/transition", "estimate/weights",
+        "estimate/wide", "learn/fit", "plan/budget", "plan/grades", "plan/half-width",
+        "plan/too-few", "python/aggregate_labels", "python/count_decisions",
+        "python/count_patterns", "python/trace", "race/grades", "race/propensities",
+        "race/undecided", "ranges/check-next", "ranges/given", "ranges/outer", "ranges/plain",
+        "report/broken", "report/files", "route/grades", "search/halving", "search/pool"
     }
 )  # fmt: skip
-"""Cases that take half a second or more: only ``make test-slow`` and this file run them."""
+"""Cases that take longer, of verbs that have quick ones too: only ``make test-slow`` and this file run them."""
 
 SAVED = {
     "proof.json": f"alarm {_FOUR} --spec 'accuracy > 0.7' --json",
