@@ -95,12 +95,22 @@ def needs_heavy(path: Path) -> bool:
     return False
 
 
+def _lists_heavy(text: str) -> bool:
+    """Whether a module loads a heavy library once it is asked for every name that it lists, as
+    pytest does where it looks for examples.
+    """
+    later = re.findall(r"^    from (noracle[\w.]+) import", text, re.MULTILINE)
+    files = [file for module in later if (file := _file(module))]
+    return "__getattr__" in text and any(needs_heavy(file) for file in files)
+
+
 @functools.cache
 def is_full(path: Path) -> bool:
     """Whether all tests of a file are ``full``."""
     if path.suffix != ".py":
         return False
-    return bool(_MARKED.search(path.read_text(encoding="utf-8"))) or needs_heavy(path)
+    text = path.read_text(encoding="utf-8")
+    return bool(_MARKED.search(text)) or needs_heavy(path) or _lists_heavy(text)
 
 
 class Tiers:
