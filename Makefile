@@ -1,8 +1,10 @@
 # make demo       a report from simulated evidence; installs only the core
-# make test       the default tests, with warnings as errors
+# make test       the default tests, with warnings as errors; at most 5 minutes on two cores
+# make test-full  what the default tests leave out: browsers, PostgreSQL, Spark, training, shell blocks of the pages
 # make test-slow  coverage and long properties, resumable; PART=word takes the files whose path holds the word
 # make test-llm   tests with a real language model on this machine; downloads 1.1 GB of weights once
-# make lint       ruff and mypy
+# make lint       ruff: rules and layout
+# make types      mypy, strictly
 # make docs       the site, built strictly, in docs/_build/html
 # make guarantees coverage of every promise over simulated worlds, in benchmarks/guarantees.json; at most 25 minutes, resumable
 # make reproduce  tables and figures of the papers, ours beside theirs, in docs/reproduce; PAPER=alarm takes one paper; at most 30 minutes
@@ -18,7 +20,10 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c const
 # Larger data sets lie beside the checkout, where they exist; tests that need them skip otherwise.
 export NORACLE_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: demo test test-slow test-llm lint docs bench guarantees reproduce clean
+# Tests start Python hundreds of times: compiled modules are kept.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test test-full test-slow test-llm lint types docs bench guarantees reproduce clean
 .DEFAULT_GOAL := test
 
 $(BIN)/python:
@@ -43,9 +48,14 @@ demo: .venv/installed-core
 test: .venv/installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
+test-full: .venv/installed-test
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "full and not slow and not llm and not timing" $(ARGS)
+
 lint: .venv/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: .venv/installed-test
 	$(BIN)/mypy
 
 docs: .venv/installed-docs

@@ -11,6 +11,10 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests import chance, tiers
+
+chance.watch()
+
 hypothesis.settings.register_profile("default", max_examples=100, deadline=None, derandomize=True)
 hypothesis.settings.register_profile(
     "slow",
@@ -27,6 +31,12 @@ for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 # Plots are drawn without a screen, whatever the machine has.
 os.environ["MPLBACKEND"] = "Agg"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What holds for the doctests of the package as well is a plugin."""
+    config.pluginmanager.register(chance.Chance(), "chance")
+    config.pluginmanager.register(tiers.Tiers(config), "tiers")
 
 
 CHROMIUM = next(

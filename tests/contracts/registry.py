@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import pytest
 
 import noracle
 from noracle import Evidence, GuaranteeWarning, Ratings
@@ -132,10 +134,19 @@ def _known(evidence: Evidence) -> dict[Any, Any]:
     }
 
 
+_RATED: dict[int, tuple[Evidence, Ratings]] = {}
+
+
 def _rated(evidence: Evidence) -> Ratings:
     """The systems as raters, and three more who say what the judgements know; ``a`` is also the
-    system that is judged.
+    system that is judged. Made once for each evidence, which the tests share.
     """
+    if id(evidence) not in _RATED:
+        _RATED[id(evidence)] = evidence, _ratings_of(evidence)
+    return _RATED[id(evidence)][1]
+
+
+def _ratings_of(evidence: Evidence) -> Ratings:
     given = evidence.rows("answers", "item", "system", "answer")
     known = {i: c for i, c in _known(evidence).items() if i in {row[0] for row in given}}
     rows = [*given, *((i, f"judge {j}", c) for i, c in known.items() for j in range(3))]
@@ -492,6 +503,30 @@ def _proof_entries() -> list[Entry]:
 
 
 ENTRIES = (*_entries(), *_rating_entries(), *_proof_entries())
+
+
+def spread(turn: int, entries: Sequence[Entry] = ENTRIES) -> list[Any]:
+    """The entries as parameters of one test, or of one of its cases; those that are not of the
+    default tests are marked ``full``.
+
+    All ways to call a function by one kind of interval share the tests between them: a test takes
+    every third of them, another test or case (``turn``) begins at another. So every function meets
+    every test and every case by default, and every way to call it meets some of them.
+    """
+    groups: dict[tuple[str, ...], list[Entry]] = {}
+    for entry in entries:
+        kind = entry.how.split()[1:2] if entry.function == "estimate_accuracy" else []
+        groups.setdefault((entry.function, *kind), []).append(entry)
+    chosen = {
+        str(entry)
+        for group in groups.values()
+        for i, entry in enumerate(group)
+        if (i + turn) % min(len(group), 3) == 0
+    }
+    return [
+        pytest.param(entry, marks=[] if str(entry) in chosen else [pytest.mark.full], id=str(entry))
+        for entry in entries
+    ]
 
 
 def public_estimators() -> set[str]:

@@ -30,12 +30,16 @@ from noracle import (
 from noracle.results import Guarantee, Kind
 from noracle.schemas import load_schema, schema_names
 from tests.contracts.evidence import CASES, changed, evidence, tables, with_texts
-from tests.contracts.registry import ENTRIES, Entry, public_estimators
+from tests.contracts.registry import ENTRIES, Entry, public_estimators, spread
 
 SCHEMAS: Registry[Any] = Registry().with_resources(
     (load_schema(n)["$id"], Resource.from_contents(load_schema(n))) for n in schema_names()
 )
-every = pytest.mark.parametrize("entry", ENTRIES, ids=str)
+
+
+def every(turn: int) -> pytest.MarkDecorator:
+    """Every estimator; other turns have other ones among the default tests."""
+    return pytest.mark.parametrize("entry", spread(turn))
 
 
 def numbers(result: Any) -> dict[str, Any]:
@@ -108,6 +112,14 @@ def test_registry_holds_every_public_estimator() -> None:
     assert len({str(e) for e in ENTRIES}) == len(ENTRIES)
 
 
+def test_every_way_to_call_an_estimator_is_among_the_default_tests() -> None:
+    for turns in (range(len(CASES)), range(3)):
+        default = {way.id for turn in turns for way in spread(turn) if not way.marks}
+        assert default == {str(e) for e in ENTRIES}
+    for turn in range(len(CASES)):
+        assert {w.values[0].function for w in spread(turn) if not w.marks} == public_estimators()
+
+
 def test_a_missing_estimator_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     import noracle
 
@@ -121,19 +133,19 @@ def usual(entry: Entry) -> Any:
     return entry(evidence())
 
 
-@every
+@every(0)
 def test_order_of_rows_changes_nothing(entry: Entry) -> None:
     assert same(numbers(usual(entry)), numbers(entry(changed(shuffle=True))))
 
 
-@every
+@every(1)
 def test_names_of_items_change_nothing(entry: Entry) -> None:
     if entry.random and entry.function in ("route_items", "check_assumptions"):
         pytest.skip("a routing is drawn, and items are paired, in the order of the items' names")
     assert same(numbers(usual(entry)), numbers(entry(changed(items=True))))
 
 
-@every
+@every(2)
 @pytest.mark.parametrize(
     "classes", [(2, 0, 3, 1), ("dog", "cat", "yak", "ant")], ids=["numbers", "texts"]
 )
@@ -148,7 +160,7 @@ def test_names_of_classes_change_nothing(entry: Entry, classes: tuple[Any, ...])
     )
 
 
-@every
+@every(3)
 def test_more_confidence_is_never_narrower(entry: Entry) -> None:
     if not entry.confident:
         pytest.skip("has no interval")
@@ -169,8 +181,14 @@ def test_more_confidence_is_never_narrower(entry: Entry) -> None:
             assert higher >= high - 1e-9
 
 
-@every
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("entry", "case"),
+    [
+        pytest.param(*way.values, case, marks=way.marks, id=f"{case}-{way.id}")
+        for turn, case in enumerate(CASES)
+        for way in spread(turn)
+    ],
+)
 def test_every_case_is_honest_and_survives_json(
     entry: Entry, case: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -251,7 +269,7 @@ def honest(result: Any) -> None:
         assert guarantee.assumptions
 
 
-@every
+@every(4)
 def test_texts_of_items_appear_nowhere(entry: Entry, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     result = entry(with_texts())
@@ -259,22 +277,44 @@ def test_texts_of_items_appear_nowhere(entry: Entry, caplog: pytest.LogCaptureFi
     assert not any("SECRET" in text for text in shown)
 
 
-@every
+@every(5)
 def test_same_input_same_answer(entry: Entry) -> None:
     assert entry(evidence()).to_dict() == usual(entry).to_dict()
 
 
-@pytest.mark.parametrize("confidence", [0.0, 1.0, 95, -1, math.nan])
-@pytest.mark.parametrize("entry", [e for e in ENTRIES if e.confident], ids=str)
+@pytest.mark.parametrize(
+    ("entry", "confidence"),
+    [
+        pytest.param(*way.values, confidence, marks=way.marks, id=f"{way.id}-{confidence}")
+        for turn, confidence in enumerate([0.0, 1.0, 95, -1, math.nan])
+        for way in spread(turn, [e for e in ENTRIES if e.confident])
+    ],
+)
 def test_impossible_confidence_is_refused(entry: Entry, confidence: float) -> None:
     with pytest.raises(ArgumentError, match="confidence must be in"):
         entry(evidence(), confidence)
 
 
+@functools.cache
+def with_a_stranger() -> Evidence:
+    """The usual evidence and a judgement of an item that has no answer."""
+    answers, judgements = tables("usual")
+    assert judgements is not None
+    for column, value in zip(judgements.values(), ("stranger", 1, "no", 10_000, "r0"), strict=True):
+        column.append(value)
+    return Evidence.from_tables(answers=answers, judgements=judgements, n_classes=4)
+
+
 @pytest.mark.parametrize(
     "entry",
-    [e for e in ENTRIES if not e.function.startswith("plan_") and e.function != "estimate_mean"],
-    ids=str,
+    spread(
+        1,
+        [
+            e
+            for e in ENTRIES
+            if not e.function.startswith("plan_") and e.function != "estimate_mean"
+        ],
+    ),
 )
 def test_labels_of_unknown_items_are_counted_and_not_used(entry: Entry) -> None:
     """Judgements that no answer belongs to change no figure, and no result hides them."""
@@ -282,11 +322,7 @@ def test_labels_of_unknown_items_are_counted_and_not_used(entry: Entry) -> None:
         pytest.skip("reads ratings")
     if entry.function in ("check_routing", "check_yes_rate", "AccuracyStream"):
         pytest.skip("looks at every judgement, or at one label at a time")
-    answers, judgements = tables("usual")
-    assert judgements is not None
-    for column, value in zip(judgements.values(), ("stranger", 1, "no", 10_000, "r0"), strict=True):
-        column.append(value)
-    result = entry(Evidence.from_tables(answers=answers, judgements=judgements, n_classes=4))
+    result = entry(with_a_stranger())
     before = usual(entry)
     drop = {"dropped"} if isinstance(result, Comparison) else set()
     assert same(
@@ -301,19 +337,23 @@ def test_labels_of_unknown_items_are_counted_and_not_used(entry: Entry) -> None:
         assert any("1 judgements of items without answers" in note for note in result.notes)
 
 
-@pytest.mark.parametrize(
-    "entry", [e for e in ENTRIES if e.function.startswith(("estimate_", "compare_"))], ids=str
-)
-def test_nan_is_no_answer(entry: Entry) -> None:
+@functools.cache
+def with_nan() -> Evidence:
+    """The usual evidence in frames that write a missing answer as NaN."""
     pandas = pytest.importorskip("pandas")
     answers, judgements = tables("usual")
     frame = pandas.DataFrame(
         {**answers, "answer": [math.nan if a is None else float(a) for a in answers["answer"]]}
     )
-    result = entry(
-        Evidence.from_tables(answers=frame, judgements=pandas.DataFrame(judgements), n_classes=4)
-    )
-    assert same(numbers(result), numbers(usual(entry)))
+    return Evidence.from_tables(answers=frame, judgements=pandas.DataFrame(judgements), n_classes=4)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    spread(2, [e for e in ENTRIES if e.function.startswith(("estimate_", "compare_"))]),
+)
+def test_nan_is_no_answer(entry: Entry) -> None:
+    assert same(numbers(entry(with_nan())), numbers(usual(entry)))
 
 
 @pytest.mark.parametrize(

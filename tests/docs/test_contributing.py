@@ -144,6 +144,7 @@ def test_every_step_has_its_block_and_every_block_its_place() -> None:
     )
 
 
+@pytest.mark.full
 def test_the_new_interval_works_and_says_what_it_promises(clone: Clone) -> None:
     said = json.loads(run(clone.root, "-c", USE))
     assert Path(said["file"]).is_relative_to(clone.root)
@@ -157,8 +158,9 @@ def test_the_new_interval_works_and_says_what_it_promises(clone: Clone) -> None:
     assert said["exact"] < said["width"] < 0.2
 
 
+@pytest.mark.full
 def test_the_new_tests_and_the_contracts_hold_in_the_copy(clone: Clone) -> None:
-    plain = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
+    plain = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow")
     new = run(
         clone.root,
         *plain,
@@ -182,6 +184,7 @@ def test_the_new_tests_and_the_contracts_hold_in_the_copy(clone: Clone) -> None:
     )
 
 
+@pytest.mark.full
 def test_the_new_code_passes_the_linter_once_it_is_formatted(clone: Clone) -> None:
     ruff = Path(sys.executable).parent / "ruff"
     if not ruff.exists():

@@ -109,7 +109,22 @@ def pages() -> list[Path]:
     return [p for p in [ROOT / "README.md", *sorted(docs)] if blocks(p.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("path", pages(), ids=lambda p: str(p.relative_to(ROOT)))
+def shell(page: Path) -> bool:
+    """Whether a page starts programs, each in a process of its own."""
+    return any(block.language == "console" for block in blocks(page.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(
+            page,
+            marks=[pytest.mark.full] if shell(page) else [],
+            id=page.relative_to(ROOT).as_posix(),
+        )
+        for page in pages()
+    ],
+)
 def test_every_block_of_the_page_runs(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

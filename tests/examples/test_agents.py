@@ -15,6 +15,7 @@ from _agents_search import benches, search
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.full
 def test_script_runs_and_says_that_the_designer_is_a_script(tmp_path: Path) -> None:
     command = [
         sys.executable,
@@ -51,6 +52,7 @@ def test_identical_agents_have_the_accuracy_that_was_asked_for() -> None:
     np.testing.assert_allclose(weak.mean(axis=0), [0.55, 0.45, 0.45], atol=0.03)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["adas", "aflow", "mutate"])
 def test_q_and_its_transform_lead_to_the_same_search(name: str) -> None:
     (bench,) = benches(60, seeds=2, only=1)

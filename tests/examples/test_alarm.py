@@ -6,20 +6,18 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import _alarm_figures as figures
 import alarm
 import numpy as np
+import pytest
 from _data import mmlu_pro, ten_options
 from _tables import Page
-
-if TYPE_CHECKING:
-    import pytest
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.full
 def test_script_runs_on_the_stand_in_and_says_so(no_data: None, tmp_path: Path) -> None:
     script = str(ROOT / "examples/papers/alarm.py")
     command = [

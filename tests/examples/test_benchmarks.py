@@ -22,10 +22,12 @@ def test_exact_is_at_most_a_tenth_wider_than_wald() -> None:
     assert 0.05 < figures["exact"] < 0.09
 
 
+@pytest.mark.full
 def test_exact_for_ten_thousand_labels_is_quick() -> None:
     assert bench_accuracy.exact_time(1)["met"]
 
 
+@pytest.mark.full
 def test_stream_takes_at_most_a_millisecond_a_label() -> None:
     assert (
         bench_accuracy.stream_time(2, labels=1000)["ms_per_label"] < 2.0
@@ -63,6 +65,7 @@ def test_single_trials_and_lines_cut_short_are_no_results(tmp_path: Path) -> Non
     assert [line["bench"] for line in make_results.read_lines(path)] == ["a"]
 
 
+@pytest.mark.full
 def test_labels_and_robust_risks_cost_next_to_nothing() -> None:
     pytest.importorskip("torch", reason="the learn extra is not installed")
     import bench_learn

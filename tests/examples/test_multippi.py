@@ -188,6 +188,7 @@ def test_risk_given_the_labels_has_the_mean_of_the_squared_errors() -> None:
 # experiments
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", MAKERS)
 def test_multippi_is_no_worse_than_the_best_baseline_and_covers(name: str) -> None:
     world, runs = found(name)
@@ -234,6 +235,7 @@ def test_cheap_raters_lead_at_small_budgets_and_joint_samples_have_opposite_sign
     assert weights["labelled"]["correct"] == pytest.approx(1)
 
 
+@pytest.mark.full
 def test_shrinkage_helps_with_ten_raters_and_the_restricted_sets_are_close() -> None:
     world = worlds_of.debate()
     size = SMALL._replace(budgets=(2000.0,), repetitions=6000)

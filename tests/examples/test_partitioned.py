@@ -28,6 +28,7 @@ def at_paper_accuracies() -> dict[str, dict[str, _protocol.Summary]]:
     return partitioned.paper_columns(60, 0)
 
 
+@pytest.mark.full
 def test_standard_errors_match_table_1_of_yin(
     at_paper_accuracies: dict[str, dict[str, _protocol.Summary]],
 ) -> None:
@@ -129,6 +130,7 @@ def test_real_answers_give_the_true_accuracy(mmlu_pro_file: Path) -> None:
             assert s.coverage("exact") >= 0.8, (name, row)
 
 
+@pytest.mark.full
 def test_medical_abstracts_are_judged_by_a_system_that_never_saw_them(data_folder: Path) -> None:
     if not (data_folder / "medical_abstracts.parquet").is_file():
         pytest.skip("NORACLE_DATA has no medical_abstracts.parquet")

@@ -135,6 +135,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.full
 def test_quick_run_makes_two_items_once_and_the_same_again(tmp_path: Path) -> None:
     wanted = [
         "--quick",

@@ -17,6 +17,7 @@ from noracle.search.fitness import score_outcomes
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.full
 def test_script_runs_on_the_stand_ins_and_says_so(no_data: None, tmp_path: Path) -> None:
     script = str(ROOT / "examples/papers/selection.py")
     sizes = ["--items", "4000", "--repetitions", "4", "--races", "2", "--budget", "256"]

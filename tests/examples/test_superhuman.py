@@ -195,6 +195,7 @@ def test_simulated_raters_meet_tables_1_and_6_together(kind: str) -> None:
     assert abs(printed.krippendorff - printed.fleiss) > 2 * (1 - printed.fleiss) / 1000
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", data.TASKS)
 def test_bounds_are_in_order_on_generated_tasks(kind: str) -> None:
     assert superhuman.order_of_bounds([rated(kind)]) == []

@@ -242,6 +242,7 @@ def test_pairwise_is_covered(raters: Raters, n: int) -> None:
     assert excess_p_value(misses, WORLDS, 0.05) > SIGNIFICANT
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("raters", "n"), [(RATERS[0], 5), (RATERS[1], 60)], ids=["two", "three"])
 def test_pairwise_is_covered_quickly(raters: Raters, n: int) -> None:
     misses, _ = pairwise_misses(raters, n)

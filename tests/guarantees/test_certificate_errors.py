@@ -183,6 +183,7 @@ def check(world: World, test: str, ties: str, n: int) -> None:
         )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("world", [w for w in WORLDS if w.name in QUICK], ids=lambda w: w.name)
 @pytest.mark.parametrize(
     ("test", "ties"), [("betting", "share"), ("bernstein", "share"), ("binomial", "random")]

@@ -29,6 +29,7 @@ def check(stream: Stream) -> None:
         assert row.width < WIDEST[interval], row
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stream", [s for s in STREAMS if s.name in QUICK], ids=lambda s: s.name)
 def test_every_look_is_covered(stream: Stream) -> None:
     check(stream)
@@ -82,6 +83,7 @@ def test_fixed_sample_interval_fails_under_continuous_looking() -> None:
     assert excess_p_value(misses, streams, 0.05) < 1e-4
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("interval", ["anytime", "betting"])
 def test_stream_object_holds_through_missing_answers(interval: str) -> None:
     """Questions, 30 % without an answer; the stream object itself, looked at on a grid."""
@@ -163,11 +165,13 @@ def race_losses(parts: tuple[Duel, ...], races: int, n: int, *, mixed: bool) -> 
     return lost
 
 
+@pytest.mark.full
 def test_race_rarely_drops_a_system_that_is_as_good() -> None:
     lost = race_losses((Duel(4, 1.0, 0.5, 0.15, 0.15, 0.1),), 300, 200, mixed=False)
     assert excess_p_value(lost, 300, 0.05) > 1e-4
 
 
+@pytest.mark.full
 def test_race_with_different_numbers_of_classes_rarely_drops_a_system_that_is_as_good() -> None:
     """Each is better on one kind of item, and yes is mostly said on one of them; the same bet on
     all labels is needed.

@@ -38,6 +38,7 @@ def check(setting: Setting) -> None:
         assert limit is None or row.width <= limit, row
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("setting", [s for s in SETTINGS if s.quick], ids=lambda s: s.name)
 def test_coverage_is_kept(setting: Setting) -> None:
     check(setting)

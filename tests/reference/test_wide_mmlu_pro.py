@@ -78,6 +78,7 @@ def shell(line: str, folder: Path) -> str:
     return ended.stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("kind", "labels", "classes"), LABELS)
 def test_accuracy_of_all_systems_in_one_line(
     kind: str, labels: str, classes: str, folder: Path
@@ -96,6 +97,7 @@ def test_accuracy_of_all_systems_in_one_line(
     )  # 20 intervals at 95 %, one draw of items
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("kind", "labels", "classes"), LABELS)
 def test_comparison_in_one_line(kind: str, labels: str, classes: str, folder: Path) -> None:
     out = json.loads(

@@ -148,8 +148,10 @@ def test_the_walk_notices_what_is_missing() -> None:
 def test_continuous_integration_runs_what_a_contributor_runs() -> None:
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
     commands = re.findall(r"^\s+- run: (.+)$", workflow, flags=re.MULTILINE)
-    assert commands[0] == "bash .ci/run"
+    assert commands[:3] == ["make lint", "make types", "bash .ci/run"]
     assert set(commands) == {
+        "make lint",
+        "make types",
         "bash .ci/run",
         "make demo",
         "make test",
@@ -158,13 +160,14 @@ def test_continuous_integration_runs_what_a_contributor_runs() -> None:
     assert workflow.count('python: ["3.11", "3.12", "3.13"]') == 2
     assert {"ubuntu-latest", "macos-latest"} <= set(re.findall(r"runs-on: (\S+)", workflow))
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert re.findall(r"^make (\w+)$", script, flags=re.MULTILINE) == ["test", "lint", "docs"]
+    ran = re.findall(r"^make ([a-z-]+)$", script, flags=re.MULTILINE)
+    assert ran == ["lint", "types", "test", "docs", "test-full"]
     targets = set(
         re.findall(
             r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE
         )
     )
-    assert {"demo", "test", "test-slow", "lint", "docs"} <= targets
+    assert {"demo", "test", "test-full", "test-slow", "lint", "types", "docs"} <= targets
 
 
 def test_the_classifiers_name_the_versions_that_are_tested() -> None:

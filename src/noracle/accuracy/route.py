@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -117,7 +118,7 @@ def route_items(
             f"epsilon must be in (0, 1]; got {share}. Without a uniform share some classes could never be asked."
         )
     if seed is None:
-        seed = int(np.random.SeedSequence().entropy) % 2**32  # type: ignore[arg-type]
+        seed = secrets.randbits(32)
     if plan is not None and systems is None:
         systems = plan.inputs.get("systems") or None
     if design == "grades" or (plan is not None and "grades" in plan.buy):

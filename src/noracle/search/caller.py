@@ -14,12 +14,11 @@ import asyncio
 import dataclasses
 import logging
 import math
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
-
-import numpy as np
 
 from noracle.errors import ArgumentError
 from noracle.search.budget import Budget, Ledger, Prices
@@ -133,7 +132,7 @@ class Caller:
         self._failure = ""
         self._not_before = 0.0
         self._queue: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
-        self._jitter = np.random.default_rng()
+        self._jitter = random.SystemRandom()
 
     @property
     def ledger(self) -> Ledger:
@@ -314,7 +313,7 @@ class Caller:
 
     async def _pause(self, tries: int, after: float | None) -> None:
         """Wait before the next try; a pause that the server asked for holds every other call too."""
-        share = 0.5 + 0.5 * float(self._jitter.random())
+        share = 0.5 + 0.5 * self._jitter.random()
         if after is not None:
             self._not_before = max(self._not_before, time.monotonic() + after)
             wait = after + 0.1 * share * min(after, 1.0)

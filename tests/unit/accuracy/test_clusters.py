@@ -399,6 +399,7 @@ def test_tables_give_the_interval_of_their_counts() -> None:
     )
 
 
+@pytest.mark.full
 @pytest.mark.timing
 def test_counting_20_000_clusters_takes_little_more_than_counting_items() -> None:
     import polars as pl

@@ -236,6 +236,7 @@ def test_error_rates_are_refused_without_the_question_protocol() -> None:
         estimate_accuracy(counts, false_no=0.1)
 
 
+@pytest.mark.full
 @pytest.mark.timing
 def test_exact_keeps_its_time() -> None:
     import time

@@ -88,6 +88,7 @@ def test_bad_streams_are_refused(options: dict[str, object]) -> None:
         AccuracyStream(**{"n_classes": 3, **options})  # type: ignore[arg-type]
 
 
+@pytest.mark.full
 @pytest.mark.timing
 def test_update_and_look_take_about_a_millisecond() -> None:
     stream = AccuracyStream(n_classes=10)

@@ -182,6 +182,7 @@ def test_support_carries_all_mass(n: int, p: float) -> None:
     assert pmf == pytest.approx(binom.pmf(counts, n, p), rel=1e-7, abs=1e-13)
 
 
+@pytest.mark.full
 @pytest.mark.timing
 def test_anytime_update_takes_a_millisecond() -> None:
     cells = [Cell(1000, 780), complementary(10, 9000, 8780)]

@@ -246,6 +246,7 @@ def test_never_narrower_than_exact_limits_can_be() -> None:
     assert binom.sf(hits - 1, n, low) < TAIL
 
 
+@pytest.mark.full
 def test_many_scores_take_bounded_memory_and_time() -> None:
     evidence = [Score(1.0, 0.0, 1.0, 140_000), Score(0.0, 0.0, 1.0, 60_000)]
     start = time.process_time()

@@ -201,6 +201,7 @@ def test_limits_are_narrower_than_those_for_streams_and_near_the_normal_ones(
     assert normal < limits.high - limits.low < 1.25 * normal
 
 
+@pytest.mark.full
 @pytest.mark.timing
 def test_limits_of_5000_items_are_quick() -> None:
     difference_limits(600, 500, 5000, 0.025, 0.025)

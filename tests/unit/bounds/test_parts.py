@@ -508,6 +508,7 @@ def test_profile_is_as_narrow_as_the_normal_limits() -> None:
     )
 
 
+@pytest.mark.full
 @pytest.mark.timing
 def test_limits_are_fast() -> None:
     """8 parts in 8 ms and 107 in 150 ms on an idle machine; three times as much here."""

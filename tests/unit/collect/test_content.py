@@ -160,6 +160,7 @@ def test_blocks() -> None:
     assert render_markdown(" \n\t") == ""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "text",
     [
@@ -289,6 +290,7 @@ def bomb(width: int, height: int) -> bytes:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "size", [(5_001, 5_001), (100_000, 100_000), (20_000, 10), (65_535, 3_000)]
 )

@@ -11,7 +11,6 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
-from matplotlib.textpath import TextPath
 
 from noracle.collect.charts import (
     CHART_CSS,
@@ -175,6 +174,8 @@ def test_the_axis_covers_the_band_and_every_point_with_a_margin(
     ],
 )
 def test_names_of_checks_stay_in_their_boxes(name: str) -> None:
+    from matplotlib.textpath import TextPath
+
     base = Check(
         name=name, assumption="b", p_value=0.5, statistic=0.0, finding="", method="", threshold=0.01
     )

@@ -93,6 +93,7 @@ def test_weights_are_chances() -> None:
     assert stats.chisquare([counts[0], counts[2], counts[3]], [2000, 10_000, 4000]).pvalue > 1e-4
 
 
+@pytest.mark.full
 @pytest.mark.timing
 def test_a_hundred_thousand_items_are_put_in_order_within_a_second() -> None:
     start = time.process_time()

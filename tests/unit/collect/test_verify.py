@@ -621,6 +621,7 @@ def test_it_works_with_the_core_alone() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_hundred_thousand_routes_and_answers_take_five_seconds(tmp_path: Path) -> None:
     spec = spec_of(n_classes=10, gold_rate=0.02, panel_items=50)

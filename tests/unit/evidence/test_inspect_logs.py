@@ -324,6 +324,7 @@ def many_samples(n: int) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.full
 @pytest.mark.timing
 def test_a_thousand_samples_in_many_frames_take_at_most_a_fifth_of_a_second(tmp_path: Path) -> None:
     path = archive(tmp_path / "large.eval", many_samples(1000), [], frames=7)

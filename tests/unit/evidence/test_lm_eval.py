@@ -158,6 +158,7 @@ def test_ordinary_lines_are_still_a_table(tmp_path: Path) -> None:
     assert log_format(path) is None
 
 
+@pytest.mark.full
 @pytest.mark.timing
 def test_ten_thousand_lines_are_read_quickly(tmp_path: Path) -> None:
     path = tmp_path / "samples_x.jsonl"

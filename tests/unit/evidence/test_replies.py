@@ -379,6 +379,7 @@ def test_long_odd_replies_are_no_answer(text: str) -> None:
     assert read_text(text)[1] in ("answered", "invalid", "refused")
 
 
+@pytest.mark.full
 @pytest.mark.timing
 @pytest.mark.parametrize("text", ODD)
 def test_long_odd_replies_take_no_time(text: str) -> None:

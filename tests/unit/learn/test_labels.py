@@ -343,6 +343,7 @@ class TestArguments:
         assert (draws[0] == draws[1]).all()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["uniform", "matrix", "three", "random", "chances"])
 @pytest.mark.timing
 def test_sixty_thousand_labels_cost_less_than_50_milliseconds(

@@ -401,6 +401,7 @@ print(time.monotonic() - start)
 """
 
 
+@pytest.mark.full
 @pytest.mark.timing
 def test_time_limit_is_kept_by_the_first_call_of_a_process() -> None:
     """The solvers of scipy take longer to load than this; the verdict does not wait for them."""

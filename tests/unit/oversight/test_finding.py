@@ -699,6 +699,7 @@ def test_name_that_an_engine_would_take_for_other_files_is_refused(
     assert other in fault_of(tmp_path)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n", [500, pytest.param(5000, marks=pytest.mark.slow)])
 def test_very_many_files_are_found_quickly(n: int, tmp_path: Path) -> None:
     for i in range(n):

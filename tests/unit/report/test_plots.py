@@ -4,12 +4,10 @@ import dataclasses
 import math
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
-import matplotlib as mpl
 import numpy as np
 import pytest
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from noracle.errors import ArgumentError
 from noracle.report.plots import interval_plot, plot, rank_plot
@@ -27,6 +25,9 @@ from tests.unit.report.samples import (
     UNDEFINED,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 def names(ax: Axes) -> list[str]:
     return [label.get_text() for label in ax.get_yticklabels()]
@@ -34,6 +35,9 @@ def names(ax: Axes) -> list[str]:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_result_draws_on_given_axes_without_global_change(name: str) -> None:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     before = dict(mpl.rcParams)
     figure = Figure()
     ax = figure.subplots()
@@ -44,6 +48,8 @@ def test_every_result_draws_on_given_axes_without_global_change(name: str) -> No
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_result_draws_on_new_axes(name: str) -> None:
+    from matplotlib.axes import Axes
+
     ax = SAMPLES[name].plot()
     assert isinstance(ax, Axes)
     assert ax.get_xlabel()

@@ -524,6 +524,7 @@ def test_accounts_hold_in_random_worlds(seed: int, tmp_path: Path) -> None:
                 assert reply.text == f"reply {request.replicate}"
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_thousand_scripted_calls_a_second_with_caches_on(tmp_path: Path) -> None:
     """Processor time, which other work on the machine does not stretch."""

@@ -131,6 +131,7 @@ def test_labels_are_uniform_wrong_classes() -> None:
     }
 
 
+@pytest.mark.full
 @pytest.mark.timing
 def test_a_thousand_calls_a_second() -> None:
     start = time.process_time()

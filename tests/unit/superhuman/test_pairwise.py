@@ -134,6 +134,7 @@ def test_cover_is_valid_for_any_rates() -> None:
         assert cover_bound(rates, equal(5)) >= vertex_bound(rates, equal(5)) - 1e-12
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("k", "seconds"), [(20, 0.2), (60, 2.0)])
 @pytest.mark.timing
 def test_many_annotators_are_fast(k: int, seconds: float) -> None:

@@ -77,6 +77,7 @@ def test_oms_is_the_optimum(case: str, oms: float) -> None:
     )
 
 
+@pytest.mark.full
 @pytest.mark.timing
 def test_oms_takes_at_most_two_milliseconds() -> None:
     oms_score(0.971, 0.939, 1821)
