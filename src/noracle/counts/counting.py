@@ -143,6 +143,8 @@ def _count(evidence: Evidence, systems: Sequence[str] | None, by: _By) -> Accura
             by_cluster=by.by_cluster,
         )
         return _finished(evidence, found, evidence.repeats, systems)
+    if systems is not None:
+        evidence._meet()
     answers = asked_of(evidence, systems)
     if by.by_guess and "guess" not in answers.columns:
         raise EvidenceError(
@@ -315,6 +317,9 @@ def _flat(evidence: Evidence, answers: Frame, by: _By) -> AccuracyCounts | None:
         one_judgement = not fetch(repeats(judgements, ("item",)).head(1))
     if not (one_answer and one_judgement):
         return None
+    # Whether answers and labels speak of the same items is seen here for nothing.
+    same = answers is evidence.answers
+    evidence._meet((n_judgements - alone, n_judgements) if same else None)
     met = [_flat_row(evidence, row, by) for row in rows if row["has_answer"]]
     return _tallied(evidence, met, by, {WITHOUT_ANSWERS: alone})
 

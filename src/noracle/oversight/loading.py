@@ -139,6 +139,8 @@ class Loaded(CommandLines):
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always", EvidenceWarning)
             self.evidence = self._open_evidence()
+            if self.evidence is not None:
+                self.evidence._meet()
             self.ratings = self._open_ratings()
         said = [str(w.message) for w in heard if issubclass(w.category, EvidenceWarning)]
         read = [

@@ -1079,3 +1079,53 @@ def test_wide_answers_go_with_long_grades_of_other_names() -> None:
             counts.of("a").total(hit=False),
             counts.of("b").total(hit=True),
         ) == (1, 1, 1)
+
+
+LARGE_VERBS = [
+    "estimate --answers {long} --judgements {said} --n-classes 3",
+    "estimate --answers {long} --judgements {said} --n-classes 3 --system a",
+    "compare --answers {long} --judgements {said} --n-classes 3",
+    "race --answers {long} --judgements {said} --n-classes 3",
+    "check --answers {long} --judgements {said} --n-classes 3 --protocol question",
+    "route --answers {long} --judgements {said} --n-classes 3 --n 2 --seed 1",
+    "estimate --answers {long} --grades {graded}",
+    "report {folder} --n-classes 3",
+]
+
+
+def large(first: int, end: int) -> dict[str, str]:
+    """Tables of more rows than are looked at when they are opened."""
+    items = range(first, end)
+    return {
+        "said": "item,class,verdict\n" + "".join(f"{i},{i % 3},yes\n" for i in items),
+        "graded": "item,system,verdict\n" + "".join(f"{i},a,yes\n" for i in items),
+        "long": "item,system,answer\n" + "".join(f"{i},{s},0\n" for i in range(1200) for s in "ab"),
+    }
+
+
+@pytest.mark.parametrize("line", LARGE_VERBS)
+def test_large_tables_without_a_common_item(
+    line: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    files = write(tmp_path, large(5000, 6200))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name, table in (("answers", "long"), ("judgements", "said")):
+        (folder / f"{name}.csv").write_text(large(5000, 6200)[table])
+    assert run(line.format(**files, folder=folder).split()) == 2
+    found = "none in common: 0, 1, 2, … in answers and 5000, 5001, 5002, … in "
+    assert found in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("systems", [None, ["a"]])
+@pytest.mark.parametrize("twice", [False, True])
+def test_large_tables_with_few_common_items(
+    systems: list[str] | None, twice: bool, tmp_path: Path
+) -> None:
+    tables = large(1000, 2200)
+    tables["said"] += tables["said"].split("\n", 1)[1] if twice else ""
+    files = write(tmp_path, tables)
+    evidence = Evidence.from_tables(files["long"], files["said"], n_classes=3)
+    with pytest.warns(EvidenceWarning, match=r"only 200 of 1,200 judged items have answers"):
+        count_accuracy(evidence, systems=systems)
+    assert not evidence._unmet
