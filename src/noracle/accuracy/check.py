@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
-from scipy.special import bdtr, bdtrc, chdtrc, gammaln, ndtr
 
 from noracle.accuracy.parts import unclipped
 from noracle.accuracy.strata import Stratum, binomial_cells, strata_of
 from noracle.bounds import linear
 from noracle.bounds.betting import Score, log_wealth
 from noracle.bounds.linear import Cell
+from noracle.bounds.special import bdtr, bdtrc, chdtrc, gammaln, ndtr
 from noracle.counts import AccuracyCounts, JudgementCounts, count_accuracy, count_judgements
 from noracle.counts.label import Tally
 from noracle.counts.met import labels_of, met_once

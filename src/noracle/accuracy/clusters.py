@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import gammaincc, ndtr
 
 from noracle.accuracy.parts import Settings, Whole
 from noracle.accuracy.score import score_ends, sided_scores
 from noracle.accuracy.strata import DIFFERENT_BELOW, rates_p_value
 from noracle.bounds import clusters as bounds
 from noracle.bounds.linear import Limits, ordered
+from noracle.bounds.special import gammaincc, ndtr
 from noracle.counts import AccuracyCounts, count_accuracy
 from noracle.counts.label import Cell
 from noracle.errors import ArgumentError

@@ -10,7 +10,6 @@ from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import ndtri
 
 from noracle.accuracy.clusters import Place, labels_go_by_cluster, refuse_weights, sampled_alike
 from noracle.accuracy.estimate import GRADED, REPEATED, Checks, taking_repeats
@@ -21,6 +20,7 @@ from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval
 from noracle.bounds.clusters import cluster_limits, cr2, cr2_interval
 from noracle.bounds.linear import ordered
 from noracle.bounds.paired import difference_limits
+from noracle.bounds.special import ndtri
 from noracle.counts import PatternCounts, count_patterns, label_rows
 from noracle.counts.label import Cell, Pattern, Repeats, Verdict
 from noracle.counts.met import CONTRADICTORY

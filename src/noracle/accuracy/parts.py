@@ -9,8 +9,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scipy.special import ndtri
-
 from noracle.accuracy.strata import (
     ErrorRates,
     Group,
@@ -25,6 +23,7 @@ from noracle.bounds import concentration, linear
 from noracle.bounds import parts as sums
 from noracle.bounds.betting import betting_interval, fixed_interval
 from noracle.bounds.linear import Cell, Limits
+from noracle.bounds.special import ndtri
 from noracle.errors import ArgumentError
 
 _KINDS: dict[str, LabelKinds] = {"complementary": "complementary", "ordinary": "ordinary"}

@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
-from scipy.special import ndtri
 
 from noracle.accuracy.estimate import counts_of, estimate_accuracy
 from noracle.accuracy.strata import Stratum, binomial_cells, strata_of
 from noracle.bounds import linear
+from noracle.bounds.special import ndtri
 from noracle.counts.label import Tally
 from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import ArgumentError

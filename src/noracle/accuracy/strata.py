@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import betainc, chdtrc
 
 from noracle.accuracy.score import (
     REACH,
@@ -27,6 +26,7 @@ from noracle.accuracy.score import (
 )
 from noracle.bounds.betting import Score
 from noracle.bounds.linear import Cell
+from noracle.bounds.special import betainc, chdtrc
 from noracle.counts.label import Tally
 from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import ArgumentError, EvidenceError, fault

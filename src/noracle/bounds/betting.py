@@ -26,6 +26,8 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from noracle.bounds.special import find_root
+
 # Fractions 2^0 … 2^-14.5, with slowly falling prior weights.
 FRACTIONS = 2.0 ** (-np.arange(30) / 2)
 LOG_PRIOR = np.log(1.0 / (np.arange(30) + 3.0))
@@ -259,10 +261,8 @@ def falling_root(excess: Callable[[float], float], first: float, last: float, n:
     """The root of a falling function, rounded down to a place where it is not negative; to a
     thousandth of 1/n or better.
     """
-    from scipy.optimize import brentq
-
     width = 1e-4 / (n + 100)
-    root = float(brentq(excess, first, last, xtol=width, rtol=1e-12))
+    root = find_root(excess, first, last, xtol=width, rtol=1e-12)
     while root > first and excess(root) < 0:
         root = max(first, root - 2 * width)
         width *= 2

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import betaincinv, gammaln
+
+from noracle.bounds.special import betaincinv, gammaln
 
 
 def clopper_pearson(successes: float, n: float, below: float, above: float) -> tuple[float, float]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import stdtrit
 
 from noracle.bounds.betting import (
     FRACTIONS,
@@ -22,6 +21,7 @@ from noracle.bounds.betting import (
     two_values,
 )
 from noracle.bounds.linear import Limits, ordered
+from noracle.bounds.special import stdtrit
 
 
 def cluster_limits(

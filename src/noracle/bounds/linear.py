@@ -11,17 +11,18 @@ import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
-from scipy.special import betainc, gammaln, ndtri
 
 from noracle.bounds.binomial import clopper_pearson
+from noracle.bounds.special import betainc, find_root, gammaln, ndtri
 
 _EDGE = 1e-9
 _ROUNDING = 1e-12
 _MOST_POINTS = 200_000
 _MOST_CONVOLVED = 8
+_CERTAIN = 1 - 1e-12
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -313,20 +314,19 @@ def _invert(cells: tuple[Cell, ...], below: float, above: float) -> Limits:
         mirrored = [Cell(c.n, c.n - c.successes, 1 - c.a - c.b, c.b) for c in cells]
         return tail_of(mirrored, weights, [1 - c.p(rate) for c in cells])
 
-    low, high, empty = 0.0, 1.0, False
+    low, high = 0.0, 1.0
     if below > 0 and value > 0:  # at an estimate of 0 every sample is at least as large
-        if tail(1.0, upper=True) < below:
-            low, empty = 1.0, True
-        elif tail(0.0, upper=True) < below:
-            low = _root(lambda a: tail(a, upper=True) - below, 0.0, 1.0)
+        near = _near(cells, at, below, -1)
+        found = _root(partial(tail, upper=True), below, near, at - near, 0.0, 1.0)
+        if found is None:
+            return Limits(1.0, 1.0, empty=True)
+        low = found
     if above > 0:
-        if tail(0.0, upper=False) < above:
-            high, empty = 0.0, True
-        elif tail(1.0, upper=False) < above:
-            high = _root(lambda a: tail(a, upper=False) - above, 1.0, 0.0)
-    if empty:
-        end = low if low == 1.0 else 0.0
-        return Limits(end, end, empty=True)
+        near = _near(cells, at, above, +1)
+        found = _root(partial(tail, upper=False), above, near, near - at, 1.0, 0.0)
+        if found is None:
+            return Limits(0.0, 0.0, empty=True)
+        high = found
     return Limits(low, high)
 
 
@@ -413,14 +413,47 @@ def _chernoff_tail(cells: Sequence[Cell], weights: list[float], p: list[float]) 
     return math.exp(best)
 
 
-def _root(function: Callable[[float], float], excluded: float, kept: float) -> float:
-    """Where ``function`` turns from negative (``excluded``) to not negative (``kept``), rounded
-    towards ``excluded``.
+def _near(cells: tuple[Cell, ...], at: float, error: float, side: int) -> float:
+    """About where a limit lies: as far from the estimate as the normal law says, with the
+    variance that holds at the limit.
     """
-    from scipy.optimize import brentq
+    z = side * max(0.0, -float(ndtri(error)))
+    first = at + z / math.sqrt(information(cells, at))
+    first = min(max(first, at / 9), 1 - (1 - at) / 9)
+    return min(max(at + z / math.sqrt(information(cells, first)), 0.0), 1.0)
 
-    x = float(brentq(function, excluded, kept, xtol=1e-11, rtol=1e-13))
-    return min(max(x + math.copysign(2e-11, excluded - kept), 0.0), 1.0)
+
+def _root(
+    tail: Callable[[float], float],
+    error: float,
+    near: float,
+    reach: float,
+    excluded: float,
+    kept: float,
+) -> float | None:
+    """Where ``tail`` rises to ``error`` on the way from ``excluded`` to ``kept``, rounded towards
+    ``excluded``; None if it never does. It is looked for around ``near``, in steps that begin with
+    a part of ``reach``.
+    """
+    level = float(ndtri(min(error, _CERTAIN)))
+
+    def excess(rate: float) -> float:  # nearly a line
+        return float(ndtri(min(max(tail(rate), 1e-300), _CERTAIN))) - level
+
+    x, step = near, max(reach, 1e-4) / 8
+    here = excess(x)
+    end = excluded if here >= 0 else kept
+    while True:
+        if x == end:
+            return end if here >= 0 else None
+        y = min(x + step, end) if end > x else max(x - step, end)
+        there = excess(y)
+        if (there >= 0) != (here >= 0):
+            break
+        x, here, step = y, there, 3 * step
+    known = {x: here, y: there}
+    root = find_root(lambda a: known[a] if a in known else excess(a), x, y, xtol=1e-11, rtol=1e-13)
+    return min(max(root + math.copysign(2e-11, excluded - kept), 0.0), 1.0)
 
 
 def support(n: int, p: float) -> tuple[np.ndarray, np.ndarray]:

@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import betainc
 
 from noracle.bounds.binomial import clopper_pearson
 from noracle.bounds.linear import Limits, ordered, support
+from noracle.bounds.special import betainc, find_root
 from noracle.bounds.tails import binomial_at_least
 
 # A limit that only the sign test puts above 0.
@@ -130,7 +129,7 @@ def _unconditional(wins: int, losses: int, n: int, tail: float, gamma: float) ->
 
     if excess(floor) > 0:
         return floor
-    root = end if excess(end) <= 0 else float(brentq(excess, floor, end, xtol=1e-9, rtol=1e-12))
+    root = end if excess(end) <= 0 else find_root(excess, floor, end, xtol=1e-9, rtol=1e-12)
     step = 2e-9 if most <= 0.5 else 0.06 * math.sqrt(most / n)  # cells need room
     while root - step > floor:
         if _rejected(t, n, root - step, most, tail):

@@ -47,8 +47,6 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import gammaln, ndtri, xlog1py, xlogy
 
 from noracle.bounds.binomial import clopper_pearson, hypergeometric_limits
 from noracle.bounds.linear import (
@@ -60,6 +58,7 @@ from noracle.bounds.linear import (
     merge,
     ordered,
 )
+from noracle.bounds.special import find_root, gammaln, ndtri, xlog1py, xlogy
 from noracle.bounds.tails import relative_entropy
 
 Method = Literal[
@@ -522,7 +521,7 @@ def _pair_limit(parts: Sequence[Part], error: float) -> float | None:
         return None
     if seen(floor) > tail:
         return floor
-    near = float(brentq(lambda m: math.log(seen(m) / tail), floor, ceiling, xtol=1e-6, rtol=1e-4))
+    near = find_root(lambda m: math.log(seen(m) / tail), floor, ceiling, xtol=1e-6, rtol=1e-4)
     for step in (0.002, 0.006, 0.02, 0.06, 0.2):
         m = near - step * (law.statistic - floor)
         if m > floor and proved(m):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import betainc
+from noracle.bounds.special import betainc
 
 
 def binomial_at_least(successes: int, n: int, rate: float) -> float:

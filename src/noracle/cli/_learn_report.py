@@ -42,8 +42,6 @@ class Training(Result):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The loss over the epochs."""
-        from matplotlib.ticker import MaxNLocator
-
         ax = plots.new_axes(ax, 6)
         epochs = [row["epoch"] for row in self.history]
         ax.plot(
@@ -54,10 +52,9 @@ class Training(Result):
             markersize=3,
         )
         ax.grid(axis="y", color=plots.LINE, linewidth=0.8)
-        ax.set_axisbelow(True)
         ax.set_xlabel("epoch")
         ax.set_ylabel("mean loss", color=plots.INK, fontsize=8.5)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.locator_params(axis="x", integer=True)
         return ax
 
 

@@ -114,7 +114,6 @@ def _dots(ax: Axes | None, names: Sequence[str], series: Mapping[str, Sequence[S
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.grid(axis="x", color=plots.LINE, linewidth=0.8)
-    ax.set_axisbelow(True)
     ax.set_xlabel("test accuracy, percent")
     if len(series) > 1:
         ax.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=4)

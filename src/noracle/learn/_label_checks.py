@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtrc
 
+from noracle.bounds.special import chdtrc
 from noracle.learn._label_rates import (
     Use,
     measure_use,

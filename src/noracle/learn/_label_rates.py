@@ -15,10 +15,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc
 
 from noracle.bounds.betting import Score, betting_interval, equal_together, log_wealth
 from noracle.bounds.binomial import clopper_pearson
+from noracle.bounds.special import chdtrc
 from noracle.bounds.tails import binomial_at_least
 from noracle.learn.labels import _distinct_integers as distinct_integers
 from noracle.results import NaN

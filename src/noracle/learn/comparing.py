@@ -8,11 +8,11 @@ from collections import Counter
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import ndtri
 
 from noracle.accuracy.compare import compare_systems
 from noracle.bounds.betting import betting_interval, equal_together
 from noracle.bounds.linear import ordered
+from noracle.bounds.special import ndtri
 from noracle.counts.label import Cell, Pattern, pattern
 from noracle.counts.tallies import PatternCounts
 from noracle.errors import ArgumentError

@@ -6,9 +6,9 @@ import math
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR
+from noracle.bounds.special import ndtr, ndtri
 from noracle.counts import check_n_classes
 from noracle.errors import ArgumentError, SingularTransition
 from noracle.learn.promises import transition_notes, with_transition
@@ -249,7 +249,7 @@ def _piloted(
 
 def _tilted(values: Floats, chances: Floats, mean: float) -> Floats:
     """The chances nearest to these (in relative entropy) whose mean is as wanted: p·e^{tv}, normed."""
-    from scipy.optimize import brentq
+    from noracle.bounds.special import find_root
 
     def tilt(t: float) -> Floats:
         weight = chances * np.exp(t * values - (t * values).max())
@@ -258,7 +258,7 @@ def _tilted(values: Floats, chances: Floats, mean: float) -> Floats:
     scale = 1.0
     while not tilt(-scale) @ values < mean < tilt(scale) @ values:
         scale *= 2
-    return tilt(float(brentq(lambda t: float(tilt(t) @ values) - mean, -scale, scale, xtol=1e-14)))
+    return tilt(find_root(lambda t: float(tilt(t) @ values) - mean, -scale, scale, xtol=1e-14))
 
 
 def _guessed(

@@ -6,8 +6,8 @@ import dataclasses
 import math
 
 import numpy as np
-from scipy.special import betainc, ndtri
 
+from noracle.bounds.special import betainc, ndtri
 from noracle.learn.scored import RuledOut, is_learnt, is_uniform
 from noracle.learn.transition import Transition
 from noracle.results import Assumption, Check, Guarantee, Kind

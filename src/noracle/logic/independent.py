@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
-from scipy.special import ndtr
 
+from noracle.bounds.special import ndtr
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.logic.agreement import AgreementSolution, Number, root, solve_agreement
 from noracle.logic.algebra import Pattern, read_patterns

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
 
+from noracle.bounds.special import ndtri, stdtrit
 from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, GuaranteeWarning, fault
 from noracle.ppi.covariance import Array
 from noracle.ppi.intervals import (

@@ -16,8 +16,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, ndtri
 
+from noracle.bounds.special import gammaln, ndtri
 from noracle.counts.label import Cell, Tally, tally
 from noracle.counts.tallies import AccuracyCounts
 from noracle.ppi.kinds import aimed

@@ -16,10 +16,10 @@ from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy.special import betaincinv
 
 from noracle.bounds import linear
 from noracle.bounds.linear import Cell
+from noracle.bounds.special import betaincinv
 from noracle.counts.tallies import check_n_classes
 from noracle.errors import ArgumentError
 from noracle.ppi.expected import UNKNOWN, Expected, aimed_votes, model_votes, places_of, with_held

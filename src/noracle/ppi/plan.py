@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
+from noracle.bounds.special import ndtri
 from noracle.errors import ArgumentError
 from noracle.ppi.certificate import target_variance
 from noracle.ppi.diagnostics import covariance_loss

@@ -3,7 +3,8 @@
 words      numbers and plain words
 content    what is said about a result, once for all media
 card       content as plain text and as an HTML fragment
-plots      matplotlib drawings, colour-blind-safe
+plots      drawings of results, colour-blind-safe, on axes of matplotlib or on a chart
+chart      axes that write SVG by themselves, for pages
 page       one self-contained HTML file of several results
 """
 

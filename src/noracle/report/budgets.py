@@ -204,7 +204,7 @@ def allocation_plot(points: Sequence[BudgetPoint], ax: Axes | None = None) -> Ax
     sets = _series(point.n for point in points)
     ax = _lines(points, {s: [point.n.get(s, math.nan) for point in points] for s in sets}, ax)
     ax.set_yscale("log")
-    ax.set_ylabel("items")
+    ax.set_ylabel("items", color=_colour("INK"), fontsize=8.5)
     return ax
 
 
@@ -214,7 +214,7 @@ def weights_plot(points: Sequence[BudgetPoint], ax: Axes | None = None) -> Axes:
     series = _series(flat)
     ax = _lines(points, {s: [values.get(s, math.nan) for values in flat] for s in series}, ax)
     ax.axhline(0, color=_colour("GREY"), linewidth=0.8)
-    ax.set_ylabel("weight")
+    ax.set_ylabel("weight", color=_colour("INK"), fontsize=8.5)
     return ax
 
 
@@ -278,15 +278,9 @@ def _lines(
     points: Sequence[BudgetPoint], series: Mapping[str, Sequence[float]], ax: Axes | None
 ) -> Axes:
     """Lines over the budget; colour, dash and marker all tell them apart."""
-    from matplotlib.figure import Figure
-
     from noracle.report import plots
 
-    if ax is None:
-        ax = Figure(figsize=(6.4, 3.2), layout="constrained").subplots()
-    plots.new_axes(ax, 1)
-    ax.spines["left"].set_visible(True)
-    ax.spines["left"].set_color(plots.GREY)
+    ax = plots.new_axes(ax, 1, size=(6.4, 3.2), left=True)
     styles = itertools.product(
         ("-", "--"), zip((plots.BLUE, plots.ORANGE, plots.INK, plots.GREY), "osD^", strict=True)
     )
@@ -298,8 +292,6 @@ def _lines(
         )
     ax.set_xscale("log")
     ax.set_xlabel("budget")
-    ax.yaxis.label.set_color(plots.INK)
-    ax.yaxis.label.set_fontsize(8.5)
     if series:
         ax.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
     return ax

@@ -210,39 +210,30 @@ def heat_map(result: LabelAnalysis, t: TransitionTable, ax: Axes | None = None) 
 
     One colour on the ground of the page, so that it reads without colour and in dark mode.
     """
-    from matplotlib.patches import Rectangle
-
     from noracle.report.plots import BLUE, INK, ORANGE, name_rows, new_axes, short_name
 
     names = list(result.classes[:_MOST_CLASSES])
-    fresh = ax is None
-    ax = new_axes(ax, len(names))
-    if fresh:
-        size = min(9.0, max(3.2, 1.6 + 0.42 * len(names)))
-        ax.figure.set_size_inches(size, 0.3 + 0.9 * size)  # type: ignore[union-attr]
+    size = min(9.0, max(3.2, 1.6 + 0.42 * len(names)))
+    ax = new_axes(ax, len(names), size=(size, 0.3 + 0.9 * size))
     ax.grid(visible=False)
     cells = [(i, j, t.matrix[i][j]) for i in range(len(names)) for j in range(len(names))]
     top = max((v for _, _, v in cells if not math.isnan(v)), default=1.0) or 1.0
     written = len(names) <= _MOST_WRITTEN
     for i, j, v in cells:
         if math.isnan(v):
-            ax.add_patch(
-                Rectangle(
-                    (j - 0.5, i - 0.5),
-                    1,
-                    1,
-                    facecolor="none",
-                    edgecolor=INK,
-                    linewidth=0.4,
-                    hatch="xx",
-                )
+            ax.barh(
+                i,
+                1,
+                left=j - 0.5,
+                height=1,
+                color="none",
+                edgecolor=INK,
+                linewidth=0.4,
+                hatch="xx",
             )
             continue
-        ax.add_patch(
-            Rectangle(
-                (j - 0.5, i - 0.5), 1, 1, facecolor=BLUE, alpha=_DARKEST * v / top, linewidth=0
-            )
-        )
+        dark = _DARKEST * v / top
+        ax.barh(i, 1, left=j - 0.5, height=1, color=BLUE, alpha=dark, linewidth=0)
         if written:
             ax.text(
                 j,
@@ -254,15 +245,14 @@ def heat_map(result: LabelAnalysis, t: TransitionTable, ax: Axes | None = None) 
                 color=INK,
             )
     for i in range(len(names)):
-        ax.add_patch(
-            Rectangle(
-                (i - 0.46, i - 0.46),
-                0.92,
-                0.92,
-                facecolor="none",
-                edgecolor=ORANGE,
-                linewidth=1.0 if written else 0.5,
-            )
+        ax.barh(
+            i,
+            0.92,
+            left=i - 0.46,
+            height=0.92,
+            color="none",
+            edgecolor=ORANGE,
+            linewidth=1.0 if written else 0.5,
         )
     name_rows(ax, names)
     ax.set_xticks(

@@ -8,19 +8,18 @@ a table.
 from __future__ import annotations
 
 import dataclasses
-import io
+import functools
 import os
-import re
 import tempfile
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noracle._version import __version__
 from noracle.errors import ArgumentError
 from noracle.report import budgets, labels, plots, words
 from noracle.report.card import templates
+from noracle.report.chart import Chart
 from noracle.report.content import Content, Table, content
 from noracle.results import (
     Comparison,
@@ -34,19 +33,6 @@ from noracle.results import (
 )
 from noracle.results.base import Result
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-# What the plots draw with, and the property of the page's style that takes its place, so that dark
-# mode recolours them.
-_COLOURS = {
-    plots.BLUE: "var(--blue)",
-    plots.ORANGE: "var(--orange)",
-    plots.INK: "var(--ink)",
-    plots.GREY: "var(--grey)",
-    plots.LINE: "var(--line)",
-    "#ffffff": "var(--paper)",
-}
 _STATUS_ORDER = ("failed", "assumed", "checked", "by-design")
 
 
@@ -179,51 +165,17 @@ def render_page(
     )
 
 
-def svg(ax: Axes, *, name: str, title: str) -> str:
-    """The figure of ``ax`` as an SVG element to put into HTML: same input, same text; ids begin
-    with ``name``.
-    """
-    import matplotlib as mpl
-    from markupsafe import escape
-
-    figure: Any = ax.get_figure(root=True)
-    figure.patch.set_alpha(0)
-    buffer = io.StringIO()
-    with (
-        mpl.rc_context({"svg.hashsalt": "noracle", "svg.fonttype": "none"}),
-        warnings.catch_warnings(),
-    ):
-        # Names stay text in the SVG, which a browser writes with its own fonts; that ours lacks a
-        # letter is no fault.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r"<style[^>]*>.*?</style>", "", text, flags=re.DOTALL)
-    text = re.sub(r'\bid="', f'id="{name}-', text)
-    text = re.sub(r'(url\(|href=")#', rf"\1#{name}-", text)
-    for colour, property_ in _COLOURS.items():
-        text = text.replace(colour, property_)
-    text = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", text)
-    box = re.search(r'viewBox="([^"]*)"', text)
-    head = f'<svg viewBox="{box.group(1) if box else "0 0 400 200"}" role="img" aria-labelledby="{name}-title" xmlns:xlink="http://www.w3.org/1999/xlink">'
-    return re.sub(
-        r"<svg[^>]*>",
-        lambda _: f'{head}<title id="{name}-title">{escape(title)}</title>',
-        text,
-        count=1,
-    )
-
-
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
 
 
-def _drawing(name: str, ax: Axes, title: str) -> Drawing:
-    return Drawing(svg=svg(ax, name=name, title=title), title=title)
+def _drawing(name: str, title: str, draw: Callable[..., object], *given: object) -> Drawing:
+    """What ``draw`` draws of ``given``."""
+    chart = Chart()
+    draw(*given, ax=chart)
+    return Drawing(svg=chart.svg(name=name, title=title), title=title)
 
 
 def make_section(anchor: str, result: object, *, drawn: bool = True) -> Section:
@@ -256,8 +208,8 @@ def _drawings(anchor: str, result: object, described: Content) -> tuple[Drawing,
         if isinstance(result, Ranges) and _is_plain(result)
         else result
     )
-    ax = few.plot() if isinstance(few, Result) else plots.plot(few)
-    drawing = _drawing(anchor + "-plot", ax, ", ".join(described.headline))
+    draw = few.plot if isinstance(few, Result) else functools.partial(plots.plot, few)
+    drawing = _drawing(anchor + "-plot", ", ".join(described.headline), draw)
     if few is not result and isinstance(result, Ranges):
         drawing = _first_of(drawing, len(result.ranges))
     return (drawing,)
@@ -268,9 +220,9 @@ def _comparison_drawings(anchor: str, result: Comparison) -> tuple[Drawing, ...]
     few = dataclasses.replace(result, ranks=result.ranks[:MOST_ROWS])
     if len(shown) > MOST_ROWS:
         few = dataclasses.replace(few, differences=shown[:MOST_ROWS])
-    ranks = _drawing(f"{anchor}-ranks", plots.rank_plot(few), "Places that each system can hold")
+    ranks = _drawing(f"{anchor}-ranks", "Places that each system can hold", plots.rank_plot, few)
     differences = _drawing(
-        f"{anchor}-differences", plots.plot(few), "Differences of accuracy with their intervals"
+        f"{anchor}-differences", "Differences of accuracy with their intervals", plots.plot, few
     )
     tail = ranks.said
     if len(shown) < len(result.differences):
@@ -285,7 +237,7 @@ def _comparison_drawings(anchor: str, result: Comparison) -> tuple[Drawing, ...]
 def estimates_overview(name: str, estimates: Sequence[Estimate]) -> tuple[Drawing, Table]:
     """All estimates in one plot and one table; the plot shows the first rows of many."""
     drawing = _drawing(
-        name, plots.interval_plot(estimates[:MOST_ROWS]), "All estimates with their intervals"
+        name, "All estimates with their intervals", plots.interval_plot, estimates[:MOST_ROWS]
     )
     tables = [content(e).tables[0] for e in estimates]
     table = dataclasses.replace(
@@ -320,13 +272,14 @@ def _budget_drawings(
     counts, weights = budgets.path_tables(points)
     first, *others = described.tables
     drawings = (
-        _drawing(f"{anchor}-plot", plots.plot(plan), ", ".join(described.headline)),
+        _drawing(f"{anchor}-plot", ", ".join(described.headline), plots.plot, plan),
         _drawing(
             f"{anchor}-allocation",
-            budgets.allocation_plot(points),
             "Items of each set over the budget",
+            budgets.allocation_plot,
+            points,
         ),
-        _drawing(f"{anchor}-weights", budgets.weights_plot(points), "Weights over the budget"),
+        _drawing(f"{anchor}-weights", "Weights over the budget", budgets.weights_plot, points),
     )
     return drawings, dataclasses.replace(described, tables=(first, counts, weights, *others))
 
@@ -337,13 +290,13 @@ def _label_drawings(anchor: str, result: LabelAnalysis) -> tuple[Drawing, ...]:
     """
     known = [t for t in result.transitions if t.matrix]
     maps = [
-        _drawing(f"{anchor}-map-{i}", labels.heat_map(result, t), f"T as a heat map ({t.source})")
+        _drawing(f"{anchor}-map-{i}", f"T as a heat map ({t.source})", labels.heat_map, result, t)
         for i, t in enumerate(known)
     ]
     return (
         *maps,
         _drawing(
-            f"{anchor}-shares", labels.shares_plot(result), "How often each class is ruled out"
+            f"{anchor}-shares", "How often each class is ruled out", labels.shares_plot, result
         ),
     )
 
@@ -376,7 +329,6 @@ __all__ = [
     "kinds_of",
     "make_section",
     "render_page",
-    "svg",
     "write_page",
     "write_text",
 ]

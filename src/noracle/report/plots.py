@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from noracle.errors import ArgumentError
 from noracle.report import words
+from noracle.report.chart import BLUE, GREY, INK, LINE, ORANGE, Chart
 from noracle.report.content import against_leader, plan_options
 from noracle.results import (
     Certificate,
@@ -33,9 +34,6 @@ from noracle.results import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's palette: told apart by everybody, and on paper by their lightness. The page swaps
-# them for dark mode.
-BLUE, ORANGE, INK, GREY, LINE = "#0072b2", "#b34e00", "#1b1f24", "#5c6570", "#c9d0d8"
 _MOST_BARS = 20
 
 
@@ -280,16 +278,26 @@ def _questions(result: Routing, ax: Axes | None) -> Axes:
     return ax
 
 
-def new_axes(ax: Axes | None, rows: int) -> Axes:
-    """``ax``, or the axes of a new figure with room for so many rows, in the house style."""
+def new_axes(
+    ax: Axes | None, rows: int, *, size: tuple[float, float] | None = None, left: bool = False
+) -> Axes:
+    """``ax``, or the axes of a new figure with room for so many rows (or of this size, in inches),
+    in the house style; ``left`` draws the line at the left.
+    """
+    size = size or (4.9, 0.75 + 0.32 * max(rows, 1))
+    chart: object = ax  # of a page; it can be drawn on like matplotlib's
+    if isinstance(chart, Chart):
+        chart.set_size(*size, left=left)
+        return cast("Axes", chart)
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
     if ax is None:
-        ax = Figure(figsize=(4.9, 0.75 + 0.32 * max(rows, 1)), layout="constrained").subplots()
+        ax = Figure(figsize=size, layout="constrained").subplots()
     for name in ("top", "right", "left"):
-        ax.spines[name].set_visible(False)
-    ax.spines["bottom"].set_color(GREY)
+        ax.spines[name].set_visible(name == "left" and left)
+    for name in ("bottom", "left"):
+        ax.spines[name].set_color(GREY)
     ax.tick_params(axis="x", colors=INK, labelsize=8.5)
     ax.tick_params(axis="y", length=0, colors=INK, labelsize=8.5)
     ax.xaxis.label.set_color(INK)
@@ -408,3 +416,20 @@ def _label(row: Mapping[str, Any], skip: Sequence[str]) -> str:
 
 def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+__all__ = [
+    "BLUE",
+    "GREY",
+    "INK",
+    "LINE",
+    "ORANGE",
+    "draw_bars",
+    "drawn_differences",
+    "interval_plot",
+    "name_rows",
+    "new_axes",
+    "plot",
+    "rank_plot",
+    "short_name",
+]

@@ -133,8 +133,6 @@ class Found(Result):
         """Every candidate on validation labels, in the order tried, and the winner on held-out
         labels.
         """
-        from matplotlib.ticker import MaxNLocator
-
         ax = plots.new_axes(ax, 7)
         rows = [
             (e.number, e.fitness, e.accepted or e.number == 0)
@@ -173,10 +171,9 @@ class Found(Result):
                 zorder=4,
             )
         ax.grid(axis="y", color=plots.LINE, linewidth=0.6)
-        ax.set_axisbelow(True)
         ax.set_xlabel("candidate (filled: was the incumbent; diamond: held-out labels)")
         ax.set_ylabel("accuracy", color=plots.INK, fontsize=8.5)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.locator_params(axis="x", integer=True)
         return ax
 
 

@@ -73,7 +73,7 @@ def fit_raters(
     >>> round(colour.correlation, 3), round(colour.shared, 3), round(colour.agreement, 4)
     (0.176, 0.55, 0.7357)
     """
-    from scipy.optimize import brentq
+    from noracle.bounds.special import find_root
 
     size = check_n_classes(n_classes)
     p = _rate("accuracy", accuracy)
@@ -87,7 +87,7 @@ def fit_raters(
             )
         both = p * given_right
         correlation = (
-            float(brentq(lambda rho: _both_right(p, rho) - both, 0.0, 1.0, xtol=1e-14))
+            find_root(lambda rho: _both_right(p, rho) - both, 0.0, 1.0, xtol=1e-14)
             if p * p < both < p
             else float(both >= p)
         )
@@ -115,13 +115,11 @@ def fit_raters(
             raise ArgumentError(
                 f"kappa must be in [{span[0]:.4f}, {span[1]:.4f}] at accuracy {p}; got {kappa}. Pass given_right."
             )
-        correlation = float(
-            brentq(
-                lambda rho: _agreement(p, _both_right(p, rho), 0.0, size) - wanted,
-                0.0,
-                1.0,
-                xtol=1e-14,
-            )
+        correlation = find_root(
+            lambda rho: _agreement(p, _both_right(p, rho), 0.0, size) - wanted,
+            0.0,
+            1.0,
+            xtol=1e-14,
         )
     agreement = _agreement(p, _both_right(p, correlation), shared, size)
     return RaterModel(
@@ -323,7 +321,7 @@ def _draw(
     stream: int,
 ) -> tuple[Whole, np.random.Generator]:
     """Codes, one row an item and one column a rater or system."""
-    from scipy.special import ndtri
+    from noracle.bounds.special import ndtri
 
     rho, decoys = _rate("correlation", correlation), _rate("shared", shared)
     accuracy = np.array([_rate(name, value) for name, value in rates.items()])
@@ -345,7 +343,7 @@ def _items(
     items: Items, key: Whole, weights: NDArray[np.float64], rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], Whole]:
     """Hardness and decoy of each item: from the picture where there is one, else drawn."""
-    from scipy.special import ndtri
+    from noracle.bounds.special import ndtri
 
     if not isinstance(items, Task):
         return rng.standard_normal(len(key)), _wrong(rng, key, weights, 1)[:, 0]
@@ -411,7 +409,7 @@ def _names(items: Items, n_classes: int | None) -> tuple[list[Any], list[Any]]:
 
 def _both_right(p: float, rho: float) -> float:
     """P(X ≤ h, Y ≤ h) of two standard normals with correlation rho and Φ(h) = p, by Owen's T."""
-    from scipy.special import ndtri, owens_t
+    from noracle.bounds.special import ndtri, owens_t
 
     return p - 2 * float(owens_t(float(ndtri(p)), math.sqrt((1 - rho) / (1 + rho))))
 

@@ -278,7 +278,7 @@ def _worst(counts: RatingCounts, confidence: float) -> _Found:
     """From tables of pairs alone: the standard error of a mean is at most the mean of the standard
     errors.
     """
-    from scipy.special import ndtri
+    from noracle.bounds.special import ndtri
 
     method, notes = _mean_words(counts)
     subject = f"{len(counts.raters)} raters" if counts.raters else "all raters"

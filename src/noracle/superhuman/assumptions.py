@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc
 
 from noracle.bounds.betting import Score, betting_interval, equal_together, log_wealth
 from noracle.bounds.binomial import clopper_pearson
+from noracle.bounds.special import betainc
 from noracle.errors import ArgumentError
 from noracle.evidence.ratings import Ratings
 from noracle.results import Check, check_confidence

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval, log_wealth
 from noracle.bounds.clusters import cluster_limits
+from noracle.bounds.special import stdtr, stdtrit
 from noracle.bounds.tails import bernstein_above, bernstein_low
 from noracle.counts.ratings import RatingCounts
 from noracle.errors import EvidenceError, fault

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
 
+from noracle.bounds.special import gammaln
 from noracle.counts.ratings import RatingCounts
 from noracle.superhuman.bounds import empirical_bound, free_bound, paper_bound, quadratic_bound
 

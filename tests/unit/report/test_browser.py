@@ -73,3 +73,16 @@ def test_plots_have_visible_marks_in_both_modes(browser: Any, page_uri: str) -> 
         seen[scheme] = page.evaluate("getComputedStyle(document.querySelector('svg text')).fill")
         context.close()
     assert seen == {"light": "rgb(27, 31, 36)", "dark": "rgb(232, 236, 241)"}
+
+
+def test_what_a_chart_writes_stays_inside_it(browser: Any, page_uri: str) -> None:
+    page = browser.new_page()
+    page.goto(page_uri)
+    outside = page.evaluate(
+        """() => [...document.querySelectorAll('svg text')].filter(text => {
+            const [of, chart] = [text.getBoundingClientRect(), text.closest('svg').getBoundingClientRect()];
+            return of.left < chart.left - 1 || of.right > chart.right + 1 || of.bottom > chart.bottom + 1;
+        }).map(text => text.textContent)"""
+    )
+    assert outside == []
+    page.close()

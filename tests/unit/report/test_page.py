@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from noracle.errors import ArgumentError
-from noracle.report import plots
-from noracle.report.page import render_page, svg, write_page
+from noracle.report.chart import Chart
+from noracle.report.page import render_page, write_page
 from tests.unit.report.samples import CHECK, COMPARISON, ESTIMATE, SAMPLES
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -175,7 +175,9 @@ def test_missing_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_svg_uses_the_colours_of_the_page() -> None:
-    text = svg(plots.plot(ESTIMATE), name="one", title="A <title>")
+    chart = Chart()
+    ESTIMATE.plot(chart)
+    text = chart.svg(name="one", title="A <title>")
     assert "var(--blue)" in text
     assert not re.search(r"#[0-9a-f]{6}\b", text)
     assert "A &lt;title&gt;" in text
