@@ -21,9 +21,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from noracle.collect.client import Client
 from noracle.collect.model import ClassSpec, Item, ProjectSpec
-from noracle.collect.server_settings import make_key
+from noracle.collect.server import make_key
+from noracle.collect.simulate import Client
 
 SOURCES = Path(__file__).parents[1] / "src"
 PASSWORD = "correct horse battery"
@@ -251,7 +251,7 @@ class Server:
 
 async def until_healthy(url: str) -> None:
     """Wait for the first 200."""
-    from noracle.collect.client import Connection
+    from noracle.collect.simulate import Connection
 
     connection = Connection(url, timeout=5)
     for _ in range(400):

@@ -20,7 +20,7 @@ from typing import Any
 
 from _collect_worlds import summary
 
-from noracle.collect.client import Connection
+from noracle.collect.simulate import Connection
 
 CONFIG = """<View><Text name="text" value="$text"/><Choices name="choice" toName="text" choice="single">
 <Choice value="Yes"/><Choice value="No"/><Choice value="Not sure"/></Choices></View>"""

@@ -73,7 +73,7 @@ def ours(case: Case) -> tuple[bool, float]:
     """Whether the closed form fires, with a proof that is checked, and the processor seconds of
     both.
     """
-    from noracle.logic.axioms import axiom_alarm
+    from noracle.logic.cascade import axiom_alarm
     from noracle.logic.spec import Spec
 
     start = time.process_time()

@@ -296,7 +296,7 @@ async def _fill(store: Any, project: int, tokens: tuple[str, ...]) -> int:
 
 async def _page(url: str) -> list[float]:
     """Milliseconds of the live view over HTTP; the server keeps a view for two seconds."""
-    from noracle.collect.client import Client
+    from noracle.collect.simulate import Client
 
     times = []
     async with Client(url) as client:

@@ -98,7 +98,7 @@ def images(name: str) -> tuple[np.ndarray, Any]:
 
 def cifar10() -> Any:
     """The data of all trials."""
-    from noracle.learn.trial import TrialData
+    from noracle.learn.bench.trial import TrialData
 
     (items, train), (test_items, test) = images("train"), images("test")
     return TrialData(
@@ -169,8 +169,8 @@ def by_ruled_out(logits: Any, ruled_out: Any, context: Any) -> Any:
 
 def plans() -> dict[str, Any]:
     """The studies by name."""
-    from noracle.learn.study import StudyPlan
-    from noracle.learn.trial import LabelSetting, Training
+    from noracle.learn.bench.study import StudyPlan
+    from noracle.learn.bench.trial import LabelSetting, Training
 
     averaged = Training(precision="bf16", every=10, average=0.999)
     uniform = (LabelSetting(name="uniform"),)
@@ -265,7 +265,7 @@ def time_epoch(data: Any, *, record: bool) -> None:
     """Seconds per epoch on all 50,000 images."""
     import torch
 
-    from noracle.learn.augment import Views
+    from noracle.learn.batches import Views
     from noracle.learn.labels import draw_ruled_out
     from noracle.learn.loop import Batches, Settings, plain_objective, train
     from noracle.learn.losses import get_loss, label_mask
@@ -308,9 +308,8 @@ def compare_shared(data: Any, *, record: bool) -> None:
 
     import torch
 
-    from noracle.learn.journal import Journal
-    from noracle.learn.study import StudyPlan, run_study, same_study
-    from noracle.learn.trial import LabelSetting, Training
+    from noracle.learn.bench.study import Journal, StudyPlan, run_study, same_study
+    from noracle.learn.bench.trial import LabelSetting, Training
 
     names = ("FWD-U", "SCL-NL", "URE-GA-U", "URE-GA-R", "ROB-MAE")
     training = Training(precision="bf16", every=1, augment=False)
@@ -361,7 +360,7 @@ def compare_rests(data: Any, *, record: bool, batch_size: int = 512, rest: int =
     import torch
 
     from noracle.learn.batches import cut_evenly
-    from noracle.learn.trial import ALGORITHMS, LabelSetting, Training, Trial, run_trial
+    from noracle.learn.bench.trial import ALGORITHMS, LabelSetting, Training, Trial, run_trial
 
     n = round((20 * batch_size + rest) / 0.9)  # a tenth is held out
     small = dataclasses.replace(
@@ -373,7 +372,7 @@ def compare_rests(data: Any, *, record: bool, batch_size: int = 512, rest: int =
     figures: dict[str, Any] = {}
     for name, least in (("with the rest", 0), ("evenly", 0.5)):
         with mock.patch(
-            "noracle.learn.run.cut_evenly",
+            "noracle.learn.loop.cut_evenly",
             lambda n, size, _least, share=least: cut_evenly(n, size, share * size),
         ):
             found = run_trial(
@@ -398,8 +397,9 @@ def count_ascents(data: Any, *, record: bool, epochs: int = 20, lr: float = 5e-4
     """
     import torch
 
-    from noracle.learn import losses, risks
-    from noracle.learn.augment import Views
+    from noracle.learn import losses
+    from noracle.learn import losses as risks
+    from noracle.learn.batches import Views
     from noracle.learn.labels import draw_ruled_out
     from noracle.learn.models import channels_last, make_model
     from noracle.learn.transition import Transition
@@ -457,8 +457,7 @@ def count_ascents(data: Any, *, record: bool, epochs: int = 20, lr: float = 5e-4
 
 def record(journal: Path) -> None:
     """The tables out of the journal."""
-    from noracle.learn.journal import Journal
-    from noracle.learn.study import same_study, study_rows
+    from noracle.learn.bench.study import Journal, same_study, study_rows
 
     data = cifar10()
     for name, plan in plans().items():
@@ -523,7 +522,7 @@ def main() -> None:
     options = parser.parse_args()
     deadline = time.monotonic() + 60 * options.minutes
     if options.part:
-        from noracle.learn.study import STREAMS, run_study
+        from noracle.learn.bench.study import STREAMS, run_study
 
         alone = {
             "time": time_epoch,

@@ -29,8 +29,7 @@ from _common import emit
 
 from noracle.ppi.columns import solve_columns
 from noracle.ppi.measurements import Measurement, SetPrices, information_of, subsets
-from noracle.ppi.program import make_program
-from noracle.ppi.solver import solve, solve_batch
+from noracle.ppi.solver import make_program, solve, solve_batch
 
 FAMILIES = ("factor", "wishart", "nested")
 

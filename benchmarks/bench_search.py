@@ -31,8 +31,7 @@ from _common import cpu_seconds, emit
 
 from noracle.search.backends import OpenAIModel, ScriptedModel
 from noracle.search.budget import Budget, Prices
-from noracle.search.cache import Cache
-from noracle.search.caller import Caller
+from noracle.search.caller import Cache, Caller
 from noracle.search.interpreter import run_workflow
 from noracle.search.model import Model, Request
 from noracle.search.task import Question, TaskItem, pose

@@ -4,7 +4,8 @@ answer posted to the collection service 13.
 A module is passed if a function of it is called between the command line (or the request) and what
 is written. What runs while a module is imported does not count: each walk runs in a fresh process
 which has imported what the walk needs, and nothing else of it is warm. The evidence is what
-``noracle init`` writes; the answer is posted by ASGI, in the process itself, to a service on SQLite.
+``noracle init`` writes; the answer is posted by ASGI, in the process itself, to a service on
+SQLite.
 
     python benchmarks/bench_walks.py --list
     python benchmarks/bench_walks.py --only estimate,alarm
@@ -104,7 +105,9 @@ def report(folder: Path, tracer: Tracer) -> None:
 
 
 def answer(folder: Path, tracer: Tracer) -> None:
-    """One answer of one annotator, who is signed in and was asked; the reply holds the next question."""
+    """One answer of one annotator, who is signed in and was asked; the reply holds the next
+    question.
+    """
     from noracle.collect.model import ClassSpec, Item, ProjectSpec
     from noracle.collect.service import access, people, projects
     from noracle.collect.store import open_store

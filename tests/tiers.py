@@ -1,8 +1,8 @@
 """Which tests run when.
 
 ``make test`` is what one runs before every push: minutes, no chance, no heavy libraries while the
-tests are collected. The marker ``full`` is for the rest that a change must pass, ``make test-full``.
-Tests are ``full`` by their marker, and without one
+tests are collected. The marker ``full`` is for the rest that a change must pass, ``make
+test-full``. Tests are ``full`` by their marker, and without one
 
 - if they open a browser, start Spark or a PostgreSQL server (by marker or fixture), or
 - if their file cannot be imported without one of the libraries named in ``HEAVY``. Such files,

@@ -17,7 +17,7 @@ import duckdb
 import numpy as np
 
 from noracle import Estimate, Evidence, estimate_accuracy
-from noracle.search.asking import Asked, answers_table, ask_items
+from noracle.search.ask import Asked, answers_table, ask_items
 from noracle.search.backends import open_model
 from noracle.search.caller import Caller
 from noracle.search.model import Calls, Completion, Request

@@ -20,7 +20,7 @@ from noracle.search.simulated import (
     simulated_world,
 )
 from noracle.search.strategies import Adas, Aflow, Mutate
-from noracle.search.strategies.halving import BASELINES
+from noracle.search.strategies.evolution import BASELINES
 from noracle.search.task import draws
 from noracle.search.workflow import Workflow, load_workflow, parse_workflow
 

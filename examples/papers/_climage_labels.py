@@ -74,7 +74,7 @@ def small_data(n_items: int, n_test: int) -> Any:
     """Pictures of 8 × 8 as rows of numbers, for a small network on a processor; without the files,
     points around ten corners.
     """
-    from noracle.learn.trial import TrialData
+    from noracle.learn.bench.trial import TrialData
 
     paths = [shared_file(f"cifar10_{part}.npz") for part in ("train", "test")]
     if None in paths:

@@ -30,7 +30,7 @@ from noracle.logic.cascade import prove_malfunction
 from noracle.logic.conflict import least_violators, minimal_conflict
 from noracle.logic.independent import evaluate_majority, solve_trio
 from noracle.logic.ranges import exact_ends, range_accuracies
-from noracle.logic.tracing import threshold, trace
+from noracle.logic.trace import threshold, trace
 
 GRADERS = ("Claude", "Mistral", "GPT4")
 # Table 2: answers of the three graders, and how many of these items are truly A and B.

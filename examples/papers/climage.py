@@ -277,8 +277,8 @@ def train_small(algorithm: str, setting: Any, small: Small, seed: int) -> Any:
     """
     import torch
 
-    from noracle.learn.trial import ALGORITHMS as KNOWN
-    from noracle.learn.trial import Training, Trial, run_trial
+    from noracle.learn.bench.trial import ALGORITHMS as KNOWN
+    from noracle.learn.bench.trial import Training, Trial, run_trial
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -309,7 +309,7 @@ def table_2(page: Page, small: Small) -> dict[str, tuple[float, float]]:
     """Table 2: labels drawn anew from the counted matrix, less the people's labels; mean and
     standard deviation by algorithm.
     """
-    from noracle.learn.trial import LabelSetting
+    from noracle.learn.bench.trial import LabelSetting
 
     people, iid = (
         LabelSetting(name="people", way="people"),
@@ -415,7 +415,7 @@ def levels(small: Small) -> dict[str, dict[str, list[Level]]]:
     """Figure 3: panels, and lines by algorithm. Left: wrong labels of people removed; right:
     uniform labels with as much uniform noise.
     """
-    from noracle.learn.trial import LabelSetting
+    from noracle.learn.bench.trial import LabelSetting
 
     panels: dict[str, dict[str, list[Level]]] = {
         "recorded": {},

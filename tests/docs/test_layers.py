@@ -32,12 +32,12 @@ LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 ALLOWED = {
     ("results", "noracle.report.card"),
     ("results", "noracle.report.plots"),
-    ("results", "noracle.ppi.verify_labels"),
+    ("results", "noracle.ppi.verify"),
     ("results", "noracle.ppi.verify"),
     ("results", "noracle.superhuman.verify"),
     ("results", "noracle.superhuman.plan"),
     ("results", "noracle.logic.verify"),
-    ("results", "noracle.learn.planning"),
+    ("results", "noracle.learn.compare"),
 }
 
 

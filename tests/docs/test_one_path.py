@@ -36,15 +36,15 @@ MAY_SCORE = {
 
 # Units in which nothing may be divided by K - 1 or K - 1 by anything: it is a complementary score,
 # its range or its law once more. Not in it: plans, which weigh labels before there are any (ppi,
-# learn/planning.py), losses (learn) and draws of labels (simulate).
+# learn/compare.py), losses (learn) and draws of labels (simulate).
 SCORING = (
     "accuracy",
     "oversight",
     "collect",
     "search",
     "learn/validation.py",
-    "learn/comparing.py",
-    "learn/scored.py",
+    "learn/compare.py",
+    "learn/scores.py",
 )
 COUNTS_OF_CLASSES = ("n_classes", "k", "K", "most", "most_classes")
 # Who else writes it there: (module, function) and why.

@@ -323,7 +323,7 @@ def test_rows_of_table_1_are_those_of_the_recorded_summary() -> None:
 
 
 def test_published_columns_are_those_of_the_algorithms_in_the_package() -> None:
-    from noracle.learn.trial import ALGORITHMS
+    from noracle.learn.bench.trial import ALGORITHMS
 
     printed = dict(zip(climage.ALGORITHMS, climage.TABLE_1["uniform-CIFAR10"], strict=True))
     assert printed == {name: ALGORITHMS[name].paper for name in climage.ALGORITHMS}

@@ -58,8 +58,8 @@ VOLATILE = frozenset({"version", "seconds", "at"})
 def stable(value: Any, folder: Path) -> Any:
     """The value without what may differ between two runs of the same code.
 
-    Removed are the fields in ``VOLATILE``; the folder of the run is replaced by ``<folder>``. Floats
-    keep 9 significant digits.
+    Removed are the fields in ``VOLATILE``; the folder of the run is replaced by ``<folder>``.
+    Floats keep 9 significant digits.
     """
     if isinstance(value, dict):
         return {k: stable(v, folder) for k, v in value.items() if k not in VOLATILE}
@@ -345,7 +345,9 @@ SLOW = frozenset(
         "report/broken", "report/files", "route/grades", "search/halving", "search/pool"
     }
 )  # fmt: skip
-"""Cases that take longer, of verbs that have quick ones too: only ``make test-slow`` and this file run them."""
+"""Cases that take longer, of verbs that have quick ones too: only ``make test-slow`` and this file
+run them.
+"""
 
 SAVED = {
     "proof.json": f"alarm {_FOUR} --spec 'accuracy > 0.7' --json",

@@ -15,10 +15,18 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
 from noracle.ppi.covariance import Moments
-from noracle.ppi.intervals import Fit, Problem, Sample, classical, cross_fit, jackknife, plug_in
+from noracle.ppi.intervals import (
+    Fit,
+    Problem,
+    Sample,
+    blue_weights,
+    classical,
+    cross_fit,
+    jackknife,
+    plug_in,
+)
 from noracle.ppi.sequential import Running, advance
 from noracle.ppi.solver import solve_batch
-from noracle.ppi.weights import blue_weights
 
 Array = NDArray[np.float64]
 

@@ -18,8 +18,13 @@ import pytest
 
 from noracle.counts.ratings import RatingCounts
 from noracle.superhuman import estimate_ceiling
-from noracle.superhuman.bounds import free_bound, paper_bound, plurality_bound, quadratic_bound
-from noracle.superhuman.pairwise import pairwise_bound
+from noracle.superhuman.bounds import (
+    free_bound,
+    pairwise_bound,
+    paper_bound,
+    plurality_bound,
+    quadratic_bound,
+)
 from tests.guarantees.measure import SIGNIFICANT, excess_p_value
 
 WORLDS = 2000

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 from noracle.counts.ratings import RatingCounts
-from noracle.superhuman.certify import certify_superhuman
-from noracle.superhuman.stream import CertificateStream
+from noracle.superhuman.certify import CertificateStream, certify_superhuman
 from tests.guarantees.measure import excess_p_value
 
 F = Fraction
@@ -227,7 +226,7 @@ def test_looser_ceilings_are_rarely_wrong_at_their_own_boundary(ceiling: str, te
     rng = np.random.default_rng(5)
     agree = F(1, 2)  # share of unanimous items; the others are 4 to 1
     v = float(agree + (1 - agree) * F(12, 20))
-    from noracle.superhuman.split import bound_at
+    from noracle.superhuman.difference import bound_at
 
     rate = bound_at(ceiling, v, k)  # type: ignore[arg-type]
     wrong, promised = 0, 0.0

@@ -16,11 +16,15 @@ import pytest
 
 from noracle.accuracy import estimate_accuracy
 from noracle.collect.live import live_view, view_of
-from noracle.collect.live_checks import check_project
-from noracle.collect.live_estimates import partitioned_limits, tallies_of, weighted_values
-from noracle.collect.live_protocols import judge_all_view
-from noracle.collect.live_rows import MAIN, UNANSWERED, Rows, open_places
-from noracle.collect.live_simulation import (
+from noracle.collect.live.checks import check_project
+from noracle.collect.live.estimates import (
+    judge_all_view,
+    partitioned_limits,
+    tallies_of,
+    weighted_values,
+)
+from noracle.collect.live.records import MAIN, UNANSWERED, Rows, open_places
+from noracle.collect.live.simulation import (
     PICKINGS,
     Faults,
     Simulated,

@@ -16,7 +16,7 @@ import pytest
 from noracle.counts.tallies import AccuracyCounts, Cell, Tally
 from noracle.errors import GuaranteeWarning
 from noracle.learn.labels import biased_transition, draw_ruled_out
-from noracle.learn.scored import RuledOut, item_scores
+from noracle.learn.scores import RuledOut, item_scores
 from noracle.learn.transition import Transition
 from noracle.learn.validation import compare_models, estimate_model_accuracy, from_counts
 from noracle.results import Kind
@@ -304,7 +304,7 @@ def loss_tables(candidates: Candidates) -> np.ndarray:
     """The loss of every candidate on every image for every label it could have, through the code
     that is tested.
     """
-    from noracle.learn.temperature import item_losses
+    from noracle.learn.scores import item_losses
 
     n = len(candidates.truth)
     tables = []

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from examples.papers import _agents_recorded as recorded
 from noracle.search.backends import open_model
-from noracle.search.cache import Cache, record
-from noracle.search.caller import Caller
+from noracle.search.caller import Cache, Caller, record
 from tests.llm import runs
 from tests.llm.local_model import NAME
 

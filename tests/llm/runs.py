@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from examples.papers._agents_recorded import Brief, ruled_out
+from noracle.search.archive import Found
 from noracle.search.engine import search_workflows
-from noracle.search.found import Found
 from noracle.search.model import Calls
 from noracle.search.strategies import make_strategy
 from noracle.search.vault import Vault

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from examples.papers import _agents_recorded as recorded
+from noracle.search.archive import Found
 from noracle.search.backends import open_model
-from noracle.search.cache import Cache
-from noracle.search.caller import Caller
-from noracle.search.found import Found
+from noracle.search.caller import Cache, Caller
 from tests.llm import items, runs
 
 ABSTRACTS = Path(os.environ.get("NORACLE_DATA", "")) / "medical_abstracts.parquet"

@@ -17,8 +17,8 @@ from noracle import ArgumentError
 from noracle.counts.ratings import RatingCounts
 from noracle.results import Kind
 from noracle.superhuman import check_assumptions, estimate_ceiling
+from noracle.superhuman.assumptions import KnownItems
 from noracle.superhuman.bounds import empirical_bound, free_bound, paper_bound, quadratic_bound
-from noracle.superhuman.known import KnownItems
 
 # -------------------------------------------------------------------------------------------------
 # U_e of Definition 1 is not a bound

@@ -9,9 +9,8 @@ import pytest
 from scipy.special import stdtr
 
 from noracle.ppi.estimate import estimate_mean
-from noracle.ppi.intervals import Problem, Sample, plug_in
-from noracle.ppi.samples import group_samples
-from noracle.ppi.weights import blue_weights
+from noracle.ppi.intervals import Problem, Sample, blue_weights, plug_in
+from noracle.ppi.table import group_samples
 from tests.guarantees.ppi_worlds import CELLS, COV, SHARES, TRUTH, Tally, half_width, known_means
 
 

@@ -15,12 +15,10 @@ import pytest
 
 from noracle.errors import ArgumentError
 from noracle.ppi import Additive, Cascade, plan_budget
-from noracle.ppi.certificate import variance_of
-from noracle.ppi.diagnostics import limits
 from noracle.ppi.measurements import Measurement, information_of, subsets
-from noracle.ppi.program import Program, make_program
-from noracle.ppi.rounding import round_counts, within
-from noracle.ppi.solver import solve, solve_batch
+from noracle.ppi.plan import limits
+from noracle.ppi.planner import round_counts, within
+from noracle.ppi.solver import Program, make_program, solve, solve_batch, variance_of
 
 COV = np.array([[0.2275, 0.1140, 0.1161], [0.1140, 0.2436, 0.1443], [0.1161, 0.1443, 0.2475]])
 NAMES = ["human", "pro", "flash"]

@@ -24,13 +24,18 @@ torch = pytest.importorskip("torch", reason="the learn extra is not installed")
 
 from noracle.errors import SingularTransition  # noqa: E402
 from noracle.learn.batches import Batches  # noqa: E402
-from noracle.learn.context import Context  # noqa: E402
+from noracle.learn.compare import zero_one_standard_error  # noqa: E402
 from noracle.learn.labels import draw_ruled_out  # noqa: E402
 from noracle.learn.loop import all_logits, plain_objective, train  # noqa: E402
-from noracle.learn.losses import LOSSES, label_mask  # noqa: E402
+from noracle.learn.losses import (  # noqa: E402  # noqa: E402
+    LOSSES,
+    Context,
+    correct,
+    label_mask,
+    ordinary_losses,
+    partial_risks,
+)
 from noracle.learn.models import make_model  # noqa: E402
-from noracle.learn.planning import zero_one_standard_error  # noqa: E402
-from noracle.learn.risks import correct, ordinary_losses, partial_risks  # noqa: E402
 from noracle.learn.settings import Settings  # noqa: E402
 from noracle.learn.transition import Transition, count_transition  # noqa: E402
 from noracle.learn.validation import estimate_model_accuracy  # noqa: E402

@@ -21,17 +21,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from noracle.cli import run
-from noracle.collect.client import Client, Unreachable
 from noracle.collect.errors import Conflict, NotFound, SignedOut
 from noracle.collect.model import ProjectSpec
-from noracle.collect.server_settings import (
-    ServerSettings,
-    database_url,
-    key_path,
-    make_key,
-    read_key,
-)
-from noracle.collect.simulate import Habits, Invited, crowd, fingerprint
+from noracle.collect.server import ServerSettings, database_url, key_path, make_key, read_key
+from noracle.collect.simulate import Client, Habits, Invited, Unreachable, crowd, fingerprint
 from noracle.errors import ArgumentError
 
 PASSWORD = "correct horse battery"

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from noracle.collect.client import Client, Connection, Unreachable
 from noracle.collect.errors import (
     CollectError,
     Conflict,
@@ -20,6 +19,7 @@ from noracle.collect.errors import (
     Throttled,
     Unavailable,
 )
+from noracle.collect.simulate import Client, Connection, Unreachable
 from noracle.errors import ArgumentError
 
 Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter

@@ -26,11 +26,11 @@ pytest.importorskip("uvicorn", reason="the extra 'collect' is not installed")
 pytest.importorskip("argon2", reason="the extra 'collect' is not installed")
 
 from noracle.collect.archive import read_archive
-from noracle.collect.client import Client, Connection, Unreachable
 from noracle.collect.errors import Unavailable
 from noracle.collect.model import ClassSpec, Item, ProjectSpec
-from noracle.collect.server_settings import make_key
+from noracle.collect.server import make_key
 from noracle.collect.service import access, exports, people, projects
+from noracle.collect.simulate import Client, Connection, Unreachable
 from noracle.collect.store import open_store
 from noracle.collect.store.base import Work
 from noracle.collect.verify import verify_archive

@@ -94,8 +94,8 @@ def asked_live(url: str, password: str) -> list[str]:
     """Names of the systems on the dashboard, as the owner sees them."""
     import asyncio
 
-    from noracle.collect.client import Client
     from noracle.collect.demo import EMAIL, SLUG
+    from noracle.collect.simulate import Client
 
     async def ask() -> list[str]:
         async with Client(url) as client:

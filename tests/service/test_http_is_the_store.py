@@ -16,11 +16,11 @@ pytest.importorskip("fastapi", reason="the extra 'collect' is not installed")
 pytest.importorskip("uvicorn", reason="the extra 'collect' is not installed")
 pytest.importorskip("argon2", reason="the extra 'collect' is not installed")
 
-from noracle.collect.client import Client
 from noracle.collect.live import live_view
 from noracle.collect.model import ClassSpec, Item, ProjectSpec
-from noracle.collect.server_settings import make_key
+from noracle.collect.server import make_key
 from noracle.collect.service import access, exports, people, projects
+from noracle.collect.simulate import Client
 from noracle.collect.store import open_store
 from noracle.collect.store.base import Store, Work
 from tests.service.test_crash_http import SLUG, Project, Server

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from noracle.collect.live import live_view, view_of
-from noracle.collect.live_simulation import (
+from noracle.collect.live.simulation import (
     Faults,
     Simulated,
     World,

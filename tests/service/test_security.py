@@ -13,8 +13,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the extra 'collect' is not installed")
 
 from noracle.collect.service import access
-from noracle.collect.web.security import csrf_token
-from noracle.collect.web.settings import WebSettings
+from noracle.collect.web.security import WebSettings, csrf_token
 from noracle.errors import ArgumentError
 from tests.service.web_site import KEY, Site, Visitor, running, texts
 
@@ -69,8 +68,8 @@ def test_cookie_is_http_only_strict_and_the_database_holds_its_hash(site: Site, 
 
 def test_tls_cookies_and_hsts(tmp_path: Path) -> None:
     from noracle.collect.store import open_store
-    from noracle.collect.web.guard import Guard
-    from noracle.collect.web.metrics import Metrics
+    from noracle.collect.web.app import Guard
+    from noracle.collect.web.core import Metrics
 
     settings = WebSettings(base_url="https://labels.example.org", secure=True, key=KEY)
     assert settings.cookie == "__Host-noracle"

@@ -18,7 +18,8 @@ pytest.importorskip("uvicorn", reason="the extra 'collect' is not installed")
 
 from noracle.collect.model import Item
 from noracle.collect.service import access, projects
-from noracle.collect.web import api, manage, pages, setup, work
+from noracle.collect.web import api, manage, pages, work
+from noracle.collect.web import manage as setup
 from tests.service.web_site import Site, running, texts
 
 ANYONE = {"nobody", "annotator", "auditor", "manager", "owner"}
@@ -289,7 +290,7 @@ def test_annotators_see_nothing_but_their_question(
         ]
         secrets += ["truth", "gold", "panel", "reask", "estimate"]
         keys = itertools.count()  # of digits: among some hundred random keys one in a few hundred runs has the letters "gold"
-        monkeypatch.setattr("noracle.collect.store.hot.new_key", lambda: f"{next(keys):024d}")
+        monkeypatch.setattr("noracle.collect.store.sqlite.new_key", lambda: f"{next(keys):024d}")
         monkeypatch.setattr(
             work, "secrets", SimpleNamespace(token_urlsafe=lambda n: f"{next(keys):022d}")
         )

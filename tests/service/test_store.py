@@ -12,7 +12,8 @@ import pytest
 
 from noracle.collect.errors import CollectError, Conflict, Forbidden, NotFound, Refused, SignedOut
 from noracle.collect.model import Answered, Asked, ProjectSpec
-from noracle.collect.store import hot, open_store
+from noracle.collect.store import open_store
+from noracle.collect.store import sqlite as hot
 from noracle.collect.store.base import Store
 from noracle.errors import ArgumentError
 from tests.service.worlds import START, World, audit, build, some_value, token
@@ -656,7 +657,7 @@ def test_both_databases_take_the_same_values(store: Store, protocol: str, trap: 
 
 
 def test_the_service_checks_values_by_the_same_rule() -> None:
-    answers = pytest.importorskip("noracle.collect.service.answers")
+    answers = pytest.importorskip("noracle.collect.service.exports")
     for protocol in ("partitioned", "judge-all", "pick-wrong", "ordinary"):
         spec = ProjectSpec.from_dict({"protocol": protocol, "classes": ["a", "b", "c"], "shown": 2})
         shown = {"partitioned": (1,), "ordinary": (0, 1, 2)}.get(protocol, (2, 0))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from noracle.collect.store import migrate as module
+from noracle.collect.store import base as module
 from noracle.collect.store import open_store
-from noracle.collect.store.migrate import FOLDER, migrations, schema_version
+from noracle.collect.store.base import FOLDER, migrations, schema_version
 from noracle.errors import ArgumentError
 from tests.service.worlds import START, audit, build
 
@@ -126,7 +126,7 @@ def test_servers_that_start_together_migrate_once(store_url: str) -> None:
 def test_both_databases_have_the_same_tables_and_a_backup_has_them_all(
     sqlite_url: str, postgres_url: str
 ) -> None:
-    from noracle.collect.store.postgres_backup import TABLES
+    from noracle.collect.store.postgres import TABLES
 
     one, two = open_store(sqlite_url), open_store(postgres_url)
     there = one.read_now(

@@ -268,7 +268,7 @@ def test_an_operation_cannot_wait_for_itself(file: Path) -> None:
 
 
 def test_the_index_of_places_serves_the_pick(file: Path) -> None:
-    from noracle.collect.store import hot
+    from noracle.collect.store import sqlite as hot
 
     store = SqliteStore(file)
     plans = store.read_now(

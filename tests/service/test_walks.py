@@ -29,8 +29,7 @@ from noracle.collect.store import open_store
 from noracle.collect.store.base import Store, Work
 from noracle.collect.web import api, core, work
 from noracle.collect.web.app import make_app
-from noracle.collect.web.security import csrf_token
-from noracle.collect.web.settings import WebSettings
+from noracle.collect.web.security import WebSettings, csrf_token
 from tests.service.worlds import START, World, build
 
 HOST = "127.0.0.1:8000"

@@ -15,7 +15,7 @@ from jinja2.ext import extract_from_ast
 pytest.importorskip("fastapi", reason="the extra 'collect' is not installed")
 
 from noracle.collect import web
-from noracle.collect.web.words import FOLDER, LANGUAGES, Words
+from noracle.collect.web.page import FOLDER, LANGUAGES, Words
 
 HERE = Path(web.__file__).parent
 TEMPLATES = sorted((HERE / "templates").glob("*.html"))

@@ -24,7 +24,7 @@ from noracle.collect.model import ClassSpec, Item, ProjectSpec
 from noracle.collect.service import access, people, projects
 from noracle.collect.store import open_store
 from noracle.collect.web.app import make_app
-from noracle.collect.web.settings import WebSettings
+from noracle.collect.web.security import WebSettings
 from tests.unit.collect.service_world import SEAL
 
 KEY = bytes(range(100, 132))

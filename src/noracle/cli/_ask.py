@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 from noracle.cli._models import announce, bar
 
 if TYPE_CHECKING:
-    from noracle.search.asking import Asked
+    from noracle.search.ask import Asked, Claim, RunFolder
     from noracle.search.budget import Budget, Ledger, Prices
-    from noracle.search.judging import Claim
     from noracle.search.model import Model
-    from noracle.search.runs import RunFolder
     from noracle.search.task import Question, Task
     from noracle.search.workflow import Workflow
 
@@ -47,8 +45,7 @@ class Job:
     @classmethod
     def prepare(cls, wish: Wish) -> Job:
         """Read items, answers and workflow."""
-        from noracle.search.asking import task_questions
-        from noracle.search.judging import read_claims
+        from noracle.search.ask import read_claims, task_questions
         from noracle.search.task import read_task
         from noracle.search.workflow import load_workflow
 
@@ -96,7 +93,7 @@ def project(
     ask_first: bool,
 ) -> None:
     """Say on stderr what is to come; ask on a terminal."""
-    from noracle.search.asking import done_before, expected_usage
+    from noracle.search.ask import done_before, expected_usage
 
     repeats = job.wish.repeats
     done = done_before(job.questions, repeats, folder)
@@ -127,9 +124,8 @@ async def work(
     no_cache: bool,
 ) -> tuple[Asked, Ledger]:
     """Ask everything that is not done yet; returns what came out and what it took."""
-    from noracle.search.asking import ask_questions
-    from noracle.search.cache import Cache
-    from noracle.search.caller import Caller
+    from noracle.search.ask import ask_questions
+    from noracle.search.caller import Cache, Caller
 
     with contextlib.ExitStack() as stack:
         stores = [stack.enter_context(Cache.open(folder.calls))]

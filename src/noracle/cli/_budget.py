@@ -210,7 +210,7 @@ def _is_label(name: str) -> bool:
 
 def _labels(kinds: Mapping[str, float], n_classes: int | None, epsilon: float) -> tuple[Label, ...]:
     """Kinds of label of the target."""
-    from noracle.ppi.kinds import make_label
+    from noracle.ppi.expected import make_label
 
     for name in kinds:
         if n_classes is None and name != "ordinary":

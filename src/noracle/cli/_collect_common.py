@@ -15,7 +15,7 @@ import typer
 
 from noracle.cli._output import settings
 from noracle.collect.errors import NotFound
-from noracle.collect.server_settings import DEFAULT_DB, database_url, sqlite_path
+from noracle.collect.server import DEFAULT_DB, database_url, sqlite_path
 from noracle.errors import ArgumentError
 
 if TYPE_CHECKING:

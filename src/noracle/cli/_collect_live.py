@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from noracle.collect.archive import Archive
-    from noracle.collect.live_view import LiveView
+    from noracle.collect.live.records import LiveView
     from noracle.collect.store.base import Work
 
 

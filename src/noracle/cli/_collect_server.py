@@ -11,7 +11,7 @@ import typer
 from noracle.cli import _collect_common as common
 from noracle.cli._output import check_target, say, working
 from noracle.collect.errors import Conflict
-from noracle.collect.server_settings import (
+from noracle.collect.server import (
     ServerSettings,
     database_url,
     key_path,

@@ -16,7 +16,7 @@ from noracle.cli._files import replacing
 from noracle.cli._output import check_target, say, say_json, settings
 
 if TYPE_CHECKING:
-    from noracle.collect.live_simulation import ProtocolRow
+    from noracle.collect.live.simulation import ProtocolRow
 
 SIMULATE_EXAMPLE = """Example:
 
@@ -46,7 +46,7 @@ def simulate(
     """Show what breaks the protocol: the bias of each estimate when a rule is broken, through the
     estimators of the dashboard.
     """
-    from noracle.collect.live_simulation import PICKINGS, VIOLATIONS, simulate_protocol_table
+    from noracle.collect.live.simulation import PICKINGS, VIOLATIONS, simulate_protocol_table
 
     check_target("html", html)
     with common.progress(

@@ -17,9 +17,9 @@ from noracle.cli._output import Output, check_target, say, say_card, say_json, s
 from noracle.errors import ArgumentError, EvidenceError, fault
 
 if TYPE_CHECKING:
+    from noracle.learn.bench.study import Rule
+    from noracle.learn.bench.trial import LabelSetting, TrialData
     from noracle.learn.readers import LabelledItems
-    from noracle.learn.study import Rule
-    from noracle.learn.trial import LabelSetting, TrialData
 
 _DATA, _STUDY, _TRAINING = "Reading the files", "What is tried", "Training"
 
@@ -72,7 +72,7 @@ def parse_labels(text: str) -> LabelSetting:
     >>> setting.way, setting.noise, setting.ablation
     ('noisy', 0.1, 'iid')
     """
-    from noracle.learn.trial import LabelSetting
+    from noracle.learn.bench.trial import LabelSetting
 
     way, *options = text.split(":")
     said: dict[str, Any] = {}
@@ -258,8 +258,8 @@ def bench(
     )  # refuses in one line where torch or scikit-learn is missing
     from noracle.cli._learn_study import RuleTable, StudyTable, study_dict
     from noracle.cli.learn import sizes
-    from noracle.learn.study import RATES, StudyPlan, run_study
-    from noracle.learn.trial import Training
+    from noracle.learn.bench.study import RATES, StudyPlan, run_study
+    from noracle.learn.bench.trial import Training
 
     Output(title="Learning from ruled-out labels", as_json=as_json, html=html)
     book = (
@@ -403,8 +403,8 @@ class _Reader:
         import numpy as np
 
         from noracle.cli._learn_model import fit_input
+        from noracle.learn.bench.trial import TrialData
         from noracle.learn.readers import read_items
-        from noracle.learn.trial import TrialData
 
         given = () if "given" not in self.ways else self.ruled_out
         read = read_items(
@@ -540,7 +540,7 @@ def _bar() -> Iterator[Callable[[str, Any], Callable[..., None] | None]]:
     with Progress(*columns, console=Console(stderr=True)) as progress:
 
         def shows(what: str, plan: Any) -> Callable[..., None]:
-            from noracle.learn.study import known_trials
+            from noracle.learn.bench.study import known_trials
 
             task = progress.add_task(what, total=known_trials(plan, {})[1])
 

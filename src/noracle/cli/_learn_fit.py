@@ -50,7 +50,7 @@ def read_transition(value: str, n_classes: int) -> str | Transition:
         )
     matrix: Any
     if path.suffix.lower() == ".npy":
-        from noracle.learn._arrays import read_npy
+        from noracle.learn.files import read_npy
 
         found = Transition(np.asarray(read_npy(path)), "given", path.name)
     else:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noracle._version import __version__
-from noracle.learn.study import StudyRow
-from noracle.learn.trial import ALGORITHMS
+from noracle.learn.bench.study import StudyRow
+from noracle.learn.bench.trial import ALGORITHMS
 from noracle.report import plots
 from noracle.report.content import Content, Table, content, labelled
 from noracle.results.base import Result

@@ -14,8 +14,8 @@ from noracle.cli._output import Output, working
 from noracle.errors import ArgumentError
 from noracle.logic.cascade import prove_malfunction
 from noracle.logic.spec import Linear, Spec, Statement
-from noracle.logic.tracing import threshold as find_threshold
-from noracle.logic.tracing import trace as find_trace
+from noracle.logic.trace import threshold as find_threshold
+from noracle.logic.trace import trace as find_trace
 
 EXAMPLE = """Example:
 

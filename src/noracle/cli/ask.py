@@ -17,10 +17,9 @@ from noracle.cli._output import check_target, complain, say, say_json
 from noracle.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from noracle.search.asking import Asked
+    from noracle.search.ask import Asked, RunFolder
     from noracle.search.budget import Ledger
     from noracle.search.model import Model
-    from noracle.search.runs import RunFolder
 
 EXAMPLE = """Example:
 
@@ -154,7 +153,7 @@ def command(
     stopped or killed goes on with the same command and pays for no call twice.
     """
     from noracle.search.backends import open_model
-    from noracle.search.reading import items_table
+    from noracle.search.task import items_table
 
     if purge_cache:
         _purge(model, base_url, key_env)
@@ -249,7 +248,7 @@ def _target(out: str | None, default: str, run: str | None) -> str:
 
 def _purge(model: str | None, base_url: str | None, key_env: str | None) -> None:
     from noracle.search.backends import open_model
-    from noracle.search.cache import Cache
+    from noracle.search.caller import Cache
 
     name = None if model is None else open_model(model, base_url=base_url, key_env=key_env).name
     with Cache.open() as cache:
@@ -262,14 +261,13 @@ def _signature(model: str, workflow: str, *, judge: bool) -> str:
 
 
 def _folder(path: str, job: Job, model: Model, name: str) -> RunFolder:
-    from noracle.search.runs import RunFolder
+    from noracle.search.ask import RunFolder
 
     return RunFolder(path, {"model": model.name, "system": name, **job.settings})
 
 
 def _write(job: Job, asked: Asked, name: str, target: str, scores: str | None) -> None:
-    from noracle.search.asking import answers_table
-    from noracle.search.judging import ratings_table, scores_table
+    from noracle.search.ask import answers_table, ratings_table, scores_table
 
     write_table(
         target,
@@ -331,7 +329,7 @@ def _labels(job: Job, asked: Asked) -> Mapping[str, int] | None:
     """How often each verdict came, and how many answers there were none to grade."""
     if job.claims is None:
         return None
-    from noracle.search.judging import VERDICTS, verdicts
+    from noracle.search.ask import VERDICTS, verdicts
 
     found = verdicts(job.claims, asked)
     count = {

@@ -15,8 +15,7 @@ from noracle.errors import ArgumentError
 from noracle.results import Certificate, Check
 from noracle.superhuman.assumptions import check_assumptions
 from noracle.superhuman.certify import Aggregate, Test, certify_superhuman
-from noracle.superhuman.difference import Ties
-from noracle.superhuman.split import CeilingName
+from noracle.superhuman.difference import CeilingName, Ties
 from noracle.superhuman.statement import Trained
 
 EXAMPLE = """Example:

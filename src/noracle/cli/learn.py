@@ -263,7 +263,7 @@ def predict(
     check_format("out", out)
     check_target("out", out)
     from noracle.cli._learn_model import load_model
-    from noracle.learn._items import is_whole
+    from noracle.learn.files import is_whole
     from noracle.learn.readers import read_items
 
     made, classifier, names = load_model(Path(model), device=device)

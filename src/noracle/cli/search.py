@@ -20,9 +20,9 @@ from noracle.errors import ArgumentError
 from noracle.search.model import BudgetReached
 
 if TYPE_CHECKING:
+    from noracle.search.archive import Found
     from noracle.search.budget import Budget, Prices
     from noracle.search.candidates import Strategy
-    from noracle.search.found import Found
     from noracle.search.model import Model
     from noracle.search.task import Task
     from noracle.search.vault import Vault
@@ -349,7 +349,7 @@ def _announce(
     job: _Job, budget: int, caps: Budget, prices: Prices | None, model: str, *, ask_first: bool
 ) -> None:
     """Say on stderr what is to come; ask on a terminal."""
-    from noracle.search.asking import expected_usage
+    from noracle.search.ask import expected_usage
     from noracle.search.task import pose
 
     sizes = {part: len(job.vault.items(part)) for part in ("validation", "confirm", "final")}
@@ -378,8 +378,7 @@ async def _work(
     confidence: float,
 ) -> Found:
     from noracle.search.archive import CALLS
-    from noracle.search.cache import Cache
-    from noracle.search.caller import Caller
+    from noracle.search.caller import Cache, Caller
     from noracle.search.engine import search_workflows
 
     folder.mkdir(parents=True, exist_ok=True)

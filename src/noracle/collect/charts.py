@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Sequence
 from html import escape
 
-from noracle.collect.live_view import ClassProgress, LiveView, Point, SystemView
+from noracle.collect.live.records import ClassProgress, LiveView, Point, SystemView
 from noracle.results import Check
 
 CHART_CSS = """\
@@ -86,7 +86,7 @@ def estimate_chart(
 
     Examples
     --------
-    >>> from noracle.collect.live_simulation import simulate_partitioned
+    >>> from noracle.collect.live.simulation import simulate_partitioned
     >>> import numpy as np
     >>> from noracle.collect.live import view_of
     >>> view = view_of(simulate_partitioned(np.random.default_rng(0), n_items=200).project, now=0.0)

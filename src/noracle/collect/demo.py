@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noracle.collect.model import ClassSpec, Item, ProjectSpec
-from noracle.collect.server import Running
-from noracle.collect.server_settings import ServerSettings, make_key
+from noracle.collect.server import Running, ServerSettings, make_key
 from noracle.collect.simulate import Habits, Invited, crowd, fingerprint
 from noracle.errors import ArgumentError
 from noracle.simulate import simulate_task

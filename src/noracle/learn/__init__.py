@@ -26,10 +26,11 @@ from noracle.errors import MissingExtra
 
 if TYPE_CHECKING:
     from noracle.learn.analysis import analyse_labels
-    from noracle.learn.augment import Views
-    from noracle.learn.batches import Batches
+    from noracle.learn.batches import Batches, Views
+    from noracle.learn.bench.study import StudyPlan, StudyRow, run_study
+    from noracle.learn.bench.trial import ALGORITHMS, LabelSetting, Training, TrialData
     from noracle.learn.classifier import ComplementaryClassifier
-    from noracle.learn.comparing import compare_models
+    from noracle.learn.compare import compare_models, plan_validation, zero_one_standard_error
     from noracle.learn.consistency import Consistency
     from noracle.learn.labels import (
         ask_annotators,
@@ -42,19 +43,16 @@ if TYPE_CHECKING:
     from noracle.learn.loop import plain_objective, train
     from noracle.learn.losses import LOSSES, Loss, get_loss, label_mask
     from noracle.learn.models import make_model
-    from noracle.learn.planning import plan_validation, zero_one_standard_error
     from noracle.learn.readers import LabelledItems, read_items
     from noracle.learn.scorers import scel_scorer, zero_one_scorer
+    from noracle.learn.scores import fit_temperature
     from noracle.learn.settings import History, Settings
-    from noracle.learn.study import StudyPlan, StudyRow, run_study
-    from noracle.learn.temperature import fit_temperature
     from noracle.learn.transition import (
         Transition,
         count_transition,
         count_transitions,
         estimate_transition,
     )
-    from noracle.learn.trial import ALGORITHMS, LabelSetting, Training, TrialData
     from noracle.learn.validation import estimate_model_accuracy, estimate_scel
     from noracle.results import LabelAnalysis
 
@@ -105,10 +103,9 @@ __all__ = [
 
 _MODULES = {
     "analysis": ("analyse_labels",),
-    "augment": ("Views",),
-    "batches": ("Batches",),
+    "batches": ("Batches", "Views"),
     "classifier": ("ComplementaryClassifier",),
-    "comparing": ("compare_models",),
+    "compare": ("compare_models", "plan_validation", "zero_one_standard_error"),
     "consistency": ("Consistency",),
     "labels": (
         "ask_annotators",
@@ -121,14 +118,13 @@ _MODULES = {
     "loop": ("plain_objective", "train"),
     "losses": ("LOSSES", "Loss", "get_loss", "label_mask"),
     "models": ("make_model",),
-    "planning": ("plan_validation", "zero_one_standard_error"),
     "readers": ("LabelledItems", "read_items"),
     "scorers": ("scel_scorer", "zero_one_scorer"),
     "settings": ("History", "Settings"),
-    "study": ("StudyPlan", "StudyRow", "run_study"),
-    "temperature": ("fit_temperature",),
+    "bench.study": ("StudyPlan", "StudyRow", "run_study"),
+    "scores": ("fit_temperature",),
     "transition": ("Transition", "count_transition", "count_transitions", "estimate_transition"),
-    "trial": ("ALGORITHMS", "LabelSetting", "Training", "TrialData"),
+    "bench.trial": ("ALGORITHMS", "LabelSetting", "Training", "TrialData"),
     "validation": ("estimate_model_accuracy", "estimate_scel"),
 }
 _HOME = {

@@ -11,29 +11,511 @@ _label_words.py  the findings in plain words
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from noracle.bounds.special import chdtrc
 from noracle.errors import ArgumentError, EvidenceError, SingularTransition
-from noracle.learn._label_annotators import ITEMS, annotator_rows, estimate_pairs
-from noracle.learn._label_checks import check_balance, check_ceiling, check_rows
-from noracle.learn._label_rates import Sums, interval_name, rate_of, sums_by_item
-from noracle.learn._label_table import LabelTable, read_labels, trusted_part, truth_of
-from noracle.learn._label_words import findings
-from noracle.learn.dependence import ASSUMPTION, NAME, check_dependence
+from noracle.learn.label_table import (
+    ASSUMPTION,
+    NAME,
+    LabelTable,
+    Sums,
+    Use,
+    check_dependence,
+    interval_name,
+    measure_use,
+    p_at_least,
+    p_of,
+    rate_of,
+    read_labels,
+    simulate_use,
+    sums_by_item,
+    trusted_part,
+    truth_of,
+)
 from noracle.learn.transition import (
     Transition,
     count_transition,
     estimate_transition,
     ruled_out_counts,
 )
-from noracle.results import Assumption, Check, Estimate, Guarantee, Kind, NaN, check_confidence
-from noracle.results.analysis import LabelAnalysis, Rate, TransitionTable
+from noracle.results import (
+    FAILED_BELOW,
+    Assumption,
+    Check,
+    Estimate,
+    Guarantee,
+    Kind,
+    NaN,
+    check_confidence,
+)
+from noracle.results.analysis import AnnotatorRow, LabelAnalysis, Rate, TransitionTable
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+_MOST = 4
+
+
+def findings(
+    table: LabelTable,
+    noise: Estimate,
+    shares: Sequence[Rate],
+    preferences: Sequence[Rate],
+    transitions: Sequence[TransitionTable],
+    agreement: Estimate,
+    annotators: Sequence[AnnotatorRow],
+    checks: Sequence[Check],
+) -> tuple[str, ...]:
+    """What was found, the most important first."""
+    if not len(table.label):
+        return ("There are no labels.",)
+    return (
+        *_say_noise(table, noise),
+        *_bias(table, shares, preferences),
+        *_uniform(noise, checks, transitions),
+        *_inverse(table, noise, transitions),
+        *_people(noise, annotators, agreement),
+        *_items(checks),
+    )
+
+
+def percent(share: float) -> str:
+    """A share as in ``3.9 %``."""
+    digits = 1 if share >= 0.001 or share == 0 else 3
+    return f"{100 * share:.{digits}f} %"
+
+
+def named(names: Sequence[str]) -> str:
+    """The first few of many names."""
+    shown = ", ".join(names[:_MOST])
+    return shown + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
+
+
+def _say_noise(table: LabelTable, noise: Estimate) -> Iterator[str]:
+    if math.isnan(noise.value):
+        yield f"How many labels are wrong is not known: {noise.reason}."
+        return
+    random, said = 1 / table.n_classes, percent(noise.value)
+    limits = f"{100 * noise.confidence:g} % interval {percent(noise.low)} to {percent(noise.high)}"
+    yield f"Labels rule out the truth in {said} of cases ({limits}, {noise.counts['wrong']:,} of {noise.counts['labels']:,} labels)."
+    if noise.high < random:
+        yield f"That is {percent(1 - noise.value / random)} less than a random annotator's {percent(random)}."
+    elif noise.low > random:
+        yield f"That is more than a random annotator's {percent(random)}: labels may have been read the wrong way round."
+    else:
+        yield f"The labels cannot be told from a random annotator's, who is wrong in {percent(random)}: get more trusted items."
+
+
+def _bias(table: LabelTable, shares: Sequence[Rate], preferences: Sequence[Rate]) -> Iterator[str]:
+    if preferences:
+        more, less = ([r.name for r in preferences if r.verdict == v] for v in ("more", "less"))
+        if more:
+            yield f"The annotators prefer to rule out {named(more)}."
+        if less:
+            yield f"The annotators avoid ruling out {named(less)}."
+        return
+    more, less = ([r.name for r in shares if r.verdict == v] for v in ("more", "less"))
+    if more or less:
+        what = " and ".join(
+            t for t in (f"{named(more)} more" * bool(more), f"{named(less)} less" * bool(less)) if t
+        )
+        odd = (
+            ""
+            if table.n_classes == 2
+            else " Frequent true classes are ruled out less often even by fair annotators."
+        )
+        yield f"Compared with equal shares, labels rule out {what} often.{odd}"
+
+
+def _uniform(
+    noise: Estimate, checks: Sequence[Check], transitions: Sequence[TransitionTable]
+) -> Iterator[str]:
+    about = [c for c in checks if c.assumption == "uniform T"]
+    failed = [c for c in about if not c.passed]
+    remedy = (
+        "use a counted or estimated T"
+        if transitions and transitions[0].oracle
+        else "estimate T, or count it on trusted items"
+    )
+    if failed:
+        yield f"Uniform T is refuted: {remedy}. {failed[-1].finding[0].upper()}{failed[-1].finding[1:]}."
+    elif noise.counts["wrong"]:
+        yield f"Uniform T without noise is refuted, since {noise.counts['wrong']:,} labels rule out the truth: {remedy}."
+    elif all(math.isnan(c.p_value) for c in about):
+        yield "Whether T is uniform could not be tested."
+    else:
+        seen = (
+            "with"
+            if any("truth" not in c.name and not math.isnan(c.p_value) for c in about)
+            else "without"
+        )
+        yield f"Nothing speaks against uniform T, as far as it can be seen {seen} true labels."
+
+
+def _inverse(
+    table: LabelTable, noise: Estimate, transitions: Sequence[TransitionTable]
+) -> Iterator[str]:
+    for t in transitions:
+        who = (
+            "The counted T (oracle: true labels were seen)"
+            if t.oracle
+            else "The T estimated by anchor points"
+        )
+        if not t.matrix and t.source == "oracle":
+            continue
+        if t.usable:
+            line = f"{who} can be used for unbiased risks: condition number {t.condition:.3g}, 1 − ηK = {t.strength:.3g}."
+            weak = t.oracle and noise.low <= 1 / table.n_classes <= noise.high
+            yield line + (
+                " But its noise may be that of a random annotator; do not trust the inverse."
+                if weak
+                else ""
+            )
+        else:
+            yield f"{who} cannot be used for unbiased risks: {t.reason.rstrip('.')}."
+
+
+def _people(
+    noise: Estimate, annotators: Sequence[AnnotatorRow], agreement: Estimate
+) -> Iterator[str]:
+    worse = [a.name for a in annotators if a.noise.n and a.noise.low > noise.high]
+    if worse:
+        yield f"Wrong more often than all together: {'annotator' if len(worse) == 1 else 'annotators'} {named(worse)}."
+    if not math.isnan(agreement.value):
+        chance = agreement.diagnostics["independent_even_labels"]
+        said = f"Two annotators give the same label in {percent(agreement.value)} of pairs"
+        yield f"{said}; independent even labels would in {percent(chance)}."
+
+
+def _items(checks: Sequence[Check]) -> Iterator[str]:
+    check = next((c for c in checks if c.name == NAME), None)
+    if check is None or math.isnan(check.p_value):
+        return
+    heuristic = (
+        " This is a hint only, since classes were guessed."
+        if check.diagnostics["heuristic"]
+        else ""
+    )
+    if check.passed:
+        yield f"Nothing shows that labels depend on the item beyond its class (p = {check.p_value:.2g}).{heuristic}"
+    else:
+        yield f"Labels depend on the item beyond its class (p = {check.p_value:.2g}): T is an average over items.{heuristic}"
+
+
+# ----------------------------------------------------------------------------
+# Who gave the labels: how often, how wrong, and in agreement with whom.
+
+
+Whole = NDArray[np.int64]
+ITEMS = Assumption(name="independent items")
+_MOST_FAVOURITES = 3
+
+
+def _same(*keys: Whole) -> NDArray[np.int64]:
+    """For each label, how many labels have the same keys."""
+    if not keys[0].size:
+        return np.empty(0, dtype=np.int64)
+    _, place, times = np.unique(np.stack(keys), axis=1, return_inverse=True, return_counts=True)
+    return np.asarray(times[place.reshape(-1)], dtype=np.int64)
+
+
+def _pairs(table: LabelTable) -> tuple[Whole, NDArray[np.int64], NDArray[np.int64]]:
+    """Labels with an annotator, and for each how many labels others gave to its item, and how many
+    of these are the same.
+    """
+    if table.annotator is None:
+        nothing = np.empty(0, dtype=np.int64)
+        return nothing, nothing, nothing
+    named = np.flatnonzero(table.annotator >= 0)
+    item, who, label = table.item[named], table.annotator[named], table.label[named]
+    return named, _same(item) - _same(item, who), _same(item, label) - _same(item, label, who)
+
+
+def estimate_pairs(table: LabelTable, confidence: float) -> Estimate:
+    """Mean over items with labels of two annotators of the share of pairs that are the same."""
+    named, others, same = _pairs(table)
+    met = others > 0
+    _, place = np.unique(table.item[named[met]], return_inverse=True)
+    place = place.reshape(-1)
+    share = (
+        np.bincount(place, weights=same[met]) / np.bincount(place, weights=others[met])
+        if place.size
+        else np.empty(0)
+    )
+    rate = rate_of("agreement", Sums(2 * share, np.full(len(share), 2.0)), (1 - confidence) / 2)
+    who = (
+        "no annotators are named"
+        if table.annotator is None
+        else "no item has labels of two annotators"
+    )
+    return Estimate(
+        quantity="agreement",
+        subject="annotators",
+        value=rate.value,
+        low=rate.low,
+        high=rate.high,
+        confidence=confidence,
+        method="share of pairs of annotators with the same label, item by item",
+        interval="betting",
+        guarantee=Guarantee(
+            kind=Kind.FINITE_SAMPLE, error_rate=1 - confidence, assumptions=(ITEMS,)
+        ),
+        counts={"items": len(share), "pairs": int(others[met].sum()) // 2},
+        diagnostics={"independent_even_labels": 1 / (table.n_classes - 1)},
+        reason="" if len(share) else who,
+    )
+
+
+def annotator_rows(
+    table: LabelTable, known: LabelTable | None, error: float
+) -> tuple[AnnotatorRow, ...]:
+    """One row an annotator; the limits of the noise rates hold together with an error rate of
+    ``error``.
+    """
+    if table.annotator is None:
+        return ()
+    named, others, same = _pairs(table)
+    size, k = len(table.annotators), table.n_classes
+    who = table.annotator[named]
+    pairs, equal = (
+        np.bincount(who, weights=others, minlength=size),
+        np.bincount(who, weights=same, minlength=size),
+    )
+    used = np.bincount(who * k + table.label[named], minlength=size * k).reshape(size, k)
+    places = _places(table.annotator, size)
+    trusted = (
+        _places(known.annotator, size)
+        if known is not None and known.annotator is not None
+        else [np.empty(0, dtype=np.int64)] * size
+    )
+    wrong = np.empty(0, dtype=bool) if known is None else known.label == truth_of(known)
+    items = np.empty(0, dtype=np.int64) if known is None else known.item
+    rows = []
+    for a, name in enumerate(table.annotators):
+        top = np.flatnonzero(used[a] == used[a].max())
+        time = np.empty(0) if table.seconds is None else table.seconds[places[a]]
+        time = time[np.isfinite(time)]
+        rows.append(
+            AnnotatorRow(
+                name=name,
+                n_labels=len(places[a]),
+                n_items=len(np.unique(table.item[places[a]])),
+                noise=rate_of(
+                    name, sums_by_item(items[trusted[a]], wrong[trusted[a]]), error / (2 * size)
+                ),
+                favourite=tuple(table.classes[int(j)] for j in top)
+                if len(top) <= _MOST_FAVOURITES
+                else (),
+                favourite_share=float(used[a].max() / len(places[a])),
+                agreement=float(equal[a] / pairs[a]) if pairs[a] else NaN,
+                pairs=int(pairs[a]),
+                seconds=float(np.median(time)) if time.size else NaN,
+            )
+        )
+    return tuple(rows)
+
+
+def _places(annotator: Whole, size: int) -> list[Whole]:
+    """The labels of each annotator."""
+    order = np.argsort(annotator, kind="stable")
+    edges = np.searchsorted(annotator[order], np.arange(size + 1))
+    return [order[edges[a] : edges[a + 1]] for a in range(size)]
+
+
+# ----------------------------------------------------------------------------
+# Do ruled-out labels look even?
+
+
+SIMULATIONS = 4_999
+
+
+def check_balance(table: LabelTable, seed: int) -> Check:
+    """All classes ruled out equally often? Even labels do that only where true classes are
+    balanced.
+    """
+    k = table.n_classes
+    found = measure_use(table.item, table.label, k)
+    shared: dict[str, Any] = {
+        "name": "class balance",
+        "assumption": "all classes are ruled out equally often",
+        "refutes_only": True,
+        "counts": {"labels": len(table.label)},
+    }
+    if found is None:
+        return Check(
+            p_value=NaN,
+            statistic=NaN,
+            finding="not tested: no labels",
+            method="chi-square",
+            reason="no labels",
+            **shared,
+        )
+    simulated = (
+        simulate_use(found, SIMULATIONS, np.random.default_rng([seed, 0])) if found.few else None
+    )
+    p_value = found.p_limit if simulated is None else p_of(found.statistic, simulated)
+    counts = found.counts
+    most, least = (table.classes[int(i)] for i in (counts.argmax(), counts.argmin()))
+    if p_value < FAILED_BELOW:
+        finding = f"most often ruled out {most} ({counts.max():,}), least often {least} ({counts.min():,}), {found.expected:,.1f} expected"
+    else:
+        finding = "no class is certainly ruled out more or less often than the others"
+    return Check(
+        p_value=p_value,
+        statistic=found.statistic,
+        finding=finding,
+        method="chi-square" if simulated is None else "chi-square, simulated",
+        parts=tuple(
+            {"class": c, "observed": int(n), "expected": found.expected}
+            for c, n in zip(table.classes, counts, strict=True)
+        ),
+        notes=(
+            "Even labels on unbalanced classes fail this too: it is about labels, not about T.",
+        ),
+        **shared,
+    )
+
+
+def check_ceiling(table: LabelTable) -> Check:
+    """Even labels rule out no class more often than 1/(K - 1), whatever the true classes: visible
+    without a true label.
+    """
+    k = table.n_classes
+    shared: dict[str, Any] = {
+        "name": "even labels, without truth",
+        "assumption": "uniform T",
+        "method": f"share at most 1/{k - 1}, one-sided, Bonferroni",
+        "refutes_only": True,
+        "counts": {"labels": len(table.label)},
+    }
+    if not len(table.label) or k < 3:
+        reason = "no labels" if k > 2 else "with two classes every share is possible"
+        return Check(
+            p_value=NaN, statistic=NaN, finding=f"not tested: {reason}", reason=reason, **shared
+        )
+    sums = [sums_by_item(table.item, table.label == j) for j in range(k)]
+    p = np.array([p_at_least(s, 1 / (k - 1)) for s in sums])
+    share = [float(np.mean(np.sort(s.hits / s.n))) for s in sums]
+    top = int(p.argmin())
+    p_value = min(1.0, float(p[top]) * k)
+    if p_value < FAILED_BELOW:
+        finding = f"{table.classes[top]} is ruled out in {percent(share[top])} of labels; even labels cannot exceed {percent(1 / (k - 1))}"
+    else:
+        finding = f"no class is certainly ruled out more often than {percent(1 / (k - 1))}"
+    return Check(p_value=p_value, statistic=max(share), finding=finding, **shared)
+
+
+def check_rows(table: LabelTable, known: LabelTable, seed: int) -> Check:
+    """Are right labels of the items of each true class even over the wrong classes?
+
+    The worst row (Bonferroni) and the sum of all rows' statistics are both looked at, and the
+    smaller p is doubled.
+    """
+    k, truth = table.n_classes, truth_of(known)
+    rows: list[tuple[str, int, Use]] = []
+    for j, name in enumerate(table.classes):
+        mine = (truth == j) & (known.label != j)
+        label = known.label[mine]
+        found = measure_use(known.item[mine], label - (label > j), k - 1)
+        if found is not None:
+            rows.append((name, j, found))
+    shared: dict[str, Any] = {
+        "name": "even rows of T",
+        "assumption": "uniform T",
+        "counts": {"labels": len(known.label)},
+        "diagnostics": {"oracle": True},
+        "refutes_only": True,
+        "method": "chi-square by true class, simulated where counts are small; worst row and sum of rows",
+    }
+    if not rows:
+        reason = (
+            "with two classes there is one wrong class"
+            if k == 2
+            else "no trusted item has a right label"
+        )
+        return Check(
+            p_value=NaN, statistic=NaN, finding=f"not tested: {reason}", reason=reason, **shared
+        )
+    p_values, p_sum = _p_of_rows([found for _, _, found in rows], seed)
+    parts: list[dict[str, Any]] = []
+    for (name, j, found), p in zip(rows, p_values, strict=True):
+        counts = np.insert(found.counts, j, -1)
+        what = f"{table.classes[int(counts.argmax())]} ruled out {counts.max():,} times, {found.expected:,.1f} expected"
+        parts.append(
+            {
+                "class": name,
+                "n": int(found.counts.sum()),
+                "statistic": found.statistic,
+                "p_value": p,
+                "what": what,
+            }
+        )
+    _add_holm(parts)
+    worst = min(parts, key=lambda part: float(part["p_value"]))
+    p_value = min(1.0, 2 * min(p_sum, float(worst["p_value"]) * len(parts)))
+    if p_value < FAILED_BELOW:
+        odd = sum(part["holm_p_value"] < FAILED_BELOW for part in parts)
+        finding = f"{odd} of {len(parts)} rows are uneven on their own; most of all {worst['class']}: {worst['what']}"
+    else:
+        finding = "no row is certainly uneven"
+    return Check(
+        p_value=p_value,
+        statistic=_total(found for _, _, found in rows),
+        finding=finding,
+        parts=tuple(parts),
+        **shared,
+    )
+
+
+def _total(rows: Iterable[Use]) -> float:
+    return float(np.sum(sorted(found.statistic for found in rows)))
+
+
+def _p_of_rows(rows: list[Use], seed: int) -> tuple[list[float], float]:
+    """P-values of the rows and of the sum of their statistics; rows with many labels have
+    chi-square laws.
+    """
+    degrees, many = (
+        len(rows[0].counts) - 1,
+        [found for found in rows if not found.few and found.scale > 0],
+    )
+    if not any(found.few for found in rows):
+        return [found.p_limit for found in rows], float(
+            chdtrc(degrees * len(many), _total(rows))
+        ) if many else 1.0
+    p_values, total = [found.p_limit for found in rows], np.zeros(SIMULATIONS)
+    # Streams go by what is simulated, so that the names of the classes do not matter; rows with
+    # equal patterns may swap.
+    few = sorted(
+        (i for i, found in enumerate(rows) if found.few),
+        key=lambda i: (rows[i].patterns.shape, rows[i].patterns.tobytes()),
+    )
+    for rank, i in enumerate(few):
+        simulated = simulate_use(rows[i], SIMULATIONS, np.random.default_rng([seed, 1 + rank]))
+        p_values[i] = p_of(rows[i].statistic, simulated)
+        total += simulated
+    if many:
+        total += np.random.default_rng([seed, 0]).chisquare(degrees * len(many), SIMULATIONS)
+    return p_values, p_of(_total(rows), total)
+
+
+def _add_holm(parts: list[dict[str, Any]]) -> None:
+    """Adjusted p-values of the rows: those below a level are uneven, with at most that chance of
+    one false alarm.
+    """
+    largest = 0.0
+    for rank, part in enumerate(sorted(parts, key=lambda part: float(part["p_value"]))):
+        largest = max(largest, min(1.0, float(part["p_value"]) * (len(parts) - rank)))
+        part["holm_p_value"] = largest
+
+
+# ----------------------------------------------------------------------------
+
 
 NO_TRUTH = "no trusted true labels: noise cannot be seen in the labels alone"
 

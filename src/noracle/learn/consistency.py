@@ -30,9 +30,8 @@ import torch
 from torch import Tensor, nn
 
 from noracle.errors import ArgumentError, EvidenceError, fault
-from noracle.learn.augment import Views
-from noracle.learn.batches import as_model
-from noracle.learn.distributed import Team
+from noracle.learn.batches import Views, as_model
+from noracle.learn.loop import Team
 
 RAREST = 1e-4
 """Smallest share of a class, so that its logarithm is finite."""

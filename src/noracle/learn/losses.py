@@ -37,16 +37,317 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import softplus
 
 from noracle.errors import ArgumentError, EvidenceError, fault
-from noracle.learn.context import Context
-from noracle.learn.risks import scarce, ure
-from noracle.learn.transition import Transition
+from noracle.learn.transition import Matrix, Transition
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+
+class Context(nn.Module):
+    """T, its inverse and class shares, checked once.
+
+    A column of zeros in T is a class that is never ruled out. A label there, which T calls
+    impossible, costs a constant and teaches nothing.
+
+    Parameters
+    ----------
+    transition
+        P(ruled out | true class).
+    pi_bar
+        Shares of the ruled-out classes among all labels; None: each batch counts its own.
+    n_items
+        Number of all labelled items, of which a batch is a part; endless by default.
+    prior
+        Shares of the true classes; uniform by default.
+    needs_inverse
+        Whether T⁻¹ is wanted. A singular T is no fault for losses without it.
+    trainable, floor
+        Whether T is a parameter, and the share of J/K that it starts with: zeros could not move. A
+        T with noise and a certain model explain labels no better than a T without and a model in
+        doubt, so a trained T is found only where something else fixes the model.
+
+    Attributes
+    ----------
+    T, log_transition
+        P(ruled out | true class) and its logarithm (-inf where zero).
+    T_inv, column_sums
+        The inverse and w_j = Σ_k (T⁻¹)[k, j]; empty without ``needs_inverse``.
+
+    Raises
+    ------
+    SingularTransition
+        If T⁻¹ is wanted and T has none to speak of.
+    """
+
+    T: Tensor
+    log_transition: Tensor
+    T_inv: Tensor
+    column_sums: Tensor
+    prior: Tensor
+    pi_bar: Tensor | None
+
+    def __init__(
+        self,
+        transition: Transition,
+        *,
+        pi_bar: ArrayLike | None = None,
+        n_items: float = math.inf,
+        prior: ArrayLike | None = None,
+        needs_inverse: bool = False,
+        trainable: bool = False,
+        floor: float = 1e-3,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        if not n_items > 0:
+            raise ArgumentError(f"n_items must be positive; got {n_items}.")
+        if not 0 < floor < 1:
+            raise ArgumentError(f"floor must be in (0, 1); got {floor}.")
+        k = transition.n_classes
+        self.transition = transition
+        self.n_classes = k
+        self.n_items = n_items
+        inverse = transition.inverse() if needs_inverse else np.zeros((0, 0))
+        self.smallest_column_sum = float(inverse.sum(axis=0).min()) if needs_inverse else np.nan
+        for name, values in (
+            ("T", transition.matrix),
+            ("log_transition", _log(transition.matrix)),
+            ("T_inv", inverse),
+            ("column_sums", inverse.sum(axis=0)),
+            ("prior", _shares("prior", prior, k)),
+            ("pi_bar", None if pi_bar is None else _shares("pi_bar", pi_bar, k)),
+        ):
+            self.register_buffer(
+                name, None if values is None else torch.tensor(values, dtype=dtype)
+            )
+        start = np.log((1 - floor) * transition.matrix + floor / k)
+        self.free_T = nn.Parameter(torch.tensor(start, dtype=dtype)) if trainable else None
+
+    @property
+    def source(self) -> str:
+        """Where T came from; ``trained`` if it is a parameter."""
+        return self.transition.source if self.free_T is None else "trained"
+
+    def current_log_transition(self) -> Tensor:
+        """Logarithm of T: the trained one where there is one."""
+        return self.log_transition if self.free_T is None else self.free_T.log_softmax(dim=1)
+
+    def inverse(self) -> Tensor:
+        """T⁻¹, or an error where the context was made without it."""
+        if self.T_inv.numel() == 0:
+            raise ArgumentError(
+                "context must be made with needs_inverse=True for this loss; got one without."
+            )
+        return self.T_inv
+
+    def positive_column_sums(self) -> Tensor:
+        """w_j = Σ_k (T⁻¹)[k, j], or an error where one is not positive."""
+        self.inverse()
+        if not self.smallest_column_sum > 1e-9:
+            raise ArgumentError(
+                f"transition must have an inverse with positive column sums for base wmae; got {self.smallest_column_sum:.3g}. "
+                "Use base mae or gce."
+            )
+        return self.column_sums
+
+    def trained(self) -> Transition:
+        """The matrix as it is now."""
+        if self.free_T is None:
+            return self.transition
+        matrix = self.free_T.detach().double().softmax(dim=1).cpu().numpy()
+        start = f"started from {self.transition.source}"
+        return Transition(matrix, "trained", start, self.transition.oracle)
+
+
+def _log(matrix: Matrix) -> Matrix:
+    """Logarithm, -inf at zero; a column of zeros becomes a constant, whose gradient is zero and not
+    NaN.
+    """
+    tiny = float(np.finfo(np.float32).tiny)
+    possible = np.where(matrix.max(axis=0) > 0, matrix, tiny)
+    logarithm = np.full(matrix.shape, -np.inf)
+    np.log(possible, out=logarithm, where=possible > 0)
+    return logarithm
+
+
+def _shares(name: str, values: ArrayLike | None, k: int) -> Matrix:
+    if values is None:
+        return np.full(k, 1 / k)
+    shares = np.asarray(values, dtype=np.float64)
+    if (
+        shares.shape != (k,)
+        or not np.isfinite(shares).all()
+        or shares.min() < 0
+        or shares.sum() <= 0
+    ):
+        raise ArgumentError(f"{name} must be {k} non-negative shares; got {shares.tolist()[:8]}.")
+    return np.asarray(shares / shares.sum(), dtype=np.float64)
+
+
+# ----------------------------------------------------------------------------
+# Risks of a whole batch: means over the items of each ruled-out class, not sums over items.
+
+
+Base = Literal["ce", "mae", "mse", "gce", "sl", "wmae"]
+Correction = Literal["free", "nn", "ga", "abs"]
+
+
+def ure(
+    logits: Tensor,
+    ruled_out: Tensor,
+    context: Context,
+    /,
+    *,
+    base: Base = "ce",
+    correction: Correction = "nn",
+    beta: float = 0.0,
+    q: float = 0.7,
+    weight: Tensor | None = None,
+) -> Tensor:
+    """The unbiased risk with a correction; see the module.
+
+    Parameters
+    ----------
+    logits, ruled_out
+        (B, K) numbers, and the mask of the ruled-out classes. An item with s of them counts 1/s in
+        each.
+    context
+        With T⁻¹; its ``pi_bar`` decides whose shares are used.
+    base
+        ℓ_j: ce -log p_j; mae 2 - 2p_j; mse ‖p - e_j‖²; gce (1 - p_j^q)/q; sl 0.1·ce + 4(1 - p_j);
+        wmae mae/w_j, w_j = Σ_k (T⁻¹)[k, j] > 0.
+    weight
+        One number an item.
+
+    Examples
+    --------
+    Two classes: what is not the one is the other.
+
+    >>> from noracle.learn.transition import Transition
+    >>> context = Context(Transition.uniform(2), needs_inverse=True)
+    >>> logits, other = torch.tensor([[1.0, 0.0]]), torch.tensor([[False, True]])
+    >>> torch.isclose(ure(logits, other, context), -logits.log_softmax(1)[0, 0]).item()
+    True
+    """
+    risks = partial_risks(logits, ruled_out, context, base=base, q=q, weight=weight)
+    return correct(risks, correction, beta)
+
+
+def correct(risks: Tensor, correction: Correction, beta: float = 0.0) -> Tensor:
+    """One number from the risks of the ordinary classes."""
+    if not beta >= 0:
+        raise ArgumentError(f"beta must be at least 0; got {beta}.")
+    if correction == "free":
+        return risks.sum()
+    if correction == "nn":
+        return risks.clamp(min=-beta).sum()
+    if correction == "abs":
+        return risks.abs().sum()
+    if correction == "ga":
+        return torch.where((risks < 0).any(), -risks.clamp(max=0).sum(), risks.sum())
+    raise ArgumentError(f"correction must be free, nn, ga or abs; got {correction!r}.")
+
+
+def partial_risks(
+    logits: Tensor,
+    ruled_out: Tensor,
+    context: Context,
+    /,
+    *,
+    base: Base = "ce",
+    q: float = 0.7,
+    weight: Tensor | None = None,
+) -> Tensor:
+    """r_j for every ordinary class j."""
+    inverse = context.inverse().to(logits.dtype)
+    losses = ordinary_losses(logits, base=base, q=q)
+    if base == "wmae":
+        losses = losses / context.positive_column_sums().to(logits.dtype)
+    parts = _parts(ruled_out, weight, logits.dtype)
+    if context.pi_bar is None:
+        scale = 1 / _or_one(parts.sum())
+    else:
+        size = parts.sum(dim=0)
+        pi_bar = context.pi_bar.to(logits.dtype)
+        scale = (
+            pi_bar
+            / _or_one(_chance_present(pi_bar, context.n_items, ruled_out, parts))
+            / _or_one(size)
+        )
+    return (inverse * (parts * scale).T.mm(losses)).sum(dim=0)
+
+
+def ordinary_losses(logits: Tensor, *, base: Base, q: float = 0.7) -> Tensor:
+    """ℓ_j of every item and class: the loss if the class were j (mae for wmae)."""
+    if base == "ce":
+        return -logits.log_softmax(dim=1)
+    if base == "gce":
+        if not 0 < q <= 1:
+            raise ArgumentError(f"q must be in (0, 1]; got {q}.")
+        return -torch.expm1(q * logits.log_softmax(dim=1)) / q
+    p = logits.softmax(dim=1)
+    if base in ("mae", "wmae"):
+        return 2 - 2 * p
+    if base == "mse":
+        return 1 - 2 * p + (p * p).sum(dim=1, keepdim=True)
+    if base == "sl":
+        return -0.1 * logits.log_softmax(dim=1) + 4 * (1 - p)
+    raise ArgumentError(f"base must be ce, mae, mse, gce, sl or wmae; got {base!r}.")
+
+
+def scarce(
+    logits: Tensor, ruled_out: Tensor, context: Context, /, *, weight: Tensor | None = None
+) -> Tensor:
+    """Each class against the rest, with the absolute value of each positive part.
+
+    Σ_k (1 - π_k)·mean_{ȳ=k} softplus(z_k) + |mean softplus(-z_k) - (1 - π_k)·mean_{ȳ=k}
+    softplus(-z_k)|, over the classes k that are in the batch. Assumes that the items with k ruled
+    out are like all items that are not k.
+    """
+    rare = 1 - context.prior.to(logits.dtype)
+    parts = _parts(ruled_out, weight, logits.dtype)
+    size = parts.sum(dim=0)
+    away, towards = softplus(logits), softplus(-logits)
+    scale = rare / _or_one(size)
+    negative, positive = scale * (parts * away).sum(dim=0), scale * (parts * towards).sum(dim=0)
+    each = torch.ones_like(logits[:, 0]) if weight is None else weight.to(logits.dtype)
+    everywhere = (towards * each.unsqueeze(1)).sum(dim=0) / _or_one(each.sum())
+    return torch.where(size > 0, negative + (everywhere - positive).abs(), 0).sum()
+
+
+def _parts(ruled_out: Tensor, weight: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """How much each item counts in each ruled-out class: 1/s in s classes, times its weight."""
+    parts = ruled_out.to(dtype)
+    parts = parts / parts.sum(dim=1, keepdim=True).clamp(min=1)
+    return parts if weight is None else parts * weight.to(dtype).unsqueeze(1)
+
+
+def _chance_present(pi_bar: Tensor, n_items: float, ruled_out: Tensor, parts: Tensor) -> Tensor:
+    """The chance that class k is in the batch: 1 - Π_{i<n} (1 - s·π̄_k·N/(N - i)) for n of N items
+    with s labels each (on average).
+    """
+    counted = parts.sum(dim=1) > 0
+    n = counted.sum()
+    labels = (ruled_out.sum(dim=1) * counted).sum().to(parts.dtype) / n.clamp(min=1)
+    i = torch.arange(len(parts), device=parts.device, dtype=parts.dtype)
+    left = (1 - i / n_items).clamp(min=torch.finfo(parts.dtype).tiny).unsqueeze(1)
+    none_yet = torch.log1p(-(labels * pi_bar / left).clamp(max=1))
+    return -torch.expm1(torch.where(i.unsqueeze(1) < n, none_yet, 0).sum(dim=0))
+
+
+def _or_one(size: Tensor) -> Tensor:
+    """Sizes to divide by; where nothing is, 1."""
+    return torch.where(size > 0, size, torch.ones_like(size))
+
+
+# ----------------------------------------------------------------------------
+
 
 Decode = Literal["argmax", "nearest", "nearest-through"]
 

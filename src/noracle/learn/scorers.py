@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from noracle.errors import ArgumentError, EvidenceError, fault
-from noracle.learn.scored import (
+from noracle.learn.scores import (
     TransitionLike,
     as_array,
+    fit_temperature,
+    item_losses,
     item_scores,
     read_predicted,
     read_ruled_out,
     read_transition,
 )
-from noracle.learn.temperature import fit_temperature, item_losses
 from noracle.learn.transition import Transition
 
 if TYPE_CHECKING:

@@ -10,13 +10,12 @@ algebra.py, evaluations.py, independent.py, agreement.py, marginals.py, crowd.py
 
 from __future__ import annotations
 
-from noracle.logic.axioms import axiom_alarm
-from noracle.logic.cascade import prove_malfunction
+from noracle.logic.cascade import axiom_alarm, prove_malfunction
 from noracle.logic.conflict import least_violators, minimal_conflict
 from noracle.logic.next_item import items_like, range_checks
 from noracle.logic.ranges import exact_ends, range_accuracies
 from noracle.logic.spec import ANY_ANSWER, Linear, Spec, Statement
-from noracle.logic.tracing import threshold, trace
+from noracle.logic.trace import threshold, trace
 from noracle.logic.verify import verify_proof
 
 __all__ = [

@@ -13,20 +13,20 @@ from typing import Any
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.asking import (
+from noracle.logic.cascade import (
     Asked,
     Bounds,
     ask,
     check_limit,
+    check_prevalence,
     described,
     names_in,
     promise,
+    prove_malfunction,
     restricted,
     share,
 )
-from noracle.logic.cascade import prove_malfunction
 from noracle.logic.program import Row, rows_of
-from noracle.logic.side import check_prevalence
 from noracle.logic.spec import Spec, as_spec
 from noracle.results import Proof, Range, Ranges
 

@@ -11,11 +11,17 @@ import numpy as np
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.asking import Bounds, ask, check_limit, described, promise, share
-from noracle.logic.dual import Case
-from noracle.logic.program import Array, Program, rows_of
+from noracle.logic.cascade import (
+    Bounds,
+    ask,
+    check_limit,
+    check_prevalence,
+    described,
+    promise,
+    share,
+)
+from noracle.logic.program import Array, Case, Program, rows_of
 from noracle.logic.ranges import range_accuracies
-from noracle.logic.side import check_prevalence
 from noracle.logic.solver import MOST_ENTRIES, entries, relax
 from noracle.logic.spec import Spec, as_spec
 from noracle.results import Assumption, Guarantee, Kind, Range, Ranges

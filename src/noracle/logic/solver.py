@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from noracle.logic import worker
-from noracle.logic.dual import Case
-from noracle.logic.program import Array, Program
+from noracle.logic.program import Array, Case, Program
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

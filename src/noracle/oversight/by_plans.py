@@ -182,7 +182,7 @@ def budget(asking: Asking) -> Outcome:
 
 
 def _labels(loaded: Loaded) -> tuple[Any, ...]:
-    from noracle.ppi.kinds import make_label
+    from noracle.ppi.expected import make_label
 
     kinds = loaded.prices.labels
     return tuple(

@@ -334,7 +334,7 @@ class Watch:
     def _certificates(
         self, shares: Mapping[str, float], settings: Settings
     ) -> tuple[Certificate, ...]:
-        from noracle.superhuman.stream import CertificateStream
+        from noracle.superhuman.certify import CertificateStream
 
         found = []
         if "ratings_per_item" in self.memory.get("plan"):

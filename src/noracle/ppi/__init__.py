@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from noracle.ppi.accuracy_plan import plan_accuracy
 from noracle.ppi.estimate import estimate_mean
-from noracle.ppi.kinds import question, targeted
+from noracle.ppi.expected import question, targeted
 from noracle.ppi.labels import plan_labels
 from noracle.ppi.measurements import (
     Additive,

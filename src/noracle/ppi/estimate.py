@@ -29,8 +29,17 @@ from noracle.ppi.intervals import (
     plug_in,
     tails_of,
 )
-from noracle.ppi.samples import Grouped, check_rows, group_samples, read_rows, split, split_clusters
-from noracle.ppi.table import one_table, read_clusters, read_scores
+from noracle.ppi.table import (
+    Grouped,
+    check_rows,
+    group_samples,
+    one_table,
+    read_clusters,
+    read_rows,
+    read_scores,
+    split,
+    split_clusters,
+)
 from noracle.results import (
     Assumption,
     Estimate,

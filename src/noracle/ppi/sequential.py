@@ -18,9 +18,8 @@ import numpy as np
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.ppi.covariance import Array, Covariance, Moments, block
 from noracle.ppi.estimate import ENOUGH, Task, guarantee_of, make_task
-from noracle.ppi.intervals import Problem, Sample, classical
-from noracle.ppi.samples import group_samples, read_rows
-from noracle.ppi.weights import blue_weights, drop_useless
+from noracle.ppi.intervals import Problem, Sample, blue_weights, classical, drop_useless
+from noracle.ppi.table import group_samples, read_rows
 from noracle.results import Estimate, check_confidence
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """How often to take each measurement: the allocation program solved, with its certificate.
 
-The program and its units are in :mod:`noracle.ppi.program`, the iteration is in
-:mod:`noracle.ppi.interior` and the bounds that prove an answer are in
-:mod:`noracle.ppi.certificate`. The dual is small, whatever the number of measurements:
+The program and its units are in :mod:`noracle.ppi.solver`, the iteration is in
+:mod:`noracle.ppi.solver` and the bounds that prove an answer are in
+:mod:`noracle.ppi.solver`. The dual is small, whatever the number of measurements:
 
     max over y and u ≥ 0 of   2 aᵀy − yᵀ M0 y − bᵀu   subject to   yᵀ G_j y ≤ C_j·u  for every j.
 
@@ -12,17 +12,524 @@ unit of budget).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from noracle.errors import ArgumentError
-from noracle.ppi.certificate import variance_of
-from noracle.ppi.interior import interior_point
-from noracle.ppi.program import Allocation, AllocationBatch, Array, Program, check_numbers, scale
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+Array = NDArray[np.float64]
+
+NULL = 1e-11
+"""Eigenvalues below this share of the largest are directions that nothing measures."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Program:
+    """One allocation problem.
+
+    Attributes
+    ----------
+    information
+        G_j, shape (J, k, k): what one more measurement j adds to the information matrix; symmetric,
+        positive semi-definite.
+    costs
+        C, shape (J, m): what it takes from each budget.
+    budgets
+        b, shape (m,), positive.
+    prior
+        M0, shape (k, k): the information in hand.
+    target
+        a, shape (k,): the wanted combination of means.
+    """
+
+    information: Array
+    costs: Array
+    budgets: Array
+    prior: Array
+    target: Array
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Allocation:
+    """The answer to a :class:`Program` and its proof.
+
+    Attributes
+    ----------
+    n
+        Counts (J,), real, within the budgets.
+    variance
+        V(n), an upper bound of the optimum.
+    lower_bound
+        What no allocation can beat, from ``y`` and ``prices``.
+    gap
+        ``variance / lower_bound − 1``.
+    prices
+        u, shape (m,): what the variance loses per unit of each budget.
+    y
+        The dual vector (k,), close to M(n)⁻¹a; yᵀ G_j y ≤ C_j·u for every measurement.
+    iterations
+        How many steps the method took.
+    """
+
+    n: Array
+    variance: float
+    lower_bound: float
+    gap: float
+    prices: Array
+    y: Array
+    iterations: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AllocationBatch:
+    """The answers to many problems, with one more leading axis; ``variance`` is infinite where the
+    target cannot be reached.
+    """
+
+    n: Array
+    variance: Array
+    lower_bound: Array
+    gap: Array
+    prices: Array
+    y: Array
+    iterations: NDArray[np.int64]
+
+
+def make_program(
+    information: ArrayLike,
+    costs: ArrayLike,
+    budgets: ArrayLike,
+    prior: ArrayLike | None,
+    target: ArrayLike,
+) -> Program:
+    """A :class:`Program` from arrays of the obvious shapes; costs (J,) and one number for the
+    budget are understood.
+
+    Examples
+    --------
+    >>> program = make_program([[[4.0]]], [2.0], 100.0, None, [1.0])
+    >>> program.costs.shape, program.budgets.shape
+    ((1, 1), (1,))
+    """
+    G = np.asarray(information, dtype=np.float64)
+    a = np.asarray(target, dtype=np.float64)
+    b = np.atleast_1d(np.asarray(budgets, dtype=np.float64))
+    C = np.asarray(costs, dtype=np.float64)
+    C = C[:, None] if C.ndim == 1 else C
+    if G.ndim != 3 or G.shape[1:] != (a.size, a.size) or C.shape != (len(G), b.size):
+        raise ArgumentError(
+            f"information, costs and budgets must have shapes (J, k, k), (J, m) and (m,) for a target of k numbers; "
+            f"got {G.shape}, {C.shape}, {b.shape} and k = {a.size}."
+        )
+    M0 = np.zeros((a.size, a.size)) if prior is None else np.asarray(prior, dtype=np.float64)
+    return Program(information=G, costs=C, budgets=b, prior=M0, target=a)
+
+
+def check_numbers(G: Array, C: Array, b: Array, M0: Array, a: Array) -> None:
+    """Refuse what no solver can use; every array may have a leading axis of problems."""
+    for name, values in (
+        ("information", G),
+        ("costs", C),
+        ("budgets", b),
+        ("prior", M0),
+        ("target", a),
+    ):
+        if not np.isfinite(values).all():
+            raise ArgumentError(f"{name} must be finite numbers; got NaN or infinity.")
+    if not (b > 0).all():
+        raise ArgumentError(
+            f"budgets must be positive; got {b.min():g}. Leave out what a budget of zero forbids."
+        )
+    if not (C >= 0).all():
+        raise ArgumentError(f"costs must not be negative; got {C.min():g}.")
+    if not C.any(axis=-1).all():
+        raise ArgumentError(
+            "costs must be positive in some budget; got a free measurement. Put a cap on it or count it among what is in hand."
+        )
+    if not a.any(axis=-1).all():
+        raise ArgumentError("target must not be zero.")
+
+
+class Scaled(NamedTuple):
+    """Problems in units in which budgets are 1, each count is a share of a budget and a reference
+    information matrix is I.
+    """
+
+    G: Array  # (B, k, k, J + m): measurements last, then one for each budget, with G = 0
+    C: Array
+    M0: Array
+    a: Array
+    unit: Array  # counts are shares divided by this
+    W: Array  # y in the old units is W y
+    value: Array  # variances are divided by this
+    covered: NDArray[np.bool_]
+
+
+def scale(G: Array, C: Array, b: Array, M0: Array, a: Array) -> Scaled:
+    """Bring problems (leading axis) to these units; a target that nothing measures is marked and
+    replaced by a harmless one.
+    """
+    size, J, k = G.shape[:3]
+    shares = C / b[:, None, :]
+    unit = np.maximum.reduce(shares, axis=-1)
+    shares = shares / unit[..., None]
+    per_share = (1 / unit)[:, None, :]
+    reference = M0 + (per_share @ G.reshape(size, J, k * k)).reshape(size, k, k) / J
+    d, values, vectors = unit_eigen(reference)
+    kept = values > NULL * np.maximum(values[:, -1:], 1e-300)
+    W = (
+        d[:, :, None]
+        * vectors
+        * np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, None, :]
+    )
+    parts = ((a * d)[:, None, :] @ vectors)[:, 0] ** 2
+    covered = np.where(kept, 0.0, parts).sum(axis=-1) <= 1e-12 * parts.sum(axis=-1)
+    scaled_a = (a[:, None, :] @ W)[:, 0]
+    value = (scaled_a**2).sum(axis=-1)
+    covered &= value > 0
+    if not covered.all():
+        value = np.where(covered, value, 1.0)
+        scaled_a = np.where(covered[:, None], scaled_a, np.eye(k)[0])
+    scaled_a = scaled_a / np.sqrt(value)[:, None]
+    # Wᵀ G_j W in two products of all G_j stacked; between them each G_j W is turned. The budgets
+    # are measurements that say nothing.
+    turned = (G.reshape(size, J * k, k) @ W).reshape(size, J, k, k).swapaxes(2, 3).reshape(
+        size, J * k, k
+    ) @ W
+    information = np.zeros((size, k, k, J + b.shape[-1]))
+    np.divide(
+        turned.reshape(size, J, k * k).swapaxes(1, 2),
+        unit[:, None, :],
+        out=information.reshape(size, k * k, -1)[..., :J],
+    )
+    prior = W.swapaxes(1, 2) @ M0 @ W
+    if not kept.all():
+        prior[:, np.arange(k), np.arange(k)] += ~kept
+    return Scaled(information, shares, prior, scaled_a, unit, W, value, covered)
+
+
+def unit_eigen(M: Array) -> tuple[Array, Array, Array]:
+    """Scales d, eigenvalues and eigenvectors of D M D, which has a unit diagonal, so that no
+    decision depends on the units.
+    """
+    diagonal = M.diagonal(axis1=-2, axis2=-1)
+    d = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    values, vectors = np.linalg.eigh(M * d[..., :, None] * d[..., None, :])
+    return d, values, vectors
+
+
+# ---------------------------------------------------------------------------- How good an
+# allocation is, and what no allocation can beat: the two bounds whose gap is the proof of an
+# answer.
+
+
+def variance_of(program: Program, n: ArrayLike) -> float:
+    """V(n) = aᵀ M(n)⁺ a, infinite if the target is not in the range of M(n).
+
+    Examples
+    --------
+    >>> from noracle.ppi.solver import make_program
+    >>> program = make_program([[[4.0]]], [2.0], 100.0, None, [1.0])
+    >>> variance_of(program, [50]), variance_of(program, [0])
+    (0.005, inf)
+    """
+    counts = np.asarray(n, dtype=np.float64)
+    k = program.target.size
+    M = program.prior + (counts @ program.information.reshape(len(counts), k * k)).reshape(k, k)
+    return float(target_variance(M, program.target))
+
+
+def target_variance(M: Array, a: Array) -> Array:
+    """The variance aᵀ M⁺ a of many problems at once; infinite where a is not in the range of M.
+
+    The matrix is brought to a unit diagonal first, so that the decision does not depend on the
+    scale of the variables.
+    """
+    d, values, vectors = unit_eigen(M)
+    parts = ((a * d)[..., None, :] @ vectors)[..., 0, :] ** 2
+    kept = values > NULL * np.maximum(values[..., -1:], 1e-300)
+    inside = np.where(kept, parts / np.where(kept, values, 1.0), 0.0).sum(axis=-1)
+    covered = np.where(kept, 0.0, parts).sum(axis=-1) <= 1e-12 * parts.sum(axis=-1)
+    return np.where(covered, inside, np.inf)
+
+
+def interior_variance(M: Array, a: Array) -> Array:
+    """As :func:`target_variance`, faster where M is far from singular; infinite where M is not a
+    number.
+    """
+    try:
+        solved = np.linalg.solve(M, a[..., None])
+    except np.linalg.LinAlgError:
+        solved = np.zeros((*a.shape, 1))
+    row = solved.swapaxes(1, 2)
+    value: Array = (row @ a[..., None])[:, 0, 0]
+    # 2aᵀx − xᵀMx ≤ V for every x: the size of the correction shows how far to trust the solution.
+    held = (row @ M @ solved)[:, 0, 0]
+    sound = (value > 0) & (np.abs(value - held) <= 1e-10 * value)
+    if not sound.all():
+        value = np.where(sound, value, np.inf)
+        rest = np.flatnonzero(~sound & np.isfinite(M).all(axis=(-2, -1)))
+        value[rest] = target_variance(M[rest], a[rest])
+    return value
+
+
+def certified_bound(program: Program, y: ArrayLike, prices: ArrayLike) -> float:
+    """The lower bound (aᵀy)² / (yᵀ M0 y + f·bᵀu), f the largest yᵀ G_j y / (C_j·u); 0 if ``y`` or
+    ``prices`` prove nothing.
+
+    Examples
+    --------
+    >>> from noracle.ppi.solver import make_program
+    >>> program = make_program([[[4.0]]], [2.0], 100.0, None, [1.0])
+    >>> round(certified_bound(program, [3.0], [1.0]), 12)
+    0.005
+    """
+    v, u = np.asarray(y, dtype=np.float64), np.maximum(np.asarray(prices, dtype=np.float64), 0.0)
+    used = program.information @ v @ v
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        bound, _, _ = dual_bound(
+            program.target @ v, v @ program.prior @ v, used, program.costs @ u, program.budgets @ u
+        )
+    return float(bound)
+
+
+def dual_bound(
+    gain: ArrayLike, held: ArrayLike, used: Array, paid: Array, worth: ArrayLike
+) -> tuple[Array, Array, Array]:
+    """The bound of many problems at once, and what to multiply y and u by so that 2aᵀy − yᵀ M0 y −
+    bᵀu is the bound itself.
+
+    ``gain`` is aᵀy, ``held`` is yᵀ M0 y, ``worth`` is bᵀu; ``used`` and ``paid`` have yᵀ G_j y and
+    C_j·u for each measurement j. With the multipliers yᵀ G_j y ≤ C_j·u holds for all j. Call it
+    where numpy may divide by zero.
+    """
+    gain = np.asarray(gain)
+    f = np.where(used > 0, used / paid, 0.0).max(axis=-1)
+    t = gain / (np.asarray(held) + f * np.asarray(worth))
+    bound = gain * t
+    fine = (gain > 0) & (bound > 0) & np.isfinite(bound)
+    return np.where(fine, bound, 0.0), np.where(fine, t, 0.0), np.where(fine, f * t**2, 0.0)
+
+
+# ---------------------------------------------------------------------------- The iteration behind
+# an allocation: a primal–dual interior-point method with slacks of their own, for many problems at
+# once.
+
+
+_MOST_ITERATIONS = 80
+_LEAST_LEFT = 0.01  # a step that goes further loses digits of n: slacks are small differences of large numbers
+_LOOK = 16  # the bounds are looked at after so many steps, however far from the end
+
+
+@dataclasses.dataclass(slots=True)
+class Best:
+    """The best bounds found so far, with the counts behind the upper and the dual point behind the
+    lower one.
+    """
+
+    n: Array
+    upper: Array
+    y: Array
+    u: Array
+    lower: Array
+    iterations: NDArray[np.int64]
+
+
+@dataclasses.dataclass(slots=True)
+class _State:
+    """Where the problems stand that still go on. With J measurements and m budgets, L = J + m: a
+    budget is one more measurement.
+
+    That row has G = 0 and C = e_l; its count is what is left of budget l and its slack is the
+    price, which so stays positive.
+    """
+
+    live: NDArray[np.int64]  # which problems these are
+    G: Array  # (B, k, k, L)
+    M0: Array  # (B, k, k)
+    a: Array  # (B, k)
+    before: Array  # (B,) the variance with what is in hand
+    n: Array  # (B, L)
+    slack: Array  # (B, L)
+    z: Array  # (B, k + m): y and v
+    M: Array  # (B, k, k): M0 + Σ n_j G_j
+    table: Array  # (B, k + m + 2, L): −G_j y; C_j; the residual of the slack; 1/n
+
+    def keep(self, going: NDArray[np.bool_]) -> None:
+        """Go on with some of the problems."""
+        for field in dataclasses.fields(self):
+            setattr(self, field.name, getattr(self, field.name)[going])
+
+    def refresh(self) -> None:
+        """Bring M and the rows −G_j y up to date."""
+        size, k, L = self.a.shape[0], self.a.shape[1], self.n.shape[1]
+        self.M = self.M0 + (self.G.reshape(size, k * k, L) @ self.n[..., None]).reshape(size, k, k)
+        np.matmul(
+            -self.z[:, None, :k],
+            self.G.reshape(size, k, k * L),
+            out=self.table[:, :k].reshape(size, 1, k * L),
+        )
+
+
+def interior_point(s: Scaled, tolerance: float) -> Best:
+    """Newton steps on the optimality conditions with n_j s_j = μ → 0. Call it where numpy may
+    divide by zero.
+
+    Half of the dual is max aᵀy − ½yᵀ M0 y − bᵀv with slacks s_j = C_j·v − ½yᵀ G_j y ≥ 0; the prices
+    are u = 2v. Its conditions are M(n) y = a and Cᵀn = 1. With the columns A_j = (−G_j y, C_j), z =
+    (y, v), d = n/s and the residual r_j = A_j·(y/2, v) − s_j, one step solves
+
+        (A diag(d) Aᵀ + M ⊕ 0) dz = (a − M0 y, −1) + A(μ/s − d·r),   ds = Aᵀdz + r,   dn = μ/s − n − d·ds.
+
+    The right-hand side is linear in μ: the step towards μ = 0 says how large μ should be, and both
+    parts are added.
+    """
+    state = _start(s)
+    (size, J, m), k = s.C.shape, s.a.shape[-1]
+    best = Best(
+        np.zeros((size, J)),
+        np.full(size, np.inf),
+        np.zeros((size, k)),
+        np.zeros((size, m)),
+        np.zeros(size),
+        np.zeros(size, dtype=np.int64),
+    )
+    halves = np.ones(k + m)
+    halves[:k] = 0.5
+    for iteration in range(_MOST_ITERATIONS):
+        wanted = ((state.z * halves)[:, None, :] @ state.table[:, :-2])[:, 0]  # C_j·v − ½yᵀ G_j y
+        product = state.n * state.slack
+        total = np.add.reduce(product, axis=-1, keepdims=True)
+        if iteration % _LOOK == _LOOK - 1 or (
+            (total <= 2 * tolerance).any() and _near(state, total, tolerance)
+        ):
+            _look(state, best, wanted, iteration)
+            upper, lower = best.upper[state.live], best.lower[state.live]
+            going = (upper > lower * (1 + tolerance * _moved(state.before, upper))) & (
+                total[:, 0] > 1e-18 * (J + m)
+            )
+            if not going.any():
+                break
+            if 2 * going.sum() <= len(going):
+                state.keep(going)
+                wanted, product, total = wanted[going], product[going], total[going]
+        _step(state, wanted, product, total)
+    return best
+
+
+def _start(s: Scaled) -> _State:
+    """The budgets spent evenly on the measurements and one idle share, y to match, and prices half
+    as high again as would do.
+    """
+    (size, J, m), k = s.C.shape, s.a.shape[-1]
+    n = np.full((size, J + m), 1.0 / (J + 1))
+    n[:, J:] = 1 - s.C.sum(axis=1) * (1.0 / (J + 1))
+    table = np.zeros((size, k + m + 2, J + m))
+    table[:, k:-2, :J] = s.C.swapaxes(1, 2)
+    table[:, k:-2, J:] = np.eye(m)
+    before = interior_variance(s.M0, s.a) if s.M0.any() else np.full(size, np.inf)
+    z = np.zeros((size, k + m))
+    state = _State(np.arange(size), s.G, s.M0, s.a, before, n, n, z, s.M0, table)
+    state.refresh()
+    z[:, :k] = np.linalg.solve(state.M, s.a[..., None])[..., 0]
+    state.refresh()
+    used = np.minimum((z[:, None, :k] @ table[:, :k])[:, 0], 0.0)  # −yᵀ G_j y
+    level = (used[:, :J] / s.C.sum(axis=-1)).min(axis=-1, keepdims=True)
+    z[:, k:] = np.maximum(-0.75 * level, 1e-6)
+    state.slack = 0.5 * used + (z[:, None, k:] @ table[:, k:-2])[:, 0]
+    return state
+
+
+def _moved(before: Array, after: Array) -> Array:
+    """How much the budgets move the variance that is in hand, between a thousandth and 1: the gap
+    must be small beside that move.
+    """
+    return np.minimum(np.maximum(before / after - 1, 1e-3), 1.0)
+
+
+def _near(state: _State, total: Array, tolerance: float) -> bool:
+    """Whether the gap that Σ n s foretells (twice it, beside aᵀy) is small enough in some problem.
+    In these units V is at most 1.
+    """
+    gain = (state.a * state.z[:, : state.a.shape[-1]]).sum(axis=-1)
+    return bool((2 * total[:, 0] <= tolerance * _moved(state.before, gain) * gain).any())
+
+
+def _look(state: _State, best: Best, wanted: Array, iteration: int) -> None:
+    """Note the bounds at this point."""
+    k, J = state.a.shape[-1], best.n.shape[-1]
+    live, y, v = state.live, state.z[:, :k], state.z[:, k:]
+    n, C = state.n[:, :J], state.table[:, k:-2, :J]
+    spent = (C @ n[..., None]).max(axis=1)
+    upper = interior_variance(state.M0 + (state.M - state.M0) / spent[..., None], state.a)
+    paid = (v[:, None, :] @ C)[:, 0]
+    held = (y[:, None, :] @ state.M0 @ y[..., None])[:, 0, 0]
+    gain = (state.a * y).sum(axis=-1)
+    lower, by_y, by_v = dual_bound(gain, held, 2 * (paid - wanted[:, :J]), paid, v.sum(axis=-1))
+    at = np.flatnonzero(upper < best.upper[live])
+    best.upper[live[at]], best.n[live[at]] = upper[at], n[at] / spent[at]
+    at = np.flatnonzero(lower > best.lower[live])
+    best.lower[live[at]], best.y[live[at]], best.u[live[at]] = (
+        lower[at],
+        (y * by_y[:, None])[at],
+        (v * by_v[:, None])[at],
+    )
+    best.iterations[live] = iteration
+
+
+def _step(state: _State, wanted: Array, product: Array, total: Array) -> None:
+    """One step of all problems; ``product`` is n·s and ``total`` its sum."""
+    table, n, slack, k = state.table, state.n, state.slack, state.a.shape[-1]
+    A = table[:, :-2]
+    residual = np.subtract(wanted, slack, out=table[:, -2])
+    np.divide(1.0, n, out=table[:, -1])
+    newton = A @ (table * (n / slack)[:, None, :]).swapaxes(1, 2)
+    newton[:, :k, :k] += state.M
+    towards = newton[..., -2]
+    towards[:, :k] += (state.M0 @ state.z[:, :k, None])[..., 0] - state.a
+    towards[:, k:] += 1.0
+    both = _solved(newton[..., :-2], newton[..., -2:]).swapaxes(
+        1, 2
+    )  # away from μ = 0, and what one unit of μ adds
+    change = both @ A
+    # Relative changes: ds/s, and dn/n = μ/(n s) − 1 − ds/s.
+    rises, per_mu = (residual - change[:, 0]) / slack, change[:, 1] / slack
+    # Towards μ = 0 the fastest to vanish is the largest of 1 + ds/s and −ds/s; left is what remains
+    # there of Σ n s.
+    reach = 1 / np.maximum(_most(np.abs(rises + 0.5)) + 0.5, 1.0)
+    curved = np.add.reduce(product * rises * (1 + rises), axis=-1, keepdims=True)
+    left = np.minimum(np.maximum(1 - reach - reach * reach * curved / total, _LEAST_LEFT), 1.0)
+    centre = left * left * left * total / n.shape[-1]
+    rises += centre * per_mu
+    falls = 1 + rises - centre / product
+    most = 1 - 0.01 * left  # of the way to the boundary
+    reach = most / np.maximum(_most(np.maximum(falls, -rises)), most)
+    state.n = n * (1 - reach * falls)
+    state.slack = slack * (1 + reach * rises)
+    state.z = state.z + reach * (centre * both[:, 1] - both[:, 0])
+    state.refresh()
+
+
+def _most(values: Array) -> Array:
+    return np.asarray(np.maximum.reduce(values, axis=-1, keepdims=True))
+
+
+def _solved(H: Array, rhs: Array) -> Array:
+    try:
+        return np.asarray(np.linalg.solve(H, rhs), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        trace = np.trace(H, axis1=-2, axis2=-1)
+        return np.asarray(
+            np.linalg.solve(H + 1e-14 * trace[:, None, None] * np.eye(H.shape[-1]), rhs),
+            dtype=np.float64,
+        )
+
+
+# ----------------------------------------------------------------------------
+
 
 TOLERANCE = 1e-9
 """The relative gap between the two bounds at which the method stops."""
@@ -68,7 +575,7 @@ def solve(program: Program, *, tolerance: float = TOLERANCE) -> Allocation:
     --------
     One variable of variance 0.25, price 2, budget 100: V = σ²c/B.
 
-    >>> from noracle.ppi.program import make_program
+    >>> from noracle.ppi.solver import make_program
     >>> answer = solve(make_program([[[4.0]]], [2.0], 100.0, None, [1.0]))
     >>> round(answer.variance, 9), answer.n.round(6).tolist(), answer.gap < 1e-8
     (0.005, [50.0], True)

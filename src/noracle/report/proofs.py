@@ -316,7 +316,7 @@ def trace_plot(
     Examples
     --------
     >>> from noracle.counts.sketch import Sketch
-    >>> from noracle.logic.tracing import trace
+    >>> from noracle.logic.trace import trace
     >>> counts = {("a", "a"): 1, ("a", "b"): 1, ("b", "a"): 1, ("b", "b"): 1}
     >>> sketch = Sketch.from_counts(counts, classifiers=["x", "y"], labels=["a", "b"])
     >>> trace_plot([trace(sketch, "accuracy > 1/2", label="a")], ["x and y"]).get_xlabel()

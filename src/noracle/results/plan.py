@@ -58,10 +58,10 @@ class Plan(Result):
 
             return verify_certificate_plan(self)
         if self.inputs.get("planner") == "validation":
-            from noracle.learn.planning import verify_validation_plan
+            from noracle.learn.compare import verify_validation_plan
 
             return verify_validation_plan(self)
-        from noracle.ppi.verify_labels import verify_label_plan
+        from noracle.ppi.verify import verify_label_plan
 
         return verify_label_plan(self)
 

@@ -27,26 +27,32 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from noracle.search.asking import Asked, answers_table, ask_items
+    from noracle.search.archive import Found
+    from noracle.search.ask import (
+        Asked,
+        answers_table,
+        ask_items,
+        judge_claims,
+        ratings_table,
+        read_claims,
+        scores_table,
+    )
     from noracle.search.backends import open_model
     from noracle.search.budget import Budget, Ledger, Prices, Projection
-    from noracle.search.cache import Cache, record
-    from noracle.search.caller import Caller
+    from noracle.search.caller import Cache, Caller, record
     from noracle.search.candidates import Entry, Outcome, Proposal, Scored, Strategy, standardised
     from noracle.search.drawing import draw_workflow, workflow_svg
     from noracle.search.engine import search_workflows
     from noracle.search.fitness import (
+        ItemLabels,
         ItemScores,
         PairedScores,
         estimate_fitness,
         paired,
         score_outcomes,
     )
-    from noracle.search.found import Found
     from noracle.search.gate import Decision, Gate
     from noracle.search.interpreter import run_workflow
-    from noracle.search.item_labels import ItemLabels
-    from noracle.search.judging import judge_claims, ratings_table, read_claims, scores_table
     from noracle.search.model import (
         BudgetReached,
         Calls,
@@ -134,20 +140,32 @@ __all__ = [
 ]
 
 _MODULES = {
-    "asking": ("Asked", "answers_table", "ask_items"),
+    "ask": (
+        "Asked",
+        "answers_table",
+        "ask_items",
+        "judge_claims",
+        "ratings_table",
+        "read_claims",
+        "scores_table",
+    ),
     "backends": ("open_model",),
     "budget": ("Budget", "Ledger", "Prices", "Projection"),
-    "cache": ("Cache", "record"),
-    "caller": ("Caller",),
+    "caller": ("Cache", "Caller", "record"),
     "candidates": ("Entry", "Outcome", "Proposal", "Scored", "Strategy", "standardised"),
     "drawing": ("draw_workflow", "workflow_svg"),
     "engine": ("search_workflows",),
-    "fitness": ("ItemScores", "PairedScores", "estimate_fitness", "paired", "score_outcomes"),
-    "found": ("Found",),
+    "fitness": (
+        "ItemLabels",
+        "ItemScores",
+        "PairedScores",
+        "estimate_fitness",
+        "paired",
+        "score_outcomes",
+    ),
+    "archive": ("Found",),
     "gate": ("Decision", "Gate"),
     "interpreter": ("run_workflow",),
-    "item_labels": ("ItemLabels",),
-    "judging": ("judge_claims", "ratings_table", "read_claims", "scores_table"),
     "model": (
         "BudgetReached",
         "Calls",

@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 from noracle.evidence.replies import State
 from noracle.search.candidates import Outcome
 from noracle.search.model import Calls, Completion, Message, ModelError, Request, Usage
-from noracle.search.rules import answers as gives_answer
 from noracle.search.task import Question, draws, parse_answer
 from noracle.search.workflow import (
     Answer,
@@ -32,6 +31,7 @@ from noracle.search.workflow import (
     Workflow,
     inputs_of,
 )
+from noracle.search.workflow import answers as gives_answer
 
 FORCED = "So, the answer is:"
 """What is put into the model's mouth when its thought is cut."""

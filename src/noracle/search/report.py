@@ -12,8 +12,8 @@ from noracle.report.content import Content, Table, labelled
 from noracle.report.page import render_page
 from noracle.results import Comparison, Estimate
 from noracle.results.base import Result
+from noracle.search.archive import Found
 from noracle.search.candidates import Entry
-from noracle.search.found import Found
 
 _BEST_SHOWN = 5
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from noracle.superhuman.aggregate import AggregatedLabels, aggregate_labels, matches_of
 from noracle.superhuman.agreement import estimate_agreement
 from noracle.superhuman.assumptions import check_assumptions
-from noracle.superhuman.ceiling import estimate_ceiling
-from noracle.superhuman.certify import certify_superhuman
-from noracle.superhuman.path import ceiling_path
+from noracle.superhuman.ceiling import ceiling_path, estimate_ceiling
+from noracle.superhuman.certify import CertificateStream, certify_superhuman
 from noracle.superhuman.plan import plan_certificate
 from noracle.superhuman.published import certify_published, hms_score, oms_score
-from noracle.superhuman.stream import CertificateStream
 from noracle.superhuman.verify import verify_certificate
 
 __all__ = [

@@ -21,6 +21,9 @@ Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023), Theo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import combinations
 from typing import TypeVar
 
 import numpy as np
@@ -170,3 +173,185 @@ def _check(agreement: float | NDArray[np.float64], n_ratings: int) -> None:
         raise ArgumentError(f"agreement must be in [0, 1]; got {agreement}.")
     if n_ratings < 1:
         raise ArgumentError(f"n_ratings must be at least 1; got {n_ratings}.")
+
+
+# ---------------------------------------------------------------------------- The best bound on the
+# mean accuracy of persons who agree at least as often as if they were independent.
+
+
+Reals = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+LARGEST_ENUMERATED = 5
+LARGEST_WITH_FOURS = 12
+# With more annotators than this, triples are taken within blocks of about as many as BLOCK.
+LARGEST_COMPLETE = 30
+LARGEST_WITH_TWO_DIVISIONS = 100
+BLOCK = 20
+_TINY = 1e-300
+
+
+def pairwise_bound(agreement: ArrayLike, *, weights: Sequence[float] | None = None) -> float:
+    """U*, the largest mean accuracy that the agreement of every two annotators allows under
+    assumption (2).
+
+    Exact to 5 annotators; beyond, a cover by groups of three and four that is never below U*. For
+    pools with symmetric errors it lies within 0.01 of U*; for arbitrary rates it was up to 0.04
+    above.
+
+    Parameters
+    ----------
+    agreement
+        Symmetric matrix P of agreement rates; the diagonal is not read. NaN for two who have no
+        item in common counts as 1.
+    weights
+        The share of each annotator in the mean; default equal.
+
+    Examples
+    --------
+    >>> P = [[1, 0.74, 0.70], [0.74, 1, 0.72], [0.70, 0.72, 1]]
+    >>> round(pairwise_bound(P), 4)
+    0.8486
+    >>> pairwise_bound([[1, 0.6], [0.6, 1]])
+    0.8
+    """
+    rates, share = _checked(agreement, weights)
+    size = len(rates)
+    if size == 1:
+        return 1.0
+    if size == 2:
+        return float(share.max() + share.min() * rates[0, 1])
+    if size == 3:
+        return float(min(1.0, triple_bounds(rates, np.array([[0, 1, 2]]), share)[0]))
+    if size <= LARGEST_ENUMERATED:
+        return vertex_bound(rates, share)
+    return cover_bound(rates, share)
+
+
+def triple_bounds(rates: Reals, triples: Whole, weights: Reals | None = None) -> Reals:
+    """The largest Σ w_i p_i over each triple of annotators (weights 1 unless given), in closed
+    form.
+
+    The vertices are: all three pairs tight, p_1 = sqrt(P_12·P_13/P_23) and so on, if none exceeds
+    1; or one p_i = 1, one p_j = P_ij and p_k = min(P_ik, P_jk/P_ij).
+    """
+    weight = np.ones(len(rates)) if weights is None else weights
+    w = weight[triples]
+    a, b, c = triples.T
+    ab, ac, bc = (np.maximum(rates[i, j], _TINY) for i, j in ((a, b), (a, c), (b, c)))
+    # Roots one by one, since a product of two tiny rates would vanish.
+    ra, rb, rc = np.sqrt(ab), np.sqrt(ac), np.sqrt(bc)
+    tight = np.stack([ra / rc * rb, ra / rb * rc, rb / ra * rc], axis=1)
+    best = np.where((tight <= 1).all(axis=1), (w * tight).sum(axis=1), -np.inf)
+    sides = {(0, 1): ab, (0, 2): ac, (1, 2): bc}
+    for i in range(3):
+        for j, k in ((x, y) for x in range(3) for y in range(3) if len({i, x, y}) == 3):
+            ij, ik, jk = (sides[min(x, y), max(x, y)] for x, y in ((i, j), (i, k), (j, k)))
+            best = np.maximum(best, w[:, i] + w[:, j] * ij + w[:, k] * np.minimum(ik, jk / ij))
+    return np.asarray(best, dtype=np.float64)
+
+
+def vertex_bound(rates: Reals, weights: Reals) -> float:
+    """U* by all vertices of the polyhedron in -log p; the number of systems of equations grows fast
+    with the annotators.
+    """
+    return float(min(1.0, group_bounds(rates, np.arange(len(rates))[None, :], weights)[0]))
+
+
+def group_bounds(rates: Reals, groups: Whole, weights: Reals | None = None) -> Reals:
+    """The largest Σ w_i p_i over each group of annotators (weights 1 unless given), by all
+    vertices.
+    """
+    n_groups, size = groups.shape
+    weight = np.ones(len(rates)) if weights is None else weights
+    inverses, rows = _systems(size)
+    first, second = np.array(list(combinations(range(size), 2))).T
+    pairs = -np.log(np.maximum(rates[groups[:, first], groups[:, second]], _TINY))
+    needs = np.concatenate([np.zeros((n_groups, size)), pairs], axis=1)
+    x = np.einsum("sij,gsj->gsi", inverses, needs[:, rows])
+    slack = 1e-9
+    feasible = (x >= -slack).all(axis=2) & (
+        x[:, :, first] + x[:, :, second] >= pairs[:, None, :] - slack
+    ).all(axis=2)
+    sums = np.einsum("gsi,gi->gs", np.exp(-np.maximum(x, 0.0)), weight[groups])
+    return np.asarray(np.where(feasible, sums, -np.inf).max(axis=1), dtype=np.float64)
+
+
+@lru_cache(maxsize=LARGEST_ENUMERATED)
+def _systems(size: int) -> tuple[Reals, Whole]:
+    """Inverses of all regular systems of ``size`` tight rows, and which rows they are: x_i = 0
+    first, then the pairs.
+    """
+    equations = np.vstack(
+        [
+            np.eye(size),
+            *(np.eye(size)[i] + np.eye(size)[j] for i, j in combinations(range(size), 2)),
+        ]
+    )
+    rows = np.array(list(combinations(range(len(equations)), size)))
+    systems = equations[rows]
+    regular = np.abs(np.linalg.det(systems)) > 0.5  # determinants are whole numbers
+    return np.linalg.inv(systems[regular]), rows[regular]
+
+
+def cover_bound(rates: Reals, weights: Reals, *, fours: bool = True) -> float:
+    """A bound by groups that cover all annotators, best by one linear program; valid also where the
+    program is solved only roughly.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array
+
+    size = len(rates)
+    groups = [_triples(rates)]
+    costs = [triple_bounds(rates, groups[0])]
+    if fours and size <= LARGEST_WITH_FOURS:
+        groups.append(np.array(list(combinations(range(size), 4))))
+        costs.append(group_bounds(rates, groups[1]))
+    cost = np.concatenate(costs)
+    members = np.concatenate([g.reshape(-1) for g in groups])
+    columns = np.repeat(
+        np.arange(len(cost)), np.repeat([g.shape[1] for g in groups], [len(g) for g in groups])
+    )
+    cover = csr_array((np.ones(len(members)), (members, columns)), shape=(size, len(cost)))
+    found = linprog(cost, A_ub=-cover, b_ub=-weights, bounds=(0, None), method="highs")  # type: ignore[call-overload]  # sparse is fine
+    used = np.zeros(len(cost)) if found.x is None else np.maximum(found.x, 0.0)
+    uncovered = np.maximum(weights - cover @ used, 0.0)  # such a share has an accuracy of at most 1
+    return float(min(1.0, cost @ used + uncovered.sum()))
+
+
+def _triples(rates: Reals) -> Whole:
+    """All triples, or for many annotators those within blocks: of all levels of agreement and, if
+    not too many, of like levels.
+    """
+    size = len(rates)
+    if size <= LARGEST_COMPLETE:
+        return np.array(list(combinations(range(size), 3)))
+    order = np.argsort(rates.mean(axis=1), kind="stable")
+    n_blocks = -(-size // BLOCK)
+    blocks = [order[start::n_blocks] for start in range(n_blocks)]
+    if size <= LARGEST_WITH_TWO_DIVISIONS:
+        blocks += np.array_split(order, n_blocks)
+    triples = np.concatenate(
+        [np.sort(block)[np.array(list(combinations(range(len(block)), 3)))] for block in blocks]
+    )
+    return np.unique(triples, axis=0)
+
+
+def _checked(agreement: ArrayLike, weights: Sequence[float] | None) -> tuple[Reals, Reals]:
+    rates = np.array(agreement, dtype=np.float64)
+    if rates.ndim != 2 or rates.shape[0] != rates.shape[1] or not len(rates):
+        raise ArgumentError(f"agreement must be a square matrix; got shape {rates.shape}.")
+    np.fill_diagonal(rates, 1.0)
+    rates = np.where(np.isnan(rates), 1.0, rates)
+    if ((rates < 0) | (rates > 1)).any() or not np.allclose(rates, rates.T, rtol=0, atol=1e-12):
+        raise ArgumentError(
+            "agreement must be symmetric with entries in [0, 1]; got other entries. Pass counts of agreement / counts."
+        )
+    share = (
+        np.full(len(rates), 1 / len(rates))
+        if weights is None
+        else np.asarray(weights, dtype=np.float64)
+    )
+    if share.shape != (len(rates),) or not (share >= 0).all() or abs(share.sum() - 1) > 1e-9:
+        raise ArgumentError(f"weights must be {len(rates)} shares that sum to 1; got {weights!r}.")
+    return rates, share

@@ -15,7 +15,7 @@ from noracle.bounds.special import ndtri, stdtr
 from noracle.counts.ratings import RatingCounts, count_ratings
 from noracle.errors import ArgumentError
 from noracle.results import Assumption, Guarantee, Kind, Plan, check_confidence, choose
-from noracle.superhuman import retest
+from noracle.superhuman import verify as retest
 from noracle.superhuman.certify import the_system
 from noracle.superhuman.difference import WIDTH, sample_of
 from noracle.superhuman.statement import MOST_ITEMS, check_margin

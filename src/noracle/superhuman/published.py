@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from noracle.errors import ArgumentError
 from noracle.results import Assumption, Certificate, Check, check_confidence, choose
-from noracle.superhuman.split import (
+from noracle.superhuman.difference import (
     Ceiling,
     by_paper,
     by_tails,

@@ -13,13 +13,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from noracle.counts.ratings import RatingCounts
-from noracle.superhuman import (
-    certify_superhuman,
-    coefficients,
-    estimate_agreement,
-    estimate_ceiling,
-)
-from noracle.superhuman.split import bound_at
+from noracle.superhuman import agreement as coefficients
+from noracle.superhuman import certify_superhuman, estimate_agreement, estimate_ceiling
+from noracle.superhuman.difference import bound_at
 from tests.guarantees import test_ceiling_coverage as ceiling
 from tests.guarantees import test_certificate_errors as certificate
 from tests.guarantees.matrix.record import Case, Seen, fewer, row_of, seeded

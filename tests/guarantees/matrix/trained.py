@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from noracle.errors import GuaranteeWarning
-from noracle.learn.comparing import compare_models
+from noracle.learn.compare import compare_models
 from noracle.learn.labels import draw_ruled_out
 from noracle.learn.transition import Transition
 from noracle.learn.validation import from_counts

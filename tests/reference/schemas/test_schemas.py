@@ -21,7 +21,7 @@ from noracle.errors import ArgumentError
 from noracle.oversight.oversight import Oversight
 from noracle.results import RESULT_TYPES, read_result
 from noracle.schemas import load_schema, schema_names
-from noracle.search.found import Found
+from noracle.search.archive import Found
 from noracle.search.workflow import parse_workflow
 from tests.unit.report.samples import SAMPLES
 

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from noracle.collect.live_rows import KINDS, NO, TRAP, UNANSWERED, UNSURE, YES, Project
+from noracle.collect.live.records import KINDS, NO, TRAP, UNANSWERED, UNSURE, YES, Project
 from noracle.collect.store.base import Store, Work
 
 _WORDS = {YES: "yes", NO: "no", UNSURE: "unsure"}

@@ -22,7 +22,7 @@ from noracle.collect.formats import (
     read_propensities,
 )
 from noracle.collect.model import Item
-from noracle.collect.tables import Table, table_bytes, table_files, zip_bytes
+from noracle.collect.service.exports import Table, table_bytes, table_files, zip_bytes
 from tests.unit.collect.service_world import spec_of
 
 ROWS: list[dict[str, Any]] = [

@@ -16,10 +16,10 @@ from noracle.accuracy import estimate_accuracy
 from noracle.bounds.linear import maximum_likelihood
 from noracle.collect.errors import NotFound
 from noracle.collect.live import LiveView, live_view, view_of
-from noracle.collect.live_estimates import label_cells, partitioned_view
-from noracle.collect.live_quality import rates_for_correction
-from noracle.collect.live_rows import MAIN, UNSURE, YES, Rows, read_project
-from noracle.collect.live_simulation import Faults, World, simulate_partitioned, simulate_shown
+from noracle.collect.live.checks import rates_for_correction
+from noracle.collect.live.estimates import label_cells, partitioned_view
+from noracle.collect.live.records import MAIN, UNSURE, YES, Rows, read_project
+from noracle.collect.live.simulation import Faults, World, simulate_partitioned, simulate_shown
 from noracle.collect.model import Item
 from noracle.collect.service import projects
 from noracle.evidence import Evidence

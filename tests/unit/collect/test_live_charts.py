@@ -22,8 +22,8 @@ from noracle.collect.charts import (
     intervals_chart,
 )
 from noracle.collect.live import LiveView, view_of
-from noracle.collect.live_simulation import Faults, simulate_partitioned, simulate_shown
-from noracle.collect.live_view import Point
+from noracle.collect.live.records import Point
+from noracle.collect.live.simulation import Faults, simulate_partitioned, simulate_shown
 from noracle.results import Check
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -12,26 +12,34 @@ import numpy as np
 import pytest
 
 from noracle.bounds.linear import maximum_likelihood
-from noracle.collect.live_checks import (
+from noracle.collect.live.checks import (
     BUDGET,
     _least_evidence,
+    check_gold,
+    check_panel,
     check_project,
+    error_rates,
+    gold_outcomes,
     likeliest_accuracy,
     outcome_chances,
+    panel_outcomes,
+    rates_for_correction,
     verdict_evidence,
     yes_evidence,
 )
-from noracle.collect.live_estimates import label_cells
-from noracle.collect.live_quality import (
-    check_gold,
-    check_panel,
-    error_rates,
-    gold_outcomes,
-    panel_outcomes,
-    rates_for_correction,
+from noracle.collect.live.estimates import label_cells
+from noracle.collect.live.records import (
+    GOLD,
+    MAIN,
+    NO,
+    PANEL,
+    UNANSWERED,
+    UNSURE,
+    YES,
+    Project,
+    Rows,
 )
-from noracle.collect.live_rows import GOLD, MAIN, NO, PANEL, UNANSWERED, UNSURE, YES, Project, Rows
-from noracle.collect.live_simulation import Faults, simulate_partitioned, simulate_shown, spec_of
+from noracle.collect.live.simulation import Faults, simulate_partitioned, simulate_shown, spec_of
 
 
 def project_with(

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from noracle.bounds.linear import anytime
-from noracle.collect.live_estimates import label_cells
-from noracle.collect.live_rows import NO, UNANSWERED, UNSURE, YES, Rows, open_places
-from noracle.collect.live_sequences import (
+from noracle.collect.live.estimates import (
     Hits,
     answer_shares,
     class_limits,
     hits_of,
+    label_cells,
     set_error,
     set_limits,
     unsure_limits,
 )
+from noracle.collect.live.records import NO, UNANSWERED, UNSURE, YES, Rows, open_places
 
 FOREVER = np.iinfo(np.int64).max
 

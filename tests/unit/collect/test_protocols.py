@@ -12,8 +12,7 @@ from scipy import stats
 
 from noracle.collect.chain import content_hash, routes_root
 from noracle.collect.model import Item, Route
-from noracle.collect.protocols import balanced_sets, draw_routes, seal
-from noracle.collect.sealing import commitment
+from noracle.collect.protocols import balanced_sets, commitment, draw_routes, seal
 from noracle.errors import ArgumentError
 from tests.unit.collect.archives import SEED, items_of, spec_of
 

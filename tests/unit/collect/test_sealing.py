@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from noracle.collect.chain import canonical
-from noracle.collect.sealing import (
+from noracle.collect.protocols import (
     Stream,
     commitment,
     draw_below,

@@ -26,7 +26,7 @@ from noracle.collect.formats import read_items
 from noracle.collect.model import Item, ProjectSpec
 from noracle.collect.protocols import draw_routes
 from noracle.collect.service import exports, projects
-from noracle.collect.service.answers import judgements, one_propensity, ratings
+from noracle.collect.service.exports import judgements, one_propensity, ratings
 from noracle.collect.verify import verify_archive
 from noracle.counts import count_accuracy
 from noracle.evidence import Evidence

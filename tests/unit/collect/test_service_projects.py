@@ -16,7 +16,7 @@ from noracle.collect.content import Picture
 from noracle.collect.errors import Conflict, NotFound, Refused
 from noracle.collect.model import Item
 from noracle.collect.service import projects
-from noracle.collect.service.answers import check_value
+from noracle.collect.service.exports import check_value
 from tests.unit.collect.service_world import NOW, SEAL, Service, open_service, spec_of, texts
 
 

@@ -18,7 +18,7 @@ from noracle.evidence.inspect_logs import answer_of_output
 from noracle.evidence.lm_eval import read_lm_eval
 from noracle.evidence.logs import read_logs
 from noracle.evidence.replies import read_choice, read_text
-from noracle.search.asking import answers_table, ask_items
+from noracle.search.ask import answers_table, ask_items
 from noracle.search.model import Completion
 from noracle.search.task import LETTERS, Question, Task, TaskItem, parse_answer, pose
 from noracle.search.workflow import load_workflow

@@ -23,7 +23,7 @@ from noracle.learn.transition import Transition, count_transition
 from noracle.report.page import render_page
 from noracle.results import Kind, LabelAnalysis, read_result
 from noracle.schemas import load_schema, schema_names
-from noracle.superhuman.coefficients import agreements
+from noracle.superhuman.agreement import agreements
 
 SCHEMAS: Registry[Any] = Registry().with_resources(
     (load_schema(n)["$id"], Resource.from_contents(load_schema(n))) for n in schema_names()

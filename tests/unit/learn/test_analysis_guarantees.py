@@ -12,9 +12,11 @@ import pytest
 from scipy.stats import binom, chi2, chi2_contingency
 
 from noracle.bounds.binomial import clopper_pearson
-from noracle.learn import _label_checks
-from noracle.learn._label_checks import check_rows
-from noracle.learn._label_rates import (
+from noracle.learn import analysis as _label_checks
+from noracle.learn.analysis import _noise_by_class, _shares, analyse_labels, check_rows
+from noracle.learn.label_table import (
+    LabelTable,
+    check_dependence,
     measure_use,
     p_at_least,
     p_of,
@@ -22,9 +24,6 @@ from noracle.learn._label_rates import (
     simulate_use,
     sums_by_item,
 )
-from noracle.learn._label_table import LabelTable
-from noracle.learn.analysis import _noise_by_class, _shares, analyse_labels
-from noracle.learn.dependence import check_dependence
 from noracle.learn.labels import biased_transition, draw_ruled_out, feature_chances
 from noracle.learn.transition import Transition
 
@@ -358,7 +357,7 @@ def test_shuffled_tables_have_the_law_of_shuffled_labels() -> None:
     fast = check_dependence(
         table, features, table.truth, n_permutations=19_999, rng=np.random.default_rng(1)
     )
-    from noracle.learn.dependence import _chi_square, _parts  # the same clusters
+    from noracle.learn.label_table import _chi_square, _parts  # the same clusters
 
     seen, total = 0.0, np.zeros(2000)
     for part in _parts(table, features, table.truth, 5, np.random.default_rng(1)):

@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch", reason="the learn extra is not installed")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from noracle.errors import ArgumentError  # noqa: E402
-from noracle.learn import augment  # noqa: E402
-from noracle.learn.augment import Views, strong_view, weak_view  # noqa: E402
+from noracle.learn import batches as augment  # noqa: E402
+from noracle.learn.batches import Views, strong_view, weak_view  # noqa: E402
 
 
 def images(b: int = 12, h: int = 9, w: int = 7, c: int = 3, seed: int = 0):

@@ -17,8 +17,7 @@ torch = pytest.importorskip("torch", reason="the learn extra is not installed")
 from torch import nn  # noqa: E402
 
 from noracle.errors import ArgumentError  # noqa: E402
-from noracle.learn.checkpoint import read_checkpoint, write_checkpoint  # noqa: E402
-from noracle.learn.loop import Batches, Settings, train  # noqa: E402
+from noracle.learn.loop import Batches, Settings, read_checkpoint, train, write_checkpoint  # noqa: E402  # noqa: E402
 
 SRC = Path(__file__).parents[3] / "src"
 
@@ -29,7 +28,7 @@ import io, os, signal, sys
 import torch
 from torch import nn
 from noracle.learn import checkpoint
-from noracle.learn.augment import Views
+from noracle.learn.batches import Views
 from noracle.learn.consistency import Consistency
 from noracle.learn.loop import Batches, Settings, train
 from noracle.learn.losses import label_mask

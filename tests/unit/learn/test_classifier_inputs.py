@@ -11,8 +11,8 @@ pytest.importorskip("sklearn", reason="the learn extra is not installed")
 from torch import nn  # noqa: E402
 
 from noracle.errors import ArgumentError, EvidenceError  # noqa: E402
-from noracle.learn._inputs import read_labels  # noqa: E402
 from noracle.learn.classifier import ComplementaryClassifier  # noqa: E402
+from noracle.learn.fit import read_labels  # noqa: E402
 from noracle.learn.transition import Transition  # noqa: E402
 
 X = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="the learn extra is not installed")
 from torch import nn  # noqa: E402
 
 from noracle.errors import ArgumentError, EvidenceError  # noqa: E402
-from noracle.learn.augment import Views  # noqa: E402
+from noracle.learn.batches import Views  # noqa: E402
 from noracle.learn.consistency import Consistency  # noqa: E402
 from noracle.learn.labels import draw_ruled_out  # noqa: E402
 from noracle.learn.loop import Batches, Settings, all_logits, plain_objective, train  # noqa: E402

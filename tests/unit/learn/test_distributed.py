@@ -13,9 +13,9 @@ torch = pytest.importorskip("torch", reason="the learn extra is not installed")
 if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
     pytest.skip("this torch has no gloo", allow_module_level=True)
 
-from noracle.learn.augment import Views  # noqa: E402
+from noracle.learn.batches import Views  # noqa: E402
 from noracle.learn.consistency import Consistency  # noqa: E402
-from noracle.learn.distributed import Team, join_team, own_device  # noqa: E402
+from noracle.learn.loop import Team, join_team, own_device  # noqa: E402
 from noracle.learn.losses import label_mask  # noqa: E402
 
 SRC = Path(__file__).parents[3] / "src"
@@ -26,7 +26,7 @@ from pathlib import Path
 import torch
 from torch import nn
 from noracle.learn import checkpoint, run
-from noracle.learn.augment import Views
+from noracle.learn.batches import Views
 from noracle.learn.consistency import Consistency
 from noracle.learn.loop import Batches, Settings, all_logits, plain_objective, train
 from noracle.learn.losses import get_loss, label_mask

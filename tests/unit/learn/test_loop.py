@@ -440,7 +440,7 @@ def test_the_core_needs_numpy_and_torch_alone() -> None:
         "for name in 'narwhals duckdb typer rich jinja2 matplotlib pandas sklearn zstandard'.split(): sys.modules[name] = None\n"
         "import noracle\n"
         "assert 'torch' not in sys.modules\n"
-        "import noracle.learn.loop, noracle.learn.consistency, noracle.learn.models, noracle.learn.augment, noracle.learn.labels\n"
+        "import noracle.learn.loop, noracle.learn.consistency, noracle.learn.models, noracle.learn.batches, noracle.learn.labels\n"
     )
     subprocess.run(
         [sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(SRC)}

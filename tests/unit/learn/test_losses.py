@@ -12,8 +12,15 @@ import pytest
 torch = pytest.importorskip("torch", reason="the learn extra is not installed")
 
 from noracle.errors import ArgumentError, EvidenceError, SingularTransition  # noqa: E402
-from noracle.learn.context import Context  # noqa: E402
-from noracle.learn.losses import LOSSES, Loss, decode_logits, get_loss, label_mask, scel  # noqa: E402
+from noracle.learn.losses import (  # noqa: E402
+    LOSSES,
+    Context,
+    Loss,
+    decode_logits,
+    get_loss,
+    label_mask,
+    scel,
+)
 from noracle.learn.transition import Transition  # noqa: E402
 from tests.unit.learn import naive  # noqa: E402
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from noracle.errors import EvidenceError
-from noracle.learn import _pickles
-from noracle.learn._pickles import read_pickle
+from noracle.learn import files as _pickles
+from noracle.learn.files import read_pickle
 from noracle.learn.readers import read_items
 
 

@@ -12,9 +12,16 @@ import pytest
 torch = pytest.importorskip("torch", reason="the learn extra is not installed")
 
 from noracle.errors import ArgumentError  # noqa: E402
-from noracle.learn.context import Context  # noqa: E402
-from noracle.learn.losses import LOSSES, get_loss, label_mask  # noqa: E402
-from noracle.learn.risks import correct, ordinary_losses, partial_risks, scarce  # noqa: E402
+from noracle.learn.losses import (  # noqa: E402  # noqa: E402
+    LOSSES,
+    Context,
+    correct,
+    get_loss,
+    label_mask,
+    ordinary_losses,
+    partial_risks,
+    scarce,
+)
 from noracle.learn.transition import Transition  # noqa: E402
 
 BASES = ("ce", "mae", "mse", "gce", "sl")

@@ -20,11 +20,24 @@ import torch
 from sklearn import datasets
 
 from noracle.errors import ArgumentError, EvidenceError
-from noracle.learn import study
-from noracle.learn import trial as trials
-from noracle.learn.journal import Journal
-from noracle.learn.study import StudyPlan, known_trials, run_study, same_study, study_rows
-from noracle.learn.trial import ALGORITHMS, LabelSetting, Training, Trial, TrialData, run_trial
+from noracle.learn.bench import study
+from noracle.learn.bench import trial as trials
+from noracle.learn.bench.study import (
+    Journal,
+    StudyPlan,
+    known_trials,
+    run_study,
+    same_study,
+    study_rows,
+)
+from noracle.learn.bench.trial import (
+    ALGORITHMS,
+    LabelSetting,
+    Training,
+    Trial,
+    TrialData,
+    run_trial,
+)
 
 UNIFORM = LabelSetting(name="uniform")
 TRAINING = Training(model="mlp", hidden=(32,), batch_size=64, weight_decay=0.0, every=1)
@@ -156,7 +169,7 @@ class TestJournal:
     def test_nothing_is_run_twice(
         self, whole: Any, data: TrialData, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("noracle.learn.study.run_trial", no_trial)
+        monkeypatch.setattr("noracle.learn.bench.study.run_trial", no_trial)
         assert run_study(data, plan(), journal=whole[0], device="cpu") == whole[1]
 
     @pytest.mark.parametrize("cut", ["lines", "half a line", "half a letter"])

@@ -12,7 +12,7 @@ import pytest
 
 from noracle.errors import ArgumentError, EvidenceError, GuaranteeWarning, SingularTransition
 from noracle.learn.labels import draw_ruled_out
-from noracle.learn.scored import RuledOut, item_scores, read_ruled_out
+from noracle.learn.scores import RuledOut, item_scores, read_ruled_out
 from noracle.learn.transition import Transition, count_transition, estimate_transition
 from noracle.learn.validation import estimate_model_accuracy, estimate_scel, fit_temperature
 from noracle.results import Estimate, Kind

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from noracle.errors import ArgumentError, EvidenceError, SingularTransition
+from noracle.learn.compare import verify_validation_plan
 from noracle.learn.labels import draw_ruled_out
-from noracle.learn.planning import verify_validation_plan
 from noracle.learn.transition import Transition
 from noracle.learn.validation import (
     compare_models,

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from noracle.learn.fixed_n import fixed_n_limits, spread_range
-from noracle.learn.scored import score_table
+from noracle.learn.scores import score_table
 from noracle.learn.transition import Transition
+from noracle.learn.validation import fixed_n_limits, spread_range
 
 T = np.array(
     [[0.05, 0.6, 0.15, 0.2], [0.3, 0.0, 0.5, 0.2], [0.1, 0.2, 0.1, 0.6], [0.45, 0.25, 0.3, 0.0]]

@@ -16,10 +16,8 @@ import pytest
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.axioms import axiom_alarm
-from noracle.logic.cascade import prove_malfunction
-from noracle.logic.dual import Case
-from noracle.logic.program import Program, rows_of
+from noracle.logic.cascade import axiom_alarm, prove_malfunction
+from noracle.logic.program import Case, Program, rows_of
 from noracle.logic.solver import integral
 from noracle.logic.spec import ANY_ANSWER, Spec
 from noracle.results import Kind, Proof

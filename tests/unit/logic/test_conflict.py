@@ -13,8 +13,7 @@ from noracle.counts.decisions import count_decisions
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
-from noracle.logic.asking import restricted
-from noracle.logic.cascade import prove_malfunction
+from noracle.logic.cascade import prove_malfunction, restricted
 from noracle.logic.conflict import least_violators, minimal_conflict
 from noracle.logic.next_item import items_like, range_checks, with_known
 from noracle.logic.spec import Spec

@@ -12,8 +12,7 @@ import pytest
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.ends import successor
-from noracle.logic.ranges import exact_ends, range_accuracies
+from noracle.logic.ranges import exact_ends, range_accuracies, successor
 from noracle.logic.spec import Spec
 from noracle.results import Kind, Ranges, read_result
 from tests.unit.logic.brute import Instance, _holds, random_instance, side_is_possible, tables

@@ -11,11 +11,10 @@ import pytest
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic import tracing as module
-from noracle.logic.asking import Asked
-from noracle.logic.cascade import prove_malfunction
+from noracle.logic import trace as module
+from noracle.logic.cascade import Asked, prove_malfunction
 from noracle.logic.spec import Spec
-from noracle.logic.tracing import threshold, trace
+from noracle.logic.trace import threshold, trace
 from noracle.results import Kind, read_result
 from tests.unit.logic.brute import Instance, possible, random_instance, side_is_possible
 from tests.unit.logic.seed_table import BY_TRUTH, GRADERS, table_2

@@ -16,8 +16,7 @@ import pytest
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.axioms import axiom_alarm
-from noracle.logic.cascade import prove_malfunction
+from noracle.logic.cascade import axiom_alarm, prove_malfunction
 from noracle.logic.verify import verify_values
 from noracle.results import Proof, read_result
 from tests.unit.logic.brute import random_instance

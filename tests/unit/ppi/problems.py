@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.ppi.certificate import target_variance
 from noracle.ppi.measurements import Measurement, SetPrices, information_of, subsets
-from noracle.ppi.program import Program, make_program
+from noracle.ppi.solver import Program, make_program, target_variance
 
 Array = NDArray[np.float64]
 FAMILIES = ("factor", "wishart", "nested")

@@ -9,16 +9,9 @@ import numpy as np
 import pytest
 
 from noracle.errors import ArgumentError
-from noracle.ppi.diagnostics import (
-    covariance_loss,
-    limits,
-    restricted_loss,
-    stability,
-    theorem9_rate,
-)
 from noracle.ppi.measurements import Measurement, information_of, restricted, subsets
-from noracle.ppi.program import Program, make_program
-from noracle.ppi.solver import solve
+from noracle.ppi.plan import covariance_loss, limits, restricted_loss, stability, theorem9_rate
+from noracle.ppi.solver import Program, make_program, solve
 from tests.unit.ppi.problems import COSTS, FAMILIES, covariance, set_prices
 
 

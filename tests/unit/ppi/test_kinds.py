@@ -8,7 +8,7 @@ import pytest
 
 from noracle import ArgumentError, plan_budget
 from noracle.ppi import complementary, ordinary, question, targeted
-from noracle.ppi.kinds import make_label
+from noracle.ppi.expected import make_label
 
 
 def outcomes(k: int, j: int) -> list[tuple[float, float]]:

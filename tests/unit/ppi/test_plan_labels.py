@@ -13,7 +13,7 @@ from noracle import (
     plan_labels,
     read_result,
 )
-from noracle.ppi.kinds import make_label
+from noracle.ppi.expected import make_label
 
 GOALS = {
     "half width": {"half_width": 0.05},

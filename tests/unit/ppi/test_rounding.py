@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from noracle.errors import ArgumentError
-from noracle.ppi.certificate import variance_of
 from noracle.ppi.measurements import Measurement, information_of
-from noracle.ppi.program import Program, make_program
-from noracle.ppi.rounding import round_counts, snap, within
-from noracle.ppi.solver import solve
+from noracle.ppi.planner import round_counts, snap, within
+from noracle.ppi.solver import Program, make_program, solve, variance_of
 from tests.unit.ppi.problems import brute_force
 
 

@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 
 from noracle.errors import ArgumentError
-from noracle.ppi.certificate import (
+from noracle.ppi.measurements import Measurement, information_of, subsets
+from noracle.ppi.planner import round_counts
+from noracle.ppi.solver import (
     certified_bound,
     dual_bound,
     interior_variance,
+    make_program,
+    solve,
+    solve_batch,
     target_variance,
     variance_of,
 )
-from noracle.ppi.measurements import Measurement, information_of, subsets
-from noracle.ppi.program import make_program
-from noracle.ppi.rounding import round_counts
-from noracle.ppi.solver import solve, solve_batch
 from tests.unit.ppi.problems import covariance, problem, referee
 
 

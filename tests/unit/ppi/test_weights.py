@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from noracle.errors import ArgumentError
-from noracle.ppi.weights import blue_weights, drop_useless
+from noracle.ppi.intervals import blue_weights, drop_useless
 
 
 def random_cov(rng: np.random.Generator, k: int) -> np.ndarray:

@@ -8,12 +8,11 @@ import pytest
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.axioms import axiom_alarm
-from noracle.logic.cascade import prove_malfunction
+from noracle.logic.cascade import axiom_alarm, prove_malfunction
 from noracle.logic.conflict import least_violators, minimal_conflict
 from noracle.logic.next_item import range_checks
 from noracle.logic.ranges import range_accuracies
-from noracle.logic.tracing import trace
+from noracle.logic.trace import trace
 from noracle.report import proofs
 from noracle.report.card import card, html_card
 from noracle.report.content import content

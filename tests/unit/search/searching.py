@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from noracle.search.archive import Found
 from noracle.search.backends.scripted import ScriptedModel
-from noracle.search.cache import Cache
-from noracle.search.caller import Caller
+from noracle.search.caller import Cache, Caller
 from noracle.search.candidates import Proposal, Scored
 from noracle.search.engine import search_workflows
-from noracle.search.found import Found
 from noracle.search.model import Calls, Request
 from noracle.search.task import Task, TaskItem, draws
 from noracle.search.vault import Vault

@@ -17,13 +17,18 @@ from noracle.accuracy.estimate import estimate_accuracy
 from noracle.counts import count_accuracy
 from noracle.errors import ArgumentError, EvidenceError
 from noracle.evidence import Evidence
-from noracle.search.asking import answers_table, ask_items, expected_usage, task_questions
+from noracle.search.ask import (
+    RunFolder,
+    answers_table,
+    ask_items,
+    expected_usage,
+    fingerprint,
+    task_questions,
+)
 from noracle.search.backends import ScriptedModel
 from noracle.search.budget import Budget
-from noracle.search.cache import Cache
-from noracle.search.caller import Caller
+from noracle.search.caller import Cache, Caller
 from noracle.search.model import Calls, Completion, ModelError, Request, Usage
-from noracle.search.runs import RunFolder, fingerprint
 from noracle.search.task import Task, TaskItem
 from noracle.search.workflow import load_workflow
 

@@ -21,8 +21,7 @@ from noracle.search.backends import (
     ScriptedModel,
     open_model,
 )
-from noracle.search.cache import Cache, record
-from noracle.search.caller import Caller
+from noracle.search.caller import Cache, Caller, record
 from noracle.search.model import Completion, Message, Model, ModelError, Request, Usage
 
 pytestmark = pytest.mark.filterwarnings(

@@ -16,8 +16,7 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 from noracle.errors import ArgumentError
 from noracle.search.backends import OpenAIModel, open_model
-from noracle.search.cache import Cache, record
-from noracle.search.caller import Caller
+from noracle.search.caller import Cache, Caller, record
 from noracle.search.model import Completion, Message, ModelError, Request, Usage
 from tests.service.openai_server import (
     Act,

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from noracle.errors import ArgumentError
-from noracle.search.cache import Cache, CacheError, default_path, record
+from noracle.search.caller import Cache, CacheError, default_path, record
 from noracle.search.model import Completion, Usage
 
 REPLY = Completion(text="Hi", finish="length", usage=Usage(3, 1))
@@ -212,7 +212,7 @@ def test_a_recording_is_sorted_and_the_same_every_time(tmp_path: Path) -> None:
 WRITER = """
 import sys
 import threading
-from noracle.search.cache import Cache
+from noracle.search.caller import Cache
 from noracle.search.model import Completion, Usage
 cache = Cache.open(sys.argv[1])
 for i in range(int(sys.argv[3])):

@@ -19,8 +19,7 @@ import pytest
 from noracle.errors import ArgumentError
 from noracle.search.backends import ScriptedModel
 from noracle.search.budget import Budget, Prices
-from noracle.search.cache import Cache
-from noracle.search.caller import Caller
+from noracle.search.caller import Cache, Caller
 from noracle.search.model import BudgetReached, Completion, Message, ModelError, Request, Usage
 
 
@@ -406,7 +405,7 @@ def test_senseless_options_are_refused(option: str, value: float) -> None:
 CHILD = """
 import asyncio, sys
 from noracle.search.backends import ScriptedModel
-from noracle.search.cache import Cache
+from noracle.search.caller import Cache
 from noracle.search.caller import Caller
 from noracle.search.model import Message, Request
 

@@ -9,10 +9,7 @@ from typing import Any
 import pytest
 
 from noracle.errors import EvidenceError
-from noracle.search.backends import ScriptedModel
-from noracle.search.budget import Budget
-from noracle.search.caller import Caller
-from noracle.search.judging import (
+from noracle.search.ask import (
     Claim,
     judge_claims,
     ratings_table,
@@ -20,6 +17,9 @@ from noracle.search.judging import (
     scores_table,
     verdicts,
 )
+from noracle.search.backends import ScriptedModel
+from noracle.search.budget import Budget
+from noracle.search.caller import Caller
 from noracle.search.model import ModelError, Request
 from noracle.search.task import Task, TaskItem
 from noracle.search.workflow import load_workflow

@@ -26,10 +26,9 @@ from noracle.search.strategies import (
     StrategyName,
     make_strategy,
 )
-from noracle.search.strategies.designer import read_draft
-from noracle.search.strategies.halving import BASELINES
-from noracle.search.strategies.standing import mixture, rank, stand
-from noracle.search.strategies.telling import describe_experience
+from noracle.search.strategies.designer import describe_experience, read_draft
+from noracle.search.strategies.evolution import BASELINES
+from noracle.search.strategies.ranking import mixture, rank, stand
 from noracle.search.task import Task, TaskItem, draws
 from noracle.search.workflow import Workflow, WorkflowError, load_workflow, parse_workflow
 

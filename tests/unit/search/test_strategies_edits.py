@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from noracle.errors import ArgumentError
-from noracle.search.strategies import banks
-from noracle.search.strategies.edits import EDITS, edit_workflow
-from noracle.search.strategies.reshaping import prune
+from noracle.search.strategies import edits as banks
+from noracle.search.strategies.edits import EDITS, edit_workflow, prune
 from noracle.search.workflow import (
     Answer,
     Ask,

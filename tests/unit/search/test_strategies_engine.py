@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from noracle.search.archive import Found
 from noracle.search.caller import Caller
 from noracle.search.engine import search_workflows
-from noracle.search.found import Found
 from noracle.search.simulated import SimulatedDesigner, simulated_world
 from noracle.search.strategies import STRATEGIES, StrategyName, make_strategy
 from noracle.search.vault import Vault

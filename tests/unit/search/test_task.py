@@ -14,9 +14,8 @@ import pytest
 
 from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning
 from noracle.evidence.files import connect
-from noracle.search import reading
-from noracle.search.reading import items_table, load_preset, preset_names
-from noracle.search.task import TaskItem, pose, read_task
+from noracle.search import task as reading
+from noracle.search.task import TaskItem, items_table, load_preset, pose, preset_names, read_task
 
 CANARY = "CANARY-of-the-key"
 

@@ -15,7 +15,7 @@ from noracle.errors import ArgumentError, EvidenceError
 from noracle.evidence import Ratings
 from noracle.results import Estimate, Kind
 from noracle.superhuman import estimate_agreement
-from noracle.superhuman.coefficients import fleiss, kappa_errors, kappas
+from noracle.superhuman.agreement import fleiss, kappa_errors, kappas
 
 QUICK = {"n_boot": 200}
 

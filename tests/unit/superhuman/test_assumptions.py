@@ -14,8 +14,8 @@ from noracle.counts.ratings import RatingCounts
 from noracle.evidence.ratings import Ratings
 from noracle.results import Kind, read_result
 from noracle.superhuman import aggregate_labels, check_assumptions, estimate_ceiling
+from noracle.superhuman.assumptions import KnownItems
 from noracle.superhuman.ceiling import AGREEMENT
-from noracle.superhuman.known import KnownItems
 from tests.guarantees.measure import excess_p_value
 
 

@@ -15,8 +15,7 @@ from noracle.counts.ratings import RatingCounts
 from noracle.evidence.ratings import Ratings
 from noracle.results import Check, Estimate, Kind, read_result
 from noracle.superhuman import ceiling_path, estimate_ceiling
-from noracle.superhuman.ceiling import AGREEMENT, METHODS, SINGLE, VACUOUS
-from noracle.superhuman.path import expected_top_share
+from noracle.superhuman.ceiling import AGREEMENT, METHODS, SINGLE, VACUOUS, expected_top_share
 
 PROMISED = [m for m in METHODS if m != "paper-empirical"]
 
@@ -221,7 +220,7 @@ def test_pairwise_survives_a_third_rater_who_sees_only_disputed_items() -> None:
     for i, j in combinations(range(3), 2):
         both = (ratings[:, i] >= 0) & (ratings[:, j] >= 0)
         naive[i, j] = naive[j, i] = (ratings[both, i] == ratings[both, j]).mean()
-    from noracle.superhuman.pairwise import pairwise_bound
+    from noracle.superhuman.bounds import pairwise_bound
 
     assert (
         pairwise_bound(naive) < 0.85

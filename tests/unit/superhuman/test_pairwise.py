@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from noracle.errors import ArgumentError
-from noracle.superhuman.bounds import free_bound
-from noracle.superhuman.pairwise import (
+from noracle.superhuman.bounds import (
     cover_bound,
+    free_bound,
     group_bounds,
     pairwise_bound,
     triple_bounds,

@@ -7,8 +7,7 @@ import pytest
 
 from noracle.counts.ratings import RatingCounts
 from noracle.errors import ArgumentError, EvidenceError
-from noracle.superhuman.certify import certify_superhuman
-from noracle.superhuman.stream import CertificateStream
+from noracle.superhuman.certify import CertificateStream, certify_superhuman
 
 
 def items(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

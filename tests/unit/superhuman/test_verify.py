@@ -17,10 +17,10 @@ import pytest
 from noracle.counts.ratings import RatingCounts
 from noracle.errors import EvidenceError
 from noracle.results import Certificate
-from noracle.superhuman import retest
+from noracle.superhuman import verify as retest
 from noracle.superhuman.certify import TESTS, certify_superhuman
+from noracle.superhuman.difference import CEILINGS, bound_at, statistic_at
 from noracle.superhuman.published import certify_published
-from noracle.superhuman.split import CEILINGS, bound_at, statistic_at
 
 
 def world(rng: np.random.Generator) -> RatingCounts:

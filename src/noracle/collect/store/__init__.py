@@ -62,11 +62,11 @@ def restore_store(path: Path, url: str) -> None:
     if not path.is_file():
         raise ArgumentError(f"path must name a backup; there is no file {path}.")
     if kind == "sqlite":
-        from noracle.collect.store.sqlite_backup import restore
+        from noracle.collect.store.sqlite import restore
 
         restore(path, Path(rest.partition("?")[0]))
         return
-    from noracle.collect.store.postgres_backup import restore as restore_postgres
+    from noracle.collect.store.postgres import restore as restore_postgres
 
     restore_postgres(path, url)
 

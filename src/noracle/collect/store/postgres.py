@@ -10,31 +10,298 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import json
 import logging
+import os
 import queue
+import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from noracle.collect import errors
+from noracle.collect.chain import canonical, event_hash
 from noracle.collect.model import Answered, Asked, ProjectSpec
-from noracle.collect.store import hot
-from noracle.collect.store.base import Work
-from noracle.collect.store.migrate import migrate
-from noracle.collect.store.postgres_work import (
-    PROJECT_LOCK,
-    WRITERS_LOCK,
-    Connection,
-    PostgresWork,
-    chain,
-    check_durable,
-    connect,
-    lock_writers,
-)
+from noracle.collect.store import sqlite as hot
+from noracle.collect.store.base import Row, Work, migrate, migrations, schema_version
 from noracle.errors import ArgumentError, MissingExtra
+
+try:
+    import psycopg
+    from psycopg.adapt import Loader
+    from psycopg.rows import dict_row
+except ImportError as error:  # pragma: no cover - depends on what is installed
+    raise MissingExtra("A PostgreSQL database", "psycopg", "collect") from error
+
+Connection = psycopg.Connection[Any]
+
+_CHUNK = 5000
+_TOKENS = re.compile(r"'(?:[^']|'')*'|::|:([A-Za-z_]\w*)|%")
+
+# Advisory locks: all writing but that of the hot path; one project (shared by the hot path); the
+# chain of one project.
+WRITERS_LOCK, PROJECT_LOCK, CHAIN_LOCK = 28270, 28271, 28272
+
+
+class _Number(Loader):
+    """Sums of whole numbers are whole numbers, other decimals floats; as SQLite gives them."""
+
+    def load(self, data: bytes | bytearray | memoryview) -> int | float:
+        text = bytes(data).decode()
+        return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+@functools.lru_cache(maxsize=1024)
+def translate(sql: str) -> str:
+    """``:name`` as psycopg writes it.
+
+    Examples
+    --------
+    >>> translate("SELECT ':x', a::text FROM t WHERE b = :b AND c LIKE '5%'")
+    "SELECT ':x', a::text FROM t WHERE b = %(b)s AND c LIKE '5%%'"
+    """
+
+    def word(match: re.Match[str]) -> str:
+        return f"%({match[1]})s" if match[1] else match[0].replace("%", "%%")
+
+    return _TOKENS.sub(word, sql)
+
+
+class PostgresWork:
+    """One transaction. Values are put into the text by psycopg, so that NULL needs no type."""
+
+    dialect: Literal["sqlite", "postgresql"] = "postgresql"
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._cursor = psycopg.ClientCursor(connection, row_factory=dict_row)
+
+    def all(self, sql: str, /, **values: object) -> list[Row]:
+        """All rows."""
+        return list(self._cursor.execute(translate(sql), values).fetchall())
+
+    def one(self, sql: str, /, **values: object) -> Row | None:
+        """The first row, or None."""
+        return self._cursor.execute(translate(sql), values).fetchone()
+
+    def run(self, sql: str, /, **values: object) -> int:
+        """Number of rows that changed."""
+        return self._cursor.execute(translate(sql), values).rowcount
+
+    def many(self, sql: str, rows: Iterable[Mapping[str, object]], /) -> None:
+        """The same statement for many rows, sent in a pipeline."""
+        with self.connection.cursor() as cursor:
+            cursor.executemany(translate(sql), rows)
+
+    def script(self, sql: str, /) -> None:
+        """All statements of a file, inside this transaction."""
+        self.connection.execute(sql)
+
+    def log(
+        self, project: int, kind: str, payload: Mapping[str, object], *, actor: str, at: float
+    ) -> None:
+        """Append an event; answers that are on their way come before it, later ones after it."""
+        self._cursor.execute(
+            "SELECT pg_advisory_xact_lock(%s, %s::integer)", (PROJECT_LOCK, project)
+        )
+        self._cursor.execute(
+            "INSERT INTO event (project_id, at, actor, kind, payload) VALUES (%s, %s, %s, %s, %s)",
+            (project, float(at), actor, kind, canonical(payload)),
+        )
+
+
+def connect(url: str) -> Connection:
+    """A connection in autocommit."""
+    connection: Connection = psycopg.connect(
+        url, autocommit=True, application_name="noracle", connect_timeout=10
+    )
+    connection.adapters.register_loader("numeric", _Number)
+    return connection
+
+
+def lock_writers(connection: Connection) -> None:
+    """Wait until no other transaction writes, but those of the hot path; until the end of this one."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (WRITERS_LOCK,))
+
+
+def check_durable(connection: Connection) -> None:
+    """Refuse a server that acknowledges what is not on the disk."""
+    for setting in ("synchronous_commit", "fsync", "full_page_writes"):
+        row = connection.execute(f"SHOW {setting}").fetchone()
+        if row is not None and row[0] == "off":
+            raise ArgumentError(
+                f"{setting} must be on, or answers are lost at a power cut; the server has it off. "
+                "Turn it on, or pass unsafe=True to accept that."
+            )
+
+
+def chain(connection: Connection, project: int) -> None:
+    """Number and hash the events that are not chained yet, in the order in which they were written."""
+    while True:
+        with connection.transaction():
+            connection.execute(
+                "SELECT pg_advisory_xact_lock(%s, %s::integer)", (CHAIN_LOCK, project)
+            )
+            loose = connection.execute(
+                "SELECT id, at, actor, kind, payload FROM event WHERE project_id = %s AND seq IS NULL ORDER BY id LIMIT %s",
+                (project, _CHUNK),
+            ).fetchall()
+            if not loose:
+                return
+            found = connection.execute(
+                "SELECT last_seq, head FROM project WHERE id = %s FOR NO KEY UPDATE", (project,)
+            ).fetchone()
+            seq, head = found if found is not None else (0, "")
+            links = []
+            for number, at, actor, kind, payload in loose:
+                prev, seq = head, seq + 1
+                head = event_hash(prev, seq=seq, at=at, actor=actor, kind=kind, payload=payload)
+                links.append((number, seq, prev, head))
+            connection.execute(
+                "UPDATE event SET seq = l.seq, prev = l.prev, hash = l.hash "
+                "FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[]) AS l (id, seq, prev, hash) WHERE event.id = l.id",
+                [list(column) for column in zip(*links, strict=True)],
+            )
+            connection.execute(
+                "UPDATE project SET last_seq = %s, head = %s WHERE id = %s", (seq, head, project)
+            )
+
+
+# ----------------------------------------------------------------------------
+# A backup of a PostgreSQL database: one zip with a member for each table, read in one transaction.
+
+
+FORMAT = "noracle-backup/1"
+TABLES = (
+    "person",
+    "session",
+    "project",
+    "membership",
+    "pool_member",
+    "invitation",
+    "item",
+    "image",
+    "gold",
+    "question",
+    "held",
+    "answer",
+    "event",
+    "system",
+    "prediction",
+    "throttle",
+)
+"""In an order in which every row finds those that it names."""
+
+
+def write_backup(connection: Connection, path: Path) -> None:
+    """Write the archive under another name, then rename it."""
+    part = path.with_name(path.name + ".part")
+    part.unlink(missing_ok=True)
+    with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), "w+b") as file:
+        with (
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+            connection.transaction(),
+        ):
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            work = PostgresWork(connection)
+            about: dict[str, Any] = {
+                "format": FORMAT,
+                "version": schema_version(work),
+                "tables": {},
+            }
+            for table in _tables(work):
+                columns = _columns(work, table)
+                with (
+                    archive.open(f"{table}.copy", "w", force_zip64=True) as member,
+                    connection.cursor() as cursor,
+                ):
+                    with cursor.copy(f"COPY {table} ({', '.join(columns)}) TO STDOUT") as copy:
+                        for block in copy:
+                            member.write(block)
+                    about["tables"][table] = {"columns": columns, "rows": cursor.rowcount}
+            archive.writestr("backup.json", json.dumps(about))
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def restore(path: Path, url: str) -> None:
+    """Fill an empty database from a backup: tables as they were then, the rows, then the newer
+    migrations.
+    """
+    with zipfile.ZipFile(_checked(path)) as archive, connect(url) as connection:
+        about = json.loads(archive.read("backup.json"))
+        newest = len(migrations("postgresql"))
+        if about.get("format") != FORMAT or about["version"] > newest:
+            raise ArgumentError(
+                f"path must name a backup of schema version at most {newest}; got {about.get('version')}. Upgrade noracle."
+            )
+        with connection.transaction():
+            lock_writers(connection)
+            work = PostgresWork(connection)
+            if schema_version(work):
+                raise ArgumentError("url must name a database without tables; this one has some.")
+            migrate(work, now=time.time(), to=about["version"])
+            for table, told in about["tables"].items():
+                _fill(archive, connection, table, told)
+            migrate(work, now=time.time())
+
+
+def _fill(
+    archive: zipfile.ZipFile, connection: Connection, table: str, told: dict[str, Any]
+) -> None:
+    work = PostgresWork(connection)
+    if table not in _tables(work) or set(told["columns"]) - set(_columns(work, table)):
+        raise ArgumentError(f"path must name a backup with the tables of its version; got {table}.")
+    with archive.open(f"{table}.copy") as member, connection.cursor() as cursor:
+        with cursor.copy(f"COPY {table} ({', '.join(told['columns'])}) FROM STDIN") as copy:
+            while block := member.read(1 << 16):
+                copy.write(block)
+        if cursor.rowcount != told["rows"]:
+            raise ArgumentError(
+                f"path must name a whole backup; {table} has {cursor.rowcount} rows of {told['rows']}."
+            )
+    if "id" in told["columns"]:
+        work.one(
+            f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), COALESCE(MAX(id), 0) + 1, false) FROM {table}"  # noqa: S608 (one of TABLES)
+        )
+
+
+def _checked(path: Path) -> Path:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if "backup.json" in archive.namelist() and archive.testzip() is None:
+                return path
+    except (zipfile.BadZipFile, OSError) as error:
+        raise ArgumentError(f"path must name a backup; got {path} ({error}).") from None
+    raise ArgumentError(f"path must name a whole backup; {path} is something else, or damaged.")
+
+
+def _tables(work: PostgresWork) -> list[str]:
+    """The tables that there are, those that we know in their order first."""
+    rows = work.all(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'"
+    )
+    found = {row["table_name"] for row in rows} - {"schema_version"}
+    return [table for table in TABLES if table in found]
+
+
+def _columns(work: PostgresWork, table: str) -> list[str]:
+    rows = work.all(
+        "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = :table "
+        "ORDER BY ordinal_position",
+        table=table,
+    )
+    return [row["column_name"] for row in rows]
+
+
+# ----------------------------------------------------------------------------
+
 
 try:
     import psycopg
@@ -334,8 +601,6 @@ class PostgresStore:
 
     def backup(self, path: Path) -> None:
         """An archive of one consistent state, while work goes on."""
-        from noracle.collect.store.postgres_backup import write_backup
-
         with _reaching(), connect(self.url) as connection:
             write_backup(connection, path)
 

@@ -10,6 +10,6 @@ pages.py, work.py, manage.py   pages; api.py  JSON under /api/v1; app.py  all to
 
 from __future__ import annotations
 
-from noracle.collect.web.settings import WebSettings
+from noracle.collect.web.security import WebSettings
 
 __all__ = ["WebSettings"]

@@ -8,25 +8,131 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from noracle.collect.errors import Forbidden, Refused, SignedOut
 from noracle.collect.model import Answered, Asked, Item, ProjectSpec
 from noracle.collect.service import access, people, projects
 from noracle.collect.service.access import MANAGERS, READERS, Member
 from noracle.collect.store.base import Work
-from noracle.collect.web import models, security
+from noracle.collect.web import security
 from noracle.collect.web.core import Web
-from noracle.collect.web.files import export_response
-from noracle.collect.web.page import language_of, web_of
+from noracle.collect.web.page import export_response, language_of, web_of
 from noracle.collect.web.pages import may_create
-from noracle.collect.web.view import visible
+from noracle.collect.web.work import visible
 from noracle.errors import NoracleError
+
+_DEEPEST = 20
+
+
+def _clean(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError("must not contain NUL")
+    return text
+
+
+def _clean_json(value: Any, depth: int = 0) -> Any:
+    """Any JSON, but not too deep and with clean texts."""
+    if depth > _DEEPEST:
+        raise ValueError("is nested too deeply")
+    if isinstance(value, str):
+        value.encode()  # halves of surrogate pairs are a ValueError
+        return _clean(value)
+    if isinstance(value, dict):
+        return {_clean_json(k, depth + 1): _clean_json(v, depth + 1) for k, v in value.items()}
+    return [_clean_json(v, depth + 1) for v in value] if isinstance(value, list) else value
+
+
+Whole = Annotated[int, Field(ge=0, le=2**53)]
+Line = Annotated[str, Field(max_length=200), AfterValidator(_clean)]
+Text = Annotated[str, Field(max_length=1000), AfterValidator(_clean)]
+AnyJson = Annotated[dict[str, Any], AfterValidator(_clean_json)]
+
+
+class Strict(BaseModel):
+    """No other names, no guessing of types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
+
+
+class SignIn(Strict):
+    """``bearer`` asks for the token in the reply instead of a cookie, for programs."""
+
+    email: Annotated[str, Field(max_length=254), AfterValidator(_clean)]
+    password: Text
+    bearer: bool = False
+
+
+class Join(Strict):
+    """All empty for somebody who is signed in."""
+
+    email: Annotated[str, Field(max_length=254), AfterValidator(_clean)] = ""
+    name: Line = ""
+    password: Text = ""
+
+
+class NewProject(Strict):
+    """``spec`` as in ProjectSpec."""
+
+    slug: Line
+    name: Line
+    spec: AnyJson
+
+
+class NewItem(Strict):
+    """One item."""
+
+    name: Line
+    content: AnyJson
+    truth: Whole | None = None
+
+
+class NewItems(Strict):
+    """Items as JSON; other formats are sent as the body, with their own Content-Type."""
+
+    items: Annotated[list[NewItem], Field(max_length=200_000)]
+
+
+class Invite(Strict):
+    """``pool`` is the class (partitioned) or the place (ordinary) of an annotator."""
+
+    role: Literal["owner", "manager", "annotator", "auditor"]
+    pool: Whole | None = None
+    days: Annotated[FiniteFloat, Field(gt=0, le=365)] = 7.0
+
+
+class Answer(Strict):
+    """An answer to the question that the person holds."""
+
+    question: Whole
+    key: Line
+    value: Text
+    shown_at: FiniteFloat
+    client_ms: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    want_next: bool = False
+
+
+class Amend(Strict):
+    """Another value for the person's last answer."""
+
+    key: Line
+    value: Text
+
+
+class NewSystem(Strict):
+    """Answers of a system by item name: the class, or null."""
+
+    name: Line
+    answers: Annotated[dict[Line, Whole | None], Field(max_length=1_000_000)]
+
+
+# ----------------------------------------------------------------------------
+
 
 _PROBLEM = {
     "description": "Refused (RFC 9457)",
@@ -112,7 +218,7 @@ async def next_question(slug: str, session: Session, web: OurWeb) -> JSONRespons
 
 
 @router.post("/projects/{slug}/answers")
-async def answer(slug: str, body: models.Answer, session: Session, web: OurWeb) -> JSONResponse:
+async def answer(slug: str, body: Answer, session: Session, web: OurWeb) -> JSONResponse:
     """Answer the question that I hold; the same key again gives the same reply again."""
     kept = await web.answer(
         session,
@@ -128,7 +234,7 @@ async def answer(slug: str, body: models.Answer, session: Session, web: OurWeb) 
 
 
 @router.post("/session")
-async def sign_in(body: models.SignIn, request: Request, web: OurWeb) -> Response:
+async def sign_in(body: SignIn, request: Request, web: OurWeb) -> Response:
     """Begin a session."""
     token, person = await web.sign_in(
         body.email, body.password, address=_address(request), old=_old(web, request)
@@ -146,7 +252,7 @@ async def sign_out(session: Session, web: OurWeb) -> Response:
 
 
 @router.post("/invitations/{token}")
-async def join(token: str, body: models.Join, request: Request, web: OurWeb) -> Response:
+async def join(token: str, body: Join, request: Request, web: OurWeb) -> Response:
     """Accept an invitation: as the person who is signed in (all fields empty), or with e-mail, name
     and password.
     """
@@ -184,7 +290,7 @@ async def my_projects(session: Session, web: OurWeb) -> Any:
 
 
 @router.post("/projects", status_code=201)
-async def create(body: models.NewProject, session: Session, web: OurWeb) -> Any:
+async def create(body: NewProject, session: Session, web: OurWeb) -> Any:
     """Begin a project."""
     return await create_project(
         web, session, slug=body.slug, name=body.name, spec=spec_of(body.spec)
@@ -278,7 +384,7 @@ async def _body(request: Request, model: type[Sent]) -> Sent:
 async def add_items(slug: str, request: Request, session: Session, web: OurWeb) -> Any:
     """Add items to a draft."""
     await web.member(session, slug, MANAGERS)
-    body = await _body(request, models.NewItems)
+    body = await _body(request, NewItems)
     items = [Item(name=item.name, content=item.content, truth=item.truth) for item in body.items]
 
     def op(work: Work, member: Member, now: float) -> int:
@@ -334,7 +440,7 @@ async def close(slug: str, session: Session, web: OurWeb) -> Any:
 
 
 @router.post("/projects/{slug}/invitations", status_code=201)
-async def invite(slug: str, body: models.Invite, session: Session, web: OurWeb) -> Any:
+async def invite(slug: str, body: Invite, session: Session, web: OurWeb) -> Any:
     """Make an invitation; its link is shown once."""
 
     def op(work: Work, member: Member, now: float) -> str:
@@ -348,7 +454,7 @@ async def invite(slug: str, body: models.Invite, session: Session, web: OurWeb) 
 async def add_system(slug: str, request: Request, session: Session, web: OurWeb) -> Any:
     """Add the answers of a system to a sealed project: the class by item name, or null."""
     await web.member(session, slug, MANAGERS)
-    body = await _body(request, models.NewSystem)
+    body = await _body(request, NewSystem)
 
     def op(work: Work, member: Member, now: float) -> int:
         return projects.add_system(
@@ -360,9 +466,7 @@ async def add_system(slug: str, request: Request, session: Session, web: OurWeb)
 
 
 @router.post("/projects/{slug}/answers/{answer}/amend")
-async def amend(
-    slug: str, answer: models.Whole, body: models.Amend, session: Session, web: OurWeb
-) -> Any:
+async def amend(slug: str, answer: Whole, body: Amend, session: Session, web: OurWeb) -> Any:
     """Change my last answer; the first one stays."""
     return _answered(await web.amend(session, slug, answer=answer, key=body.key, value=body.value))
 

@@ -11,18 +11,127 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from noracle.collect.errors import CollectError, NotFound, Refused, SignedOut
+from noracle._version import __version__
+from noracle.collect.errors import CollectError, NotFound, Refused, SignedOut, Throttled
 from noracle.collect.model import Answered, Asked, ProjectSpec, Role
 from noracle.collect.service import access, people, projects
 from noracle.collect.service.access import Member, Person
 from noracle.collect.store.base import Row, Store, Work
-from noracle.collect.web.metrics import Metrics
-from noracle.collect.web.security import token_of
-from noracle.collect.web.settings import WebSettings
-from noracle.collect.web.throttle import Buckets
+from noracle.collect.web.security import WebSettings, token_of
 
 if TYPE_CHECKING:
     from fastapi import Request
+
+_MOST = 10_000
+
+
+class Buckets:
+    """A bucket per key that fills at ``per_minute / 60`` a second and holds ``per_minute``.
+
+    Examples
+    --------
+    >>> buckets = Buckets(per_minute=2)
+    >>> buckets.take("a", now=0.0), buckets.take("a", now=0.0)
+    (None, None)
+    >>> buckets.take("a", now=1.0)
+    Traceback (most recent call last):
+    ...
+    noracle.collect.errors.Throttled: Too many requests; wait a little.
+    >>> buckets.take("a", now=31.0)
+    """
+
+    def __init__(self, *, per_minute: int) -> None:
+        self._most, self._rate = float(per_minute), per_minute / 60.0
+        self._levels: dict[str, tuple[float, float]] = {}
+
+    def take(self, key: str, *, now: float) -> None:
+        """Take one, or refuse."""
+        level, then = self._levels.get(key, (self._most, now))
+        level = min(self._most, level + max(0.0, now - then) * self._rate)
+        if level < 1.0:
+            raise Throttled("Too many requests; wait a little.", wait=(1.0 - level) / self._rate)
+        if len(self._levels) >= _MOST:
+            self._forget(now)
+        self._levels[key] = (level - 1.0, now)
+
+    def _forget(self, now: float) -> None:
+        """Drop full buckets; if there are none, all: a flood of keys must not fill the memory."""
+        self._levels = {
+            k: (v, t)
+            for k, (v, t) in self._levels.items()
+            if v + (now - t) * self._rate < self._most
+        }
+        if len(self._levels) >= _MOST:
+            self._levels.clear()
+
+
+# ----------------------------------------------------------------------------
+# Counters in the text format of Prometheus: requests by route and status, their times, answers.
+
+
+_EDGES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+class Metrics:
+    """What one server process counted since it started. Routes are templates, so no name of a
+    project stands here.
+
+    Examples
+    --------
+    >>> metrics = Metrics()
+    >>> metrics.request("GET", "/healthz", 200, 0.002)
+    >>> 'noracle_requests_total{method="GET",route="/healthz",status="200"} 1' in metrics.text()
+    True
+    """
+
+    def __init__(self) -> None:
+        self._requests: dict[tuple[str, str, int], int] = {}
+        self._buckets = [0] * (len(_EDGES) + 1)
+        self._seconds = 0.0
+        self._events: dict[str, int] = {}
+
+    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        key = (method, route, status)
+        self._requests[key] = self._requests.get(key, 0) + 1
+        self._seconds += seconds
+        self._buckets[
+            next((i for i, edge in enumerate(_EDGES) if seconds <= edge), len(_EDGES))
+        ] += 1
+
+    def event(self, kind: str) -> None:
+        """Count something that happened: ``answer``, ``sign-in``, ``look``, …"""
+        self._events[kind] = self._events.get(kind, 0) + 1
+
+    def text(self) -> str:
+        """For a scraper."""
+        lines = [
+            "# TYPE noracle_info gauge",
+            f'noracle_info{{version="{__version__}"}} 1',
+            "# TYPE noracle_requests_total counter",
+        ]
+        lines += [
+            f'noracle_requests_total{{method="{method}",route="{route}",status="{status}"}} {n}'
+            for (method, route, status), n in sorted(self._requests.items())
+        ]
+        lines.append("# TYPE noracle_events_total counter")
+        lines += [
+            f'noracle_events_total{{kind="{kind}"}} {n}' for kind, n in sorted(self._events.items())
+        ]
+        lines.append("# TYPE noracle_request_seconds histogram")
+        total = 0
+        for edge, n in zip((*(f"{e:g}" for e in _EDGES), "+Inf"), self._buckets, strict=True):
+            total += n
+            lines.append(f'noracle_request_seconds_bucket{{le="{edge}"}} {total}')
+        lines += [
+            f"noracle_request_seconds_sum {self._seconds:.6f}",
+            f"noracle_request_seconds_count {total}",
+        ]
+        return "\n".join([*lines, ""])
+
+
+# ----------------------------------------------------------------------------
+
 
 Value = TypeVar("Value")
 

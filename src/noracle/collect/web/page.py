@@ -2,25 +2,98 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
+import gettext
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from fastapi import Request, Response  # noqa: TC002 (FastAPI reads the signature of web_of)
+from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from markupsafe import Markup
 
-from noracle.collect.errors import Refused, SignedOut
-from noracle.collect.model import ClassSpec, ProjectSpec
-from noracle.collect.service import access
-from noracle.collect.service.access import Person
+from noracle.collect import formats
+from noracle.collect.content import Picture
+from noracle.collect.errors import NotFound, Refused, SignedOut
+from noracle.collect.model import ClassSpec, Item, ProjectSpec
+from noracle.collect.service import access, exports
+from noracle.collect.service.access import READERS, Member, Person
+from noracle.collect.service.exports import FORMATS
+from noracle.collect.store.base import Work
 from noracle.collect.web import security
 from noracle.collect.web.core import Web
-from noracle.collect.web.words import LANGUAGES, Words, choose, words
+
+__all__ = ["FORMATS", "answers_from", "export_response", "items_from"]
+
+LANGUAGES: Mapping[str, str] = {"en": "English", "de": "Deutsch"}
+FOLDER = Path(__file__).parent / "locale"
+
+
+class Words:
+    """One language.
+
+    Examples
+    --------
+    >>> Words("de").say("Sign in")
+    'Anmelden'
+    >>> Words("en").count("%(n)s answer", "%(n)s answers", 2)
+    '2 answers'
+    """
+
+    def __init__(self, language: str) -> None:
+        self.language = language if language in LANGUAGES else "en"
+        self._catalogue = gettext.translation(
+            "noracle", FOLDER, languages=[self.language], fallback=True
+        )
+
+    def say(self, message: str, **values: object) -> str:
+        """The message with ``%(name)s`` filled in."""
+        text = self._catalogue.gettext(message)
+        return text % values if values else text
+
+    def count(self, one: str, many: str, n: int, **values: object) -> str:
+        """The message for one or for n, with ``%(n)s`` filled in."""
+        return self._catalogue.ngettext(one, many, n) % {"n": n, **values}
+
+
+@functools.cache
+def words(language: str) -> Words:
+    """The messages of a language that we have."""
+    return Words(language)
+
+
+def choose(*wishes: str | None, accept: str = "") -> str:
+    """The first wish that we have; else the best of an Accept-Language header; else English.
+
+    Examples
+    --------
+    >>> choose(None, "fr", accept="fr-CH, de;q=0.8, en;q=0.9")
+    'en'
+    >>> choose("de", accept="en")
+    'de'
+    """
+    for wish in wishes:
+        if wish is not None and wish in LANGUAGES:
+            return wish
+    best, most = "en", 0.0
+    for part in accept[:200].split(","):
+        tag, _, weight = part.strip().partition(";q=")
+        try:
+            quality = float(weight) if weight else 1.0
+        except ValueError:
+            continue
+        language = tag.split("-")[0].lower()
+        if language in LANGUAGES and quality > most:
+            best, most = language, quality
+    return best
+
+
+# ----------------------------------------------------------------------------
+
 
 HERE = Path(__file__).parent
 LANGUAGE_COOKIE = "noracle-language"
@@ -235,3 +308,42 @@ def web_of(request: Request) -> Web:
     """The server's state."""
     web: Web = request.app.state.web
     return web
+
+
+# ----------------------------------------------------------------------------
+# Files in and out: uploads of items and answers, exports.
+
+
+async def items_from(file: Sent, spec: ProjectSpec) -> tuple[Sequence[Item], Sequence[Picture]]:
+    """Items and pictures of an uploaded file; decoded in a thread."""
+    upload = await asyncio.to_thread(
+        lambda: formats.read_items(file.data, spec=spec, name=file.name)
+    )
+    return upload.items, tuple(upload.pictures.values())
+
+
+async def answers_from(file: Sent, spec: ProjectSpec) -> dict[str, int | None]:
+    """The answers of one system in an uploaded file."""
+    found = await asyncio.to_thread(
+        lambda: formats.read_answers(file.data, spec=spec, name=file.name, system="system")
+    )
+    return found.get("system", {})
+
+
+async def export_response(web: Web, session: str, slug: str, kind: str) -> Response:
+    """A project as a file to download; that it was taken is logged first."""
+    if kind not in FORMATS:
+        raise NotFound("There is no such format.")
+
+    def log(work: Work, member: Member, now: float) -> Member:
+        exports.log_export(work, member, kind, now=now)
+        return member
+
+    member = await web.change(session, slug, READERS, log)
+    name, media, data = await web.store.read_chained(
+        member.project, lambda work: exports.export_one(work, member.project, kind)
+    )
+    web.metrics.event("export")
+    return Response(
+        data, media_type=media, headers={"content-disposition": f'attachment; filename="{name}"'}
+    )

@@ -14,8 +14,15 @@ from noracle.collect.service.projects import projects_of
 from noracle.collect.store.base import Row
 from noracle.collect.web import security
 from noracle.collect.web.core import status_of
-from noracle.collect.web.page import LANGUAGE_COOKIE, Page, group_name, role_name, text, web_of
-from noracle.collect.web.words import LANGUAGES
+from noracle.collect.web.page import (
+    LANGUAGE_COOKIE,
+    LANGUAGES,
+    Page,
+    group_name,
+    role_name,
+    text,
+    web_of,
+)
 
 router = APIRouter(include_in_schema=False)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from noracle.errors import ArgumentError
 from noracle.search.backends.inspect import InspectModel
 from noracle.search.backends.openai import DEFAULT_BASE_URL, OpenAIModel
-from noracle.search.backends.replay import ReplayModel
-from noracle.search.backends.scripted import ScriptedModel
+from noracle.search.backends.scripted import ReplayModel, ScriptedModel
 from noracle.search.model import Model
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from noracle.errors import ArgumentError, MissingExtra
 from noracle.evidence.inspect_logs import FINISH
-from noracle.search.backends.keys import api_keys, redact
+from noracle.search.backends.openai import api_keys, redact
 from noracle.search.model import Completion, ModelError, Request, Usage
 
 if TYPE_CHECKING:

@@ -16,10 +16,8 @@ from typing import Literal
 
 from noracle.errors import ArgumentError
 from noracle.search.candidates import Strategy
-from noracle.search.strategies.adas import Adas
-from noracle.search.strategies.aflow import Aflow
-from noracle.search.strategies.halving import Halving
-from noracle.search.strategies.mutate import Mutate
+from noracle.search.strategies.designer import Adas, Aflow
+from noracle.search.strategies.evolution import Halving, Mutate
 from noracle.search.task import Task
 from noracle.search.workflow import Workflow
 

@@ -1,5 +1,5 @@
-"""A talk with a designer model that ends with a valid, new workflow or with the reason why there is
-none.
+"""Searches with a designer model: what it is told, the talk that ends with a valid workflow, meta
+agent search (Hu et al. 2025) and tree search (Zhang et al. 2025).
 """
 
 from __future__ import annotations
@@ -9,9 +9,184 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from noracle.errors import ArgumentError
+from noracle.search.candidates import Proposal, Scored
 from noracle.search.model import Calls, Message, ModelError, Request
-from noracle.search.workflow import SCHEMA, Workflow, WorkflowError, parse_workflow_text
+from noracle.search.strategies.ranking import Standing, Told, pick, rank, stand
+from noracle.search.task import LETTERS, Task, TaskItem
+from noracle.search.workflow import (
+    MOST_NODES,
+    MOST_SAMPLES,
+    SCHEMA,
+    Workflow,
+    WorkflowError,
+    load_workflow,
+    parse_workflow_text,
+)
+
+MOST_SHOWN = 600
+"""Characters of an item's text that a designer sees."""
+
+SYSTEM = "You design workflows that make a language model answer multiple-choice questions well. You reply with one JSON object."
+
+STANDING = (
+    "A standing is how many standard errors a workflow lies below the best one: 0 is the best, and differences below 2 may well be chance. "
+    "It is measured with weak labels: for some items an expert has excluded one option, and nobody knows the right one."
+)
+
+
+def describe_format(most_calls: int) -> str:
+    """The rules of a workflow, and what a reply looks like."""
+    example = {
+        "thought": "why this should help",
+        "change": "one line: what is new",
+        "workflow": {
+            "schema": "workflow/1",
+            "name": "short-name",
+            "nodes": [
+                {
+                    "kind": "ask",
+                    "id": "thought",
+                    "prompt": {
+                        "instruction": "Think step by step, then choose.",
+                        "temperature": 0.8,
+                    },
+                    "n": 5,
+                },
+                {"kind": "vote", "id": "vote", "inputs": ["thought"]},
+                {"kind": "answer", "input": "vote"},
+            ],
+        },
+    }
+    return f"""A workflow is a list of nodes; each names only nodes before it, the last is the answer. Every call sees the question.
+- ask: id, prompt, inputs (earlier nodes whose texts are shown), fields (parts of the reply, by default ["reasoning", "answer"]; leave
+  "answer" out for a node that only prepares), n (samples, 1 to {MOST_SAMPLES}).
+- vote: id, inputs. The most frequent answer.
+- decide: id, prompt, inputs. The model chooses among earlier results.
+- critique_loop: id, draft (an earlier node), critic (prompt), reviser (prompt), max_rounds (1 to 5). Stops when the critic writes CORRECT.
+- route: id, prompt, branches (name to prompt). The model picks the branch that answers.
+- answer: input (the node whose answer counts), fallback (true: one more call asks for the letter alone where no answer can be read).
+A prompt has instruction, role, temperature (0 to 2), max_tokens. At most {MOST_NODES} nodes and {most_calls} calls per item; every node
+must lead to the answer; a node with n > 1 needs a vote or a decide after it.
+Reply with one JSON object and nothing else, like this:
+{json.dumps(example)}"""
+
+
+def describe_task(task: Task | None) -> str:
+    """One line on what is asked; no item."""
+    if task is None or not task.items:
+        return "The task: multiple-choice questions."
+    sizes = sorted({len(item.options) for item in task.items})
+    options = f"{sizes[0]} options" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} options"
+    return f'The task is called "{task.name}": {task.instruction} Each item has {options}.'
+
+
+def describe_archive(told: Sequence[Scored]) -> str:
+    """Every entry on one line: number, standing, calls, change, and the workflow itself."""
+    standing = {s.number: s.z for s in stand(told)}
+    return "\n".join(
+        json.dumps(_entry_line(s, standing.get(s.entry.number)), ensure_ascii=False) for s in told
+    )
+
+
+def _entry_line(scored: Scored, z: float | None) -> dict[str, object]:
+    entry = scored.entry
+    if z is None:
+        why = entry.problem or "it has no score"
+        return {
+            "number": entry.number,
+            "name": entry.workflow.name,
+            "failed": why,
+            "change": entry.change,
+        }
+    line: dict[str, object] = {
+        "number": entry.number,
+        "standing": shown_z(z),
+        "calls_per_item": entry.workflow.most_calls,
+    }
+    if entry.change:
+        line["change"] = entry.change
+    return {**line, "workflow": _compact(entry.workflow)}
+
+
+def _compact(workflow: Workflow) -> dict[str, object]:
+    """A workflow as the archive shows it: without words about itself."""
+    return {k: v for k, v in workflow.to_dict().items() if k != "description"}
+
+
+def shown_z(z: float) -> float:
+    """A standing at two decimals."""
+    return round(z, 2) + 0.0
+
+
+def describe_failures(
+    scored: Scored, task: Task | None, rng: np.random.Generator, *, most: int = 3
+) -> str:
+    """A few validation items on which an expert excluded the answer, or on which there was none."""
+    failures: list[tuple[int | str, int | None]] = [
+        *scored.excluded,
+        *((item, None) for item in scored.unanswered),
+    ]
+    if not failures:
+        return "No failure of it is known."
+    some = [failures[int(i)] for i in sorted(rng.permutation(len(failures))[:most])]
+    items = {item.id: item for item in task.items} if task is not None else {}
+    head = f"An expert excluded its answer on {len(scored.excluded)} items; it gave none on {len(scored.unanswered)}. Some of them:"
+    return "\n".join([head, *(_failure(item, answer, items.get(item)) for item, answer in some)])
+
+
+def _failure(name: int | str, answer: int | None, item: TaskItem | None) -> str:
+    if answer is None:
+        said = "it gave no answer that could be read"
+    else:
+        option = (
+            f' "{item.options[answer][:200]}"'
+            if item is not None and 0 <= answer < len(item.options)
+            else ""
+        )
+        said = f"an expert excluded option {LETTERS[answer]}{option}, which it chose"
+    text = "" if item is None else f" Text: {' '.join(item.text.split())[:MOST_SHOWN]}"
+    return f"- item {name}: {said}.{text}"
+
+
+def describe_experience(
+    parent: Standing, standings: Sequence[Standing], failed: Sequence[Scored]
+) -> str:
+    """What became of earlier changes to one workflow: those that raised its standing, lowered it,
+    left it, or could not be run.
+    """
+    kinds: dict[str, list[str]] = {"raised": [], "lowered": [], "left": []}
+    for child in standings:
+        if parent.number in child.scored.entry.parents:
+            gain = shown_z(child.z - parent.z)
+            line = (
+                f"- {child.scored.entry.change or child.scored.entry.workflow.name} ({gain:+.2f})"
+            )
+            kinds["raised" if gain > 0 else "lowered" if gain < 0 else "left"].append(line)
+    parts = []
+    if kinds["raised"]:
+        parts.append(
+            "These changes to it raised the standing; build on what they share:\n"
+            + "\n".join(kinds["raised"])
+        )
+    if kinds["lowered"]:
+        parts.append(
+            "These changes to it lowered the standing; do not repeat them:\n"
+            + "\n".join(kinds["lowered"])
+        )
+    if kinds["left"]:
+        parts.append("These changes to it made no difference:\n" + "\n".join(kinds["left"]))
+    broken = [f"- {s.entry.problem}" for s in failed if parent.number in s.entry.parents]
+    if broken:
+        parts.append("These tries came to nothing:\n" + "\n".join(dict.fromkeys(broken)))
+    return "\n".join(parts) or "No change to it was tried yet."
+
+
+# ---------------------------------------------------------------------------- A talk with a
+# designer model that ends with a valid, new workflow or with the reason why there is none.
+
 
 TEMPERATURE, MAX_TOKENS = 0.8, 4096
 MOST_REPAIRS = 3
@@ -190,3 +365,229 @@ def _line(text: str) -> str:
     of surrogate pairs.
     """
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+# ---------------------------------------------------------------------------- Meta agent search: a
+# designer sees the whole archive and writes the next workflow (Hu et al. 2025).
+
+
+NOVELTY = (
+    "Look at your proposal again. How does it differ from every workflow in the archive, and why should that raise the standing and not "
+    "only the number of calls? If it is a small variation, find something bolder; if it has a fault, mend it. Reply with the whole JSON "
+    "object again."
+)
+MISTAKES = (
+    "Check your proposal against mistakes that are often made: a node that refers to itself or to a later one; a node that nothing leads "
+    "from; several samples without a vote or a decide; a vote over a node that gives no answer; a critic that never says CORRECT; prompts "
+    "that ask for two things at once; text for a person instead of a model. Reply with the whole JSON object again."
+)
+
+
+class Adas:
+    """The designer sees every entry with its standing, proposes, reflects twice (is it new? is it
+    right?), and repairs at most three times.
+
+    There is no choice of a parent and nothing is forgotten: the archive is the memory. A generation
+    whose talk ends without a valid workflow is used up, and its entry says why.
+
+    Parameters
+    ----------
+    task
+        For its name and the texts of a few validation items on which the best workflow failed;
+        None: the designer sees ids only.
+    generations
+        After so many the strategy is done.
+    most_calls
+        The most calls per item that a new workflow may take.
+    """
+
+    name = "adas"
+    repeats = 1
+
+    def __init__(
+        self, *, task: Task | None = None, generations: int = 30, most_calls: int = 20
+    ) -> None:
+        if generations < 1 or most_calls < 1:
+            raise ArgumentError(
+                f"generations and most_calls must be at least 1; got {generations} and {most_calls}."
+            )
+        self.task, self.generations, self.most_calls = task, generations, most_calls
+        self._told = Told()
+
+    def tell(self, scored: Scored) -> None:
+        """Take note of an entry."""
+        self._told.add(scored)
+
+    async def ask(
+        self, generation: int, rng: np.random.Generator, designer: Calls | None
+    ) -> Proposal | None:
+        """What the designer came to."""
+        if generation > self.generations:
+            return None
+        rules = Rules(known=self._told.digests(), most_calls=self.most_calls)
+        draft = await design(designer, self._opening(rng), rules, reflections=(NOVELTY, MISTAKES))
+        if draft.workflow is None:
+            return Proposal(
+                workflow=self._told.best() or load_workflow("direct"), problem=draft.problem
+            )
+        return Proposal(workflow=draft.workflow, change=draft.change, thought=draft.thought)
+
+    def _opening(self, rng: np.random.Generator) -> list[Message]:
+        told, ranked = self._told.all(), rank(self._told.standings())
+        parts = [describe_task(self.task), describe_format(self.most_calls), STANDING]
+        if told:
+            parts.append(
+                f"The archive of all that was tried, one entry a line:\n{describe_archive(told)}"
+            )
+        if ranked:
+            best = ranked[0]
+            parts.append(
+                f"The best so far is entry {best.number}. {describe_failures(best.scored, self.task, rng)}"
+            )
+        parts.append(
+            "Propose the next workflow: something new that could stand above all of these."
+        )
+        return [Message("system", SYSTEM), Message("user", "\n\n".join(parts))]
+
+
+# ---------------------------------------------------------------------------- Tree search with
+# small edits by a designer: select, expand, evaluate, remember (Zhang et al. 2025).
+
+
+class Aflow:
+    """One of the best entries is drawn, and the designer makes one small edit to it, knowing what
+    became of earlier edits.
+
+    Parents are the ``top`` best entries, the first one always among them, drawn with probability
+    ``uniform/n + (1 - uniform)·softmax( sharpness·z)`` over standings z in standard errors. An edit
+    or a workflow that was tried before is sent back to the designer, at most three times together
+    with other faults. The strategy is done after ``rounds`` rounds, or when the mean standing of
+    the best three has risen by less than ``flat`` standard errors in each of ``patience`` rounds.
+
+    Parameters
+    ----------
+    task
+        For its name and the texts of a few validation items on which the parent failed; None: the
+        designer sees ids only.
+    rounds, patience, flat
+        When to stop.
+    top, uniform, sharpness
+        Whom to work on.
+    most_calls
+        The most calls per item that a new workflow may take.
+
+    Notes
+    -----
+    The reference evaluates each workflow three times on the validation items; :attr:`repeats` says
+    so to whoever runs the search.
+    """
+
+    name = "aflow"
+    repeats = 3
+
+    def __init__(
+        self,
+        *,
+        task: Task | None = None,
+        rounds: int = 20,
+        patience: int = 5,
+        flat: float = 0.1,
+        top: int = 4,
+        uniform: float = 0.3,
+        sharpness: float = 1.0,
+        most_calls: int = 20,
+    ) -> None:
+        if min(rounds, patience, top, most_calls) < 1:
+            came = f"{rounds}, {patience}, {top}, {most_calls}"
+            raise ArgumentError(
+                f"rounds, patience, top and most_calls must be at least 1; got {came}."
+            )
+        if not 0 <= uniform <= 1 or sharpness < 0 or flat < 0:
+            raise ArgumentError(
+                f"uniform must be in [0, 1], sharpness and flat at least 0; got {uniform}, {sharpness}, {flat}."
+            )
+        self.task, self.rounds, self.patience, self.flat = task, rounds, patience, flat
+        self.top, self.uniform, self.sharpness, self.most_calls = (
+            top,
+            uniform,
+            sharpness,
+            most_calls,
+        )
+        self._told = Told()
+
+    def tell(self, scored: Scored) -> None:
+        """Take note of an entry."""
+        self._told.add(scored)
+
+    async def ask(
+        self, generation: int, rng: np.random.Generator, designer: Calls | None
+    ) -> Proposal | None:
+        """One small edit of one of the best."""
+        if generation > self.rounds or self.is_flat():
+            return None
+        parents = self.parents()
+        if not parents:
+            return Proposal(workflow=load_workflow("direct"), change="round 1: one plain call")
+        parent = pick(parents, rng, uniform=self.uniform, sharpness=self.sharpness)
+        told = self._told.all()
+        tried = frozenset(
+            normal(s.entry.change)
+            for s in told
+            if parent.number in s.entry.parents and s.entry.change
+        )
+        rules = Rules(known=self._told.digests(), most_calls=self.most_calls, changes=tried)
+        draft = await design(designer, self._opening(parent, rng), rules)
+        if draft.workflow is None:
+            return Proposal(
+                workflow=parent.scored.entry.workflow,
+                parents=(parent.number,),
+                problem=draft.problem,
+            )
+        return Proposal(
+            workflow=draft.workflow,
+            parents=(parent.number,),
+            change=draft.change,
+            thought=draft.thought,
+        )
+
+    def parents(self) -> list[Standing]:
+        """The best entries, the first one that has a score always among them."""
+        standings = self._told.standings()
+        first = standings[:1]
+        others = [s for s in rank(standings) if s not in first]
+        return rank([*first, *others[: self.top - 1]])
+
+    def is_flat(self) -> bool:
+        """Whether the mean of the best three has not risen in ``patience`` rounds, each by less
+        than ``flat`` standard errors.
+        """
+        standings = self._told.standings()
+        rounds = [s for s in standings if s.scored.entry.generation > 0]
+        if len(rounds) < self.patience:
+            return False
+        heights = [
+            _height(standings[: len(standings) - back]) for back in range(self.patience, -1, -1)
+        ]
+        return (
+            bool(np.all(np.diff(heights) < max(self.flat, 1e-9)))
+            and len(standings) - self.patience >= 3
+        )
+
+    def _opening(self, parent: Standing, rng: np.random.Generator) -> list[Message]:
+        told, standings = self._told.all(), self._told.standings()
+        ours = [s for s in told if s.entry.number == parent.number]
+        failed = [s for s in told if s.entry.problem]
+        parts = [
+            describe_task(self.task),
+            describe_format(self.most_calls),
+            STANDING,
+            f"Work on this workflow (its standing among {len(standings)} is {parent.z + 0.0:.2f}):\n{describe_archive(ours)}",
+            describe_failures(parent.scored, self.task, rng),
+            describe_experience(parent, standings, failed),
+            "Make one small change to it: one node or one prompt, nothing else. Say in the field change what it is.",
+        ]
+        return [Message("system", SYSTEM), Message("user", "\n\n".join(parts))]
+
+
+def _height(standings: list[Standing]) -> float:
+    return float(np.mean([s.z for s in rank(standings)[:3]])) if standings else 0.0

@@ -1,0 +1,478 @@
+"""The questions and answers of a running project as arrays, and what a dashboard shows: frozen
+records, ready for JSON.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noracle.collect.errors import NotFound
+from noracle.collect.model import DONE, LEASED, VOID, ProjectSpec
+from noracle.collect.store.base import Work
+from noracle.results import Check, Estimate
+from noracle.results.base import encode
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ClassProgress:
+    """One pool: a class (partitioned), a place of the balanced design (ordinary), or everybody.
+
+    ``asked`` counts main questions, ``answered`` those with an answer, ``in_order`` those before
+    the first gap; the rates are shares of the answered ones (``expired_rate``: of the questions
+    that somebody has seen).
+    """
+
+    pool: int
+    name: str
+    people: int
+    asked: int
+    answered: int
+    in_order: int
+    yes: int
+    unsure: int
+    expired: int
+    unsure_rate: float
+    expired_rate: float
+
+    @property
+    def completion(self) -> float:
+        """Share of the main questions that are answered; 1 where there are none."""
+        return self.answered / self.asked if self.asked else 1.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """The interval after so many answers of the sealed order."""
+
+    n: int
+    value: float
+    low: float
+    high: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SystemView:
+    """One system.
+
+    ``estimate`` has the value repaired for unequal completion and the interval that holds at every
+    look. ``worst`` and ``best`` are the value if all unsure verdicts and absent classes go against
+    the system, or for it. ``fixed`` is the interval at the declared n, None before. ``corrected``
+    is the sensitivity line with the error rates of gold or panel items, None without them.
+    """
+
+    name: str
+    estimate: Estimate
+    worst: float
+    best: float
+    absent_share: float = 0.0
+    fixed: Estimate | None = None
+    corrected: Estimate | None = None
+    path: tuple[Point, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LiveView:
+    """A project now. ``alarms`` are the names of the checks that failed; all checks together cry
+    wolf in at most 5 % of projects.
+    """
+
+    project: str
+    name: str
+    state: str
+    protocol: str
+    n_classes: int
+    at: float
+    asked: int
+    answered: int
+    in_order: int
+    planned_n: int | None
+    pending: int
+    classes: tuple[ClassProgress, ...]
+    systems: tuple[SystemView, ...]
+    checks: tuple[Check, ...]
+    rates: Mapping[str, Estimate]
+    """Error rates: ``gold false yes``, ``gold false no``, ``panel``."""
+    agreement: Estimate | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """Names of the checks that failed."""
+        return tuple(dict.fromkeys(c.name for c in self.checks if not c.passed))
+
+    @property
+    def completion(self) -> float:
+        """Share of the main questions that are answered."""
+        return self.answered / self.asked if self.asked else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; undefined numbers are None."""
+        plain = {f.name: encode(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        plain["checks"] = [{**c.to_dict(), "passed": c.passed} for c in self.checks]
+        for row, c in zip(plain["classes"], self.classes, strict=True):
+            row["completion"] = c.completion
+        return {
+            "schema": "live/1",
+            **plain,
+            "alarms": list(self.alarms),
+            "completion": self.completion,
+        }
+
+
+# ----------------------------------------------------------------------------
+# The questions and answers of a project as arrays: one row a question, one read of each table.
+
+
+Whole = NDArray[np.int64]
+Real = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+KINDS = ("main", "gold", "panel", "attention", "reask")
+MAIN, GOLD, PANEL, ATTENTION, REASK = range(5)
+NO, YES = 0, 1
+"""Values of a partitioned answer; for pick-wrong and ordinary a value is the number of a class."""
+UNANSWERED, UNSURE, TRAP = -1, -2, -3
+NO_ANSWER = -1
+"""What a system says about an item that it did not answer."""
+_FOREVER = np.iinfo(np.int64).max
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Questions in the sealed order (by place), without void ones and with answers to re-asks put
+    in their place.
+
+    ``value`` is the answer that counts: the first one, or where that was "unsure" the first that
+    was not among the re-asks. ``unsure`` says that the first answer was "unsure". ``held`` marks a
+    question that somebody has seen and not answered. ``shown`` and ``verdicts`` (judge- all) have
+    one column a shown class. ``propensity`` is None where every class was asked with the same
+    chance.
+    """
+
+    item: Whole
+    place: Whole
+    pool: Whole
+    kind: Whole
+    value: Whole
+    unsure: NDArray[np.bool_]
+    held: NDArray[np.bool_]
+    expired: Whole
+    shown: Whole | None = None
+    verdicts: Whole | None = None
+    propensity: NDArray[np.float64] | None = None
+    pending: int = 0
+    """Re-asks that wait for an answer."""
+
+    @property
+    def done(self) -> NDArray[np.bool_]:
+        """Which questions have an answer."""
+        return np.asarray(self.value != UNANSWERED)
+
+    def where(self, chosen: NDArray[Any]) -> Rows:
+        """Some of the rows, in the same order."""
+        if chosen.dtype == bool and chosen.all():
+            return self
+        parts = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return Rows(
+            **{
+                name: part[chosen] if isinstance(part, np.ndarray) else part
+                for name, part in parts.items()
+            }
+        )
+
+    @property
+    def items(self) -> Whole:
+        """The different items, in order."""
+        return np.flatnonzero(np.bincount(self.item)) if len(self.item) else self.item
+
+    @property
+    def firsts(self) -> Whole:
+        """The first row of each item, in the sealed order."""
+        first = np.full(
+            int(self.item.max()) + 1 if len(self.item) else 0, len(self.item), dtype=np.int64
+        )
+        np.minimum.at(first, self.item, np.arange(len(self.item)))
+        return np.sort(first[self.items])
+
+    def of(self, kind: int) -> Rows:
+        """The rows of one kind."""
+        return self.where(self.kind == kind)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """A project as the estimators see it. ``answers`` maps a system to its answer by item number
+    (-1: none); ``truth`` is that of gold items.
+    """
+
+    slug: str
+    name: str
+    state: str
+    spec: ProjectSpec
+    rows: Rows
+    answers: Mapping[str, Whole]
+    truth: Mapping[int, int]
+    members: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    """Number of people in each pool."""
+
+
+def read_project(work: Work, project: int) -> Project:
+    """Read what the live view needs; nothing of people but how many there are."""
+    row = work.one(
+        "SELECT slug, name, state, spec, root FROM project WHERE id = :project", project=project
+    )
+    if row is None:
+        raise NotFound("There is no such project.")
+    spec = ProjectSpec.from_dict(json.loads(row["spec"]))
+    truth = {
+        int(r["item_id"]): int(r["truth"])
+        for r in work.all(
+            "SELECT g.item_id, g.truth FROM gold g JOIN item i ON i.id = g.item_id WHERE i.project_id = :project",
+            project=project,
+        )
+    }
+    members = work.all(
+        "SELECT pool, COUNT(*) AS n FROM pool_member WHERE project_id = :project GROUP BY pool",
+        project=project,
+    )
+    rows = read_rows(work, project, spec)
+    size = int(rows.item.max()) + 1 if len(rows.item) else 1
+    return Project(
+        slug=str(row["slug"]),
+        name=str(row["name"]),
+        state=str(row["state"]),
+        spec=spec,
+        rows=rows,
+        truth=truth,
+        answers=_read_systems(work, project, size, row["root"]),
+        members={int(r["pool"]): int(r["n"]) for r in members},
+    )
+
+
+def read_rows(work: Work, project: int, spec: ProjectSpec) -> Rows:
+    """All questions of a project with their first answers."""
+    kind = " ".join(f"WHEN '{name}' THEN {i}" for i, name in enumerate(KINDS))
+    span = work.one(
+        "SELECT MIN(id) AS first, MAX(id) AS last FROM question WHERE project_id = :project",
+        project=project,
+    )
+    if span is None or span["first"] is None:
+        return _joined(
+            spec,
+            {
+                name: np.zeros(0, dtype=np.int64)
+                for name in ("id", "item", "place", "pool", "kind", "status", "lease")
+            },
+            {},
+            "",
+        )
+    several = spec.protocol in ("judge-all", "pick-wrong")
+    expired = "CASE WHEN lease > 63 THEN 63 ELSE lease END"
+    packed = f"(((CAST(place AS BIGINT) * 1024 + pool) * 8 + CASE kind {kind} END) * 4 + status) * 64 + {expired}"
+    parts = [
+        _text(work, column) for column in ("id", "item_id", packed, *(["shown"] if several else []))
+    ]
+    found = work.one(  # the sign keeps the database to one pass over the table, which is faster than the index here
+        f"SELECT {', '.join(f'{part} AS c{i}' for i, part in enumerate(parts))}, "  # noqa: S608
+        "MAX(CASE WHEN kind = 'main' THEN ABS(propensity - :chance) ELSE 0 END) AS odd "
+        "FROM question WHERE id BETWEEN :first AND :last AND +project_id = :project",
+        project=project,
+        first=span["first"],
+        last=span["last"],
+        chance=spec.draws / spec.n_classes,
+    )
+    if found is None:
+        raise NotFound("There is no such project.")
+    texts = [str(found[f"c{i}"] or "") for i in range(len(parts))]
+    code = _numbers(texts[2])
+    q = {
+        "id": _numbers(texts[0]),
+        "item": _numbers(texts[1]),
+        "place": code >> 21,
+        "pool": (code >> 11) & 1023,
+        "kind": (code >> 8) & 7,
+        "status": (code >> 6) & 3,
+        "lease": code & 63,
+    }
+    recorded = spec.protocol == "partitioned" and float(found["odd"] or 0) > 1e-9
+    chances = _propensities(work, project, q["id"]) if recorded else None
+    return _joined(
+        spec, q, _read_answers(work, project, spec), texts[-1] if several else "", chances
+    )
+
+
+def _joined(
+    spec: ProjectSpec,
+    q: Mapping[str, Whole],
+    said: Mapping[str, Whole],
+    shown: str,
+    propensity: NDArray[np.float64] | None = None,
+) -> Rows:
+    n = len(q["id"])
+    value = np.full(n, UNANSWERED, dtype=np.int64)
+    width = spec.shown if spec.protocol in ("judge-all", "pick-wrong") else 0
+    verdicts = (
+        np.full((n, width), UNANSWERED, dtype=np.int64) if spec.protocol == "judge-all" else None
+    )
+    if len(said.get("question", ())):
+        row_of = np.zeros(int(q["id"].max()) - int(q["id"].min()) + 1, dtype=np.int64)
+        row_of[q["id"] - q["id"].min()] = np.arange(n)
+        at = row_of[said["question"] - q["id"].min()]
+        value[at] = said["value"]
+        if verdicts is not None:
+            verdicts[at] = said["verdicts"]
+    unsure = value == UNSURE
+    again = q["kind"] == REASK
+    answered_again = again & (value != UNANSWERED) & (value != UNSURE)
+    pending = int((again & (value == UNANSWERED)).sum())
+    if answered_again.any():
+        second = dict(
+            zip(
+                q["place"][answered_again].tolist(),
+                np.flatnonzero(answered_again).tolist(),
+                strict=True,
+            )
+        )
+        for i in np.flatnonzero(unsure & ~again):
+            j = second.get(int(q["place"][i]), i)
+            value[i] = value[j]
+            if verdicts is not None:
+                verdicts[i] = verdicts[j]
+    used = np.isin(q["status"], [DONE, LEASED])
+    keep = np.flatnonzero((q["status"] != VOID) & ~again)
+    keep = keep[np.argsort(q["place"][keep], kind="stable")]
+    return Rows(
+        item=q["item"][keep],
+        place=q["place"][keep],
+        pool=q["pool"][keep],
+        kind=q["kind"][keep],
+        value=value[keep],
+        unsure=unsure[keep],
+        held=((value == UNANSWERED) & (q["lease"] > 0))[keep],
+        expired=np.maximum(q["lease"] - used, 0)[keep],
+        shown=_numbers(shown).reshape(n, width)[keep] if width else None,
+        verdicts=None if verdicts is None else verdicts[keep],
+        propensity=None if propensity is None else propensity[keep],
+        pending=pending,
+    )
+
+
+_VALUE = "CASE value WHEN 'unsure' THEN '-2' WHEN 'none' THEN '-3' ELSE value END"
+_PACKED = "question_id * 4 + CASE value WHEN 'yes' THEN 1 WHEN 'no' THEN 0 ELSE 2 END"
+
+
+def _read_answers(work: Work, project: int, spec: ProjectSpec) -> dict[str, Whole]:
+    where = "FROM answer WHERE +project_id = :project AND revision = 0"
+    if spec.protocol == "partitioned":
+        packed = work.one(f"SELECT {_text(work, _PACKED)} AS packed {where}", project=project)
+        code = _numbers(str((packed or {})["packed"] or ""))
+        return {"question": code >> 2, "value": np.array([NO, YES, UNSURE, UNSURE])[code & 3]}
+    value = "value" if spec.protocol == "judge-all" else _VALUE
+    found = work.one(
+        f"SELECT {_text(work, 'question_id')} AS question, {_text(work, value)} AS value {where}",
+        project=project,
+    )
+    question, text = (str((found or {})[name] or "") for name in ("question", "value"))
+    if spec.protocol != "judge-all":
+        return {"question": _numbers(question), "value": _numbers(text)}
+    for word, code_ in (("unsure", str(UNSURE)), ("yes", str(YES)), ("no", str(NO)), ("|", " ")):
+        text = text.replace(word, code_)
+    verdicts = _numbers(text).reshape(-1, spec.shown)
+    value_of = np.where((verdicts == UNSURE).all(axis=1), UNSURE, YES)
+    return {"question": _numbers(question), "value": value_of, "verdicts": verdicts}
+
+
+def _propensities(work: Work, project: int, ids: Whole) -> NDArray[np.float64]:
+    """The recorded chances, in the order of ``ids``."""
+    found = {
+        int(r["id"]): float(r["propensity"])
+        for r in work.all("SELECT id, propensity FROM question WHERE project_id = :p", p=project)
+    }
+    return np.array([found[i] for i in ids.tolist()])
+
+
+_KEPT: dict[tuple[str, int, str, int], Whole] = {}
+"""Answers of systems, which never change once they are uploaded; a few are kept, because a
+dashboard asks for them every few seconds.
+"""
+
+
+def _read_systems(work: Work, project: int, size: int, root: str | None) -> dict[str, Whole]:
+    """The answers of each system by item number, in the order in which the systems came."""
+    found = {}
+    for system in work.all(
+        "SELECT id, name, sha256 FROM system WHERE project_id = :project ORDER BY id",
+        project=project,
+    ):
+        key = (
+            str(root),
+            int(system["id"]),
+            str(system["sha256"]),
+            size,
+        )  # the root of a sealed project is unique in the world
+        answers = _KEPT.get(key) if root else None
+        if answers is None:
+            answers = _read_system(work, key[1], size)
+            answers.flags.writeable = False
+            if root:
+                while len(_KEPT) >= 16:
+                    _KEPT.pop(next(iter(_KEPT)), None)
+                _KEPT[key] = answers
+        found[str(system["name"])] = answers
+    return found
+
+
+def _read_system(work: Work, system: int, size: int) -> Whole:
+    row = work.one(
+        f"SELECT {_text(work, 'item_id * 1024 + answer')} AS packed FROM prediction "  # noqa: S608
+        "WHERE system_id = :system AND answer IS NOT NULL",
+        system=system,
+    )
+    code = _numbers(str((row or {})["packed"] or ""))
+    answers = np.full(
+        max(size, int(code.max() >> 10) + 1 if len(code) else 0), NO_ANSWER, dtype=np.int64
+    )
+    answers[code >> 10] = code & 1023
+    return answers
+
+
+def _text(work: Work, column: str) -> str:
+    """SQL for all values of a column as one text."""
+    return (
+        f"group_concat({column}, ' ')"
+        if work.dialect == "sqlite"
+        else f"string_agg(CAST({column} AS text), ' ')"
+    )
+
+
+_BRACKETS = str.maketrans("[],", "   ")
+
+
+def _numbers(text: str) -> Whole:
+    return (
+        np.fromstring(text.translate(_BRACKETS), sep=" ", dtype=np.int64)
+        if text.strip()
+        else np.zeros(0, dtype=np.int64)
+    )
+
+
+def open_places(rows: Rows, pools: int) -> Whole:
+    """For each pool the place up to which its main questions are complete: all earlier ones that
+    could be asked have an answer.
+
+    That is the first question which somebody holds or let expire, or the first that nobody has seen
+    after the last answered one. (Earlier ones that nobody has seen were passed over because their
+    experts know the item already; this does not depend on any answer.)
+    """
+    places = np.full(pools, _FOREVER, dtype=np.int64)
+    last = np.full(pools, -1, dtype=np.int64)
+    done = rows.done
+    np.maximum.at(last, rows.pool[done], rows.place[done])
+    stops = ~done & (rows.held | (rows.place > last[rows.pool]))
+    np.minimum.at(places, rows.pool[stops], rows.place[stops])
+    return places

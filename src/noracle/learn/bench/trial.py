@@ -1,0 +1,534 @@
+"""Looks at a model of a study every few epochs: on held-out items and on test items."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from noracle.errors import ArgumentError, NoracleError
+from noracle.learn.batches import Batches, Views, as_tensor
+from noracle.learn.consistency import Consistency
+from noracle.learn.labels import (
+    ask_annotators,
+    biased_transition,
+    draw_ruled_out,
+    drop_wrong,
+    resample_ruled_out,
+)
+from noracle.learn.loop import CARD, all_logits, plain_objective, train
+from noracle.learn.losses import Loss, decode_logits, get_loss, label_mask, scel
+from noracle.learn.models import ModelName, channels_last, make_model
+from noracle.learn.settings import Optimiser, Precision, Schedule, Settings
+from noracle.learn.transition import Transition, count_transition
+
+
+class Judge:
+    """Points of one trial; see :func:`noracle.learn.bench.trial.run_trial`."""
+
+    def __init__(
+        self,
+        data: TrialData,
+        said: np.ndarray[Any, Any],
+        held: np.ndarray[Any, Any],
+        loss: Loss,
+        transition: Transition,
+        training: Training,
+        device: torch.device,
+    ) -> None:
+        self.items, self.test = on_device(data.items, device), on_device(data.test_items, device)
+        self.views = Views.of(self.items, flip=training.flip).to(device) if data.images else None
+        self.loss, self.every = loss, training.every
+        self.context = loss.make_context(transition)
+        self.scel_context = get_loss("fwd").make_context(transition)
+        self.inverse = torch.from_numpy(transition.inverse()) if transition.strength > 0 else None
+        self.held_items = rows_of(self.items, held)
+        self.held_truth = torch.from_numpy(data.truth[held].astype(np.int64))
+        self.test_truth = torch.from_numpy(data.test_truth.astype(np.int64))
+        self.said = torch.from_numpy(said[held].astype(np.int64))
+        self.held_mask = label_mask(self.said, data.n_classes)
+        self.points: list[dict[str, float]] = []
+        self.epoch = 0
+
+    def called(self, epochs: int) -> Callable[[nn.Module], float]:
+        """For the training loop: a score every few epochs, NaN between."""
+
+        def validate(model: nn.Module) -> float:
+            self.epoch += 1
+            if self.epoch % self.every and self.epoch != epochs:
+                return math.nan
+            self.points.append({"epoch": self.epoch, **self.look(model)})
+            return self.points[-1].get("accuracy", math.nan)
+
+        return validate
+
+    def look(self, model: nn.Module) -> dict[str, float]:
+        """The model as it is now; what cannot be said (nothing held out, no label, a singular T) is
+        left out.
+        """
+        test = decode_logits(
+            all_logits(model, self.test, prepare=self.views), self.loss, self.context
+        )
+        point = {"test": _percent(test == self.test_truth)}
+        if len(self.held_truth):
+            held = all_logits(model, self.held_items, prepare=self.views)
+            guess = decode_logits(held, self.loss, self.context)
+            point["accuracy"] = _percent(guess == self.held_truth)
+            known = self.said >= 0
+            point["scel"] = -float(
+                scel(held, self.held_mask, self.scel_context)[self.held_mask.any(dim=1)]
+                .double()
+                .mean()
+            )
+            if self.inverse is not None:
+                scores = self.inverse[self.said.clamp(min=0), guess[:, None]]
+                point["zero_one"] = 100 * float(scores[known].mean())
+        return {name: round(value, 4) for name, value in point.items() if math.isfinite(value)}
+
+
+def on_device(items: Any, device: torch.device) -> Any:
+    """Items as a tensor on the device; sparse ones stay what they are, and become dense batch by
+    batch.
+    """
+    return items.tocsr() if hasattr(items, "tocsr") else as_tensor(items).to(device)
+
+
+def rows_of(items: Any, rows: np.ndarray[Any, Any]) -> Any:
+    """The items at these places."""
+    return (
+        items[torch.from_numpy(rows).to(items.device)] if isinstance(items, Tensor) else items[rows]
+    )
+
+
+def _percent(hits: Tensor) -> float:
+    return 100 * float(hits.double().mean())
+
+
+# ---------------------------------------------------------------------------- One trial of a study:
+# an algorithm, a way to make labels, a learning rate, a seed → how good the model was, epoch by
+# epoch.
+
+
+Ways = Literal["uniform", "noisy", "weak", "strong", "people", "given"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Algorithm:
+    """A row of the table: a loss, and where its T comes from. ``counted`` is T counted from the
+    true labels: an oracle.
+    """
+
+    name: str
+    loss: str
+    transition: Literal["uniform", "counted"] = "uniform"
+    recipe: Literal["plain", "consistency"] = "plain"
+    paper: float | None = None
+
+
+ALGORITHMS: Mapping[str, Algorithm] = {
+    row.name: row
+    for row in (
+        Algorithm(name="FWD-U", loss="fwd", paper=64.19),
+        Algorithm(name="FWD-R", loss="fwd", transition="counted", paper=61.32),
+        Algorithm(name="URE-GA-U", loss="ure_ga", paper=50.24),
+        Algorithm(name="URE-GA-R", loss="ure_ga", transition="counted", paper=50.73),
+        Algorithm(name="SCL-NL", loss="scl_nl", paper=63.76),
+        Algorithm(name="SCL-EXP", loss="scl_exp", paper=63.29),
+        Algorithm(name="L-W", loss="l_w", paper=54.32),
+        Algorithm(name="L-UW", loss="l_uw", paper=57.52),
+        Algorithm(name="PC-sigmoid", loss="pc_sigmoid", paper=37.78),
+        Algorithm(name="ROB-MAE", loss="ure_mae_ga", transition="counted", paper=59.38),
+        Algorithm(name="supervised", loss="supervised", paper=82.80),
+        Algorithm(name="consistency", loss="scl_nl", recipe="consistency"),
+        Algorithm(name="URE-NN-U", loss="ure_nn"),
+        Algorithm(name="URE-MAE-U", loss="ure_mae_free"),
+        Algorithm(name="CPE-I", loss="cpe_i"),
+        Algorithm(name="OP-W", loss="op_w"),
+        Algorithm(name="SCARCE", loss="scarce"),
+        Algorithm(name="MCL-LOG", loss="mcl_log"),
+    )
+}
+"""Rows by name: the ten of Table 1 of the CLImage paper with its figures on uniform-CIFAR10, the
+control with true labels, and others.
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LabelSetting:
+    """How the labels of a trial are made.
+
+    Parameters
+    ----------
+    way
+        ``uniform``; ``noisy`` (uniform, with a share ``noise`` that rules out the truth); ``weak``
+        and ``strong`` bias; ``people``: every annotator of the data sees four classes and rules out
+        one that is not the class they named; ``given``: the data's own labels.
+    ablation
+        ``iid`` draws anew from the counted T, so that labels depend on the class alone; ``evened``
+        also spreads each row's wrong classes evenly, which takes the bias away and leaves the
+        noise.
+    removed
+        Share of the wrong labels that is taken away, with their items.
+    n_labels
+        Labels an item that are used, the first ones: 1 is the standard set.
+
+    Examples
+    --------
+    >>> LabelSetting(name="10 % wrong", way="noisy", noise=0.1).noise
+    0.1
+    """
+
+    name: str
+    way: Ways = "uniform"
+    noise: float = 0.0
+    ablation: Literal["none", "iid", "evened"] = "none"
+    removed: float = 0.0
+    n_labels: int = 1
+
+    def __post_init__(self) -> None:
+        for name, ok, rule in (
+            ("way", self.way in get_args(Ways), " or ".join(get_args(Ways))),
+            ("noise", 0 <= self.noise < 1, "in [0, 1)"),
+            ("ablation", self.ablation in ("none", "iid", "evened"), "none, iid or evened"),
+            ("removed", 0 <= self.removed <= 1, "in [0, 1]"),
+            ("n_labels", self.n_labels >= 1, "at least 1"),
+        ):
+            if not ok:
+                raise ArgumentError(
+                    f"{name} of labels {self.name} must be {rule}; got {getattr(self, name)!r}."
+                )
+        if self.noise and self.way in ("people", "given"):
+            raise ArgumentError(
+                f"noise of labels {self.name} must be 0, because people made them; got {self.noise!r}."
+            )
+
+    def draw(self, data: TrialData, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+        """Labels (n, n_labels), -1 where one was removed."""
+        k = data.n_classes
+        if self.way in ("people", "given"):
+            said = self._of_people(data, rng)
+        else:
+            transition = (
+                biased_transition(k, bias=self.way, rng=rng)
+                if self.way == "weak" or self.way == "strong"
+                else Transition.uniform(k)
+            )
+            if self.noise:
+                transition = transition.with_noise(self.noise)
+            said = draw_ruled_out(
+                data.truth, transition=transition, n_labels=self.n_labels, rng=rng
+            ).reshape(len(data.truth), -1)
+        if self.ablation == "iid":
+            said = resample_ruled_out(data.truth, said, n_classes=k, rng=rng)
+        elif self.ablation == "evened":
+            evened = count_transition(data.truth, said, n_classes=k, prior=1e-9).evened()
+            drawn = draw_ruled_out(
+                data.truth, transition=evened, n_labels=said.shape[1], replace=True, rng=rng
+            ).reshape(said.shape)
+            said = np.where(said >= 0, drawn, -1)
+        return drop_wrong(data.truth, said, share=self.removed, rng=rng) if self.removed else said
+
+    def _of_people(self, data: TrialData, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+        said = data.ruled_out
+        if self.way == "people":
+            if data.annotators is None:
+                raise ArgumentError(
+                    f"labels {self.name} must have data with the labels of annotators; got none."
+                )
+            said = np.stack(
+                [_ask(named, data.n_classes, rng) for named in data.annotators.T], axis=1
+            )
+        if said is None or said.shape[1] < self.n_labels:
+            came = "none" if said is None else f"{said.shape[1]} an item"
+            raise ArgumentError(
+                f"labels {self.name} must have data with {self.n_labels} ruled-out labels an item; got {came}."
+            )
+        return said[:, : self.n_labels]
+
+
+def _ask(named: np.ndarray[Any, Any], k: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """One class of four shown that is not the one the annotator named; -1 where the annotator named
+    none.
+    """
+    said = ask_annotators(
+        np.maximum(named, 0), n_classes=k, n_shown=min(4, k), n_answers=1, rng=rng
+    ).ruled_out[:, 0]
+    return np.where(named >= 0, said, -1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrialData:
+    """What all trials share.
+
+    Parameters
+    ----------
+    items, test_items
+        uint8 images (n, H, W, C), floats (n, features), or a sparse matrix.
+    ruled_out, annotators
+        The data's own complementary labels (n, s), and ordinary labels of people (n, a), where
+        there are some; -1 is none.
+    version
+        Says which items these are, in a journal; by default a digest of their bytes.
+
+    Examples
+    --------
+    >>> y = np.arange(30) % 3
+    >>> data = TrialData(name="corners", items=np.eye(3)[y], truth=y, test_items=np.eye(3), test_truth=np.arange(3), n_classes=3)
+    >>> data.name, data.items.shape
+    ('corners', (30, 3))
+    """
+
+    name: str
+    items: Any
+    truth: np.ndarray[Any, Any]
+    test_items: Any
+    test_truth: np.ndarray[Any, Any]
+    n_classes: int
+    ruled_out: np.ndarray[Any, Any] | None = None
+    annotators: np.ndarray[Any, Any] | None = None
+    version: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, rows in (
+            ("truth", self.truth),
+            ("ruled_out", self.ruled_out),
+            ("annotators", self.annotators),
+        ):
+            if rows is not None and len(rows) != self.items.shape[0]:
+                raise ArgumentError(
+                    f"{name} must have one row for each of the {self.items.shape[0]} items; got {len(rows)}."
+                )
+        if not 0 < len(self.test_truth) == self.test_items.shape[0]:
+            raise ArgumentError(
+                f"test_truth must have one class for each test item, at least one; got {len(self.test_truth)}."
+            )
+
+    @property
+    def images(self) -> bool:
+        """Whether items are images."""
+        return len(self.items.shape) == 4
+
+    def fingerprint(self) -> dict[str, str]:
+        """Short digests of labels and items, so that a journal is not continued with other data."""
+        digest = hashlib.sha256(
+            repr(
+                (self.name, tuple(self.items.shape), tuple(self.test_items.shape), self.n_classes)
+            ).encode()
+        )
+        for array in (self.truth, self.test_truth, self.ruled_out, self.annotators):
+            digest.update(
+                b"-" if array is None else np.ascontiguousarray(array, dtype=np.int64).tobytes()
+            )
+        return {
+            "data": digest.hexdigest()[:16],
+            "items": self.version or _digest(self.items, self.test_items),
+        }
+
+
+def _digest(*parts: Any) -> str:
+    digest = hashlib.sha256()
+    for items in parts:
+        sparse = items.tocsr() if hasattr(items, "tocsr") else None
+        for array in (items,) if sparse is None else (sparse.data, sparse.indices, sparse.indptr):
+            values = np.asarray(array)
+            digest.update(f"{values.dtype}{values.shape}".encode())
+            for start in range(0, len(values), 4096):
+                digest.update(np.ascontiguousarray(values[start : start + 4096]).tobytes())
+    return digest.hexdigest()[:16]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """What all trials do in the same way; the defaults are the paper's.
+
+    Examples
+    --------
+    >>> Training(model="linear", batch_size=32).batch_size
+    32
+    """
+
+    model: ModelName = "resnet18"
+    stem: Literal["imagenet", "small"] = "imagenet"
+    hidden: tuple[int, ...] = (500,)
+    batch_size: int = 512
+    weight_decay: float = 1e-4
+    optimiser: Optimiser = "adam"
+    schedule: Schedule = "constant"
+    precision: Precision = "fp32"
+    average: float = 0.0
+    augment: bool = True
+    flip: bool = True
+    holdout: float = 0.1
+    every: int = 5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.holdout < 1:
+            raise ArgumentError(f"holdout must be in [0, 1); got {self.holdout}.")
+        if self.every < 1:
+            raise ArgumentError(f"every must be at least 1; got {self.every}.")
+
+    def settings(self, trial: Trial) -> Settings:
+        """For the training loop."""
+        return Settings(
+            epochs=trial.epochs,
+            batch_size=self.batch_size,
+            lr=trial.lr,
+            weight_decay=self.weight_decay,
+            optimiser=self.optimiser,
+            schedule=self.schedule,
+            precision=self.precision,
+            average=self.average,
+            seed=trial.seed,
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One cell of a study; its fields are its name in the journal."""
+
+    algorithm: str
+    labels: str
+    lr: float
+    seed: int
+    epochs: int
+
+
+def run_trial(
+    data: TrialData,
+    trial: Trial,
+    algorithm: Algorithm,
+    labels: LabelSetting,
+    training: Training,
+    *,
+    device: torch.device,
+    progress: Callable[[int, dict[str, float]], None] | None = None,
+) -> dict[str, Any]:
+    """Train one model; the points at which it was judged, and what the labels were like.
+
+    Every point has the epoch, ``accuracy`` on held-out items (true labels), ``zero_one`` and
+    ``scel`` on them (ruled-out labels alone; larger is better), and ``test``. The hold-out depends
+    on the seed alone. A loss that does not stay finite ends the trial with a ``fault``.
+    """
+    began = time.perf_counter()
+    rng = np.random.default_rng([trial.seed, 1])
+    said = labels.draw(data, rng)
+    order = np.random.default_rng([trial.seed, 2]).permutation(len(data.truth))
+    held = np.sort(order[: round(training.holdout * len(order))])
+    kept = np.sort(order[len(held) :])
+    kept = kept[(said[kept] >= 0).any(axis=1)]
+    if not len(kept):
+        raise ArgumentError(
+            f"labels {labels.name} must leave items to train on; got none of {len(order)}."
+        )
+    wrong = (said[kept] == data.truth[kept, None]).sum() / max(1, (said[kept] >= 0).sum())
+    transition = Transition.uniform(data.n_classes)
+    if algorithm.transition == "counted":
+        transition = count_transition(data.truth[kept], said[kept], n_classes=data.n_classes)
+    loss = get_loss(algorithm.loss)
+    mask = _mask(data, said, kept, loss)
+    judge = Judge(data, said, held, loss, transition, training, device)
+    objective, targets = _objective(
+        algorithm, data, kept, mask, loss, transition, training, trial, judge, device
+    )
+    shape = (
+        (data.items.shape[3], *data.items.shape[1:3])
+        if data.images and training.model.startswith("resnet")
+        else data.items.shape[1:]
+    )
+    with CARD:  # trials in other threads use the same global generator
+        model = make_model(
+            training.model,
+            shape=tuple(shape),
+            n_outputs=data.n_classes,
+            hidden=training.hidden,
+            stem=training.stem,
+            seed=trial.seed,
+        )
+    model = (channels_last(model) if data.images else model).to(device)
+    batches = Batches(items=rows_of(judge.items, kept), labels=targets)
+    settings = training.settings(trial)
+    rows: list[dict[str, float]] = []
+
+    def keep(epoch: int, row: dict[str, float]) -> None:
+        rows.append(row)
+        if progress is not None:
+            progress(epoch, row)
+
+    fault = {}
+    try:
+        train(
+            model, batches, objective, settings, validate=judge.called(trial.epochs), progress=keep
+        )
+    except NoracleError as error:
+        if type(error) is not NoracleError:  # arguments and evidence, not the loss
+            raise
+        fault = {"fault": str(error)}
+    seconds = [row["seconds"] for row in rows]
+    return {
+        **fault,
+        "points": judge.points,
+        "noise": round(float(wrong), 5),
+        "n_items": len(kept),
+        "n_held_out": len(held),
+        "oracle": transition.oracle or algorithm.loss == "supervised",
+        "transition": transition.summary(),
+        "loss": [round(row["loss"], 5) for row in rows][:: max(1, trial.epochs // 12)],
+        "seconds": round(time.perf_counter() - began, 2),
+        "seconds_per_epoch": round(float(np.median(seconds)), 4) if seconds else None,
+    }
+
+
+def _mask(
+    data: TrialData, said: np.ndarray[Any, Any], kept: np.ndarray[Any, Any], loss: Loss
+) -> Tensor:
+    if loss.name == "supervised":
+        truth = torch.from_numpy(data.truth[kept].astype(np.int64))
+        return ~label_mask(truth, data.n_classes)
+    return label_mask(torch.from_numpy(said[kept].astype(np.int64)), data.n_classes)
+
+
+def _objective(
+    algorithm: Algorithm,
+    data: TrialData,
+    kept: np.ndarray[Any, Any],
+    mask: Tensor,
+    loss: Loss,
+    transition: Transition,
+    training: Training,
+    trial: Trial,
+    judge: Judge,
+    device: torch.device,
+) -> tuple[nn.Module, Tensor]:
+    """The objective, and what it wants to know of each item."""
+    if algorithm.recipe == "consistency":
+        if judge.views is None:
+            raise ArgumentError(
+                f"algorithm {algorithm.name} must have images; got items of shape {tuple(data.items.shape)}."
+            )
+        tenth = max(1, trial.epochs * math.ceil(len(kept) / training.batch_size) // 10)
+        return Consistency(mask.to(device), judge.views, delay=tenth, ramp=tenth).to(
+            device
+        ), torch.arange(len(kept))
+    views = judge.views
+    prepare = None if views is None else _Weak(views) if training.augment else views
+    context = loss.make_context(transition, ruled_out=mask)
+    return plain_objective(loss, context, prepare).to(device), mask
+
+
+class _Weak(nn.Module):
+    """Weak views."""
+
+    def __init__(self, views: Views) -> None:
+        super().__init__()
+        self.views = views
+
+    def forward(self, images: Tensor) -> Tensor:
+        out: Tensor = self.views(images, "weak")
+        return out

@@ -1,0 +1,887 @@
+"""One fit: what it minimises, which rows are used, the model, the transition matrix, and the call
+of the training loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.learn.batches import Batches, Items, Views, as_model, as_tensor
+from noracle.learn.consistency import Consistency
+from noracle.learn.loop import PlainObjective, all_logits, read_checkpoint, train
+from noracle.learn.losses import Context, Loss, cpe_i_loss, get_loss, label_mask, scel
+from noracle.learn.models import channels_last, make_model
+from noracle.learn.settings import History, Settings
+from noracle.learn.transition import Transition, estimate_transition
+
+Array = NDArray[Any]
+READ_ROWS = 8192
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """What is known of each item, in class numbers.
+
+    Attributes
+    ----------
+    classes
+        The sorted names.
+    mask
+        (n, K): which classes are ruled out.
+    known
+        The class where there is an ordinary label, else -1.
+    """
+
+    classes: Array
+    mask: NDArray[np.bool_]
+    known: NDArray[np.int64]
+
+    @property
+    def some(self) -> NDArray[np.bool_]:
+        """Items of which anything is known."""
+        return np.asarray(self.mask.any(axis=1) | (self.known >= 0))
+
+    @property
+    def codes(self) -> NDArray[np.int64]:
+        """Ruled-out classes (n, s), padded with -1."""
+        wide = np.where(self.mask, np.arange(len(self.classes)), len(self.classes))
+        wide.sort(axis=1)
+        size = max(1, int(self.mask.sum(axis=1).max(initial=1)))
+        return np.where(wide < len(self.classes), wide, -1)[:, :size]
+
+
+def check_items(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Features (n, d) as 32-bit floats, dense or CSR, or images (n, h, w, c) as uint8 or 32-bit
+    floats; a memory map stays on the disk.
+
+    With ``reset`` the estimator learns the shape of an item, else X must have it.
+    """
+    from sklearn.utils.validation import check_array, validate_data
+
+    if isinstance(X, np.memmap) and X.ndim in (2, 4):
+        found: Any = _checked_map(X)
+    elif _is_images(X):
+        pixels = (X[0] if isinstance(X, (list, tuple)) else X).dtype == np.uint8
+        found = check_array(
+            X,
+            allow_nd=True,
+            dtype=np.uint8 if pixels else np.float32,
+            input_name="X",
+            estimator=estimator,
+        )
+    else:
+        found = validate_data(estimator, X, accept_sparse="csr", dtype=np.float32, reset=reset)
+    shape = tuple(int(size) for size in found.shape[1:])
+    if reset:
+        estimator.item_shape_ = shape
+        if len(shape) == 3 or isinstance(X, np.memmap):
+            estimator.n_features_in_ = int(np.prod(shape))
+            if hasattr(estimator, "feature_names_in_"):
+                del estimator.feature_names_in_
+    elif shape != estimator.item_shape_:
+        raise ArgumentError(
+            f"X must have items of shape {estimator.item_shape_}, as in fit; got {shape}."
+        )
+    return found
+
+
+def _is_images(X: Any) -> bool:
+    if isinstance(X, (list, tuple)):
+        return len(X) > 0 and getattr(X[0], "ndim", 0) == 3
+    return getattr(X, "ndim", 2) == 4
+
+
+def _checked_map(X: np.memmap[Any, Any]) -> np.memmap[Any, Any]:
+    if len(X) == 0 or X.dtype.kind not in "fiub":
+        raise ArgumentError(
+            f"X must hold numbers and at least one item; got {X.dtype} with shape {X.shape}."
+        )
+    for start in range(0, len(X) if X.dtype.kind == "f" else 0, READ_ROWS):
+        block = np.asarray(X[start : start + READ_ROWS])
+        finite = (np.abs(block) <= np.finfo(np.float32).max).reshape(len(block), -1).all(axis=1)
+        wrong = (start + np.flatnonzero(~finite)).tolist()
+        if wrong:
+            raise EvidenceError(
+                fault(
+                    "X",
+                    "must be finite in 32 bits",
+                    "NaN, infinity or a larger number",
+                    where=wrong[:5],
+                )
+            )
+    return X
+
+
+def check_weight(weight: ArrayLike | None, X: Any) -> NDArray[np.float64] | None:
+    """One finite number an item, none negative, not all zero."""
+    if weight is None:
+        return None
+    found = np.asarray(weight, dtype=np.float64)
+    if found.ndim == 0:
+        found = np.full(X.shape[0], float(found))
+    if found.shape != (X.shape[0],):
+        raise EvidenceError(
+            fault(
+                "sample_weight",
+                f"must be one number for each of the {X.shape[0]} items",
+                f"shape {found.shape}",
+            )
+        )
+    wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    if wrong.size:
+        rule = "must be finite and not negative"
+        raise EvidenceError(
+            fault(
+                "sample_weight", rule, found[wrong[0]], where=wrong[:5].tolist(), total=len(wrong)
+            )
+        )
+    if not found.sum() > 0:
+        raise EvidenceError(fault("sample_weight", "must be positive somewhere", "zeros only"))
+    return found
+
+
+def read_labels(ruled_out: Any, label: Any, *, classes: Any, n: int) -> Labels:
+    """Names to class numbers; see :class:`noracle.learn.classifier.ComplementaryClassifier` for
+    what may come.
+    """
+    given = None if classes is None else _class_names(classes)
+    said, marks = _ruled_out_table(ruled_out, n, None if given is None else len(given))
+    if marks:
+        require_sorted(classes, given, "a mask of ruled-out classes")
+    told = _Names.read("label", label, n, width=1)
+    if given is None:
+        given = _found_names(
+            [*([said.present] if said is not None and not marks else []), told.present]
+        )
+    k = len(given)
+    if said is None:
+        mask = torch.zeros(n, k, dtype=torch.bool)
+    else:
+        mask = label_mask(torch.from_numpy(said.codes if marks else said.encode(given)), k)
+    known = told.encode(given)[:, 0]
+    labels = Labels(classes=given, mask=mask.numpy(), known=known)
+    if not labels.some.any():
+        raise EvidenceError(
+            fault(
+                "ruled_out",
+                "must name a class for at least one item",
+                "none",
+                remedy="-1, None and '' mean no label.",
+            )
+        )
+    return labels
+
+
+def require_sorted(classes: Any, names: Array | None, what: str) -> None:
+    """Columns and rows follow ``classes_``, so a mask or matrix with classes in another order would
+    be read wrongly.
+    """
+    if names is None:
+        raise ArgumentError(
+            f"classes must be given with {what}, whose columns have no names; got None."
+        )
+    if np.asarray(classes).tolist() != names.tolist():
+        came = np.asarray(classes).tolist()[:8]
+        raise ArgumentError(
+            f"classes must be sorted with {what}, whose order is that of classes_ ({names.tolist()[:8]}); got {came}."
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Names:
+    """A table of names with gaps."""
+
+    name: str
+    values: Array
+    missing: NDArray[np.bool_]
+    codes: NDArray[np.int64] = dataclasses.field(default_factory=lambda: np.empty((0, 1), np.int64))
+
+    @classmethod
+    def read(cls, name: str, values: Any, n: int, *, width: int | None = None) -> _Names:
+        table = _table(name, np.full((n, 1), -1) if values is None else values)
+        if len(table) != n:
+            raise EvidenceError(
+                fault(name, f"must have one row for each of the {n} items", f"{len(table)} rows")
+            )
+        table = table.reshape(n, -1)
+        if width is not None and table.shape[1] != width:
+            raise EvidenceError(
+                fault(name, "must be one class an item", f"a table with {table.shape[1]} columns")
+            )
+        return cls(name, *_with_gaps(name, table))
+
+    @property
+    def present(self) -> Array:
+        return np.asarray(self.values[~self.missing])
+
+    def encode(self, classes: Array) -> NDArray[np.int64]:
+        """(n, s) class numbers, -1 in the gaps."""
+        codes = np.full(self.values.shape, -1, dtype=np.int64)
+        if self.missing.all():
+            return codes
+        if _is_text(classes) != _is_text(self.present):
+            came = self.present[:3].tolist()
+            raise EvidenceError(
+                fault(
+                    self.name,
+                    f"must have names like those of classes, {classes.tolist()[:5]}",
+                    came,
+                )
+            )
+        places = np.searchsorted(classes, self.present).clip(max=len(classes) - 1)
+        codes[~self.missing] = np.where(classes[places] == self.present, places, -2)
+        wrong = np.flatnonzero((codes == -2).any(axis=1))
+        if wrong.size:
+            came = self.values[wrong[0]][codes[wrong[0]] == -2][0]
+            rule = f"must be among the classes {classes.tolist()[:8]}"
+            raise EvidenceError(
+                fault(self.name, rule, repr(came), where=wrong[:5].tolist(), total=len(wrong))
+            )
+        return codes
+
+
+def _ruled_out_table(ruled_out: Any, n: int, k: int | None) -> tuple[_Names | None, bool]:
+    """The names, and whether they came as a mask."""
+    if ruled_out is None:
+        return None, False
+    table = _table("ruled_out", ruled_out)
+    if table.ndim == 2 and table.dtype == bool:
+        if k is not None and table.shape != (n, k):
+            raise EvidenceError(
+                fault(
+                    "ruled_out",
+                    f"must be a mask with {n} rows and {k} columns",
+                    f"shape {table.shape}",
+                )
+            )
+        codes = np.where(table, np.arange(table.shape[1]), -1)
+        return _Names("ruled_out", table, ~table, codes), True
+    if (
+        table.ndim == 2
+        and table.shape[1] > 2
+        and table.dtype.kind in "iuf"
+        and np.isin(table, (0, 1)).all()
+    ):
+        raise EvidenceError(
+            fault(
+                "ruled_out",
+                "must be a table of classes, or a mask of bools",
+                "a table of 0 and 1",
+                remedy="Pass bools.",
+            )
+        )
+    return _Names.read("ruled_out", table, n), False
+
+
+def _table(name: str, values: Any) -> Array:
+    try:
+        table = np.asarray(values.cpu() if isinstance(values, Tensor) else values)
+    except ValueError as error:
+        remedy = "Pad short rows with -1 or ''."
+        raise EvidenceError(
+            fault(
+                name,
+                "must be one class an item or rows of equal length",
+                "rows that differ",
+                remedy=remedy,
+            )
+        ) from error
+    if (
+        table.dtype.kind in "US"
+        and not isinstance(values, np.ndarray)
+        and not all(isinstance(v, str) for v in _flat(values))
+    ):
+        raise EvidenceError(fault(name, "must be all text or all numbers", "both"))
+    if table.ndim not in (1, 2):
+        raise EvidenceError(fault(name, "must have one or two dimensions", f"shape {table.shape}"))
+    return table
+
+
+def _flat(values: Any) -> list[Any]:
+    found: list[Any] = np.asarray(values, dtype=object).ravel().tolist()
+    return found
+
+
+def _with_gaps(name: str, table: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """The names, and where there are none: -1, "", None, NaN."""
+    if table.dtype.kind == "O":
+        missing = np.array([_nothing(v) for v in table.ravel()], dtype=bool).reshape(table.shape)
+        present = table[~missing]
+        text = {isinstance(v, str) for v in present}
+        if len(text) > 1:
+            raise EvidenceError(fault(name, "must be all text or all numbers", "both"))
+        if text == {True}:
+            return table, missing
+        numbers = np.asarray(present.tolist()) if len(present) else np.empty(0, np.int64)
+        if numbers.ndim != 1 or numbers.dtype.kind not in "biuf":
+            raise EvidenceError(
+                fault(
+                    name, "must be names of classes: text, whole numbers or bools", repr(present[0])
+                )
+            )
+        table = np.full(
+            table.shape, -1, dtype=numbers.dtype if numbers.dtype.kind != "u" else np.int64
+        )
+        table[~missing] = numbers
+        return _numbers(name, table, missing)
+    if table.dtype.kind in "US":
+        return table, np.asarray(table == np.array("", dtype=table.dtype))
+    if table.dtype.kind not in "biuf":
+        raise EvidenceError(
+            fault(
+                name,
+                "must be names of classes: text, whole numbers or bools",
+                f"an array of {table.dtype}",
+            )
+        )
+    return _numbers(
+        name,
+        table,
+        np.isnan(table) if table.dtype.kind == "f" else np.zeros(table.shape, dtype=bool),
+    )
+
+
+def _numbers(
+    name: str, table: Array, missing: NDArray[np.bool_]
+) -> tuple[Array, NDArray[np.bool_]]:
+    if table.dtype.kind == "b":
+        return table, missing
+    missing = missing | (table == -1)
+    if table.dtype.kind == "f":
+        seen = table[~missing]
+        if not np.isfinite(seen).all():
+            raise EvidenceError(fault(name, "must be finite", "infinity"))
+        if (seen != np.round(seen)).any():
+            came = f"the continuous value {seen[seen != np.round(seen)][0]}"
+            raise EvidenceError(
+                fault(
+                    name, "must be classes", came, remedy="Unknown label type: a regression target?"
+                )
+            )
+    return table, missing
+
+
+def _nothing(value: Any) -> bool:
+    return (
+        value is None
+        or type(value).__name__ == "NAType"
+        or (isinstance(value, str) and not value)
+        or bool(value != value)
+    )
+
+
+def _class_names(classes: Any) -> Array:
+    table = _table("classes", list(classes) if isinstance(classes, (set, frozenset)) else classes)
+    values, missing = _with_gaps("classes", table)
+    if values.ndim != 1 or missing.any():
+        raise ArgumentError(
+            f"classes must be a list of names, none of them -1, '' or None (no label); got {table.tolist()[:8]}."
+        )
+    names = np.unique(values)
+    if len(names) < len(values):
+        raise ArgumentError(f"classes must differ; got {values.tolist()[:8]}.")
+    return _enough(names)
+
+
+def _found_names(parts: Sequence[Array]) -> Array:
+    some = [part for part in parts if len(part)]
+    if not some:
+        raise EvidenceError(
+            fault(
+                "ruled_out",
+                "must name a class for at least one item",
+                "none",
+                remedy="-1, None and '' mean no label.",
+            )
+        )
+    if len({_is_text(part) for part in some}) > 1:
+        raise EvidenceError(
+            fault("label", "must have names like those of ruled_out", "text against numbers")
+        )
+    return _enough(np.unique(np.concatenate(some)))
+
+
+def _enough(names: Array) -> Array:
+    if len(names) < 2:
+        remedy = "Pass classes= with all of them; -1 means no label."
+        raise EvidenceError(
+            fault(
+                "classes", "must be two or more", f"one class, {names.tolist()[0]!r}", remedy=remedy
+            )
+        )
+    return names
+
+
+def _is_text(values: Array) -> bool:
+    return bool(values.dtype.kind in "USO")
+
+
+# ---------------------------------------------------------------------------- What a fit minimises
+# and how it is judged: ruled-out classes, and ordinary labels where there are some.
+
+
+EXACT = ("scl_nl", "supervised", "partial_log", "multi_ure")
+"""Losses that are the cross-entropy where all classes but one are ruled out."""
+
+
+class MixedObjective(nn.Module):
+    """The loss of the ruled-out classes, and the cross-entropy of items with an ordinary label.
+
+    The labels are a mask (B, K + 1): the ruled-out classes, all but one where the class is known,
+    and whether it is known. With weights w (1 by default), A the items of a batch without and B
+    those with an ordinary label, and W = Σ_{A∪B} w,
+
+        loss per item:   (Σ_A w·loss_i + Σ_B w·ce_i) / W
+        risk:            (Σ_A w)/W·risk(A) + Σ_B w·ce_i / W,     ce_i = -log p_y.
+
+    Where the model gives the chances of the *ruled-out* class (cpe_i), ce_i is what its loss is on
+    average if the class is y: -Σ_k T[y, k]·log q_k.
+    """
+
+    def __init__(
+        self, loss: Loss, context: Context, prepare: Callable[[Tensor], Tensor] | None = None
+    ) -> None:
+        super().__init__()
+        self.loss, self.context, self.prepare = loss, context, prepare
+
+    def forward(
+        self, model: nn.Module, items: Tensor, labels: Tensor, weight: Tensor | None
+    ) -> Tensor:
+        """The loss of a batch."""
+        logits = model(as_model(model, items if self.prepare is None else self.prepare(items)))
+        mask, known = labels[:, :-1], labels[:, -1]
+        alone = mask & ~known.unsqueeze(1)
+        with torch.autocast(logits.device.type, enabled=False):
+            z = logits.float() if torch.finfo(logits.dtype).bits < 32 else logits
+            each = torch.ones_like(z[:, 0]) if weight is None else weight.to(z.dtype)
+            total = each.sum()
+            total = torch.where(total > 0, total, torch.ones_like(total))
+            ordinary = (
+                ordinary_loss(z, mask, self.loss, self.context) * known * each
+            ).sum() / total
+            rest = each * ~known
+            if self.loss.per_item:
+                losses = self.loss.function(z, alone, self.context, **self.loss.options)
+                return (losses * rest).sum() / total + ordinary
+            return rest.sum() / total * self.loss(z, alone, self.context, rest) + ordinary
+
+
+def ordinary_loss(logits: Tensor, mask: Tensor, loss: Loss, context: Context) -> Tensor:
+    """Cross-entropy of the one class that is not ruled out; for cpe_i the mean of its loss if that
+    is the class.
+    """
+    target = (~mask).to(logits.dtype)
+    if loss.decode == "nearest":
+        target = target @ context.current_log_transition().exp().to(logits.dtype)
+    return -(target * logits.log_softmax(dim=1)).sum(dim=1)
+
+
+def held_out_scel(
+    logits: Tensor, labels: Tensor, weight: Tensor | None, loss: Loss, context: Context
+) -> float:
+    """Mean of -log (Tᵀp)_ȳ over items with ruled-out classes and of -log p_y over those with an
+    ordinary label (labels as above).
+    """
+    mask, known = labels[:, :-1], labels[:, -1]
+    alone = mask & ~known.unsqueeze(1)
+    found = (
+        cpe_i_loss(logits, alone, context)
+        if loss.decode == "nearest"
+        else scel(logits, alone, context)
+    )
+    found = torch.where(known, ordinary_loss(logits, mask, loss, context), found).double()
+    each = torch.ones_like(found) if weight is None else weight.double()
+    return float((found * each).sum() / each.sum())
+
+
+@torch.no_grad()
+def row_distances(logits: Tensor, loss: Loss, context: Context) -> Tensor:
+    """‖q - T[k]‖₁ for every class k, with q the chances of the ruled-out class: what
+    :func:`decode_logits` minimises.
+    """
+    rows = context.current_log_transition().exp().to(logits)
+    q = logits.softmax(dim=1)
+    return torch.cdist(q if loss.decode == "nearest" else q @ rows, rows, p=1)
+
+
+class Marked(nn.Module):
+    """An objective with a mark in its state, which checkpoints keep: what it was trained on."""
+
+    mark: Tensor
+
+    def __init__(self, objective: nn.Module, mark: bytes) -> None:
+        super().__init__()
+        self.objective = objective
+        self.register_buffer("mark", torch.frombuffer(bytearray(mark), dtype=torch.uint8).clone())
+
+    def forward(
+        self, model: nn.Module, items: Tensor, labels: Tensor, weight: Tensor | None
+    ) -> Tensor:
+        """The loss of a batch."""
+        found: Tensor = self.objective(model, items, labels, weight)
+        return found
+
+
+class ChannelsFirst(nn.Module):
+    """Images (B, H, W, C) as models want them, (B, C, H, W); the numbers stay."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """The same images."""
+        return images.float().permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
+
+
+class Floats(nn.Module):
+    """Whole numbers as floats."""
+
+    def forward(self, items: Tensor) -> Tensor:
+        """The same numbers."""
+        return items.float()
+
+
+# ----------------------------------------------------------------------------
+# One fit: which rows are used, the model, the transition matrix, and the call of the training loop.
+
+
+MEASURED_IMAGES = 50_000
+SMALL_SIDE = 64
+Rows = NDArray[np.intp]
+Progress = Callable[[int, dict[str, float]], None]
+ModelMaker = Callable[[tuple[int, ...], int], nn.Module]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chosen:
+    """Some rows of the items, read only when they are wanted."""
+
+    items: Items
+    rows: Rows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As of an array."""
+        return (len(self.rows), *self.items.shape[1:])
+
+    def __getitem__(self, part: slice) -> Items:
+        return self.items[self.rows[part]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """Everything that does not change between the models of one fit."""
+
+    items: Items
+    labels: Labels
+    weight: NDArray[np.float64] | None
+    settings: Settings
+    device: torch.device
+    make: Callable[[int], nn.Module]
+    prepare: nn.Module | None
+    recipe: str = "plain"
+    recipe_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    checkpoint: Path | None = None
+
+    @property
+    def table(self) -> Tensor:
+        """(n, K + 1): ruled-out classes, all but one where the class is known; whether it is known."""
+        known = self.labels.known
+        mask = self.labels.mask.copy()
+        rows = np.flatnonzero(known >= 0)
+        mask[rows] = True
+        mask[rows, known[rows]] = False
+        return torch.from_numpy(np.column_stack([mask, known >= 0]))
+
+    def run(
+        self,
+        loss: Loss,
+        transition: Transition,
+        rows: Rows,
+        *,
+        held: Rows,
+        seed: int,
+        stage: str = "",
+        progress: Progress | None = None,
+        prior: Any = None,
+    ) -> tuple[nn.Module, Context, History]:
+        """Train one model on these rows; stop early by the labels of the ``held`` ones."""
+        table, model = self.table, self.make(seed).to(self.device)
+        if self.prepare is not None:
+            self.prepare.to(self.device)
+        weight = None if self.weight is None else torch.tensor(self.weight, dtype=torch.float32)
+        items, table, weight, used = _training_part(self.items, table, weight, rows)
+        context = _context(
+            loss, transition, table[used], None if weight is None else weight[used], prior
+        ).to(self.device)
+        objective, data = self._objective(
+            loss, context, Batches(items=items, labels=table, weight=weight)
+        )
+        file = (
+            None
+            if self.checkpoint is None
+            else self.checkpoint.with_name(self.checkpoint.name + stage)
+        )
+        if file is not None:
+            objective = Marked(objective, self._mark(loss, transition, rows))
+            _same_mark(file, objective.mark)
+        validate = self._validate(loss, context, held) if len(held) else None
+        settings = dataclasses.replace(
+            self.settings, seed=seed, patience=self.settings.patience if len(held) else None
+        )
+        history = train(
+            model, data, objective, settings, validate=validate, checkpoint=file, progress=progress
+        )
+        return model, context, history
+
+    def _objective(self, loss: Loss, context: Context, data: Batches) -> tuple[nn.Module, Batches]:
+        mask = data.labels[:, :-1].contiguous()
+        if self.recipe == "consistency":
+            options = dict(self.recipe_options)
+            views = copy.deepcopy(self.prepare)
+            if not isinstance(views, Views):
+                raise ArgumentError(
+                    "recipe consistency must have images of uint8 (n, height, width, channels); got other items."
+                )
+            steps = self.settings.epochs * max(1, len(data) // self.settings.batch_size)
+            views.flip, views.pad = bool(options.pop("flip", True)), int(options.pop("pad", 4))
+            options.setdefault("delay", min(1000, steps // 10))
+            options.setdefault("ramp", max(1, min(5000, steps // 3)))
+            if options.get("prior") is not None:
+                options["prior"] = torch.as_tensor(options["prior"])
+            recipe = Consistency(mask.to(self.device), views, **options)
+            return recipe, dataclasses.replace(data, labels=torch.arange(len(data)))
+        if loss.name in EXACT or not data.labels[:, -1].any():
+            return PlainObjective(loss, context, self.prepare), dataclasses.replace(
+                data, labels=mask
+            )
+        return MixedObjective(loss, context, self.prepare), data
+
+    def _validate(self, loss: Loss, context: Context, held: Rows) -> Callable[[nn.Module], float]:
+        labels = self.table[torch.from_numpy(held)].to(self.device)
+        weight = (
+            None if self.weight is None else torch.tensor(self.weight[held], device=self.device)
+        )
+
+        def score(model: nn.Module) -> float:
+            logits = all_logits(model, Chosen(self.items, held), prepare=self.prepare)
+            return -held_out_scel(logits.to(self.device), labels, weight, loss, context)
+
+        return score
+
+    def estimate_transition(
+        self, rows: Rows, *, seeds: Sequence[int], progress: Progress | None = None
+    ) -> Transition:
+        """T from anchor points: two cpe_i models, each fitted to one half of the items, say which
+        items of the other half are anchors.
+
+        Row j is what was in fact ruled out at the anchors of class j, which forgives chances that
+        are badly scaled.
+        """
+        with_labels = rows[self.labels.mask[rows].any(axis=1) & (self.labels.known[rows] < 0)]
+        if len(with_labels) < 2:
+            raise ArgumentError(
+                f"transition anchors must have 2 items with ruled-out classes at least; got {len(with_labels)}."
+            )
+        order = np.random.default_rng(seeds[0]).permutation(with_labels)
+        halves = (np.sort(order[::2]), np.sort(order[1::2]))
+        k = len(self.labels.classes)
+        loss, plain = get_loss("cpe_i"), dataclasses.replace(self, recipe="plain")
+        chances, codes = [], []
+        for number, (own, other) in enumerate((halves, halves[::-1])):
+            model, _, _ = plain.run(
+                loss,
+                Transition.uniform(k),
+                own,
+                held=np.empty(0, np.intp),
+                seed=seeds[1 + number],
+                stage=f".anchors{number}",
+                progress=progress,
+            )
+            chances.append(
+                all_logits(model, Chosen(self.items, other), prepare=self.prepare)
+                .double()
+                .softmax(dim=1)
+                .numpy()
+            )
+            codes.append(self.labels.codes[other])
+        return estimate_transition(np.concatenate(chances), ruled_out=np.concatenate(codes))
+
+    def _mark(self, loss: Loss, transition: Transition, rows: Rows) -> bytes:
+        """A digest of what is trained and on what; of a memory map, of some rows."""
+        digest = hashlib.sha256()
+        options = (
+            sorted(loss.options.items()),
+            sorted((k, str(v)) for k, v in self.recipe_options.items()),
+        )
+        digest.update(repr((loss.name, options, self.recipe, self.items.shape)).encode())
+        items = self.items
+        if isinstance(items, np.memmap):
+            arrays = [
+                np.asarray(items[np.linspace(0, len(items) - 1, min(len(items), 1000)).astype(int)])
+            ]
+        else:
+            arrays = (
+                [items.data, items.indices, items.indptr] if hasattr(items, "indptr") else [items]
+            )
+        arrays += [transition.matrix, rows, self.labels.mask, self.labels.known]
+        for array in arrays if self.weight is None else [*arrays, self.weight]:
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.digest()
+
+
+def _training_part(
+    items: Items, table: Tensor, weight: Tensor | None, rows: Rows
+) -> tuple[Items, Tensor, Tensor | None, Tensor]:
+    """The chosen rows; those of a memory map stay where they are, and the others get weight 0.
+    Last: which places are chosen.
+    """
+    chosen = torch.from_numpy(rows)
+    if len(rows) == items.shape[0]:
+        return items, table, weight, chosen
+    if isinstance(items, np.memmap):
+        only = torch.zeros(len(table))
+        only[chosen] = 1 if weight is None else weight[chosen]
+        return items, table, only, chosen
+    return (
+        items[rows],
+        table[chosen],
+        None if weight is None else weight[chosen],
+        torch.arange(len(rows)),
+    )
+
+
+def _context(
+    loss: Loss, transition: Transition, table: Tensor, weight: Tensor | None, prior: Any
+) -> Context:
+    """What the loss knows of all items with ruled-out classes alone."""
+    alone = ~table[:, -1] & table[:, :-1].any(dim=1)
+    mask, each = table[alone][:, :-1], None if weight is None else weight[alone]
+    if loss.name == "scarce" and prior is None and len(mask):
+        parts = mask / mask.sum(dim=1, keepdim=True) * (1.0 if each is None else each.unsqueeze(1))
+        prior = transition.class_shares(parts.sum(dim=0).double().numpy())
+    return loss.make_context(
+        transition, ruled_out=mask if len(mask) else None, weight=each, prior=prior
+    )
+
+
+def _same_mark(file: Path, mark: Tensor) -> None:
+    state = read_checkpoint(file, same={})
+    found = None if state is None else state.get("whole", {}).get("objective.mark")
+    if state is not None and (found is None or not torch.equal(found, mark.cpu())):
+        raise ArgumentError(
+            f"checkpoint must come from the same items, labels, loss and transition; got {file} of another fit. "
+            "Remove it or name another file."
+        )
+
+
+def model_maker(
+    model: Any, *, shape: tuple[int, ...], n_outputs: int, hidden: Sequence[int]
+) -> Callable[[int], nn.Module]:
+    """A function from a seed to a new model for items of this shape; a module is copied as it is."""
+    inner = (shape[2], shape[0], shape[1]) if len(shape) == 3 else shape
+
+    def make(seed: int) -> nn.Module:
+        if isinstance(model, nn.Module):
+            return copy.deepcopy(model)
+        if isinstance(model, str):
+            stem = "small" if len(shape) == 3 and max(shape[:2]) <= SMALL_SIDE else "imagenet"
+            made = make_model(
+                model,  # type: ignore[arg-type]
+                shape=inner,
+                n_outputs=n_outputs,
+                hidden=tuple(hidden),
+                stem=stem,  # type: ignore[arg-type]
+                seed=seed,
+            )
+            return channels_last(made) if model.startswith("resnet") else made
+        if not callable(model):
+            raise ArgumentError(
+                f"model must be a name, a module or a function of (shape, n_outputs); got {type(model).__name__}."
+            )
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            found = model(inner, n_outputs)
+        if not isinstance(found, nn.Module):
+            raise ArgumentError(f"model must make a torch.nn.Module; got {type(found).__name__}.")
+        return found
+
+    return make
+
+
+def check_outputs(
+    model: nn.Module, items: Items, prepare: nn.Module | None, n_outputs: int
+) -> None:
+    """Raise unless the model gives one number a class."""
+    first = as_tensor(items[:1])
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        was_training = model.training
+        found = model.eval()(first if prepare is None else prepare(first))
+        model.train(was_training)
+    if not isinstance(found, Tensor) or tuple(found.shape) != (1, n_outputs):
+        came = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise ArgumentError(
+            f"model must give {n_outputs} logits an item, shape {(1, n_outputs)}; got {came}."
+        )
+
+
+def make_input(items: Items) -> nn.Module | None:
+    """What comes before the model: images of uint8 are standardised by channel, of floats only
+    turned; features stay as they are.
+    """
+    if len(items.shape) != 4:
+        return None if items.dtype.kind == "f" else Floats()
+    if items.dtype != np.uint8:
+        return ChannelsFirst()
+    rows = np.linspace(0, len(items) - 1, min(len(items), MEASURED_IMAGES)).astype(int)
+    return Views.of(as_tensor(items[rows]))
+
+
+def split_rows(rows: Rows, share: float, *, patience: int | None, seed: int) -> tuple[Rows, Rows]:
+    """Rows to train on, and a share that is held out."""
+    if not 0 <= share < 1:
+        raise ArgumentError(f"validation_share must be in [0, 1); got {share}.")
+    if patience is not None and share == 0:
+        raise ArgumentError(
+            "patience must come with validation_share, whose items say what is better; got validation_share 0."
+        )
+    if share == 0:
+        return rows, np.empty(0, dtype=np.intp)
+    if len(rows) < 2:
+        raise ArgumentError(
+            f"validation_share must leave items to train on; got {len(rows)} items with labels."
+        )
+    n_held = min(max(1, round(share * len(rows))), len(rows) - 1)
+    order = np.random.default_rng(seed).permutation(rows)
+    return np.sort(order[n_held:]), np.sort(order[:n_held])
+
+
+@contextlib.contextmanager
+def show_progress(what: str, epochs: int, *, shown: bool) -> Iterator[Progress | None]:
+    """A bar on stderr, for as long as this lasts."""
+    if not shown:
+        yield None
+        return
+    from rich import progress as rich
+    from rich.console import Console
+
+    words = rich.TextColumn("{task.description}"), rich.TextColumn("{task.fields[loss]}")
+    columns = (
+        words[0],
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        rich.TimeRemainingColumn(),
+        words[1],
+    )
+    with rich.Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(what, total=epochs, loss="")
+        yield lambda epoch, row: bar.update(task, completed=epoch, loss=f"loss {row['loss']:.4f}")

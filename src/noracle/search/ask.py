@@ -1,0 +1,690 @@
+"""A model answers items, or grades the answers of others: each question once, many at a time, every
+outcome kept as it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hashlib
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Self, get_args
+
+from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.evidence import read_table
+from noracle.evidence.frames import fetch
+from noracle.evidence.replies import State
+from noracle.search.caller import CHARACTERS_PER_TOKEN
+from noracle.search.candidates import Outcome
+from noracle.search.interpreter import run_workflow
+from noracle.search.model import STATES, BudgetReached, Calls, Usage
+from noracle.search.task import LETTERS, Question, Task, TaskItem, pose
+from noracle.search.workflow import Ask, CritiqueLoop, Decide, Prompt, Route, Workflow
+
+SCHEMA = "run/1"
+_STATES = get_args(State)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One outcome with the order in which the options stood, and the print of the question that it
+    answers.
+    """
+
+    outcome: Outcome
+    order: tuple[int, ...]
+    of: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As one line of ``outcomes.jsonl``."""
+        o = self.outcome
+        return {
+            "item": o.item,
+            "repeat": o.repeat,
+            "answer": o.answer,
+            "state": o.state,
+            "order": list(self.order),
+            "calls": o.calls,
+            "input_tokens": o.usage.input_tokens,
+            "output_tokens": o.usage.output_tokens,
+            "of": self.of,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """A line that was written."""
+        if data["state"] not in _STATES or (data["answer"] is None) == (
+            data["state"] == "answered"
+        ):
+            raise ValueError(data["state"])
+        outcome = Outcome(
+            item=data["item"],
+            repeat=data["repeat"],
+            answer=data["answer"],
+            state=data["state"],
+            calls=data["calls"],
+            usage=Usage(data["input_tokens"], data["output_tokens"]),
+        )
+        return cls(outcome=outcome, order=tuple(data["order"]), of=data["of"])
+
+
+def fingerprint(*texts: object) -> str:
+    """Sixteen hexadecimal digits that change with the texts, and do not tell them.
+
+    Examples
+    --------
+    >>> fingerprint("a", "b") == fingerprint("ab"), len(fingerprint("a"))
+    (False, 16)
+    """
+    words = json.dumps([str(t) for t in texts], ensure_ascii=True)
+    return hashlib.sha256(words.encode()).hexdigest()[:16]
+
+
+class RunFolder:
+    """An open run folder; one process at a time.
+
+    Use it in a ``with`` statement. ``lines`` holds what is done, by (item, repeat); an item that
+    was written twice counts as last written.
+    """
+
+    def __init__(self, path: str | Path, settings: Mapping[str, Any]) -> None:
+        self.path = Path(path)
+        self.settings = dict(settings)
+        self.lines: dict[tuple[int | str, int], Line] = {}
+        self._file: IO[str] | None = None
+        self._lock: IO[str] | None = None
+
+    @property
+    def calls(self) -> Path:
+        """Where the completions of this run are kept."""
+        return self.path / "calls.sqlite"
+
+    def __enter__(self) -> Self:
+        if self.path.exists() and not self.path.is_dir():
+            raise ArgumentError(f"run must name a folder; got the file {str(self.path)!r}.")
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            self._hold()
+            self._agree()
+            self._load()
+            self._file = (self.path / "outcomes.jsonl").open("a", encoding="utf-8", newline="\n")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in (self._file, self._lock):
+            if file is not None:
+                file.close()
+        self._file = self._lock = None
+
+    def add(self, line: Line) -> None:
+        """Keep an outcome: it is on its way to the disk when this returns."""
+        if self._file is None:
+            raise ArgumentError("the run folder must be open; use it in a with statement.")
+        self._file.write(
+            json.dumps(line.to_dict(), ensure_ascii=False, separators=(",", ":")) + "\n"
+        )
+        self._file.flush()
+        self.lines[line.outcome.item, line.outcome.repeat] = line
+
+    def done(self, item: int | str, repeat: int, of: str) -> Line | None:
+        """The outcome of this very question, unless its call failed: then it is asked again."""
+        line = self.lines.get((item, repeat))
+        return (
+            line if line is not None and line.of == of and line.outcome.state != "errored" else None
+        )
+
+    def _hold(self) -> None:
+        """Refuse a second process; the lock goes with the process, also after kill -9."""
+        self._lock = (self.path / "lock").open("a", encoding="utf-8")
+        try:
+            import fcntl
+        except ImportError:  # Windows: two runs in one folder are not noticed there
+            return
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ArgumentError(
+                f"run must be a folder that no other process uses; got {str(self.path)!r}. Wait or name another."
+            ) from None
+
+    def _agree(self) -> None:
+        """Write what the run is, or refuse to go on with another one."""
+        file = self.path / "run.json"
+        mine = {"schema": SCHEMA, **self.settings}
+        if not file.exists():
+            temporary = file.with_suffix(".tmp")
+            temporary.write_text(
+                json.dumps(mine, ensure_ascii=False, indent=1, allow_nan=False) + "\n",
+                encoding="utf-8",
+            )
+            temporary.replace(file)
+            return
+        try:
+            before = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            before = None
+        if not isinstance(before, dict) or before.get("schema") != SCHEMA:
+            raise ArgumentError(
+                f"run must be a folder of a run; got something else in {str(file)!r}. Name another folder."
+            )
+        if before != mine:
+            other = sorted(k for k in {*before, *mine} if before.get(k) != mine.get(k))
+            said = ", ".join(
+                f"{k} {str(before.get(k))[:40]!r} there and {str(mine.get(k))[:40]!r} here"
+                for k in other
+            )
+            raise ArgumentError(
+                f"run must go on as it began; got {said} in {str(self.path)!r}. Name another folder."
+            )
+
+    def _load(self) -> None:
+        """Read what is done. A last line that was cut by a crash is dropped; any other broken line
+        is an error.
+        """
+        file = self.path / "outcomes.jsonl"
+        if not file.exists():
+            return
+        data = file.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            with file.open("r+b") as cut:
+                cut.truncate(whole)
+                os.fsync(cut.fileno())
+        for number, text in enumerate(data[:whole].split(b"\n")[:-1], 1):
+            try:
+                line = Line.from_dict(json.loads(text))
+            except (ValueError, KeyError, TypeError):
+                where = f"another text at line {number} of {str(file)!r}"
+                raise EvidenceError(
+                    fault(
+                        "run", "must hold one outcome a line", where, remedy="Name another folder."
+                    )
+                ) from None
+            self.lines[line.outcome.item, line.outcome.repeat] = line
+
+
+# ----------------------------------------------------------------------------
+# A model answers items: each question once, many at a time, every outcome kept as it comes.
+
+
+Progress = Callable[[int, int], None]
+"""Called with how many questions are done and how many there are."""
+
+_FORM = 320  # characters that a workflow writes around a question, about
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What came out. ``lines`` follows the questions; where a cap stopped the run, ``stopped`` says
+    which, and some are missing.
+    """
+
+    lines: tuple[Line, ...]
+    total: int
+    stopped: str = ""
+
+    @property
+    def states(self) -> dict[State, int]:
+        """How many questions ended in each state.
+
+        Examples
+        --------
+        >>> Asked(lines=(), total=3).states
+        {'answered': 0, 'invalid': 0, 'refused': 0, 'errored': 0}
+        """
+        count = Counter(line.outcome.state for line in self.lines)
+        return {state: count[state] for state in STATES}
+
+
+async def ask_items(
+    task: Task,
+    workflow: Workflow,
+    calls: Calls,
+    *,
+    seed: int = 0,
+    shuffle: bool = True,
+    concurrency: int = 8,
+    run: RunFolder | None = None,
+    progress: Progress | None = None,
+) -> Asked:
+    """Put every item of a task to a workflow.
+
+    Parameters
+    ----------
+    task, workflow, calls
+        What is asked, how, and the way to the model.
+    seed
+        Draws the order of options and everything random in the workflow; the same seed asks the
+        same questions.
+    shuffle
+        Show the options of each item in a random order. The answer is a class all the same: the
+        place of the option in the file.
+    concurrency
+        How many items are under way at one time.
+    run
+        An open folder: what it holds is not asked again, and each outcome is kept there at once.
+    progress
+        Called after each item.
+
+    Returns
+    -------
+    Asked
+        One line an item. An item without an answer has a state that says why; nothing is raised for
+        it.
+
+    Examples
+    --------
+    >>> from noracle.search.model import Completion
+    >>> from noracle.search.task import TaskItem
+    >>> from noracle.search.workflow import load_workflow
+    >>> class Fixed:
+    ...     async def call(self, request):
+    ...         return Completion(text="ANSWER: A")
+    >>> task = Task(name="t", items=(TaskItem(id=1, text="Which is even?", options=("one", "two")),))
+    >>> asked = asyncio.run(ask_items(task, load_workflow("direct"), Fixed(), shuffle=False))
+    >>> asked.lines[0].outcome.answer, asked.states["answered"]
+    (0, 1)
+    """
+    questions = task_questions(task, seed=seed, shuffle=shuffle)
+    return await ask_questions(
+        questions, workflow, calls, seed=seed, concurrency=concurrency, run=run, progress=progress
+    )
+
+
+def task_questions(task: Task, *, seed: int, shuffle: bool) -> list[Question]:
+    """The items as they are shown."""
+    return [
+        pose(item, instruction=task.instruction, shuffle=seed if shuffle else None)
+        for item in task.items
+    ]
+
+
+async def ask_questions(
+    questions: Sequence[Question],
+    workflow: Workflow,
+    calls: Calls,
+    *,
+    seed: int = 0,
+    repeats: int = 1,
+    concurrency: int = 8,
+    run: RunFolder | None = None,
+    progress: Progress | None = None,
+) -> Asked:
+    """Put questions to a workflow, each ``repeats`` times; see :func:`ask_items`."""
+    if concurrency < 1:
+        raise ArgumentError(f"concurrency must be at least 1; got {concurrency}.")
+    if repeats < 1:
+        raise ArgumentError(f"repeats must be at least 1; got {repeats}.")
+    work = [(question, repeat) for question in questions for repeat in range(repeats)]
+    known = done_before(questions, repeats, run)
+    waiting = iter([place for place in range(len(work)) if place not in known])
+    stopped: list[str] = []
+
+    async def worker(places: Iterator[int]) -> None:
+        for place in places:
+            if stopped:
+                return
+            question, repeat = work[place]
+            try:
+                outcome = await run_workflow(workflow, question, calls, seed=seed, repeat=repeat)
+            except BudgetReached as error:
+                stopped.append(str(error))
+                return
+            line = Line(outcome=outcome, order=question.order, of=_print(question))
+            known[place] = line
+            if run is not None:
+                run.add(line)
+            if progress is not None:
+                progress(len(known), len(work))
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(concurrency, len(work) - len(known))):
+                group.create_task(worker(waiting))
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None  # one error, as if there were no group
+    return Asked(
+        lines=tuple(known[place] for place in sorted(known)),
+        total=len(work),
+        stopped=stopped[0] if stopped else "",
+    )
+
+
+def done_before(
+    questions: Sequence[Question], repeats: int, run: RunFolder | None
+) -> dict[int, Line]:
+    """What a run folder holds of these questions, by place (question by question, repeat by
+    repeat).
+    """
+    if run is None:
+        return {}
+    places = ((q, r) for q in questions for r in range(repeats))
+    found = {place: run.done(q.item, r, _print(q)) for place, (q, r) in enumerate(places)}
+    return {place: line for place, line in found.items() if line is not None}
+
+
+def _print(question: Question) -> str:
+    return fingerprint(question.instruction, question.text, *question.options)
+
+
+def answers_table(asked: Asked, system: str) -> dict[str, list[Any]]:
+    """The answers table: item, system, answer, state, order (the class at each place), calls and
+    tokens.
+
+    Examples
+    --------
+    >>> list(answers_table(Asked(lines=(), total=0), "m"))
+    ['item', 'system', 'answer', 'state', 'order', 'calls', 'input_tokens', 'output_tokens']
+    """
+    outcomes = [line.outcome for line in asked.lines]
+    return {
+        "item": [o.item for o in outcomes],
+        "system": [system] * len(outcomes),
+        "answer": [o.answer for o in outcomes],
+        "state": [o.state for o in outcomes],
+        "order": [" ".join(map(str, line.order)) for line in asked.lines],
+        "calls": [o.calls for o in outcomes],
+        "input_tokens": [o.usage.input_tokens for o in outcomes],
+        "output_tokens": [o.usage.output_tokens for o in outcomes],
+    }
+
+
+def expected_usage(questions: Sequence[Question], workflow: Workflow) -> Usage:
+    """Tokens of one call, for the line before the first: a question at four characters a token, a
+    reply as long as allowed.
+    """
+    if not questions:
+        return Usage()
+    mean = sum(len(question.prompt()) for question in questions) / len(questions)
+    prompts = list(_prompts(workflow))
+    longest = max((prompt.max_tokens for prompt in prompts), default=0)
+    return Usage(math.ceil((mean + _FORM) / CHARACTERS_PER_TOKEN), longest)
+
+
+def _prompts(workflow: Workflow) -> Iterator[Prompt]:
+    for node in workflow.nodes:
+        if isinstance(node, (Ask, Decide)):
+            yield node.prompt
+        elif isinstance(node, CritiqueLoop):
+            yield from (node.critic, node.reviser)
+        elif isinstance(node, Route):
+            yield from (node.prompt, *node.branches.values())
+
+
+# ----------------------------------------------------------------------------
+# A model grades the answers of other systems: yes, no or uncertain.
+
+
+VERDICTS = ("yes", "no", "uncertain")
+VALUES = (1.0, 0.0, 0.5)
+INSTRUCTION = "An answer to a problem is under review. Is the answer right?"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One answer to be graded. ``id`` names it in ratings; ``question`` is None where the system
+    gave no answer.
+    """
+
+    id: int | str
+    item: int | str
+    system: str
+    answer: int | None
+    question: Question | None
+
+
+def read_claims(
+    answers: object, task: Task, *, seed: int | None = None, limit: int | None = None
+) -> list[Claim]:
+    """The answers of other systems, each as a question to a judge.
+
+    Parameters
+    ----------
+    answers
+        A table with ``item``, ``system``, ``answer``: a class, the text of an option, or its letter
+        in the order of the file.
+    task
+        The items that were answered.
+    seed
+        With a seed the options of each item are shown in a random order.
+    limit
+        Take only the first answers.
+
+    Returns
+    -------
+    list
+        Where all answers are of one system a claim is called as its item, else ``item/system``.
+
+    Examples
+    --------
+    >>> task = Task(name="t", items=(TaskItem(id=1, text="Which is even?", options=("one", "two")),))
+    >>> claims = read_claims({"item": [1], "system": ["m"], "answer": [1]}, task)
+    >>> print(claims[0].question.prompt())
+    An answer to a problem is under review. Is the answer right?
+    <BLANKLINE>
+    The problem:
+    Which is even?
+    <BLANKLINE>
+    The possible answers:
+    - one
+    - two
+    <BLANKLINE>
+    The answer under review: two
+    <BLANKLINE>
+    A) yes
+    B) no
+    C) uncertain
+    """
+    rows = fetch(read_table(answers, "answers").select("item", "system", "answer"))[:limit]
+    items = {str(item.id): item for item in task.items}
+    strange = [row[0] for row in rows if str(row[0]) not in items]
+    if strange:
+        raise EvidenceError(
+            fault(
+                "answers",
+                "must be about items of the task",
+                "others",
+                where=strange,
+                total=len(strange),
+            )
+        )
+    several = len({row[1] for row in rows}) > 1
+    claims, wrong = [], []
+    for name, system, answer in rows:
+        item = items[str(name)]
+        chosen = _class(answer, item)
+        if chosen == -1:
+            wrong.append(name)
+            continue
+        identity = f"{item.id}/{system}" if several else item.id
+        question = None if chosen is None else _question(identity, item, chosen, seed)
+        claims.append(
+            Claim(id=identity, item=item.id, system=str(system), answer=chosen, question=question)
+        )
+    if wrong:
+        rule = "must be a class, the text of an option or its letter"
+        raise EvidenceError(
+            fault(
+                "answer",
+                rule,
+                "another",
+                where=wrong,
+                total=len(wrong),
+                remedy="Null means no answer.",
+            )
+        )
+    return claims
+
+
+def _class(answer: Any, item: TaskItem) -> int | None:
+    """The class of an answer; -1 where it is none of the options."""
+    k = len(item.options)
+    if answer is None:
+        return None
+    if isinstance(answer, str):
+        text = answer.strip()
+        if text in item.options:
+            return item.options.index(text) if item.options.count(text) == 1 else -1
+        if text.isdecimal() and text.isascii() and len(text) < 4:
+            answer = int(text)
+        else:
+            return LETTERS[:k].find(text.upper()) if len(text) == 1 else -1
+    return int(answer) if 0 <= answer < k else -1
+
+
+def _question(identity: int | str, item: TaskItem, answer: int, seed: int | None) -> Question:
+    shown = pose(item, shuffle=seed).options
+    listed = "\n".join(f"- {option}" for option in shown)
+    text = f"The problem:\n{item.text}\n\nThe possible answers:\n{listed}\n\nThe answer under review: {item.options[answer]}"
+    # Verdicts keep their order: workflows know "uncertain" by its place.
+    return pose(TaskItem(id=identity, text=text, options=VERDICTS), instruction=INSTRUCTION)
+
+
+async def judge_claims(
+    claims: Sequence[Claim],
+    workflow: Workflow,
+    calls: Calls,
+    *,
+    seed: int = 0,
+    repeats: int = 1,
+    concurrency: int = 8,
+    run: RunFolder | None = None,
+    progress: Progress | None = None,
+) -> Asked:
+    """Have a workflow grade claims, each ``repeats`` times; the lines follow those claims that have
+    an answer.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from noracle.search.model import Completion
+    >>> from noracle.search.workflow import load_workflow
+    >>> class Kind:
+    ...     async def call(self, request):
+    ...         return Completion(text="ANSWER: yes")
+    >>> task = Task(name="t", items=(TaskItem(id=1, text="Which is even?", options=("one", "two")),))
+    >>> claims = read_claims({"item": [1], "system": ["m"], "answer": [0]}, task)
+    >>> asked = asyncio.run(judge_claims(claims, load_workflow("judge"), Kind()))
+    >>> ratings_table(claims, asked, "kind")["label"], scores_table(claims, asked, "kind")["value"]
+    (['yes'], [1.0])
+    """
+    questions = [claim.question for claim in claims if claim.question is not None]
+    return await ask_questions(
+        questions,
+        workflow,
+        calls,
+        seed=seed,
+        repeats=repeats,
+        concurrency=concurrency,
+        run=run,
+        progress=progress,
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a judge made of one claim: the label that most repeats gave (a tie is uncertain) and the
+    mean value; None for neither.
+    """
+
+    label: str | None
+    value: float | None
+    state: str
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+def verdicts(claims: Sequence[Claim], asked: Asked) -> list[tuple[Claim, Verdict]]:
+    """A verdict for each claim that was graded. A claim without an answer is "no" without a call;
+    state ``unanswered`` says so.
+    """
+    lines: dict[int | str, list[Line]] = {}
+    for line in asked.lines:
+        lines.setdefault(line.outcome.item, []).append(line)
+    found = []
+    for claim in claims:
+        if claim.question is None:
+            found.append((claim, Verdict(label="no", value=0.0, state="unanswered")))
+        elif claim.id in lines:
+            found.append((claim, _verdict(lines[claim.id])))
+    return found
+
+
+def _verdict(lines: Sequence[Line]) -> Verdict:
+    given = [line.outcome.answer for line in lines if line.outcome.answer is not None]
+    spent: Mapping[str, int] = {
+        "calls": sum(line.outcome.calls for line in lines),
+        "input_tokens": sum(line.outcome.usage.input_tokens for line in lines),
+        "output_tokens": sum(line.outcome.usage.output_tokens for line in lines),
+    }
+    if not given:
+        state = Counter(line.outcome.state for line in lines).most_common(1)[0][0]
+        return Verdict(label=None, value=None, state=state, **spent)
+    count = Counter(given).most_common()
+    tie = len(count) > 1 and count[0][1] == count[1][1]
+    label = "uncertain" if tie else VERDICTS[count[0][0]]
+    return Verdict(
+        label=label, value=sum(VALUES[v] for v in given) / len(given), state="answered", **spent
+    )
+
+
+def ratings_table(claims: Sequence[Claim], asked: Asked, rater: str) -> dict[str, list[Any]]:
+    """Ratings with everything beside them; the same file serves as answers and as scores.
+
+    ``item``, ``rater``, ``label`` are the ratings and ``value`` the scores. ``system`` and
+    ``answer`` say the same once more with the judge as the system and classes 1 (right) and 0
+    (wrong), so that ``noracle alarm --answers`` reads it; an uncertain judge has no answer there.
+    ``judged`` and ``judged_item`` name what was graded; ``outcome`` says how the verdict came.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from noracle.search.model import Completion
+    >>> from noracle.search.workflow import load_workflow
+    >>> class Kind:
+    ...     async def call(self, request):
+    ...         return Completion(text="A")
+    >>> task = Task(name="t", items=(TaskItem(id=1, text="Which is even?", options=("one", "two")),))
+    >>> claims = read_claims({"item": [1], "system": ["m"], "answer": [0]}, task)
+    >>> table = ratings_table(claims, asyncio.run(judge_claims(claims, load_workflow("judge"), Kind())), "kind")
+    >>> table["item"], table["rater"], table["label"], table["value"]
+    ([1], ['kind'], ['yes'], [1.0])
+    """
+    rows = verdicts(claims, asked)
+    return {
+        "item": [claim.id for claim, _ in rows],
+        "rater": [rater] * len(rows),
+        "label": [v.label for _, v in rows],
+        "value": [v.value for _, v in rows],
+        "system": [rater] * len(rows),
+        "answer": [{"yes": 1, "no": 0}.get(v.label or "") for _, v in rows],
+        "judged": [claim.system for claim, _ in rows],
+        "judged_item": [claim.item for claim, _ in rows],
+        "outcome": [v.state for _, v in rows],
+        "calls": [v.calls for _, v in rows],
+        "input_tokens": [v.input_tokens for _, v in rows],
+        "output_tokens": [v.output_tokens for _, v in rows],
+    }
+
+
+def scores_table(claims: Sequence[Claim], asked: Asked, rater: str) -> dict[str, list[Any]]:
+    """Scores alone: item, rater, value (null where the judge gave no verdict).
+
+    Examples
+    --------
+    >>> task = Task(name="t", items=(TaskItem(id=1, text="Which is even?", options=("one", "two")),))
+    >>> claims = read_claims({"item": [1], "system": ["m"], "answer": [0]}, task)
+    >>> scores_table(claims, Asked(lines=(), total=1, stopped="cap on calls"), "kind")  # a run that was stopped at once
+    {'item': [], 'rater': [], 'value': []}
+    """
+    table = ratings_table(claims, asked, rater)
+    return {name: table[name] for name in ("item", "rater", "value")}
