@@ -251,13 +251,15 @@ class Server:
 
 async def until_healthy(url: str) -> None:
     """Wait for the first 200."""
-    from noracle.collect.simulate import Connection
+    import httpx
 
-    connection = Connection(url, timeout=5)
+    from noracle.collect.simulate import connect
+
+    connection = connect(url, timeout=5)
     for _ in range(400):
-        with contextlib.suppress(OSError, EOFError, TimeoutError):
-            if (await connection.request("GET", "/healthz")).status == 200:
-                await connection.close()
+        with contextlib.suppress(httpx.TransportError):
+            if (await connection.get("/healthz")).status_code == 200:
+                await connection.aclose()
                 return
         await asyncio.sleep(0.02)
     raise SystemExit(f"{url} never became healthy")

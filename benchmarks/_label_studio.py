@@ -18,9 +18,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
 from _collect_worlds import summary
 
-from noracle.collect.simulate import Connection
+from noracle.collect.simulate import connect
 
 CONFIG = """<View><Text name="text" value="$text"/><Choices name="choice" toName="text" choice="single">
 <Choice value="Yes"/><Choice value="No"/><Choice value="Not sure"/></Choices></View>"""
@@ -164,22 +165,20 @@ def running(venv: Path, folder: Path, users: int) -> Iterator[tuple[str, str, li
 
 
 async def _call(
-    connection: Connection, token: str, method: str, path: str, value: object = None
+    connection: httpx.AsyncClient, token: str, method: str, path: str, value: object = None
 ) -> tuple[int, Any]:
-    body = b"" if value is None else json.dumps(value).encode()
     headers = {"authorization": f"Token {token}", "content-type": "application/json"}
-    reply = await connection.request(method, path, headers=headers, body=body)
-    return reply.status, reply.json() if reply.body and "json" in reply.header(
-        "content-type"
-    ) else None
+    reply = await connection.request(method, path, headers=headers, json=value)
+    plain = reply.content and "json" in reply.headers.get("content-type", "")
+    return reply.status_code, reply.json() if plain else None
 
 
 async def prepare(url: str, token: str, tasks: int) -> int:
     """A project with one annotation a task and uniform sampling; its number."""
-    connection = Connection(url, timeout=120)
+    connection = connect(url, timeout=120)
     for _ in range(600):
-        with contextlib.suppress(OSError, EOFError, TimeoutError):
-            if (await connection.request("GET", "/health")).status == 200:
+        with contextlib.suppress(httpx.TransportError):
+            if (await connection.get("/health")).status_code == 200:
                 break
         await asyncio.sleep(0.5)
     fields = {
@@ -196,7 +195,7 @@ async def prepare(url: str, token: str, tasks: int) -> int:
         {"data": {"text": f"Text number {i}. " + "It says something. " * 10}} for i in range(tasks)
     ]
     await _call(connection, token, "POST", f"/api/projects/{project}/import", texts)
-    await connection.close()
+    await connection.aclose()
     return project
 
 
@@ -210,7 +209,7 @@ async def measure(url: str, project: int, tokens: list[str], *, seconds: float) 
 
     async def one(token: str) -> None:
         nonlocal errors
-        connection = Connection(url, timeout=300)
+        connection = connect(url, timeout=300)
         while time.perf_counter() < until:
             sent = time.perf_counter()
             try:
@@ -235,7 +234,7 @@ async def measure(url: str, project: int, tokens: list[str], *, seconds: float) 
                     f"/api/tasks/{task['id']}/annotations/",
                     {"result": chosen},
                 )
-            except (OSError, EOFError, TimeoutError):
+            except httpx.TransportError:
                 errors += 1
                 continue
             if status != 201:
@@ -243,7 +242,7 @@ async def measure(url: str, project: int, tokens: list[str], *, seconds: float) 
                 continue
             seen[int(task["id"])] = seen.get(int(task["id"]), 0) + 1
             times.append(1000 * (time.perf_counter() - sent))
-        await connection.close()
+        await connection.aclose()
 
     await asyncio.gather(*(one(token) for token in tokens))
     return {

@@ -30,7 +30,7 @@ from noracle.collect.errors import Unavailable
 from noracle.collect.model import ClassSpec, Item, ProjectSpec
 from noracle.collect.server import make_key
 from noracle.collect.service import access, exports, people, projects
-from noracle.collect.simulate import Client, Connection, Unreachable
+from noracle.collect.simulate import Client, Unreachable, connect
 from noracle.collect.store import open_store
 from noracle.collect.store.base import Work
 from noracle.collect.verify import verify_archive
@@ -361,7 +361,7 @@ def test_server_outlives_kill_9_of_postgresql_and_says_503_meanwhile(
 
         async def disturb() -> None:
             await asyncio.to_thread(own_server.kill)
-            probe = Connection(server.url, timeout=20)
+            probe = connect(server.url, timeout=20)
             bearer, cookie = (
                 {"authorization": f"Bearer {project.tokens[0]}"},
                 {"cookie": f"noracle={project.tokens[0]}"},
@@ -375,11 +375,11 @@ def test_server_outlives_kill_9_of_postgresql_and_says_503_meanwhile(
                 reply = await probe.request(
                     method, path, headers=bearer if path.startswith("/api/") else cookie
                 )
-                assert reply.status == 503, (path, reply.status, reply.body)
-                assert int(reply.header("retry-after")) >= 1
-                assert b"psycopg" not in reply.body
-                assert b"127.0.0.1" not in reply.body
-            await probe.close()
+                assert reply.status_code == 503, (path, reply.status_code, reply.content)
+                assert int(reply.headers["retry-after"]) >= 1
+                assert b"psycopg" not in reply.content
+                assert b"127.0.0.1" not in reply.content
+            await probe.aclose()
             await asyncio.to_thread(own_server.start)
 
         asyncio.run(under_load(crowd, disturb, kills, most=0.3, repeats=1000))

@@ -656,35 +656,6 @@ def test_both_databases_take_the_same_values(store: Store, protocol: str, trap: 
         assert there == fits
 
 
-def test_the_service_checks_values_by_the_same_rule() -> None:
-    answers = pytest.importorskip("noracle.collect.service.exports")
-    for protocol in ("partitioned", "judge-all", "pick-wrong", "ordinary"):
-        spec = ProjectSpec.from_dict({"protocol": protocol, "classes": ["a", "b", "c"], "shown": 2})
-        shown = {"partitioned": (1,), "ordinary": (0, 1, 2)}.get(protocol, (2, 0))
-        for value in (
-            "yes",
-            "no",
-            "unsure",
-            "none",
-            "0",
-            "1",
-            "2",
-            "yes|no",
-            "unsure|no",
-            "yes|no|no",
-            "",
-        ):
-            try:
-                answers.check_value(spec, shown, value)
-                ok = True
-            except Refused:
-                ok = False
-            assert ok == hot.fits(spec, shown, value) or (protocol, value) == (
-                "judge-all",
-                "unsure",
-            )  # written out before it is stored
-
-
 # ----------------------------------------------------------------------------------------------------------------
 # append-only
 

@@ -272,7 +272,9 @@ def test_the_index_of_places_serves_the_pick(file: Path) -> None:
 
     store = SqliteStore(file)
     plans = store.read_now(
-        lambda w: w.connection.execute(f"EXPLAIN QUERY PLAN {hot._PICK}", (1, 1, 0)).fetchall()
+        lambda w: w.connection.execute(
+            f"EXPLAIN QUERY PLAN {hot.SQL.hot_pick}", (1, 1, 0)
+        ).fetchall()
     )  # type: ignore[attr-defined]
     text = "\n".join(str(row[3]) for row in plans)
     assert "question_open (project_id=? AND pool=? AND place>?)" in text

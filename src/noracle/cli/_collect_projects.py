@@ -188,14 +188,8 @@ def project(
 
             def make(work: Work) -> None:
                 if change:
-                    row = common.project_row(work, slug)
-                    projects.change_spec(
-                        work,
-                        int(row["id"]),
-                        wanted,
-                        actor=common.owner_of(work, slug).alias,
-                        now=common.now(),
-                    )
+                    project = int(common.project_row(work, slug)["id"])
+                    projects.change_spec(work, project, wanted)
                 else:
                     projects.create_project(
                         work,

@@ -1,16 +1,8 @@
 """The export that proves itself: one ``.zip`` with everything that was drawn, asked and answered,
 and no personal data.
 
-    project.json       slug, name, state, spec, commitment, root, n_routes, seed (when closed), times, last_seq, head, texts
-    items.jsonl        name, sha256, options, truth and chances (when closed), content (if asked for)      by name
-    routes.jsonl       place, item, draw, kind, pool, shown, propensity                                    by place
-    answers.jsonl      answer, question, place, draw, revision, rater (alias), value, shown_at, received_at   by answer
-    events.jsonl       seq, at, actor, kind, payload (the text that was hashed), prev, hash                by seq
-    systems.jsonl      system, sha256, uploaded_at                                                         by name
-    predictions.jsonl  system, item, answer                                                                by system, item
-    judgements.jsonl   what the first answers say, one row a class: made by :func:`judgements_of`
-
-What the events must carry, so that nothing in the files can be changed unseen:
+``FIELDS`` lists the files and their fields. What the events must carry, so that nothing in the files
+can be changed unseen:
 
     created        at = created_at; payload name, slug
     sealed         at = sealed_at; payload of :attr:`noracle.collect.protocols.Sealed.payload`
@@ -20,9 +12,6 @@ What the events must carry, so that nothing in the files can be changed unseen:
     system-added   at = uploaded_at; payload name, sha256 (:func:`noracle.collect.chain.answers_hash`)
     answer         actor = alias; at = received_at; payload answer, question, place, revision (0), value, shown_at, received_at
     amended        the same, revision 1, 2, …
-
-A question that is asked again after "unsure" has the place of the first, and ``draw`` = its draw +
-1000 for each time.
 """
 
 from __future__ import annotations
@@ -36,8 +25,9 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal, get_args
 
 from noracle.collect.chain import answers_hash, canonical, content_hash
 from noracle.collect.model import Item, ProjectSpec, Route
@@ -49,15 +39,7 @@ AGAIN = 1000
 
 Record = dict[str, Any]
 Table = Literal["items", "routes", "answers", "events", "systems", "predictions", "judgements"]
-TABLES: tuple[Table, ...] = (
-    "items",
-    "routes",
-    "answers",
-    "events",
-    "systems",
-    "predictions",
-    "judgements",
-)
+TABLES: tuple[Table, ...] = get_args(Table)
 KEYS: dict[Table, tuple[str, ...]] = {
     "items": ("name",),
     "routes": ("place",),
@@ -67,8 +49,28 @@ KEYS: dict[Table, tuple[str, ...]] = {
     "predictions": ("system", "item"),
 }
 """What orders a file, and names a record in it; judgements follow the answers."""
+_MEMBERS = ("project.json", *(f"{name}.jsonl" for name in TABLES))
+_SHAPES = """
+project format:text texts:flag spec:object seed:text? slug:text name:text state:text commitment:text? root:text?
+ created_at:decimal sealed_at:decimal? opened_at:decimal? closed_at:decimal? n_routes:number last_seq:number head:text
+items name:text sha256:text options:list? truth:number? chances:list? content:object?
+routes place:number item:text draw:number kind:text pool:number shown:list propensity:decimal
+answers answer:number question:number place:number draw:number revision:number rater:text value:text
+ shown_at:decimal received_at:decimal
+events seq:number at:decimal actor:text kind:text payload:text prev:text hash:text
+systems system:text sha256:text uploaded_at:decimal
+predictions system:text item:text answer:number?
+judgements item:text class:number? verdict:text rater:text propensity:decimal at:decimal kind:text draw:number
+ question:number
+"""
+FIELDS: dict[str, dict[str, str]] = {
+    name: {field: kind for field, _, kind in (pair.partition(":") for pair in pairs)}
+    for name, *pairs in map(str.split, _SHAPES.replace("\n ", " ").strip().splitlines())
+}
+"""The fields of each file and their kinds; a question mark allows null."""
+_UNREADABLE = (OSError, zipfile.BadZipFile, zipfile.LargeZipFile, UnicodeDecodeError)
+_UNREADABLE_TOO = (EOFError, NotImplementedError, RuntimeError)
 _BIGGEST = 4 * 2**30
-_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +99,17 @@ class Archive:
     def to_bytes(self) -> bytes:
         """The whole file; the same records give the same bytes."""
         with io.BytesIO() as file:
-            _write(self, file)
+            write_zip(file, self.members())
             return file.getvalue()
+
+    def members(self) -> Iterator[tuple[str, str]]:
+        """The name and the text of each file."""
+        yield "project.json", canonical(self.project) + "\n"
+        for name in TABLES:
+            yield (
+                f"{name}.jsonl",
+                "".join([canonical(record) + "\n" for record in self.table(name)]),
+            )
 
 
 def make_archive(
@@ -137,68 +148,38 @@ def make_archive(
     texts
         Whether the content of the items is included; their fingerprints always are.
     """
-    closed = project["state"] == "closed"
-    spec = (
-        project["spec"]
-        if isinstance(project["spec"], ProjectSpec)
-        else ProjectSpec.from_dict(project["spec"])
-    )
-    seed = project.get("seed")
-    times = {
-        key: _float(project.get(key))
-        for key in ("created_at", "sealed_at", "opened_at", "closed_at")
-    }
+    closed, spec, seed = project["state"] == "closed", project["spec"], project.get("seed")
+    spec = spec if isinstance(spec, ProjectSpec) else ProjectSpec.from_dict(spec)
+    times = ("created_at", "sealed_at", "opened_at", "closed_at")
     head = {
         "format": FORMAT,
         "texts": bool(texts),
         "spec": json.loads(canonical(spec.to_dict())),
         "seed": bytes(seed).hex() if closed and seed is not None else None,
         **{key: project.get(key) for key in ("slug", "name", "state", "commitment", "root")},
-        **times,
+        **{key: _float(project.get(key)) for key in times},
         **{key: int(project.get(key) or 0) for key in ("n_routes", "last_seq")},
         "head": project.get("head") or "",
     }
-    drawn = [_route_record(route) for route in sorted(routes, key=lambda route: route.place)]
-    given = _ordered("answers", ({key: row[key] for key in _ANSWER} for row in answers))
-    known = systems or {}
-    return Archive(
-        project=head,
-        items=_ordered(
-            "items",
-            (_item_record(item, closed, (chances or {}).get(item.name), texts) for item in items),
+    known, given, when = systems or {}, chances or {}, uploaded_at or {}
+    tables: dict[Table, Iterable[Record]] = {
+        "items": (_item_record(item, closed, given.get(item.name), texts) for item in items),
+        "routes": ({**dataclasses.asdict(route), "shown": list(route.shown)} for route in routes),
+        "answers": ({key: row[key] for key in FIELDS["answers"]} for row in answers),
+        "events": ({key: row[key] for key in FIELDS["events"]} for row in events),
+        "systems": (
+            {"system": name, "sha256": answers_hash(said), "uploaded_at": _float(when.get(name))}
+            for name, said in known.items()
         ),
-        routes=drawn,
-        answers=given,
-        events=_ordered("events", ({key: row[key] for key in _EVENT} for row in events)),
-        systems=[
-            {
-                "system": name,
-                "sha256": answers_hash(known[name]),
-                "uploaded_at": _float((uploaded_at or {}).get(name)),
-            }
-            for name in sorted(known)
-        ],
-        predictions=[
-            {"system": name, "item": item, "answer": known[name][item]}
-            for name in sorted(known)
-            for item in sorted(known[name])
-        ],
-        judgements=judgements_of(spec, drawn, given),
-    )
-
-
-_ANSWER = (
-    "answer",
-    "question",
-    "place",
-    "draw",
-    "revision",
-    "rater",
-    "value",
-    "shown_at",
-    "received_at",
-)
-_EVENT = ("seq", "at", "actor", "kind", "payload", "prev", "hash")
+        "predictions": (
+            {"system": name, "item": item, "answer": answer}
+            for name, said in known.items()
+            for item, answer in said.items()
+        ),
+    }
+    ordered = {name: sorted(rows, key=itemgetter(*KEYS[name])) for name, rows in tables.items()}
+    said = judgements_of(spec, ordered["routes"], ordered["answers"])
+    return Archive(project=head, **ordered, judgements=said)
 
 
 def _float(value: float | None) -> float | None:
@@ -216,23 +197,6 @@ def _item_record(item: Item, closed: bool, chances: Sequence[float] | None, text
     }
 
 
-def _route_record(route: Route) -> Record:
-    return {
-        "place": route.place,
-        "item": route.item,
-        "draw": route.draw,
-        "kind": route.kind,
-        "pool": route.pool,
-        "shown": list(route.shown),
-        "propensity": route.propensity,
-    }
-
-
-def _ordered(table: Table, records: Iterable[Record]) -> list[Record]:
-    keys = KEYS[table]
-    return sorted(records, key=lambda record: tuple(record[key] for key in keys))
-
-
 def judgements_of(
     spec: ProjectSpec, routes: Sequence[Mapping[str, Any]], answers: Iterable[Mapping[str, Any]]
 ) -> list[Record]:
@@ -245,27 +209,22 @@ def judgements_of(
     question that was asked again.
     """
     by_place = {route["place"]: route for route in routes}
-    rows: list[Record] = []
-    for answer in answers:
-        route = by_place.get(answer["place"])
-        if answer["revision"] or route is None:
-            continue
-        kind = "reask" if answer["draw"] >= AGAIN else route["kind"]
-        for asked, verdict in verdicts(spec, route["shown"], answer["value"]):
-            rows.append(
-                {
-                    "item": route["item"],
-                    "class": asked,
-                    "verdict": verdict,
-                    "rater": answer["rater"],
-                    "propensity": route["propensity"],
-                    "at": answer["received_at"],
-                    "kind": kind,
-                    "draw": answer["draw"],
-                    "question": answer["question"],
-                }
-            )
-    return rows
+    return [
+        {
+            "item": route["item"],
+            "class": asked,
+            "verdict": verdict,
+            "rater": answer["rater"],
+            "propensity": route["propensity"],
+            "at": answer["received_at"],
+            "kind": "reask" if answer["draw"] >= AGAIN else route["kind"],
+            "draw": answer["draw"],
+            "question": answer["question"],
+        }
+        for answer in answers
+        if not answer["revision"] and (route := by_place.get(answer["place"])) is not None
+        for asked, verdict in verdicts(spec, route["shown"], answer["value"])
+    ]
 
 
 def verdicts(spec: ProjectSpec, shown: Sequence[int], value: str) -> list[tuple[int | None, str]]:
@@ -282,24 +241,21 @@ def verdicts(spec: ProjectSpec, shown: Sequence[int], value: str) -> list[tuple[
         return [(shown[0], value)]
     if spec.protocol == "judge-all":
         parts = value.split("|")
-        return (
-            list(zip(shown, parts, strict=False))
-            if len(parts) > 1
-            else [(asked, value) for asked in shown]
-        )
+        parts = parts if len(parts) > 1 else parts * len(shown)
+        return list(zip(shown, parts, strict=False))
     if value in ("unsure", "none"):
         return [(None, value)]
     return [(int(value), "no" if spec.protocol == "pick-wrong" else "yes")]
 
 
 def write_archive(archive: Archive, path: str | Path) -> None:
-    """Write the file under a temporary name, then rename it; the same archive gives the same bytes."""
+    """Write the file under a temporary name, then rename it; equal archives give equal bytes."""
     target = Path(path)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
-            _write(archive, file)
+            write_zip(file, archive.members())
         temporary.replace(target)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -307,36 +263,19 @@ def write_archive(archive: Archive, path: str | Path) -> None:
         raise
 
 
-def _write(archive: Archive, file: Any) -> None:
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as whole:
-        whole.writestr(_member("project.json"), canonical(archive.project) + "\n", compresslevel=6)
-        for name in TABLES:
-            lines = "".join([canonical(record) + "\n" for record in archive.table(name)])
-            whole.writestr(_member(f"{name}.jsonl"), lines, compresslevel=6)
-
-
-def _member(name: str) -> zipfile.ZipInfo:
-    info = zipfile.ZipInfo(name, date_time=_EPOCH)
-    info.compress_type, info.create_system, info.external_attr = (
-        zipfile.ZIP_DEFLATED,
-        3,
-        0o600 << 16,
-    )
-    return info
-
-
-def is_archive(path: str | Path) -> bool:
-    """Whether the file looks like an archive of a project, by its content."""
-    try:
-        with zipfile.ZipFile(path) as whole:
-            return "project.json" in whole.namelist() and "routes.jsonl" in whole.namelist()
-    except (OSError, zipfile.BadZipFile):
-        return False
+def write_zip(file: IO[bytes], members: Iterable[tuple[str, str | bytes]]) -> None:
+    """Write the members as a zip; the same members give the same bytes."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as whole:
+        for name, data in members:
+            info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+            info.compress_type, info.create_system = zipfile.ZIP_DEFLATED, 3
+            info.external_attr = 0o600 << 16
+            whole.writestr(info, data, compresslevel=6)
 
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Without the search for cycles, which is slow among millions of small records that have none."""
+    """Without the search for cycles, which is slow among millions of records that have none."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -348,65 +287,40 @@ def undisturbed() -> Iterator[None]:
 
 @undisturbed()
 def read_archive(path: str | Path | io.BytesIO) -> Archive:
-    """Read the file; what is not such a file at all is an error, everything else is left to
-    :func:`verify_archive`.
-    """
+    """Read the file; only what is no such file at all is an error, ``verify_archive`` does the rest."""
     where = "the archive" if isinstance(path, io.BytesIO) else repr(str(path))
     try:
         with zipfile.ZipFile(path) as whole:
-            wanted = ["project.json", *(f"{name}.jsonl" for name in TABLES)]
-            if sorted(whole.namelist()) != sorted(wanted):
-                came = ", ".join(sorted(whole.namelist())[:12]) or "nothing"
-                raise EvidenceError(
-                    fault(
-                        "archive", f"must hold {', '.join(wanted)}, each once", f"{came} in {where}"
-                    )
-                )
+            found = sorted(whole.namelist())
+            if found != sorted(_MEMBERS):
+                came = ", ".join(found[:12]) or "nothing"
+                rule = f"must hold {', '.join(_MEMBERS)}, each once"
+                raise EvidenceError(fault("archive", rule, f"{came} in {where}"))
             if sum(info.file_size for info in whole.infolist()) > _BIGGEST:
-                raise EvidenceError(
-                    fault("archive", f"must hold at most {_BIGGEST} bytes", f"more in {where}")
-                )
-            project = _parse(whole.read("project.json").decode(), "project.json")
-            tables = {
-                name: _lines(whole.read(f"{name}.jsonl").decode(), f"{name}.jsonl")
-                for name in TABLES
-            }
-    except (
-        OSError,
-        zipfile.BadZipFile,
-        UnicodeDecodeError,
-        EOFError,
-        zipfile.LargeZipFile,
-        NotImplementedError,
-        RuntimeError,
-    ) as error:
-        raise EvidenceError(
-            fault(
-                "archive",
-                "must be a .zip file that can be read",
-                f"{type(error).__name__} in {where}",
-            )
-        ) from None
+                rule = f"must hold at most {_BIGGEST} bytes"
+                raise EvidenceError(fault("archive", rule, f"more in {where}"))
+            project, *tables = (_parse(whole.read(name).decode(), name) for name in _MEMBERS)
+    except (*_UNREADABLE, *_UNREADABLE_TOO) as error:
+        rule, came = "must be a .zip file that can be read", f"{type(error).__name__} in {where}"
+        raise EvidenceError(fault("archive", rule, came)) from None
     if not isinstance(project, dict) or project.get("format") != FORMAT:
-        found = project.get("format") if isinstance(project, dict) else type(project).__name__
-        raise EvidenceError(fault("project.json", f"must be of format {FORMAT!r}", repr(found)))
-    return Archive(project=project, **tables)
+        came = repr(project.get("format") if isinstance(project, dict) else type(project).__name__)
+        raise EvidenceError(fault("project.json", f"must be of format {FORMAT!r}", came))
+    return Archive(project=project, **dict(zip(TABLES, tables, strict=True)))
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no number")
 
 
 def _parse(text: str, name: str) -> Any:
-    def refuse(word: str) -> float:
-        raise ValueError(f"{word} is no number")
-
+    """JSON, or one object per line; these are parsed together, which is faster."""
+    lines = (text.removesuffix("\n").split("\n") if text else []) if name[-1] == "l" else None
     try:
-        return json.loads(text, parse_constant=refuse)
+        whole = text if lines is None else f"[{','.join(lines)}]"
+        found = json.loads(whole, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise EvidenceError(fault(name, "must be JSON", f"something else ({error})")) from None
-
-
-def _lines(text: str, name: str) -> list[Record]:
-    """One object a line; parsed together, which is faster."""
-    lines = text.removesuffix("\n").split("\n") if text else []
-    records = _parse(f"[{','.join(lines)}]", name)
-    if len(records) != len(lines) or not all(type(record) is dict for record in records):
+    if lines is not None and (len(found) != len(lines) or any(type(r) is not dict for r in found)):
         raise EvidenceError(fault(name, "must hold one object a line", "something else"))
-    return list(records)
+    return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from noracle.collect.model import Route
@@ -20,6 +21,7 @@ _encode = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
 ).encode
 _sha256 = hashlib.sha256
+_fields = attrgetter("place", "item", "draw", "kind", "pool", "shown", "propensity")
 _LEAF, _NODE = b"\x00", b"\x01"
 
 
@@ -35,9 +37,8 @@ def canonical(value: object) -> str:
         text = _encode(value)
         text.encode()
     except (TypeError, ValueError) as error:  # UnicodeEncodeError is a ValueError
-        raise ArgumentError(
-            f"value must be JSON: text in UTF-8, finite numbers, lists and names; got something else ({error})."
-        ) from None
+        rule = "value must be JSON: text in UTF-8, finite numbers, lists and names"
+        raise ArgumentError(f"{rule}; got something else ({error}).") from None
     return text
 
 
@@ -90,42 +91,21 @@ def event_hash(prev: str, *, seq: int, at: float, actor: str, kind: str, payload
     return _sha256(record.encode()).hexdigest()
 
 
-def route_leaf(route: Route, sha256: str) -> str:
-    """What the tree commits to for one question: the whole route and the fingerprint of its item's
-    content, as canonical JSON.
-    """
-    return leaf_text(
-        (
-            route.place,
-            route.item,
-            route.draw,
-            route.kind,
-            route.pool,
-            route.shown,
-            route.propensity,
-        ),
-        sha256,
-    )
-
-
 def leaf_text(fields: tuple[int, str, int, str, int, Sequence[int], float], sha256: str) -> str:
-    """As :func:`route_leaf`, from the fields of a route in their order."""
+    """What the tree commits to for one question: its route and its item, as canonical JSON."""
     place, item, draw, kind, pool, shown, propensity = fields
-    classes = (
-        f"{shown[0]!r}" if len(shown) == 1 and type(shown[0]) is int else _encode(list(shown))[1:-1]
-    )
+    single = len(shown) == 1 and type(shown[0]) is int
+    classes = f"{shown[0]!r}" if single else _encode(list(shown))[1:-1]
     return (
-        f'{{"draw":{draw},"item":{_quoted(item)},"kind":{_quoted(kind)},"place":{place},"pool":{pool},"propensity":{propensity!r},'
-        f'"sha256":{_quoted(sha256)},"shown":[{classes}]}}'
+        f'{{"draw":{draw},"item":{_quoted(item)},"kind":{_quoted(kind)},"place":{place},'
+        f'"pool":{pool},"propensity":{propensity!r},"sha256":{_quoted(sha256)},"shown":[{classes}]}}'
     )
 
 
 def routes_root(routes: Sequence[Route], hashes: Mapping[str, str]) -> str:
-    """The Merkle root of the routes in the order of their places; ``hashes`` has the content's
-    fingerprint of each item.
-    """
-    ordered = sorted(routes, key=lambda route: route.place)
-    return merkle_root([route_leaf(route, hashes[route.item]) for route in ordered])
+    """The Merkle root of the routes by their places; ``hashes`` has the fingerprint of each item."""
+    ordered = map(_fields, sorted(routes, key=attrgetter("place")))
+    return merkle_root([leaf_text(fields, hashes[fields[1]]) for fields in ordered])
 
 
 def merkle_root(leaves: Sequence[str]) -> str:
@@ -133,60 +113,12 @@ def merkle_root(leaves: Sequence[str]) -> str:
 
     Examples
     --------
-    >>> merkle_root(["a", "b"]) != merkle_root(["b", "a"]), merkle_root([]) == sha256_hex(b"")
-    (True, True)
+    >>> merkle_root(["a", "b"]) != merkle_root(["b", "a"]), merkle_root([])[:8]
+    (True, 'e3b0c442')
     """
     level = [_sha256(_LEAF + leaf.encode()).digest() for leaf in leaves]
     while len(level) > 1:
-        level = _up(level)
-    return level[0].hex() if level else sha256_hex(b"")
-
-
-def merkle_proof(leaves: Sequence[str], index: int) -> list[str]:
-    """The neighbours on the way from one leaf to the root: each with "L" or "R", the side on which
-    it stands.
-
-    Examples
-    --------
-    >>> proof = merkle_proof(["a", "b", "c"], 2)
-    >>> [step[0] for step in proof], proof_holds("c", proof, merkle_root(["a", "b", "c"]))
-    (['L'], True)
-    """
-    if not 0 <= index < len(leaves):
-        raise ArgumentError(
-            f"index must be in [0, {len(leaves)}), the number of leaves; got {index}."
-        )
-    level = [_sha256(_LEAF + leaf.encode()).digest() for leaf in leaves]
-    steps = []
-    while len(level) > 1:
-        beside = index ^ 1
-        if beside < len(level):
-            steps.append(("L" if beside < index else "R") + level[beside].hex())
-        level, index = _up(level), index // 2
-    return steps
-
-
-def proof_holds(leaf: str, proof: Sequence[str], root: str) -> bool:
-    """Whether the leaf is part of the tree with this root."""
-    node = _sha256(_LEAF + leaf.encode()).digest()
-    try:
-        for step in proof:
-            beside = bytes.fromhex(step[1:])
-            if step[:1] not in ("L", "R") or len(beside) != 32:
-                return False
-            node = _sha256(_NODE + (beside + node if step[0] == "L" else node + beside)).digest()
-    except ValueError:
-        return False
-    return node.hex() == root
-
-
-def _up(level: list[bytes]) -> list[bytes]:
-    above = [_sha256(_NODE + level[i] + level[i + 1]).digest() for i in range(0, len(level) - 1, 2)]
-    if len(level) % 2:
-        above.append(level[-1])
-    return above
-
-
-def sha256_hex(data: bytes) -> str:
-    """SHA-256 of bytes, in hexadecimal."""
-    return _sha256(data).hexdigest()
+        pairs = zip(level[::2], level[1::2], strict=False)
+        odd = level[-1:] if len(level) % 2 else []
+        level = [_sha256(_NODE + left + right).digest() for left, right in pairs] + odd
+    return level[0].hex() if level else _sha256(b"").hexdigest()

@@ -1,10 +1,8 @@
 """Charts of a running project as SVG text: the same numbers stand in tables beside them.
 
 No script, no inline style: colours are attributes (fine under a strict content policy), and a style
-sheet may change them through the classes ``chart-band``, ``chart-line``, ``chart-axis``,
-``chart-grid``, ``chart-text``, ``chart-bar``, ``chart-rest``, ``chart-good``, ``chart- bad``,
-``chart-open``.
-:data:`CHART_CSS` has rules for dark pages. Colours are from the palette of Okabe and Ito, and shape or text always says the same as colour.
+sheet may change them through the classes ``chart-…``; :data:`CHART_CSS` has rules for dark pages.
+Colours are of Okabe and Ito, and shape or text always says the same as colour.
 """
 
 from __future__ import annotations
@@ -28,24 +26,20 @@ CHART_CSS = """\
 """
 """Rules for a style sheet."""
 
-_BLUE, _GREEN, _RED, _ORANGE, _GREY, _INK, _PALE = (
-    "#0072b2",
-    "#009e73",
-    "#d55e00",
-    "#b06f00",
-    "#767676",
-    "#1b1b1b",
-    "#d9d9d9",
-)
+_BLUE, _GREEN, _RED, _ORANGE = "#0072b2", "#009e73", "#d55e00", "#b06f00"
+_GREY, _INK, _PALE = "#767676", "#1b1b1b", "#d9d9d9"
+_STATES = {
+    None: ("open", "·", _GREY, "too early to tell"),
+    True: ("good", "✓", _GREEN, "passed"),
+    False: ("bad", "✗", _RED, "ALARM"),
+}
 _SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
     'role="img" aria-labelledby="{name}-title {name}-desc">'
 )
 _FONT = 'font-family="sans-serif" font-size="13"'
 _LETTER = 8.0  # how wide a letter of a wide font is on average
-_ROOM = (
-    8  # between the lowest value of a chart and the axis below it, so that a line at 0 % is seen
-)
+_ROOM = 8  # between the lowest value and the axis below it, so that a line at 0 % is seen
 _MARGIN = 1.0  # percentage points between the band and the edge of its chart
 
 
@@ -68,7 +62,19 @@ def _n(value: float) -> str:
 
 
 def _text(x: float, y: float, words: str, *, anchor: str = "start") -> str:
-    return f'<text class="chart-text" x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}" fill="{_INK}" {_FONT}>{escape(words)}</text>'
+    head = f'<text class="chart-text" x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}"'
+    return f'{head} fill="{_INK}" {_FONT}>{escape(words)}</text>'
+
+
+def _mark(tag: str, kind: str, **values: float | str) -> str:
+    """A shape; the names of its attributes have ``_`` for a hyphen."""
+    texts = {k: v if isinstance(v, str) else _n(v) for k, v in values.items()}
+    words = " ".join(f'{k.replace("_", "-")}="{text}"' for k, text in texts.items())
+    return f'<{tag} class="chart-{kind}" {words}/>'
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 18 else name[:17] + "…"
 
 
 def _percent(value: float) -> str:
@@ -89,76 +95,50 @@ def estimate_chart(
     >>> estimate_chart(view.systems[0]).startswith('<svg')
     True
     """
-    left, right, top, bottom = 52, 14, 14, 44
-    path = system.path
+    left, right, top, bottom = 52, width - 14, 14, height - 44
+    path, middle = system.path, (left + width) / 2
     low, high = _window(path)
     most = max((p.n for p in path), default=1)
 
     def x(n: float) -> float:
-        return left + (width - left - right) * n / most
+        return left + (right - left) * n / most
 
     def y(value: float) -> float:
-        return top + (height - top - bottom - _ROOM) * (high - min(max(value, low), high)) / (
-            high - low
-        )
+        return top + (bottom - top - _ROOM) * (high - min(max(value, low), high)) / (high - low)
 
     body = []
-    for i in range(5):
-        value = low + (high - low) * i / 4
-        body.append(
-            f'<line class="chart-grid" x1="{left}" y1="{_n(y(value))}" x2="{width - right}" y2="{_n(y(value))}" stroke="{_PALE}"/>'
-        )
-        body.append(_text(left - 6, y(value) + 4, f"{100 * value:.4g}%", anchor="end"))
-    body.append(
-        f'<line class="chart-axis" x1="{left}" y1="{height - bottom}" x2="{width - right}" y2="{height - bottom}" stroke="{_GREY}"/>'
-    )
+    for value in (low + (high - low) * i / 4 for i in range(5)):
+        at = y(value)
+        body.append(_mark("line", "grid", x1=left, y1=at, x2=right, y2=at, stroke=_PALE))
+        body.append(_text(left - 6, at + 4, f"{100 * value:.4g}%", anchor="end"))
+    body.append(_mark("line", "axis", x1=left, y1=bottom, x2=right, y2=bottom, stroke=_GREY))
     body += [
-        _text(x(n), height - bottom + 18, f"{n:,}", anchor="end" if n == most else "middle")
-        for n in _ticks(most)
+        _text(x(n), bottom + 18, f"{n:,}", anchor="end" if n == most else "middle")
+        for n in sorted({round(most * i / 4) for i in range(5)})
     ]
-    body.append(
-        _text((left + width) / 2, height - 6, "answers in the sealed order", anchor="middle")
-    )
+    body.append(_text(middle, height - 6, "answers in the sealed order", anchor="middle"))
     if path:
-        edge = [
-            *(f"{_n(x(p.n))},{_n(y(p.high))}" for p in path),
-            *(f"{_n(x(p.n))},{_n(y(p.low))}" for p in reversed(path)),
-        ]
+        known = [(p.n, p.value) for p in path if not math.isnan(p.value)]
+        edge = [(p.n, p.high) for p in path] + [(p.n, p.low) for p in reversed(path)]
+        band, line = (" ".join(f"{_n(x(a))},{_n(y(b))}" for a, b in s) for s in (edge, known))
+        body.append(_mark("polygon", "band", points=band, fill=_BLUE, fill_opacity="0.25"))
         body.append(
-            f'<polygon class="chart-band" points="{" ".join(edge)}" fill="{_BLUE}" fill-opacity="0.25"/>'
+            _mark("polyline", "line", points=line, fill="none", stroke=_BLUE, stroke_width=2)
         )
-        known = [p for p in path if not math.isnan(p.value)]
-        line = " ".join(f"{_n(x(p.n))},{_n(y(p.value))}" for p in known)
-        body.append(
-            f'<polyline class="chart-line" points="{line}" fill="none" stroke="{_BLUE}" stroke-width="2"/>'
-        )
-        body += [
-            f'<circle class="chart-dot" cx="{_n(x(p.n))}" cy="{_n(y(p.value))}" r="3" fill="{_BLUE}"/>'
-            for p in known[-1:]
-        ]
+        dots = known[-1:]
+        body += [_mark("circle", "dot", cx=x(n), cy=y(v), r=3, fill=_BLUE) for n, v in dots]
     else:
-        body.append(
-            _text((left + width) / 2, height / 2, "not enough answers yet", anchor="middle")
-        )
+        body.append(_text(middle, height / 2, "not enough answers yet", anchor="middle"))
     e = system.estimate
-    words = (
-        f"{e.quantity} {_percent(e.value)}, {e.confidence:.0%} interval from {_percent(e.low)} to {_percent(e.high)}, valid at every look, "
-        f"after {most if path else 0} answers in order."
-    )
-    return _svg(
-        f"estimate-{number}",
-        width,
-        height,
-        f"{e.quantity} of {system.name} over answers",
-        words,
-        body,
-    )
+    between = f"{e.confidence:.0%} interval from {_percent(e.low)} to {_percent(e.high)}"
+    words = f"{e.quantity} {_percent(e.value)}, {between}, valid at every look"
+    words += f", after {most if path else 0} answers in order."
+    title = f"{e.quantity} of {system.name} over answers"
+    return _svg(f"estimate-{number}", width, height, title, words, body)
 
 
 def _window(path: Sequence[Point]) -> tuple[float, float]:
-    """The part of [0, 1] that shows the whole band and every point with a margin, four equal steps
-    of a whole percentage wide.
-    """
+    """The part of [0, 1] that shows all points with a margin: four steps of a whole percentage."""
     values = [v for p in path for v in (p.low, p.high, p.value) if not math.isnan(v)]
     least, most = min(values, default=0.0), max(values, default=1.0)
     for step in (2, 5, 10, 20):  # percent; the grid has four steps
@@ -169,127 +149,77 @@ def _window(path: Sequence[Point]) -> tuple[float, float]:
     return 0.0, 1.0
 
 
-def _ticks(most: int) -> list[int]:
-    return sorted({round(most * i / 4) for i in range(5)})
-
-
 def intervals_chart(systems: Sequence[SystemView], *, width: int = 640) -> str:
-    """All systems side by side: value, interval, and the interval at the declared n where it is
-    known.
-    """
+    """All systems: value, interval, and the interval at the declared n where it is known."""
     left, row, top = 150, 34, 10
     height = top + row * max(1, len(systems)) + 28
 
     def x(value: float) -> float:
         return left + (width - left - 20) * min(max(value, 0.0), 1.0)
 
+    quarters = [i / 4 for i in range(5)]
     body = [
-        f'<line class="chart-grid" x1="{_n(x(i / 4))}" y1="{top}" x2="{_n(x(i / 4))}" y2="{height - 26}" stroke="{_PALE}"/>'
-        for i in range(5)
+        _mark("line", "grid", x1=x(q), y1=top, x2=x(q), y2=height - 26, stroke=_PALE)
+        for q in quarters
     ]
-    body += [_text(x(i / 4), height - 8, f"{i / 4:.0%}", anchor="middle") for i in range(5)]
+    body += [_text(x(q), height - 8, f"{q:.0%}", anchor="middle") for q in quarters]
+    said = []
     for i, s in enumerate(systems):
         e, y = s.estimate, top + row * i + row / 2
-        body.append(
-            _text(
-                left - 10, y + 4, s.name if len(s.name) <= 18 else s.name[:17] + "…", anchor="end"
-            )
-        )
-        body.append(
-            f'<line class="chart-line" x1="{_n(x(e.low))}" y1="{_n(y)}" x2="{_n(x(e.high))}" y2="{_n(y)}" stroke="{_BLUE}" '
-            'stroke-width="4"/>'
-        )
+        ends = {"x1": x(e.low), "y1": y, "x2": x(e.high), "y2": y}
+        body.append(_text(left - 10, y + 4, _short(s.name), anchor="end"))
+        body.append(_mark("line", "line", **ends, stroke=_BLUE, stroke_width=4))
         if s.fixed is not None:
-            body.append(
-                f'<line class="chart-fixed" x1="{_n(x(s.fixed.low))}" y1="{_n(y + 7)}" x2="{_n(x(s.fixed.high))}" y2="{_n(y + 7)}" '
-                f'stroke="{_ORANGE}" '
-                'stroke-width="3" stroke-dasharray="6 3"/>'
-            )
+            ends = {"x1": x(s.fixed.low), "y1": y + 7, "x2": x(s.fixed.high), "y2": y + 7}
+            dashes = {"stroke": _ORANGE, "stroke_width": "3", "stroke_dasharray": "6 3"}
+            body.append(_mark("line", "fixed", **ends, **dashes))
         if not math.isnan(e.value):
-            body.append(
-                f'<circle class="chart-dot" cx="{_n(x(e.value))}" cy="{_n(y)}" r="5" fill="{_BLUE}"/>'
-            )
-    words = "; ".join(
-        f"{s.name} {_percent(s.estimate.value)}, from {_percent(s.estimate.low)} to {_percent(s.estimate.high)}"
-        for s in systems
-    )
-    return _svg(
-        "intervals", width, height, "Intervals of all systems", words or "no system yet", body
-    )
+            body.append(_mark("circle", "dot", cx=x(e.value), cy=y, r=5, fill=_BLUE))
+        said.append(f"{s.name} {_percent(e.value)}, from {_percent(e.low)} to {_percent(e.high)}")
+    words = "; ".join(said) or "no system yet"
+    return _svg("intervals", width, height, "Intervals of all systems", words, body)
 
 
 def completion_chart(classes: Sequence[ClassProgress], *, width: int = 640, most: int = 40) -> str:
-    """One bar a class: the share of its questions that are answered."""
+    """One bar per class: the share of its questions that are answered."""
     left, row, top = 150, 24, 8
     rows = list(classes)[:most]
     height = top + row * max(1, len(rows)) + 8
     span = width - left - 70
     body = []
     for i, c in enumerate(rows):
-        y = top + row * i
-        body.append(
-            _text(
-                left - 10, y + 16, c.name if len(c.name) <= 18 else c.name[:17] + "…", anchor="end"
-            )
-        )
-        body.append(
-            f'<rect class="chart-rest" x="{left}" y="{y + 4}" width="{span}" height="16" fill="{_PALE}"/>'
-        )
-        body.append(
-            f'<rect class="chart-bar" x="{left}" y="{y + 4}" width="{_n(span * c.completion)}" height="16" fill="{_BLUE}"/>'
-        )
-        body.append(_text(left + span + 8, y + 16, f"{c.completion:.0%}"))
-    words = ", ".join(f"{c.name} {c.answered} of {c.asked}" for c in rows)
+        y, wide = top + row * i, span * c.completion
+        body += [
+            _text(left - 10, y + 16, _short(c.name), anchor="end"),
+            _mark("rect", "rest", x=left, y=y + 4, width=span, height=16, fill=_PALE),
+            _mark("rect", "bar", x=left, y=y + 4, width=wide, height=16, fill=_BLUE),
+            _text(left + span + 8, y + 16, f"{c.completion:.0%}"),
+        ]
+    words = ", ".join(f"{c.name} {c.answered} of {c.asked}" for c in rows) or "no classes"
     more = f", and {len(classes) - len(rows)} more" if len(classes) > len(rows) else ""
-    return _svg(
-        "completion",
-        width,
-        height,
-        "Answered questions by class",
-        (words or "no classes") + more,
-        body,
-    )
+    return _svg("completion", width, height, "Answered questions by class", words + more, body)
 
 
 def checks_chart(checks: Sequence[Check], *, width: int = 640) -> str:
-    """One cell a check: passed (tick), alarm (cross), or too early to tell (dot). Long names take
-    two lines, and end in … after that.
-    """
+    """One cell per check: passed (tick), alarm (cross), or too early to tell (dot)."""
     columns = max(1, width // 200)
     cell, height = (width - 8) / columns - 8, 46
     rows = max(1, math.ceil(len(checks) / columns))
     body, words = [], []
     for i, c in enumerate(checks):
         x, y = 4 + (i % columns) * (cell + 8), 4 + (i // columns) * (height + 8)
-        state, sign, colour = (
-            ("open", "·", _GREY)
-            if math.isnan(c.p_value)
-            else ("good", "✓", _GREEN)
-            if c.passed
-            else ("bad", "✗", _RED)
-        )
-        body.append(
-            f'<rect class="chart-{state}" x="{_n(x)}" y="{y}" width="{_n(cell)}" height="{height}" rx="4" fill="{colour}" '
-            f'fill-opacity="0.25" stroke="{colour}"/>'
-        )
+        state, sign, colour, said = _STATES[None if math.isnan(c.p_value) else c.passed]
+        frame = {"rx": "4", "fill": colour, "fill_opacity": "0.25", "stroke": colour}
+        body.append(_mark("rect", state, x=x, y=y, width=cell, height=height, **frame))
         lines = _lines(c.name, int((cell - 36) / _LETTER))
         first = y + height / 2 + 5 - 8 * (len(lines) - 1)
         body.append(_text(x + 10, y + height / 2 + 5, sign))
-        body.append(
-            f'<svg width="{_n(x + cell)}" height="{y + height}">'
-        )  # cuts what is wider than any usual name
+        # The inner picture cuts what is wider than any usual name.
+        body.append(f'<svg width="{_n(x + cell)}" height="{y + height}">')
         body += [*(_text(x + 28, first + 16 * j, line) for j, line in enumerate(lines)), "</svg>"]
-        words.append(
-            f"{c.name}: {'too early to tell' if state == 'open' else 'passed' if state == 'good' else 'ALARM'}"
-        )
-    return _svg(
-        "checks",
-        width,
-        (height + 8) * rows + 8,
-        "Checks of the protocol",
-        "; ".join(words) or "no checks yet",
-        body,
-    )
+        words.append(f"{c.name}: {said}")
+    title, told = "Checks of the protocol", "; ".join(words) or "no checks yet"
+    return _svg("checks", width, (height + 8) * rows + 8, title, told, body)
 
 
 def _lines(words: str, most: int) -> list[str]:
@@ -301,21 +231,14 @@ def _lines(words: str, most: int) -> list[str]:
     (['chance hits of', 'large-eye'], 'aaaaaaaaaaaaaaaaaaa…')
     """
     lines = textwrap.wrap(words, most, break_on_hyphens=False) or [""]
-    if len(lines) <= 2:
-        return lines
-    return [lines[0], lines[1][: most - 1].rstrip() + "…"]
+    return lines if len(lines) <= 2 else [lines[0], lines[1][: most - 1].rstrip() + "…"]
 
 
 def charts_of(view: LiveView) -> dict[str, str]:
-    """All charts of a view by name: ``intervals``, ``completion``, ``checks`` and ``estimate-i``
-    for the i-th system.
-    """
-    found = {
+    """``intervals``, ``completion``, ``checks``, and ``estimate-i`` for the i-th system."""
+    return {
         "intervals": intervals_chart(view.systems),
         "completion": completion_chart(view.classes),
         "checks": checks_chart(view.checks),
-    }
-    return {
-        **found,
         **{f"estimate-{i}": estimate_chart(s, number=i) for i, s in enumerate(view.systems)},
     }

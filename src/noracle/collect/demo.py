@@ -26,19 +26,14 @@ from noracle.simulate import simulate_task
 
 if TYPE_CHECKING:
     from noracle.collect.live import LiveView
-    from noracle.collect.store.base import Store, Work
+    from noracle.collect.store.base import Work
 
 SLUG = "shapes"
 EMAIL = "owner@example.org"
 HABITS = Habits(false_yes=0.003, false_no=0.02, unsure=0.01)
 SYSTEMS = {"large-eye": 0.85, "small-eye": 0.65}
-_CORNERS = {
-    "triangle": "three",
-    "square": "four",
-    "pentagon": "five",
-    "hexagon": "six",
-    "circle": "no",
-}
+_SHAPES = ("triangle", "square", "pentagon", "hexagon", "circle")
+_CORNERS = dict(zip(_SHAPES, ("three", "four", "five", "six", "no"), strict=True))
 _PICTURE = 96  # pixels; small pictures keep the demo quick
 
 
@@ -68,20 +63,16 @@ class Demo:
 
     def fill(self, each: Callable[[], None] | None = None) -> list[int]:
         """Let the specialists join and answer everything; returns the number of answers by person."""
-        return asyncio.run(
-            crowd(self.server.url, SLUG, self.people, self.key, protocol="partitioned", each=each)
-        )
+        options: Any = {"protocol": "partitioned", "each": each}
+        return asyncio.run(crowd(self.server.url, SLUG, self.people, self.key, **options))
 
 
 def specification(*, n_items: int, panel_items: int, gold_rate: float) -> ProjectSpec:
     """The project of the demo: one question an item, a panel and gold to find specialists who err."""
-    task = simulate_task("shape", n_items=1)
+    guide = "Say **yes** if *{}s* ({} corners) are the most frequent shape."
     classes = tuple(
-        ClassSpec(
-            name=name,
-            guideline=f"Say **yes** if *{name}s* ({_CORNERS[name]} corners) are the most frequent shape.",
-        )
-        for name in task.options
+        ClassSpec(name=name, guideline=guide.format(name, _CORNERS[name]))
+        for name in simulate_task("shape", n_items=1).options
     )
     return ProjectSpec(
         protocol="partitioned",
@@ -104,12 +95,13 @@ def start(folder: Path, *, n_items: int = 500, port: int = 0, seed: int = 0) -> 
         raise ArgumentError(f"n_items must be from 20 to 20,000; got {n_items}.")
     url, key_file = f"sqlite:///{folder / 'demo.db'}", folder / "demo.db.key"
     make_key(key_file)
+    limit = 1_000_000  # answers in a minute: simulated people are quick
     server = Running(
-        ServerSettings(url=url, key_file=key_file, port=port, answers_per_minute=1_000_000)
+        ServerSettings(url=url, key_file=key_file, port=port, answers_per_minute=limit)
     )
     try:
         server.__enter__()
-        return _project(server, server.store, n_items, seed)
+        return _project(server, n_items, seed)
     except BaseException:
         server.__exit__()
         raise
@@ -120,7 +112,7 @@ def stop(demo: Demo) -> None:
     demo.server.__exit__()
 
 
-def _project(server: Running, store: Store, n_items: int, seed: int) -> Demo:
+def _project(server: Running, n_items: int, seed: int) -> Demo:
     from noracle.collect.content import clean_image
     from noracle.collect.service import people, projects
     from noracle.collect.service.access import member_of
@@ -140,40 +132,31 @@ def _project(server: Running, store: Store, n_items: int, seed: int) -> Demo:
 
     def make(work: Work) -> tuple[int, list[str]]:
         now = time.time()
-        owner = people.add_person(
-            work, email=EMAIL, name="Demo owner", password_hash=hashed, now=now
-        )
-        project = projects.create_project(
-            work, slug=SLUG, name="Which shape occurs most often?", spec=spec, owner=owner, now=now
-        )
+        account = {"email": EMAIL, "name": "Demo owner", "password_hash": hashed}
+        owner = people.add_person(work, now=now, **account)
+        named: Any = {"slug": SLUG, "name": "Which shape occurs most often?"}
+        project = projects.create_project(work, spec=spec, owner=owner, now=now, **named)
         member = member_of(work, owner, project)
         if member is None:
             raise ArgumentError("the owner must be a member of the project; it is not.")
         for picture in pictures.values():
             projects.add_image(work, project, picture)
+        gold = {name: truth[name] for name in task.items[n_items:]}
         items = [
-            Item(
-                name=name,
-                content={"image": pictures[name].sha256},
-                truth=None if place < n_items else truth[name],
-            )
-            for place, name in enumerate(task.items)
+            Item(name=name, content={"image": pictures[name].sha256}, truth=gold.get(name))
+            for name in task.items
         ]
-        projects.import_items(work, project, items, actor=member.alias, now=now)
-        projects.seal_project(work, project, actor=member.alias, now=now)
+        by: Any = {"actor": member.alias, "now": now}
+        projects.import_items(work, project, items, **by)
+        projects.seal_project(work, project, **by)
         for name, answers in systems.items():
-            projects.add_system(work, project, name, answers, actor=member.alias, now=now)
-        projects.open_project(work, project, actor=member.alias, now=now)
-        return project, [
-            people.invite(work, member, role="annotator", pool=pool, now=now) for pool in spec.pools
-        ]
+            projects.add_system(work, project, name, answers, **by)
+        projects.open_project(work, project, **by)
+        asked: Any = {"role": "annotator", "now": now}
+        return project, [people.invite(work, member, pool=pool, **asked) for pool in spec.pools]
 
-    project, tokens = store.write_now(make)
-    asked = store.read_now(
-        lambda work: work.one(
-            "SELECT COUNT(*) AS n FROM question WHERE project_id = :project", project=project
-        )
-    )
+    project, tokens = server.store.write_now(make)
+    progress = server.store.read_now(lambda work: projects.progress(work, project))
     invited = tuple(
         Invited(
             invitation=token,
@@ -194,7 +177,7 @@ def _project(server: Running, store: Store, n_items: int, seed: int) -> Demo:
             name: float(np.mean([answers[item] == truth[item] for item in judged]))
             for name, answers in systems.items()
         },
-        questions=0 if asked is None else int(asked["n"]),
+        questions=progress["questions"],
     )
 
 
@@ -203,10 +186,8 @@ def _answers(
 ) -> dict[str, int | None]:
     """Answers of a system that is right at this rate, and else says any other class."""
     rng = np.random.default_rng(seed)
-    right, other = (
-        rng.random(len(items)) < accuracy,
-        rng.integers(1, len(_CORNERS), size=len(items)),
-    )
+    right = rng.random(len(items)) < accuracy
+    other = rng.integers(1, len(_CORNERS), size=len(items))
     return {
         item: truth[item] if fine else int((truth[item] + shift) % len(_CORNERS))
         for item, fine, shift in zip(items, right, other, strict=True)
@@ -215,9 +196,7 @@ def _answers(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What the demo has to show at its end: the last view of the dashboard, and the export with its
-    check.
-    """
+    """What the demo shows at its end: the last view, and the export with its check."""
 
     view: LiveView
     archive: Path
@@ -225,21 +204,16 @@ class Outcome:
 
 
 def finish(demo: Demo, folder: Path) -> Outcome:
-    """Look at the estimates, close the project, write the archive into ``folder`` and verify it, as
-    an auditor would.
-    """
+    """Look at the estimates, close the project, and write and verify the archive, as an auditor."""
     from noracle.collect.archive import read_archive, write_archive
     from noracle.collect.live import live_view
     from noracle.collect.service import exports, projects
     from noracle.collect.verify import verify_archive
 
     store, project = demo.server.store, demo.project
-    view = store.read_now(lambda work: live_view(work, project, now=time.time()))
-    store.write_now(
-        lambda work: projects.close_project(work, project, actor="system", now=time.time())
-    )
-    path = folder / f"{SLUG}.zip"
-    write_archive(
-        store.read_chained_now(project, lambda work: exports.archive_of(work, project)), path
-    )
+    now, path = time.time(), folder / f"{SLUG}.zip"
+    view = store.read_now(lambda work: live_view(work, project, now=now))
+    store.write_now(lambda work: projects.close_project(work, project, actor="system", now=now))
+    archive = store.read_chained_now(project, lambda work: exports.archive_of(work, project))
+    write_archive(archive, path)
     return Outcome(view=view, archive=path, check=verify_archive(read_archive(path)))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from noracle.errors import NoracleError
+from noracle.errors import NoracleError, fault
 
 
 class CollectError(NoracleError):
@@ -59,6 +59,18 @@ class Refused(CollectError, ValueError):
     status = 422
 
 
+def refused(
+    argument: str,
+    rule: str,
+    came: object,
+    *where: object,
+    total: int = 0,
+    remedy: str = "",
+) -> Refused:
+    """A refusal in the house shape (:func:`noracle.errors.fault`); ``where`` names items."""
+    return Refused(fault(argument, rule, came, where=where, total=total, remedy=remedy))
+
+
 class Throttled(CollectError):
     """Too many attempts.
 
@@ -93,11 +105,8 @@ class Unavailable(CollectError):
 
     status = 503
 
-    def __init__(
-        self,
-        message: str = "The database does not answer now; try again in a moment.",
-        *,
-        wait: float = 1.0,
-    ) -> None:
+    _words = "The database does not answer now; try again in a moment."
+
+    def __init__(self, message: str = _words, *, wait: float = 1.0) -> None:
         self.wait = wait
         super().__init__(message)

@@ -16,21 +16,20 @@ import contextlib
 import csv
 import dataclasses
 import io
-import itertools
 import json
 import re
 import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from noracle.collect.content import MOST_BYTES, Picture, clean_image
-from noracle.collect.errors import Refused
+from noracle.collect.errors import Refused, refused
 from noracle.collect.model import Item, ProjectSpec
-from noracle.errors import EvidenceError, fault
+from noracle.errors import EvidenceError
 
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".pq")
 _MOST_MEMBERS, _MOST_TABLE = 500_000, 2_000_000_000
@@ -38,41 +37,34 @@ _UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, 
 Record = dict[str, Any]
 
 
-class Images(Protocol):
-    """Where the images of a table are."""
-
-    def read(self, name: str) -> bytes | None:
-        """The bytes of an image; None if there is none of this name."""
+Images = Callable[[str], bytes | None]
+"""The bytes of an image by its name; None if there is none."""
 
 
-class _None:
-    def read(self, name: str) -> bytes | None:
-        del name
-        return None
+def _in_folder(root: Path) -> Images:
+    root = root.resolve()
 
-
-class _Folder:
-    def __init__(self, root: Path) -> None:
-        self.root = root.resolve()
-
-    def read(self, name: str) -> bytes | None:
-        path = (self.root / name).resolve()
-        if not path.is_relative_to(self.root) or not path.is_file():
+    def read(name: str) -> bytes | None:
+        path = (root / name).resolve()
+        if not path.is_relative_to(root) or not path.is_file():
             return None
         with path.open("rb") as file:
             return file.read(MOST_BYTES + 1)
 
+    return read
 
-class _Zip:
-    def __init__(self, whole: zipfile.ZipFile, base: str) -> None:
-        self.whole, self.base, self.names = whole, base, set(whole.namelist())
 
-    def read(self, name: str) -> bytes | None:
-        for known in (str(PurePosixPath(self.base) / name), name):
-            if known in self.names:
-                with self.whole.open(known) as file:
+def _in_zip(whole: zipfile.ZipFile, base: str) -> Images:
+    names = set(whole.namelist())
+
+    def read(name: str) -> bytes | None:
+        for known in (str(PurePosixPath(base) / name), name):
+            if known in names:
+                with whole.open(known) as file:
                     return file.read(MOST_BYTES + 1)
         return None
+
+    return read
 
 
 class Shelf:
@@ -87,24 +79,12 @@ class Shelf:
         """The SHA-256 of the picture that an item names."""
         if name not in self._known:
             if "://" in name or name.startswith(("//", "data:")):
-                raise Refused(
-                    fault(
-                        "image",
-                        "must be a file that is uploaded with the table; nothing is fetched",
-                        "an address",
-                        where=[item],
-                    )
-                )
-            data = self._images.read(name.replace("\\", "/").removeprefix("./"))
+                rule = "must be a file that is uploaded with the table; nothing is fetched"
+                raise refused("image", rule, "an address", item)
+            data = self._images(name.replace("\\", "/").removeprefix("./"))
             if data is None:
-                raise Refused(
-                    fault(
-                        "image",
-                        "must be a file inside the folder or zip",
-                        "one that is not there",
-                        where=[item],
-                    )
-                )
+                rule = "must be a file inside the folder or zip"
+                raise refused("image", rule, "one that is not there", item)
             try:
                 picture = clean_image(data)
             except Refused as error:
@@ -114,76 +94,51 @@ class Shelf:
         return self._known[name]
 
 
-class opened:  # noqa: N801 (used as a function)
+@contextlib.contextmanager
+def opened(
+    source: str | Path | bytes, name: str, images: str | Path | None
+) -> Iterator[tuple[IO[bytes], str, Images]]:
     """The table of a source, its title for messages, and where its images are."""
+    try:
+        with contextlib.ExitStack() as stack:
+            yield _find(stack, source, name, images)
+    except _UNREADABLE as error:
+        file = PurePosixPath(name).name or "the file"
+        raise Refused(f"{file} must be readable; {type(error).__name__}.") from None
 
-    def __init__(self, source: str | Path | bytes, name: str, images: str | Path | None) -> None:
-        self._source, self._name, self._images = source, name, images
-        self._open: list[Any] = []
 
-    def __enter__(self) -> tuple[IO[bytes], str, Images]:
-        try:
-            return self._find()
-        except BaseException as error:
-            self.__exit__(type(error), error)
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, *_: object
-    ) -> None:
-        while self._open:
-            self._open.pop().close()
-        if isinstance(error, _UNREADABLE):
-            raise Refused(
-                f"{PurePosixPath(self._name).name or 'the file'} must be readable; {type(error).__name__}."
-            ) from None
-
-    def _find(self) -> tuple[IO[bytes], str, Images]:
-        images: Images = _None() if self._images is None else _Folder(Path(self._images))
-        if isinstance(self._source, bytes):
-            file: IO[bytes] = io.BytesIO(self._source)
-            title = PurePosixPath(self._name or "upload").name
-        else:
-            path = Path(self._source)
-            if path.is_dir():
-                inside = _choose([p.name for p in sorted(path.iterdir()) if p.is_file()], str(path))
-                images = _Folder(path) if self._images is None else images
-                path = path / inside
-            if not path.is_file():
-                raise Refused(
-                    f"source must name a file or folder that is there; got {str(path)!r}."
-                )
-            file, title = path.open("rb"), path.name
-        self._open.append(file)
-        if title.lower().endswith(".zip") or file.read(4) == b"PK\x03\x04":
-            return self._find_in_zip(file, title, images)
+def _find(
+    stack: contextlib.ExitStack, source: str | Path | bytes, name: str, images: str | Path | None
+) -> tuple[IO[bytes], str, Images]:
+    pictures: Images = (lambda _: None) if images is None else _in_folder(Path(images))
+    if isinstance(source, bytes):
+        file: IO[bytes] = io.BytesIO(source)
+        title = PurePosixPath(name or "upload").name
+    else:
+        path = Path(source)
+        if path.is_dir():
+            inside = _choose([p.name for p in sorted(path.iterdir()) if p.is_file()], str(path))
+            pictures = _in_folder(path) if images is None else pictures
+            path = path / inside
+        if not path.is_file():
+            rule = "source must name a file or folder that is there"
+            raise Refused(f"{rule}; got {str(path)!r}.")
+        file, title = path.open("rb"), path.name
+    stack.enter_context(file)
+    if not title.lower().endswith(".zip") and file.read(4) != b"PK\x03\x04":
         file.seek(0)
-        return file, title, images
-
-    def _find_in_zip(
-        self, file: IO[bytes], title: str, images: Images
-    ) -> tuple[IO[bytes], str, Images]:
-        whole = zipfile.ZipFile(file)
-        self._open.append(whole)
-        names = [
-            n
-            for n in whole.namelist()
-            if not n.endswith("/")
-            and not PurePosixPath(n).name.startswith(".")
-            and "__MACOSX" not in n
-        ]
-        if len(names) > _MOST_MEMBERS:
-            raise Refused(f"{title} must hold at most {_MOST_MEMBERS} files; got {len(names)}.")
-        inside = _choose(names, title)
-        if whole.getinfo(inside).file_size > _MOST_TABLE:
-            raise Refused(f"{inside} must have at most {_MOST_TABLE} bytes.")
-        table = whole.open(inside)
-        self._open.append(table)
-        return (
-            table,
-            inside,
-            _Zip(whole, str(PurePosixPath(inside).parent)) if self._images is None else images,
-        )
+        return file, title, pictures
+    whole = stack.enter_context(zipfile.ZipFile(file))
+    plain = (n for n in whole.namelist() if not n.endswith("/") and "__MACOSX" not in n)
+    names = [n for n in plain if not PurePosixPath(n).name.startswith(".")]
+    if len(names) > _MOST_MEMBERS:
+        raise Refused(f"{title} must hold at most {_MOST_MEMBERS} files; got {len(names)}.")
+    inside = _choose(names, title)
+    if whole.getinfo(inside).file_size > _MOST_TABLE:
+        raise Refused(f"{inside} must have at most {_MOST_TABLE} bytes.")
+    table = stack.enter_context(whole.open(inside))
+    folder = str(PurePosixPath(inside).parent)
+    return table, inside, _in_zip(whole, folder) if images is None else pictures
 
 
 def _choose(names: Sequence[str], title: str) -> str:
@@ -205,14 +160,7 @@ def rows_of(file: IO[bytes], title: str) -> Iterator[Record]:
         return
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
     try:
-        reader = (
-            _json_lines
-            if suffix in (".jsonl", ".ndjson")
-            else _json_list
-            if suffix == ".json"
-            else _table
-        )
-        yield from reader(text, title)
+        yield from _READERS.get(suffix, _table)(text, title)
     except UnicodeDecodeError:
         raise Refused(f"{title} must be UTF-8 text. Save it as UTF-8.") from None
     except RecursionError:
@@ -228,9 +176,8 @@ def _json_lines(text: IO[str], title: str) -> Iterator[Record]:
             try:
                 row = json.loads(line)
             except ValueError:
-                raise Refused(
-                    f"{title} must hold one JSON object a line; line {number} is none."
-                ) from None
+                rule = f"{title} must hold one JSON object a line"
+                raise Refused(f"{rule}; line {number} is none.") from None
             yield _object(row, title, number)
 
 
@@ -240,7 +187,7 @@ def _json_list(text: IO[str], title: str) -> Iterator[Record]:
     except UnicodeDecodeError:
         raise
     except ValueError:
-        raise Refused(f"{title} must be a JSON list of objects.") from None
+        rows = None
     if not isinstance(rows, list):
         raise Refused(f"{title} must be a JSON list of objects.")
     yield from (_object(row, title, number) for number, row in enumerate(rows, 1))
@@ -258,17 +205,14 @@ def _table(text: IO[str], title: str) -> Iterator[Record]:
     names = [name.strip() for name in next(csv.reader([header], delimiter=mark), [])]
     reader = csv.reader(text, delimiter=mark, strict=True)
     try:
-        for cells in reader:
-            if cells:
-                if len(cells) != len(names):
-                    raise Refused(
-                        f"{title} must have {len(names)} cells in every row; line {reader.line_num + 1} has {len(cells)}."
-                    )
-                yield dict(zip(names, cells, strict=True))
+        for cells in filter(None, reader):
+            if len(cells) != len(names):
+                rule, line = f"must have {len(names)} cells in every row", reader.line_num + 1
+                raise Refused(f"{title} {rule}; line {line} has {len(cells)}.")
+            yield dict(zip(names, cells, strict=True))
     except csv.Error as error:
-        raise Refused(
-            f"{title} must be a regular CSV file; line {reader.line_num + 1}: {error}."
-        ) from None
+        line = reader.line_num + 1
+        raise Refused(f"{title} must be a regular CSV file; line {line}: {error}.") from None
 
 
 def _parquet(file: IO[bytes]) -> Iterator[Record]:
@@ -280,22 +224,24 @@ def _parquet(file: IO[bytes]) -> Iterator[Record]:
         copy = Path(folder) / "table.parquet"
         with copy.open("wb") as target:
             shutil.copyfileobj(file, target)
-        with files.connect() as connection:
-            try:
+        try:
+            with files.connect() as connection:
                 relation = files.scan(copy, "items", connection.sql)
                 names, rows = list(relation.columns), relation.fetchall()
-            except (EvidenceError, duckdb.Error):
-                raise Refused(
-                    "the table must be a complete Parquet file. Write it again."
-                ) from None
+        except (EvidenceError, duckdb.Error):
+            rule = "the table must be a complete Parquet file"
+            raise Refused(f"{rule}. Write it again.") from None
     yield from (dict(zip(names, row, strict=True)) for row in rows)
 
 
 # Tasks of Label Studio: in as items, out with what was said.
 
 
+_READERS = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json_list}
+
+
 def item_row(task: Mapping[str, Any], spec: ProjectSpec) -> Record:
-    """A task as a row of the items table.
+    """A task of Label Studio as a row of the items table.
 
     Examples
     --------
@@ -313,16 +259,12 @@ def item_row(task: Mapping[str, Any], spec: ProjectSpec) -> Record:
     if data.get("image"):
         row["image"] = _file(str(data["image"]))
     if len(row) == 1 + ("options" in row):
-        texts = [
-            key
-            for key, value in data.items()
-            if isinstance(value, str) and value.strip() and key != "item"
-        ]
+        others = {key: value for key, value in data.items() if key != "item"}
+        texts = [value for value in others.values() if isinstance(value, str) and value.strip()]
         if len(texts) != 1:
-            raise Refused(
-                f"data must hold text, markdown or image, or one text under another name; got {len(texts)} texts."
-            )
-        row["text"] = data[texts[0]]
+            rule = "data must hold text, markdown or image, or one text under another name"
+            raise Refused(f"{rule}; got {len(texts)} texts.")
+        row["text"] = texts[0]
     truth = _truth(task, spec)
     return row if truth is None else {**row, "truth": truth}
 
@@ -359,16 +301,13 @@ def tasks_of(
     answers
         ``answer, item, shown, value, rater, kind, seconds``.
     """
-    by_item: dict[str, list[Record]] = {}
+    by_item: dict[str, list[Record]] = {item["name"]: [] for item in items}
     for answer in answers:
-        by_item.setdefault(answer["item"], []).append(_annotation(spec, answer))
+        by_item[answer["item"]].append(_annotation(spec, answer))
+    data = ({"item": item["name"], **item["content"]} for item in items)
     return [
-        {
-            "id": number,
-            "data": {"item": item["name"], **item["content"]},
-            "annotations": by_item.get(item["name"], []),
-        }
-        for number, item in enumerate(items, 1)
+        {"id": number, "data": each, "annotations": by_item[each["item"]]}
+        for number, each in enumerate(data, 1)
     ]
 
 
@@ -376,18 +315,13 @@ def _annotation(spec: ProjectSpec, answer: Mapping[str, Any]) -> Record:
     names = [c.name for c in spec.classes]
     shown, value = answer["shown"], answer["value"]
     if spec.protocol in ("partitioned", "judge-all"):
-        results = [
-            _choice(f"class-{asked}", said, names[asked])
-            for asked, said in zip(shown, value.split("|"), strict=False)
-        ]
+        verdicts = zip(shown, value.split("|"), strict=False)
+        results = [_choice(f"class-{asked}", said, names[asked]) for asked, said in verdicts]
     elif value in ("unsure", "none"):
-        results = [_choice("label", value, "")]
+        results = [_choice("label", value)]
     else:
-        results = [
-            _choice(
-                "ruled-out" if spec.protocol == "pick-wrong" else "label", names[int(value)], ""
-            )
-        ]
+        field = "ruled-out" if spec.protocol == "pick-wrong" else "label"
+        results = [_choice(field, names[int(value)])]
     return {
         "id": answer["answer"],
         "completed_by": answer["rater"],
@@ -399,13 +333,9 @@ def _annotation(spec: ProjectSpec, answer: Mapping[str, Any]) -> Record:
     }
 
 
-def _choice(field: str, said: str, about: str) -> Record:
-    choice: Record = {
-        "from_name": field,
-        "to_name": "item",
-        "type": "choices",
-        "value": {"choices": [said]},
-    }
+def _choice(field: str, said: str, about: str = "") -> Record:
+    choice: Record = {"from_name": field, "to_name": "item", "type": "choices"}
+    choice["value"] = {"choices": [said]}
     return {**choice, "meta": {"class": about}} if about else choice
 
 
@@ -425,8 +355,7 @@ def read_items(
     images: str | Path | None = None,
     gold: Mapping[str, int] | None = None,
 ) -> Upload:
-    """Items out of a file, a folder or a zip; pictures are decoded here, so never call it inside a
-    write.
+    """Items out of a file, a folder or a zip; pictures are decoded here, so never inside a write.
 
     Parameters
     ----------
@@ -444,28 +373,17 @@ def read_items(
         If the file cannot be read or a row breaks a rule.
     """
     with opened(source, name, images) as (table, title, pictures):
-        rows = rows_of(table, title)
-        first = next(rows, None)
-        if first is None:
+        shelf, known, items = Shelf(pictures), dict(gold or {}), []
+        tasks = False
+        for number, row in enumerate(rows_of(table, title), 1):
+            tasks = tasks or (number == 1 and isinstance(row.get("data"), dict))
+            plain = item_row(row, spec) if tasks else row
+            items.append(_item(plain, number, title, spec, shelf, known))
+        if not items:
             raise Refused(f"{title} must hold items; it is empty.")
-        shelf = Shelf(pictures)
-        known = dict(gold or {})
-        if isinstance(first.get("data"), dict):
-            rows, first = (item_row(row, spec) for row in rows), item_row(first, spec)
-        items = [
-            _item(row, i + 1, title, spec, shelf, known)
-            for i, row in enumerate(itertools.chain([first], rows))
-        ]
     if known:
-        raise Refused(
-            fault(
-                "gold",
-                "must name items of the table",
-                "others",
-                where=list(known)[:5],
-                total=len(known),
-            )
-        )
+        some, n = list(known)[:5], len(known)
+        raise refused("gold", "must name items of the table", "others", *some, total=n)
     return Upload(items=items, pictures=shelf.pictures)
 
 
@@ -494,9 +412,12 @@ def _item(
 def _name(row: Mapping[str, Any], number: int, title: str) -> str:
     value = row.get("item")
     if not _filled(value) or isinstance(value, bool | dict | list):
-        raise Refused(
-            f"{title} must have a column item with a name in every row; row {number} has none."
-        )
+        rule = f"{title} must have a column item with a name in every row"
+        raise Refused(f"{rule}; row {number} has none.")
+    return _digits(value)
+
+
+def _digits(value: object) -> str:
     return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
 
 
@@ -511,14 +432,8 @@ def _options(value: object, name: str) -> list[str]:
         except ValueError:
             value = None
     if not isinstance(value, list | tuple):
-        raise Refused(
-            fault(
-                "options",
-                "must be a list, JSON or texts with | between them",
-                "something else",
-                where=[name],
-            )
-        )
+        rule = "must be a list, JSON or texts with | between them"
+        raise refused("options", rule, "something else", name)
     return [str(option).strip() if isinstance(option, str) else str(option) for option in value]
 
 
@@ -534,84 +449,60 @@ def class_number(value: object, spec: ProjectSpec, name: str) -> int:
     names = [c.name for c in spec.classes]
     if isinstance(value, str) and value.strip() in names:
         return names.index(value.strip())
-    text = (
-        str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
-    )
-    if (
-        not isinstance(value, bool)
-        and text.isdecimal()
-        and text.isascii()
-        and len(text) < 10
-        and int(text) < len(names)
-    ):
+    text = "" if isinstance(value, bool) else _digits(value)
+    if re.fullmatch(r"[0-9]{1,9}", text) and int(text) < len(names):
         return int(text)
-    raise Refused(
-        fault(
-            "class",
-            f"must be the name of a class or a number in [0, {len(names)})",
-            repr(value)[:60],
-            where=[name],
-        )
-    )
+    rule = f"must be the name of a class or a number in [0, {len(names)})"
+    raise refused("class", rule, repr(value)[:60], name)
+
+
+def _named_rows(source: str | Path | bytes, name: str) -> Iterator[tuple[str, int, str, Record]]:
+    """Each row of a table after its title, its number, and the name of its item."""
+    with opened(source, name, None) as (table, title, _):
+        for number, row in enumerate(rows_of(table, title), 1):
+            yield title, number, _name(row, number, title), row
 
 
 def read_gold(source: str | Path | bytes, *, spec: ProjectSpec, name: str = "") -> dict[str, int]:
     """The true class of some items: columns ``item`` and ``truth`` (or ``label``)."""
-    with opened(source, name, None) as (table, title, _):
-        found: dict[str, int] = {}
-        for number, row in enumerate(rows_of(table, title), 1):
-            item = _name(row, number, title)
-            value = row.get("truth") if _filled(row.get("truth")) else row.get("label")
-            if item in found:
-                raise Refused(fault("gold", "must name an item once", repr(item)))
-            found[item] = class_number(value, spec, item)
+    found: dict[str, int] = {}
+    for _, _, item, row in _named_rows(source, name):
+        value = row.get("truth") if _filled(row.get("truth")) else row.get("label")
+        if item in found:
+            raise refused("gold", "must name an item once", repr(item))
+        found[item] = class_number(value, spec, item)
     return found
 
 
 def read_answers(
     source: str | Path | bytes, *, spec: ProjectSpec, name: str = "", system: str = ""
 ) -> dict[str, dict[str, int | None]]:
-    """What systems answered: columns ``item``, ``answer`` and, unless ``system`` says, ``system``;
-    an empty answer is none.
+    """What systems answered: columns ``item``, ``answer`` and, unless ``system`` says, ``system``.
+
+    An empty answer is none.
     """
-    with opened(source, name, None) as (table, title, _):
-        found: dict[str, dict[str, int | None]] = {}
-        for number, row in enumerate(rows_of(table, title), 1):
-            item = _name(row, number, title)
-            who = system or str(row.get("system") or "").strip()
-            if not who or "answer" not in row:
-                raise Refused(
-                    f"{title} must have the columns item, answer and system; row {number} lacks one."
-                )
-            answers = found.setdefault(who, {})
-            if item in answers:
-                raise Refused(
-                    fault("answers", "must name an item once for each system", repr(item))
-                )
-            answers[item] = (
-                class_number(row["answer"], spec, item) if _filled(row["answer"]) else None
-            )
+    found: dict[str, dict[str, int | None]] = {}
+    for title, number, item, row in _named_rows(source, name):
+        who = system or str(row.get("system") or "").strip()
+        if not who or "answer" not in row:
+            rule = f"{title} must have the columns item, answer and system"
+            raise Refused(f"{rule}; row {number} lacks one.")
+        answers, value = found.setdefault(who, {}), row["answer"]
+        if item in answers:
+            raise refused("answers", "must name an item once for each system", repr(item))
+        answers[item] = class_number(value, spec, item) if _filled(value) else None
     return found
 
 
 def read_propensities(
     source: str | Path | bytes, *, spec: ProjectSpec, name: str = ""
 ) -> dict[str, list[float]]:
-    """The chance of each class, for targeted routing: columns ``item``, ``class``, ``propensity``,
-    one row for each class of each item.
-    """
+    """The chance of each class of each item: columns ``item``, ``class``, ``propensity``."""
     chances: dict[str, list[float]] = {}
-    with opened(source, name, None) as (table, title, _):
-        for number, row in enumerate(rows_of(table, title), 1):
-            item = _name(row, number, title)
-            try:
-                chances.setdefault(item, [0.0] * spec.n_classes)[
-                    class_number(row.get("class"), spec, item)
-                ] = float(row["propensity"])
-            except (KeyError, TypeError, ValueError) as error:
-                if isinstance(error, Refused):
-                    raise
-                raise Refused(
-                    fault("propensity", "must be a number", "something else", where=[item])
-                ) from None
+    for _, _, item, row in _named_rows(source, name):
+        place = class_number(row.get("class"), spec, item)
+        try:
+            chances.setdefault(item, [0.0] * spec.n_classes)[place] = float(row["propensity"])
+        except (KeyError, TypeError, ValueError):
+            raise refused("propensity", "must be a number", "something else", item) from None
     return chances

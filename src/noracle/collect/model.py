@@ -18,8 +18,10 @@ place p on the page.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, Literal, Self
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self, TypedDict
 
 from noracle.errors import ArgumentError
 
@@ -27,7 +29,7 @@ Protocol = Literal["partitioned", "judge-all", "pick-wrong", "ordinary"]
 State = Literal["draft", "sealed", "open", "closed"]
 Role = Literal["owner", "manager", "annotator", "auditor"]
 Kind = Literal["main", "gold", "panel", "attention", "reask"]
-Verdict = Literal["yes", "no", "unsure"]
+VERDICTS = frozenset(("yes", "no", "unsure"))
 
 EVERYBODY = 0
 """The pool of protocols whose questions anybody may answer."""
@@ -93,32 +95,24 @@ class ProjectSpec:
 
     def __post_init__(self) -> None:
         k = len(self.classes)
-        most = {
+        places = {
             "partitioned": k,
+            "ordinary": self.annotators,
             "judge-all": 100,
             "pick-wrong": 100,
-            "ordinary": self.annotators,
-        }.get(self.protocol, 0)
+        }
+        most = places.get(self.protocol, 0)
+        differ = len({c.name for c in self.classes}) == k
+        several = self.protocol not in ("partitioned", "ordinary")
+        panel = self.panel_items == 0 or (self.panel_items > 0 and self.protocol == "partitioned")
         for name, ok, rule in (
             ("protocol", most > 0, "partitioned, judge-all, pick-wrong or ordinary"),
-            (
-                "classes",
-                2 <= k <= 1000 and len({c.name for c in self.classes}) == k,
-                "2 to 1000, each with its own name",
-            ),
+            ("classes", 2 <= k <= 1000 and differ, "2 to 1000, each with its own name"),
             ("draws", 1 <= self.draws <= max(1, most), f"from 1 to {max(1, most)}"),
-            (
-                "shown",
-                self.protocol in ("partitioned", "ordinary") or 2 <= self.shown <= k,
-                f"from 2 to {k}",
-            ),
+            ("shown", not several or 2 <= self.shown <= k, f"from 2 to {k}"),
             ("annotators", self.annotators >= 1, "at least 1"),
             ("gold_rate", 0 <= self.gold_rate < 1, "in [0, 1)"),
-            (
-                "panel_items",
-                self.panel_items == 0 or (self.panel_items > 0 and self.protocol == "partitioned"),
-                "0, unless partitioned",
-            ),
+            ("panel_items", panel, "0, unless partitioned"),
             ("reasks", 0 <= self.reasks <= 10, "from 0 to 10"),
             ("lease_seconds", 10 <= self.lease_seconds <= 7 * 86400, "from 10 seconds to a week"),
             ("planned_n", self.planned_n is None or self.planned_n >= 1, "at least 1"),
@@ -142,10 +136,7 @@ class ProjectSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {
-            **dataclasses.asdict(self),
-            "classes": [dataclasses.asdict(c) for c in self.classes],
-        }
+        return dataclasses.asdict(self) | {"classes": [dataclasses.asdict(c) for c in self.classes]}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -162,6 +153,30 @@ class ProjectSpec:
         named = [{"name": c} if isinstance(c, str) else c for c in values["classes"]]
         classes = tuple(c if isinstance(c, ClassSpec) else ClassSpec(**c) for c in named)
         return cls(**{**values, "classes": classes})
+
+
+@functools.lru_cache(maxsize=256)
+def read_spec(text: str) -> ProjectSpec:
+    """The specification out of its column; remembered, because every request needs it."""
+    return ProjectSpec.from_dict(json.loads(text))
+
+
+def fits(spec: ProjectSpec, shown: Sequence[int], value: str) -> bool:
+    """Whether ``value`` is an answer to a question that shows these classes.
+
+    Examples
+    --------
+    >>> spec = ProjectSpec.from_dict({"protocol": "judge-all", "classes": ["a", "b", "c"], "shown": 2})
+    >>> fits(spec, (2, 0), "no|unsure"), fits(spec, (2, 0), "no")
+    (True, False)
+    """
+    if spec.protocol == "partitioned":
+        return value in VERDICTS
+    if spec.protocol == "judge-all":
+        parts = value.split("|")
+        return len(parts) == len(shown) and VERDICTS.issuperset(parts)
+    trapped = spec.protocol == "pick-wrong" and spec.trap and value == "none"
+    return value == "unsure" or trapped or value in map(str, shown)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +236,23 @@ class Asked:
     lease_until: float
     done: int
     key: str
+
+
+class Sent(TypedDict):
+    """An answer as it was sent."""
+
+    question: int
+    key: str
+    value: str
+    shown_at: float
+    client_ms: int | None
+    want_next: bool
+
+
+class Given(Sent):
+    """An answer, and when it came; ``shown_at`` is kept between the lease and ``now``."""
+
+    now: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ import math
 import secrets
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,9 +37,7 @@ _RANGE = 2**64
 _quoted = json.encoder.encode_basestring
 
 Part = str | int
-"""A purpose is made of names and numbers; it is written as a JSON list, so that no two purposes
-look alike.
-"""
+"""A purpose is names and numbers; written as a JSON list, so that no two look alike."""
 
 
 def new_seed() -> bytes:
@@ -83,9 +81,8 @@ class Stream:
         limit = _RANGE - _RANGE % n
         while True:
             if not self._words:
-                block = hmac.digest(
-                    self._seed, self._purpose + self._block.to_bytes(8, "big"), "sha256"
-                )
+                place = self._block.to_bytes(8, "big")
+                block = hmac.digest(self._seed, self._purpose + place, "sha256")
                 self._block += 1
                 self._words = [*_WORDS.unpack(block)]
                 self._words.reverse()
@@ -94,9 +91,7 @@ class Stream:
                 return word % n
 
     def distinct(self, n: int, size: int) -> list[int]:
-        """``size`` different numbers below n, in random order: the first steps of a Fisher-Yates
-        shuffle.
-        """
+        """``size`` different numbers below n, in random order (Fisher-Yates)."""
         if not 0 <= size <= n:
             raise ArgumentError(f"size must be from 0 to {n}; got {size}.")
         if size == 1:
@@ -118,25 +113,7 @@ class Stream:
             left -= weight
             if left < 0:
                 return i
-        raise ArgumentError(
-            "weights must not be negative."
-        )  # pragma: no cover - left is below their sum
-
-
-def draw_below(seed: bytes, purpose: str | Sequence[Part], n: int) -> int:
-    """The first number below n of the stream of this purpose.
-
-    Parameters
-    ----------
-    purpose
-        What is decided: a name, or names and numbers.
-
-    Examples
-    --------
-    >>> draw_below(bytes(32), ("route", "item 7"), 10) == draw_below(bytes(32), ("route", "item 7"), 10)
-    True
-    """
-    return Stream(seed, *((purpose,) if isinstance(purpose, str) else purpose)).below(n)
+        raise ArgumentError("weights must not be negative.")  # pragma: no cover
 
 
 def permutation(seed: bytes, purpose: str | Sequence[Part], n: int) -> list[int]:
@@ -156,21 +133,15 @@ def shuffle_options(seed: bytes, item: str, n_classes: int) -> tuple[int, ...]:
 
 
 def keyed_digest(seed: bytes, purpose: str, value: object) -> str:
-    """A commitment to values that must not be guessed from their hash before the seed is revealed,
-    such as the truth of gold items.
-    """
-    return hmac.digest(
-        _check_seed(seed),
-        canonical(["commit", purpose]).encode() + canonical(value).encode(),
-        "sha256",
-    ).hex()
+    """A commitment to values that must not be guessed from their hash before closing."""
+    text = canonical(["commit", purpose]).encode() + canonical(value).encode()
+    return hmac.digest(_check_seed(seed), text, "sha256").hex()
 
 
 def _check_seed(seed: bytes) -> bytes:
     if not isinstance(seed, bytes | bytearray | memoryview) or len(seed) != SEED_BYTES:
-        raise ArgumentError(
-            f"seed must be {SEED_BYTES} bytes; got {type(seed).__name__} of length {len(seed)}."
-        )
+        came = f"{type(seed).__name__} of length {len(seed)}"
+        raise ArgumentError(f"seed must be {SEED_BYTES} bytes; got {came}.")
     return bytes(seed)
 
 
@@ -179,6 +150,7 @@ Options = dict[str, tuple[int, ...]]
 
 _UNIT = 2**53  # chances become whole numbers of this unit, so that they are drawn exactly
 _MOST_PLACES = 1000
+_NO_TRUTH = "Bring items with a truth, or set gold_rate to 0."
 _MOST_SETS = 1500  # up to so many sets of places are listed
 
 
@@ -227,47 +199,32 @@ def seal(
     seed = new_seed() if seed is None else seed
     routes, options = draw_routes(spec, items, seed, propensities=propensities)
     hashes = {item.name: content_hash(item.content) for item in items}
-    root = routes_root(routes, hashes)
+    chances = propensities or {}
+    shown = {i.name: (hashes[i.name], options.get(i.name)) for i in items}
+    hidden = {i.name: (i.truth, chances.get(i.name)) for i in items}
+    public = {"commitment": commitment(seed), "root": routes_root(routes, hashes)}
     payload = {
-        "commitment": commitment(seed),
-        "root": root,
+        **public,
         "n_routes": len(routes),
         "spec": spec.to_dict(),
-        "items": items_digest(
-            {item.name: (hashes[item.name], options.get(item.name)) for item in items}
-        ),
-        "hidden": hidden_digest(
-            seed, {item.name: (item.truth, (propensities or {}).get(item.name)) for item in items}
-        ),
+        "items": items_digest(shown),
+        "hidden": hidden_digest(seed, hidden),
     }
-    return Sealed(
-        seed=seed,
-        commitment=commitment(seed),
-        root=root,
-        routes=routes,
-        options=options,
-        payload=payload,
-    )
+    return Sealed(seed=seed, routes=routes, options=options, payload=payload, **public)
 
 
 def items_digest(items: Mapping[str, tuple[str, Sequence[int] | None]]) -> str:
-    """What is published about all items: the fingerprint of the content and the order of the
-    options, by name.
-    """
+    """What is published about items: fingerprint of the content and order of options, by name."""
+    rows = ((name, sha256, order) for name, (sha256, order) in sorted(items.items()))
     return digest(
-        [
-            [name, sha256, None if order is None else list(order)]
-            for name, (sha256, order) in sorted(items.items())
-        ]
+        [[name, sha, None if order is None else list(order)] for name, sha, order in rows]
     )
 
 
 def hidden_digest(
     seed: bytes, items: Mapping[str, tuple[int | None, Sequence[float] | None]]
 ) -> str:
-    """What is committed to but not shown before closing: the truth of gold items and the recorded
-    chances, by name.
-    """
+    """What is committed to but not shown before closing: truths of gold and recorded chances."""
     rows = [
         [name, truth, None if chances is None else [float(c) for c in chances]]
         for name, (truth, chances) in sorted(items.items())
@@ -320,50 +277,36 @@ def draw_routes(
     [(0, 4, 0.667), (1, 4, 0.667), (2, 4, 0.667), (3, 4, 0.667)]
     """
     questions, options = draw_questions(spec, items, seed, propensities=propensities)
-    routes = [
-        Route(
-            place=place,
-            item=q.item,
-            draw=q.draw,
-            kind=q.kind,
-            pool=q.pool,
-            shown=q.shown,
-            propensity=q.propensity,
-        )
-        for place, q in enumerate(questions)
-    ]
-    return routes, options
+    return [Route(place=place, **q._asdict()) for place, q in enumerate(questions)], options
 
 
 def draw_questions(
     spec: ProjectSpec, items: Sequence[Item], seed: bytes, *, propensities: Chances | None = None
 ) -> tuple[list[Question], Options]:
     """As :func:`draw_routes`, as plain tuples in the order of their places."""
-    ordered = sorted(items, key=lambda item: item.name)
-    _check(spec, ordered, propensities)
-    known = [item for item in ordered if item.truth is not None]
-    others = [item for item in ordered if item.truth is None]
+    items = sorted(items, key=lambda item: item.name)
+    _check(spec, items, propensities)
+    known = [item for item in items if item.truth is not None]
+    others = [item for item in items if item.truth is None]
     panel = {*Stream(seed, "panel").distinct(len(others), spec.panel_items)}
     main = [item for i, item in enumerate(others) if i not in panel]
     if spec.protocol == "partitioned":
         questions = [
             *_asked(spec, main, seed, propensities),
             *_panel(spec, [others[i] for i in sorted(panel)]),
+            *_gold_pairs(spec, known, _wanted(spec, len(main) * spec.draws), seed),
         ]
-        questions += _gold_pairs(spec, known, _wanted(spec, len(main) * spec.draws), seed)
     else:
         n_gold = min(len(known), max(1, _wanted(spec, len(main)))) if spec.gold_rate else 0
         gold = [known[i] for i in sorted(Stream(seed, "gold").distinct(len(known), n_gold))]
         ask = _placed if spec.protocol == "ordinary" else _shown
         questions = [*ask(spec, main, seed, "main"), *ask(spec, gold, seed, "gold")]
     questions.sort(key=lambda question: (question.item, question.draw))
-    ordered_questions = questions.copy()
+    ordered = questions.copy()
     for place, question in zip(permutation(seed, "place", len(questions)), questions, strict=True):
-        ordered_questions[place] = question
-    shuffled = [item for item in ordered if spec.shuffle_options and "options" in item.content]
-    return ordered_questions, {
-        item.name: shuffle_options(seed, item.name, spec.n_classes) for item in shuffled
-    }
+        ordered[place] = question
+    mixed = [i.name for i in items if spec.shuffle_options and "options" in i.content]
+    return ordered, {name: shuffle_options(seed, name, spec.n_classes) for name in mixed}
 
 
 def _kind_of(item: Item) -> Kind:
@@ -461,14 +404,12 @@ def balanced_sets(n_places: int, size: int, n: int) -> list[tuple[int, ...]]:
 
 
 def _least_used(sets: Sequence[tuple[int, ...]], n_places: int, n: int) -> Iterator[int]:
-    """``n`` different sets: each adds least to the sum of squared pair counts, then to that of
-    place counts.
-    """
+    """``n`` different sets, each adding least to the squared counts of pairs, then of places."""
     member = np.zeros((len(sets), n_places))
     for i, chosen in enumerate(sets):
         member[i, list(chosen)] = 1
     common = member @ member.T  # places that two sets share
-    pairs, places, used = np.zeros(len(sets)), np.zeros(len(sets)), np.zeros(len(sets))
+    pairs, places, used = np.zeros((3, len(sets)))
     for _ in range(n):
         best = int(np.argmin(used * 1e12 + pairs * 1e6 + places))
         yield best
@@ -495,70 +436,46 @@ def _built_sets(n_places: int, size: int, n: int) -> list[tuple[int, ...]]:
 
 
 def _check(spec: ProjectSpec, items: Sequence[Item], chances: Chances | None) -> None:
-    k = spec.n_classes
-    n_known = sum(item.truth is not None for item in items)
-    for wrong, message in (
-        (
-            _first(a.name for a, b in itertools.pairwise(items) if a.name == b.name),
-            "items must have different names; got {!r} twice.",
-        ),
-        (
-            _first(i.name for i in items if i.truth is not None and not 0 <= i.truth < k),
-            f"truth must be in [0, {k}), a class; got another at item {{!r}}.",
-        ),
-        (
-            _first(
-                i.name for i in items if "options" in i.content and len(i.content["options"]) != k
-            ),
-            f"options must be as many as classes, {k}; got another number at item {{!r}}.",
-        ),
-        (
-            _first(i.name for i in items if i.content.get("attention") and i.truth is None),
-            "an attention item must have a truth; got none at item {!r}.",
-        ),
-    ):
-        if wrong is not None:
-            raise ArgumentError(message.format(wrong))
+    k, n_known = spec.n_classes, sum(item.truth is not None for item in items)
+    for before, item in zip([None, *items], items, strict=False):
+        name, truth, content = item.name, item.truth, item.content
+        if before is not None and before.name == name:
+            raise ArgumentError(f"items must have different names; got {name!r} twice.")
+        if truth is not None and not 0 <= truth < k:
+            raise ArgumentError(
+                f"truth must be in [0, {k}), a class; got another at item {name!r}."
+            )
+        if "options" in content and len(content["options"]) != k:
+            rule = f"options must be as many as classes, {k}"
+            raise ArgumentError(f"{rule}; got another number at item {name!r}.")
+        if content.get("attention") and truth is None:
+            raise ArgumentError(f"an attention item must have a truth; got none at item {name!r}.")
     if spec.protocol == "ordinary" and spec.annotators > _MOST_PLACES:
         raise ArgumentError(f"annotators must be at most {_MOST_PLACES}; got {spec.annotators}.")
-    if len(items) - n_known - spec.panel_items < 1:
-        raise ArgumentError(
-            f"items must be more than gold and panel items, {n_known + spec.panel_items}; got {len(items)}."
-        )
+    extra = n_known + spec.panel_items
+    if len(items) - extra < 1:
+        rule = f"items must be more than gold and panel items, {extra}"
+        raise ArgumentError(f"{rule}; got {len(items)}.")
     if bool(n_known) != bool(spec.gold_rate):
-        remedy = (
-            "Set gold_rate, or leave the truth out."
-            if n_known
-            else "Bring items with a truth, or set gold_rate to 0."
-        )
-        raise ArgumentError(
-            f"gold_rate must be above 0 just where items have a truth; got {spec.gold_rate} and {n_known} such items. {remedy}"
-        )
+        rule = "gold_rate must be above 0 just where items have a truth"
+        remedy = "Set gold_rate, or leave the truth out." if n_known else _NO_TRUTH
+        raise ArgumentError(f"{rule}; got {spec.gold_rate} and {n_known} such items. {remedy}")
     if chances is not None:
         _check_chances(spec, items, chances)
 
 
 def _check_chances(spec: ProjectSpec, items: Sequence[Item], chances: Chances) -> None:
+    k = spec.n_classes
     if spec.protocol != "partitioned" or spec.draws != 1:
-        raise ArgumentError(
-            f"propensities must be left out unless partitioned with one draw; got {spec.protocol}, {spec.draws} draws."
-        )
+        rule = "propensities must be left out unless partitioned with one draw"
+        raise ArgumentError(f"{rule}; got {spec.protocol}, {spec.draws} draws.")
     for item in items:
-        given = chances.get(item.name)
+        name, given = item.name, chances.get(item.name)
+        if given is None and item.truth is None:
+            raise ArgumentError(f"propensities must name every item; got none for {name!r}.")
         if given is None:
-            if item.truth is None:
-                raise ArgumentError(
-                    f"propensities must name every item; got none for {item.name!r}."
-                )
-        elif (
-            len(given) != spec.n_classes
-            or not all(1e-9 <= c <= 1 for c in given)
-            or abs(math.fsum(given) - 1) > 1e-9
-        ):
-            raise ArgumentError(
-                f"propensities must be {spec.n_classes} chances above 0 with sum 1; got {list(given)} at item {item.name!r}."
-            )
-
-
-def _first(values: Iterator[Any]) -> Any:
-    return next(values, None)
+            continue
+        fine = len(given) == k and all(1e-9 <= c <= 1 for c in given)
+        if not fine or abs(math.fsum(given) - 1) > 1e-9:
+            rule = f"propensities must be {k} chances above 0 with sum 1"
+            raise ArgumentError(f"{rule}; got {list(given)} at item {name!r}.")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 DEFAULT_DB = "sqlite:///noracle.db"
 METRICS_TOKEN = "NORACLE_METRICS_TOKEN"  # noqa: S105 (the name of a variable)
+_PLAIN = "--host must be this machine (127.0.0.1) for plain http"
+_SECURE = "Pass --behind-proxy https://public.address, or --tls-cert and --tls-key."
 _KEY_BYTES = 32
 _TOKEN_LETTERS = 16
 
@@ -39,17 +41,11 @@ def database_url(text: str) -> str:
     ('sqlite:///labels.db', 'postgresql://db.example.org/labels')
     """
     scheme, mark, _ = text.partition("://")
-    if not text or text.isspace():
-        raise ArgumentError(
-            "--db must be sqlite:///path, postgresql://host/name or a path; got nothing."
-        )
-    if not mark:
-        return f"sqlite:///{text}"
-    if scheme not in ("sqlite", "postgresql", "postgres"):
-        raise ArgumentError(
-            f"--db must be sqlite:///path, postgresql://host/name or a path; got {scheme}://…."
-        )
-    return text
+    known = scheme in ("sqlite", "postgresql", "postgres")
+    if not text or text.isspace() or (mark and not known):
+        rule = "--db must be sqlite:///path, postgresql://host/name or a path"
+        raise ArgumentError(f"{rule}; got {f'{scheme}://…' if mark else 'nothing'}.")
+    return text if mark else f"sqlite:///{text}"
 
 
 def sqlite_path(url: str) -> Path | None:
@@ -70,9 +66,8 @@ def make_key(path: Path) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise ArgumentError(
-            f"the key file must not exist yet; got {str(path)!r}. Keep it, or name another with --key-file."
-        ) from None
+        rule = f"the key file must not exist yet; got {str(path)!r}"
+        raise ArgumentError(f"{rule}. Keep it, or name another with --key-file.") from None
     with os.fdopen(handle, "w", encoding="ascii") as file:
         file.write(secrets.token_hex(_KEY_BYTES) + "\n")
 
@@ -82,36 +77,30 @@ def read_key(path: Path) -> bytes:
     try:
         text, mode = path.read_text(encoding="ascii").strip(), path.stat().st_mode
     except (OSError, UnicodeDecodeError):
-        raise ArgumentError(
-            f"the key file must be readable; got {str(path)!r}. Make one with: noracle collect init"
-        ) from None
+        rule = f"the key file must be readable; got {str(path)!r}"
+        raise ArgumentError(f"{rule}. Make one with: noracle collect init") from None
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ArgumentError(
-            f"the key file must be readable by its owner alone; got mode {mode & 0o777:o}. Run: chmod 600 {path}"
-        )
+        rule = f"the key file must be readable by its owner alone; got mode {mode & 0o777:o}"
+        raise ArgumentError(f"{rule}. Run: chmod 600 {path}")
     try:
         key = bytes.fromhex(text)
     except ValueError:
         key = b""
     if len(key) != _KEY_BYTES or len(set(key)) < 8:
-        raise ArgumentError(
-            f"the key file must hold {_KEY_BYTES} random bytes as hexadecimal digits; got something else in {str(path)!r}."
-        )
+        rule = f"the key file must hold {_KEY_BYTES} random bytes as hexadecimal digits"
+        raise ArgumentError(f"{rule}; got something else in {str(path)!r}.")
     return key
 
 
 def metrics_token() -> str | None:
-    """The token that ``/metrics`` wants, from the environment: arguments can be seen by others.
-    None if it is not set or empty.
-    """
+    """The token that ``/metrics`` wants, from the environment; None if it is not set or empty."""
     token = os.environ.get(METRICS_TOKEN, "")
     if not token:
         return None
     if len(token) < _TOKEN_LETTERS or not all("!" <= c <= "~" for c in token):
-        raise ArgumentError(
-            f"${METRICS_TOKEN} must be {_TOKEN_LETTERS} or more ASCII letters, digits and signs without spaces; got {len(token)} "
-            "characters that are not. Make one with: openssl rand -hex 32"
-        )
+        rule = f"${METRICS_TOKEN} must be {_TOKEN_LETTERS} or more ASCII letters, digits and signs"
+        came = f"{len(token)} characters that are not. Make one with: openssl rand -hex 32"
+        raise ArgumentError(f"{rule} without spaces; got {came}")
     return token
 
 
@@ -158,42 +147,46 @@ class ServerSettings:
     answers_per_minute: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.port <= 65535:
-            raise ArgumentError(f"--port must be from 0 to 65535; got {self.port}.")
-        if (self.tls_cert is None) != (self.tls_key is None):
-            raise ArgumentError("--tls-cert and --tls-key must come together; got one of them.")
-        if self.proxy is not None and self.tls_cert is not None:
-            raise ArgumentError("--behind-proxy must come without --tls-cert; got both.")
         for option, address in (("--behind-proxy", self.proxy), ("--public-url", self.public_url)):
             if address is not None:
                 _check_public(option, address)
-        if self.public_url is not None and self.tls_cert is None:
-            raise ArgumentError(
-                "--public-url must come with --tls-cert; got none. Behind a proxy, pass --behind-proxy URL."
-            )
-        if not self.secure and not is_loopback(self.host):
-            raise ArgumentError(
-                f"--host must be this machine (127.0.0.1) for plain http; got {self.host!r}. "
-                "Pass --behind-proxy https://public.address, or --tls-cert and --tls-key."
-            )
-        if (
-            self.tls_cert is not None
-            and self.public_url is None
-            and self.host in ("0.0.0.0", "::", "")  # noqa: S104 (compared, not bound)
+        tls, public, host, workers = self.tls_cert, self.public_url, self.host, self.workers
+        everywhere = host in ("0.0.0.0", "::", "")  # noqa: S104 (compared, not bound)
+        limit = self.answers_per_minute
+        for wrong, message in (
+            (not 0 <= self.port <= 65535, f"--port must be from 0 to 65535; got {self.port}."),
+            (
+                (tls is None) != (self.tls_key is None),
+                "--tls-cert and --tls-key must come together; got one of them.",
+            ),
+            (
+                None not in (self.proxy, tls),
+                "--behind-proxy must come without --tls-cert; got both.",
+            ),
+            (
+                public is not None and tls is None,
+                "--public-url must come with --tls-cert; got none. Behind a proxy, pass --behind-proxy URL.",
+            ),
+            (
+                not self.secure and not is_loopback(host),
+                f"{_PLAIN}; got {host!r}. {_SECURE}",
+            ),
+            (
+                tls is not None and public is None and everywhere,
+                f"--public-url must say at which https address people find host {host!r}; got none.",
+            ),
+            (
+                workers < 1 or (workers > 1 and sqlite_path(self.url) is not None),
+                f"--workers must be 1 with SQLite, which has one writer; got {workers}. More need PostgreSQL.",
+            ),
+            (
+                limit is not None and limit < 1,
+                f"--answers-per-minute must be 1 or more; got {limit}.",
+            ),
+            (workers > 1 and self.port == 0, "--port must be given with --workers; got 0."),
         ):
-            raise ArgumentError(
-                f"--public-url must say at which https address people find host {self.host!r}; got none."
-            )
-        if self.workers < 1 or (self.workers > 1 and sqlite_path(self.url) is not None):
-            raise ArgumentError(
-                f"--workers must be 1 with SQLite, which has one writer; got {self.workers}. More need PostgreSQL."
-            )
-        if self.answers_per_minute is not None and self.answers_per_minute < 1:
-            raise ArgumentError(
-                f"--answers-per-minute must be 1 or more; got {self.answers_per_minute}."
-            )
-        if self.workers > 1 and self.port == 0:
-            raise ArgumentError("--port must be given with --workers; got 0.")
+            if wrong:
+                raise ArgumentError(message)
 
     @property
     def secure(self) -> bool:
@@ -227,20 +220,12 @@ def is_loopback(host: str) -> bool:
 
 def _check_public(option: str, address: str) -> None:
     parts = urllib.parse.urlsplit(address)
-    if (
-        parts.scheme != "https"
-        or not parts.hostname
-        or parts.path not in ("", "/")
-        or parts.query
-        or parts.fragment
-        or parts.username
-    ):
+    more = parts.query or parts.fragment or parts.username or parts.path not in ("", "/")
+    if parts.scheme != "https" or not parts.hostname or more:
         raise ArgumentError(f"{option} must be an https address without a path; got {address!r}.")
 
 
-_SETTINGS = (
-    "NORACLE_COLLECT_SERVER"  # how the parent tells the processes that it starts what to serve
-)
+_SETTINGS = "NORACLE_COLLECT_SERVER"  # tells the processes that are started what to serve
 _START = 60
 _GRACE = 10  # seconds that open requests have to finish
 
@@ -249,15 +234,14 @@ def make_application(settings: ServerSettings, store: Store, *, port: int) -> An
     """The web application on an open store."""
     from noracle.collect.web.app import WebSettings, make_app
 
-    key = read_key(settings.key_file)
+    limit = settings.answers_per_minute
     web = WebSettings(
         base_url=settings.base_url(port),
         secure=settings.secure,
-        key=key,
+        key=read_key(settings.key_file),
         metrics_token=metrics_token(),
+        **({} if limit is None else {"answers_per_minute": limit}),
     )
-    if settings.answers_per_minute is not None:
-        web = dataclasses.replace(web, answers_per_minute=settings.answers_per_minute)
     return make_app(store, settings=web)
 
 
@@ -296,18 +280,10 @@ def serve(settings: ServerSettings, *, ready: Callable[[str], None]) -> None:
     uvicorn = _uvicorn()
     read_key(settings.key_file)
     _listen(settings).close()  # a port that is taken is found before any process starts
-    os.environ[_SETTINGS] = json.dumps(
-        {**dataclasses.asdict(settings), "key_file": str(settings.key_file)}
-    )
+    os.environ[_SETTINGS] = json.dumps(dataclasses.asdict(settings), default=str)
     ready(settings.base_url(settings.port))
-    uvicorn.run(
-        "noracle.collect.server:application",
-        factory=True,
-        workers=settings.workers,
-        host=settings.host,
-        port=settings.port,
-        **_how(settings),
-    )
+    where = {"host": settings.host, "port": settings.port, "workers": settings.workers}
+    uvicorn.run("noracle.collect.server:application", factory=True, **where, **_how(settings))
 
 
 class Running:
@@ -334,11 +310,8 @@ class Running:
         self.url = settings.base_url(port)
         app = make_application(settings, self.store, port=port)
         self._server = _server_class(uvicorn)(uvicorn.Config(app, **_how(settings)))
-        self._thread = (
-            threading.Thread(target=self._serve, name="noracle-server", daemon=True)
-            if in_thread
-            else None
-        )
+        thread = threading.Thread(target=self._serve, name="noracle-server", daemon=True)
+        self._thread = thread if in_thread else None
 
     def run(self, ready: Callable[[str], None]) -> None:
         """Serve in this thread until told to stop."""
@@ -355,9 +328,8 @@ class Running:
             while not self._server.started:
                 if time.monotonic() > until or not self._thread.is_alive():
                     self.__exit__()
-                    raise ArgumentError(
-                        f"the server must start within {_START} seconds; it did not."
-                    )
+                    rule = f"the server must start within {_START} seconds"
+                    raise ArgumentError(f"{rule}; it did not.")
                 time.sleep(0.01)
         return self
 
@@ -371,11 +343,8 @@ class Running:
     def wait(self) -> None:
         """Wait until the process is told to stop (Ctrl-C, SIGTERM), or the server ends."""
         told = threading.Event()
-        numbers = (
-            (signal.SIGINT, signal.SIGTERM)
-            if threading.current_thread() is threading.main_thread()
-            else ()
-        )
+        ours = threading.current_thread() is threading.main_thread()
+        numbers = (signal.SIGINT, signal.SIGTERM) if ours else ()
         before = {number: signal.signal(number, lambda *_: told.set()) for number in numbers}
         try:
             while self._thread is not None and self._thread.is_alive() and not told.wait(0.2):
@@ -395,9 +364,7 @@ def _uvicorn() -> Any:
 
 
 def _how(settings: ServerSettings) -> dict[str, Any]:
-    """What every server process is told. Only behind a proxy does anybody else's word about the
-    caller's address count.
-    """
+    """What every server process is told; only a proxy's word about an address counts."""
     return {
         "proxy_headers": settings.proxy is not None,
         "forwarded_allow_ips": settings.trusted if settings.proxy is not None else "",
@@ -407,7 +374,7 @@ def _how(settings: ServerSettings) -> dict[str, Any]:
         "access_log": False,
         "log_config": None,
         "timeout_graceful_shutdown": _GRACE,
-        "timeout_keep_alive": 75,  # longer than a proxy keeps its own connections, so that it never uses one that we have closed
+        "timeout_keep_alive": 75,  # longer than a proxy keeps its own, which must not be closed
         "ws": "none",
     }
 
@@ -445,9 +412,8 @@ def _listen(settings: ServerSettings) -> socket.socket:
         listening.listen(512)
     except OSError as error:
         listening.close()
-        why = error.strerror or str(error)
-        raise ArgumentError(
-            f"--host and --port must be free; got {settings.host}:{settings.port} ({why}). Pass --port 0 for any free one."
-        ) from None
+        came = f"{settings.host}:{settings.port} ({error.strerror or error})"
+        rule = "--host and --port must be free"
+        raise ArgumentError(f"{rule}; got {came}. Pass --port 0 for any free one.") from None
     listening.set_inheritable(True)
     return listening

@@ -28,8 +28,10 @@ from itertools import islice, pairwise
 from operator import ge, itemgetter
 from typing import Any, Literal
 
+from noracle.collect import chain
 from noracle.collect.archive import (
     AGAIN,
+    FIELDS,
     FORMAT,
     KEYS,
     TABLES,
@@ -38,96 +40,14 @@ from noracle.collect.archive import (
     judgements_of,
     undisturbed,
 )
-from noracle.collect.chain import (
-    answers_hash,
-    canonical,
-    content_hash,
-    event_hash,
-    leaf_text,
-    merkle_root,
-)
-from noracle.collect.model import EVERYBODY, Item, ProjectSpec
+from noracle.collect.chain import canonical
+from noracle.collect.model import EVERYBODY, Item, ProjectSpec, fits
 from noracle.collect.protocols import draw_questions, hidden_digest, items_digest
 from noracle.errors import NoracleError
 
-_MAY: dict[str, tuple[type, ...]] = {
-    "text": (str,),
-    "number": (int,),
-    "decimal": (float,),
-    "list": (list,),
-    "object": (dict,),
-    "flag": (bool,),
-}
-_FIELDS: dict[str, dict[str, str]] = {
-    "project": {
-        "format": "text",
-        "texts": "flag",
-        "spec": "object",
-        "seed": "text?",
-        "slug": "text",
-        "name": "text",
-        "state": "text",
-        "commitment": "text?",
-        "root": "text?",
-        "created_at": "decimal",
-        "sealed_at": "decimal?",
-        "opened_at": "decimal?",
-        "closed_at": "decimal?",
-        "n_routes": "number",
-        "last_seq": "number",
-        "head": "text",
-    },
-    "items": {
-        "name": "text",
-        "sha256": "text",
-        "options": "list?",
-        "truth": "number?",
-        "chances": "list?",
-        "content": "object?",
-    },
-    "routes": {
-        "place": "number",
-        "item": "text",
-        "draw": "number",
-        "kind": "text",
-        "pool": "number",
-        "shown": "list",
-        "propensity": "decimal",
-    },
-    "answers": {
-        "answer": "number",
-        "question": "number",
-        "place": "number",
-        "draw": "number",
-        "revision": "number",
-        "rater": "text",
-        "value": "text",
-        "shown_at": "decimal",
-        "received_at": "decimal",
-    },
-    "events": {
-        "seq": "number",
-        "at": "decimal",
-        "actor": "text",
-        "kind": "text",
-        "payload": "text",
-        "prev": "text",
-        "hash": "text",
-    },
-    "systems": {"system": "text", "sha256": "text", "uploaded_at": "decimal"},
-    "predictions": {"system": "text", "item": "text", "answer": "number?"},
-    "judgements": {
-        "item": "text",
-        "class": "number?",
-        "verdict": "text",
-        "rater": "text",
-        "propensity": "decimal",
-        "at": "decimal",
-        "kind": "text",
-        "draw": "number",
-        "question": "number",
-    },
-}
+_MAY = {"text": str, "number": int, "decimal": float, "list": list, "object": dict, "flag": bool}
+_BROKEN_KEYS = (KeyError, IndexError, AttributeError)
+_BROKEN = (*_BROKEN_KEYS, TypeError, ValueError, ArithmeticError, RecursionError)
 
 
 def faults_of_files(archive: Archive) -> Iterator[str]:
@@ -149,43 +69,36 @@ def faults_of_files(archive: Archive) -> Iterator[str]:
 
 
 def _shape(name: str, records: Sequence[Record]) -> Iterator[str]:
-    fields = _FIELDS[name]
-    may = {
-        field: {*_MAY[kind.rstrip("?")], *((type(None),) if kind.endswith("?") else ())}
-        for field, kind in fields.items()
-    }
+    fields = FIELDS[name]
+    may = {f: {_MAY[k.rstrip("?")], *([type(None)] if "?" in k else ())} for f, k in fields.items()}
     try:
-        wrong = [
-            field
-            for field in fields
-            if not may[field].issuperset(map(type, map(itemgetter(field), records)))
-        ]
+        wrong = [f for f in may if not may[f].issuperset(map(type, map(itemgetter(f), records)))]
         whole = {*map(len, records)} <= {len(fields)}
     except KeyError:
         wrong, whole = [], False
-    if not whole:
-        for i, record in enumerate(records, start=1):
-            if record.keys() != fields.keys():
-                yield f"{name}, record {i}: the fields must be {', '.join(fields)}; got {', '.join(map(str, record))[:200]}"
-        return
-    for field in wrong:
+    for i, record in enumerate(() if whole else records, start=1):
+        if record.keys() != fields.keys():
+            came = ", ".join(map(str, record))[:200]
+            yield f"{name}, record {i}: the fields must be {', '.join(fields)}; got {came}"
+    for field in wrong if whole else ():
         for i, record in enumerate(records, start=1):
             if type(record[field]) not in may[field]:
-                yield f"{name}, record {i}: {field} must be a {fields[field].rstrip('?')}; got {str(record[field])[:60]!r}"
+                rule, came = fields[field].rstrip("?"), str(record[field])[:60]
+                yield f"{name}, record {i}: {field} must be a {rule}; got {came!r}"
 
 
 # The check of the
 # answers: each with its event, its question, and the state of the project at that moment.
 
 
+Parsed = Sequence[tuple[Record, Any]]
 SKEW = 5.0
 """Seconds by which the clocks of several server processes may differ."""
 _PAYLOAD = {"answer", "question", "place", "revision", "value", "shown_at", "received_at"}
 _said = itemgetter(*sorted(_PAYLOAD))
-_VERDICTS = frozenset(("yes", "no", "unsure"))
 
 
-def faults_of_answers(archive: Archive, parsed: Sequence[tuple[Record, Any]]) -> Iterator[str]:
+def faults_of_answers(archive: Archive, parsed: Parsed) -> Iterator[str]:
     """Go through the events in order, as they happened; one line for each fault."""
     walk = _Walk(archive)
     for event, payload in parsed:
@@ -196,10 +109,8 @@ def faults_of_answers(archive: Archive, parsed: Sequence[tuple[Record, Any]]) ->
             walk.joined(event, payload)
         elif kind == "lease-expired":
             walk.expired(event, payload)
-        elif kind == "opened":
-            walk.is_open = True
-        elif kind == "closed":
-            walk.is_open = False
+        elif kind in ("opened", "closed"):
+            walk.is_open = kind == "opened"
     for answer in walk.answers.keys() - walk.seen:
         yield f"answer {answer} has no event: it was added"
 
@@ -245,79 +156,77 @@ class _Walk:
             yield f"answer {number} must have one event; event {seq} is another"
             return
         self.seen.add(row["answer"])
-        for name in (
-            sorted(_PAYLOAD) if _PAYLOAD - payload.keys() or _said(payload) != _said(row) else ()
-        ):
-            if name not in payload or payload[name] != row[name]:
-                yield f"answer {number}: {name} must be as event {seq} says, {payload.get(name)!r}; got {row[name]!r}"
+        if _PAYLOAD - payload.keys() or _said(payload) != _said(row):
+            for name in sorted(_PAYLOAD):
+                if name not in payload or payload[name] != row[name]:
+                    rule = f"{name} must be as event {seq} says, {payload.get(name)!r}"
+                    yield f"answer {number}: {rule}; got {row[name]!r}"
         if event["actor"] != row["rater"] or event["at"] != row["received_at"]:
             yield f"answer {number}: rater and time must be as event {seq} says"
         yield from self._allowed(row, seq)
         yield from self._amended(row) if event["kind"] == "amended" else self._first(row)
 
     def _allowed(self, row: Record, seq: int) -> Iterator[str]:
-        number, place = row["answer"], row["place"]
+        number, place, rater, at = row["answer"], row["place"], row["rater"], row["received_at"]
         if not 0 <= place < len(self.routes):
             yield f"answer {number} must be to a drawn question; there is no place {place}"
             return
         route = self.routes[place]
         opened, closed = self.period
+        rule = f"answer {number} must have come while the project was open"
         if not self.is_open:
-            yield f"answer {number} must have come while the project was open; event {seq} is outside"
-        elif row["received_at"] < (opened or 0) - SKEW or (
-            closed is not None and row["received_at"] > closed + SKEW
-        ):
-            yield f"answer {number} must have come while the project was open; its time is outside"
-        if route["pool"] not in self.pools.get(row["rater"], ()):
-            yield f"answer {number}: {row['rater']} was no member of pool {route['pool']} at that time"
-        if not _fits(self.spec, route["shown"], row["value"]):
+            yield f"{rule}; event {seq} is outside"
+        elif at < (opened or 0) - SKEW or (closed is not None and at > closed + SKEW):
+            yield f"{rule}; its time is outside"
+        if route["pool"] not in self.pools.get(rater, ()):
+            yield f"answer {number}: {rater} was no member of pool {route['pool']} at that time"
+        if not fits(self.spec, route["shown"], row["value"]):
             yield f"answer {number}: {row['value'][:40]!r} is no answer to its question"
 
     def _first(self, row: Record) -> Iterator[str]:
-        number, place, rater = row["answer"], row["place"], row["rater"]
+        number, place, rater, question = (row[k] for k in ("answer", "place", "rater", "question"))
         if row["revision"]:
-            yield f"answer {number} must be a first answer, as its event says; got revision {row['revision']}"
+            rule = f"answer {number} must be a first answer, as its event says"
+            yield f"{rule}; got revision {row['revision']}"
         if not 0 <= place < len(self.routes):
             return
         route, before = self.routes[place], self.first.setdefault(place, [])
-        if row["draw"] != route["draw"] + AGAIN * len(before):
-            yield f"answer {number} must be to draw {route['draw'] + AGAIN * len(before)} of place {place}; got {row['draw']}"
-        if before and (
-            len(before) > self.spec.reasks
-            or route["kind"] != "main"
-            or {*before[-1]["value"].split("|")} != {"unsure"}
-        ):
+        pool, item, draw = route["pool"], route["item"], route["draw"] + AGAIN * len(before)
+        if row["draw"] != draw:
+            yield f"answer {number} must be to draw {draw} of place {place}; got {row['draw']}"
+        again = len(before) <= self.spec.reasks and route["kind"] == "main"
+        if before and not (again and {*before[-1]["value"].split("|")} == {"unsure"}):
             yield f"place {place} must have one first answer; answer {number} is another"
-        if row["question"] in self.last:
-            yield f"question {row['question']} must have one first answer; answer {number} is another"
-        if (rater, route["item"]) in self.items:
-            yield f"answer {number}: {rater} was asked twice about item {route['item']!r}"
+        if question in self.last:
+            yield f"question {question} must have one first answer; answer {number} is another"
+        if (rater, item) in self.items:
+            yield f"answer {number}: {rater} was asked twice about item {item!r}"
         if not before:
             # Each other member holds one question at most; twice as many may be on their way back.
             # What the rater may not be asked, because they know the item, is not skipped.
-            most = 2 * self.members[route["pool"]]
-            earlier = (
-                (p, (rater, self.routes[p]["item"]))
-                for p in self.order.passed_over(route["pool"], place)
-            )
-            passed = (
-                p for p, known in earlier if known not in self.items and known not in self.held
-            )
-            if sum(1 for _ in islice(passed, most + 1)) > most:
-                yield f"answer {number}: place {place} was answered before more than {most} earlier places of its pool"
+            most = 2 * self.members[pool]
+            earlier = ((rater, self.routes[p]["item"]) for p in self.order.passed_over(pool, place))
+            passed = (1 for known in earlier if known not in self.items and known not in self.held)
+            if sum(islice(passed, most + 1)) > most:
+                what = (
+                    f"place {place} was answered before more than {most} earlier places of its pool"
+                )
+                yield f"answer {number}: {what}"
         before.append(row)
-        self.last[row["question"]] = row
-        self.items.add((rater, route["item"]))
+        self.last[question] = row
+        self.items.add((rater, item))
 
     def _amended(self, row: Record) -> Iterator[str]:
-        number, last = row["answer"], self.last.get(row["question"])
+        number, question = row["answer"], row["question"]
+        last = self.last.get(question)
         if last is None:
-            yield f"answer {number} amends question {row['question']}, which was not answered"
+            yield f"answer {number} amends question {question}, which was not answered"
             return
         wanted = (last["revision"] + 1, last["place"], last["draw"], last["rater"])
         if (row["revision"], row["place"], row["draw"], row["rater"]) != wanted:
-            yield f"answer {number} must be revision {wanted[0]} of question {row['question']}, by the same rater"
-        self.last[row["question"]] = row
+            rule = f"answer {number} must be revision {wanted[0]} of question {question}"
+            yield f"{rule}, by the same rater"
+        self.last[question] = row
 
 
 class _Order:
@@ -346,34 +255,11 @@ class _Order:
         return left[:where]
 
 
-def _fits(spec: ProjectSpec, shown: Sequence[int], value: str) -> bool:
-    if spec.protocol == "partitioned":
-        return value in _VERDICTS
-    if spec.protocol == "judge-all":
-        parts = value.split("|")
-        return len(parts) == len(shown) and _VERDICTS.issuperset(parts)
-    return (
-        value == "unsure"
-        or (spec.trap and spec.protocol == "pick-wrong" and value == "none")
-        or value in map(str, shown)
-    )
-
-
 Status = Literal["holds", "fails", "not yet", "not looked at"]
 _SHOWN = 5
 _STATES = {"draft": 1, "sealed": 2, "open": 3, "closed": 4}
 _LIFE = ("created", "sealed", "opened", "closed")
-_fields = itemgetter("place", "item", "draw", "kind", "pool", "shown", "propensity")
-_content = itemgetter("seq", "at", "actor", "kind", "payload")
-_BROKEN = (
-    KeyError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    IndexError,
-    ArithmeticError,
-    RecursionError,
-)
+_fields = itemgetter(*FIELDS["routes"])
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -443,33 +329,27 @@ def verify_archive(archive: Archive, *, published: Sequence[str] = ()) -> Verifi
     """
     project = archive.project
     checks = [_run("files", lambda: faults_of_files(archive))]
-    if not checks[0].findings:
-        parsed: list[tuple[Record, Any]] = []
-        for name, faults in (
-            ("events", lambda: _events(archive, parsed)),
-            ("life", lambda: _life(project, parsed)),
-            ("seal", lambda: _seal(archive, parsed)),
-            ("routes", lambda: _routes(archive)),
-            ("draws", lambda: _draws(archive)),
-            ("answers", lambda: faults_of_answers(archive, parsed)),
-            ("systems", lambda: _systems(archive, parsed)),
-            ("judgements", lambda: _judgements(archive)),
-            ("published", lambda: _published(archive, published)),
-        ):
-            if name == "draws" and not project["seed"]:
-                checks.append(
-                    Checked(
-                        name=name,
-                        status="not yet",
-                        note="the seed is revealed when the project is closed",
-                    )
-                )
-            elif name == "draws" and any(c.findings for c in checks):
-                checks.append(
-                    Checked(name=name, status="not looked at", note="because of the faults above")
-                )
-            elif name != "published" or published:
-                checks.append(_run(name, faults))
+    parsed: list[tuple[Record, Any]] = []
+    rest: dict[str, Callable[[], Iterator[str]]] = {
+        "events": lambda: _events(archive, parsed),
+        "life": lambda: _life(project, parsed),
+        "seal": lambda: _seal(archive, parsed),
+        "routes": lambda: _routes(archive),
+        "draws": lambda: _draws(archive),
+        "answers": lambda: faults_of_answers(archive, parsed),
+        "systems": lambda: _systems(archive, parsed),
+        "judgements": lambda: _judgements(archive),
+        "published": lambda: _published(archive, published),
+    }
+    for name, faults in rest.items() if not checks[0].findings else ():
+        if name == "draws" and not project["seed"]:
+            note = "the seed is revealed when the project is closed"
+            checks.append(Checked(name=name, status="not yet", note=note))
+        elif name == "draws" and any(c.findings for c in checks):
+            note = "because of the faults above"
+            checks.append(Checked(name=name, status="not looked at", note=note))
+        elif name != "published" or published:
+            checks.append(_run(name, faults))
     return Verification(
         checks=tuple(checks),
         project=str(project.get("slug")),
@@ -484,22 +364,17 @@ def verify_archive(archive: Archive, *, published: Sequence[str] = ()) -> Verifi
 
 def _run(name: str, faults: Callable[[], Iterator[str]]) -> Checked:
     found: list[str] = []
-    total = 0
+    broken: list[str] = []
     try:
-        for line in faults():
-            total += 1
-            if total <= _SHOWN:
-                found.append(line)
+        found.extend(faults())
     except NoracleError as error:
-        found, total = [*found, str(error)], total + 1
+        broken.append(str(error))
     except _BROKEN as error:
-        found, total = (
-            [*found, f"the records cannot be read ({type(error).__name__}: {str(error)[:100]})"],
-            total + 1,
-        )
-    return Checked(
-        name=name, status="fails" if found else "holds", findings=tuple(found), n_findings=total
-    )
+        why = f"{type(error).__name__}: {str(error)[:100]}"
+        broken.append(f"the records cannot be read ({why})")
+    total, shown = len(found) + len(broken), (*found[:_SHOWN], *broken)
+    status: Status = "fails" if total else "holds"
+    return Checked(name=name, status=status, findings=shown, n_findings=total)
 
 
 def _events(archive: Archive, parsed: list[tuple[Record, Any]]) -> Iterator[str]:
@@ -510,49 +385,45 @@ def _events(archive: Archive, parsed: list[tuple[Record, Any]]) -> Iterator[str]
             yield f"event {i} must have the number {i}; got {event['seq']}"
         if event["prev"] != prev:
             yield f"event {i} must name the hash of the event before it"
+        content = {key: event[key] for key in ("seq", "at", "actor", "kind", "payload")}
         prev = event["hash"]
-        made = event_hash(
-            event["prev"],
-            seq=event["seq"],
-            at=event["at"],
-            actor=event["actor"],
-            kind=event["kind"],
-            payload=event["payload"],
-        )
-        if made != prev:
+        if chain.event_hash(event["prev"], **content) != prev:
             yield f"event {i} ({event['kind']}) was changed: its hash is not that of its content"
-    if (archive.project["last_seq"], archive.project["head"]) != (len(archive.events), prev):
-        yield f"the head of the chain must be that of event {len(archive.events)}, the last one"
+    n = len(archive.events)
+    if (archive.project["last_seq"], archive.project["head"]) != (n, prev):
+        yield f"the head of the chain must be that of event {n}, the last one"
     payloads = json.loads(f"[{','.join([event['payload'] for event in archive.events])}]")
-    if len(payloads) != len(archive.events) or not all(
-        type(payload) is dict for payload in payloads
-    ):
+    if len(payloads) != n or not all(type(payload) is dict for payload in payloads):
         yield "the payload of each event must be one JSON object"
         return
     parsed.extend(zip(archive.events, payloads, strict=True))
 
 
-def _life(project: Record, parsed: Sequence[tuple[Record, Any]]) -> Iterator[str]:
-    found = [(event, payload) for event, payload in parsed if event["kind"] in _LIFE]
-    kinds = [event["kind"] for event, _ in found]
+def _payload(parsed: Parsed, kind: str) -> Any:
+    return next((payload for event, payload in parsed if event["kind"] == kind), None)
+
+
+def _life(project: Record, parsed: Parsed) -> Iterator[str]:
+    at = [(event["kind"], event["at"]) for event, _ in parsed if event["kind"] in _LIFE]
+    kinds = [kind for kind, _ in at]
     expected = list(_LIFE[: _STATES.get(project["state"], 0)])
     if kinds != expected:
-        yield f"a project that is {project['state']} must have been {', '.join(expected)}, in this order; its events say {', '.join(kinds)}"
-    at = {event["kind"]: event["at"] for event, _ in found}
+        rule = f"a project that is {project['state']} must have been {', '.join(expected)}"
+        yield f"{rule}, in this order; its events say {', '.join(kinds)}"
     for kind in _LIFE:
-        if project[f"{kind}_at"] != at.get(kind):
-            yield f"{kind}_at must be the time of its event, {at.get(kind)}; got {project[f'{kind}_at']}"
-    created: Mapping[str, Any] = next(
-        (payload for event, payload in found if event["kind"] == "created"), {}
-    )
+        time, came = dict(at).get(kind), project[f"{kind}_at"]
+        if came != time:
+            yield f"{kind}_at must be the time of its event, {time}; got {came}"
+    created = _payload(parsed, "created") or {}
     for name in ("slug", "name"):
-        if project[name] != created.get(name):
-            yield f"{name} must be that of the event created, {created.get(name)!r}; got {project[name]!r}"
+        wanted, came = created.get(name), project[name]
+        if came != wanted:
+            yield f"{name} must be that of the event created, {wanted!r}; got {came!r}"
 
 
-def _seal(archive: Archive, parsed: Sequence[tuple[Record, Any]]) -> Iterator[str]:
-    project = archive.project
-    sealed = next((payload for event, payload in parsed if event["kind"] == "sealed"), None)
+def _seal(archive: Archive, parsed: Parsed) -> Iterator[str]:
+    project, items = archive.project, archive.items
+    sealed = _payload(parsed, "sealed")
     if sealed is None:
         yield "the project is a draft: nothing was sealed, so everything can still be changed"
         return
@@ -561,30 +432,24 @@ def _seal(archive: Archive, parsed: Sequence[tuple[Record, Any]]) -> Iterator[st
             yield f"{name} must be that which was sealed, {sealed.get(name)}; got {project[name]}"
     if canonical(project["spec"]) != canonical(sealed.get("spec")):
         yield "the specification must be that which was sealed"
-    if sealed.get("items") != items_digest(
-        {i["name"]: (i["sha256"], i["options"]) for i in archive.items}
-    ):
+    orders = {i["name"]: (i["sha256"], i["options"]) for i in items}
+    if sealed.get("items") != items_digest(orders):
         yield "the items (names, fingerprints, orders of options) must be those that were sealed"
-    for item in archive.items:
-        if (item["content"] is not None) != project["texts"]:
-            yield f"item {item['name']!r} must have its content just where texts are included"
-        elif item["content"] is not None and content_hash(item["content"]) != item["sha256"]:
-            yield f"the content of item {item['name']!r} is not that of its fingerprint"
-    yield from _seed(
-        archive,
-        sealed,
-        next((payload for event, payload in parsed if event["kind"] == "closed"), None),
-    )
+    for item in items:
+        name, content = item["name"], item["content"]
+        if (content is not None) != project["texts"]:
+            yield f"item {name!r} must have its content just where texts are included"
+        elif content is not None and chain.content_hash(content) != item["sha256"]:
+            yield f"the content of item {name!r} is not that of its fingerprint"
+    yield from _seed(archive, sealed, _payload(parsed, "closed"))
 
 
-def _seed(
-    archive: Archive, sealed: Mapping[str, Any], closed: Mapping[str, Any] | None
-) -> Iterator[str]:
-    project = archive.project
+def _seed(archive: Archive, sealed: Record, closed: Record | None) -> Iterator[str]:
+    project, items = archive.project, archive.items
     if closed is None:
         if project["seed"] is not None:
             yield "the seed must not be revealed before closing"
-        for item in archive.items:
+        for item in items:
             if item["truth"] is not None or item["chances"] is not None:
                 yield f"item {item['name']!r}: truth and chances must not be shown before closing"
         return
@@ -594,28 +459,27 @@ def _seed(
     seed = bytes.fromhex(project["seed"])
     if hashlib.sha256(seed).hexdigest() != project["commitment"]:
         yield "the seed is not the one that was committed to"
-    if sealed.get("hidden") != hidden_digest(
-        seed, {i["name"]: (i["truth"], i["chances"]) for i in archive.items}
-    ):
+    hidden = {i["name"]: (i["truth"], i["chances"]) for i in items}
+    if sealed.get("hidden") != hidden_digest(seed, hidden):
         yield "the truths of gold items and the recorded chances must be those that were sealed"
 
 
 def _routes(archive: Archive) -> Iterator[str]:
-    project = archive.project
-    if len(archive.routes) != project["n_routes"]:
-        yield f"there must be {project['n_routes']} routes, as sealed; got {len(archive.routes)}"
+    project, routes = archive.project, archive.routes
+    if len(routes) != project["n_routes"]:
+        yield f"there must be {project['n_routes']} routes, as sealed; got {len(routes)}"
     hashes = {item["name"]: item["sha256"] for item in archive.items}
-    for i, route in enumerate(archive.routes):
+    for i, route in enumerate(routes):
         if route["place"] != i:
             yield f"places must be 0, 1, 2, … without gaps; got {route['place']} in line {i + 1}"
             return
         if route["item"] not in hashes:
-            yield f"the item of the route at place {i} must be one of the items; got {route['item']!r}"
+            rule = f"the item of the route at place {i} must be one of the items"
+            yield f"{rule}; got {route['item']!r}"
             return
-    if project["root"] is not None or archive.routes:
-        root = merkle_root(
-            [leaf_text(_fields(route), hashes[route["item"]]) for route in archive.routes]
-        )
+    if project["root"] is not None or routes:
+        leaves = [chain.leaf_text(_fields(route), hashes[route["item"]]) for route in routes]
+        root = chain.merkle_root(leaves)
         if root != project["root"]:
             yield f"the routes were changed: their root is {root}, and {project['root']} was sealed"
 
@@ -623,56 +487,41 @@ def _routes(archive: Archive) -> Iterator[str]:
 def _draws(archive: Archive) -> Iterator[str]:
     # A draw needs no texts: whether an item has options shows in their order, and whether it is an
     # attention item in its routes.
-    attention = {route["item"] for route in archive.routes if route["kind"] == "attention"}
-    order = {"options": list(range(archive.spec.n_classes))}
-    contents: dict[tuple[bool, bool], dict[str, Any]] = {
-        (True, True): {**order, "attention": True},
-        (True, False): order,
-        (False, True): {"attention": True},
-        (False, False): {},
-    }
-    items = [
-        Item(
-            name=i["name"],
-            truth=i["truth"],
-            content=contents[i["options"] is not None, i["name"] in attention],
-        )
-        for i in archive.items
-    ]
+    spec, routes = archive.spec, archive.routes
+    attention = {route["item"] for route in routes if route["kind"] == "attention"}
+    order, flag = {"options": list(range(spec.n_classes))}, {"attention": True}
+    items = []
+    for i in archive.items:
+        content: Record = {**(order if i["options"] is not None else {})}
+        content |= flag if i["name"] in attention else {}
+        items.append(Item(name=i["name"], truth=i["truth"], content=content))
     chances = {i["name"]: i["chances"] for i in archive.items if i["chances"] is not None}
-    questions, options = draw_questions(
-        archive.spec, items, bytes.fromhex(archive.project["seed"]), propensities=chances or None
-    )
-    if len(questions) != len(archive.routes):
-        yield f"the seed gives {len(questions)} routes; got {len(archive.routes)}"
-    for place, (drawn, route) in enumerate(zip(questions, archive.routes, strict=False)):
-        if (
-            place,
-            drawn.item,
-            drawn.draw,
-            drawn.kind,
-            drawn.pool,
-            [*drawn.shown],
-            drawn.propensity,
-        ) != _fields(route):
-            yield f"place {place}: the seed gives class {list(drawn.shown)} of item {drawn.item!r} ({drawn.kind}), not this route"
+    seed = bytes.fromhex(archive.project["seed"])
+    questions, options = draw_questions(spec, items, seed, propensities=chances or None)
+    if len(questions) != len(routes):
+        yield f"the seed gives {len(questions)} routes; got {len(routes)}"
+    for place, (q, route) in enumerate(zip(questions, routes, strict=False)):
+        drawn = (place, *q._replace(shown=[*q.shown]))  # type: ignore[arg-type]
+        if drawn != _fields(route):
+            made = f"class {list(q.shown)} of item {q.item!r} ({q.kind})"
+            yield f"place {place}: the seed gives {made}, not this route"
     for item in archive.items:
         drawn_order = options.get(item["name"])
         if item["options"] != (None if drawn_order is None else list(drawn_order)):
             yield f"item {item['name']!r}: the seed gives another order of options"
 
 
-def _systems(archive: Archive, parsed: Sequence[tuple[Record, Any]]) -> Iterator[str]:
+def _systems(archive: Archive, parsed: Parsed) -> Iterator[str]:
     sealed = False
     logged: dict[str, tuple[Any, Any]] = {}
     for event, payload in parsed:
         sealed = sealed or event["kind"] == "sealed"
         if event["kind"] == "system-added":
-            name = payload["name"]
+            name, seq = payload["name"], event["seq"]
             if not sealed:
-                yield f"system {name!r} must have been added after sealing; event {event['seq']} is before it"
+                yield f"system {name!r} must have been added after sealing; event {seq} is before it"
             if name in logged:
-                yield f"system {name!r} must have been added once; event {event['seq']} adds it again"
+                yield f"system {name!r} must have been added once; event {seq} adds it again"
             logged[name] = payload["sha256"], event["at"]
     shown = {s["system"]: (s["sha256"], s["uploaded_at"]) for s in archive.systems}
     for name in sorted({*shown, *logged}):
@@ -681,14 +530,16 @@ def _systems(archive: Archive, parsed: Sequence[tuple[Record, Any]]) -> Iterator
     given: dict[str, dict[str, int | None]] = {name: {} for name in shown}
     known, k = {item["name"] for item in archive.items}, archive.spec.n_classes
     for row in archive.predictions:
-        if row["system"] not in given or row["item"] not in known:
-            yield f"a prediction must be of a system and an item of the project; got {row['system']!r}, {row['item']!r}"
+        name, item, answer = row["system"], row["item"], row["answer"]
+        if name not in given or item not in known:
+            rule = "a prediction must be of a system and an item of the project"
+            yield f"{rule}; got {name!r}, {item!r}"
             continue
-        if row["answer"] is not None and not 0 <= row["answer"] < k:
-            yield f"the answer of {row['system']!r} to {row['item']!r} must be in [0, {k}); got {row['answer']}"
-        given[row["system"]][row["item"]] = row["answer"]
+        if answer is not None and not 0 <= answer < k:
+            yield f"the answer of {name!r} to {item!r} must be in [0, {k}); got {answer}"
+        given[name][item] = answer
     for name, answers in given.items():
-        if answers_hash(answers) != shown[name][0]:
+        if chain.answers_hash(answers) != shown[name][0]:
             yield f"the answers of system {name!r} are not those whose hash was logged"
 
 
@@ -703,11 +554,9 @@ def _judgements(archive: Archive) -> Iterator[str]:
 
 
 def _published(archive: Archive, published: Sequence[str]) -> Iterator[str]:
-    known = {
-        archive.project["commitment"],
-        archive.project["root"],
-        *(event["hash"] for event in archive.events),
-    }
+    project, hashes = archive.project, (event["hash"] for event in archive.events)
+    known = {project["commitment"], project["root"], *hashes}
     for value in published:
         if value.strip().lower() not in known:
-            yield f"{value[:70]} is neither the commitment, nor the root, nor a hash of the chain: another project was published"
+            what = "neither the commitment, nor the root, nor a hash of the chain"
+            yield f"{value[:70]} is {what}: another project was published"

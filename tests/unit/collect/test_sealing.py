@@ -17,7 +17,6 @@ from noracle.collect.chain import canonical
 from noracle.collect.protocols import (
     Stream,
     commitment,
-    draw_below,
     keyed_digest,
     new_seed,
     permutation,
@@ -35,9 +34,8 @@ def test_a_draw_is_hmac_sha256_in_counter_mode_as_written() -> None:
     numbers = [int.from_bytes(block[i : i + 8], "big") for block in words for i in range(0, 32, 8)]
     stream = Stream(SEED, "route", "item é", 3)
     assert [stream.below(2**64) for _ in range(8)] == numbers
-    assert (
-        draw_below(SEED, ("route", "item é", 3), 10) == numbers[0] % 10
-    )  # far below the limit of rejection
+    first = Stream(SEED, "route", "item é", 3).below(10)
+    assert first == numbers[0] % 10  # far below the limit of rejection
     assert commitment(SEED) == hashlib.sha256(SEED).hexdigest()
 
 
@@ -127,6 +125,6 @@ def test_a_short_seed_is_refused(seed: bytes) -> None:
 
 def test_impossible_draws_are_refused() -> None:
     with pytest.raises(ArgumentError, match="n must be"):
-        draw_below(SEED, "x", 0)
+        Stream(SEED, "x").below(0)
     with pytest.raises(ArgumentError, match="size must be"):
         Stream(SEED, "x").distinct(3, 4)

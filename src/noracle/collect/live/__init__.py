@@ -1,38 +1,24 @@
-"""Estimates and checks of a running project, through the library's own estimators.
-
-``live_view`` reads the project once (``live_rows``), and then works on arrays in the sealed order:
-
-    live_estimates.py, live_protocols.py   the accuracy of each system, by protocol
-    live_sequences.py                      intervals that hold at every look, at any speed of the classes, whatever "unsure" hides
-    live_checks.py, live_quality.py        checks F1–F4, gold and panel; false alarms in at most 5 % of projects
-    live_view.py                           the records
-    live_simulation.py                     what breaks the protocol, simulated
-
-Simulated projects go through :func:`view_of`, the same function.
-"""
+"""Estimates and checks of a running project, through the library's own estimators."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from noracle.collect.live.checks import check_project, error_rates, rates_for_correction
-from noracle.collect.live.estimates import (
-    agreement_of,
-    judge_all_view,
-    ordinary_view,
-    partitioned_view,
-    pick_wrong_view,
-    votes_of,
-)
+from noracle.collect.live import checks, estimates
 from noracle.collect.live.records import (
     MAIN,
     UNSURE,
     YES,
+    Bools,
     ClassProgress,
     LiveView,
     Point,
     Project,
     SystemView,
+    Whole,
     open_places,
     read_project,
 )
@@ -40,6 +26,17 @@ from noracle.collect.store.base import Work
 from noracle.results import Check, Estimate
 
 __all__ = ["ClassProgress", "LiveView", "Point", "SystemView", "live_view", "view_of"]
+
+_NOTES = {
+    "pick-wrong": (
+        "picked classes are training data: the estimates promise nothing unless people pick "
+        "uniformly among the wrong classes"
+    ),
+    "ordinary": (
+        "ratings say how well a system agrees with its annotators; certificates against them are "
+        "made from the export"
+    ),
+}
 
 
 def live_view(work: Work, project: int, *, now: float) -> LiveView:
@@ -56,8 +53,8 @@ def view_of(project: Project, *, now: float, points: int = 16) -> LiveView:
     for the chart.
     """
     main = project.rows.of(MAIN)
-    checks = check_project(project)
-    failed = [c for c in checks if not c.passed]
+    found = checks.check_project(project)
+    failed = [c for c in found if not c.passed]
     systems, agreement = _systems(project, failed, points)
     opened = open_places(main, len(project.spec.pools))
     in_order = int((main.done & (main.place < opened.min())).sum()) if len(opened) else 0
@@ -75,8 +72,8 @@ def view_of(project: Project, *, now: float, points: int = 16) -> LiveView:
         pending=project.rows.pending,
         classes=_classes(project),
         systems=systems,
-        checks=checks,
-        rates=error_rates(project),
+        checks=found,
+        rates=checks.error_rates(project),
         agreement=agreement,
         notes=_notes(project),
     )
@@ -85,95 +82,65 @@ def view_of(project: Project, *, now: float, points: int = 16) -> LiveView:
 def _systems(
     project: Project, failed: list[Check], points: int
 ) -> tuple[tuple[SystemView, ...], Estimate | None]:
-    match project.spec.protocol:
-        case "partitioned":
-            rates = rates_for_correction(project)
-            return tuple(
-                partitioned_view(project, name, checks=failed, rates=rates, points=points)
-                for name in project.answers
-            ), None
-        case "judge-all":
-            return tuple(
-                judge_all_view(project, name, checks=failed, points=points)
-                for name in project.answers
-            ), None
-        case "pick-wrong":
-            return tuple(pick_wrong_view(project, name) for name in project.answers), None
-        case "ordinary":
-            votes, items, unsure = votes_of(project)
-            found = tuple(
-                ordinary_view(project, name, votes, items, unsure) for name in project.answers
-            )
-            return found, agreement_of(votes, project.spec.confidence)
+    view: Callable[..., SystemView] = estimates.pick_wrong_view
+    options: dict[str, Any] = {}
+    agreement = None
+    if project.spec.protocol == "partitioned":
+        view, options = estimates.partitioned_view, {"checks": failed, "points": points}
+        options["rates"] = checks.rates_for_correction(project)
+    elif project.spec.protocol == "judge-all":
+        view, options = estimates.judge_all_view, {"checks": failed, "points": points}
+    elif project.spec.protocol == "ordinary":
+        votes, items, unsure = estimates.votes_of(project)
+        view, options = estimates.ordinary_view, {"votes": votes, "items": items, "unsure": unsure}
+        agreement = estimates.agreement_of(votes, project.spec.confidence)
+    return tuple(view(project, name, **options) for name in project.answers), agreement
 
 
 def _classes(project: Project) -> tuple[ClassProgress, ...]:
-    main, spec = project.rows.of(MAIN), project.spec
-    n = len(spec.pools)
-    opened = open_places(main, n)
-    done = main.done
-    names = (
-        [c.name for c in spec.classes]
-        if spec.protocol == "partitioned"
-        else [f"{i + 1}" for i in range(n)]
-        if n > 1
-        else ["everybody"]
-    )
+    main, spec, n = project.rows.of(MAIN), project.spec, len(project.spec.pools)
+    done, partitioned = main.done, spec.protocol == "partitioned"
+    names = [str(i + 1) for i in range(n)] if n > 1 else ["everybody"]
+    names = [c.name for c in spec.classes] if partitioned else names
 
-    def count(chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> list[int]:
-        return [int(v) for v in np.bincount(main.pool[chosen], minlength=n)]
+    def count(of: Bools | Whole) -> list[int]:
+        return [int(v) for v in np.bincount(main.pool, weights=of, minlength=n)]
 
     every = np.ones(len(main.item), dtype=bool)
-    asked, answered, in_order = (
-        count(every),
-        count(done),
-        count(done & (main.place < opened[main.pool])),
-    )
-    yes, unsure = (
-        count(main.value == YES) if spec.protocol == "partitioned" else [0] * n,
-        count(main.unsure),
-    )
-    expired = [int(v) for v in np.bincount(main.pool, weights=main.expired, minlength=n)]
-    seen = [int(v) for v in np.bincount(main.pool, weights=main.expired + done, minlength=n)]
+    in_order = done & (main.place < open_places(main, n)[main.pool])
+    said_yes = (main.value == YES) & partitioned
+    seen = count(main.expired + done)
+    columns = map(count, (every, done, in_order, said_yes, main.unsure, main.expired))
     return tuple(
         ClassProgress(
             pool=i,
             name=names[i],
             people=project.members.get(i, 0),
-            asked=asked[i],
-            answered=answered[i],
-            in_order=in_order[i],
-            yes=yes[i],
-            unsure=unsure[i],
-            expired=expired[i],
-            unsure_rate=unsure[i] / answered[i] if answered[i] else 0.0,
-            expired_rate=expired[i] / seen[i] if seen[i] else 0.0,
+            asked=asked,
+            answered=answered,
+            in_order=ordered,
+            yes=yes,
+            unsure=unsure,
+            expired=expired,
+            unsure_rate=unsure / answered if answered else 0.0,
+            expired_rate=expired / seen[i] if seen[i] else 0.0,
         )
-        for i in range(n)
+        for i, (asked, answered, ordered, yes, unsure, expired) in enumerate(
+            zip(*columns, strict=True)
+        )
     )
 
 
 def _notes(project: Project) -> tuple[str, ...]:
-    notes = []
-    main = project.rows.of(MAIN)
-    if project.spec.protocol == "pick-wrong":
-        notes.append(
-            "picked classes are training data: the estimates promise nothing unless people pick uniformly among the wrong classes"
-        )
-    if project.spec.protocol == "ordinary":
-        notes.append(
-            "ratings say how well a system agrees with its annotators; certificates against them are made from the export"
-        )
-    if project.spec.protocol == "partitioned":
-        asked, done = (
-            np.bincount(main.pool[m], minlength=project.spec.n_classes)
-            for m in (np.ones(len(main.item), bool), main.done)
-        )
-        absent = [project.spec.classes[i].name for i in np.flatnonzero((asked > 0) & (done == 0))]
+    main, spec = project.rows.of(MAIN), project.spec
+    notes = [_NOTES[spec.protocol]] if spec.protocol in _NOTES else []
+    if spec.protocol == "partitioned":
+        asked = np.bincount(main.pool, minlength=spec.n_classes)
+        done = np.bincount(main.pool[main.done], minlength=spec.n_classes)
+        absent = [spec.classes[i].name for i in np.flatnonzero((asked > 0) & (done == 0))]
         if absent and done.any():
-            notes.append(
-                f"no answer yet for {len(absent)} of {len(asked)} classes ({', '.join(absent[:5])}): they contribute bounds only"
-            )
+            which = f"{len(absent)} of {len(asked)} classes ({', '.join(absent[:5])})"
+            notes.append(f"no answer yet for {which}: they contribute bounds only")
     if (main.value == UNSURE).any():
         notes.append("unsure is not no: intervals cover every verdict that it may hide")
     return tuple(notes)

@@ -1,9 +1,4 @@
-"""Gold questions and panel items: how often verdicts are wrong, with exact intervals, and two of
-the checks of ``live_checks``.
-
-Gold questions have a known answer. A panel item is put to all K classes; exactly one yes is
-expected. Both look like all others.
-"""
+"""Checks of a running project, and the rates of wrong verdicts on gold questions and panel items."""
 
 from __future__ import annotations
 
@@ -37,6 +32,8 @@ from noracle.counts import JudgementCounts
 from noracle.counts.tallies import Question
 from noracle.results import Assumption, Check, Estimate, Guarantee, Kind
 
+Counts = Mapping[str, int]
+RIGHT = "right verdicts"
 GOLD_ERROR, PANEL_ERROR = 0.005, 0.015
 """The error of the two checks."""
 TOLERATED = 0.01
@@ -44,99 +41,74 @@ TOLERATED = 0.01
 
 
 def gold_outcomes(project: Project) -> tuple[int, int, int, int]:
-    """Wrong and all decided gold verdicts on the true class, and on other classes: (false no, of,
-    false yes, of).
-    """
-    rows = project.rows.of(GOLD)
+    """Wrong and all decided gold verdicts on the true class, and on other classes."""
+    rows, protocol = project.rows.of(GOLD), project.spec.protocol
     truth = np.array([project.truth.get(i, -1) for i in rows.item.tolist()], dtype=np.int64)
-    if (
-        project.spec.protocol == "judge-all"
-        and rows.shown is not None
-        and rows.verdicts is not None
-    ):
+    if protocol == "judge-all" and rows.shown is not None and rows.verdicts is not None:
         verdict, is_true = rows.verdicts.ravel(), (rows.shown == truth[:, None]).ravel()
-    elif project.spec.protocol == "partitioned":
+    elif protocol == "partitioned":
         verdict, is_true = rows.value, rows.pool == truth
     else:  # a class that was said is right (ordinary) or wrong (ruled out) as a whole
-        said = rows.value >= 0
-        ordinary = project.spec.protocol == "ordinary"
-        bad = said & ((rows.value != truth) if ordinary else (rows.value == truth))
+        said, same = rows.value >= 0, rows.value == truth
+        bad = said & (~same if protocol == "ordinary" else same)
         return int(bad.sum()), int(said.sum()), 0, 0
     yes, no = verdict == YES, verdict == NO
-    return (
-        int((no & is_true).sum()),
-        int(((yes | no) & is_true).sum()),
-        int((yes & ~is_true).sum()),
-        int(((yes | no) & ~is_true).sum()),
+    parts = (no & is_true, (yes | no) & is_true, yes & ~is_true, (yes | no) & ~is_true)
+    return tuple(int(part.sum()) for part in parts)  # type: ignore[return-value]
+
+
+def _sealed_check(name: str, wrong: int, sealed: int, finding: str, counts: Counts) -> Check:
+    """The number of wrong ones only grows, so it is tested against the number that were sealed."""
+    p_value = binomial_at_least(wrong, sealed, TOLERATED)
+    method = f"exact binomial against {TOLERATED:.0%} of the {sealed} that were sealed"
+    return _check(
+        name, RIGHT, p_value, float(wrong), finding, method, refutes_only=True, counts=counts
     )
 
 
 def check_gold(project: Project) -> Check | None:
-    """Are gold questions answered right? The number of wrong ones only grows, so it is tested
-    against the number that were sealed.
-    """
-    rows = project.rows.of(GOLD)
-    sealed = len(rows.item) * (project.spec.shown if project.spec.protocol == "judge-all" else 1)
+    """Are gold questions answered right?"""
+    rows, spec = project.rows.of(GOLD), project.spec
+    sealed = len(rows.item) * (spec.shown if spec.protocol == "judge-all" else 1)
     if not sealed:
         return None
     false_no, of_true, false_yes, of_other = gold_outcomes(project)
-    wrong = false_no + false_yes
-    return Check(
-        name="gold",
-        assumption="right verdicts",
-        p_value=binomial_at_least(wrong, sealed, TOLERATED),
-        statistic=float(wrong),
-        finding=f"{wrong} of {of_true + of_other} gold verdicts wrong: {false_no} false no, {false_yes} false yes",
-        method=f"exact binomial against {TOLERATED:.0%} of the {sealed} that were sealed",
-        threshold=GOLD_ERROR,
-        refutes_only=True,
-        counts={"answered": of_true + of_other, "wrong": wrong, "sealed": sealed},
-    )
+    wrong, n = false_no + false_yes, of_true + of_other
+    finding = f"{wrong} of {n} gold verdicts wrong: {false_no} false no, {false_yes} false yes"
+    counts = {"answered": n, "wrong": wrong, "sealed": sealed}
+    return _sealed_check("gold", wrong, sealed, finding, counts)
 
 
 def panel_outcomes(project: Project) -> tuple[int, int, int, int]:
-    """Panel items: all that were sealed, complete ones, those certainly without exactly one yes,
-    and how many yes too many or too few.
-    """
+    """Panel items: sealed, complete, certainly without exactly one yes; and yes too many."""
     rows = project.rows.of(PANEL)
     items, place = np.unique(rows.item, return_inverse=True)
-    if not len(items):
-        return 0, 0, 0, 0
-    yes, unsure, done = (
-        np.bincount(place, weights=m, minlength=len(items))
-        for m in (rows.value == YES, rows.value == UNSURE, rows.done)
+    yes, unsure, done, asked = (
+        np.bincount(place[m], minlength=len(items))
+        for m in (rows.value == YES, rows.value == UNSURE, rows.done, rows.kind == PANEL)
     )
-    asked = np.bincount(place, minlength=len(items))
     complete = done == asked
     broken = (yes >= 2) | (complete & (yes + unsure == 0))
     return len(items), int(complete.sum()), int(broken.sum()), int(np.maximum(yes - 1, 0).sum())
 
 
 def check_panel(project: Project) -> Check | None:
-    """Has every panel item exactly one yes? This sees false yes and false no that cancel in the yes
-    rate.
-    """
+    """Has every panel item exactly one yes? This sees errors that cancel in the yes rate."""
     sealed, complete, broken, _ = panel_outcomes(project)
     if not sealed:
         return None
-    return Check(
-        name="panel",
-        assumption="right verdicts",
-        p_value=binomial_at_least(broken, sealed, TOLERATED),
-        statistic=float(broken),
-        finding=f"{broken} of {complete} complete panel items without exactly one yes",
-        threshold=PANEL_ERROR,
-        refutes_only=True,
-        method=f"exact binomial against {TOLERATED:.0%} of the {sealed} that were sealed",
-        counts={"sealed": sealed, "complete": complete, "broken": broken},
-    )
+    finding = f"{broken} of {complete} complete panel items without exactly one yes"
+    counts = {"sealed": sealed, "complete": complete, "broken": broken}
+    return _sealed_check("panel", broken, sealed, finding, counts)
 
 
 def _rate(
-    quantity: str, wrong: int, n: int, confidence: float, kind: Kind, detail: str
+    project: Project, quantity: str, wrong: int, n: int, rests: str, kind: Kind = Kind.FINITE_SAMPLE
 ) -> Estimate:
+    confidence = project.spec.confidence
     tail = (1 - confidence) / 2
     low, high = clopper_pearson(wrong, n, tail, tail) if n else (0.0, 1.0)
+    assumed = (Assumption(name=rests),)
     return Estimate(
         quantity=quantity,
         subject="verdicts",
@@ -148,83 +120,48 @@ def _rate(
         interval="exact",
         counts={"wrong": wrong, "n": n},
         reason="" if n else "none answered yet",
-        guarantee=Guarantee(
-            kind=kind, error_rate=1 - confidence, assumptions=(Assumption(name=detail),)
-        ),
+        guarantee=Guarantee(kind=kind, error_rate=1 - confidence, assumptions=assumed),
+    )
+
+
+def _gold_rates(project: Project) -> tuple[Estimate, Estimate]:
+    false_no, of_true, false_yes, of_other = gold_outcomes(project)
+    rests = "gold like all others"
+    return (
+        _rate(project, "false no", false_no, of_true, rests),
+        _rate(project, "false yes", false_yes, of_other, rests),
     )
 
 
 def error_rates(project: Project) -> dict[str, Estimate]:
-    """Rates of wrong verdicts with exact intervals: from gold questions, and of panel items without
-    exactly one yes.
-    """
+    """Rates of wrong verdicts with exact intervals, from gold questions and panel items."""
     found: dict[str, Estimate] = {}
-    confidence = project.spec.confidence
     if (project.rows.kind == GOLD).any():
-        false_no, of_true, false_yes, of_other = gold_outcomes(project)
-        found["gold false no"] = _rate(
-            "false no", false_no, of_true, confidence, Kind.FINITE_SAMPLE, "gold like all others"
-        )
-        found["gold false yes"] = _rate(
-            "false yes", false_yes, of_other, confidence, Kind.FINITE_SAMPLE, "gold like all others"
-        )
+        found["gold false no"], found["gold false yes"] = _gold_rates(project)
     sealed, complete, broken, _ = panel_outcomes(project)
     if sealed:
-        found["panel"] = _rate(
-            "items without exactly one yes",
-            broken,
-            complete,
-            confidence,
-            Kind.FINITE_SAMPLE,
-            "iid items",
-        )
+        quantity = "items without exactly one yes"
+        found["panel"] = _rate(project, quantity, broken, complete, "iid items")
     return found
 
 
 def rates_for_correction(project: Project) -> tuple[Estimate, Estimate] | None:
-    """False no and false yes for the corrected line: from gold where both are known, else from
-    panel items (small rates, HEURISTIC).
-    """
+    """False no and false yes: from gold where both are known, else from panel items (HEURISTIC)."""
     if project.spec.protocol != "partitioned":
         return None
-    false_no, of_true, false_yes, of_other = gold_outcomes(project)
-    confidence = project.spec.confidence
+    _, of_true, _, of_other = gold_outcomes(project)
     if of_true and of_other:
-        return (
-            _rate(
-                "false no",
-                false_no,
-                of_true,
-                confidence,
-                Kind.FINITE_SAMPLE,
-                "gold like all others",
-            ),
-            _rate(
-                "false yes",
-                false_yes,
-                of_other,
-                confidence,
-                Kind.FINITE_SAMPLE,
-                "gold like all others",
-            ),
-        )
+        return _gold_rates(project)
     sealed, complete, broken, extra = panel_outcomes(project)
     if not sealed or not complete:
         return None
     rows = project.rows.of(PANEL)
-    _, place = np.unique(rows.item, return_inverse=True)
-    several = int((np.bincount(place, weights=rows.value == YES) >= 2).sum())
-    detail = "at most one wrong verdict a panel item"
+    _, n_yes = np.unique(rows.item[rows.value == YES], return_counts=True)
+    missed, others = max(0, broken - int((n_yes >= 2).sum())), project.spec.n_classes - 1
+    rests = "at most one wrong verdict a panel item"
     return (
-        _rate("false no", max(0, broken - several), complete, confidence, Kind.HEURISTIC, detail),
-        _rate(
-            "false yes",
-            extra,
-            complete * (project.spec.n_classes - 1),
-            confidence,
-            Kind.HEURISTIC,
-            detail,
-        ),
+        _rate(project, "false no", missed, complete, rests, Kind.HEURISTIC),
+        _rate(project, "false yes", extra, complete * others, rests, Kind.HEURISTIC),
     )
 
 
@@ -249,52 +186,40 @@ _SIDE = 7
 _ORDER = np.array([1, 0, 2, 2])  # of no, yes, unsure (which is -2): yes first
 _MOST_SUMMED = 100
 
-_FALSE_YES = (0.0, 0.005, 0.01, 0.02, 0.04, 0.08)
-_FALSE_NO = (0.0, 0.05, 0.1, 0.2, 0.4)
+_FALSE_YES, _FALSE_NO = (0.0, 0.005, 0.01, 0.02, 0.04, 0.08), (0.0, 0.05, 0.1, 0.2, 0.4)
+_PAIRS = [(fy, fn) for fy in _FALSE_YES for fn in _FALSE_NO if fy or fn]
 _RATES = np.sin(np.linspace(0.05, 1, 25) * math.pi / 2) ** 2  # of accuracy under the alternatives
 
 
 def check_project(project: Project) -> tuple[Check, ...]:
     """All checks that apply to a project, in the order of the table above."""
-    if project.spec.protocol == "ordinary":
-        return tuple(c for c in (check_gold(project),) if c is not None)
+    protocol, main = project.spec.protocol, project.rows.of(MAIN)
     found: list[Check | None] = []
-    if project.spec.protocol == "partitioned":
-        main = project.rows.of(MAIN)
-        uniform = main.propensity is None
+    if protocol == "partitioned":
         found.append(_routing(project, main))
-        if uniform:
-            found += [
-                _verdicts(project, main),
-                _at_the_end(project, main),
-                _class_sum(project, main),
-            ]
-            found += [
-                check
-                for j, name in enumerate(project.answers, start=1)
-                for check in _of_system(project, main, name, j)
-            ]
-    if project.spec.protocol == "judge-all":
-        found.append(_shown_verdicts(project, project.rows.of(MAIN)))
-    found += [check_gold(project), check_panel(project)]
+    if protocol == "partitioned" and main.propensity is None:
+        found += [check(project, main) for check in (_verdicts, _at_the_end, _class_sum)]
+        for j, name in enumerate(project.answers, start=1):
+            found += _of_system(project, main, name, j)
+    if protocol == "judge-all":
+        found.append(_shown_verdicts(project, main))
+    found += [check_gold(project), check_panel(project) if protocol != "ordinary" else None]
     return tuple(c for c in found if c is not None)
 
 
 def outcome_chances(accuracy: Real, false_yes: float, false_no: float, n_classes: int) -> Real:
-    """Chances of (yes about the answer, yes about another class, no about the answer, no about
-    another), times K; one row an accuracy.
+    """K times the chances of yes about the answer, yes about another, and no about each.
+
+    One row per accuracy.
     """
     a, k = accuracy, n_classes
-    hit, miss = (
-        a * (1 - false_no) + (1 - a) * false_yes,
-        (1 - a) * (1 - false_no) + (a + k - 2) * false_yes,
-    )
+    hit = a * (1 - false_no) + (1 - a) * false_yes
+    miss = (1 - a) * (1 - false_no) + (a + k - 2) * false_yes
     return np.stack([hit, miss, 1 - hit, k - 1 - miss], axis=-1)
 
 
 def verdict_evidence(counts: Real, n_classes: int) -> Real:
-    """Log of the e-value against right verdicts, for rows of four counts (see
-    :func:`outcome_chances`) of answered items.
+    """Log of the e-value against right verdicts, for rows of the counts of ``outcome_chances``.
 
     E = mean over alternatives of their likelihood, over the largest likelihood under right
     verdicts. For the true accuracy the quotient with that accuracy below is a non-negative
@@ -302,54 +227,40 @@ def verdict_evidence(counts: Real, n_classes: int) -> Real:
     1/error with probability at most error (Ville), for every accuracy. The alternatives are a fixed
     grid of false-yes and false-no rates and accuracies.
     """
-    right = np.maximum(
-        outcome_chances(likeliest_accuracy(counts, n_classes), 0.0, 0.0, n_classes), 1e-300
-    )
-    return np.asarray(
-        _log_mean(counts, _alternatives(n_classes)) - (counts * np.log(right)).sum(axis=-1)
-    )
+    right = outcome_chances(likeliest_accuracy(counts, n_classes), 0.0, 0.0, n_classes)
+    null = (counts * np.log(np.maximum(right, 1e-300))).sum(axis=-1)
+    return np.asarray(_log_mean(counts, _alternatives(n_classes)) - null)
 
 
 @functools.lru_cache(maxsize=8)
 def _alternatives(n_classes: int) -> Real:
-    grid = [
-        outcome_chances(_RATES, fy, fn, n_classes)
-        for fy in _FALSE_YES
-        for fn in _FALSE_NO
-        if fy or fn
-    ]
+    grid = [outcome_chances(_RATES, fy, fn, n_classes) for fy, fn in _PAIRS]
     return np.asarray(np.log(np.maximum(np.concatenate(grid), 1e-300)))
 
 
 def likeliest_accuracy(counts: Real, n_classes: int) -> Real:
-    """The accuracy that maximises the likelihood under right verdicts, for rows of four counts; the
-    larger root of N·A² + β·A = (K-2)·(yes about the answer).
+    """The accuracy of largest likelihood under right verdicts, for rows of four counts.
+
+    It is the larger root of N·A² + β·A = (K-2)·(yes about the answer).
     """
     right, wrong, avoided = counts[..., 0], counts[..., 1] + counts[..., 2], counts[..., 3]
-    k = n_classes
+    k, n = n_classes, right + wrong + avoided
     beta, gamma = (k - 3) * right - avoided + (k - 2) * wrong, -(k - 2) * right
-    root = np.sqrt(np.maximum(beta * beta - 4 * (right + wrong + avoided) * gamma, 0.0))
+    root = np.sqrt(np.maximum(beta * beta - 4 * n * gamma, 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = np.where(
-            beta > 0, -2 * gamma / (beta + root), (root - beta) / (2 * (right + wrong + avoided))
-        )
+        value = np.where(beta > 0, -2 * gamma / (beta + root), (root - beta) / (2 * n))
     return np.asarray(np.clip(np.nan_to_num(value), 0.0, 1.0))
 
 
 def yes_chances(n_classes: int, shown: int) -> tuple[float, Real]:
-    """P(some yes) when ``shown`` random classes are judged: under right verdicts, shown/K, and
-    under the alternatives.
-    """
+    """P(some yes) where ``shown`` random classes are judged: if right, and for the alternatives."""
     m, share = shown, shown / n_classes
-    pairs = [(fy, fn) for fy in _FALSE_YES for fn in _FALSE_NO if fy or fn]
-    none = [share * fn * (1 - fy) ** (m - 1) + (1 - share) * (1 - fy) ** m for fy, fn in pairs]
+    none = [share * fn * (1 - fy) ** (m - 1) + (1 - share) * (1 - fy) ** m for fy, fn in _PAIRS]
     return share, 1 - np.array(none)
 
 
 def yes_evidence(yes: Real, no: Real, n_classes: int, shown: int = 1) -> Real:
-    """Log of the e-value against the rate of questions with a yes, shown/K: for projects without a
-    system, and for judge-all.
-    """
+    """Log of the e-value against the rate shown/K of questions with a yes."""
     share, rates = yes_chances(n_classes, shown)
     counts = np.stack([yes, no], axis=-1)
     if share >= 1:  # all classes are shown: there is a yes each time
@@ -365,9 +276,7 @@ def _log_mean(counts: Real, logs: Real) -> Real:
 
 
 def _least_yes(yes: float, no: float, unsure: float, n_classes: int, shown: int = 1) -> float:
-    """The smallest log e-value against the yes rate over all numbers of hidden yes. It is convex in
-    that number: a coarse search, then a fine one.
-    """
+    """The smallest log e-value over all numbers of hidden yes, in which it is convex."""
     first, last = 0.0, unsure
     while True:
         hidden = np.unique(np.rint(np.linspace(first, last, 101)))
@@ -379,36 +288,27 @@ def _least_yes(yes: float, no: float, unsure: float, n_classes: int, shown: int 
 
 
 def _least_evidence(outcomes: Real, n_classes: int, *, system: bool) -> Real:
-    """The smallest log e-value over what unsure verdicts may hide, one a row.
+    """The smallest log e-value over what unsure verdicts may hide; one per row.
 
     The columns of ``outcomes`` are yes, no and unsure about the answer and about another class, two
     by two. The smallest value is searched on a grid of the two numbers of hidden yes, which is made
     finer around the best point until its steps are at most one verdict.
     """
-    yh, ym, nh, nm, uh, um = (outcomes[:, i] for i in range(6))
+    yh, ym, nh, nm, uh, um = outcomes.T
     if not system:
-        return np.array(
-            [
-                _least_yes(y, n, u, n_classes)
-                for y, n, u in np.stack([yh + ym, nh + nm, uh + um], axis=-1).tolist()
-            ]
-        )
-    at = np.stack([uh, um]) / 2
-    reach = np.stack([uh, um]) / 2
+        rows = np.stack([yh + ym, nh + nm, uh + um], axis=-1).tolist()
+        return np.array([_least_yes(y, n, u, n_classes) for y, n, u in rows])
+    at = reach = np.stack([uh, um]) / 2
     best = np.full(len(outcomes), np.inf)
-    steps = np.stack(
-        [x.ravel() for x in np.meshgrid(np.linspace(-1, 1, _SIDE), np.linspace(-1, 1, _SIDE))]
-    )
+    side = np.linspace(-1, 1, _SIDE)
+    steps = np.stack([x.ravel() for x in np.meshgrid(side, side)])
     while True:
         a, b = (
             np.rint(np.clip(at[i][:, None] + reach[i][:, None] * steps[i], 0.0, u[:, None]))
             for i, u in enumerate((uh, um))
         )
-        counts = np.stack(
-            [yh[:, None] + a, ym[:, None] + b, (nh + uh)[:, None] - a, (nm + um)[:, None] - b],
-            axis=-1,
-        )
-        logs = verdict_evidence(counts, n_classes)
+        hidden = (yh[:, None] + a, ym[:, None] + b, (nh + uh)[:, None] - a, (nm + um)[:, None] - b)
+        logs = verdict_evidence(np.stack(hidden, axis=-1), n_classes)
         chosen = logs.argmin(axis=1)
         best = np.minimum(best, logs.min(axis=1))
         if reach.max() * 2 / (_SIDE - 1) <= 1:
@@ -417,11 +317,13 @@ def _least_evidence(outcomes: Real, n_classes: int, *, system: bool) -> Real:
         reach = reach * 2.5 / (_SIDE - 1)
 
 
+def _looks(n: int, looks: int) -> Whole:
+    return np.unique(np.linspace(0, n, looks + 1)[1:].astype(int))
+
+
 def _shown_verdicts(project: Project, main: Rows) -> Check | None:
-    """F1 where several classes are judged at once: m of K shown classes hold the truth with
-    probability m/K.
-    """
-    spec = project.spec
+    """F1 where several classes are judged at once: m of K shown classes hold the truth so often."""
+    k, m = project.spec.n_classes, project.spec.shown
     whole = main.where(main.done & (main.place < open_places(main, 1)[0]))
     whole = whole.where(whole.firsts)
     n = len(whole.item)
@@ -429,59 +331,45 @@ def _shown_verdicts(project: Project, main: Rows) -> Check | None:
         return None
     some = (whole.verdicts == YES).any(axis=1)
     open_ = ~some & (whole.verdicts == UNSURE).any(axis=1)
-    looks = np.unique(np.linspace(0, n, _LOOKS_UNSURE + 1)[1:].astype(int))
-    sums = running_counts(np.where(some, 0, np.where(open_, 2, 1)), looks, 3)
-    logs = [
-        _least_yes(y, no, u, spec.n_classes, spec.shown) for y, no, u in sums.astype(float).tolist()
-    ]
-    largest = math.exp(min(max(logs), 600.0))
+    code = np.where(some, 0, np.where(open_, 2, 1))
+    sums = running_counts(code, _looks(n, _LOOKS_UNSURE), 3).astype(float)
+    logs = [_least_yes(yes, no, unsure, k, m) for yes, no, unsure in sums.tolist()]
+    largest, yes = math.exp(min(max(logs), 600.0)), int(some.sum())
+    found = f"{yes} of {n} items with a yes, expected {m} of {k}; evidence {largest:.3g} to 1"
+    return _evidence_check(largest, found, {"questions": n, "yes": yes})
+
+
+def _evidence_check(largest: float, finding: str, counts: Counts) -> Check:
+    p_value = min(1.0, 1 / largest) if largest > 0 else 1.0
+    method = "e-value along the sealed order"
     return _check(
-        "verdicts",
-        "right verdicts",
-        min(1.0, 1 / largest),
-        largest,
-        f"{int(some.sum())} of {n} items with a yes, expected {spec.shown} of {spec.n_classes}; evidence {largest:.3g} to 1",
-        "e-value along the sealed order",
-        refutes_only=True,
-        counts={"questions": n, "yes": int(some.sum())},
+        "verdicts", RIGHT, p_value, largest, finding, method, refutes_only=True, counts=counts
     )
 
 
 def _verdicts(project: Project, main: Rows) -> Check | None:
-    """F1 and F4 along the sealed order, over the first question of each item; the largest e-value
-    that was ever reached counts.
-    """
+    """F1 and F4 along the sealed order, over each item's first question; the largest e-value."""
     k = project.spec.n_classes
     whole = main.where(main.done & (main.place < open_places(main, k).min()))
     whole = whole.where(whole.firsts) if project.spec.draws > 1 else whole
     n = len(whole.item)
     if n < 2:
         return None
-    unsure = bool((whole.value == UNSURE).any())
-    looks = (
-        np.unique(np.linspace(0, n, (_LOOKS_UNSURE if unsure else _LOOKS) + 1)[1:].astype(int)) - 1
-    )
+    looks = _looks(n, _LOOKS_UNSURE if (whole.value == UNSURE).any() else _LOOKS)
     evidence = np.zeros(len(looks))
     systems: list[Whole | None] = [*project.answers.values()] or [None]
     for answers in systems:
-        hit = np.zeros(n, bool) if answers is None else answers[whole.item] == whole.pool
-        there = np.ones(n, bool) if answers is None else answers[whole.item] >= 0
-        code = np.where(there, _ORDER[whole.value] * 2 + ~hit, 6)
-        sums = running_counts(code, looks + 1, 7)[:, :6]
+        given = whole.item * 0 if answers is None else answers[whole.item]
+        hit = (given == whole.pool) & (answers is not None)
+        code = np.where(given >= 0, _ORDER[whole.value] * 2 + ~hit, 6)
+        sums = running_counts(code, looks, 7)[:, :6]
         logs = _least_evidence(sums.astype(float), k, system=answers is not None)
         evidence += np.exp(np.minimum(logs, 600.0)) / len(systems)
     largest = float(evidence.max())
     yes, decided = int((whole.value == YES).sum()), int((whole.value != UNSURE).sum())
-    return _check(
-        "verdicts",
-        "right verdicts",
-        min(1.0, 1 / largest) if largest > 0 else 1.0,
-        largest,
-        f"{yes} yes of {decided} in order, expected 1 of {k} each; evidence against right verdicts {largest:.3g} to 1",
-        "e-value along the sealed order",
-        refutes_only=True,
-        counts={"questions": n, "yes": yes, "decided": decided},
-    )
+    found = f"{yes} yes of {decided} in order, expected 1 of {k} each"
+    found += f"; evidence against right verdicts {largest:.3g} to 1"
+    return _evidence_check(largest, found, {"questions": n, "yes": yes, "decided": decided})
 
 
 def _check(
@@ -494,7 +382,7 @@ def _check(
     *,
     threshold: float | None = None,
     refutes_only: bool = False,
-    counts: Mapping[str, int] | None = None,
+    counts: Counts,
 ) -> Check:
     return Check(
         name=name,
@@ -505,40 +393,36 @@ def _check(
         method=method,
         refutes_only=refutes_only,
         threshold=BUDGET[name] if threshold is None else threshold,
-        counts=dict(counts or {}),
+        counts=dict(counts),
     )
 
 
 def _routing(project: Project, main: Rows) -> Check | None:
     """The sealed classes against the design, once: they are drawn before anything is known."""
-    k = project.spec.n_classes
-    if not len(main.item):
+    k, n = project.spec.n_classes, len(main.item)
+    if not n:
         return None
     if main.propensity is None:
-        if len(main.item) < 5 * k and k > _MOST_SUMMED:
+        if n < 5 * k and k > _MOST_SUMMED:
             return None  # too few to tell; the routes are proved by the seed
         return _uniform_routing(tuple(np.bincount(main.pool, minlength=k).tolist()))
-    questions: Counter[Question] = Counter()
-    for pool, chance in zip(main.pool.tolist(), main.propensity.tolist(), strict=True):
-        questions[Question(k, pool, "no", propensity=chance)] += 1
-    return dataclasses.replace(
-        check_routing(JudgementCounts(questions=questions)), threshold=BUDGET["routing"]
-    )
+    met = zip(main.pool.tolist(), main.propensity.tolist(), strict=True)
+    return _routed(Counter(Question(k, pool, "no", propensity=p) for pool, p in met))
 
 
 @functools.lru_cache(maxsize=64)
 def _uniform_routing(asked: tuple[int, ...]) -> Check:
     """Remembered: sealed classes never change."""
-    questions = {Question(len(asked), c, "no"): n for c, n in enumerate(asked) if n}
-    return dataclasses.replace(
-        check_routing(JudgementCounts(questions=questions)), threshold=BUDGET["routing"]
-    )
+    return _routed({Question(len(asked), c, "no"): n for c, n in enumerate(asked) if n})
+
+
+def _routed(questions: Mapping[Question, int]) -> Check:
+    check = check_routing(JudgementCounts(questions=questions))
+    return dataclasses.replace(check, threshold=BUDGET["routing"])
 
 
 def _at_the_end(project: Project, main: Rows) -> Check | None:
-    """F1 over all main questions, once all are answered; unsure verdicts count as what speaks least
-    against it.
-    """
+    """F1 once all main questions are answered; unsure counts as what speaks least against it."""
     if not main.done.all() or not len(main.item) or project.spec.draws > 1:
         return None
     k, n = project.spec.n_classes, len(main.item)
@@ -551,55 +435,47 @@ def _at_the_end(project: Project, main: Rows) -> Check | None:
 
 def _class_sum(project: Project, main: Rows) -> Check | None:
     """F2 with every class at its own speed."""
-    k = project.spec.n_classes
+    k, error = project.spec.n_classes, BUDGET["class sum"]
     if k > _MOST_SUMMED or not main.done.any():
         return None
     used = main.where(main.done & (main.place < open_places(main, k)[main.pool]))
     yes, unsure, n = (
         np.bincount(used.pool[m], minlength=k)
-        for m in (used.value == YES, used.value == UNSURE, np.ones(len(used.item), bool))
+        for m in (used.value == YES, used.value == UNSURE, used.done)
     )
-    error = BUDGET["class sum"]
     low, high = class_limits(yes, n, unsure, error=error)
-    broken = low > 1 or high < 1
+    p_value = error / 2 if low > 1 or high < 1 else 1.0
+    sums = f"rates of yes sum to between {low:.3f} and {high:.3f} over the classes, expected 1"
+    method, counts = "one confidence sequence a class, summed", {"questions": int(n.sum())}
+    middle = (low + high) / 2
     return _check(
-        "class sum",
-        "right verdicts",
-        error / 2 if broken else 1.0,
-        (low + high) / 2,
-        f"rates of yes sum to between {low:.3f} and {high:.3f} over the classes, expected 1",
-        "one confidence sequence a class, summed",
-        refutes_only=True,
-        counts={"questions": int(n.sum())},
+        "class sum", RIGHT, p_value, middle, sums, method, refutes_only=True, counts=counts
     )
 
 
 def _of_system(project: Project, main: Rows, name: str, number: int) -> list[Check]:
-    """F3 over the sealed questions, and F4 once all are answered; the j-th system has 6/(πj)² of
-    the error.
-    """
+    """F3 over the sealed questions, and F4 at the end; the j-th system has 6/(πj)² of the error."""
     k, answers, part = project.spec.n_classes, project.answers[name], 6 / (math.pi * number) ** 2
     items = main.items
     n, hits = int((answers[items] >= 0).sum()), int((answers[main.item] == main.pool).sum())
-    found = []
-    of = f" of {name}" if len(project.answers) > 1 else ""
-    if n:
-        chance = project.spec.draws / k
-        found.append(
-            _check(
-                f"chance hits{of}",
-                "uniform routing",
-                binomial_p_value(hits, n, chance),
-                hits / n,
-                f"{name}: asked about its answer {hits} times, expected {n * chance:.1f}",
-                "exact binomial",
-                threshold=BUDGET["chance hits"] * part,
-                counts={"items": n, "hits": hits},
-            )
+    if not n:
+        return []
+    of, chance = f" of {name}" if len(project.answers) > 1 else "", project.spec.draws / k
+    finding = f"{name}: asked about its answer {hits} times, expected {n * chance:.1f}"
+    found = [
+        _check(
+            f"chance hits{of}",
+            "uniform routing",
+            binomial_p_value(hits, n, chance),
+            hits / n,
+            finding,
+            "exact binomial",
+            threshold=BUDGET["chance hits"] * part,
+            counts={"items": n, "hits": hits},
         )
-    if main.done.all() and project.spec.draws == 1 and n and not (main.value == UNSURE).any():
+    ]
+    if main.done.all() and project.spec.draws == 1 and not (main.value == UNSURE).any():
         check = check_overlap(tallies_of(name, main, answers, k, items))
-        found.append(
-            dataclasses.replace(check, name=f"overlap{of}", threshold=BUDGET["overlap"] * part)
-        )
+        threshold = BUDGET["overlap"] * part
+        found.append(dataclasses.replace(check, name=f"overlap{of}", threshold=threshold))
     return found

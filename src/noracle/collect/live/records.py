@@ -5,16 +5,15 @@ records, ready for JSON.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.collect.errors import NotFound
-from noracle.collect.model import DONE, LEASED, VOID, ProjectSpec
-from noracle.collect.store.base import Work
+from noracle.collect.model import DONE, LEASED, VOID, ProjectSpec, read_spec
+from noracle.collect.service.access import project_of
+from noracle.collect.store.base import SQL, Work
 from noracle.results import Check, Estimate
 from noracle.results.base import encode
 
@@ -117,12 +116,8 @@ class LiveView:
         plain["checks"] = [{**c.to_dict(), "passed": c.passed} for c in self.checks]
         for row, c in zip(plain["classes"], self.classes, strict=True):
             row["completion"] = c.completion
-        return {
-            "schema": "live/1",
-            **plain,
-            "alarms": list(self.alarms),
-            "completion": self.completion,
-        }
+        more = {"alarms": list(self.alarms), "completion": self.completion}
+        return {"schema": "live/1", **plain, **more}
 
 
 # The questions and answers of a project as arrays: one row a question, one read of each table.
@@ -132,7 +127,7 @@ Whole = NDArray[np.int64]
 Real = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 KINDS = ("main", "gold", "panel", "attention", "reask")
-MAIN, GOLD, PANEL, ATTENTION, REASK = range(5)
+MAIN, GOLD, PANEL, _, REASK = range(5)
 NO, YES = 0, 1
 """Values of a partitioned answer; for pick-wrong and ordinary a value is the number of a class."""
 UNANSWERED, UNSURE, TRAP = -1, -2, -3
@@ -158,17 +153,17 @@ class Rows:
     pool: Whole
     kind: Whole
     value: Whole
-    unsure: NDArray[np.bool_]
-    held: NDArray[np.bool_]
+    unsure: Bools
+    held: Bools
     expired: Whole
     shown: Whole | None = None
     verdicts: Whole | None = None
-    propensity: NDArray[np.float64] | None = None
+    propensity: Real | None = None
     pending: int = 0
     """Re-asks that wait for an answer."""
 
     @property
-    def done(self) -> NDArray[np.bool_]:
+    def done(self) -> Bools:
         """Which questions have an answer."""
         return np.asarray(self.value != UNANSWERED)
 
@@ -177,12 +172,8 @@ class Rows:
         if chosen.dtype == bool and chosen.all():
             return self
         parts = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return Rows(
-            **{
-                name: part[chosen] if isinstance(part, np.ndarray) else part
-                for name, part in parts.items()
-            }
-        )
+        arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
+        return dataclasses.replace(self, **{name: part[chosen] for name, part in arrays.items()})
 
     @property
     def items(self) -> Whole:
@@ -192,11 +183,7 @@ class Rows:
     @property
     def firsts(self) -> Whole:
         """The first row of each item, in the sealed order."""
-        first = np.full(
-            int(self.item.max()) + 1 if len(self.item) else 0, len(self.item), dtype=np.int64
-        )
-        np.minimum.at(first, self.item, np.arange(len(self.item)))
-        return np.sort(first[self.items])
+        return np.sort(np.unique(self.item, return_index=True)[1])
 
     def of(self, kind: int) -> Rows:
         """The rows of one kind."""
@@ -205,8 +192,10 @@ class Rows:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """A project as the estimators see it. ``answers`` maps a system to its answer by item number
-    (-1: none); ``truth`` is that of gold items.
+    """A project as the estimators see it.
+
+    ``answers`` maps a system to its answer by item number (-1: none); ``truth`` is that of gold
+    items; ``members`` has the number of people in each pool.
     """
 
     slug: str
@@ -217,29 +206,15 @@ class Project:
     answers: Mapping[str, Whole]
     truth: Mapping[int, int]
     members: Mapping[int, int] = dataclasses.field(default_factory=dict)
-    """Number of people in each pool."""
 
 
 def read_project(work: Work, project: int) -> Project:
     """Read what the live view needs; nothing of people but how many there are."""
-    row = work.one(
-        "SELECT slug, name, state, spec, root FROM project WHERE id = :project", project=project
-    )
-    if row is None:
-        raise NotFound("There is no such project.")
-    spec = ProjectSpec.from_dict(json.loads(row["spec"]))
-    truth = {
-        int(r["item_id"]): int(r["truth"])
-        for r in work.all(
-            "SELECT g.item_id, g.truth FROM gold g JOIN item i ON i.id = g.item_id WHERE i.project_id = :project",
-            project=project,
-        )
-    }
-    members = work.all(
-        "SELECT pool, COUNT(*) AS n FROM pool_member WHERE project_id = :project GROUP BY pool",
-        project=project,
-    )
+    row = project_of(work, project)
+    spec = read_spec(row["spec"])
     rows = read_rows(work, project, spec)
+    gold = work.all(SQL.gold, project=project)
+    members = work.all(SQL.pools_with_people, project=project)
     size = int(rows.item.max()) + 1 if len(rows.item) else 1
     return Project(
         slug=str(row["slug"]),
@@ -247,7 +222,7 @@ def read_project(work: Work, project: int) -> Project:
         state=str(row["state"]),
         spec=spec,
         rows=rows,
-        truth=truth,
+        truth={int(r["item_id"]): int(r["truth"]) for r in gold},
         answers=_read_systems(work, project, size, row["root"]),
         members={int(r["pool"]): int(r["n"]) for r in members},
     )
@@ -256,53 +231,26 @@ def read_project(work: Work, project: int) -> Project:
 def read_rows(work: Work, project: int, spec: ProjectSpec) -> Rows:
     """All questions of a project with their first answers."""
     kind = " ".join(f"WHEN '{name}' THEN {i}" for i, name in enumerate(KINDS))
-    span = work.one(
-        "SELECT MIN(id) AS first, MAX(id) AS last FROM question WHERE project_id = :project",
-        project=project,
-    )
-    if span is None or span["first"] is None:
-        return _joined(
-            spec,
-            {
-                name: np.zeros(0, dtype=np.int64)
-                for name in ("id", "item", "place", "pool", "kind", "status", "lease")
-            },
-            {},
-            "",
-        )
     several = spec.protocol in ("judge-all", "pick-wrong")
-    expired = "CASE WHEN lease > 63 THEN 63 ELSE lease END"
-    packed = f"(((CAST(place AS BIGINT) * 1024 + pool) * 8 + CASE kind {kind} END) * 4 + status) * 64 + {expired}"
-    parts = [
-        _text(work, column) for column in ("id", "item_id", packed, *(["shown"] if several else []))
-    ]
-    found = work.one(  # the sign keeps the database to one pass over the table, which is faster than the index here
-        f"SELECT {', '.join(f'{part} AS c{i}' for i, part in enumerate(parts))}, "  # noqa: S608
-        "MAX(CASE WHEN kind = 'main' THEN ABS(propensity - :chance) ELSE 0 END) AS odd "
-        "FROM question WHERE id BETWEEN :first AND :last AND +project_id = :project",
-        project=project,
-        first=span["first"],
-        last=span["last"],
-        chance=spec.draws / spec.n_classes,
-    )
-    if found is None:
-        raise NotFound("There is no such project.")
-    texts = [str(found[f"c{i}"] or "") for i in range(len(parts))]
-    code = _numbers(texts[2])
-    q = {
-        "id": _numbers(texts[0]),
-        "item": _numbers(texts[1]),
-        "place": code >> 21,
-        "pool": (code >> 11) & 1023,
-        "kind": (code >> 8) & 7,
-        "status": (code >> 6) & 3,
-        "lease": code & 63,
-    }
-    recorded = spec.protocol == "partitioned" and float(found["odd"] or 0) > 1e-9
-    chances = _propensities(work, project, q["id"]) if recorded else None
-    return _joined(
-        spec, q, _read_answers(work, project, spec), texts[-1] if several else "", chances
-    )
+    place = f"((CAST(place AS BIGINT) * 1024 + pool) * 8 + CASE kind {kind} END) * 4 + status"
+    packed = f"({place}) * 64 + CASE WHEN lease > 63 THEN 63 ELSE lease END"
+    columns = ["id", "item_id", packed, *(["shown"] if several else [])]
+    parts = ", ".join(f"{_text(work, column)} AS c{i}" for i, column in enumerate(columns))
+    odd = "MAX(CASE WHEN kind = 'main' THEN ABS(propensity - :chance) ELSE 0 END) AS odd"
+    # The sign keeps the database to one pass over the table, which is faster than the index here.
+    where = "id BETWEEN :first AND :last AND +project_id = :project"
+    span = {"first": 0, "last": -1, **(work.one(SQL.question_span, project=project) or {})}
+    chance = spec.draws / spec.n_classes
+    sql = f"SELECT {parts}, {odd} FROM question WHERE {where}"  # noqa: S608
+    found = work.one(sql, project=project, chance=chance, **span) or {}
+    texts = [str(found.get(f"c{i}") or "") for i in range(len(columns))]
+    ids, items, code = map(_numbers, texts[:3])
+    q = {"id": ids, "item": items, "place": code >> 21, "pool": (code >> 11) & 1023}
+    q |= {"kind": (code >> 8) & 7, "status": (code >> 6) & 3, "lease": code & 63}
+    recorded = spec.protocol == "partitioned" and float(found.get("odd") or 0) > 1e-9
+    chances = _propensities(work, project, ids) if recorded else None
+    shown = texts[-1] if several else ""
+    return _joined(spec, q, _read_answers(work, project, spec), shown, chances)
 
 
 def _joined(
@@ -310,46 +258,33 @@ def _joined(
     q: Mapping[str, Whole],
     said: Mapping[str, Whole],
     shown: str,
-    propensity: NDArray[np.float64] | None = None,
+    propensity: Real | None,
 ) -> Rows:
-    n = len(q["id"])
+    n, ids = len(q["id"]), q["id"]
     value = np.full(n, UNANSWERED, dtype=np.int64)
     width = spec.shown if spec.protocol in ("judge-all", "pick-wrong") else 0
-    verdicts = (
-        np.full((n, width), UNANSWERED, dtype=np.int64) if spec.protocol == "judge-all" else None
-    )
-    if len(said.get("question", ())):
-        row_of = np.zeros(int(q["id"].max()) - int(q["id"].min()) + 1, dtype=np.int64)
-        row_of[q["id"] - q["id"].min()] = np.arange(n)
-        at = row_of[said["question"] - q["id"].min()]
+    verdicts = np.full((n, width), UNANSWERED) if spec.protocol == "judge-all" else None
+    if len(said["question"]):
+        row_of = np.zeros(int(ids.max()) - int(ids.min()) + 1, dtype=np.int64)
+        row_of[ids - ids.min()] = np.arange(n)
+        at = row_of[said["question"] - ids.min()]
         value[at] = said["value"]
         if verdicts is not None:
             verdicts[at] = said["verdicts"]
-    unsure = value == UNSURE
-    again = q["kind"] == REASK
-    answered_again = again & (value != UNANSWERED) & (value != UNSURE)
+    unsure, again, place = value == UNSURE, q["kind"] == REASK, q["place"]
     pending = int((again & (value == UNANSWERED)).sum())
-    if answered_again.any():
-        second = dict(
-            zip(
-                q["place"][answered_again].tolist(),
-                np.flatnonzero(answered_again).tolist(),
-                strict=True,
-            )
-        )
-        for i in np.flatnonzero(unsure & ~again):
-            j = second.get(int(q["place"][i]), i)
-            value[i] = value[j]
-            if verdicts is not None:
-                verdicts[i] = verdicts[j]
+    second = np.flatnonzero(again & (value != UNANSWERED) & ~unsure)
+    better = dict(zip(place[second].tolist(), second.tolist(), strict=True))
+    for i in np.flatnonzero(unsure & ~again) if better else ():
+        j = better.get(int(place[i]), i)
+        value[i] = value[j]
+        if verdicts is not None:
+            verdicts[i] = verdicts[j]
     used = np.isin(q["status"], [DONE, LEASED])
     keep = np.flatnonzero((q["status"] != VOID) & ~again)
-    keep = keep[np.argsort(q["place"][keep], kind="stable")]
+    keep = keep[np.argsort(place[keep], kind="stable")]
     return Rows(
-        item=q["item"][keep],
-        place=q["place"][keep],
-        pool=q["pool"][keep],
-        kind=q["kind"][keep],
+        **{name: q[name][keep] for name in ("item", "place", "pool", "kind")},
         value=value[keep],
         unsure=unsure[keep],
         held=((value == UNANSWERED) & (q["lease"] > 0))[keep],
@@ -368,15 +303,12 @@ _PACKED = "question_id * 4 + CASE value WHEN 'yes' THEN 1 WHEN 'no' THEN 0 ELSE 
 def _read_answers(work: Work, project: int, spec: ProjectSpec) -> dict[str, Whole]:
     where = "FROM answer WHERE +project_id = :project AND revision = 0"
     if spec.protocol == "partitioned":
-        packed = work.one(f"SELECT {_text(work, _PACKED)} AS packed {where}", project=project)
-        code = _numbers(str((packed or {})["packed"] or ""))
+        code = _packed(work, f"SELECT {_text(work, _PACKED)} AS packed {where}", project=project)
         return {"question": code >> 2, "value": np.array([NO, YES, UNSURE, UNSURE])[code & 3]}
-    value = "value" if spec.protocol == "judge-all" else _VALUE
-    found = work.one(
-        f"SELECT {_text(work, 'question_id')} AS question, {_text(work, value)} AS value {where}",
-        project=project,
-    )
-    question, text = (str((found or {})[name] or "") for name in ("question", "value"))
+    value = _text(work, "value" if spec.protocol == "judge-all" else _VALUE)
+    sql = f"SELECT {_text(work, 'question_id')} AS question, {value} AS value {where}"
+    found = work.one(sql, project=project) or {}
+    question, text = (str(found[name] or "") for name in ("question", "value"))
     if spec.protocol != "judge-all":
         return {"question": _numbers(question), "value": _numbers(text)}
     for word, code_ in (("unsure", str(UNSURE)), ("yes", str(YES)), ("no", str(NO)), ("|", " ")):
@@ -386,34 +318,23 @@ def _read_answers(work: Work, project: int, spec: ProjectSpec) -> dict[str, Whol
     return {"question": _numbers(question), "value": value_of, "verdicts": verdicts}
 
 
-def _propensities(work: Work, project: int, ids: Whole) -> NDArray[np.float64]:
+def _propensities(work: Work, project: int, ids: Whole) -> Real:
     """The recorded chances, in the order of ``ids``."""
-    found = {
-        int(r["id"]): float(r["propensity"])
-        for r in work.all("SELECT id, propensity FROM question WHERE project_id = :p", p=project)
-    }
+    rows = work.all(SQL.propensities, project=project)
+    found = {int(r["id"]): float(r["propensity"]) for r in rows}
     return np.array([found[i] for i in ids.tolist()])
 
 
 _KEPT: dict[tuple[str, int, str, int], Whole] = {}
-"""Answers of systems, which never change once they are uploaded; a few are kept, because a
-dashboard asks for them every few seconds.
-"""
+"""A few answers of systems, which never change: a dashboard asks for them every few seconds."""
 
 
 def _read_systems(work: Work, project: int, size: int, root: str | None) -> dict[str, Whole]:
     """The answers of each system by item number, in the order in which the systems came."""
     found = {}
-    for system in work.all(
-        "SELECT id, name, sha256 FROM system WHERE project_id = :project ORDER BY id",
-        project=project,
-    ):
-        key = (
-            str(root),
-            int(system["id"]),
-            str(system["sha256"]),
-            size,
-        )  # the root of a sealed project is unique in the world
+    for system in work.all(SQL.systems, project=project):
+        # The root of a sealed project is unique in the world.
+        key = (str(root), int(system["id"]), str(system["sha256"]), size)
         answers = _KEPT.get(key) if root else None
         if answers is None:
             answers = _read_system(work, key[1], size)
@@ -427,42 +348,36 @@ def _read_systems(work: Work, project: int, size: int, root: str | None) -> dict
 
 
 def _read_system(work: Work, system: int, size: int) -> Whole:
-    row = work.one(
-        f"SELECT {_text(work, 'item_id * 1024 + answer')} AS packed FROM prediction "  # noqa: S608
-        "WHERE system_id = :system AND answer IS NOT NULL",
-        system=system,
-    )
-    code = _numbers(str((row or {})["packed"] or ""))
-    answers = np.full(
-        max(size, int(code.max() >> 10) + 1 if len(code) else 0), NO_ANSWER, dtype=np.int64
-    )
+    packed, where = _text(work, "item_id * 1024 + answer"), "system_id = :system"
+    sql = f"SELECT {packed} AS packed FROM prediction WHERE {where} AND answer IS NOT NULL"  # noqa: S608
+    code = _packed(work, sql, system=system)
+    last = int(code.max() >> 10) + 1 if len(code) else 0
+    answers = np.full(max(size, last), NO_ANSWER, dtype=np.int64)
     answers[code >> 10] = code & 1023
     return answers
 
 
+def _packed(work: Work, sql: str, **values: object) -> Whole:
+    return _numbers(str((work.one(sql, **values) or {})["packed"] or ""))
+
+
 def _text(work: Work, column: str) -> str:
     """SQL for all values of a column as one text."""
-    return (
-        f"group_concat({column}, ' ')"
-        if work.dialect == "sqlite"
-        else f"string_agg(CAST({column} AS text), ' ')"
-    )
+    if work.dialect == "sqlite":
+        return f"group_concat({column}, ' ')"
+    return f"string_agg(CAST({column} AS text), ' ')"
 
 
 _BRACKETS = str.maketrans("[],", "   ")
 
 
 def _numbers(text: str) -> Whole:
-    return (
-        np.fromstring(text.translate(_BRACKETS), sep=" ", dtype=np.int64)
-        if text.strip()
-        else np.zeros(0, dtype=np.int64)
-    )
+    text = text.translate(_BRACKETS)
+    return np.fromstring(text if text.strip() else "", sep=" ", dtype=np.int64)
 
 
 def open_places(rows: Rows, pools: int) -> Whole:
-    """For each pool the place up to which its main questions are complete: all earlier ones that
-    could be asked have an answer.
+    """For each pool the place up to which its main questions are complete.
 
     That is the first question which somebody holds or let expire, or the first that nobody has seen
     after the last answered one. (Earlier ones that nobody has seen were passed over because their

@@ -9,9 +9,10 @@ runs it under the protocol and under each violation, and reports the bias of eve
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -35,7 +36,7 @@ from noracle.collect.model import ClassSpec, ProjectSpec
 from noracle.results.base import encode
 
 Picking = Literal["uniform", "first", "easiest", "most plausible"]
-PICKINGS: tuple[Picking, ...] = ("uniform", "first", "easiest", "most plausible")
+PICKINGS: tuple[Picking, ...] = get_args(Picking)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,9 +51,7 @@ class World:
     slope: float = 0.03
 
     def draw(self, rng: np.random.Generator, n: int) -> tuple[Whole, Whole, Real]:
-        """Truth, answer and hardness of n items. Classes are of unequal size; the accuracy falls
-        with the number of the class and with hardness.
-        """
+        """Truth, answer and hardness of n items; larger classes and easier items are more accurate."""
         k = self.n_classes
         prior = 1 / np.sqrt(np.arange(1, k + 1))
         prior /= prior.sum()
@@ -67,18 +66,13 @@ class World:
 
 def spec_of(protocol: Any, n_classes: int, **options: Any) -> ProjectSpec:
     """A specification with unnamed classes."""
-    return ProjectSpec(
-        protocol=protocol,
-        classes=tuple(ClassSpec(name=f"class {i}") for i in range(n_classes)),
-        **options,
-    )
+    classes = tuple(ClassSpec(name=f"class {i}") for i in range(n_classes))
+    return ProjectSpec(protocol=protocol, classes=classes, **options)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Simulated:
-    """A project and what only a simulation knows: the true class by item, and the accuracy of the
-    system on the items with a main question.
-    """
+    """A project and what only a simulation knows: the true class by item, and the accuracy."""
 
     project: Project
     truth: Whole
@@ -88,27 +82,13 @@ class Simulated:
 def _simulated(
     spec: ProjectSpec, rows: Rows, answer: Whole, truth: Whole, n_items: int
 ) -> Simulated:
-    project = Project(
-        slug="simulated",
-        name="simulated",
-        state="open",
-        spec=spec,
-        rows=rows,
-        answers={"system": answer},
-        truth={},
-    )
+    about: Any = {"slug": "simulated", "name": "simulated", "state": "open"}
+    project = Project(**about, spec=spec, rows=rows, answers={"system": answer}, truth={})
     return Simulated(project, truth, float((answer[:n_items] == truth[:n_items]).mean()))
 
 
 def _rows(
-    item: Whole,
-    pool: Whole,
-    value: Whole,
-    *,
-    kind: int = MAIN,
-    first: int = 0,
-    shown: Whole | None = None,
-    verdicts: Whole | None = None,
+    item: Whole, pool: Whole, value: Whole, *, kind: int = MAIN, first: int = 0, **shown: Any
 ) -> Rows:
     n = len(item)
     return Rows(
@@ -120,20 +100,16 @@ def _rows(
         unsure=value == UNSURE,
         held=np.zeros(n, dtype=bool),
         expired=np.zeros(n, dtype=np.int64),
-        shown=shown,
-        verdicts=verdicts,
+        **shown,
     )
 
 
 def _joined(first: Rows, second: Rows) -> Rows:
-    pairs = {
-        f.name: (getattr(first, f.name), getattr(second, f.name)) for f in dataclasses.fields(Rows)
-    }
-    parts: dict[str, Any] = {
-        name: np.concatenate(pair) if isinstance(pair[0], np.ndarray) else pair[0]
-        for name, pair in pairs.items()
-    }
-    return Rows(**parts)
+    names = [
+        f.name for f in dataclasses.fields(Rows) if isinstance(getattr(first, f.name), np.ndarray)
+    ]
+    parts: Any = {n: np.concatenate([getattr(first, n), getattr(second, n)]) for n in names}
+    return dataclasses.replace(first, **parts)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,42 +142,33 @@ def simulate_partitioned(
     faults: Faults | None = None,
     panel_items: int = 0,
 ) -> Simulated:
-    """One partitioned project, one question an item."""
+    """One partitioned project, one question per item."""
     world, faults = world or World(), faults or Faults()
     k = world.n_classes
     truth, answer, hardness = world.draw(rng, n_items)
     asked = rng.integers(k, size=n_items)
     value = _verdicts(rng, truth, answer, asked, faults, k)
-    if (
-        faults.skip_to_other
-    ):  # "unsure" goes to a random expert of another class until somebody says yes or no
-        for _ in range(20):
-            open_ = value == UNSURE
-            asked = np.where(open_, rng.integers(k, size=n_items), asked)
-            value = np.where(open_, _verdicts(rng, truth, answer, asked, faults, k), value)
-    if (
-        faults.stolen
-    ):  # experts of the last classes are absent, others answer in their place about their own class
+    # "unsure" goes to a random expert of another class until somebody says yes or no
+    for _ in range(20 if faults.skip_to_other else 0):
+        open_ = value == UNSURE
+        asked = np.where(open_, rng.integers(k, size=n_items), asked)
+        value = np.where(open_, _verdicts(rng, truth, answer, asked, faults, k), value)
+    if faults.stolen:  # experts of the last classes are absent, others answer in their place
         gone = asked >= k - faults.stolen
         asked = np.where(gone, rng.integers(k - faults.stolen, size=n_items), asked)
         value = np.where(gone, _verdicts(rng, truth, answer, asked, faults, k), value)
     if faults.speeds is not None:
-        value = np.where(
-            _answered(asked, hardness if faults.easy_first else None, faults.speeds),
-            value,
-            UNANSWERED,
-        )
-    item = np.arange(n_items)
-    rows = _rows(item, asked, value)
+        done = _answered(asked, hardness if faults.easy_first else None, faults.speeds)
+        value = np.where(done, value, UNANSWERED)
+    rows = _rows(np.arange(n_items), asked, value)
     if panel_items:
         panel_truth, panel_answer, _ = world.draw(rng, panel_items)
         every, classes = np.repeat(np.arange(panel_items), k), np.tile(np.arange(k), panel_items)
         said = _verdicts(rng, panel_truth[every], panel_answer[every], classes, faults, k)
         rows = _joined(rows, _rows(every + n_items, classes, said, kind=PANEL, first=n_items))
         answer, truth = np.concatenate([answer, panel_answer]), np.concatenate([truth, panel_truth])
-    return _simulated(
-        spec_of("partitioned", k, panel_items=panel_items), rows, answer, truth, n_items
-    )
+    spec = spec_of("partitioned", k, panel_items=panel_items)
+    return _simulated(spec, rows, answer, truth, n_items)
 
 
 def _verdicts(
@@ -236,9 +203,7 @@ def simulate_shown(
     shown: int = 4,
     world: World | None = None,
 ) -> Simulated:
-    """A project in which ``shown`` random classes are judged, or one of them is ruled out by people
-    who pick in this way.
-    """
+    """A project in which ``shown`` random classes are judged, or one of them is ruled out."""
     world = world or World()
     k = world.n_classes
     truth, answer, _ = world.draw(rng, n_items)
@@ -249,13 +214,8 @@ def simulate_shown(
     pool = np.zeros(len(item), dtype=np.int64)
     if protocol == "judge-all":  # people may begin with any class; all are judged in the end
         verdicts = np.where(is_true, YES, NO)
-        return _simulated(
-            spec,
-            _rows(item, pool, np.full(len(item), YES), shown=classes, verdicts=verdicts),
-            answer,
-            truth,
-            n_items,
-        )
+        rows = _rows(item, pool, np.full(len(item), YES), shown=classes, verdicts=verdicts)
+        return _simulated(spec, rows, answer, truth, n_items)
     # The class next to the truth is plausible, all others are easy to reject.
     plausible = 1.0 * (classes == ((truth[item] + 1) % k)[:, None])
     noise = rng.random(classes.shape)
@@ -325,8 +285,9 @@ def simulate_protocol_table(
     world: World | None = None,
     tick: Callable[[], None] | None = None,
 ) -> tuple[ProtocolRow, ...]:
-    """The bias of each estimator under the protocol and under what breaks it; ``tick`` is called
-    after each project.
+    """The bias of each estimator under the protocol and under what breaks it.
+
+    ``tick`` is called after each project.
 
     Examples
     --------
@@ -334,35 +295,22 @@ def simulate_protocol_table(
     >>> table[0].what, len(table)
     ('the protocol', 20)
     """
-    world = world or World()
+    size: Any = {"n_items": n_items, "world": world or World()}
     rng = np.random.default_rng(seed)
     table = []
     for what, faults, panel, prevented in VIOLATIONS:
-        runs = [
-            _run(
-                simulate_partitioned(
-                    rng, n_items=n_items, world=world, faults=faults, panel_items=panel
-                ),
-                tick,
-            )
+        made = (
+            simulate_partitioned(rng, faults=faults, panel_items=panel, **size)
             for _ in range(repetitions)
-        ]
-        table.append(_row(what, runs, prevented))
-    for protocol in ("judge-all", "pick-wrong"):
-        for picking in PICKINGS:
-            made = [
-                simulate_shown(
-                    rng, protocol=protocol, picking=picking, n_items=n_items, world=world
-                )
-                for _ in range(repetitions)
-            ]
-            table.append(
-                _row(
-                    f"{protocol}, people pick: {picking}",
-                    [_run(project, tick) for project in made],
-                    False,
-                )
-            )
+        )
+        table.append(_row(what, [_run(each, tick) for each in made], prevented))
+    for protocol, picking in itertools.product(("judge-all", "pick-wrong"), PICKINGS):
+        made = (
+            simulate_shown(rng, protocol=protocol, picking=picking, **size)  # type: ignore[arg-type]
+            for _ in range(repetitions)
+        )
+        what = f"{protocol}, people pick: {picking}"
+        table.append(_row(what, [_run(each, tick) for each in made], False))
     return tuple(table)
 
 
@@ -382,34 +330,23 @@ def _run(made: Simulated, tick: Callable[[], None] | None) -> _Run:
     project, truth = made.project, made.accuracy
     view = view_of(project, now=0.0, points=0)
     estimate = view.systems[0].estimate
-    plain = [math.nan] * 3
-    rows = project.rows.of(MAIN)
-    rate = math.nan
+    plain, rate = [math.nan] * 3, math.nan
     if project.spec.protocol == "partitioned":
-        answers = project.answers["system"]
+        rows, answers = project.rows.of(MAIN), project.answers["system"]
         counts = tallies_of("system", rows, answers, project.spec.n_classes, np.unique(rows.item))
-        decided = dataclasses.replace(
-            counts, tallies={t: n for t, n in counts.tallies.items() if t.verdict != "unsure"}
-        )
+        tallies = {t: n for t, n in counts.tallies.items() if t.verdict != "unsure"}
+        decided = dataclasses.replace(counts, tallies=tallies)
         plain = [
             estimate_accuracy(decided, method=m, interval="anytime").value - truth
             for m in ("complementary", "ordinary", "ml")
         ]
-        rate = counts.total(verdict="yes") / max(
-            1, counts.total(verdict="yes") + counts.total(verdict="no")
-        )
+        yes, no = (counts.total(verdict=v) for v in ("yes", "no"))
+        rate = yes / max(1, yes + no)
     if tick is not None:
         tick()
-    missed = not estimate.low <= truth <= estimate.high
-    return _Run(
-        plain[0],
-        plain[1],
-        plain[2],
-        estimate.value - truth,
-        float(missed),
-        float(bool(view.alarms)),
-        rate,
-    )
+    missed, alarm = not estimate.low <= truth <= estimate.high, bool(view.alarms)
+    shown = (estimate.value - truth, float(missed), float(alarm), rate)
+    return _Run._make((*plain, *shown))
 
 
 def _row(what: str, runs: Sequence[_Run], prevented: bool) -> ProtocolRow:

@@ -14,15 +14,12 @@ session. It ends 12 hours after it was last seen and 7 days after it began; both
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
-import json
 import secrets
-from collections.abc import Mapping
 
 from noracle.collect.errors import Forbidden, NotFound, SignedOut, Throttled
-from noracle.collect.model import ProjectSpec, Role, State
-from noracle.collect.store.base import Work
+from noracle.collect.model import ProjectSpec, Role, State, read_spec
+from noracle.collect.store.base import SQL, Row, Work
 
 IDLE_SECONDS = 12 * 3600.0
 SESSION_SECONDS = 7 * 86400.0
@@ -89,48 +86,29 @@ def token_hash(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-@functools.lru_cache(maxsize=256)
-def read_spec(text: str) -> ProjectSpec:
-    """The specification out of its column; remembered, because every request needs it."""
-    return ProjectSpec.from_dict(json.loads(text))
+def project_of(work: Work, project: int) -> Row:
+    """The whole row of a project; raises NotFound if there is none."""
+    row = work.one(SQL.project, project=project)
+    if row is None:
+        raise NotFound("There is no such project.")
+    return row
 
 
 def who(work: Work, token_hash: str, *, now: float) -> Person | None:
     """The person of a session; None if there is none or it has ended."""
-    row = work.one(
-        "SELECT p.id, p.name, p.email, p.locale, s.seen_at FROM session s JOIN person p ON p.id = s.person_id "
-        "WHERE s.token_hash = :token AND s.expires_at > :now AND p.active = 1",
-        token=token_hash,
-        now=now,
-    )
+    row = work.one(SQL.who, token=token_hash, now=now)
     if row is None:
         return None
-    return Person(
-        int(row["id"]),
-        row["name"] or "",
-        row["email"] or "",
-        row["locale"],
-        stale=now - float(row["seen_at"]) > _TOUCH_SECONDS,
-    )
+    stale = now - float(row["seen_at"]) > _TOUCH_SECONDS
+    return Person(int(row["id"]), row["name"] or "", row["email"] or "", row["locale"], stale=stale)
 
 
 def touch_session(work: Work, token_hash: str, *, now: float) -> None:
-    """Note that the session is alive: it may be idle for another 12 hours, but never lives longer
-    than 7 days.
-    """
-    row = work.one(
-        "SELECT created_at FROM session WHERE token_hash = :token AND expires_at > :now",
-        token=token_hash,
-        now=now,
-    )
+    """Keep the session for another 12 hours, but never longer than 7 days after it began."""
+    row = work.one(SQL.session_start, token=token_hash, now=now)
     if row is not None:
         ends = min(float(row["created_at"]) + SESSION_SECONDS, now + IDLE_SECONDS)
-        work.run(
-            "UPDATE session SET seen_at = :now, expires_at = :ends WHERE token_hash = :token",
-            now=now,
-            ends=ends,
-            token=token_hash,
-        )
+        work.run(SQL.touch_session, now=now, ends=ends, token=token_hash)
 
 
 def member(
@@ -147,15 +125,7 @@ def member(
     Forbidden
         If the person is a member with another role.
     """
-    row = work.one(
-        "SELECT p.id AS person, m.role, m.alias, j.id AS project, j.slug, j.state, j.spec FROM session s "
-        "JOIN person p ON p.id = s.person_id "
-        "LEFT JOIN project j ON j.slug = :slug LEFT JOIN membership m ON m.project_id = j.id AND m.person_id = p.id "
-        "WHERE s.token_hash = :token AND s.expires_at > :now AND p.active = 1",
-        token=token_hash,
-        slug=slug,
-        now=now,
-    )
+    row = work.one(SQL.member_by_session, token=token_hash, slug=slug, now=now)
     if row is None:
         raise SignedOut
     if row["role"] is None:
@@ -166,39 +136,27 @@ def member(
 
 
 def member_of(work: Work, person: int, project: int) -> Member | None:
-    """The membership of a person in a project, whatever the role; for callers that know the person
-    already.
-    """
-    row = work.one(
-        "SELECT m.person_id AS person, m.role, m.alias, j.id AS project, j.slug, j.state, j.spec FROM membership m "
-        "JOIN project j ON j.id = m.project_id WHERE m.person_id = :person AND m.project_id = :project",
-        person=person,
-        project=project,
-    )
+    """The membership of a person in a project, whatever the role; for callers that know both."""
+    row = work.one(SQL.member, person=person, project=project)
     return None if row is None else _member(work, row)
 
 
-def _member(work: Work, row: Mapping[str, object]) -> Member:
-    pools = work.all(
-        "SELECT pool FROM pool_member WHERE project_id = :project AND person_id = :person ORDER BY pool",
-        project=row["project"],
-        person=row["person"],
-    )
+def _member(work: Work, row: Row) -> Member:
+    pools = work.all(SQL.pools_of, project=row["project"], person=row["person"])
     return Member(
-        person=row["person"],  # type: ignore[arg-type]
-        project=row["project"],  # type: ignore[arg-type]
-        slug=str(row["slug"]),
-        role=row["role"],  # type: ignore[arg-type]
-        alias=str(row["alias"]),
+        person=row["person"],
+        project=row["project"],
+        slug=row["slug"],
+        role=row["role"],
+        alias=row["alias"],
         pools=tuple(int(pool["pool"]) for pool in pools),
-        state=row["state"],  # type: ignore[arg-type]
-        spec=read_spec(str(row["spec"])),
+        state=row["state"],
+        spec=read_spec(row["spec"]),
     )
 
 
 def allow(work: Work, key: str, *, limit: int, seconds: float, now: float) -> None:
-    """Count an attempt under ``key``; raises :class:`Throttled` after ``limit`` attempts in
-    ``seconds``.
+    """Count an attempt under ``key``; raises Throttled after ``limit`` attempts in ``seconds``.
 
     Call it in a transaction of its own *before* what it protects: attempts count whether they
     succeed or not. The key is stored hashed, because it may hold an e-mail address or an IP
@@ -208,9 +166,8 @@ def allow(work: Work, key: str, *, limit: int, seconds: float, now: float) -> No
     if work.dialect == "postgresql":
         work.one("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))", key=hashed)
     work.run("DELETE FROM throttle WHERE key = :key AND at <= :old", key=hashed, old=now - seconds)
-    row = work.one(
-        "SELECT COUNT(*) AS n, MIN(at) AS first FROM throttle WHERE key = :key", key=hashed
-    )
+    count = "SELECT COUNT(*) AS n, MIN(at) AS first FROM throttle WHERE key = :key"
+    row = work.one(count, key=hashed)
     if row is not None and int(row["n"]) >= limit:
         raise Throttled(wait=max(1.0, float(row["first"] or now) + seconds - now))
     work.run("INSERT INTO throttle (key, at) VALUES (:key, :now)", key=hashed, now=now)

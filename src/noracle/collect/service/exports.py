@@ -11,23 +11,23 @@ import dataclasses
 import io
 import json
 import re
+import string
 import tempfile
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from noracle.collect.archive import Archive, make_archive, verdicts
-from noracle.collect.errors import Conflict, NotFound, Refused
+from noracle.collect.archive import Archive, make_archive, verdicts, write_zip
+from noracle.collect.errors import Conflict, Refused
 from noracle.collect.formats import tasks_of
-from noracle.collect.model import Item, ProjectSpec, Route
-from noracle.collect.service.access import Member, read_spec
-from noracle.collect.store.base import Row, Work
-from noracle.collect.store.sqlite import fits
+from noracle.collect.model import ProjectSpec, Route, read_spec
+from noracle.collect.service.access import Member, project_of
+from noracle.collect.service.projects import item_of
+from noracle.collect.store.base import SQL, Row, Work
 
 TableFormat = Literal["csv", "jsonl", "parquet"]
+_LETTERS = frozenset(string.ascii_letters + "_")
 _SQL = {"text": "VARCHAR", "whole": "BIGINT", "number": "DOUBLE", "list": "VARCHAR[]"}
-_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +54,9 @@ def table_bytes(table: Table, kind: TableFormat) -> bytes:
         writer.writerow(table.columns)
         writer.writerows([_cell(value) for value in row] for row in table.rows)
     else:
-        names = list(table.columns)
         for row in table.rows:
-            text.write(
-                json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, allow_nan=False)
-                + "\n"
-            )
+            record = dict(zip(table.columns, row, strict=True))
+            text.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
     return text.getvalue().encode()
 
 
@@ -76,14 +73,13 @@ def _parquet(table: Table) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "rows.jsonl", Path(folder) / "rows.parquet"
         source.write_bytes(table_bytes(table, "jsonl"))
-        columns = ", ".join(
-            f"{_quoted(name)}: {_quoted(_SQL[kind])}" for name, kind in table.columns.items()
-        )
-        reader = f"read_json('{source}', format = 'newline_delimited', columns = {{{columns}}}, maximum_object_size = 67108864)"
+        types = {_quoted(name): _quoted(_SQL[kind]) for name, kind in table.columns.items()}
+        columns = ", ".join(f"{name}: {kind}" for name, kind in types.items())
+        form = f"format = 'newline_delimited', columns = {{{columns}}}"
+        rows = f"read_json('{source}', {form}, maximum_object_size = 67108864)"
+        copy = f"COPY (SELECT * FROM {rows}) TO '{target}' (FORMAT parquet, COMPRESSION zstd)"  # noqa: S608 (our own names)
         with files.connect() as connection:
-            connection.execute(
-                f"COPY (SELECT * FROM {reader}) TO '{target}' (FORMAT parquet, COMPRESSION zstd)"  # noqa: S608 (our own names)
-            )
+            connection.execute(copy)
         return target.read_bytes()
 
 
@@ -107,18 +103,12 @@ def table_files(tables: Mapping[str, Table], kind: TableFormat) -> dict[str, byt
 
 
 def _safe_names(tables: Mapping[str, Table]) -> bool:
-    names = {
-        str(row[0])
-        for table in tables.values()
-        if next(iter(table.columns)) == "item"
-        for row in table.rows
-    }
-    whole = sum(re.fullmatch(r"0|[1-9][0-9]{0,15}", name) is not None for name in names)
+    with_items = (t for t in tables.values() if next(iter(t.columns)) == "item")
+    names = {str(row[0]) for table in with_items for row in table.rows}
     words = re.compile(r"(?i)true|false|nan|inf|infinity|null|t|f|yes|no")
-    plain = sum(
-        re.match(r"[A-Za-z_]", name) is not None and not words.fullmatch(name) for name in names
-    )
-    return whole == len(names) or plain == len(names)
+    whole = sum(re.fullmatch(r"0|[1-9][0-9]{0,15}", name) is not None for name in names)
+    plain = sum(name[:1] in _LETTERS and not words.fullmatch(name) for name in names)
+    return len(names) in (whole, plain)
 
 
 def _prefixed(table: Table, *, keep: bool) -> Table:
@@ -132,15 +122,7 @@ def _prefixed(table: Table, *, keep: bool) -> Table:
 def zip_bytes(files: Mapping[str, bytes]) -> bytes:
     """The files in one zip; the same files give the same bytes."""
     whole = io.BytesIO()
-    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as out:
-        for name, data in files.items():
-            info = zipfile.ZipInfo(name, date_time=_EPOCH)
-            info.compress_type, info.create_system, info.external_attr = (
-                zipfile.ZIP_DEFLATED,
-                3,
-                0o600 << 16,
-            )
-            out.writestr(info, data)
+    write_zip(whole, files.items())
     return whole.getvalue()
 
 
@@ -150,48 +132,10 @@ def zip_bytes(files: Mapping[str, bytes]) -> bytes:
 ESTIMATED = ("main", "reask")
 """Kinds of questions whose answers are evidence about systems."""
 
-_FIRST = (
-    "SELECT a.id AS answer, a.value, a.shown_at, a.received_at, q.id AS question, q.draw, q.kind, q.place, q.shown, q.propensity, "
-    "i.name AS item, m.alias AS rater FROM answer a JOIN question q ON q.id = a.question_id JOIN item i ON i.id = q.item_id "
-    "JOIN membership m ON m.project_id = a.project_id AND m.person_id = a.person_id WHERE a.project_id = :project AND a.revision = 0 "
-    "ORDER BY a.id"
-)
-
-
-def check_value(spec: ProjectSpec, shown: Sequence[int], value: str) -> str:
-    """The value as it is stored, if it answers a question that shows these classes.
-
-    Raises
-    ------
-    Refused
-        If it does not.
-
-    Examples
-    --------
-    >>> spec = ProjectSpec.from_dict({"protocol": "judge-all", "classes": ["a", "b", "c"], "shown": 2})
-    >>> check_value(spec, (2, 0), "no|yes"), check_value(spec, (2, 0), "unsure")
-    ('no|yes', 'unsure|unsure')
-    """
-    text = value.strip() if isinstance(value, str) else ""
-    if spec.protocol == "judge-all" and text == "unsure":
-        text = "|".join(["unsure"] * len(shown))
-    if not fits(spec, shown, text):
-        rule = {
-            "partitioned": "yes, no or unsure",
-            "judge-all": f"{len(shown)} of yes, no or unsure with | between them",
-            "pick-wrong": "one of the classes that are shown, unsure"
-            + (", or none" if spec.trap else ""),
-            "ordinary": "one of the classes, or unsure",
-        }[spec.protocol]
-        raise Refused(f"value must be {rule}; got {str(value)[:40]!r}.")
-    return text
-
 
 def first_answers(work: Work, project: int) -> list[Row]:
-    """First answers with their question, item name and the alias of who gave them, in the order in
-    which they came.
-    """
-    return work.all(_FIRST, project=project)
+    """First answers with their question, item and the alias of the rater, as they came."""
+    return work.all(SQL.first_answers, project=project)
 
 
 def judgements(
@@ -215,31 +159,23 @@ def judgements(
     class is among them with chance d/K or m/K, and the foundation takes the mean of 1{class =
     answer, yes}/propensity over the judgements of an item; so each has the chance 1/K.
     """
-    spec = _spec(work, project)
+    spec = read_spec(project_of(work, project)["spec"])
     if spec.protocol == "ordinary":
         return []
-    rows: list[dict[str, Any]] = []
-    for row in first_answers(work, project):
-        if kinds is not None and row["kind"] not in kinds:
-            continue
-        shown = json.loads(row["shown"])
-        for asked, verdict in verdicts(spec, shown, row["value"]):
-            if asked is not None:
-                rows.append(
-                    {
-                        "item": row["item"],
-                        "class": asked,
-                        "verdict": verdict,
-                        "rater": row["rater"],
-                        "propensity": one_propensity(spec, row),
-                        "at": row["received_at"],
-                        "draw": row["draw"],
-                        "kind": row["kind"],
-                        "revision": 0,
-                        "question": row["question"],
-                    }
-                )
-    return rows
+    return [
+        {
+            **{key: row[key] for key in ("item", "rater", "draw", "kind", "question")},
+            "class": asked,
+            "verdict": verdict,
+            "propensity": one_propensity(spec, row),
+            "at": row["received_at"],
+            "revision": 0,
+        }
+        for row in first_answers(work, project)
+        if kinds is None or row["kind"] in kinds
+        for asked, verdict in verdicts(spec, json.loads(row["shown"]), row["value"])
+        if asked is not None
+    ]
 
 
 def one_propensity(spec: ProjectSpec, question: Mapping[str, Any]) -> float | None:
@@ -256,11 +192,8 @@ def one_propensity(spec: ProjectSpec, question: Mapping[str, Any]) -> float | No
 def ratings(
     work: Work, project: int, *, kinds: Sequence[str] | None = ESTIMATED
 ) -> list[dict[str, Any]]:
-    """First answers of the ordinary protocol as rows of a ratings table: ``item, rater, label, at,
-    kind``; "unsure" is an empty label.
-    """
-    spec = _spec(work, project)
-    if spec.protocol != "ordinary":
+    """First answers of the ordinary protocol as ratings; "unsure" is an empty label."""
+    if read_spec(project_of(work, project)["spec"]).protocol != "ordinary":
         return []
     return [
         {
@@ -275,120 +208,49 @@ def ratings(
     ]
 
 
-def _spec(work: Work, project: int) -> ProjectSpec:
-    row = work.one("SELECT spec FROM project WHERE id = :project", project=project)
-    if row is None:
-        raise NotFound("There is no such project.")
-    return read_spec(row["spec"])
-
-
 ExportFormat = Literal["archive", "jsonl", "csv", "parquet", "label-studio"]
 FORMATS: tuple[ExportFormat, ...] = ("archive", "jsonl", "csv", "parquet", "label-studio")
 
+_WHOLE, _NUMBER = ("class", "draw", "revision", "question"), ("propensity", "at")
+_ORDER = "item class verdict rater propensity at draw kind revision question"
 _JUDGEMENTS = {
-    "item": "text",
-    "class": "whole",
-    "verdict": "text",
-    "rater": "text",
-    "propensity": "number",
-    "at": "number",
-    "draw": "whole",
-    "kind": "text",
-    "revision": "whole",
-    "question": "whole",
+    name: "whole" if name in _WHOLE else "number" if name in _NUMBER else "text"
+    for name in _ORDER.split()
 }
 
 
-def _project(work: Work, project: int) -> Row:
-    row = work.one("SELECT * FROM project WHERE id = :project", project=project)
-    if row is None:
-        raise NotFound("There is no such project.")
-    return row
-
-
 def _predictions(work: Work, project: int, *, main: bool) -> dict[str, dict[str, int | None]]:
-    """Answers by system and item; ``main`` leaves out items that were not put to people for an
-    estimate (gold and panel).
-    """
-    only = (
-        "AND EXISTS (SELECT 1 FROM question q WHERE q.item_id = i.id AND q.kind = 'main') "
-        if main
-        else ""
-    )
-    rows = work.all(
-        "SELECT s.name AS system, i.name AS item, p.answer FROM prediction p JOIN system s ON s.id = p.system_id "  # noqa: S608 (fixed text)
-        f"JOIN item i ON i.id = p.item_id WHERE s.project_id = :project {only}ORDER BY s.id, i.id",
-        project=project,
-    )
+    """Answers by system and item; ``main`` leaves out gold and panel items."""
     found: dict[str, dict[str, int | None]] = {}
-    for row in rows:
+    for row in work.all(SQL.predictions, project=project, every=int(not main)):
         found.setdefault(row["system"], {})[row["item"]] = row["answer"]
     return found
 
 
 def archive_of(work: Work, project: int, *, texts: bool = False) -> Archive:
-    """Everything that was drawn, asked and answered, for
-    :func:`noracle.collect.verify.verify_archive`.
+    """Everything that was drawn, asked and answered, for ``verify_archive``.
 
     The seed, the truth of gold items and recorded chances are in it once the project is closed. A
     draft has nothing to prove yet.
     """
-    row = _project(work, project)
+    row = project_of(work, project)
     if row["state"] == "draft":
         raise Conflict("The project must be sealed before it can be exported; it is a draft.")
-    record = {key: row[key] for key in row.keys()} | {"spec": read_spec(row["spec"])}  # noqa: SIM118 (rows may iterate over values)
-    items, chances = [], {}
-    for i in work.all(
-        "SELECT i.name, i.content, i.options, i.chances, g.truth FROM item i LEFT JOIN gold g ON g.item_id = i.id "
-        "WHERE i.project_id = :project ORDER BY i.id",
-        project=project,
-    ):
-        order = None if i["options"] is None else tuple(json.loads(i["options"]))
-        items.append(
-            Item(name=i["name"], content=json.loads(i["content"]), truth=i["truth"], options=order)
-        )
-        if i["chances"] is not None:
-            chances[i["name"]] = json.loads(i["chances"])
+    items = work.all(SQL.items, project=project)
+    chances = {i["name"]: json.loads(i["chances"]) for i in items if i["chances"] is not None}
     routes = [
-        Route(
-            place=q["place"],
-            item=q["item"],
-            draw=q["draw"],
-            kind=q["kind"],
-            pool=q["pool"],
-            shown=tuple(json.loads(q["shown"])),
-            propensity=float(q["propensity"]),
-        )
-        for q in work.all(
-            "SELECT q.place, i.name AS item, q.draw, q.kind, q.pool, q.shown, q.propensity FROM question q JOIN item i ON i.id = q.item_id "
-            "WHERE q.project_id = :project AND q.kind <> 'reask' ORDER BY q.place",
-            project=project,
-        )
+        Route(**{**q, "shown": tuple(json.loads(q["shown"])), "propensity": float(q["propensity"])})
+        for q in work.all(SQL.routes, project=project)
     ]
-    answers = work.all(
-        "SELECT a.id AS answer, a.question_id AS question, q.place, q.draw, a.revision, m.alias AS rater, a.value, a.shown_at, "
-        "a.received_at FROM answer a JOIN question q ON q.id = a.question_id "
-        "JOIN membership m ON m.project_id = a.project_id AND m.person_id = a.person_id WHERE a.project_id = :project ORDER BY a.id",
-        project=project,
-    )
-    events = work.all(
-        "SELECT seq, at, actor, kind, payload, prev, hash FROM event WHERE project_id = :project AND seq IS NOT NULL ORDER BY seq",
-        project=project,
-    )
-    uploaded = {
-        s["name"]: s["uploaded_at"]
-        for s in work.all(
-            "SELECT name, uploaded_at FROM system WHERE project_id = :project", project=project
-        )
-    }
+    systems = work.all(SQL.systems, project=project)
     return make_archive(
-        record,
-        items=items,
+        {**row, "spec": read_spec(row["spec"])},
+        items=map(item_of, items),
         routes=routes,
-        answers=answers,
-        events=events,
+        answers=work.all(SQL.all_answers, project=project),
+        events=work.all(SQL.events, project=project),
         systems=_predictions(work, project, main=False),
-        uploaded_at=uploaded,
+        uploaded_at={s["name"]: s["uploaded_at"] for s in systems},
         chances=chances,
         texts=texts,
     )
@@ -402,51 +264,30 @@ def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[st
     ``quality`` (judgements of gold, panel and attention questions; with the expected verdict once
     the project is closed) and ``classes`` (number and name).
     """
-    row = _project(work, project)
-    spec = read_spec(row["spec"])
-    said = judgements(work, project)
-    rated = ratings(work, project)
-    truths = _truths(work, project) if row["state"] == "closed" else {}
-    predictions = _predictions(work, project, main=True)
+    row = project_of(work, project)
+    spec, closed = read_spec(row["spec"]), row["state"] == "closed"
+    gold = work.all(SQL.gold, project=project) if closed else []
+    truths = {g["name"]: int(g["truth"]) for g in gold}
+    said = [(tuple(j[c] for c in _JUDGEMENTS), j) for j in judgements(work, project)]
+    estimated = [cells for cells, j in said if j["kind"] in ESTIMATED]
+    quality = [(*cells, _expected(j, truths)) for cells, j in said if j["kind"] not in ESTIMATED]
+    rated = [(r["item"], r["rater"], r["label"], r["at"]) for r in ratings(work, project)]
+    answers = [
+        (item, system, answer)
+        for system, given in _predictions(work, project, main=True).items()
+        for item, answer in given.items()
+    ]
+    text, whole = "text", "whole"
+    columns = {"item": text, "rater": text, "label": whole, "at": "number"}
+    classes = [(k, c.name) for k, c in enumerate(spec.classes)]
     return {
-        "answers": Table(
-            columns={"item": "text", "system": "text", "answer": "whole"},
-            rows=[
-                (item, system, answer)
-                for system, answers in predictions.items()
-                for item, answer in answers.items()
-            ],
-        ),
-        "judgements": Table(
-            columns=_JUDGEMENTS,
-            rows=[tuple(j[c] for c in _JUDGEMENTS) for j in said if j["kind"] in ESTIMATED],
-        ),
+        "answers": Table(columns={"item": text, "system": text, "answer": whole}, rows=answers),
+        "judgements": Table(columns=_JUDGEMENTS, rows=estimated),
         "items": _items(work, project, spec.n_classes, texts=texts),
-        "ratings": Table(
-            columns={"item": "text", "rater": "text", "label": "whole", "at": "number"},
-            rows=[(r["item"], r["rater"], r["label"], r["at"]) for r in rated],
-        ),
-        "quality": Table(
-            columns={**_JUDGEMENTS, "expected": "text"},
-            rows=[
-                (*(j[c] for c in _JUDGEMENTS), _expected(j, truths))
-                for j in said
-                if j["kind"] not in ESTIMATED
-            ],
-        ),
-        "classes": Table(
-            columns={"class": "whole", "class_name": "text"},
-            rows=[(k, c.name) for k, c in enumerate(spec.classes)],
-        ),
+        "ratings": Table(columns=columns, rows=rated),
+        "quality": Table(columns={**_JUDGEMENTS, "expected": text}, rows=quality),
+        "classes": Table(columns={"class": whole, "class_name": text}, rows=classes),
     }
-
-
-def _truths(work: Work, project: int) -> dict[str, int]:
-    rows = work.all(
-        "SELECT i.name, g.truth FROM gold g JOIN item i ON i.id = g.item_id WHERE i.project_id = :project",
-        project=project,
-    )
-    return {row["name"]: int(row["truth"]) for row in rows}
 
 
 def _expected(judgement: Mapping[str, Any], truths: Mapping[str, int]) -> str | None:
@@ -455,68 +296,42 @@ def _expected(judgement: Mapping[str, Any], truths: Mapping[str, int]) -> str | 
 
 
 def _items(work: Work, project: int, n_classes: int, *, texts: bool) -> Table:
-    rows = work.all(
-        "SELECT name, sha256, content FROM item WHERE project_id = :project ORDER BY id",
-        project=project,
-    )
     columns = {"item": "text", "n_classes": "whole", "sha256": "text"}
-    if not texts:
-        return Table(
-            columns=columns, rows=[(row["name"], n_classes, row["sha256"]) for row in rows]
-        )
-    found = []
-    for row in rows:
-        content = json.loads(row["content"])
-        found.append(
-            (
-                row["name"],
-                n_classes,
-                row["sha256"],
-                content.get("markdown") or content.get("text"),
-                content.get("options"),
-                content.get("image"),
-            )
-        )
-    return Table(
-        columns={**columns, "text": "text", "options": "list", "image": "text"}, rows=found
-    )
+    rows: list[tuple[Any, ...]] = []
+    for row in work.all(SQL.items, project=project):
+        content = json.loads(row["content"]) if texts else {}
+        body = content.get("markdown") or content.get("text")
+        more = (body, content.get("options"), content.get("image")) if texts else ()
+        rows.append((row["name"], n_classes, row["sha256"], *more))
+    if texts:
+        columns |= {"text": "text", "options": "list", "image": "text"}
+    return Table(columns=columns, rows=rows)
 
 
 def label_studio(work: Work, project: int, *, texts: bool = False) -> bytes:
     """Items and first answers as tasks of Label Studio, in JSON."""
-    spec = read_spec(_project(work, project)["spec"])
-    items = [
-        {
-            "name": row["name"],
-            "content": {k: v for k, v in json.loads(row["content"]).items() if k != "attention"}
-            if texts
-            else {},
-        }
-        for row in work.all(
-            "SELECT name, content FROM item WHERE project_id = :project ORDER BY id",
-            project=project,
-        )
-    ]
+    items = []
+    for row in work.all(SQL.items, project=project):
+        content = json.loads(row["content"]) if texts else {}
+        content.pop("attention", None)
+        items.append({"name": row["name"], "content": content})
     answers = [
         {
-            "answer": row["answer"],
-            "item": row["item"],
+            **{key: row[key] for key in ("answer", "item", "value", "rater", "kind")},
             "shown": json.loads(row["shown"]),
-            "value": row["value"],
-            "rater": row["rater"],
-            "kind": row["kind"],
             "seconds": round(float(row["received_at"]) - float(row["shown_at"]), 3),
         }
         for row in first_answers(work, project)
     ]
-    return json.dumps(tasks_of(spec, items, answers), ensure_ascii=False, allow_nan=False).encode()
+    tasks = tasks_of(read_spec(project_of(work, project)["spec"]), items, answers)
+    return json.dumps(tasks, ensure_ascii=False, allow_nan=False).encode()
 
 
 def export_files(work: Work, project: int, kind: str, *, texts: bool = False) -> dict[str, bytes]:
     """File names and bytes of an export in one of :data:`FORMATS`."""
     if kind not in FORMATS:
         raise Refused(f"format must be one of {', '.join(FORMATS)}; got {kind[:40]!r}.")
-    slug = str(_project(work, project)["slug"])
+    slug = str(project_of(work, project)["slug"])
     if kind == "archive":
         return {f"{slug}.zip": archive_of(work, project, texts=texts).to_bytes()}
     if kind == "label-studio":
@@ -529,10 +344,10 @@ def export_one(
 ) -> tuple[str, str, bytes]:
     """File name, media type and bytes of an export as one file: several tables come in a zip."""
     files = export_files(work, project, kind, texts=texts)
-    if len(files) == 1 and kind in ("archive", "label-studio"):
-        name, data = next(iter(files.items()))
+    if kind in ("archive", "label-studio"):
+        ((name, data),) = files.items()
         return name, "application/zip" if kind == "archive" else "application/json", data
-    slug = str(_project(work, project)["slug"])
+    slug = str(project_of(work, project)["slug"])
     return f"{slug}-{kind}.zip", "application/zip", zip_bytes(files)
 
 

@@ -16,47 +16,14 @@ import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from noracle.collect.errors import Conflict, Forbidden, NotFound, Refused
-from noracle.collect.model import EVERYBODY, LEASED, OPEN, ProjectSpec, Role
-from noracle.collect.service.access import (
-    IDLE_SECONDS,
-    MANAGERS,
-    READERS,
-    SESSION_SECONDS,
-    Member,
-    member_of,
-    new_token,
-    read_spec,
-)
-from noracle.collect.service.access import token_hash as hash_of
-from noracle.collect.store.base import Row, Work
+from noracle.collect.model import EVERYBODY, ProjectSpec, Role, read_spec
+from noracle.collect.service import access
+from noracle.collect.service.access import MANAGERS, READERS, Member, member_of
+from noracle.collect.store.base import SQL, Row, Work
 from noracle.errors import MissingExtra
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
-
-__all__ = [
-    "Invitation",
-    "LONGEST_PASSWORD",
-    "SHORTEST_PASSWORD",
-    "accept_invitation",
-    "add_person",
-    "end_session",
-    "find_person",
-    "forget",
-    "hash_password",
-    "invitations_of",
-    "invite",
-    "join",
-    "normal_email",
-    "normal_name",
-    "password_fits",
-    "peek_invitation",
-    "people_of",
-    "revoke_invitation",
-    "set_locale",
-    "set_password",
-    "start_session",
-]
 
 SHORTEST_PASSWORD, LONGEST_PASSWORD = 10, 1000
 _two_at_a_time = threading.BoundedSemaphore(2)  # each takes 64 MiB and most of a core
@@ -73,9 +40,7 @@ def _hasher() -> PasswordHasher:
 
 @functools.cache
 def _nobody() -> str:
-    """The hash of a password that nobody has, so that an unknown address takes as long as a wrong
-    password.
-    """
+    """The hash of nobody's password: an unknown address takes as long as a wrong password."""
     return _hasher().hash(secrets.token_urlsafe(32))
 
 
@@ -90,9 +55,8 @@ def hash_password(password: str) -> str:
     """
     text = unicodedata.normalize("NFC", password)
     if not SHORTEST_PASSWORD <= len(text) <= LONGEST_PASSWORD:
-        raise Refused(
-            f"password must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters; got {len(text)}."
-        )
+        rule = f"password must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters"
+        raise Refused(f"{rule}; got {len(text)}.")
     if len(set(text)) < 3:
         raise Refused("password must not repeat one or two characters.")
     with _two_at_a_time:
@@ -100,9 +64,7 @@ def hash_password(password: str) -> str:
 
 
 def password_fits(hashed: str | None, password: str) -> bool:
-    """Whether this is the password; takes as long where there is none (``hashed`` None) as where it
-    is wrong.
-    """
+    """Whether this is the password; takes as long where there is none (``hashed`` None)."""
     from argon2.exceptions import Argon2Error, InvalidHashError
 
     text = unicodedata.normalize("NFC", password)[: LONGEST_PASSWORD + 1]
@@ -117,6 +79,7 @@ def password_fits(hashed: str | None, password: str) -> bool:
 # Invitations: links that work once, for one role and one pool, for some days.
 
 
+_GONE = "This invitation was used, has expired or was withdrawn. Ask for a new one."
 _ALIAS_LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"
 _MAY_INVITE: dict[str, tuple[Role, ...]] = {
     "owner": ("owner", "manager", "annotator", "auditor"),
@@ -140,19 +103,11 @@ class Invitation:
 
 def join(work: Work, project: int, person: int, *, role: Role, now: float) -> str:
     """Make a person a member; returns the alias by which events name them."""
+    word = "rater" if role == "annotator" else role
     for _ in range(20):
-        word = "rater" if role == "annotator" else role
         alias = f"{word}-{''.join(secrets.choice(_ALIAS_LETTERS) for _ in range(6))}"
-        row = work.one(
-            "INSERT INTO membership (project_id, person_id, role, alias, joined_at) VALUES (:project, :person, :role, :alias, :now) "
-            "ON CONFLICT DO NOTHING RETURNING alias",
-            project=project,
-            person=person,
-            role=role,
-            alias=alias,
-            now=now,
-        )
-        if row is not None:
+        made = {"project": project, "person": person, "role": role, "alias": alias, "now": now}
+        if work.one(SQL.join, **made) is not None:
             return alias
         if member_of(work, person, project) is not None:
             break
@@ -162,16 +117,15 @@ def join(work: Work, project: int, person: int, *, role: Role, now: float) -> st
 def _pool_for(member: Member, role: Role, pool: int | None) -> int | None:
     if role != "annotator":
         if pool is not None:
-            raise Refused(
-                f"pool must be left out for the role {role}; only annotators are asked questions."
-            )
+            rule = f"pool must be left out for the role {role}"
+            raise Refused(f"{rule}; only annotators are asked questions.")
         return None
-    if pool is None and member.spec.pools == (EVERYBODY,):
+    pools = member.spec.pools
+    if pool is None and pools == (EVERYBODY,):
         return EVERYBODY
-    if pool not in member.spec.pools or isinstance(pool, bool):
-        raise Refused(
-            f"pool must be one of 0 to {len(member.spec.pools) - 1} for an annotator; got {pool!r}."
-        )
+    if pool not in pools or isinstance(pool, bool):
+        rule = f"pool must be one of 0 to {len(pools) - 1} for an annotator"
+        raise Refused(f"{rule}; got {pool!r}.")
     return pool
 
 
@@ -196,41 +150,19 @@ def invite(
     if role == "annotator" and member.state == "closed":
         raise Conflict("The project is closed; nobody is asked any more.")
     pool = _pool_for(member, role, pool)
-    token = new_token()
-    row = work.one(
-        "INSERT INTO invitation (project_id, role, pool, token_hash, created_by, created_at, expires_at) "
-        "VALUES (:project, :role, :pool, :token, :person, :now, :ends) RETURNING id",
-        project=member.project,
-        role=role,
-        pool=pool,
-        token=hash_of(token),
-        person=member.person,
-        now=now,
-        ends=now + days * 86400,
-    )
-    invitation = 0 if row is None else int(row["id"])
-    work.log(
-        member.project,
-        "invited",
-        {"invitation": invitation, "role": role, "pool": pool},
-        actor=member.alias,
-        at=now,
-    )
+    token, ends = access.new_token(), now + days * 86400
+    who = {"project": member.project, "person": member.person, "role": role, "pool": pool}
+    row = work.one(SQL.invite, token=access.token_hash(token), now=now, ends=ends, **who)
+    payload = {"invitation": 0 if row is None else int(row["id"]), "role": role, "pool": pool}
+    work.log(member.project, "invited", payload, actor=member.alias, at=now)
     return token
-
-
-_INVITATION = (
-    "SELECT i.id, i.project_id, i.role, i.pool, i.expires_at, j.slug, j.name, j.spec, j.state FROM invitation i "
-    "JOIN project j ON j.id = i.project_id "
-    "WHERE i.token_hash = :token AND i.used_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > :now"
-)
 
 
 def peek_invitation(work: Work, token_hash: str, *, now: float) -> Invitation:
     """What a link leads to; raises NotFound if it was used, revoked, has expired or never was."""
-    row = work.one(_INVITATION, token=token_hash, now=now)
+    row = work.one(SQL.invitation, token=token_hash, now=now)
     if row is None:
-        raise NotFound("This invitation was used, has expired or was withdrawn. Ask for a new one.")
+        raise NotFound(_GONE)
     return Invitation(
         id=int(row["id"]),
         project=int(row["project_id"]),
@@ -251,45 +183,27 @@ def accept_invitation(work: Work, token_hash: str, *, person: int, now: float) -
     place, because no item is put to a person twice.
     """
     invitation = peek_invitation(work, token_hash, now=now)
-    taken = work.run(
-        "UPDATE invitation SET used_at = :now, used_by = :person WHERE token_hash = :token AND used_at IS NULL AND revoked_at IS NULL "
-        "AND expires_at > :now",
-        now=now,
-        person=person,
-        token=token_hash,
-    )
-    if taken != 1:
-        raise NotFound("This invitation was used, has expired or was withdrawn. Ask for a new one.")
-    known = member_of(work, person, invitation.project)
+    project, role, pool = invitation.project, invitation.role, invitation.pool
+    if work.run(SQL.use_invitation, now=now, person=person, token=token_hash) != 1:
+        raise NotFound(_GONE)
+    known = member_of(work, person, project)
     if known is None:
-        alias = join(work, invitation.project, person, role=invitation.role, now=now)
-    elif known.role != "annotator" or invitation.role != "annotator":
-        raise Conflict(
-            f"You are a member of this project already, as {known.role}. Use another account for another role."
-        )
-    elif invitation.pool in known.pools:
+        alias = join(work, project, person, role=role, now=now)
+    elif known.role != "annotator" or role != "annotator":
+        words = f"You are a member of this project already, as {known.role}."
+        raise Conflict(f"{words} Use another account for another role.")
+    elif pool in known.pools:
         raise Conflict("You are in this group already.")
     elif invitation.spec.protocol == "ordinary":
-        raise Conflict(
-            "You have a place in this project already; a second one would put the same item to you twice."
-        )
+        words = "You have a place in this project already"
+        raise Conflict(f"{words}; a second one would put the same item to you twice.")
     else:
         alias = known.alias
-    if invitation.pool is not None:
-        work.run(
-            "INSERT INTO pool_member (project_id, pool, person_id) VALUES (:project, :pool, :person)",
-            project=invitation.project,
-            pool=invitation.pool,
-            person=person,
-        )
-    payload = {
-        "alias": alias,
-        "role": invitation.role,
-        "pool": invitation.pool,
-        "invitation": invitation.id,
-    }
-    work.log(invitation.project, "joined", payload, actor=alias, at=now)
-    joined = member_of(work, person, invitation.project)
+    if pool is not None:
+        work.run(SQL.join_pool, project=project, pool=pool, person=person)
+    payload = {"alias": alias, "role": role, "pool": pool, "invitation": invitation.id}
+    work.log(project, "joined", payload, actor=alias, at=now)
+    joined = member_of(work, person, project)
     if joined is None:
         raise Conflict("Joining failed; try the link again.")
     return joined
@@ -299,13 +213,7 @@ def revoke_invitation(work: Work, member: Member, invitation: int, *, now: float
     """Withdraw an invitation of the member's project that was not used."""
     if member.role not in MANAGERS:
         raise Forbidden("Only owners and managers withdraw invitations.")
-    done = work.run(
-        "UPDATE invitation SET revoked_at = :now WHERE id = :id AND project_id = :project AND used_at IS NULL AND revoked_at IS NULL",
-        now=now,
-        id=invitation,
-        project=member.project,
-    )
-    if done != 1:
+    if work.run(SQL.revoke_invitation, now=now, id=invitation, project=member.project) != 1:
         raise NotFound("There is no such invitation to withdraw.")
 
 
@@ -313,12 +221,7 @@ def invitations_of(work: Work, member: Member, *, now: float) -> list[Row]:
     """The open invitations of a project: ``id, role, pool, created_at, expires_at``."""
     if member.role not in READERS:
         raise Forbidden("Only owners, managers and auditors see invitations.")
-    return work.all(
-        "SELECT id, role, pool, created_at, expires_at FROM invitation WHERE project_id = :project AND used_at IS NULL "
-        "AND revoked_at IS NULL AND expires_at > :now ORDER BY id",
-        project=member.project,
-        now=now,
-    )
+    return work.all(SQL.invitations, project=member.project, now=now)
 
 
 def normal_email(email: str) -> str:
@@ -330,15 +233,9 @@ def normal_email(email: str) -> str:
     'ann@example.org'
     """
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", email).strip().lower())
-    local, at, domain = text.rpartition("@")
-    if (
-        not at
-        or not local
-        or not domain
-        or len(text) > 254
-        or "@" in local
-        or re.search(r"[\s\x00-\x1f\x7f<>\"',;:\\]", text)
-    ):
+    local, _, domain = text.rpartition("@")
+    odd = re.search(r"[\s\x00-\x1f\x7f<>\"',;:\\]", text)
+    if not local or not domain or len(text) > 254 or "@" in local or odd:
         raise Refused("email must look like name@example.org.")
     if not text.isprintable():
         raise Refused("email must hold printable characters only.")
@@ -359,66 +256,38 @@ def add_person(
     """A new account; raises Conflict if the address has one."""
     if not re.fullmatch(r"[A-Za-z]{2,3}([_-][A-Za-z0-9]{2,8})*", locale):
         raise Refused("locale must be a language code such as en or de.")
-    row = work.one(
-        "INSERT INTO person (email, name, password, locale, active, created_at) VALUES (:email, :name, :password, :locale, 1, :now) "
-        "ON CONFLICT (email) DO NOTHING RETURNING id",
-        email=normal_email(email),
-        name=normal_name(name),
-        password=password_hash,
-        locale=locale,
-        now=now,
-    )
+    about = {"email": normal_email(email), "name": normal_name(name), "password": password_hash}
+    row = work.one(SQL.add_person, locale=locale, now=now, **about)
     if row is None:
         raise Conflict("email has an account already; sign in with it.")
     return int(row["id"])
 
 
 def find_person(work: Work, email: str) -> Row | None:
-    """``id, email, name, password, locale, active`` of an address, or None; also None where it
-    cannot be an address.
-    """
+    """``id, email, name, password, locale, active`` of an address; None if it has no account."""
     try:
-        wanted = normal_email(email)
+        return work.one(SQL.find_person, email=normal_email(email))
     except Refused:
         return None
-    return work.one(
-        "SELECT id, email, name, password, locale, active FROM person WHERE email = :email AND active = 1",
-        email=wanted,
-    )
 
 
 def set_password(work: Work, person: int, password_hash: str, *, keep: str = "") -> None:
     """Change a password; ends all sessions but the one whose hash is ``keep``."""
-    work.run(
-        "UPDATE person SET password = :password WHERE id = :person",
-        password=password_hash,
-        person=person,
-    )
-    work.run(
-        "DELETE FROM session WHERE person_id = :person AND token_hash <> :keep",
-        person=person,
-        keep=keep,
-    )
+    work.run(SQL.set_password, password=password_hash, person=person)
+    work.run(SQL.drop_other_sessions, person=person, keep=keep)
 
 
 def set_locale(work: Work, person: int, locale: str) -> None:
     """Remember the language that a person reads."""
-    work.run(
-        "UPDATE person SET locale = :locale WHERE id = :person", locale=locale[:20], person=person
-    )
+    work.run(SQL.set_locale, locale=locale[:20], person=person)
 
 
 def start_session(work: Work, person: int, token_hash: str, *, now: float) -> None:
     """A new session; also sweeps away sessions that have ended and attempts that are a day old."""
     work.run("DELETE FROM session WHERE expires_at <= :now", now=now)
     work.run("DELETE FROM throttle WHERE at <= :old", old=now - 86400)
-    work.run(
-        "INSERT INTO session (token_hash, person_id, created_at, seen_at, expires_at) VALUES (:token, :person, :now, :now, :ends)",
-        token=token_hash,
-        person=person,
-        now=now,
-        ends=now + min(IDLE_SECONDS, SESSION_SECONDS),
-    )
+    ends = now + min(access.IDLE_SECONDS, access.SESSION_SECONDS)
+    work.run(SQL.add_session, token=token_hash, person=person, now=now, ends=ends)
 
 
 def end_session(work: Work, token_hash: str) -> None:
@@ -427,42 +296,27 @@ def end_session(work: Work, token_hash: str) -> None:
 
 
 def people_of(work: Work, member: Member) -> list[dict[str, Any]]:
-    """The members of a project: ``alias, role, pools, joined_at, done, name, email``; auditors do
-    not see the last two (None).
-    """
+    """The members: ``alias, role, pools, joined_at, done, name, email``; for auditors no names."""
     if member.role not in READERS:
         raise Forbidden("Only owners, managers and auditors see the people of a project.")
     pools: dict[int, list[int]] = {}
-    for row in work.all(
-        "SELECT person_id, pool FROM pool_member WHERE project_id = :project ORDER BY pool",
-        project=member.project,
-    ):
+    for row in work.all(SQL.pool_members, project=member.project):
         pools.setdefault(int(row["person_id"]), []).append(int(row["pool"]))
-    rows = work.all(
-        "SELECT m.person_id, m.alias, m.role, m.joined_at, p.name, p.email, p.forgotten_at, (SELECT COUNT(*) FROM answer a "
-        "WHERE a.project_id = m.project_id AND a.person_id = m.person_id AND a.revision = 0) AS done "
-        "FROM membership m JOIN person p ON p.id = m.person_id WHERE m.project_id = :project ORDER BY m.joined_at, m.alias",
-        project=member.project,
-    )
     personal = member.role != "auditor"
     return [
         {
-            "alias": row["alias"],
-            "role": row["role"],
+            **{key: row[key] for key in ("alias", "role", "joined_at")},
             "pools": tuple(pools.get(int(row["person_id"]), ())),
-            "joined_at": row["joined_at"],
             "done": int(row["done"]),
             "forgotten": row["forgotten_at"] is not None,
-            "name": row["name"] if personal else None,
-            "email": row["email"] if personal else None,
+            **{key: row[key] if personal else None for key in ("name", "email")},
         }
-        for row in rows
+        for row in work.all(SQL.people, project=member.project)
     ]
 
 
 def forget(work: Work, email: str, *, now: float) -> int:
-    """Erase a person: e-mail address, name, password, sessions and places in pools, in every
-    project; returns the number of projects.
+    """Erase a person's address, name, password, sessions and pools; returns how many projects.
 
     Their answers stay under the alias, which says nothing about the person any more; the question
     that they hold goes back to its place.
@@ -471,47 +325,22 @@ def forget(work: Work, email: str, *, now: float) -> int:
     if person is None:
         raise NotFound("There is no account with this e-mail address.")
     who = int(person["id"])
-    projects = work.all(
-        "SELECT project_id, alias FROM membership WHERE person_id = :who ORDER BY project_id",
-        who=who,
-    )
+    projects = work.all(SQL.memberships, person=who)
     for row in projects:
         project = int(row["project_id"])
         _give_back(work, project, who, str(row["alias"]), now)
         work.log(project, "forgotten", {"alias": row["alias"]}, actor="system", at=now)
     work.run("DELETE FROM pool_member WHERE person_id = :who", who=who)
     work.run("DELETE FROM session WHERE person_id = :who", who=who)
-    work.run(
-        "UPDATE invitation SET revoked_at = :now WHERE created_by = :who AND used_at IS NULL AND revoked_at IS NULL",
-        now=now,
-        who=who,
-    )
-    work.run(
-        "UPDATE person SET email = NULL, name = NULL, password = NULL, locale = 'en', active = 0, forgotten_at = :now WHERE id = :who",
-        now=now,
-        who=who,
-    )
+    work.run(SQL.revoke_all_of, now=now, person=who)
+    work.run(SQL.forget_person, now=now, person=who)
     return len(projects)
 
 
 def _give_back(work: Work, project: int, person: int, alias: str, now: float) -> None:
     """Put the question that a person holds back to its place, as if its time had run out."""
-    held = work.all(
-        "SELECT id, place, lease, lease_until FROM question WHERE project_id = :project AND person_id = :person AND status = :leased",
-        project=project,
-        person=person,
-        leased=LEASED,
-    )
-    for row in held:
-        work.run(
-            "UPDATE question SET status = :open, person_id = NULL, leased_at = NULL, lease_until = NULL, key = NULL WHERE id = :id",
-            open=OPEN,
-            id=row["id"],
-        )
-        payload = {
-            "lease": row["lease"],
-            "place": row["place"],
-            "question": row["id"],
-            "until": row["lease_until"],
-        }
+    for row in work.all(SQL.held_by, project=project, person=person):
+        work.run(SQL.reopen, id=row["id"])
+        lease = {"lease": row["lease"], "until": row["lease_until"]}
+        payload = {**lease, "place": row["place"], "question": row["id"]}
         work.log(project, "lease-expired", payload, actor=alias, at=now)

@@ -11,6 +11,7 @@ There is no way back. Every function takes the transaction, changes one thing, a
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import re
 from collections import Counter
@@ -18,58 +19,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from noracle.collect.chain import answers_hash, canonical, content_hash, digest
-from noracle.collect.errors import Conflict, NotFound, Refused
-from noracle.collect.model import DONE, LEASED, OPEN, Item, ProjectSpec, State
-from noracle.collect.service.access import Member, read_spec
+from noracle.collect.errors import Conflict, NotFound, Refused, refused
+from noracle.collect.model import DONE, LEASED, Item, ProjectSpec, State, read_spec
+from noracle.collect.service.access import Member, project_of
 from noracle.collect.service.people import join
-from noracle.collect.store.base import Row, Work
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.collect.store.base import SQL, Row, Work
+from noracle.errors import ArgumentError, EvidenceError
 
 if TYPE_CHECKING:
     from noracle.collect.content import Picture
-
-__all__ = [
-    "SealPreview",
-    "add_image",
-    "add_system",
-    "change_spec",
-    "clear_items",
-    "close_project",
-    "create_project",
-    "image_of",
-    "import_items",
-    "items_of",
-    "log_look",
-    "my_progress",
-    "open_project",
-    "preview_seal",
-    "progress",
-    "project_row",
-    "projects_of",
-    "seal_project",
-    "systems_of",
-]
 
 LONGEST_NAME, LONGEST_TEXT, LONGEST_OPTION = 200, 200_000, 10_000
 _KEYS = {"text", "markdown", "image", "options", "attention"}
 _AT_A_TIME = 5_000
 
 
-def hold(work: Work, project: int, *states: State) -> Mapping[str, Any]:
-    """The row of a project that is in one of these states; it cannot change before the transaction
-    ends.
+def hold(work: Work, project: int, *states: State) -> Row:
+    """The row of a project in one of these states; it cannot change before the transaction ends.
 
     Raises
     ------
     NotFound, Conflict
         If there is no such project, or it is in another state.
     """
-    work.run(
-        "UPDATE project SET state = state WHERE id = :project", project=project
-    )  # locks the row on PostgreSQL
-    row = work.one("SELECT * FROM project WHERE id = :project", project=project)
-    if row is None:
-        raise NotFound("There is no such project.")
+    work.run(SQL.lock_project, project=project)  # locks the row on PostgreSQL
+    row = project_of(work, project)
     if row["state"] not in states:
         raise Conflict(f"The project must be {' or '.join(states)} for this; it is {row['state']}.")
     return row
@@ -77,250 +51,140 @@ def hold(work: Work, project: int, *states: State) -> Mapping[str, Any]:
 
 def check_item(item: Item, spec: ProjectSpec) -> None:
     """Refuse an item that breaks a rule; the message names the item and never quotes its text."""
-    name, content = item.name, item.content
-    if (
-        not isinstance(name, str)
-        or not 1 <= len(name) <= LONGEST_NAME
-        or not name.isprintable()
-        or name != name.strip()
-    ):
-        raise Refused(
-            f"item must be named by 1 to {LONGEST_NAME} printable characters; got {str(name)[:40]!r}."
-        )
+    name, content, k = item.name, item.content, spec.n_classes
+    short = isinstance(name, str) and 1 <= len(name) <= LONGEST_NAME
+    if not short or not name.isprintable() or name != name.strip():
+        rule = f"must be named by 1 to {LONGEST_NAME} printable characters"
+        raise refused("item", rule, repr(str(name)[:40]))
     unknown = sorted(set(content) - _KEYS)
     if unknown:
-        raise Refused(
-            fault(
-                "content",
-                f"must hold {', '.join(sorted(_KEYS))} only",
-                ", ".join(map(str, unknown[:5])),
-                where=[name],
-            )
-        )
+        came = ", ".join(map(str, unknown[:5]))
+        raise refused("content", f"must hold {', '.join(sorted(_KEYS))} only", came, name)
     if not any(content.get(key) for key in ("text", "markdown", "image")):
-        raise Refused(
-            fault("content", "must hold a text, Markdown or an image", "none of them", where=[name])
-        )
+        raise refused("content", "must hold a text, Markdown or an image", "none of them", name)
     for key in ("text", "markdown"):
         if key in content:
             _check_text(content[key], key, LONGEST_TEXT, name)
-    if "image" in content and not (
-        isinstance(content["image"], str) and re.fullmatch(r"[0-9a-f]{64}", content["image"])
-    ):
-        raise Refused(
-            fault(
-                "image",
-                "must be the SHA-256 of an uploaded image",
-                repr(content["image"])[:80],
-                where=[name],
-            )
-        )
-    if "attention" in content and not isinstance(content["attention"], bool):
-        raise Refused(
-            fault(
-                "attention", "must be true or false", repr(content["attention"])[:40], where=[name]
-            )
-        )
-    options = content.get("options")
+    image, options = content.get("image", "0" * 64), content.get("options")
+    if not (isinstance(image, str) and re.fullmatch(r"[0-9a-f]{64}", image)):
+        raise refused("image", "must be the SHA-256 of an uploaded image", repr(image)[:80], name)
+    if not isinstance(content.get("attention", False), bool):
+        raise refused("attention", "must be true or false", repr(content["attention"])[:40], name)
     if options is not None:
-        if not isinstance(options, list | tuple) or len(options) != spec.n_classes:
-            came = (
-                f"{len(options)}" if isinstance(options, list | tuple) else type(options).__name__
-            )
-            raise Refused(
-                fault(
-                    "options",
-                    f"must be a list of {spec.n_classes}, one for each class",
-                    came,
-                    where=[name],
-                )
-            )
+        listed = isinstance(options, list | tuple)
+        if not listed or len(options) != k:
+            came = f"{len(options)}" if listed else type(options).__name__
+            raise refused("options", f"must be a list of {k}, one for each class", came, name)
         for option in options:
             _check_text(option, "options", LONGEST_OPTION, name)
-    truth = item.truth
-    if truth is not None and (
-        isinstance(truth, bool) or not isinstance(truth, int) or not 0 <= truth < spec.n_classes
-    ):
-        raise Refused(
-            fault(
-                "truth", f"must be a class in [0, {spec.n_classes})", repr(truth)[:40], where=[name]
-            )
-        )
+    if not _is_class(item.truth, k):
+        raise refused("truth", f"must be a class in [0, {k})", repr(item.truth)[:40], name)
 
 
 def _check_text(text: object, key: str, longest: int, name: str) -> None:
     if not isinstance(text, str) or not text.strip() or len(text) > longest:
         came = f"{len(text)} characters" if isinstance(text, str) else type(text).__name__
-        raise Refused(fault(key, f"must be text of 1 to {longest} characters", came, where=[name]))
-    if "\x00" in text or not _is_unicode(text):
-        raise Refused(
-            fault(key, "must be Unicode text", "zero bytes or lone surrogates", where=[name])
-        )
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        raise refused(key, f"must be text of 1 to {longest} characters", came, name)
+    if re.search(r"[\x00\ud800-\udfff]", text):
+        raise refused(key, "must be Unicode text", "zero bytes or lone surrogates", name)
 
 
 def import_items(
     work: Work, project: int, items: Iterable[Item], *, actor: str = "system", now: float
 ) -> int:
-    """Add items to a draft; returns how many. All or nothing: the transaction is undone where one
-    of them is refused.
+    """Add items to a draft, all or none; returns how many.
 
     Images must have been added with :func:`add_image` before.
     """
     spec = read_spec(hold(work, project, "draft")["spec"])
-    names = {
-        row["name"]
-        for row in work.all("SELECT name FROM item WHERE project_id = :project", project=project)
-    }
-    images = {
-        row["sha256"]
-        for row in work.all("SELECT sha256 FROM image WHERE project_id = :project", project=project)
-    }
-    rows: list[dict[str, object]] = []
+    names = set(_item_ids(work, project))
+    images = {row["sha256"] for row in work.all(SQL.images, project=project)}
     gold: list[dict[str, object]] = []
     hashes: list[str] = []
-    for item in items:
-        check_item(item, spec)
-        if item.name in names:
-            raise Refused(
-                fault(
-                    "item",
-                    "must be named only once in the project",
-                    repr(item.name),
-                    remedy="Rename or drop it.",
-                )
-            )
-        if "image" in item.content and item.content["image"] not in images:
-            raise Refused(
-                fault(
-                    "image", "must be uploaded before its item", "an unknown one", where=[item.name]
-                )
-            )
-        names.add(item.name)
-        sha256 = content_hash(item.content)
-        hashes.append(sha256)
-        rows.append(
-            {
-                "project": project,
-                "name": item.name,
-                "content": canonical(dict(item.content)),
-                "sha256": sha256,
-            }
-        )
-        if item.truth is not None:
-            gold.append({"project": project, "name": item.name, "truth": item.truth})
-        if len(rows) >= _AT_A_TIME:
-            _insert(work, rows)
-            rows = []
-    _insert(work, rows)
+
+    def rows() -> Iterator[dict[str, object]]:
+        for item in items:
+            check_item(item, spec)
+            name, content = item.name, dict(item.content)
+            if name in names:
+                rule, remedy = "must be named only once in the project", "Rename or drop it."
+                raise refused("item", rule, repr(name), remedy=remedy)
+            if "image" in content and content["image"] not in images:
+                raise refused("image", "must be uploaded before its item", "an unknown one", name)
+            names.add(name)
+            hashes.append(content_hash(content))
+            row = {"project": project, "name": name}
+            if item.truth is not None:
+                gold.append({**row, "truth": item.truth})
+            yield {**row, "content": canonical(content), "sha256": hashes[-1]}
+
+    _insert(work, SQL.add_item, rows())
     if not hashes:
         raise Refused("items must not be empty; got none.")
-    if gold:
-        work.many(
-            "INSERT INTO gold (item_id, truth) SELECT id, :truth FROM item WHERE project_id = :project AND name = :name",
-            gold,
-        )
-    work.log(
-        project,
-        "imported",
-        {"items": len(hashes), "gold": len(gold), "sha256": digest(hashes)},
-        actor=actor,
-        at=now,
-    )
+    _insert(work, SQL.add_gold, gold)
+    payload = {"items": len(hashes), "gold": len(gold), "sha256": digest(hashes)}
+    work.log(project, "imported", payload, actor=actor, at=now)
     return len(hashes)
 
 
-def _insert(work: Work, rows: list[dict[str, object]]) -> None:
-    if rows:
-        work.many(
-            "INSERT INTO item (project_id, name, content, sha256) VALUES (:project, :name, :content, :sha256)",
-            rows,
-        )
+def _insert(work: Work, sql: str, rows: Iterable[Mapping[str, object]]) -> None:
+    rows = iter(rows)
+    while some := list(itertools.islice(rows, _AT_A_TIME)):
+        work.many(sql, some)
+
+
+def _item_ids(work: Work, project: int) -> dict[str, int]:
+    return {row["name"]: int(row["id"]) for row in work.all(SQL.item_ids, project=project)}
 
 
 def items_of(work: Work, project: int) -> list[Item]:
     """All items in the order in which they came, with the truth of gold; never for annotators."""
-    rows = work.all(
-        "SELECT i.name, i.content, i.options, g.truth FROM item i LEFT JOIN gold g ON g.item_id = i.id "
-        "WHERE i.project_id = :project ORDER BY i.id",
-        project=project,
+    return [item_of(row) for row in work.all(SQL.items, project=project)]
+
+
+def item_of(row: Row) -> Item:
+    """An item out of its row."""
+    truth, options = row["truth"], row["options"]
+    return Item(
+        name=row["name"],
+        content=json.loads(row["content"]),
+        truth=None if truth is None else int(truth),
+        options=None if options is None else tuple(json.loads(options)),
     )
-    return [
-        Item(
-            name=row["name"],
-            content=json.loads(row["content"]),
-            truth=None if row["truth"] is None else int(row["truth"]),
-            options=None if row["options"] is None else tuple(json.loads(row["options"])),
-        )
-        for row in rows
-    ]
 
 
 def clear_items(work: Work, project: int) -> int:
     """Take all items out of a draft again."""
     hold(work, project, "draft")
-    work.run(
-        "DELETE FROM gold WHERE item_id IN (SELECT id FROM item WHERE project_id = :project)",
-        project=project,
-    )
-    return work.run("DELETE FROM item WHERE project_id = :project", project=project)
+    work.run(SQL.drop_gold, project=project)
+    return work.run(SQL.drop_items, project=project)
 
 
 def add_image(work: Work, project: int, picture: Picture) -> str:
-    """Keep a re-encoded image (:func:`noracle.collect.content.clean_image`) in a draft; returns the
-    SHA-256 that names it.
-    """
+    """Keep an image of :func:`noracle.collect.content.clean_image` in a draft; returns its hash."""
     hold(work, project, "draft")
-    work.run(
-        "INSERT INTO image (project_id, sha256, media, bytes) VALUES (:project, :sha256, :media, :bytes) ON CONFLICT DO NOTHING",
-        project=project,
-        sha256=picture.sha256,
-        media=picture.media,
-        bytes=picture.data,
-    )
+    about = {"sha256": picture.sha256, "media": picture.media, "bytes": picture.data}
+    work.run(SQL.add_image, project=project, **about)
     return picture.sha256
 
 
 def image_of(work: Work, member: Member, sha256: str) -> tuple[str, bytes]:
-    """Media type and bytes of an image that the member may see: annotators only those of questions
-    that were put to them.
-    """
-    if member.role == "annotator" and sha256 not in _images_seen(work, member):
-        raise NotFound("There is no such image.")
-    row = work.one(
-        "SELECT media, bytes FROM image WHERE project_id = :project AND sha256 = :sha256",
-        project=member.project,
-        sha256=sha256,
-    )
+    """Media type and bytes of an image; annotators see only those of their own last questions."""
+    row = work.one(SQL.image, project=member.project, sha256=sha256)
+    if row is not None and member.role == "annotator":
+        seen = work.all(SQL.contents_seen, project=member.project, person=member.person)
+        if all(json.loads(each["content"]).get("image") != sha256 for each in seen):
+            row = None
     if row is None:
         raise NotFound("There is no such image.")
     return str(row["media"]), bytes(row["bytes"])
 
 
-def _images_seen(work: Work, member: Member) -> Iterator[str]:
-    rows = work.all(
-        "SELECT i.content FROM question q JOIN item i ON i.id = q.item_id WHERE q.project_id = :project AND q.person_id = :person "
-        "ORDER BY q.leased_at DESC LIMIT 3",
-        project=member.project,
-        person=member.person,
-    )
-    return (
-        content["image"]
-        for content in (json.loads(row["content"]) for row in rows)
-        if "image" in content
-    )
-
-
-def refused(error: ArgumentError | EvidenceError) -> Refused:
-    """The same words as an error that the pages understand."""
-    return Refused(str(error))
+def _title(name: str) -> str:
+    title = " ".join(str(name).split())
+    if not 1 <= len(title) <= 200 or not title.isprintable():
+        raise Refused("name must have 1 to 200 printable characters.")
+    return title
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,81 +207,45 @@ def create_project(
 ) -> int:
     """A draft, owned by ``owner`` (a person)."""
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", slug):
-        raise Refused(
-            f"slug must be 1 to 63 small letters, digits and inner hyphens; got {slug[:80]!r}."
-        )
-    title = " ".join(name.split())
-    if not 1 <= len(title) <= 200 or not title.isprintable():
-        raise Refused("name must have 1 to 200 printable characters.")
-    row = work.one(
-        "INSERT INTO project (slug, name, spec, created_at) VALUES (:slug, :name, :spec, :now) ON CONFLICT (slug) DO NOTHING RETURNING id",
-        slug=slug,
-        name=title,
-        spec=_written(spec),
-        now=now,
-    )
+        rule = "slug must be 1 to 63 small letters, digits and inner hyphens"
+        raise Refused(f"{rule}; got {slug[:80]!r}.")
+    title = _title(name)
+    row = work.one(SQL.add_project, slug=slug, name=title, spec=_written(spec), now=now)
     if row is None:
         raise Conflict(f"slug must be new; {slug!r} is taken.")
     project = int(row["id"])
     alias = join(work, project, owner, role="owner", now=now)
-    work.log(
-        project,
-        "created",
-        {"alias": alias, "name": title, "slug": slug, "spec": spec.to_dict()},
-        actor=alias,
-        at=now,
-    )
+    payload = {"alias": alias, "name": title, "slug": slug, "spec": spec.to_dict()}
+    work.log(project, "created", payload, actor=alias, at=now)
     return project
 
 
 def _written(spec: ProjectSpec) -> str:
-    for text in (
-        spec.question,
-        spec.stop_rule,
-        *(c.name for c in spec.classes),
-        *(c.guideline for c in spec.classes),
-    ):
+    names, guidelines = ([getattr(c, k) for c in spec.classes] for k in ("name", "guideline"))
+    for text in (spec.question, spec.stop_rule, *names, *guidelines):
         if "\x00" in text or len(text) > 20_000:
             raise Refused("spec must hold texts of at most 20000 characters, without zero bytes.")
-    if any(
-        not c.name.strip() or len(c.name) > 200 or not c.name.isprintable() for c in spec.classes
-    ):
+    if any(not name.strip() or len(name) > 200 or not name.isprintable() for name in names):
         raise Refused("classes must be named by 1 to 200 printable characters.")
     return canonical(spec.to_dict())
 
 
-def change_spec(
-    work: Work,
-    project: int,
-    spec: ProjectSpec,
-    *,
-    actor: str = "system",  # noqa: ARG001 (as its sisters)
-    now: float,  # noqa: ARG001 (as its sisters)
-) -> None:
-    """Another specification of a draft; items that do not fit it are an error. What counts is
-    logged when the project is sealed.
-    """
+def change_spec(work: Work, project: int, spec: ProjectSpec) -> None:
+    """Another specification of a draft, which its items must fit; sealing logs what counts."""
     hold(work, project, "draft")
     for item in items_of(work, project):
         check_item(item, spec)
-    asked = {
-        int(row["pool"])
-        for row in work.all(
-            "SELECT DISTINCT pool FROM pool_member WHERE project_id = :project", project=project
-        )
-    }
-    invited = work.all(
-        "SELECT DISTINCT pool FROM invitation WHERE project_id = :project AND pool IS NOT NULL AND used_at IS NULL AND revoked_at IS NULL",
-        project=project,
-    )
-    lost = sorted((asked | {int(row["pool"]) for row in invited}) - set(spec.pools))
+    asked = set(_people_by_pool(work, project))
+    asked |= {int(row["pool"]) for row in work.all(SQL.pools_invited, project=project)}
+    lost = sorted(asked - set(spec.pools))
     if lost:
-        raise Conflict(
-            f"spec must keep the groups in which people are or to which they are invited; {lost[:5]} would be lost."
-        )
-    work.run(
-        "UPDATE project SET spec = :spec WHERE id = :project", spec=_written(spec), project=project
-    )
+        rule = "spec must keep the groups in which people are or to which they are invited"
+        raise Conflict(f"{rule}; {lost[:5]} would be lost.")
+    work.run(SQL.set_spec, spec=_written(spec), project=project)
+
+
+def _people_by_pool(work: Work, project: int) -> dict[int, int]:
+    return {int(r["pool"]): int(r["n"]) for r in work.all(SQL.pools_with_people, project=project)}
 
 
 def preview_seal(
@@ -426,10 +254,7 @@ def preview_seal(
     """What sealing would draw, from a seed that is thrown away; changes nothing."""
     from noracle.collect.protocols import draw_routes, new_seed
 
-    row = work.one("SELECT spec FROM project WHERE id = :project", project=project)
-    if row is None:
-        raise NotFound("There is no such project.")
-    spec, items = read_spec(row["spec"]), items_of(work, project)
+    spec, items = read_spec(project_of(work, project)["spec"]), items_of(work, project)
     problem, kinds, pools = "", Counter[str](), Counter[int]()
     try:
         routes, _ = draw_routes(spec, items, new_seed(), propensities=propensities)
@@ -437,12 +262,7 @@ def preview_seal(
         pools.update(route.pool for route in routes)
     except (ArgumentError, EvidenceError) as error:
         problem = str(error)
-    peopled = {
-        int(r["pool"])
-        for r in work.all(
-            "SELECT DISTINCT pool FROM pool_member WHERE project_id = :project", project=project
-        )
-    }
+    peopled = _people_by_pool(work, project)
     return SealPreview(
         items=len(items),
         gold=sum(item.truth is not None for item in items),
@@ -463,8 +283,7 @@ def seal_project(
     propensities: Mapping[str, Sequence[float]] | None = None,
     seed: bytes | None = None,
 ) -> str:
-    """Draw everything random from a new seed and commit to it; returns the Merkle root of the
-    routes.
+    """Draw everything random from a new seed and commit to it; returns the root of the routes.
 
     Parameters
     ----------
@@ -477,58 +296,28 @@ def seal_project(
     from noracle.collect.protocols import seal
 
     spec = read_spec(hold(work, project, "draft")["spec"])
-    ids = {
-        row["name"]: int(row["id"])
-        for row in work.all(
-            "SELECT id, name FROM item WHERE project_id = :project", project=project
-        )
-    }
+    ids = _item_ids(work, project)
     try:
         sealed = seal(spec, items_of(work, project), seed=seed, propensities=propensities)
     except (ArgumentError, EvidenceError) as error:
-        raise refused(error) from error
-    insert = (
-        "INSERT INTO question (project_id, item_id, place, draw, kind, pool, shown, propensity) "
-        "VALUES (:project, :item, :place, :draw, :kind, :pool, :shown, :propensity)"
+        raise Refused(str(error)) from error
+    drawn = (
+        {
+            **{key: getattr(r, key) for key in ("place", "draw", "kind", "pool", "propensity")},
+            "project": project,
+            "item": ids[r.item],
+            "shown": canonical(list(r.shown)),
+        }
+        for r in sealed.routes
     )
-    for start in range(0, len(sealed.routes), _AT_A_TIME):
-        drawn = [
-            {
-                "project": project,
-                "item": ids[r.item],
-                "place": r.place,
-                "draw": r.draw,
-                "kind": r.kind,
-                "pool": r.pool,
-                "shown": canonical(list(r.shown)),
-                "propensity": r.propensity,
-            }
-            for r in sealed.routes[start : start + _AT_A_TIME]
-        ]
-        work.many(insert, drawn)
-    orders = [
-        {"id": ids[name], "options": canonical(list(order))}
-        for name, order in sealed.options.items()
-    ]
-    chances = [
-        {"id": ids[name], "chances": canonical([float(c) for c in given])}
-        for name, given in (propensities or {}).items()
-        if name in ids
-    ]
-    if orders:
-        work.many("UPDATE item SET options = :options WHERE id = :id", orders)
-    if chances:
-        work.many("UPDATE item SET chances = :chances WHERE id = :id", chances)
-    work.run(
-        "UPDATE project SET state = 'sealed', seed = :seed, commitment = :commitment, root = :root, n_routes = :n, sealed_at = :now "
-        "WHERE id = :project",
-        seed=sealed.seed,
-        commitment=sealed.commitment,
-        root=sealed.root,
-        n=len(sealed.routes),
-        now=now,
-        project=project,
-    )
+    _insert(work, SQL.add_question, drawn)
+    orders = ((ids[name], canonical(list(order))) for name, order in sealed.options.items())
+    _insert(work, SQL.set_options, ({"id": i, "options": text} for i, text in orders))
+    given = {name: chances for name, chances in (propensities or {}).items() if name in ids}
+    chances = ((ids[name], canonical([float(c) for c in row])) for name, row in given.items())
+    _insert(work, SQL.set_chances, ({"id": i, "chances": text} for i, text in chances))
+    about = {key: getattr(sealed, key) for key in ("seed", "commitment", "root")}
+    work.run(SQL.seal, n=len(sealed.routes), now=now, project=project, **about)
     work.log(project, "sealed", sealed.payload, actor=actor, at=now)
     return sealed.root
 
@@ -536,23 +325,14 @@ def seal_project(
 def open_project(work: Work, project: int, *, actor: str, now: float) -> None:
     """Begin to put questions."""
     hold(work, project, "sealed")
-    work.run(
-        "UPDATE project SET state = 'open', opened_at = :now WHERE id = :project",
-        now=now,
-        project=project,
-    )
+    work.run(SQL.open, now=now, project=project)
     work.log(project, "opened", {}, actor=actor, at=now)
 
 
 def close_project(work: Work, project: int, *, actor: str, now: float) -> str:
     """Stop asking and reveal the seed, in hexadecimal."""
-    row = hold(work, project, "open")
-    seed = bytes(row["seed"]).hex()
-    work.run(
-        "UPDATE project SET state = 'closed', closed_at = :now WHERE id = :project",
-        now=now,
-        project=project,
-    )
+    seed = bytes(hold(work, project, "open")["seed"]).hex()
+    work.run(SQL.close, now=now, project=project)
     work.log(project, "closed", {"seed": seed}, actor=actor, at=now)
     return seed
 
@@ -566,70 +346,36 @@ def add_system(
     actor: str,
     now: float,
 ) -> int:
-    """Keep the answers of a system by item name; None where it gave none. Only after sealing, so
-    that they cannot steer the draw.
+    """Keep a system's answers by item name, None where it gave none.
+
+    Only after sealing, so that they cannot steer the draw.
     """
     spec = read_spec(hold(work, project, "sealed", "open", "closed")["spec"])
-    title = " ".join(str(name).split())
-    if not 1 <= len(title) <= 200 or not title.isprintable():
-        raise Refused("name must have 1 to 200 printable characters.")
-    ids = {
-        row["name"]: int(row["id"])
-        for row in work.all(
-            "SELECT id, name FROM item WHERE project_id = :project", project=project
-        )
-    }
+    title, ids = _title(name), _item_ids(work, project)
     unknown = [item for item in answers if item not in ids]
     if unknown or not answers:
         came = "no answers" if not answers else repr(unknown[0])[:60]
-        raise Refused(
-            fault(
-                "answers",
-                "must be about items of the project",
-                came,
-                where=unknown[:5],
-                total=len(unknown),
-            )
-        )
+        rule, n = "must be about items of the project", len(unknown)
+        raise refused("answers", rule, came, *unknown[:5], total=n)
     wrong = [item for item, answer in answers.items() if not _is_class(answer, spec.n_classes)]
     if wrong:
-        rule = f"must be a class in [0, {spec.n_classes}) or nothing"
-        raise Refused(
-            fault("answer", rule, repr(answers[wrong[0]])[:40], where=wrong[:5], total=len(wrong))
-        )
+        rule, came = f"must be a class in [0, {spec.n_classes}) or nothing", repr(answers[wrong[0]])
+        raise refused("answer", rule, came[:40], *wrong[:5], total=len(wrong))
     sha256 = answers_hash(answers)
-    row = work.one(
-        "INSERT INTO system (project_id, name, sha256, uploaded_at) VALUES (:project, :name, :sha256, :now) "
-        "ON CONFLICT DO NOTHING RETURNING id",
-        project=project,
-        name=title,
-        sha256=sha256,
-        now=now,
-    )
+    row = work.one(SQL.add_system, project=project, name=title, sha256=sha256, now=now)
     if row is None:
         raise Conflict(f"name must be new; the project has a system {title!r}.")
     system = int(row["id"])
-    work.many(
-        "INSERT INTO prediction (system_id, item_id, answer) VALUES (:system, :item, :answer)",
-        (
-            {"system": system, "item": ids[item], "answer": answer}
-            for item, answer in answers.items()
-        ),
-    )
-    work.log(
-        project,
-        "system-added",
-        {"name": title, "sha256": sha256, "n": len(answers)},
-        actor=actor,
-        at=now,
-    )
+    given = ({"system": system, "item": ids[item], "answer": a} for item, a in answers.items())
+    work.many(SQL.add_prediction, given)
+    payload = {"name": title, "sha256": sha256, "n": len(answers)}
+    work.log(project, "system-added", payload, actor=actor, at=now)
     return system
 
 
-def _is_class(answer: object, n_classes: int) -> bool:
-    return answer is None or (
-        isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < n_classes
-    )
+def _is_class(value: object, n_classes: int) -> bool:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value is None or (whole and 0 <= value < n_classes)  # type: ignore[operator]
 
 
 def log_look(work: Work, member: Member, *, now: float) -> None:
@@ -638,91 +384,54 @@ def log_look(work: Work, member: Member, *, now: float) -> None:
 
 
 def project_row(work: Work, slug: str) -> Row:
-    """``id, slug, name, state, spec, commitment, root, n_routes, … last_seq, head``; the seed only
-    where the project is closed.
-    """
-    row = work.one("SELECT * FROM project WHERE slug = :slug", slug=slug)
+    """The row of a project by its slug; the seed only where the project is closed."""
+    row = work.one(SQL.project_by_slug, slug=slug)
     if row is None:
         raise NotFound("There is no such project.")
-    found = {key: row[key] for key in row.keys()}  # noqa: SIM118 (rows of sqlite3 iterate over values)
-    if found["state"] != "closed":
-        found["seed"] = None
-    return found
+    return row if row["state"] == "closed" else {**row, "seed": None}
 
 
 def projects_of(work: Work, person: int) -> list[Row]:
     """``slug, name, state, role`` of the projects in which a person is a member, newest first."""
-    return work.all(
-        "SELECT j.slug, j.name, j.state, m.role FROM membership m JOIN project j ON j.id = m.project_id WHERE m.person_id = :person "
-        "ORDER BY j.created_at DESC, j.id DESC",
-        person=person,
-    )
+    return work.all(SQL.projects_of, person=person)
 
 
 def systems_of(work: Work, project: int) -> list[Row]:
     """``id, name, sha256, uploaded_at`` of the systems of a project."""
-    return work.all(
-        "SELECT id, name, sha256, uploaded_at FROM system WHERE project_id = :project ORDER BY id",
-        project=project,
-    )
+    return work.all(SQL.systems, project=project)
 
 
 def progress(work: Work, project: int) -> dict[str, Any]:
-    """How far a project is: questions by status, over all and by pool, and people by pool; for
-    owners, managers and auditors.
-    """
-    row = work.one("SELECT spec FROM project WHERE id = :project", project=project)
-    if row is None:
-        raise NotFound("There is no such project.")
-    spec = read_spec(row["spec"])
-    names = (
-        [c.name for c in spec.classes]
-        if spec.protocol == "partitioned"
-        else [str(pool) for pool in spec.pools]
-    )
+    """How far a project is, for its readers: questions by status and people, by pool."""
+    spec = read_spec(project_of(work, project)["spec"])
+    experts = [c.name for c in spec.classes] if spec.protocol == "partitioned" else ()
+    people = _people_by_pool(work, project)
     pools: dict[int, dict[str, Any]] = {
-        pool: {"pool": pool, "name": names[i], "questions": 0, "done": 0, "leased": 0, "people": 0}
-        for i, pool in enumerate(spec.pools)
+        pool: {"pool": pool, "name": name, "questions": 0, "done": 0, "leased": 0}
+        for pool, name in zip(spec.pools, experts or map(str, spec.pools), strict=True)
     }
-    for r in work.all(
-        "SELECT pool, status, COUNT(*) AS n FROM question WHERE project_id = :project GROUP BY pool, status",
-        project=project,
-    ):
-        pool = pools[int(r["pool"])]
-        pool["questions"] += int(r["n"])
-        pool["done"] += int(r["n"]) * (int(r["status"]) == DONE)
-        pool["leased"] += int(r["n"]) * (int(r["status"]) == LEASED)
-    for r in work.all(
-        "SELECT pool, COUNT(*) AS n FROM pool_member WHERE project_id = :project GROUP BY pool",
-        project=project,
-    ):
-        pools[int(r["pool"])]["people"] = int(r["n"])
-    items = work.one("SELECT COUNT(*) AS n FROM item WHERE project_id = :project", project=project)
+    for r in work.all(SQL.question_counts, project=project):
+        pool, n, status = pools[int(r["pool"])], int(r["n"]), int(r["status"])
+        for key, counts in (
+            ("questions", True),
+            ("done", status == DONE),
+            ("leased", status == LEASED),
+        ):
+            pool[key] += n * counts
+    for number, pool in pools.items():
+        pool["people"] = people.get(number, 0)
     total = {key: sum(p[key] for p in pools.values()) for key in ("questions", "done", "leased")}
-    return {
-        "items": 0 if items is None else int(items["n"]),
-        **total,
-        "pools": list(pools.values()),
-    }
+    items = _count(work, SQL.count_items, project=project)
+    return {"items": items, **total, "pools": list(pools.values())}
+
+
+def _count(work: Work, sql: str, **values: object) -> int:
+    row = work.one(sql, **values)
+    return 0 if row is None else int(row["n"])
 
 
 def my_progress(work: Work, project: int, person: int) -> dict[str, int]:
-    """``done``: answers of this person; ``left``: questions of their pools that nobody holds. All
-    that an annotator may know.
-    """
-    done = work.one(
-        "SELECT COUNT(*) AS n FROM answer WHERE project_id = :project AND person_id = :person AND revision = 0",
-        project=project,
-        person=person,
-    )
-    left = work.one(
-        "SELECT COUNT(*) AS n FROM question WHERE project_id = :project AND status = :open AND pool IN "
-        "(SELECT pool FROM pool_member WHERE project_id = :project AND person_id = :person)",
-        project=project,
-        person=person,
-        open=OPEN,
-    )
-    return {
-        "done": 0 if done is None else int(done["n"]),
-        "left": 0 if left is None else int(left["n"]),
-    }
+    """All that an annotator may know: own answers, and the questions left in their pools."""
+    who = {"project": project, "person": person}
+    done, left = _count(work, SQL.answers_given, **who), _count(work, SQL.questions_left, **who)
+    return {"done": done, "left": left}

@@ -1,24 +1,12 @@
-"""Where a project is kept: SQLite in a file, or PostgreSQL.
-
-base.py                           what both offer
-sqlite.py, hot.py                 one writer thread with group commit; the transactions of every click
-postgres.py                       one function call per request; several server processes
-sqlite_work.py, postgres_work.py  a transaction of each
-sqlite_backup.py, postgres_backup.py
-migrate.py, migrations/           the tables, by number
-"""
+"""Where a project is kept: SQLite in a file, or PostgreSQL; ``migrations/`` has the tables."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
 from noracle.collect.store.base import Row, Store, Work
 from noracle.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from noracle.collect.store.sqlite import SqliteStore
 
 __all__ = ["Row", "Store", "Work", "open_store", "restore_store"]
 
@@ -47,11 +35,19 @@ def open_store(url: str, *, unsafe: bool = False) -> Store:
     {'n': 0}
     """
     kind, rest = _kind(url)
-    if kind == "sqlite":
-        return _open_sqlite(rest, unsafe=unsafe)
-    from noracle.collect.store.postgres import PostgresStore
+    if kind != "sqlite":
+        from noracle.collect.store.postgres import PostgresStore
 
-    return PostgresStore(url, unsafe=unsafe)
+        return PostgresStore(url, unsafe=unsafe)
+    from noracle.collect.store.sqlite import SqliteStore
+
+    path, _, query = rest.partition("?")
+    options = dict(parse_qsl(query))
+    synchronous = options.pop("synchronous", "full").lower()
+    if options:
+        came = ", ".join(sorted(options))
+        raise ArgumentError(f"url must have no other option than synchronous; got {came}.")
+    return SqliteStore(Path(path), synchronous=synchronous, unsafe=unsafe)
 
 
 def restore_store(path: Path, url: str) -> None:
@@ -76,32 +72,8 @@ def _kind(url: str) -> tuple[str, str]:
     head, mark, rest = url.partition("://")
     if mark and head in ("postgresql", "postgres"):
         return "postgresql", rest
-    if (
-        mark
-        and head == "sqlite"
-        and rest.startswith("/")
-        and len(rest) > 1
-        and ":memory:" not in rest
-    ):
+    if mark and head == "sqlite" and rest[:1] == "/" and rest[1:] and ":memory:" not in rest:
         return "sqlite", rest[1:]
-    raise ArgumentError(f"url must be {_RULE}; got {_without_password(url)!r}.")
-
-
-def _without_password(url: str) -> str:
-    parts = urlsplit(url)
-    return url if parts.password is None else url.replace(f":{parts.password}@", ":…@")
-
-
-def _open_sqlite(rest: str, *, unsafe: bool) -> SqliteStore:
-    from noracle.collect.store.sqlite import SqliteStore
-
-    path, _, query = rest.partition("?")
-    options = dict(parse_qsl(query))
-    unknown = sorted(set(options) - {"synchronous"})
-    if unknown:
-        raise ArgumentError(
-            f"url must have no other option than synchronous; got {', '.join(unknown)}."
-        )
-    return SqliteStore(
-        Path(path), synchronous=options.get("synchronous", "full").lower(), unsafe=unsafe
-    )
+    password = urlsplit(url).password
+    shown = url if password is None else url.replace(f":{password}@", ":…@")
+    raise ArgumentError(f"url must be {_RULE}; got {shown!r}.")

@@ -1,24 +1,39 @@
-"""What both databases offer.
+"""What both databases offer, the statements that both know, and numbered migrations.
 
 Everything that happens is a function of a :class:`Work`, a transaction: ``store.write(op)`` commits
-what it did, ``store.read(op)`` sees one consistent state. SQL is written once, with ``:name`` for
-values; both databases know the rest that we use (RETURNING, ON CONFLICT). The two transactions of
-every click, ``next_question`` and ``answer``, are methods of the store, because each database has
-its own fast way.
+what it did, ``store.read(op)`` sees one consistent state. The transactions of every click are
+methods of the store, because each database has its own fast way.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from types import SimpleNamespace
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, Unpack
 
-from noracle.collect.model import Answered, Asked
+from noracle.collect.model import Answered, Asked, Given
 from noracle.errors import ArgumentError
 
 Row = Mapping[str, Any]
+Payload = Mapping[str, object]
 Value = TypeVar("Value")
+
+
+def _queries() -> SimpleNamespace:
+    text = Path(__file__).with_name("queries.sql").read_text(encoding="utf-8")
+    _, *parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
+    plain = (re.sub(r"^--.*", "", sql, flags=re.MULTILINE) for sql in parts[1::2])
+    return SimpleNamespace(
+        **dict(zip(parts[::2], (" ".join(sql.split()) for sql in plain), strict=True))
+    )
+
+
+SQL = _queries()
+"""The statements of ``queries.sql`` by their names, with ``:name`` for values."""
 
 
 class Work(Protocol):
@@ -38,9 +53,10 @@ class Work(Protocol):
     def many(self, sql: str, rows: Iterable[Mapping[str, object]], /) -> None:
         """The same statement for many rows."""
 
-    def log(
-        self, project: int, kind: str, payload: Mapping[str, object], *, actor: str, at: float
-    ) -> None:
+    def script(self, sql: str, /) -> None:
+        """All statements of a file, inside this transaction."""
+
+    def log(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> None:
         """Append an event; it is chained before anybody can export it."""
 
 
@@ -48,12 +64,14 @@ class Store(Protocol):
     """A database that is open."""
 
     url: str
+    _readers: ThreadPoolExecutor
 
     async def write(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` in a transaction that is on the disk when this returns."""
 
     async def read(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` on one consistent state."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_now, op)
 
     def write_now(self, op: Callable[[Work], Value]) -> Value:
         """As ``write``, for callers without an event loop."""
@@ -63,31 +81,17 @@ class Store(Protocol):
 
     async def read_chained(self, project: int, op: Callable[[Work], Value]) -> Value:
         """As ``read``, on a state in which every event of the project is chained; for exports."""
+        run = asyncio.get_running_loop().run_in_executor
+        return await run(self._readers, self.read_chained_now, project, op)
 
     def read_chained_now(self, project: int, op: Callable[[Work], Value]) -> Value:
         """As ``read_chained``, for callers without an event loop."""
 
     async def next_question(self, token_hash: str, project: int, *, now: float) -> Asked | None:
-        """The question that this session's person holds, else the next one of their pools; None if
-        there is none now.
-        """
+        """The question that this session's person holds, else the next one of their pools."""
 
-    async def answer(
-        self,
-        token_hash: str,
-        project: int,
-        *,
-        question: int,
-        key: str,
-        value: str,
-        shown_at: float,
-        client_ms: int | None,
-        now: float,
-        want_next: bool,
-    ) -> Answered:
-        """Keep the first answer to a question that the person holds; a repeated key gives the same
-        answer again.
-        """
+    async def answer(self, token_hash: str, project: int, **given: Unpack[Given]) -> Answered:
+        """Keep the first answer to a question that the person holds; a key counts once."""
 
     async def amend(
         self, token_hash: str, project: int, *, answer: int, key: str, value: str, now: float
@@ -98,9 +102,7 @@ class Store(Protocol):
         """Chain the events that are not chained yet."""
 
     def backup(self, path: Path) -> None:
-        """A consistent copy while work goes on (SQLite: a database file; PostgreSQL: an archive
-        that ``restore`` reads).
-        """
+        """A consistent copy for ``restore`` while work goes on: a database file, or an archive."""
 
     def close(self) -> None:
         """Finish what waits, and close."""
@@ -110,29 +112,19 @@ class Store(Protocol):
 
 
 FOLDER = Path(__file__).parent / "migrations"
-
+_IDENTITY = "BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY"
+_MARKS = ("{id}", "{int}", "{real}", "{blob}")
 _TYPES = {
-    "sqlite": {
-        "{id}": "INTEGER PRIMARY KEY",
-        "{int}": "INTEGER",
-        "{real}": "REAL",
-        "{blob}": "BLOB",
-    },
-    "postgresql": {
-        "{id}": "BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY",
-        "{int}": "BIGINT",
-        "{real}": "DOUBLE PRECISION",
-        "{blob}": "BYTEA",
-    },
+    "sqlite": ("INTEGER PRIMARY KEY", "INTEGER", "REAL", "BLOB"),
+    "postgresql": (_IDENTITY, "BIGINT", "DOUBLE PRECISION", "BYTEA"),
 }
+_VERSIONS = (
+    "CREATE TABLE schema_version "
+    "(version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at DOUBLE PRECISION NOT NULL);"
+)
+_APPLIED = "INSERT INTO schema_version (version, name, applied_at) VALUES (:version, :name, :now)"
+
 _NAME = re.compile(r"(\d{4})_(\w+)(?:\.(sqlite|postgresql))?\.sql")
-
-
-class Scripted(Work, Protocol):
-    """A transaction that can run a file of statements."""
-
-    def script(self, sql: str, /) -> None:
-        """Run all statements."""
 
 
 class Migration(NamedTuple):
@@ -160,13 +152,12 @@ def migrations(dialect: Literal["sqlite", "postgresql"], folder: Path = FOLDER) 
             found.setdefault(int(match[1]), []).append((match[2], path))
     numbers = sorted(found)
     if numbers != list(range(1, len(numbers) + 1)):
-        raise ArgumentError(
-            f"folder must number its migrations 1, 2, 3, … without gaps; got {numbers}."
-        )
+        rule = "folder must number its migrations 1, 2, 3, … without gaps"
+        raise ArgumentError(f"{rule}; got {numbers}.")
     result = []
     for number in numbers:
         sql = "\n".join(path.read_text(encoding="utf-8") for _, path in found[number])
-        for mark, name in _TYPES[dialect].items():
+        for mark, name in zip(_MARKS, _TYPES[dialect], strict=True):
             sql = sql.replace(mark, name)
         result.append(Migration(number, found[number][0][0], sql))
     return result
@@ -174,23 +165,15 @@ def migrations(dialect: Literal["sqlite", "postgresql"], folder: Path = FOLDER) 
 
 def schema_version(work: Work) -> int:
     """The number of the last migration that was run; 0 for an empty database."""
-    if work.dialect == "sqlite":
-        there = (
-            work.one("SELECT 1 AS x FROM sqlite_master WHERE name = 'schema_version'") is not None
-        )
-    else:
-        there = (
-            work.one("SELECT 1 AS x WHERE to_regclass('schema_version') IS NOT NULL") is not None
-        )
-    row = (
-        work.one("SELECT COALESCE(MAX(version), 0) AS version FROM schema_version")
-        if there
-        else None
-    )
-    return int(row["version"]) if row is not None else 0
+    sqlite = "SELECT 1 AS x FROM sqlite_master WHERE name = 'schema_version'"
+    postgresql = "SELECT 1 AS x WHERE to_regclass('schema_version') IS NOT NULL"
+    if work.one(sqlite if work.dialect == "sqlite" else postgresql) is None:
+        return 0
+    row = work.one("SELECT COALESCE(MAX(version), 0) AS version FROM schema_version")
+    return 0 if row is None else int(row["version"])
 
 
-def migrate(work: Scripted, *, now: float, folder: Path = FOLDER, to: int | None = None) -> int:
+def migrate(work: Work, *, now: float, folder: Path = FOLDER, to: int | None = None) -> int:
     """Bring the database to the newest version, or to version ``to``; returns it.
 
     ``work`` must be a transaction that holds the lock of the database's writers. A database that is
@@ -199,20 +182,12 @@ def migrate(work: Scripted, *, now: float, folder: Path = FOLDER, to: int | None
     steps = migrations(work.dialect, folder)
     at = schema_version(work)
     if at > len(steps):
-        raise ArgumentError(
-            f"url must name a database of schema version at most {len(steps)}; got {at}. Upgrade noracle."
-        )
+        rule = f"url must name a database of schema version at most {len(steps)}"
+        raise ArgumentError(f"{rule}; got {at}. Upgrade noracle.")
     if at == 0:
-        work.script(
-            "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at DOUBLE PRECISION NOT NULL);"
-        )
+        work.script(_VERSIONS)
     for step in steps[at : to if to is not None else len(steps)]:
         work.script(step.sql)
-        work.run(
-            "INSERT INTO schema_version (version, name, applied_at) VALUES (:v, :name, :now)",
-            v=step.version,
-            name=step.name,
-            now=now,
-        )
+        work.run(_APPLIED, version=step.version, name=step.name, now=now)
         at = step.version
     return at

@@ -22,13 +22,21 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, Unpack
 
 from noracle.collect import errors
 from noracle.collect.chain import canonical, event_hash
-from noracle.collect.model import Answered, Asked, ProjectSpec
+from noracle.collect.model import Answered, Asked, Given, ProjectSpec, read_spec
 from noracle.collect.store import sqlite as hot
-from noracle.collect.store.base import Row, Work, migrate, migrations, schema_version
+from noracle.collect.store.base import (
+    Payload,
+    Row,
+    Store,
+    Work,
+    migrate,
+    migrations,
+    schema_version,
+)
 from noracle.errors import ArgumentError, MissingExtra
 
 try:
@@ -46,6 +54,20 @@ _TOKENS = re.compile(r"'(?:[^']|'')*'|::|:([A-Za-z_]\w*)|%")
 # Advisory locks: all writing but that of the hot path; one project (shared by the hot path); the
 # chain of one project.
 WRITERS_LOCK, PROJECT_LOCK, CHAIN_LOCK = 28270, 28271, 28272
+_LOCK = "SELECT pg_advisory_xact_lock(%s, %s::integer)"
+_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_EVENT = "INSERT INTO event (project_id, at, actor, kind, payload) VALUES (%s, %s, %s, %s, %s)"
+_LOOSE = """
+SELECT id, at, actor, kind, payload FROM event WHERE project_id = %s AND seq IS NULL ORDER BY id LIMIT %s"""
+_LINK = """
+UPDATE event SET seq = l.seq, prev = l.prev, hash = l.hash
+FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[]) AS l (id, seq, prev, hash) WHERE event.id = l.id"""
+_HEAD = "SELECT last_seq, head FROM project WHERE id = %s FOR NO KEY UPDATE"
+_NAMES = """
+SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'"""
+_COLUMNS = """
+SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = :table
+ORDER BY ordinal_position"""
 
 
 class _Number(Loader):
@@ -102,17 +124,10 @@ class PostgresWork:
         """All statements of a file, inside this transaction."""
         self.connection.execute(sql)
 
-    def log(
-        self, project: int, kind: str, payload: Mapping[str, object], *, actor: str, at: float
-    ) -> None:
+    def log(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> None:
         """Append an event; answers that are on their way come before it, later ones after it."""
-        self._cursor.execute(
-            "SELECT pg_advisory_xact_lock(%s, %s::integer)", (PROJECT_LOCK, project)
-        )
-        self._cursor.execute(
-            "INSERT INTO event (project_id, at, actor, kind, payload) VALUES (%s, %s, %s, %s, %s)",
-            (project, float(at), actor, kind, canonical(payload)),
-        )
+        self._cursor.execute(_LOCK, (PROJECT_LOCK, project))
+        self._cursor.execute(_EVENT, (project, float(at), actor, kind, canonical(payload)))
 
 
 def connect(url: str) -> Connection:
@@ -141,59 +156,31 @@ def check_durable(connection: Connection) -> None:
 
 
 def chain(connection: Connection, project: int) -> None:
-    """Number and hash the events that are not chained yet, in the order in which they were written."""
+    """Number and hash the events that are not chained yet, in the order in which they came."""
     while True:
         with connection.transaction():
-            connection.execute(
-                "SELECT pg_advisory_xact_lock(%s, %s::integer)", (CHAIN_LOCK, project)
-            )
-            loose = connection.execute(
-                "SELECT id, at, actor, kind, payload FROM event WHERE project_id = %s AND seq IS NULL ORDER BY id LIMIT %s",
-                (project, _CHUNK),
-            ).fetchall()
+            connection.execute(_LOCK, (CHAIN_LOCK, project))
+            loose = connection.execute(_LOOSE, (project, _CHUNK)).fetchall()
             if not loose:
                 return
-            found = connection.execute(
-                "SELECT last_seq, head FROM project WHERE id = %s FOR NO KEY UPDATE", (project,)
-            ).fetchone()
+            found = connection.execute(_HEAD, (project,)).fetchone()
             seq, head = found if found is not None else (0, "")
             links = []
             for number, at, actor, kind, payload in loose:
                 prev, seq = head, seq + 1
                 head = event_hash(prev, seq=seq, at=at, actor=actor, kind=kind, payload=payload)
                 links.append((number, seq, prev, head))
-            connection.execute(
-                "UPDATE event SET seq = l.seq, prev = l.prev, hash = l.hash "
-                "FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[]) AS l (id, seq, prev, hash) WHERE event.id = l.id",
-                [list(column) for column in zip(*links, strict=True)],
-            )
-            connection.execute(
-                "UPDATE project SET last_seq = %s, head = %s WHERE id = %s", (seq, head, project)
-            )
+            connection.execute(_LINK, [list(column) for column in zip(*links, strict=True)])
+            update = "UPDATE project SET last_seq = %s, head = %s WHERE id = %s"
+            connection.execute(update, (seq, head, project))
 
 
 # A backup of a PostgreSQL database: one zip with a member for each table, read in one transaction.
 
 
 FORMAT = "noracle-backup/1"
-TABLES = (
-    "person",
-    "session",
-    "project",
-    "membership",
-    "pool_member",
-    "invitation",
-    "item",
-    "image",
-    "gold",
-    "question",
-    "held",
-    "answer",
-    "event",
-    "system",
-    "prediction",
-    "throttle",
-)
+_MADE = "".join(step.sql for step in migrations("postgresql"))
+TABLES = tuple(re.findall(r"CREATE TABLE (\w+)", _MADE))
 """In an order in which every row finds those that it names."""
 
 
@@ -202,27 +189,21 @@ def write_backup(connection: Connection, path: Path) -> None:
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
     with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), "w+b") as file:
-        with (
-            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
-            connection.transaction(),
-        ):
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        zipped = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
+        with zipped as archive, connection.transaction(), connection.cursor() as cursor:
+            connection.execute(_SNAPSHOT)
             work = PostgresWork(connection)
-            about: dict[str, Any] = {
-                "format": FORMAT,
-                "version": schema_version(work),
-                "tables": {},
-            }
+            tables: dict[str, Any] = {}
             for table in _tables(work):
                 columns = _columns(work, table)
                 with (
                     archive.open(f"{table}.copy", "w", force_zip64=True) as member,
-                    connection.cursor() as cursor,
+                    cursor.copy(f"COPY {table} ({', '.join(columns)}) TO STDOUT") as copy,
                 ):
-                    with cursor.copy(f"COPY {table} ({', '.join(columns)}) TO STDOUT") as copy:
-                        for block in copy:
-                            member.write(block)
-                    about["tables"][table] = {"columns": columns, "rows": cursor.rowcount}
+                    for block in copy:
+                        member.write(block)
+                tables[table] = {"columns": columns, "rows": cursor.rowcount}
+            about = {"format": FORMAT, "version": schema_version(work), "tables": tables}
             archive.writestr("backup.json", json.dumps(about))
         file.flush()
         os.fsync(file.fileno())
@@ -230,16 +211,13 @@ def write_backup(connection: Connection, path: Path) -> None:
 
 
 def restore(path: Path, url: str) -> None:
-    """Fill an empty database from a backup: tables as they were then, the rows, then the newer
-    migrations.
-    """
+    """Fill an empty database: tables as they were then, the rows, then the newer migrations."""
     with zipfile.ZipFile(_checked(path)) as archive, connect(url) as connection:
         about = json.loads(archive.read("backup.json"))
         newest = len(migrations("postgresql"))
         if about.get("format") != FORMAT or about["version"] > newest:
-            raise ArgumentError(
-                f"path must name a backup of schema version at most {newest}; got {about.get('version')}. Upgrade noracle."
-            )
+            rule = f"path must name a backup of schema version at most {newest}"
+            raise ArgumentError(f"{rule}; got {about.get('version')}. Upgrade noracle.")
         with connection.transaction():
             lock_writers(connection)
             work = PostgresWork(connection)
@@ -247,28 +225,24 @@ def restore(path: Path, url: str) -> None:
                 raise ArgumentError("url must name a database without tables; this one has some.")
             migrate(work, now=time.time(), to=about["version"])
             for table, told in about["tables"].items():
-                _fill(archive, connection, table, told)
+                _fill(archive, work, table, told)
             migrate(work, now=time.time())
 
 
-def _fill(
-    archive: zipfile.ZipFile, connection: Connection, table: str, told: dict[str, Any]
-) -> None:
-    work = PostgresWork(connection)
-    if table not in _tables(work) or set(told["columns"]) - set(_columns(work, table)):
-        raise ArgumentError(f"path must name a backup with the tables of its version; got {table}.")
-    with archive.open(f"{table}.copy") as member, connection.cursor() as cursor:
-        with cursor.copy(f"COPY {table} ({', '.join(told['columns'])}) FROM STDIN") as copy:
+def _fill(archive: zipfile.ZipFile, work: PostgresWork, table: str, told: dict[str, Any]) -> None:
+    columns, rule = told["columns"], "path must name a"
+    if table not in _tables(work) or set(columns) - set(_columns(work, table)):
+        raise ArgumentError(f"{rule} backup with the tables of its version; got {table}.")
+    with archive.open(f"{table}.copy") as member, work.connection.cursor() as cursor:
+        with cursor.copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN") as copy:
             while block := member.read(1 << 16):
                 copy.write(block)
         if cursor.rowcount != told["rows"]:
-            raise ArgumentError(
-                f"path must name a whole backup; {table} has {cursor.rowcount} rows of {told['rows']}."
-            )
-    if "id" in told["columns"]:
-        work.one(
-            f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), COALESCE(MAX(id), 0) + 1, false) FROM {table}"  # noqa: S608 (one of TABLES)
-        )
+            came = f"{table} has {cursor.rowcount} rows of {told['rows']}"
+            raise ArgumentError(f"{rule} whole backup; {came}.")
+    if "id" in columns:
+        sequence = f"pg_get_serial_sequence('{table}', 'id')"
+        work.one(f"SELECT setval({sequence}, COALESCE(MAX(id), 0) + 1, false) FROM {table}")  # noqa: S608 (one of TABLES)
 
 
 def _checked(path: Path) -> Path:
@@ -282,43 +256,23 @@ def _checked(path: Path) -> Path:
 
 
 def _tables(work: PostgresWork) -> list[str]:
-    """The tables that there are, those that we know in their order first."""
-    rows = work.all(
-        "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'"
-    )
-    found = {row["table_name"] for row in rows} - {"schema_version"}
+    """The tables that there are, in the order of those that we know."""
+    found = {row["table_name"] for row in work.all(_NAMES)} - {"schema_version"}
     return [table for table in TABLES if table in found]
 
 
 def _columns(work: PostgresWork, table: str) -> list[str]:
-    rows = work.all(
-        "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = :table "
-        "ORDER BY ordinal_position",
-        table=table,
-    )
-    return [row["column_name"] for row in rows]
+    return [row["column_name"] for row in work.all(_COLUMNS, table=table)]
 
-
-try:
-    import psycopg
-except ImportError as error:  # pragma: no cover - depends on what is installed
-    raise MissingExtra("A PostgreSQL database", "psycopg", "collect") from error
 
 Value = TypeVar("Value")
 
 _HOT, _WRITERS, _READERS = 8, 2, 4
 _TRIES = 5
-_STATUS = {
-    "NR401": errors.SignedOut,
-    "NR403": errors.Forbidden,
-    "NR404": errors.NotFound,
-    "NR409": errors.Conflict,
-    "NR422": errors.Refused,
-}
-_LOST = (
-    psycopg.OperationalError,
-    psycopg.InterfaceError,
-)  # no connection, a lost one, no room, no answer in time
+_REFUSALS = (errors.Forbidden, errors.NotFound, errors.Conflict, errors.Refused)
+_STATUS = {f"NR{kind.status}": kind for kind in _REFUSALS}
+# No connection, a lost one, no room, no answer in time.
+_LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 _logger = logging.getLogger("noracle")
 
 _ANSWER = "SELECT * FROM noracle_answer(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
@@ -326,7 +280,7 @@ _AMEND = "SELECT * FROM noracle_amend(%s, %s, %s, %s, %s, %s, %s, %s)"
 _NEXT = "SELECT * FROM noracle_next(%s, %s, %s, %s, %s)"
 
 
-class PostgresStore:
+class PostgresStore(Store):
     """A PostgreSQL database. See :class:`noracle.collect.store.base.Store`."""
 
     def __init__(self, url: str, *, unsafe: bool = False) -> None:
@@ -380,48 +334,36 @@ class PostgresStore:
                 begun = True
                 return op(PostgresWork(connection))
 
-        return self._retried(
-            once, again=lambda: not begun
-        )  # a lost commit may have been kept; only the caller can tell
-
-    async def read(self, op: Callable[[Work], Value]) -> Value:
-        """Run ``op`` on one consistent state."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_now, op)
+        # A lost commit may have been kept; only the caller can tell.
+        return self._retried(once, again=lambda: not begun)
 
     def read_now(self, op: Callable[[Work], Value]) -> Value:
-        """As ``read``, for callers without an event loop."""
+        """Run ``op`` on one consistent state."""
 
         def once(connection: Connection) -> Value:
             with connection.transaction():
-                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                connection.execute(_SNAPSHOT)
                 return op(PostgresWork(connection))
 
-        return self._retried(once, again=lambda: True)
-
-    async def read_chained(self, project: int, op: Callable[[Work], Value]) -> Value:
-        """As ``read``, on a state in which every event of the project is chained."""
-        return await asyncio.get_running_loop().run_in_executor(
-            self._readers, self.read_chained_now, project, op
-        )
+        return self._retried(once)
 
     def read_chained_now(self, project: int, op: Callable[[Work], Value]) -> Value:
-        """Hold answers back for the moment that it takes to chain the last events and to take a
-        snapshot; then read at leisure.
-        """
+        """Hold answers back while the last events are chained and a snapshot is taken; then read."""
         with _reaching(), connect(self.url) as connection:
             chain(connection, project)  # most of them, while work goes on
-            connection.execute("SELECT pg_advisory_lock(%s, 0)", (WRITERS_LOCK,))
-            connection.execute("SELECT pg_advisory_lock(%s, %s::integer)", (PROJECT_LOCK, project))
+            for lock, number in ((WRITERS_LOCK, 0), (PROJECT_LOCK, project)):
+                connection.execute("SELECT pg_advisory_lock(%s, %s::integer)", (lock, number))
             chain(connection, project)
             with connection.transaction():
-                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                connection.execute(_SNAPSHOT)
                 connection.execute("SELECT id FROM project LIMIT 1")
                 connection.execute("SELECT pg_advisory_unlock_all()")
                 return op(PostgresWork(connection))
 
-    def _retried(self, once: Callable[[Connection], Value], *, again: Callable[[], bool]) -> Value:
-        """Run a transaction; again where PostgreSQL asks for it (a deadlock), and, if ``again()``,
-        once where the connection was lost.
+    def _retried(
+        self, once: Callable[[Connection], Value], *, again: Callable[[], bool] = lambda: True
+    ) -> Value:
+        """Run a transaction; again after a deadlock, and once where the connection was lost.
 
         Connections that waited unused are all dead after a restart of PostgreSQL; they are dropped,
         and the second try opens a new one.
@@ -441,6 +383,9 @@ class PostgresStore:
                 lost = True
         raise ArgumentError("op must end.")  # pragma: no cover - the loop returns or raises
 
+    async def _soon(self, call: Callable[[], Value]) -> Value:
+        return await asyncio.get_running_loop().run_in_executor(self._hot, call)
+
     def _drop_idle(self) -> None:
         with contextlib.suppress(queue.Empty):
             while True:
@@ -452,61 +397,43 @@ class PostgresStore:
         def call() -> Asked | None:
             hot.check_form("-", "", now)
             spec = self._spec(project)
-            rows = self._call(
-                _NEXT,
-                (
-                    token_hash,
-                    project,
-                    float(now),
-                    spec.lease_seconds if spec else 0.0,
-                    hot.new_key(),
-                ),
-            )
+            seconds = spec.lease_seconds if spec else 0.0
+            rows = self._call(_NEXT, token_hash, project, float(now), seconds, hot.new_key())
             return _asked(project, rows[0]) if rows else None
 
-        return await asyncio.get_running_loop().run_in_executor(self._hot, call)
+        return await self._soon(call)
 
-    async def answer(
-        self,
-        token_hash: str,
-        project: int,
-        *,
-        question: int,
-        key: str,
-        value: str,
-        shown_at: float,
-        client_ms: int | None,
-        now: float,
-        want_next: bool,
-    ) -> Answered:
+    async def answer(self, token_hash: str, project: int, **given: Unpack[Given]) -> Answered:
         """Keep the first answer."""
+        question, key, value = given["question"], given["key"], given["value"]
+        shown_at, now, ms = float(given["shown_at"]), float(given["now"]), given["client_ms"]
 
         def call() -> Answered:
-            hot.check_form(key, value, shown_at, now, question=question, client_ms=client_ms)
+            hot.check_form(key, value, shown_at, now, question=question, client_ms=ms)
             spec = self._spec(project)
-            words = (
+            rules = (
                 (spec.protocol, spec.trap, spec.reasks, spec.lease_seconds)
                 if spec
                 else ("", False, 0, 0.0)
             )
-            given = (
+            sent = (
                 token_hash,
                 project,
                 question,
                 key,
                 value,
-                float(shown_at),
-                client_ms,
-                float(now),
-                want_next,
+                shown_at,
+                ms,
+                now,
+                given["want_next"],
             )
-            row = self._call(_ANSWER, (*given, *words, hot.new_key()))[0]
-            follow = None if row[3] is None else _asked(project, row[3:])
+            number, revision, again, *row = self._call(_ANSWER, *sent, *rules, hot.new_key())[0]
+            follow = None if row[0] is None else _asked(project, row)
             return Answered(
-                answer=row[0], question=question, revision=row[1], again=row[2], next=follow
+                answer=number, question=question, revision=revision, again=again, next=follow
             )
 
-        return await asyncio.get_running_loop().run_in_executor(self._hot, call)
+        return await self._soon(call)
 
     async def amend(
         self, token_hash: str, project: int, *, answer: int, key: str, value: str, now: float
@@ -516,74 +443,53 @@ class PostgresStore:
         def call() -> Answered:
             hot.check_form(key, value, now, question=answer)
             spec = self._spec(project)
-            words = (spec.protocol, spec.trap) if spec else ("", False)
-            row = self._call(_AMEND, (token_hash, project, answer, key, value, float(now), *words))[
-                0
-            ]
+            rules = (spec.protocol, spec.trap) if spec else ("", False)
+            sent = (token_hash, project, answer, key, value, float(now))
+            row = self._call(_AMEND, *sent, *rules)[0]
             return Answered(answer=row[0], question=row[1], revision=row[2], again=row[3])
 
-        return await asyncio.get_running_loop().run_in_executor(self._hot, call)
+        return await self._soon(call)
 
-    def _call(self, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        """One function; it is safe to call it again, because a key is kept once and a lease is
-        given once.
-        """
-
-        def once(connection: Connection) -> list[tuple[Any, ...]]:
-            return connection.execute(sql, values, prepare=True).fetchall()
-
+    def _call(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """One function; safe to call again: a key is kept once and a lease is given once."""
         try:
-            return self._retried(once, again=lambda: True)
+            return self._retried(lambda c: c.execute(sql, values, prepare=True).fetchall())
         except psycopg.errors.UniqueViolation:
             raise errors.Conflict(hot.MESSAGES["key"]) from None
         except psycopg.Error as error:
+            if error.sqlstate == f"NR{errors.SignedOut.status}":
+                raise errors.SignedOut from None
             kind = _STATUS.get(error.sqlstate or "")
             if kind is None:
                 raise
-            raise (
-                kind()
-                if kind is errors.SignedOut
-                else kind(hot.MESSAGES[error.diag.message_primary or ""])
-            ) from None
+            raise kind(hot.MESSAGES[error.diag.message_primary or ""]) from None
 
     def _spec(self, project: int) -> ProjectSpec | None:
-        """The specification, once it cannot change any more; None before that, when the functions
-        refuse anyway.
-        """
+        """The specification once it cannot change; None before, when the functions refuse anyway."""
         if project not in self._specs:
-            row = self.read_now(
-                lambda work: work.one(
-                    "SELECT spec FROM project WHERE id = :id AND state IN ('open', 'closed')",
-                    id=project,
-                )
-            )
+            sql = "SELECT spec FROM project WHERE id = :id AND state IN ('open', 'closed')"
+            row = self.read_now(lambda work: work.one(sql, id=project))
             if row is None:
                 return None
-            self._specs[project] = hot.read_spec(row["spec"])
+            self._specs[project] = read_spec(row["spec"])
         return self._specs[project]
 
     def chain(self, project: int) -> None:
-        """Number and hash the events that are not chained yet, in the order in which they were
-        written.
-        """
+        """Number and hash the events that are not chained yet."""
         with _reaching(), self._borrow() as connection:
             chain(connection, project)
 
     def _chain_forever(self) -> None:
-        told = False
+        told, loose = False, "SELECT DISTINCT project_id FROM event WHERE seq IS NULL"
         while not self._stop.wait(1.0):
             try:
                 with self._borrow() as connection:
-                    for (project,) in connection.execute(
-                        "SELECT DISTINCT project_id FROM event WHERE seq IS NULL"
-                    ).fetchall():
+                    for (project,) in connection.execute(loose).fetchall():
                         chain(connection, project)
                 told = False
             except psycopg.Error as error:
                 if not told:
-                    _logger.warning(
-                        "events cannot be chained now; tried again every second: %s", error
-                    )
+                    _logger.warning("events cannot be chained now; tried again: %s", error)
                 told = True
 
     def backup(self, path: Path) -> None:
@@ -603,18 +509,14 @@ class PostgresStore:
 
 @contextlib.contextmanager
 def _reaching(*, tell: bool = False) -> Iterator[None]:
-    """Turn what a database that cannot be reached says into :class:`Unavailable`; ``tell`` quotes
-    it, for those who started the program.
-    """
+    """Raise :class:`Unavailable` where the database cannot be reached; ``tell`` quotes why."""
     try:
         yield
     except _LOST as error:
         if not tell:
             raise errors.Unavailable from error
-        why = " ".join(str(error).split())
-        raise errors.Unavailable(
-            f"the database must answer; it does not ({why}). Is it running, and is its address right?"
-        ) from error
+        what = f"the database must answer; it does not ({' '.join(str(error).split())})"
+        raise errors.Unavailable(f"{what}. Is it running, and is its address right?") from error
 
 
 def _asked(project: int, row: Sequence[Any]) -> Asked:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import json
 import os
@@ -20,18 +21,37 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, Unpack
 
 from noracle.collect.chain import canonical, event_hash
 from noracle.collect.errors import Conflict, Forbidden, NotFound, Refused, SignedOut
-from noracle.collect.model import Answered, Asked, ProjectSpec
-from noracle.collect.store.base import Row, Work, migrate
+from noracle.collect.model import Answered, Asked, Given, ProjectSpec, fits, read_spec
+from noracle.collect.store.base import SQL, Payload, Row, Store, Work, migrate
 from noracle.errors import ArgumentError
+
+Value = TypeVar("Value")
+REASK_STEP = 1000
+"""A question that is put again has the draw of the first plus this number, once for each time."""
+
+MESSAGES = {
+    "project": "There is no such project among yours.",
+    "role": "Only annotators are asked questions.",
+    "state": "The project is not open.",
+    "question": "There is no such question in this project.",
+    "lease": "This question is not yours now: its time ran out, or it was answered.",
+    "key": "This form was sent before with another answer; the first one counts.",
+    "last": "Only your last answer can be amended.",
+    "value": "That is no answer to this question.",
+    "form": "A form has a key of 1 to 100 characters and times that are true.",
+}
+_LONGEST = 10_000  # of an answer: "unsure|" for a thousand classes is shorter
+_READERS, _BATCH = 4, 256
+_SAFE = ("full", "extra")
+_SETTINGS = ("fullfsync", "checkpoint_fullfsync", "foreign_keys")
 
 
 class SqliteWork:
-    """One transaction. Events are chained here; the new heads are written with the next statement,
-    or before the commit.
+    """One transaction. Events are chained here; heads are written with the next statement.
 
     ``cursors`` is the hot path's memory, by project and person: no open question below this place
     is for the person. It only saves time.
@@ -81,16 +101,12 @@ class SqliteWork:
                 self.connection.execute(statement)
                 statement = ""
 
-    def log(
-        self, project: int, kind: str, payload: Mapping[str, object], *, actor: str, at: float
-    ) -> None:
+    def log(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> None:
         """Append an event to the chain."""
         self.append(project, kind, payload, actor=actor, at=at)
         self.flush()
 
-    def append(
-        self, project: int, kind: str, payload: Mapping[str, object], *, actor: str, at: float
-    ) -> None:
+    def append(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> None:
         """As ``log``; the head in the project's row follows later in the transaction."""
         if project not in self.heads:
             found = self.connection.execute(
@@ -102,20 +118,15 @@ class SqliteWork:
         last, prev = self.heads[project]
         seq, text = last + 1, canonical(payload)
         head = event_hash(prev, seq=seq, at=at, actor=actor, kind=kind, payload=text)
-        self.connection.execute(
-            "INSERT INTO event (project_id, at, actor, kind, payload, seq, prev, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            (project, float(at), actor, kind, text, seq, prev, head),
-        )
+        row = (project, float(at), actor, kind, text, seq, prev, head)
+        self.connection.execute(SQL.hot_event, row)
         self.heads[project] = (seq, head)
         self._pending.add(project)
 
     def flush(self) -> None:
         """Write the heads of the chains that grew."""
         for project in self._pending:
-            seq, head = self.heads[project]
-            self.connection.execute(
-                "UPDATE project SET last_seq = ?2, head = ?3 WHERE id = ?1", (project, seq, head)
-            )
+            self.connection.execute(SQL.hot_head, (project, *self.heads[project]))
         self._pending.clear()
 
     @contextlib.contextmanager
@@ -148,27 +159,20 @@ def connect(
         path, isolation_level=None, check_same_thread=False, cached_statements=512, timeout=30.0
     )
     _write_ahead(connection)
-    connection.execute(f"PRAGMA synchronous = {synchronous}")
-    for setting in (
-        "fullfsync = 1",
-        "checkpoint_fullfsync = 1",
-        "foreign_keys = 1",
-        "trusted_schema = 0",
-        "cache_size = -16000",
+    for name, value in (
+        ("synchronous", synchronous),
+        *dict.fromkeys(_SETTINGS, "1").items(),
+        ("trusted_schema", "0"),
+        ("cache_size", "-16000"),
+        ("secure_delete", "1"),  # what is deleted, such as a name to be forgotten, is overwritten
+        *((("query_only", "1"),) if read_only else ()),
     ):
-        connection.execute(f"PRAGMA {setting}")
-    connection.execute(
-        "PRAGMA secure_delete = 1"
-    ).fetchone()  # what is deleted, such as a name to be forgotten, is overwritten
-    if read_only:
-        connection.execute("PRAGMA query_only = 1")
+        connection.execute(f"PRAGMA {name} = {value}").fetchone()
     return connection
 
 
 def _write_ahead(connection: sqlite3.Connection, *, seconds: float = 30.0) -> None:
-    """Turn on the write-ahead log. SQLite does not wait for others here, as it does elsewhere:
-    servers that start together would fail.
-    """
+    """Turn on the log. SQLite does not wait for others here: servers that start together would."""
     last = time.monotonic() + seconds
     while True:
         try:
@@ -182,111 +186,19 @@ def _write_ahead(connection: sqlite3.Connection, *, seconds: float = 30.0) -> No
             return
 
 
-# The transactions of
-# every click, for SQLite; PostgreSQL has the same rules in
-# ``migrations/0002_guards.postgresql.sql``.
-
-
-REASK_STEP = 1000
-"""A question that is put again has the draw of the first one plus this number, once for each time.
-"""
-
-VERDICTS = frozenset(("yes", "no", "unsure"))
-
-MESSAGES = {
-    "project": "There is no such project among yours.",
-    "role": "Only annotators are asked questions.",
-    "state": "The project is not open.",
-    "question": "There is no such question in this project.",
-    "lease": "This question is not yours now: its time ran out, or it was answered.",
-    "key": "This form was sent before with another answer; the first one counts.",
-    "last": "Only your last answer can be amended.",
-    "value": "That is no answer to this question.",
-    "form": "A form has a key of 1 to 100 characters and times that are true.",
-}
-
-_LONGEST = 10_000  # of an answer: "unsure|" for a thousand classes is shorter
-
-_GATE = """
-SELECT p.id, m.role, m.alias, j.state, j.spec FROM session s JOIN person p ON p.id = s.person_id
-LEFT JOIN project j ON j.id = ?3 LEFT JOIN membership m ON m.project_id = j.id AND m.person_id = p.id
-WHERE s.token_hash = ?1 AND s.expires_at > ?2 AND p.active = 1"""
-
-_HELD = """
-SELECT q.id, q.item_id, q.shown, q.lease, i.content, i.options, q.lease_until, q.key FROM question q JOIN item i ON i.id = q.item_id
-WHERE q.project_id = ?1 AND q.person_id = ?2 AND q.status = 1"""
-
-_PICK = """
-SELECT q.id, q.item_id, q.shown, q.lease, i.content, i.options, q.place FROM pool_member m
-JOIN question q ON q.id = (
-    SELECT o.id FROM question o WHERE o.project_id = m.project_id AND o.pool = m.pool AND o.status = 0 AND o.place >= ?3
-    AND NOT EXISTS (SELECT 1 FROM question d WHERE d.item_id = o.item_id AND d.person_id = m.person_id)
-    AND NOT EXISTS (SELECT 1 FROM held h WHERE h.item_id = o.item_id AND h.person_id = m.person_id AND h.question_id <> o.id)
-    ORDER BY o.place LIMIT 1)
-JOIN item i ON i.id = q.item_id
-WHERE m.project_id = ?1 AND m.person_id = ?2 ORDER BY q.place LIMIT 1"""
-
-_LATE = """
-SELECT q.id, q.item_id, q.person_id, q.place, q.lease, q.lease_until, m.alias FROM question q
-JOIN membership m ON m.project_id = q.project_id AND m.person_id = q.person_id
-WHERE q.project_id = ?1 AND q.status = 1 AND q.lease_until <= ?2 ORDER BY q.lease_until, q.id"""
-
-_LEASE = "UPDATE question SET status = 1, person_id = ?2, lease = ?3, leased_at = ?4, lease_until = ?5, key = ?6 WHERE id = ?1"
-_DONE = "SELECT COUNT(*) FROM answer WHERE project_id = ?1 AND person_id = ?2 AND revision = 0"
-_BY_KEY = "SELECT id, question_id, revision, person_id, value FROM answer WHERE project_id = ?1 AND key = ?2"
-_QUESTION = """
-SELECT item_id, place, draw, kind, pool, shown, propensity, status, person_id, key, leased_at FROM question
-WHERE id = ?1 AND project_id = ?2"""
-_ANSWER = """
-INSERT INTO answer (project_id, question_id, revision, person_id, value, shown_at, received_at, client_ms, key)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) RETURNING id"""
-_REASK = """
-INSERT INTO question (project_id, item_id, place, draw, kind, pool, shown, propensity) VALUES (?1, ?2, ?3, ?4, 'reask', ?5, ?6, ?7)"""
-_LAST = """
-SELECT a.question_id, a.shown_at, q.place, q.shown, (SELECT MAX(r.revision) FROM answer r WHERE r.question_id = a.question_id)
-FROM answer a JOIN question q ON q.id = a.question_id
-WHERE a.project_id = ?1 AND a.person_id = ?2 AND a.revision = 0 ORDER BY a.id DESC LIMIT 1"""
-
-
-class Gate(NamedTuple):
+class _Asker(NamedTuple):
     """Who asks, and where."""
 
     person: int
     alias: str
     state: str
     spec: ProjectSpec
-
-
-@functools.lru_cache(maxsize=256)
-def read_spec(text: str) -> ProjectSpec:
-    """The specification out of its column; remembered, because it is needed at every click."""
-    return ProjectSpec.from_dict(json.loads(text))
+    project: int
 
 
 @functools.lru_cache(maxsize=4096)
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(json.loads(text))
-
-
-def fits(spec: ProjectSpec, shown: Sequence[int], value: str) -> bool:
-    """Whether ``value`` is an answer to a question that shows these classes.
-
-    Examples
-    --------
-    >>> spec = ProjectSpec.from_dict({"protocol": "judge-all", "classes": ["a", "b", "c"], "shown": 2})
-    >>> fits(spec, (2, 0), "no|unsure"), fits(spec, (2, 0), "no")
-    (True, False)
-    """
-    if spec.protocol == "partitioned":
-        return value in VERDICTS
-    if spec.protocol == "judge-all":
-        parts = value.split("|")
-        return len(parts) == len(shown) and VERDICTS.issuperset(parts)
-    return (
-        value == "unsure"
-        or value in map(str, shown)
-        or (spec.protocol == "pick-wrong" and spec.trap and value == "none")
-    )
 
 
 def is_unsure(value: str) -> bool:
@@ -332,53 +244,58 @@ def check_form(
         raise Refused(MESSAGES["form"])
 
 
-def enter(work: SqliteWork, token_hash: str, project: int, now: float) -> Gate:
+def _enter(work: SqliteWork, token_hash: str, project: int, now: float) -> _Asker:
     """Who asks; refuses everybody who is no annotator of the project."""
-    row = work.connection.execute(_GATE, (token_hash, now, project)).fetchone()
+    row = work.connection.execute(SQL.hot_gate, (token_hash, now, project)).fetchone()
     if row is None:
         raise SignedOut
     if row[1] is None:
         raise NotFound(MESSAGES["project"])
     if row[1] != "annotator":
         raise Forbidden(MESSAGES["role"])
-    return Gate(row[0], row[2], row[3], read_spec(row[4]))
+    return _Asker(row[0], row[2], row[3], read_spec(row[4]), project)
+
+
+def _check_open(who: _Asker) -> None:
+    if who.state != "open":
+        raise Conflict(MESSAGES["state"])
+
+
+def _check_fits(who: _Asker, shown: str, value: str) -> None:
+    if not fits(who.spec, _numbers(shown), value):
+        raise Refused(MESSAGES["value"])
 
 
 def next_question(work: SqliteWork, token_hash: str, project: int, *, now: float) -> Asked | None:
     """The question that the person holds, else the next one."""
-    gate = enter(work, token_hash, project, now)
-    if gate.state != "open":
-        raise Conflict(MESSAGES["state"])
-    return _serve(work, gate, project, now)
+    who = _enter(work, token_hash, project, now)
+    _check_open(who)
+    return _serve(work, who, now)
 
 
-def _serve(work: SqliteWork, gate: Gate, project: int, now: float) -> Asked | None:
-    run = work.connection.execute
+def _serve(work: SqliteWork, who: _Asker, now: float) -> Asked | None:
+    run, project = work.connection.execute, who.project
     _return_late(work, project, now)
-    done = run(_DONE, (project, gate.person)).fetchone()[0]
-    row = run(_HELD, (project, gate.person)).fetchone()
+    done = run(SQL.hot_done, (project, who.person)).fetchone()[0]
+    row = run(SQL.hot_held, (project, who.person)).fetchone()
     if row is not None:
         return asked(project, row, row[6], row[7], done)
-    row = _pick(work, project, gate.person)
+    row = _pick(work, project, who.person)
     if row is None:
         return None
     row = (*row[:3], row[3] + 1, *row[4:])
-    until, key = now + gate.spec.lease_seconds, new_key()
-    run(_LEASE, (row[0], gate.person, row[3], now, until, key))
+    until, key = now + who.spec.lease_seconds, new_key()
+    run(SQL.hot_lease, (row[0], who.person, row[3], now, until, key))
     return asked(project, row, until, key, done)
 
 
 def _pick(work: SqliteWork, project: int, person: int) -> tuple[Any, ...] | None:
-    """The open question with the lowest place; from where the person's last search began to find,
-    because before it there is nothing.
-    """
-    places = work.cursors.setdefault(project, {})
+    """The first open question, from where the person's last search found one: earlier is none."""
+    places, run = work.cursors.setdefault(project, {}), work.connection.execute
     start = places.get(person, 0)
-    row: tuple[Any, ...] | None = work.connection.execute(
-        _PICK, (project, person, start)
-    ).fetchone()
+    row: tuple[Any, ...] | None = run(SQL.hot_pick, (project, person, start)).fetchone()
     if row is None and start:
-        row = work.connection.execute(_PICK, (project, person, 0)).fetchone()
+        row = run(SQL.hot_pick, (project, person, 0)).fetchone()
     if row is not None:
         places[person] = row[6]
     return row
@@ -393,102 +310,55 @@ def _reopened(work: SqliteWork, project: int, place: int) -> None:
 def _return_late(work: SqliteWork, project: int, now: float) -> None:
     """Put questions whose lease ran out back to their place."""
     run = work.connection.execute
-    for question, item, person, place, lease, until, alias in run(_LATE, (project, now)).fetchall():
-        run(
-            "UPDATE question SET status = 0, person_id = NULL, leased_at = NULL, lease_until = NULL, key = NULL WHERE id = ?1",
-            (question,),
-        )
-        run(
-            "INSERT INTO held (item_id, person_id, question_id) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
-            (item, person, question),
-        )
+    late = run(SQL.hot_late, (project, now)).fetchall()
+    for question, item, person, place, lease, until, alias in late:
+        run(SQL.hot_return, (question,))
+        run(SQL.hot_hold, (item, person, question))
         _reopened(work, project, place)
         payload = {"lease": lease, "place": place, "question": question, "until": until}
         work.append(project, "lease-expired", payload, actor=alias, at=now)
 
 
-def answer(
-    work: SqliteWork,
-    token_hash: str,
-    project: int,
-    *,
-    question: int,
-    key: str,
-    value: str,
-    shown_at: float,
-    client_ms: int | None,
-    now: float,
-    want_next: bool,
-) -> Answered:
-    """Keep the first answer to a question that the person holds. ``shown_at`` is kept between the
-    lease and now.
-    """
-    check_form(key, value, shown_at, now, question=question, client_ms=client_ms)
-    gate = enter(work, token_hash, project, now)
-    before = _again(work, gate, project, key, value, question)
-    if before is None:
-        before = _keep(
-            work,
-            gate,
-            project,
-            question=question,
-            key=key,
-            value=value,
-            shown_at=shown_at,
-            client_ms=client_ms,
-            now=now,
-        )
-    follow = _serve(work, gate, project, now) if want_next and gate.state == "open" else None
-    return Answered(
-        answer=before[0], question=question, revision=before[1], again=before[2], next=follow
-    )
+def answer(work: SqliteWork, token_hash: str, project: int, **given: Unpack[Given]) -> Answered:
+    """Keep the first answer to a question that the person holds."""
+    question, key, now = given["question"], given["key"], given["now"]
+    times = (given["shown_at"], now)
+    check_form(key, given["value"], *times, question=question, client_ms=given["client_ms"])
+    who = _enter(work, token_hash, project, now)
+    kept = _again(work, who, key, given["value"], question) or _keep(work, who, given)
+    if given["want_next"] and who.state == "open":
+        return dataclasses.replace(kept, next=_serve(work, who, now))
+    return kept
 
 
-def _again(
-    work: SqliteWork, gate: Gate, project: int, key: str, value: str, question: int | None
-) -> tuple[int, int, bool] | None:
-    """The answer that this key gave before: its number and revision."""
-    row = work.connection.execute(_BY_KEY, (project, key)).fetchone()
+def _again(work: SqliteWork, who: _Asker, key: str, value: str, question: int) -> Answered | None:
+    """The answer that this key gave before."""
+    row = work.connection.execute(SQL.hot_by_key, (who.project, key)).fetchone()
     if row is None:
         return None
-    if row[3] != gate.person or row[4] != value or row[1] != question:
+    if row[3] != who.person or row[4] != value or row[1] != question:
         raise Conflict(MESSAGES["key"])
-    return row[0], row[2], True
+    return Answered(answer=row[0], question=question, revision=row[2], again=True)
 
 
-def _keep(
-    work: SqliteWork,
-    gate: Gate,
-    project: int,
-    *,
-    question: int,
-    key: str,
-    value: str,
-    shown_at: float,
-    client_ms: int | None,
-    now: float,
-) -> tuple[int, int, bool]:
-    run = work.connection.execute
-    if gate.state != "open":
-        raise Conflict(MESSAGES["state"])
-    row = run(_QUESTION, (question, project)).fetchone()
+def _keep(work: SqliteWork, who: _Asker, given: Given) -> Answered:
+    run, project, now = work.connection.execute, who.project, given["now"]
+    _check_open(who)
+    row = run(SQL.hot_question, (given["question"], project)).fetchone()
     if row is None:
         raise NotFound(MESSAGES["question"])
-    item, place, draw, kind, pool, shown, propensity, status, person, held_key, leased_at = row
-    if status != 1 or person != gate.person or held_key != key:
+    item, place, draw, kind, pool, shown, propensity, status, person, key, leased_at = row
+    if status != 1 or person != who.person or key != given["key"]:
         raise Conflict(MESSAGES["lease"])
-    if not fits(gate.spec, _numbers(shown), value):
-        raise Refused(MESSAGES["value"])
-    shown_at = min(max(shown_at, leased_at), now)
-    number = run(
-        _ANSWER, (project, question, 0, gate.person, value, shown_at, now, client_ms, key)
-    ).fetchone()[0]
-    run("UPDATE question SET status = 2 WHERE id = ?1", (question,))
-    if is_unsure(value) and kind in ("main", "reask") and draw // REASK_STEP < gate.spec.reasks:
-        run(_REASK, (project, item, place, draw + REASK_STEP, pool, shown, propensity))
+    _check_fits(who, shown, given["value"])
+    given = {**given, "shown_at": min(max(given["shown_at"], leased_at), now)}
+    kept = _add_answer(work, who, given, place, 0)
+    run(SQL.hot_answered, (given["question"],))
+    again = is_unsure(given["value"]) and kind in ("main", "reask")
+    if again and draw // REASK_STEP < who.spec.reasks:
+        run(SQL.hot_reask, (project, item, place, draw + REASK_STEP, pool, shown, propensity))
         _reopened(work, project, place)
-    _log_answer(work, gate, project, "answer", number, question, place, 0, value, shown_at, now)
-    return number, 0, False
+    return kept
 
 
 def amend(
@@ -503,46 +373,37 @@ def amend(
 ) -> Answered:
     """Append a revision of the person's last answer."""
     check_form(key, value, now, question=answer)
-    gate = enter(work, token_hash, project, now)
+    who = _enter(work, token_hash, project, now)
     run = work.connection.execute
-    mine = run(
-        "SELECT question_id FROM answer WHERE id = ?1 AND project_id = ?2 AND person_id = ?3",
-        (answer, project, gate.person),
-    ).fetchone()
+    mine = run(SQL.hot_mine, (answer, project, who.person)).fetchone()
     if mine is None:
         raise NotFound(MESSAGES["question"])
-    before = _again(work, gate, project, key, value, mine[0])
+    before = _again(work, who, key, value, mine[0])
     if before is not None:
-        return Answered(answer=before[0], question=mine[0], revision=before[1], again=True)
-    if gate.state != "open":
-        raise Conflict(MESSAGES["state"])
-    question, shown_at, place, shown, revision = run(_LAST, (project, gate.person)).fetchone()
+        return before
+    _check_open(who)
+    question, shown_at, place, shown, revision = run(SQL.hot_last, (project, who.person)).fetchone()
     if question != mine[0]:
         raise Conflict(MESSAGES["last"])
-    if not fits(gate.spec, _numbers(shown), value):
-        raise Refused(MESSAGES["value"])
-    number = run(
-        _ANSWER, (project, question, revision + 1, gate.person, value, shown_at, now, None, key)
-    ).fetchone()[0]
-    _log_answer(
-        work, gate, project, "amended", number, question, place, revision + 1, value, shown_at, now
+    _check_fits(who, shown, value)
+    given = Given(
+        question=question,
+        key=key,
+        value=value,
+        shown_at=shown_at,
+        client_ms=None,
+        now=now,
+        want_next=False,
     )
-    return Answered(answer=number, question=question, revision=revision + 1, again=False)
+    return _add_answer(work, who, given, place, revision + 1)
 
 
-def _log_answer(
-    work: SqliteWork,
-    gate: Gate,
-    project: int,
-    kind: str,
-    number: int,
-    question: int,
-    place: int,
-    revision: int,
-    value: str,
-    shown_at: float,
-    now: float,
-) -> None:
+def _add_answer(work: SqliteWork, who: _Asker, given: Given, place: int, revision: int) -> Answered:
+    question, value = given["question"], given["value"]
+    shown_at, now = given["shown_at"], given["now"]
+    row = (who.project, question, revision, who.person, value, shown_at, now)
+    sent = (given["client_ms"], given["key"])
+    number = work.connection.execute(SQL.hot_answer, (*row, *sent)).fetchone()[0]
     payload = {
         "answer": number,
         "place": place,
@@ -552,10 +413,9 @@ def _log_answer(
         "shown_at": shown_at,
         "value": value,
     }
-    work.append(project, kind, payload, actor=gate.alias, at=now)
-
-
-# Copies of a SQLite database: files for their owner alone, backups, restoring.
+    kind = "amended" if revision else "answer"
+    work.append(who.project, kind, payload, actor=who.alias, at=now)
+    return Answered(answer=number, question=question, revision=revision, again=False)
 
 
 def make_private(path: Path) -> None:
@@ -595,80 +455,47 @@ def restore(path: Path, target: Path) -> None:
     """Put a copy of a backup where no database is yet."""
     if target.exists():
         raise ArgumentError(f"url must name a file that does not exist yet; got {target}.")
+    rule = "path must name a backup of a collection database"
+    names = "SELECT name FROM sqlite_master WHERE name IN ('schema_version', 'project', 'answer')"
     source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-    try:
-        found = source.execute(
-            "SELECT COUNT(*) FROM sqlite_master WHERE name IN ('schema_version', 'project', 'answer')"
-        ).fetchone()[0]
-        if found != 3:
-            raise ArgumentError(f"path must name a backup of a collection database; got {path}.")
-        copy_database(source, target)
-    except sqlite3.DatabaseError as error:
-        raise ArgumentError(
-            f"path must name a backup of a collection database; got {path} ({error})."
-        ) from None
-    finally:
-        source.close()
+    with contextlib.closing(source):
+        try:
+            if len(source.execute(names).fetchall()) != 3:
+                raise ArgumentError(f"{rule}; got {path}.")
+            copy_database(source, target)
+        except sqlite3.DatabaseError as error:
+            raise ArgumentError(f"{rule}; got {path} ({error}).") from None
 
 
-Value = TypeVar("Value")
+class _Task(NamedTuple):
+    """An operation that waits for the writer; ``hot`` ones keep the cursors of the hot path."""
 
-_READERS = 4
-_BATCH = 256
-_SAFE = ("full", "extra")
-
-
-class _Task:
-    """An operation that waits for the writer, and who waits for it."""
-
-    __slots__ = ("error", "future", "hot", "loop", "op", "result")
-
-    def __init__(
-        self,
-        op: Callable[[SqliteWork], Any],
-        future: Future[Any] | asyncio.Future[Any],
-        loop: asyncio.AbstractEventLoop | None,
-        *,
-        hot: bool = False,
-    ) -> None:
-        self.op, self.future, self.loop, self.hot = op, future, loop, hot
-        self.result: Any = None
-        self.error: BaseException | None = None
-
-    def tell(self) -> None:
-        """Give the result to who waits; a caller that went away hears nothing."""
-        if self.loop is None and not cast("Future[Any]", self.future).running():
-            return
-        if self.future.done():
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.result)
+    op: Callable[[Any], Any]
+    future: Future[Any]
+    hot: bool
 
 
-class SqliteStore:
+class SqliteStore(Store):
     """A database file. See :class:`noracle.collect.store.base.Store`."""
 
     def __init__(self, path: Path, *, synchronous: str = "full", unsafe: bool = False) -> None:
         if synchronous not in (*_SAFE, "normal", "off"):
-            raise ArgumentError(
-                f"synchronous must be full, extra, normal or off; got {synchronous!r}."
-            )
+            rule = "synchronous must be full, extra, normal or off"
+            raise ArgumentError(f"{rule}; got {synchronous!r}.")
         if synchronous not in _SAFE and not unsafe:
-            raise ArgumentError(
-                f"synchronous must be full, or answers are lost at a power cut; got {synchronous!r}. Pass unsafe=True to accept that."
-            )
+            rule = "synchronous must be full, or answers are lost at a power cut"
+            raise ArgumentError(f"{rule}; got {synchronous!r}. Pass unsafe=True to accept that.")
         self.path = path = path.absolute()
         self.url = f"sqlite:///{path}"
         make_private(path)
         self._connection = connect(path, synchronous=synchronous)
-        if self._connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal" and not unsafe:
-            self._connection.close()
-            raise ArgumentError(
-                f"url must name a file on a disk that can hold a write-ahead log; got {path}. Pass unsafe=True to accept less."
-            )
         try:
+            if (
+                self._connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal"
+                and not unsafe
+            ):
+                rule = "url must name a file on a disk that can hold a write-ahead log"
+                raise ArgumentError(f"{rule}; got {path}. Pass unsafe=True to accept less.")
             self._migrate()
         except BaseException:
             self._connection.close()
@@ -688,10 +515,9 @@ class SqliteStore:
         self._writer.start()
 
     def _migrate(self) -> None:
-        work = SqliteWork(self._connection)
         self._connection.execute("BEGIN IMMEDIATE")
         try:
-            migrate(work, now=time.time())
+            migrate(SqliteWork(self._connection), now=time.time())
         except BaseException:
             self._connection.execute("ROLLBACK")
             raise
@@ -699,30 +525,22 @@ class SqliteStore:
 
     async def write(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` in a transaction that is on the disk when this returns."""
-        return await self._soon(op, hot=False)
-
-    async def _soon(self, op: Callable[[SqliteWork], Value], *, hot: bool = True) -> Value:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Value] = loop.create_future()
-        self._put(_Task(op, future, loop, hot=hot))
-        return await future
+        return await asyncio.wrap_future(self._put(op))
 
     def write_now(self, op: Callable[[Work], Value]) -> Value:
         """As ``write``, for callers without an event loop."""
         if threading.current_thread() is self._writer:
-            raise ArgumentError(
-                "op must not call the store again; use the transaction that it was given."
-            )
-        future: Future[Value] = Future()
-        future.set_running_or_notify_cancel()
-        self._put(_Task(op, future, None))
-        return future.result()
+            rule = "op must not call the store again"
+            raise ArgumentError(f"{rule}; use the transaction that it was given.")
+        return self._put(op).result()
 
-    def _put(self, task: _Task) -> None:
+    def _put(self, op: Callable[[Any], Value], *, hot: bool = False) -> Future[Value]:
+        future: Future[Value] = Future()
         with self._gate:
             if self._closed:
                 raise ArgumentError("store must be open; it was closed.")
-            self._queue.put(task)
+            self._queue.put(_Task(op, future, hot))
+        return future
 
     def _write_forever(self) -> None:
         waiting = True
@@ -732,28 +550,30 @@ class SqliteStore:
                 while len(batch) < _BATCH and batch[-1] is not None:
                     batch.append(self._queue.get_nowait())
             waiting = batch[-1] is not None
-            tasks = [task for task in batch if task is not None and not task.future.cancelled()]
+            tasks = [t for t in batch if t is not None and t.future.set_running_or_notify_cancel()]
             if tasks:
-                self._commit(tasks)
-                self._tell(tasks)
+                for task, (result, error) in zip(tasks, self._commit(tasks), strict=True):
+                    if error is not None:
+                        task.future.set_exception(error)
+                    else:
+                        task.future.set_result(result)
 
-    def _commit(self, tasks: list[_Task]) -> None:
-        """One transaction for all. If it is lost, every operation in it has failed, also those that
-        had gone well.
-        """
+    def _commit(self, tasks: list[_Task]) -> list[tuple[Any, BaseException | None]]:
+        """One transaction for all: if it is lost, those that had gone well have failed too."""
+        done: list[tuple[Any, BaseException | None]] = []
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             work = SqliteWork(self._connection, self._remembered())
-            for task in tasks:
-                self._run(work, task)
+            done.extend(self._run(work, task) for task in tasks)
             work.flush()
             self._connection.execute("COMMIT")
         except BaseException as error:  # noqa: BLE001 - handed to every caller
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             self._cursors.clear()
-            for task in tasks:
-                task.error = task.error or error
+            done += [(None, error)] * (len(tasks) - len(done))
+            return [(None, own or error) for _, own in done]
+        return done
 
     def _remembered(self) -> dict[int, dict[int, int]]:
         """Where searches begin; nowhere in particular after another process has written."""
@@ -764,37 +584,20 @@ class SqliteStore:
         return self._cursors
 
     @staticmethod
-    def _run(work: SqliteWork, task: _Task) -> None:
+    def _run(work: SqliteWork, task: _Task) -> tuple[Any, BaseException | None]:
         try:
             with work.savepoint():
-                task.result = task.op(work)
+                result = task.op(work)
                 if not task.hot:
                     work.cursors.clear()
         except BaseException as error:
-            if (
-                not work.connection.in_transaction
-            ):  # SQLite gave the whole transaction up: the disk is full, or broken
-                raise
-            task.error = error
-
-    @staticmethod
-    def _tell(tasks: list[_Task]) -> None:
-        loops: dict[asyncio.AbstractEventLoop, list[_Task]] = {}
-        for task in tasks:
-            if task.loop is None:
-                task.tell()
-            else:
-                loops.setdefault(task.loop, []).append(task)
-        for loop, group in loops.items():
-            with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits
-                loop.call_soon_threadsafe(_tell_all, group)
-
-    async def read(self, op: Callable[[Work], Value]) -> Value:
-        """Run ``op`` on one consistent state."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_now, op)
+            if not work.connection.in_transaction:
+                raise  # SQLite gave the whole transaction up: the disk is full, or broken
+            return None, error
+        return result, None
 
     def read_now(self, op: Callable[[Work], Value]) -> Value:
-        """As ``read``, for callers without an event loop."""
+        """Run ``op`` on one consistent state."""
         if self._closed:
             raise ArgumentError("store must be open; it was closed.")
         connection = self._free.get()
@@ -809,11 +612,6 @@ class SqliteStore:
         finally:
             self._free.put(connection)
 
-    async def read_chained(self, project: int, op: Callable[[Work], Value]) -> Value:
-        """As ``read``: every event is chained when it is written."""
-        del project
-        return await self.read(op)
-
     def read_chained_now(self, project: int, op: Callable[[Work], Value]) -> Value:
         """As ``read_now``: every event is chained when it is written."""
         del project
@@ -821,65 +619,32 @@ class SqliteStore:
 
     async def next_question(self, token_hash: str, project: int, *, now: float) -> Asked | None:
         """The question that the person holds, else the next one."""
-        return await self._soon(
-            functools.partial(next_question, token_hash=token_hash, project=project, now=now)
-        )
+        op = functools.partial(next_question, token_hash=token_hash, project=project, now=now)
+        return await asyncio.wrap_future(self._put(op, hot=True))
 
-    async def answer(
-        self,
-        token_hash: str,
-        project: int,
-        *,
-        question: int,
-        key: str,
-        value: str,
-        shown_at: float,
-        client_ms: int | None,
-        now: float,
-        want_next: bool,
-    ) -> Answered:
+    async def answer(self, token_hash: str, project: int, **given: Unpack[Given]) -> Answered:
         """Keep the first answer."""
-        return await self._soon(
-            functools.partial(
-                answer,
-                token_hash=token_hash,
-                project=project,
-                question=question,
-                key=key,
-                value=value,
-                shown_at=shown_at,
-                client_ms=client_ms,
-                now=now,
-                want_next=want_next,
-            )
-        )
+        op = functools.partial(answer, token_hash=token_hash, project=project, **given)
+        return await asyncio.wrap_future(self._put(op, hot=True))
 
     async def amend(
         self, token_hash: str, project: int, *, answer: int, key: str, value: str, now: float
     ) -> Answered:
         """Append a revision."""
-        return await self._soon(
-            functools.partial(
-                amend,
-                token_hash=token_hash,
-                project=project,
-                answer=answer,
-                key=key,
-                value=value,
-                now=now,
-            )
-        )
+        given = {"answer": answer, "key": key, "value": value, "now": now}
+
+        def op(work: SqliteWork) -> Answered:
+            return amend(work, token_hash, project, **given)  # type: ignore[arg-type]
+
+        return await asyncio.wrap_future(self._put(op, hot=True))
 
     def chain(self, project: int) -> None:
         """Nothing to do: events are chained when they are written."""
 
     def backup(self, path: Path) -> None:
         """A copy of the database in one file, checked, while work goes on."""
-        source = connect(self.path, read_only=True)
-        try:
+        with contextlib.closing(connect(self.path, read_only=True)) as source:
             copy_database(source, path)
-        finally:
-            source.close()
 
     def close(self) -> None:
         """Finish what waits, and close."""
@@ -895,8 +660,3 @@ class SqliteStore:
             if connection is not None:
                 connection.close()
         self._connection.close()
-
-
-def _tell_all(tasks: list[_Task]) -> None:
-    for task in tasks:
-        task.tell()

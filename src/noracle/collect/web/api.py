@@ -5,9 +5,8 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
@@ -141,7 +140,8 @@ router = APIRouter(
     default_response_class=JSONResponse,
 )
 
-Sent = TypeVar("Sent", bound=BaseModel)
+Body = TypeVar("Body", bound=BaseModel)
+ONLY_MANAGERS = "Only people who own or manage a project, or are in none yet, begin one."
 
 
 def caller(request: Request) -> str:
@@ -176,32 +176,25 @@ def asked_json(asked: Asked | None) -> dict[str, Any] | None:
 
 
 def _answered(kept: Answered) -> dict[str, Any]:
-    return {
-        "answer": kept.answer,
-        "revision": kept.revision,
-        "again": kept.again,
-        "next": asked_json(kept.next),
-    }
+    plain = {"answer": kept.answer, "revision": kept.revision, "again": kept.again}
+    return {**plain, "next": asked_json(kept.next)}
 
 
 def _begin(web: Web, token: str, *, bearer: bool = False, **values: object) -> Response:
     """The reply that begins a session."""
     if bearer:
         return JSONResponse({**values, "token": token})
-    response = JSONResponse(
-        {**values, "csrf": security.csrf_token(web.settings, access.token_hash(token))}
-    )
+    csrf = security.csrf_token(web.settings, access.token_hash(token))
+    response = JSONResponse({**values, "csrf": csrf})
     security.set_session(response, web.settings, token)
     return response
 
 
-def _old(web: Web, request: Request) -> str | None:
+def _visitor(web: Web, request: Request) -> dict[str, Any]:
+    """Where a caller without a session comes from, and the session that a new one ends."""
     token, _ = security.token_of(request, web.settings)
-    return None if token is None else access.token_hash(token)
-
-
-def _address(request: Request) -> str:
-    return request.client.host if request.client else "?"
+    old = None if token is None else access.token_hash(token)
+    return {"address": request.client.host if request.client else "?", "old": old}
 
 
 # the two calls of every click; first, because routes are tried in order, and without FastAPI's
@@ -217,25 +210,13 @@ async def next_question(slug: str, session: Session, web: OurWeb) -> JSONRespons
 @router.post("/projects/{slug}/answers")
 async def answer(slug: str, body: Answer, session: Session, web: OurWeb) -> JSONResponse:
     """Answer the question that I hold; the same key again gives the same reply again."""
-    kept = await web.answer(
-        session,
-        slug,
-        question=body.question,
-        key=body.key,
-        value=body.value,
-        shown_at=body.shown_at,
-        client_ms=body.client_ms,
-        want_next=body.want_next,
-    )
-    return JSONResponse(_answered(kept))
+    return JSONResponse(_answered(await web.answer(session, slug, **dict(body))))
 
 
 @router.post("/session")
 async def sign_in(body: SignIn, request: Request, web: OurWeb) -> Response:
     """Begin a session."""
-    token, person = await web.sign_in(
-        body.email, body.password, address=_address(request), old=_old(web, request)
-    )
+    token, person = await web.sign_in(body.email, body.password, **_visitor(web, request))
     return _begin(web, token, bearer=body.bearer, name=person["name"])
 
 
@@ -254,44 +235,34 @@ async def join(token: str, body: Join, request: Request, web: OurWeb) -> Respons
     and password.
     """
     if not body.email:
-        session = caller(request)
-        person = await web.person(session)
-        if person is None:
-            raise SignedOut
+        person = await _person(web, caller(request))
         member = await web.accept(token, person.id)
         return JSONResponse({"project": member.slug, "role": member.role, "pools": member.pools})
-    fresh, member = await web.join(
-        token,
-        email=body.email,
-        name=body.name,
-        password=body.password,
-        locale=language_of(request),
-        address=_address(request),
-        old=_old(web, request),
-    )
+    account = {**dict(body), "locale": language_of(request)}
+    fresh, member = await web.join(token, **account, **_visitor(web, request))
     return _begin(web, fresh, project=member.slug, role=member.role, pools=member.pools)
+
+
+async def _person(web: Web, session: str) -> access.Person:
+    person = await web.person(session)
+    if person is None:
+        raise SignedOut
+    return person
 
 
 @router.get("/projects")
 async def my_projects(session: Session, web: OurWeb) -> Any:
     """My projects."""
-    person = await web.person(session)
-    if person is None:
-        raise SignedOut
-    me = person.id
-    return {
-        "projects": [
-            dict(row) for row in await web.store.read(lambda work: projects.projects_of(work, me))
-        ]
-    }
+    me = (await _person(web, session)).id
+    rows = await web.store.read(lambda work: projects.projects_of(work, me))
+    return {"projects": [dict(row) for row in rows]}
 
 
 @router.post("/projects", status_code=201)
 async def create(body: NewProject, session: Session, web: OurWeb) -> Any:
     """Begin a project."""
-    return await create_project(
-        web, session, slug=body.slug, name=body.name, spec=spec_of(body.spec)
-    )
+    spec = spec_of(body.spec)
+    return await create_project(web, session, slug=body.slug, name=body.name, spec=spec)
 
 
 async def create_project(
@@ -306,9 +277,7 @@ async def create_project(
         if person is None:
             raise SignedOut
         if not may_create(projects.projects_of(work, person.id)):
-            raise Forbidden(
-                "Only people who own or manage a project, or are in none yet, begin one."
-            )
+            raise Forbidden(ONLY_MANAGERS)
         projects.create_project(work, slug=slug, name=name, spec=spec, owner=person.id, now=now)
         return {"slug": slug, "state": "draft"}
 
@@ -322,41 +291,22 @@ def spec_of(values: dict[str, Any]) -> ProjectSpec:
     except NoracleError as error:
         raise Refused(str(error)) from error
     except (TypeError, ValueError, AttributeError, KeyError) as error:
-        raise Refused(
-            f"spec must hold values of the right types; {type(error).__name__}."
-        ) from error
+        why = type(error).__name__
+        raise Refused(f"spec must hold values of the right types; {why}.") from error
 
 
-_FEW_ITEMS = {
-    "type": "object",
-    "required": ["items"],
-    "additionalProperties": False,
-    "properties": {
-        "items": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["name", "content"],
-                "properties": {
-                    "name": {"type": "string"},
-                    "content": {"type": "object"},
-                    "truth": {"type": ["integer", "null"]},
-                },
-            },
-        }
-    },
-}
+def _object(required: str, **properties: object) -> dict[str, Any]:
+    return {"type": "object", "required": required.split(), "properties": properties}
+
+
+_STRING, _ONE_OR_NONE = {"type": "string"}, {"type": ["integer", "null"]}
+_ITEM = _object("name content", name=_STRING, content={"type": "object"}, truth=_ONE_OR_NONE)
+_LIST = {"type": "array", "items": _ITEM}
+_FEW_ITEMS = {**_object("items", items=_LIST), "additionalProperties": False}
+_BY_ITEM = {"type": "object", "additionalProperties": {**_ONE_OR_NONE, "minimum": 0}}
 _ANSWERS_OF = {
-    "type": "object",
-    "required": ["name", "answers"],
+    **_object("name answers", name={**_STRING, "maxLength": 200}, answers=_BY_ITEM),
     "additionalProperties": False,
-    "properties": {
-        "name": {"type": "string", "maxLength": 200},
-        "answers": {
-            "type": "object",
-            "additionalProperties": {"type": ["integer", "null"], "minimum": 0},
-        },
-    },
 }
 
 
@@ -365,16 +315,15 @@ def _takes(schema: dict[str, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-async def _body(request: Request, model: type[Sent]) -> Sent:
+async def _body(request: Request, model: type[Body]) -> Body:
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "The body must be application/json.")
     data = await request.body()
     try:
         return await asyncio.to_thread(model.model_validate_json, data)
     except ValidationError as error:
-        raise RequestValidationError(
-            error.errors(include_input=False, include_url=False, include_context=False)
-        ) from None
+        plain = error.errors(include_input=False, include_url=False, include_context=False)
+        raise RequestValidationError(plain) from None
 
 
 @router.post("/projects/{slug}/items", status_code=201, openapi_extra=_takes(_FEW_ITEMS))
@@ -390,50 +339,43 @@ async def add_items(slug: str, request: Request, session: Session, web: OurWeb) 
     return {"items": await web.change(session, slug, MANAGERS, op)}
 
 
+def _step(change: Callable[..., object]) -> Callable[[Work, Member, float], object]:
+    return lambda work, member, now: change(work, member.project, actor=member.alias, now=now)
+
+
 STEPS: dict[str, Callable[[Work, Member, float], object]] = {
-    "seal": lambda work, member, now: projects.seal_project(
-        work, member.project, actor=member.alias, now=now
-    ),
-    "open": lambda work, member, now: projects.open_project(
-        work, member.project, actor=member.alias, now=now
-    ),
-    "close": lambda work, member, now: projects.close_project(
-        work, member.project, actor=member.alias, now=now
-    ),
+    "seal": _step(projects.seal_project),
+    "open": _step(projects.open_project),
+    "close": _step(projects.close_project),
 }
 """From draft to sealed, open, closed."""
-
-
-async def _step(web: Web, session: str, slug: str, step: str) -> dict[str, Any]:
-    def op(work: Work, member: Member, now: float) -> dict[str, Any]:
-        STEPS[step](work, member, now)
-        row = projects.project_row(work, slug)
-        return {
-            "slug": slug,
-            "state": row["state"],
-            "commitment": row["commitment"],
-            "root": row["root"],
-        }
-
-    return await web.change(session, slug, MANAGERS, op)
 
 
 @router.post("/projects/{slug}/seal")
 async def seal(slug: str, session: Session, web: OurWeb) -> Any:
     """Draw everything random, and commit to it."""
-    return await _step(web, session, slug, "seal")
+    return await _take(web, session, slug, "seal")
 
 
 @router.post("/projects/{slug}/open")
 async def open_(slug: str, session: Session, web: OurWeb) -> Any:
     """Begin to put questions."""
-    return await _step(web, session, slug, "open")
+    return await _take(web, session, slug, "open")
 
 
 @router.post("/projects/{slug}/close")
 async def close(slug: str, session: Session, web: OurWeb) -> Any:
     """Stop asking, and reveal the seed."""
-    return await _step(web, session, slug, "close")
+    return await _take(web, session, slug, "close")
+
+
+async def _take(web: Web, session: str, slug: str, step: str) -> dict[str, Any]:
+    def op(work: Work, member: Member, now: float) -> dict[str, Any]:
+        STEPS[step](work, member, now)
+        row = projects.project_row(work, slug)
+        return {"slug": slug, **{key: row[key] for key in ("state", "commitment", "root")}}
+
+    return await web.change(session, slug, MANAGERS, op)
 
 
 @router.post("/projects/{slug}/invitations", status_code=201)
@@ -452,14 +394,18 @@ async def add_system(slug: str, request: Request, session: Session, web: OurWeb)
     """Add the answers of a system to a sealed project: the class by item name, or null."""
     await web.member(session, slug, MANAGERS)
     body = await _body(request, NewSystem)
+    await web.change(session, slug, MANAGERS, adding(body.name, body.answers))
+    return {"name": body.name, "answers": len(body.answers)}
+
+
+def adding(name: str, answers: Mapping[str, int | None]) -> Callable[[Work, Member, float], int]:
+    """The change that adds a system to a project."""
 
     def op(work: Work, member: Member, now: float) -> int:
-        return projects.add_system(
-            work, member.project, body.name, body.answers, actor=member.alias, now=now
-        )
+        alias = member.alias
+        return projects.add_system(work, member.project, name, answers, actor=alias, now=now)
 
-    await web.change(session, slug, MANAGERS, op)
-    return {"name": body.name, "answers": len(body.answers)}
+    return op
 
 
 @router.post("/projects/{slug}/answers/{answer}/amend")
@@ -471,9 +417,7 @@ async def amend(slug: str, answer: Whole, body: Amend, session: Session, web: Ou
 @router.get("/projects/{slug}/live")
 async def live(slug: str, session: Session, web: OurWeb) -> Any:
     """The estimates and checks now; the look is logged."""
-    member = await web.member(session, slug, READERS)
-    view = await web.live(member)
-    return view.to_dict() if hasattr(view, "to_dict") else dataclasses.asdict(view)
+    return (await web.live(await web.member(session, slug, READERS))).to_dict()
 
 
 @router.get("/projects/{slug}/export", response_class=Response)

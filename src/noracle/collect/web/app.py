@@ -10,7 +10,7 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, MutableMapping
+from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +22,11 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from noracle._version import __version__
-from noracle.collect.errors import CollectError, SignedOut, Throttled, Unavailable
+from noracle.collect.errors import SignedOut, Throttled, Unavailable
 from noracle.collect.store.base import Store
 from noracle.collect.web import api, manage, pages, security, work
 from noracle.collect.web.core import Metrics, Web
-from noracle.collect.web.page import HERE, Page, language_of, words
+from noracle.collect.web.page import HERE, Page, environment, language_of, words
 from noracle.collect.web.security import HEADERS, HSTS, WebSettings, refused_origin
 from noracle.errors import NoracleError
 
@@ -71,19 +71,15 @@ class Guard:
             else:
                 await self._app(scope, self._limited(scope, receive), sending)
         finally:
-            self._metrics.request(
-                scope["method"] if scope["method"] in _METHODS else "?",
-                _route(scope),
-                status,
-                time.perf_counter() - start,
-            )
+            method = scope["method"] if scope["method"] in _METHODS else "?"
+            # The template of the route, not the address: bounded in number, and without names.
+            route = getattr(scope.get("route"), "path", None)
+            route = route if isinstance(route, str) else "other"
+            self._metrics.request(method, route, status, time.perf_counter() - start)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        headers = Headers(scope=scope)
-        if (
-            headers.get("host", "").lower() not in self._hosts
-            and scope["path"] not in _OPEN_TO_ALL_HOSTS
-        ):
+        headers, path = Headers(scope=scope), scope["path"]
+        if headers.get("host", "").lower() not in self._hosts and path not in _OPEN_TO_ALL_HOSTS:
             return 421, "This server is not the one that the request names."
         refused = refused_origin(self._settings, scope["method"], headers)
         if refused is not None:
@@ -96,11 +92,8 @@ class Guard:
         return None
 
     def _most(self, scope: Scope) -> int:
-        return (
-            self._settings.max_upload
-            if scope["path"].endswith(_UPLOADS)
-            else self._settings.max_body
-        )
+        upload = scope["path"].endswith(_UPLOADS)
+        return self._settings.max_upload if upload else self._settings.max_body
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
         most, seen = self._most(scope), 0
@@ -120,49 +113,29 @@ class Guard:
     ) -> list[tuple[bytes, bytes]]:
         """Add ours, where the handler did not say something stricter."""
         names = {name.lower() for name, _ in headers}
-        ours = [
-            *self._headers,
-            (b"x-request-id", request_id.encode()),
-            (b"cache-control", b"no-store"),
-        ]
-        return [*headers, *((name, value) for name, value in ours if name not in names)]
+        more = [(b"x-request-id", request_id.encode()), (b"cache-control", b"no-store")]
+        return [*headers, *(pair for pair in (*self._headers, *more) if pair[0] not in names)]
 
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-def _route(scope: MutableMapping[str, Any]) -> str:
-    """The template of the route, not the address: bounded in number, and without names."""
-    path = getattr(scope.get("route"), "path", None)
-    return path if isinstance(path, str) else "other"
-
-
 async def _problem(send: Send, status: int, detail: str) -> None:
-    body = json.dumps(
-        {"type": "about:blank", "status": status, "title": detail, "detail": detail}
-    ).encode()
+    problem = {"type": "about:blank", "status": status, "title": detail, "detail": detail}
+    body = json.dumps(problem).encode()
     headers = [
         (b"content-type", b"application/problem+json"),
         (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),  # the body, if there is one, was not read
     ]
-    headers.append((b"connection", b"close"))  # the body, if there is one, was not read
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-_QUIET: dict[str, Any] = (
-    {
-        "telemetry": {
-            "tracing": False,
-            "metrics": False,
-            "logs": False,
-            "operation_spans": False,
-            "auto_configure": False,
-        }
-    }
-    if "telemetry" in inspect.signature(FastAPI).parameters
-    else {}
-)
+_REPORTS = ("tracing", "metrics", "logs", "operation_spans", "auto_configure")
+_QUIET: dict[str, Any] = {}
+if "telemetry" in inspect.signature(FastAPI).parameters:
+    _QUIET["telemetry"] = dict.fromkeys(_REPORTS, False)
 """Newer releases of FastAPI report to OpenTelemetry where it is set up; we report to nobody."""
 _STATIC_SECONDS = 31536000
 
@@ -199,7 +172,8 @@ def make_app(store: Store, *, settings: WebSettings) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await asyncio.to_thread(_warm)
+        for name in ("sign_in.html", "work.html"):  # what the first request would wait for
+            await asyncio.to_thread(environment().get_template, name)
         yield
 
     app = _App(
@@ -213,46 +187,26 @@ def make_app(store: Store, *, settings: WebSettings) -> FastAPI:
         **_QUIET,
     )
     app.state.web = web
-    for part in (
-        api,
-        work,
-        pages,
-        manage,
-    ):  # routes are tried in this order: the clicks first
+    for part in (api, work, pages, manage):  # routes are tried in this order: the clicks first
         app.include_router(part.router)
     app.mount("/static", _Static(directory=HERE / "static"), name="static")
     app.guard = lambda inner: Guard(inner, settings=settings, metrics=web.metrics)
-    app.add_exception_handler(NoracleError, _refused)
-    app.add_exception_handler(HTTPException, _refused)
-    app.add_exception_handler(RequestValidationError, _refused)
+    for kind in (NoracleError, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, _refused)
     app.add_exception_handler(Exception, _failed)
     return app
-
-
-def _warm() -> None:
-    """Load what the first request would wait for."""
-    from noracle.collect.web.page import environment
-
-    for name in ("sign_in.html", "work.html"):
-        environment().get_template(name)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     """Something was refused on purpose: problem+json for the interface, a page for people."""
     headers: dict[str, str] = {}
-    if isinstance(error, CollectError):
-        status, detail = error.status, str(error)
-    elif isinstance(error, HTTPException):
+    status, detail = getattr(error, "status", 422), str(error)
+    if isinstance(error, HTTPException):
         status, detail = error.status_code, str(error.detail)
         headers = dict(error.headers or {})
     elif isinstance(error, RequestValidationError):
-        faults = [
-            f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
-            for fault in error.errors()[:5]
-        ]
-        status, detail = 422, " | ".join(faults)
-    else:
-        status, detail = 422, str(error)
+        faults = ((map(str, fault["loc"]), fault["msg"]) for fault in error.errors()[:5])
+        detail = " | ".join(f"{'.'.join(where)}: {what}" for where, what in faults)
     if isinstance(error, Throttled | Unavailable):
         headers["retry-after"] = str(max(1, math.ceil(error.wait)))
     return await _reply(request, status, detail, headers, error)
@@ -261,9 +215,8 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _failed(request: Request, error: Exception) -> Response:
     """A fault of ours: logged with the id that the reader sees, and nothing about it is told."""
     _LOG.error("request %s failed", request.scope.get("noracle.request"), exc_info=error)
-    return await _reply(
-        request, 500, "An error of the server; it was written to its log.", {}, error
-    )
+    detail = "An error of the server; it was written to its log."
+    return await _reply(request, 500, detail, {}, error)
 
 
 async def _reply(
@@ -271,19 +224,17 @@ async def _reply(
 ) -> Response:
     ident = str(request.scope.get("noracle.request", ""))
     if request.url.path.startswith("/api/") or request.method not in ("GET", "HEAD", "POST"):
+        known = {each.value: each.phrase for each in HTTPStatus}
         body = {
             "type": "about:blank",
-            "title": _title(status),
+            "title": known.get(status, "Error"),
             "status": status,
-            "detail": detail,
+            # A message may quote halves of surrogate pairs, which UTF-8 cannot carry.
+            "detail": detail.encode("utf-8", "replace").decode(),
             "instance": f"urn:request:{ident}",
         }
-        return JSONResponse(
-            _printable(body),
-            status_code=status,
-            headers=headers,
-            media_type="application/problem+json",
-        )
+        media = "application/problem+json"
+        return JSONResponse(body, status_code=status, headers=headers, media_type=media)
     partial = request.headers.get("hx-request") == "true"
     if isinstance(error, SignedOut) and (request.method == "GET" or partial):
         if partial:
@@ -296,31 +247,22 @@ async def _reply(
         token, fresh = security.visitor(request, web.settings)
         page = Page(web, request, token, fresh, None, words(language_of(request)))
     address, said = _way_on(request, page, status)
-    response = page.render(
-        "message.html",
-        status=status,
-        title=_in_words(status, page),
-        detail=detail,
-        back=address,
-        back_words=said,
-        request_id=ident if status >= 500 else "",
-    )
-    response.headers.update(
-        {**headers, **({"hx-retarget": "body", "hx-reswap": "innerHTML"} if partial else {})}
-    )
+    title, shown = _in_words(status, page), ident if status >= 500 else ""
+    about = {"title": title, "detail": detail, "request_id": shown}
+    response = page.render("message.html", status=status, back=address, back_words=said, **about)
+    swap = {"hx-retarget": "body", "hx-reswap": "innerHTML"} if partial else {}
+    response.headers.update({**headers, **swap})
     return response
 
 
 def _way_on(request: Request, page: Page, status: int) -> tuple[str, str]:
+    path = request.url.path
     if status == 401:
         return "/sign-in", page.say("Sign in")
-    if (
-        request.method == "POST"
-        and status in (403, 409, 422)
-        and not request.url.path.startswith(("/sign-", "/language"))
-    ):
-        path = request.url.path.removesuffix("/items").removesuffix("/systems")
-        return path if path == request.url.path else f"{path}/setup", page.say("Back to the page")
+    changed = request.method == "POST" and not path.startswith(("/sign-", "/language"))
+    if changed and status in (403, 409, 422):
+        form = path.removesuffix("/items").removesuffix("/systems")
+        return path if form == path else f"{form}/setup", page.say("Back to the page")
     return "/", page.say("To the projects")
 
 
@@ -337,18 +279,3 @@ def _in_words(status: int, page: Page) -> str:
         503: _("The service does not answer now; try again in a moment"),
     }
     return known.get(status, _("Something went wrong"))
-
-
-def _title(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return "Error"
-
-
-def _printable(body: dict[str, object]) -> dict[str, object]:
-    """Replace halves of surrogate pairs, which a message may quote and UTF-8 cannot carry."""
-    return {
-        key: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-        for key, value in body.items()
-    }

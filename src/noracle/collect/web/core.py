@@ -5,22 +5,27 @@ asking, answering, looking.
 from __future__ import annotations
 
 import asyncio
+import bisect
 import dataclasses
+import itertools
 import re
 import time
+from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from noracle._version import __version__
 from noracle.collect.errors import CollectError, NotFound, Refused, SignedOut, Throttled
-from noracle.collect.model import Answered, Asked, ProjectSpec, Role
+from noracle.collect.model import Answered, Asked, Given, ProjectSpec, Role, Sent, read_spec
 from noracle.collect.service import access, people, projects
 from noracle.collect.service.access import Member, Person
-from noracle.collect.store.base import Row, Store, Work
+from noracle.collect.store.base import SQL, Row, Store, Work
 from noracle.collect.web.security import WebSettings, token_of
 
 if TYPE_CHECKING:
     from fastapi import Request
+
+    from noracle.collect.live import LiveView
 
 _MOST = 10_000
 
@@ -56,11 +61,9 @@ class Buckets:
 
     def _forget(self, now: float) -> None:
         """Drop full buckets; if there are none, all: a flood of keys must not fill the memory."""
-        self._levels = {
-            k: (v, t)
-            for k, (v, t) in self._levels.items()
-            if v + (now - t) * self._rate < self._most
-        }
+        full = (k for k, (v, t) in self._levels.items() if v + (now - t) * self._rate >= self._most)
+        for key in list(full):
+            del self._levels[key]
         if len(self._levels) >= _MOST:
             self._levels.clear()
 
@@ -84,49 +87,49 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        self._requests: dict[tuple[str, str, int], int] = {}
+        self._requests: Counter[tuple[str, str, int]] = Counter()
+        self._events: Counter[str] = Counter()
         self._buckets = [0] * (len(_EDGES) + 1)
         self._seconds = 0.0
-        self._events: dict[str, int] = {}
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
-        key = (method, route, status)
-        self._requests[key] = self._requests.get(key, 0) + 1
+        self._requests[method, route, status] += 1
         self._seconds += seconds
-        self._buckets[
-            next((i for i, edge in enumerate(_EDGES) if seconds <= edge), len(_EDGES))
-        ] += 1
+        self._buckets[bisect.bisect_left(_EDGES, seconds)] += 1
 
     def event(self, kind: str) -> None:
         """Count something that happened: ``answer``, ``sign-in``, ``look``, …"""
-        self._events[kind] = self._events.get(kind, 0) + 1
+        self._events[kind] += 1
 
     def text(self) -> str:
         """For a scraper."""
-        lines = [
-            "# TYPE noracle_info gauge",
-            f'noracle_info{{version="{__version__}"}} 1',
-            "# TYPE noracle_requests_total counter",
-        ]
-        lines += [
-            f'noracle_requests_total{{method="{method}",route="{route}",status="{status}"}} {n}'
-            for (method, route, status), n in sorted(self._requests.items())
-        ]
-        lines.append("# TYPE noracle_events_total counter")
-        lines += [
-            f'noracle_events_total{{kind="{kind}"}} {n}' for kind, n in sorted(self._events.items())
-        ]
-        lines.append("# TYPE noracle_request_seconds histogram")
-        total = 0
-        for edge, n in zip((*(f"{e:g}" for e in _EDGES), "+Inf"), self._buckets, strict=True):
-            total += n
-            lines.append(f'noracle_request_seconds_bucket{{le="{edge}"}} {total}')
-        lines += [
-            f"noracle_request_seconds_sum {self._seconds:.6f}",
-            f"noracle_request_seconds_count {total}",
-        ]
-        return "\n".join([*lines, ""])
+        edges = (*(f"{e:g}" for e in _EDGES), "+Inf")
+        totals = list(itertools.accumulate(self._buckets))
+        return "\n".join(
+            [
+                "# TYPE noracle_info gauge",
+                f'noracle_info{{version="{__version__}"}} 1',
+                "# TYPE noracle_requests_total counter",
+                *(
+                    f'noracle_requests_total{{method="{m}",route="{route}",status="{status}"}} {n}'
+                    for (m, route, status), n in sorted(self._requests.items())
+                ),
+                "# TYPE noracle_events_total counter",
+                *(
+                    f'noracle_events_total{{kind="{k}"}} {n}'
+                    for k, n in sorted(self._events.items())
+                ),
+                "# TYPE noracle_request_seconds histogram",
+                *(
+                    f'noracle_request_seconds_bucket{{le="{edge}"}} {n}'
+                    for edge, n in zip(edges, totals, strict=True)
+                ),
+                f"noracle_request_seconds_sum {self._seconds:.6f}",
+                f"noracle_request_seconds_count {totals[-1]}",
+                "",
+            ]
+        )
 
 
 Value = TypeVar("Value")
@@ -152,7 +155,7 @@ class Web:
         self._answers = Buckets(per_minute=settings.answers_per_minute)
         self._changes = Buckets(per_minute=settings.changes_per_minute)
         self._known: dict[str, Known] = {}
-        self._live: dict[int, tuple[float, Any]] = {}
+        self._live: dict[int, tuple[float, LiveView]] = {}
         self._live_locks: dict[int, asyncio.Lock] = {}
 
     # who asks
@@ -174,8 +177,7 @@ class Web:
 
     async def member(self, session: str, slug: str, roles: tuple[Role, ...]) -> Member:
         """Their membership, if the role fits."""
-        if not SLUG.match(slug):
-            raise NotFound("There is no such project among yours.")
+        _check_slug(slug)
         return await self.store.read(
             lambda work: access.member(work, session, slug, roles=roles, now=time.time())
         )
@@ -190,8 +192,7 @@ class Web:
         """Check the role and change something in the same transaction."""
         now = time.time()
         self._changes.take(session, now=now)
-        if not SLUG.match(slug):
-            raise NotFound("There is no such project among yours.")
+        _check_slug(slug)
         return await self.store.write(
             lambda work: op(work, access.member(work, session, slug, roles=roles, now=now), now)
         )
@@ -205,16 +206,14 @@ class Web:
     async def _attempt(self, account: str, address: str) -> None:
         """Count an attempt, per account and per address, before anything is looked up."""
         limit, seconds, now = self.settings.sign_ins, self.settings.sign_in_seconds, time.time()
+        limits = {
+            f"address|{address}": 10 * limit,
+            f"account|{account.strip().lower()[:254]}": limit,
+        }
 
         def op(work: Work) -> None:
-            access.allow(work, f"address|{address}", limit=10 * limit, seconds=seconds, now=now)
-            access.allow(
-                work,
-                f"account|{account.strip().lower()[:254]}",
-                limit=limit,
-                seconds=seconds,
-                now=now,
-            )
+            for key, most in limits.items():
+                access.allow(work, key, limit=most, seconds=seconds, now=now)
 
         await self.store.write(op)
 
@@ -224,9 +223,8 @@ class Web:
         """A new session token and the person, or SignedOut; the session ``old`` ends."""
         await self._attempt(email, address)
         found = await self.store.read(lambda work: people.find_person(work, email))
-        fits = await asyncio.to_thread(
-            people.password_fits, None if found is None else found["password"], password
-        )
+        hashed = None if found is None else found["password"]
+        fits = await asyncio.to_thread(people.password_fits, hashed, password)
         if found is None or not fits:
             raise SignedOut("E-mail or password is wrong.")
         return await self._start(int(found["id"]), old), found
@@ -247,77 +245,58 @@ class Web:
         """End the session."""
         await self.store.write(lambda work: people.end_session(work, session))
 
-    async def invitation(self, token: str) -> Any:
+    async def invitation(self, token: str) -> people.Invitation:
         """What a link leads to."""
-        return await self.store.read(
-            lambda work: people.peek_invitation(work, access.token_hash(token), now=time.time())
-        )
+        hashed, now = access.token_hash(token), time.time()
+        return await self.store.read(lambda work: people.peek_invitation(work, hashed, now=now))
 
     async def accept(self, token: str, person: int) -> Member:
         """Join as somebody who is signed in."""
-        now = time.time()
-        joined = await self.store.write(
-            lambda work: people.accept_invitation(
-                work, access.token_hash(token), person=person, now=now
-            )
-        )
+        return await self._accept(token, lambda _work, _now: person)
+
+    async def _accept(self, token: str, person: Callable[[Work, float], int]) -> Member:
+        hashed, now = access.token_hash(token), time.time()
+
+        def op(work: Work) -> Member:
+            return people.accept_invitation(work, hashed, person=person(work, now), now=now)
+
+        joined = await self.store.write(op)
         self.metrics.event("join")
         return joined
 
     async def join(
-        self,
-        token: str,
-        *,
-        email: str,
-        name: str,
-        password: str,
-        locale: str,
-        address: str,
-        old: str | None,
+        self, token: str, *, password: str, address: str, old: str | None, **account: str
     ) -> tuple[str, Member]:
-        """Join as a new person, or as the one with this e-mail and password; returns a session
-        token too.
+        """Join as a new person (``email``, ``name``, ``locale``), or with the account of this e-mail.
+
+        Returns a session token too.
         """
         await self.invitation(token)
-        await self._attempt(email, address)
-        found = await self.store.read(lambda work: people.find_person(work, email))
-        now = time.time()
+        await self._attempt(account["email"], address)
+        found = await self.store.read(lambda work: people.find_person(work, account["email"]))
         if found is not None:
             if not await asyncio.to_thread(people.password_fits, found["password"], password):
                 raise SignedOut("E-mail or password is wrong.")
             joined = await self.accept(token, int(found["id"]))
-            return await self._start(joined.person, old), joined
-        hashed = await asyncio.to_thread(people.hash_password, password)
-
-        def op(work: Work) -> Member:
-            person = people.add_person(
-                work, email=email, name=name, password_hash=hashed, locale=locale, now=now
+        else:
+            hashed = await asyncio.to_thread(people.hash_password, password)
+            joined = await self._accept(
+                token, lambda w, now: people.add_person(w, password_hash=hashed, now=now, **account)
             )
-            return people.accept_invitation(work, access.token_hash(token), person=person, now=now)
-
-        joined = await self.store.write(op)
-        self.metrics.event("join")
         return await self._start(joined.person, old), joined
 
     # asking and answering
 
     async def known(self, slug: str) -> Known:
-        """Number, name and specification of a project; remembered once it is sealed. It says
-        nothing about who may see it.
-        """
+        """Number, name and specification of a project, whoever asks; remembered once it is sealed."""
         found = self._known.get(slug)
         if found is not None:
             return found
-        row = None
-        if SLUG.match(slug):
-            row = await self.store.read(
-                lambda work: work.one(
-                    "SELECT id, name, spec, state FROM project WHERE slug = :slug", slug=slug
-                )
-            )
+        _check_slug(slug)
+        row = await self.store.read(lambda work: work.one(SQL.project_by_slug, slug=slug))
         if row is None:
             raise NotFound("There is no such project among yours.")
-        found = Known(int(row["id"]), row["name"], access.read_spec(row["spec"]))
+        found = Known(int(row["id"]), row["name"], read_spec(row["spec"]))
         if row["state"] != "draft" and len(self._known) < 10_000:
             self._known[slug] = found
         return found
@@ -328,32 +307,13 @@ class Web:
         self._answers.take(session, now=now)
         return await self.store.next_question(session, (await self.known(slug)).id, now=now)
 
-    async def answer(
-        self,
-        session: str,
-        slug: str,
-        *,
-        question: int,
-        key: str,
-        value: str,
-        shown_at: float,
-        client_ms: int | None,
-        want_next: bool,
-    ) -> Answered:
+    async def answer(self, session: str, slug: str, **sent: Unpack[Sent]) -> Answered:
         """Keep an answer."""
         now = time.time()
         self._answers.take(session, now=now)
-        kept = await self.store.answer(
-            session,
-            (await self.known(slug)).id,
-            question=question,
-            key=key,
-            value=value,
-            shown_at=min(max(shown_at, 0.0), now),
-            client_ms=client_ms,
-            now=now,
-            want_next=want_next,
-        )
+        project = (await self.known(slug)).id
+        given: Given = {**sent, "shown_at": min(max(sent["shown_at"], 0.0), now), "now": now}
+        kept = await self.store.answer(session, project, **given)
         self.metrics.event("answer")
         return kept
 
@@ -363,29 +323,33 @@ class Web:
         """Append a revision of the person's last answer."""
         now = time.time()
         self._answers.take(session, now=now)
+        project = (await self.known(slug)).id
         kept = await self.store.amend(
-            session, (await self.known(slug)).id, answer=answer, key=key, value=value, now=now
+            session, project, answer=answer, key=key, value=value, now=now
         )
         self.metrics.event("amend")
         return kept
 
     # looking
 
-    async def live(self, member: Member) -> Any:
-        """The estimates and checks, at most two seconds old; the look is logged before anybody sees
-        them.
-        """
+    async def live(self, member: Member) -> LiveView:
+        """The estimates and checks, at most two seconds old; the look is logged first."""
         from noracle.collect.live import live_view
 
         await self.store.write(lambda work: projects.log_look(work, member, now=time.time()))
         self.metrics.event("look")
         async with self._live_locks.setdefault(member.project, asyncio.Lock()):
-            then, view = self._live.get(member.project, (0.0, None))
+            then, view = self._live.get(member.project) or (0.0, None)
             now = time.time()
             if view is None or now - then > _LIVE_SECONDS or then > now:
                 view = await self.store.read(lambda work: live_view(work, member.project, now=now))
                 self._live[member.project] = (now, view)
         return view
+
+
+def _check_slug(slug: str) -> None:
+    if not SLUG.match(slug):
+        raise NotFound("There is no such project among yours.")
 
 
 def number(text: object, name: str) -> int:

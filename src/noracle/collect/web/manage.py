@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import datetime as dt
 import math
+import time
+from collections.abc import Callable
 from typing import Any, get_args
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from markupsafe import Markup
 
+from noracle.collect import formats
 from noracle.collect.charts import charts_of
 from noracle.collect.errors import CollectError, Forbidden, Refused
 from noracle.collect.live.records import LiveView
 from noracle.collect.model import ClassSpec, ProjectSpec, Role
 from noracle.collect.service import people, projects
 from noracle.collect.service.access import MANAGERS, READERS, Member
-from noracle.collect.store.base import Work
-from noracle.collect.web.api import STEPS, create_project, spec_of
+from noracle.collect.store.base import SQL, Row, Work
+from noracle.collect.web.api import ONLY_MANAGERS, STEPS, adding, create_project, spec_of
 from noracle.collect.web.core import number, status_of
 from noracle.collect.web.page import (
-    FORMATS,
     Fields,
     Page,
     Say,
     Sent,
-    answers_from,
+    Visit,
     export_response,
     group_name,
-    items_from,
     text,
-    web_of,
 )
 from noracle.collect.web.pages import may_create
 
@@ -44,82 +45,59 @@ _EXAMPLE = ProjectSpec(protocol="partitioned", classes=(ClassSpec(name="A"), Cla
 
 
 def form_of(spec: ProjectSpec | None) -> dict[str, str]:
-    """A specification as the fields of the form; a line end in a guideline is written as a
-    backslash and an n.
-    """
+    """A specification as the fields of the form; a line end in a guideline becomes backslash and n."""
     values = dataclasses.asdict(spec or _EXAMPLE)
-    fields = {
-        name: "" if values[name] is None else str(values[name])
-        for name in (*_NUMBERS, *_FLOATS, *_TEXTS, "protocol")
-    }
+    names = (*_NUMBERS, *_FLOATS, *_TEXTS, "protocol")
+    fields = {name: "" if values[name] is None else str(values[name]) for name in names}
     fields |= {name: "yes" if values[name] else "" for name in _FLAGS}
-    lines = [
-        f"{c.name} | {_one_line(c.guideline)}" if c.guideline else c.name
-        for c in (() if spec is None else spec.classes)
-    ]
+    lines = []
+    for c in () if spec is None else spec.classes:
+        guide = c.guideline.replace("\r\n", "\n").replace("\n", "\\n")
+        lines.append(f"{c.name} | {guide}" if guide else c.name)
     return {**fields, "classes": "\n".join(lines)}
-
-
-def _one_line(guideline: str) -> str:
-    return guideline.replace("\r\n", "\n").replace("\n", "\\n")
 
 
 def spec_from(form: Fields) -> ProjectSpec:
     """The specification out of the form."""
-    values: dict[str, Any] = {
-        "protocol": text(form, "protocol"),
-        **{name: text(form, name) for name in _TEXTS},
-    }
+    values: dict[str, Any] = {name: text(form, name) for name in ("protocol", *_TEXTS)}
     values |= {name: text(form, name) == "yes" for name in _FLAGS}
-    for names, kind in ((_NUMBERS, int), (_FLOATS, float)):
-        for name in names:
-            written = text(form, name, most=30)
-            if written:
-                try:
-                    values[name] = kind(written)
-                except ValueError:
-                    raise Refused(f"{name} must be a number; got {written!r}.") from None
-    lines = [
-        line.partition("|")
-        for line in text(form, "classes", most=200_000).splitlines()
-        if line.strip()
-    ]
+    for name in (*_NUMBERS, *_FLOATS):
+        written = text(form, name, most=30)
+        if written:
+            try:
+                values[name] = (int if name in _NUMBERS else float)(written)
+            except ValueError:
+                raise Refused(f"{name} must be a number; got {written!r}.") from None
+    lines = text(form, "classes", most=200_000).splitlines()
     values["classes"] = [
         {"name": name.strip(), "guideline": guide.strip().replace("\\n", "\n")}
-        for name, _, guide in lines
+        for name, _, guide in (line.partition("|") for line in lines if line.strip())
     ]
     return spec_of(values)
 
 
 @router.get("/new")
-async def new_page(request: Request) -> Response:
+async def new_page(page: Visit) -> Response:
     """The form for a new project."""
-    page = await Page.visit(web_of(request), request)
     me = page.person.id if page.person else 0
     if not may_create(await page.web.store.read(lambda work: projects.projects_of(work, me))):
-        raise Forbidden("Only people who own or manage a project, or are in none yet, begin one.")
+        raise Forbidden(ONLY_MANAGERS)
     return page.render("new.html", fields={**form_of(None), "slug": "", "name": ""})
 
 
 @router.post("/new")
-async def new(request: Request) -> Response:
+async def new(page: Visit) -> Response:
     """Begin a project."""
-    page = await Page.visit(web_of(request), request)
     form = await page.form()
+    slug, name = text(form, "slug"), text(form, "name")
     try:
-        made = await create_project(
-            page.web,
-            page.session,
-            slug=text(form, "slug"),
-            name=text(form, "name"),
-            spec=spec_from(form),
-        )
+        spec = spec_from(form)
+        made = await create_project(page.web, page.session, slug=slug, name=name, spec=spec)
     except Forbidden:
         raise
     except CollectError as error:
-        return page.render(
-            "new.html", status=status_of(error), fields=_sent(form), error=str(error)
-        )
+        status, fields = status_of(error), _sent(form)
+        return page.render("new.html", status=status, fields=fields, error=str(error))
     return page.go(f"/p/{made['slug']}/setup")
 
 
@@ -130,9 +108,8 @@ def _sent(form: Fields) -> dict[str, str]:
 
 
 @router.get("/p/{slug}/setup")
-async def setup_page(request: Request, slug: str, preview: str = "") -> Response:
+async def setup_page(page: Visit, slug: str, preview: str = "") -> Response:
     """The state of the set-up; with ``?preview=seal`` what sealing would draw."""
-    page = await Page.visit(web_of(request), request)
     return await _setup(page, slug, preview=preview == "seal")
 
 
@@ -145,58 +122,46 @@ async def _setup(
     error: str = "",
     fields: dict[str, str] | None = None,
 ) -> Response:
-    member = await page.web.member(page.session, slug, MANAGERS)
+    member = await page.member(slug, MANAGERS)
+    project = member.project
 
-    def op(work: Work) -> tuple[Any, Any, Any, Any]:
-        seen = (
-            projects.preview_seal(work, member.project)
-            if preview and member.state == "draft"
-            else None
-        )
-        return (
-            projects.project_row(work, slug),
-            projects.progress(work, member.project),
-            projects.systems_of(work, member.project),
-            seen,
-        )
+    def op(work: Work) -> dict[str, Any]:
+        drawn = preview and member.state == "draft"
+        return {
+            "project": projects.project_row(work, slug),
+            "progress": projects.progress(work, project),
+            "systems": projects.systems_of(work, project),
+            "preview": projects.preview_seal(work, project) if drawn else None,
+        }
 
-    row, progress, systems, seen = await page.web.store.read(op)
-    groups = {
-        pool: group_name(member.spec, pool, page.say) or page.say("Everybody")
-        for pool in member.spec.pools
-    }
     return page.render(
         "setup.html",
         status=status,
         member=member,
-        project=row,
-        progress=progress,
-        systems=systems,
-        preview=seen,
-        groups=groups,
+        groups=_group_names(page, member),
         fields=fields or form_of(member.spec),
         error=error,
+        **await page.web.store.read(op),
     )
 
 
+def _group_names(page: Page, member: Member) -> dict[int, str]:
+    say, spec = page.say, member.spec
+    return {pool: group_name(spec, pool, say) or say("Everybody") for pool in spec.pools}
+
+
 @router.post("/p/{slug}/setup")
-async def change(request: Request, slug: str) -> Response:
+async def change(page: Visit, slug: str) -> Response:
     """Change the specification of a draft, or go one step on."""
-    page = await Page.visit(web_of(request), request)
-    await page.web.member(page.session, slug, MANAGERS)
+    await page.member(slug, MANAGERS)
     form = await page.form()
     do = text(form, "do")
     try:
         if do == "spec":
             spec = spec_from(form)
-            await page.web.change(
-                page.session,
-                slug,
-                MANAGERS,
-                lambda w, m, now: projects.change_spec(w, m.project, spec, actor=m.alias, now=now),
-            )
+            await page.change(slug, lambda w, m, _: projects.change_spec(w, m.project, spec))
         elif do in STEPS:
-            await page.web.change(page.session, slug, MANAGERS, STEPS[do])
+            await page.change(slug, STEPS[do])
         else:
             raise Refused("do must be spec, seal, open or close.")
     except CollectError as error:
@@ -206,35 +171,32 @@ async def change(request: Request, slug: str) -> Response:
 
 
 @router.post("/p/{slug}/items")
-async def items(request: Request, slug: str) -> Response:
-    """A file of items, into a draft."""
-    page = await Page.visit(web_of(request), request)
-    member = await page.web.member(page.session, slug, MANAGERS)
-    form = await page.form(files=1)
-    found, pictures = await items_from(_file(form), member.spec)
+async def items(page: Visit, slug: str) -> Response:
+    """A file of items, into a draft; pictures are decoded in a thread."""
+    spec = (await page.member(slug, MANAGERS)).spec
+    file = _file(await page.form(files=1))
+    upload = await asyncio.to_thread(formats.read_items, file.data, spec=spec, name=file.name)
 
     def op(work: Work, member: Member, now: float) -> int:
-        for picture in pictures:
+        for picture in upload.pictures.values():
             projects.add_image(work, member.project, picture)
-        return projects.import_items(work, member.project, found, actor=member.alias, now=now)
+        found, alias = upload.items, member.alias
+        return projects.import_items(work, member.project, found, actor=alias, now=now)
 
-    await page.web.change(page.session, slug, MANAGERS, op)
+    await page.change(slug, op)
     return page.go(f"/p/{slug}/setup")
 
 
 @router.post("/p/{slug}/systems")
-async def systems(request: Request, slug: str) -> Response:
+async def systems(page: Visit, slug: str) -> Response:
     """A file of a system's answers, into a sealed project."""
-    page = await Page.visit(web_of(request), request)
-    member = await page.web.member(page.session, slug, MANAGERS)
+    spec = (await page.member(slug, MANAGERS)).spec
     form = await page.form(files=1)
-    name = text(form, "name", most=200)
-    answers = await answers_from(_file(form), member.spec)
-
-    def op(work: Work, member: Member, now: float) -> int:
-        return projects.add_system(work, member.project, name, answers, actor=member.alias, now=now)
-
-    await page.web.change(page.session, slug, MANAGERS, op)
+    name, file = text(form, "name", most=200), _file(form)
+    found = await asyncio.to_thread(
+        formats.read_answers, file.data, spec=spec, name=file.name, system="system"
+    )
+    await page.change(slug, adding(name, found.get("system", {})))
     return page.go(f"/p/{slug}/setup")
 
 
@@ -249,37 +211,29 @@ _MOST_CHARTS = 4
 
 
 @router.get("/p/{slug}")
-async def dashboard(request: Request, slug: str) -> Response:
-    """Estimates, checks and completion; htmx asks for the inner part again while it is seen. Every
-    look is logged.
-    """
-    page = await Page.visit(web_of(request), request)
-    member = await page.web.member(page.session, slug, READERS)
+async def dashboard(page: Visit, slug: str) -> Response:
+    """Estimates, checks and completion; htmx asks for the inner part again. A look is logged."""
+    member = await page.member(slug, READERS)
     view = await page.web.live(member)
-    values = {
-        "member": member,
-        "view": view,
-        "number": _number,
-        "percent": _percent,
-        "moment": moment,
-    }
     return page.render(
         "live.html" if page.partial else "dashboard.html",
         drawings=_drawings(view, page.say),
-        **values,
+        member=member,
+        view=view,
+        number=_number,
+        percent=_percent,
+        moment=moment,
     )
 
 
 def _drawings(view: LiveView, _: Say) -> list[tuple[str, Markup]]:
     """The charts with their captions: SVG of our own making, in which every text is escaped."""
     charts = charts_of(view)
-    named = [("intervals", _("Accuracy of each system"))] if view.systems else []
-    named += [
-        (f"estimate-{i}", system.name) for i, system in enumerate(view.systems[:_MOST_CHARTS])
-    ]
-    named += [("completion", _("Completion by group"))] if view.classes else []
-    named += [("checks", _("Checks"))] if view.checks else []
-    return [(caption, Markup(charts[name])) for name, caption in named if name in charts]  # noqa: S704
+    each = {f"estimate-{i}": s.name for i, s in enumerate(view.systems[:_MOST_CHARTS])}
+    named = {"intervals": _("Accuracy of each system"), **each} if view.systems else {}
+    named |= {"completion": _("Completion by group")} if view.classes else {}
+    named |= {"checks": _("Checks")} if view.checks else {}
+    return [(caption, Markup(charts[name])) for name, caption in named.items()]  # noqa: S704
 
 
 def _number(value: float | None) -> str:
@@ -293,9 +247,9 @@ def _percent(value: float | None) -> str:
 
 def moment(at: float | None) -> str:
     """A time, in UTC."""
-    return (
-        "–" if at is None else dt.datetime.fromtimestamp(at, dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
-    )
+    if at is None:
+        return "–"
+    return dt.datetime.fromtimestamp(at, dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def day(at: float) -> str:
@@ -307,29 +261,20 @@ def day(at: float) -> str:
 
 
 @router.get("/p/{slug}/people")
-async def people_page(request: Request, slug: str) -> Response:
+async def people_page(page: Visit, slug: str) -> Response:
     """Members and open invitations."""
-    page = await Page.visit(web_of(request), request)
     return await _people(page, slug)
 
 
 async def _people(
     page: Page, slug: str, *, status: int = 200, link: str = "", error: str = ""
 ) -> Response:
-    member = await page.web.member(page.session, slug, MANAGERS)
-    now = dt.datetime.now(dt.UTC).timestamp()
+    member = await page.member(slug, MANAGERS)
+    now = time.time()
     known, invitations = await page.web.store.read(
         lambda work: (people.people_of(work, member), people.invitations_of(work, member, now=now))
     )
-    roles = [
-        role
-        for role in ("annotator", "auditor", "manager", "owner")
-        if role != "owner" or member.role == "owner"
-    ]
-    groups = {
-        pool: group_name(member.spec, pool, page.say) or page.say("Everybody")
-        for pool in member.spec.pools
-    }
+    roles = ["annotator", "auditor", "manager", *(["owner"] if member.role == "owner" else [])]
     return page.render(
         "people.html",
         status=status,
@@ -337,7 +282,7 @@ async def _people(
         people=known,
         invitations=invitations,
         roles=roles,
-        groups=groups,
+        groups=_group_names(page, member),
         link=link,
         error=error,
         day=day,
@@ -345,57 +290,48 @@ async def _people(
 
 
 @router.post("/p/{slug}/people")
-async def change_people(request: Request, slug: str) -> Response:
+async def change_people(page: Visit, slug: str) -> Response:
     """Invite somebody (the link is shown once), or withdraw an invitation."""
-    page = await Page.visit(web_of(request), request)
-    await page.web.member(page.session, slug, MANAGERS)
+    await page.member(slug, MANAGERS)
     form = await page.form()
     try:
         if text(form, "do") == "revoke":
             which = number(form.get("id"), "id")
-            await page.web.change(
-                page.session,
-                slug,
-                MANAGERS,
-                lambda w, m, now: people.revoke_invitation(w, m, which, now=now),
+            await page.change(
+                slug, lambda w, m, now: people.revoke_invitation(w, m, which, now=now)
             )
             return page.go(f"/p/{slug}/people")
-        token = await page.web.change(page.session, slug, MANAGERS, _inviting(form))
+        token = await page.change(slug, _inviting(form))
     except CollectError as error:
         return await _people(page, slug, status=status_of(error), error=str(error))
     return await _people(page, slug, link=f"{page.web.settings.base_url.rstrip('/')}/join/{token}")
 
 
-def _inviting(form: Any) -> Any:
+def _inviting(form: Fields) -> Callable[[Work, Member, float], str]:
     role, days = text(form, "role"), number(form.get("days"), "days")
     if role not in get_args(Role):
         raise Refused("role must be owner, manager, annotator or auditor.")
     pool = number(form.get("pool"), "pool") if role == "annotator" else None
-
-    def op(work: Work, member: Member, now: float) -> str:
-        return people.invite(work, member, role=role, pool=pool, days=days, now=now)  # type: ignore[arg-type]
-
-    return op
+    about: Any = {"role": role, "pool": pool, "days": days}
+    return lambda work, member, now: people.invite(work, member, now=now, **about)
 
 
 # audit and exports
 
 
 @router.get("/p/{slug}/audit")
-async def audit(request: Request, slug: str) -> Response:
+async def audit(page: Visit, slug: str) -> Response:
     """What is committed to, and how to check it."""
-    page = await Page.visit(web_of(request), request)
-    member = await page.web.member(page.session, slug, READERS)
+    member = await page.member(slug, READERS)
 
-    def op(work: Work) -> tuple[Any, list[Any]]:
-        kinds = work.all(
-            "SELECT kind, COUNT(*) AS n FROM event WHERE project_id = :p GROUP BY kind ORDER BY kind",
-            p=member.project,
-        )
+    def op(work: Work) -> tuple[Row, list[Row]]:
+        kinds = work.all(SQL.event_kinds, project=member.project)
         return projects.project_row(work, slug), kinds
 
     row, kinds = await page.web.store.read_chained(member.project, op)
     _ = page.say
+    steps = {"created": _("Made"), "sealed": _("Sealed"), "opened": _("Opened")}
+    steps["closed"] = _("Closed")
     return page.render(
         "audit.html",
         member=member,
@@ -404,20 +340,14 @@ async def audit(request: Request, slug: str) -> Response:
         looks=sum(int(kind["n"]) for kind in kinds if kind["kind"] == "look"),
         kinds=kinds,
         moment=moment,
-        times=(
-            (_("Made"), row["created_at"]),
-            (_("Sealed"), row["sealed_at"]),
-            (_("Opened"), row["opened_at"]),
-            (_("Closed"), row["closed_at"]),
-        ),
+        times=[(words, row[f"{step}_at"]) for step, words in steps.items()],
     )
 
 
 @router.get("/p/{slug}/export")
-async def export_page(request: Request, slug: str) -> Response:
+async def export_page(page: Visit, slug: str) -> Response:
     """The files that can be had."""
-    page = await Page.visit(web_of(request), request)
-    member = await page.web.member(page.session, slug, READERS)
+    member = await page.member(slug, READERS)
     _ = page.say
     names = {
         "archive": _("Archive for the audit (zip)"),
@@ -426,13 +356,10 @@ async def export_page(request: Request, slug: str) -> Response:
         "parquet": _("Evidence tables, Parquet (zip)"),
         "label-studio": _("Label Studio JSON"),
     }
-    return page.render(
-        "export.html", member=member, formats=[(name, names[name]) for name in FORMATS]
-    )
+    return page.render("export.html", member=member, formats=list(names.items()))
 
 
 @router.get("/p/{slug}/export/{format}")
-async def export(request: Request, slug: str, format: str) -> Response:  # noqa: A002
+async def export(page: Visit, slug: str, format: str) -> Response:  # noqa: A002
     """One of them."""
-    page = await Page.visit(web_of(request), request)
     return await export_response(page.web, page.session, slug, format)

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import functools
 import gettext
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import jinja2
-from fastapi import Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from markupsafe import Markup
 
-from noracle.collect import formats
-from noracle.collect.content import Picture
 from noracle.collect.errors import NotFound, Refused, SignedOut
-from noracle.collect.model import ClassSpec, Item, ProjectSpec
+from noracle.collect.model import ProjectSpec, Role
 from noracle.collect.service import access, exports
-from noracle.collect.service.access import READERS, Member, Person
+from noracle.collect.service.access import MANAGERS, READERS, Member, Person
 from noracle.collect.service.exports import FORMATS
 from noracle.collect.store.base import Work
 from noracle.collect.web import security
 from noracle.collect.web.core import Web
-
-__all__ = ["FORMATS", "answers_from", "export_response", "items_from"]
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "de": "Deutsch"}
 FOLDER = Path(__file__).parent / "locale"
@@ -95,19 +90,15 @@ def choose(*wishes: str | None, accept: str = "") -> str:
 HERE = Path(__file__).parent
 LANGUAGE_COOKIE = "noracle-language"
 Say = Callable[..., str]
+Value = TypeVar("Value")
 
 
 @functools.cache
 def environment() -> jinja2.Environment:
     """The templates; everything is escaped, undefined names are errors."""
-    loader = jinja2.FileSystemLoader(HERE / "templates")
-    env = jinja2.Environment(
-        loader=loader,
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    trim: Any = {"trim_blocks": True, "lstrip_blocks": True}
+    loader, strict = jinja2.FileSystemLoader(HERE / "templates"), jinja2.StrictUndefined
+    env = jinja2.Environment(loader=loader, autoescape=True, undefined=strict, **trim)
     env.globals.update(static=static_url, languages=LANGUAGES)
     return env
 
@@ -115,29 +106,20 @@ def environment() -> jinja2.Environment:
 @functools.cache
 def static_url(name: str) -> str:
     """The address of a static file, with a mark of its content so that browsers may keep it."""
-    return (
-        f"/static/{name}?{hashlib.sha256((HERE / 'static' / name).read_bytes()).hexdigest()[:12]}"
-    )
+    mark = hashlib.sha256((HERE / "static" / name).read_bytes()).hexdigest()
+    return f"/static/{name}?{mark[:12]}"
 
 
 def role_name(role: str, _: Say) -> str:
     """A role in words."""
-    return {
-        "owner": _("Owner"),
-        "manager": _("Manager"),
-        "annotator": _("Annotator"),
-        "auditor": _("Auditor"),
-    }.get(role, role)
+    names = {"owner": _("Owner"), "manager": _("Manager"), "auditor": _("Auditor")}
+    return {**names, "annotator": _("Annotator")}.get(role, role)
 
 
 def state_name(state: str, _: Say) -> str:
     """A state in words."""
-    return {
-        "draft": _("Draft"),
-        "sealed": _("Sealed"),
-        "open": _("Open"),
-        "closed": _("Closed"),
-    }.get(state, state)
+    names = {"draft": _("Draft"), "sealed": _("Sealed"), "open": _("Open"), "closed": _("Closed")}
+    return names.get(state, state)
 
 
 def group_name(spec: ProjectSpec, pool: int | None, _: Say) -> str:
@@ -145,27 +127,20 @@ def group_name(spec: ProjectSpec, pool: int | None, _: Say) -> str:
     if pool is None or spec.protocol in ("judge-all", "pick-wrong"):
         return ""
     if spec.protocol == "partitioned" and 0 <= pool < spec.n_classes:
-        named: ClassSpec = spec.classes[pool]
-        return _("Class: %(name)s", name=named.name)
+        return _("Class: %(name)s", name=spec.classes[pool].name)
     return _("Place %(n)s", n=pool + 1)
 
 
 def places(member: Any, _: Say) -> list[tuple[str, str]]:
     """Where a member of a project may go."""
-    start = f"/p/{member['slug'] if isinstance(member, Mapping) else member.slug}"
-    role = member["role"] if isinstance(member, Mapping) else member.role
-    if role == "annotator":
-        return [(f"{start}/work", _("My work"))]
-    reads = [
-        (start, _("Dashboard")),
-        (f"{start}/audit", _("Audit")),
-        (f"{start}/export", _("Export")),
-    ]
-    return (
-        [*reads, (f"{start}/setup", _("Set-up")), (f"{start}/people", _("People"))]
-        if role in access.MANAGERS
-        else reads
-    )
+    row = isinstance(member, Mapping)
+    slug, role = (member[k] if row else getattr(member, k) for k in ("slug", "role"))
+    parts = [("/work", _("My work"))]
+    if role != "annotator":
+        parts = [("", _("Dashboard")), ("/audit", _("Audit")), ("/export", _("Export"))]
+    if role in MANAGERS:
+        parts += [("/setup", _("Set-up")), ("/people", _("People"))]
+    return [(f"/p/{slug}{part}", words) for part, words in parts]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -223,16 +198,23 @@ class Page:
         """A message in the reader's language."""
         return self.words.say(message, **values)
 
+    async def member(self, slug: str, roles: tuple[Role, ...]) -> Member:
+        """The reader's membership in a project, if the role fits."""
+        return await self.web.member(self.session, slug, roles)
+
+    async def change(self, slug: str, op: Callable[[Work, Member, float], Value]) -> Value:
+        """Change something in a project, as one of its managers."""
+        return await self.web.change(self.session, slug, MANAGERS, op)
+
     async def form(self, *, files: int = 0) -> Fields:
         """The fields that were sent, once their CSRF token fits."""
         fields: Fields = {}
-        async with self.request.form(
-            max_files=files, max_fields=2500, max_part_size=self.web.settings.max_body
-        ) as data:
+        most = self.web.settings.max_body
+        reading = self.request.form(max_files=files, max_fields=2500, max_part_size=most)
+        async with reading as data:
             sent = data.get("csrf")
-            security.check_csrf(
-                self.web.settings, self.session, sent if isinstance(sent, str) else None
-            )
+            csrf = sent if isinstance(sent, str) else None
+            security.check_csrf(self.web.settings, self.session, csrf)
             for name, value in data.multi_items():
                 if isinstance(value, str):
                     check_text(value, name)
@@ -244,27 +226,25 @@ class Page:
     def render(self, template: str, *, status: int = 200, **values: object) -> Response:
         """The page as HTML."""
         csrf = security.csrf_token(self.web.settings, self.session)
+        field = Markup('<input type="hidden" name="csrf" value="{}">').format(csrf)
         _ = self.words.say
         context: dict[str, object] = {
             "_": _,
             "ngettext": self.words.count,
             "lang": self.words.language,
             "person": self.person,
-            "member": None,
             "path": self.request.url.path,
             "places": places,
             "role_name": functools.partial(role_name, _=_),
             "state_name": functools.partial(state_name, _=_),
-            "csrf_field": lambda: Markup('<input type="hidden" name="csrf" value="{}">').format(
-                csrf
-            ),
+            "csrf_field": lambda: field,
+            "member": None,
             "notice": "",
             "error": "",
             **values,
         }
-        response = HTMLResponse(
-            environment().get_template(template).render(context), status_code=status
-        )
+        page = environment().get_template(template).render(context)
+        response = HTMLResponse(page, status_code=status)
         if self.fresh:
             security.set_session(response, self.web.settings, self.token)
         return response
@@ -280,11 +260,8 @@ class Page:
 def language_of(request: Request, person: Person | None = None) -> str:
     """The reader's language: chosen on the page, else the account's, else the browser's."""
     account = None if person is None else person.locale
-    return choose(
-        request.cookies.get(LANGUAGE_COOKIE),
-        account,
-        accept=request.headers.get("accept-language", ""),
-    )
+    accept = request.headers.get("accept-language", "")
+    return choose(request.cookies.get(LANGUAGE_COOKIE), account, accept=accept)
 
 
 def check_text(text: str, name: str) -> None:
@@ -307,23 +284,19 @@ def web_of(request: Request) -> Web:
     return web
 
 
-# Files in and out: uploads of items and answers, exports.
+async def _visitor(request: Request) -> Page:
+    return await Page.visit(web_of(request), request, signed_in=False)
 
 
-async def items_from(file: Sent, spec: ProjectSpec) -> tuple[Sequence[Item], Sequence[Picture]]:
-    """Items and pictures of an uploaded file; decoded in a thread."""
-    upload = await asyncio.to_thread(
-        lambda: formats.read_items(file.data, spec=spec, name=file.name)
-    )
-    return upload.items, tuple(upload.pictures.values())
+async def _person(request: Request) -> Page:
+    return await Page.visit(web_of(request), request)
 
 
-async def answers_from(file: Sent, spec: ProjectSpec) -> dict[str, int | None]:
-    """The answers of one system in an uploaded file."""
-    found = await asyncio.to_thread(
-        lambda: formats.read_answers(file.data, spec=spec, name=file.name, system="system")
-    )
-    return found.get("system", {})
+# What a handler asks for: a page for anybody, or for somebody who is signed in.
+Guest = Annotated[Page, Depends(_visitor)]
+
+
+Visit = Annotated[Page, Depends(_person)]
 
 
 async def export_response(web: Web, session: str, slug: str, kind: str) -> Response:
@@ -331,15 +304,14 @@ async def export_response(web: Web, session: str, slug: str, kind: str) -> Respo
     if kind not in FORMATS:
         raise NotFound("There is no such format.")
 
-    def log(work: Work, member: Member, now: float) -> Member:
+    def log(work: Work, member: Member, now: float) -> int:
         exports.log_export(work, member, kind, now=now)
-        return member
+        return member.project
 
-    member = await web.change(session, slug, READERS, log)
+    project = await web.change(session, slug, READERS, log)
     name, media, data = await web.store.read_chained(
-        member.project, lambda work: exports.export_one(work, member.project, kind)
+        project, lambda work: exports.export_one(work, project, kind)
     )
     web.metrics.event("export")
-    return Response(
-        data, media_type=media, headers={"content-disposition": f'attachment; filename="{name}"'}
-    )
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return Response(data, media_type=media, headers=headers)

@@ -17,7 +17,9 @@ from noracle.collect.web.core import status_of
 from noracle.collect.web.page import (
     LANGUAGE_COOKIE,
     LANGUAGES,
+    Guest,
     Page,
+    Visit,
     group_name,
     role_name,
     text,
@@ -37,52 +39,43 @@ async def healthz(request: Request) -> Response:
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
     """Counters for Prometheus: with the token, or from this machine and not through a proxy."""
-    web = web_of(request)
+    web, headers = web_of(request), request.headers
     wanted = web.settings.metrics_token
     if wanted is not None:
-        fits = hmac.compare_digest(
-            request.headers.get("authorization", "").encode(), f"Bearer {wanted}".encode()
-        )
+        sent = headers.get("authorization", "").encode()
+        fits = hmac.compare_digest(sent, f"Bearer {wanted}".encode())
     else:
-        passed_on = any(name in request.headers for name in ("forwarded", "x-forwarded-for", "via"))
-        fits = (
-            not passed_on
-            and request.client is not None
-            and request.client.host in ("127.0.0.1", "::1")
-        )
+        host = request.client.host if request.client else ""
+        passed_on = any(name in headers for name in ("forwarded", "x-forwarded-for", "via"))
+        fits = not passed_on and host in ("127.0.0.1", "::1")
     if not fits:
         raise NotFound("There is no such page.")
     return PlainTextResponse(web.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
 @router.get("/sign-in")
-async def sign_in_page(request: Request) -> Response:
+async def sign_in_page(page: Guest) -> Response:
     """The form."""
-    page = await Page.visit(web_of(request), request, signed_in=False)
     return page.go("/") if page.person else page.render("sign_in.html", email="")
 
 
 @router.post("/sign-in")
-async def sign_in(request: Request) -> Response:
+async def sign_in(page: Guest) -> Response:
     """Begin a session, with a new token."""
-    page = await Page.visit(web_of(request), request, signed_in=False)
     form = await page.form()
-    email = text(form, "email", most=254)
+    email, password = text(form, "email", most=254), text(form, "password", most=1000)
+    visitor = {"address": page.address, "old": page.session}
     try:
-        token, _ = await page.web.sign_in(
-            email, text(form, "password", most=1000), address=page.address, old=page.session
-        )
+        token, _ = await page.web.sign_in(email, password, **visitor)
     except SignedOut:
-        return page.render(
-            "sign_in.html", status=401, email=email, error=page.say("E-mail or password is wrong.")
-        )
+        error = page.say("E-mail or password is wrong.")
+        return page.render("sign_in.html", status=401, email=email, error=error)
     return page.go("/", token=token)
 
 
 @router.post("/sign-out")
-async def sign_out(request: Request) -> Response:
+async def sign_out(page: Visit) -> Response:
     """End the session."""
-    page = await Page.visit(web_of(request), request)
     await page.form()
     await page.web.sign_out(page.session)
     response = page.go("/sign-in")
@@ -91,70 +84,46 @@ async def sign_out(request: Request) -> Response:
 
 
 @router.get("/join/{token}")
-async def join_page(request: Request, token: str) -> Response:
+async def join_page(page: Guest, token: str) -> Response:
     """What the invitation leads to."""
-    page = await Page.visit(web_of(request), request, signed_in=False)
     return await _join_page(page, token)
 
 
 async def _join_page(page: Page, token: str, *, status: int = 200, **values: str) -> Response:
-    invitation = await page.web.invitation(token)
-    named = role_name(invitation.role, page.say)
-    group = group_name(invitation.spec, invitation.pool, page.say)
-    shown = {"email": "", "name": "", **values}
-    return page.render(
-        "join.html",
-        status=status,
-        invitation=invitation,
-        group=group,
-        **{**shown, "role_name": named},
-    )
+    found = await page.web.invitation(token)
+    group = group_name(found.spec, found.pool, page.say)
+    shown = {"email": "", "name": "", **values, "role_name": role_name(found.role, page.say)}
+    return page.render("join.html", status=status, invitation=found, group=group, **shown)
 
 
 @router.post("/join/{token}")
-async def join(request: Request, token: str) -> Response:
+async def join(page: Guest, token: str) -> Response:
     """Accept it, as a new person or as an old one."""
-    page = await Page.visit(web_of(request), request, signed_in=False)
     form = await page.form()
-    email, name = text(form, "email", most=254), text(form, "name", most=200)
+    sent = {"email": text(form, "email", most=254), "name": text(form, "name", most=200)}
+    visitor = {"address": page.address, "old": page.session}
     fresh: str | None = None
     try:
         if page.person is not None:
             joined = await page.web.accept(token, page.person.id)
         else:
-            fresh, joined = await page.web.join(
-                token,
-                email=email,
-                name=name,
-                password=text(form, "password", most=1000),
-                locale=page.words.language,
-                address=page.address,
-                old=page.session,
-            )
+            password, locale = text(form, "password", most=1000), page.words.language
+            account = {**sent, "locale": locale}
+            fresh, joined = await page.web.join(token, password=password, **visitor, **account)
     except NotFound:
         raise
     except SignedOut:
-        return await _join_page(
-            page,
-            token,
-            status=401,
-            email=email,
-            name=name,
-            error=page.say("E-mail or password is wrong."),
-        )
+        error = page.say("E-mail or password is wrong.")
+        return await _join_page(page, token, status=401, error=error, **sent)
     except CollectError as error:
-        return await _join_page(
-            page, token, status=status_of(error), email=email, name=name, error=str(error)
-        )
-    return page.go(
-        f"/p/{joined.slug}/work" if joined.role == "annotator" else f"/p/{joined.slug}", token=fresh
-    )
+        return await _join_page(page, token, status=status_of(error), error=str(error), **sent)
+    work = "/work" if joined.role == "annotator" else ""
+    return page.go(f"/p/{joined.slug}{work}", token=fresh)
 
 
 @router.get("/")
-async def projects(request: Request) -> Response:
+async def projects(page: Guest) -> Response:
     """My projects."""
-    page = await Page.visit(web_of(request), request, signed_in=False)
     if page.person is None:
         return page.go("/sign-in")
     me = page.person.id
@@ -163,16 +132,13 @@ async def projects(request: Request) -> Response:
 
 
 def may_create(rows: list[Row]) -> bool:
-    """Who owns or manages a project, or is a member of none yet, may begin one; people who were
-    invited to answer may not.
-    """
+    """Who owns or manages a project, or is in none yet, may begin one; annotators may not."""
     return not rows or any(row["role"] in ("owner", "manager") for row in rows)
 
 
 @router.post("/language")
-async def language(request: Request) -> Response:
+async def language(page: Guest) -> Response:
     """Choose a language; it is kept in a cookie, and in the account."""
-    page = await Page.visit(web_of(request), request, signed_in=False)
     form = await page.form()
     wish = text(form, "language", most=20)
     if wish not in LANGUAGES:
@@ -181,20 +147,8 @@ async def language(request: Request) -> Response:
         me = page.person.id
         await page.web.store.write(lambda work: people.set_locale(work, me, wish))
     back = urllib.parse.urlsplit(text(form, "back"))
-    safe = (
-        back.path.startswith("/")
-        and not back.path.startswith(("//", "/\\"))
-        and not back.netloc
-        and not back.scheme
-    )
+    ours = not back.netloc and not back.scheme and not back.path.startswith(("//", "/\\"))
+    safe = back.path.startswith("/") and ours
     response = page.go(urllib.parse.quote(back.path) if safe else "/")
-    response.set_cookie(
-        LANGUAGE_COOKIE,
-        wish,
-        max_age=31536000,
-        path="/",
-        secure=page.web.settings.secure,
-        httponly=True,
-        samesite="strict",
-    )
+    security.set_cookie(response, page.web.settings, LANGUAGE_COOKIE, wish, 31536000)
     return response

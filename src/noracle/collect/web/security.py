@@ -75,28 +75,19 @@ class WebSettings:
 
     def __post_init__(self) -> None:
         parts = urllib.parse.urlsplit(self.base_url)
-        fits = (
-            parts.scheme in ("http", "https")
-            and parts.hostname
-            and parts.path in ("", "/")
-            and not parts.query
-            and not parts.fragment
-        )
-        if not fits or "@" in parts.netloc:
-            raise ArgumentError(
-                f"base_url must be http(s)://host[:port] without a path; got {self.base_url!r}."
-            )
+        fits = parts.scheme in ("http", "https") and parts.hostname and parts.path in ("", "/")
+        if not fits or parts.query or parts.fragment or "@" in parts.netloc:
+            rule = "base_url must be http(s)://host[:port] without a path"
+            raise ArgumentError(f"{rule}; got {self.base_url!r}.")
         if self.secure != (parts.scheme == "https"):
-            raise ArgumentError(
-                f"secure must be True for https and False for http; got {self.secure} for {self.base_url!r}."
-            )
+            rule = "secure must be True for https and False for http"
+            raise ArgumentError(f"{rule}; got {self.secure} for {self.base_url!r}.")
         for name in ("sign_ins", "answers_per_minute", "changes_per_minute"):
             if getattr(self, name) < 1:
                 raise ArgumentError(f"{name} must be 1 or more; got {getattr(self, name)}.")
         if len(self.key) < 32 or len(set(self.key)) < 8:
-            raise ArgumentError(
-                f"key must be 32 random bytes or more; got {len(self.key)} bytes. Make one with secrets.token_bytes(32)."
-            )
+            rule = f"key must be 32 random bytes or more; got {len(self.key)} bytes"
+            raise ArgumentError(f"{rule}. Make one with secrets.token_bytes(32).")
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -120,14 +111,12 @@ class WebSettings:
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}\Z")
 
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
 HEADERS: tuple[tuple[str, str], ...] = (
-    (
-        "content-security-policy",
-        (
-            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
-            "base-uri 'none'; frame-ancestors 'none'"
-        ),
-    ),
+    ("content-security-policy", _POLICY),
     ("x-content-type-options", "nosniff"),
     ("referrer-policy", "no-referrer"),
     ("x-frame-options", "DENY"),
@@ -148,12 +137,8 @@ def csrf_token(settings: WebSettings, token_hash: str) -> str:
 
 def check_csrf(settings: WebSettings, token_hash: str | None, sent: str | None) -> None:
     """Refuse a change whose CSRF token is missing or belongs to another session."""
-    fits = (
-        token_hash is not None
-        and sent is not None
-        and hmac.compare_digest(csrf_token(settings, token_hash).encode(), sent.encode())
-    )
-    if not fits:
+    wanted = None if token_hash is None else csrf_token(settings, token_hash).encode()
+    if wanted is None or sent is None or not hmac.compare_digest(wanted, sent.encode()):
         raise Forbidden("The form is out of date or came from elsewhere. Load the page again.")
 
 
@@ -171,10 +156,17 @@ def token_of(
 
 def set_session(response: Response, settings: WebSettings, token: str) -> None:
     """Give the browser its session."""
+    set_cookie(response, settings, settings.cookie, token, settings.session_seconds)
+
+
+def set_cookie(
+    response: Response, settings: WebSettings, name: str, value: str, seconds: int
+) -> None:
+    """A cookie that no script and no other site can use."""
     response.set_cookie(
-        settings.cookie,
-        token,
-        max_age=settings.session_seconds,
+        name,
+        value,
+        max_age=seconds,
         path="/",
         secure=settings.secure,
         httponly=True,
@@ -213,9 +205,6 @@ def refused_origin(settings: WebSettings, method: str, headers: Mapping[str, str
         return None
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     foreign_site = site is not None and site not in ("same-origin", "none")
-    foreign_origin = (
-        origin is not None
-        and origin.lower() not in settings.origins
-        and not (origin == "null" and site is not None)
-    )
+    ours = origin is None or origin.lower() in settings.origins
+    foreign_origin = not ours and (origin != "null" or site is None)
     return "The request came from another site." if foreign_site or foreign_origin else None

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from markupsafe import Markup, escape
 
 from noracle.collect import content
@@ -20,9 +20,9 @@ from noracle.collect.errors import Refused
 from noracle.collect.model import Asked, ProjectSpec
 from noracle.collect.service.access import ANNOTATORS, ANYBODY, Member
 from noracle.collect.service.projects import image_of, my_progress
-from noracle.collect.store.base import Row, Work
+from noracle.collect.store.base import SQL, Row, Work
 from noracle.collect.web.core import number
-from noracle.collect.web.page import Page, Words, text, web_of
+from noracle.collect.web.page import Page, Visit, Words, text
 
 _MOST_KEYS = 9
 
@@ -67,32 +67,23 @@ def show(
     asked: Asked, spec: ProjectSpec, *, slug: str, words: Words, now: float, chosen: str = ""
 ) -> Question:
     """Lay a question out; ``chosen`` is the answer that is to be changed."""
-    names = _names(asked, spec)
-    text = asked.content
-    rich = "markdown" in text
-    body = (
-        content.render_markdown(str(text["markdown"]))
-        if rich
-        else escape(str(text.get("text", "")))
-    )
-    image = text.get("image")
-    places = _places(asked)
+    names, places, item = _names(asked, spec), _places(asked), asked.content
+    rich, several, image = "markdown" in item, spec.protocol == "judge-all", item.get("image")
+    plain = escape(str(item.get("text", "")))
+    classes = [spec.classes[k] for k in asked.shown[:50]]
+    guided = [(c.name, content.render_markdown(c.guideline)) for c in classes if c.guideline]
     return Question(
         id=asked.question,
         key=asked.key,
         shown_at=now,
         asked=_asked(spec, asked.shown, names, words),
-        body=body,
+        body=content.render_markdown(str(item["markdown"])) if rich else plain,
         rich=rich,
         image=f"/p/{slug}/image/{image}" if isinstance(image, str) and image.isalnum() else "",
-        options=tuple(str(text["options"][k]) for k in places) if places else (),
-        choices=() if spec.protocol == "judge-all" else _choices(spec, asked.shown, names, words),
-        groups=_groups(asked.shown, names, words, chosen) if spec.protocol == "judge-all" else (),
-        guidelines=tuple(
-            (spec.classes[k].name, content.render_markdown(spec.classes[k].guideline))
-            for k in asked.shown[:50]
-            if spec.classes[k].guideline
-        ),
+        options=tuple(str(item["options"][k]) for k in places),
+        choices=() if several else _choices(spec, asked.shown, names, words),
+        groups=_groups(asked.shown, names, words, chosen) if several else (),
+        guidelines=tuple(guided),
     )
 
 
@@ -144,11 +135,8 @@ def _asked(
 
 def _verdicts(words: Words) -> tuple[Choice, ...]:
     _ = words.say
-    return (
-        Choice("yes", _("Yes"), "1"),
-        Choice("no", _("No"), "2"),
-        Choice("unsure", _("Not sure"), "3"),
-    )
+    said = {"yes": _("Yes"), "no": _("No"), "unsure": _("Not sure")}
+    return tuple(Choice(value, text, str(i)) for i, (value, text) in enumerate(said.items(), 1))
 
 
 def _choices(
@@ -158,29 +146,22 @@ def _choices(
     if spec.protocol == "partitioned":
         verdicts = _verdicts(words)
         if spec.question and "{class}" not in spec.question:
-            return (
-                Choice("yes", _("Yes, it is “%(name)s”", name=names[shown[0]]), "1"),
-                *verdicts[1:],
-            )
+            yes = _("Yes, it is “%(name)s”", name=names[shown[0]])
+            return (Choice("yes", yes, "1"), *verdicts[1:])
         return verdicts
     answers = [(str(k), names[k]) for k in shown]
     if spec.protocol == "pick-wrong" and spec.trap:
         answers.append(("none", _("None of these is wrong")))
     answers.append(("unsure", _("Not sure")))
-    return tuple(
-        Choice(value, text, str(i) if i <= _MOST_KEYS else "")
-        for i, (value, text) in enumerate(answers, 1)
-    )
+    keys = [str(i) if i <= _MOST_KEYS else "" for i in range(1, len(answers) + 1)]
+    return tuple(Choice(*answer, key) for answer, key in zip(answers, keys, strict=True))
 
 
 def _groups(
     shown: tuple[int, ...], names: Mapping[int, str], words: Words, chosen: str
 ) -> tuple[Group, ...]:
-    before = chosen.split("|") if chosen else [""] * len(shown)
-    return tuple(
-        Group(i, names[k], _verdicts(words), before[i] if i < len(before) else "")
-        for i, k in enumerate(shown)
-    )
+    before = [*chosen.split("|"), *[""] * len(shown)]
+    return tuple(Group(i, names[k], _verdicts(words), before[i]) for i, k in enumerate(shown))
 
 
 def value_of(form: Mapping[str, Any], shown: int | None = None) -> str:
@@ -212,54 +193,47 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.get("/p/{slug}/work")
-async def work_page(request: Request, slug: str) -> Response:
+async def work_page(page: Visit, slug: str) -> Response:
     """The question that I hold, or the next one. Loading the page again shows the same one."""
-    page = await Page.visit(web_of(request), request)
-    member = await page.web.member(page.session, slug, ANNOTATORS)
+    member = await page.member(slug, ANNOTATORS)
     asked = await page.web.next(page.session, slug) if member.state == "open" else None
     return await _question(page, member, asked, whole=True)
 
 
 @router.post("/p/{slug}/work")
-async def answer(request: Request, slug: str) -> Response:
+async def answer(page: Visit, slug: str) -> Response:
     """Keep my answer; on to the next question."""
-    page = await Page.visit(web_of(request), request)
-    member = await page.web.member(page.session, slug, ANNOTATORS)
+    member = await page.member(slug, ANNOTATORS)
     form = await page.form()
-    shown_at = _shown_at(form.get("shown_at"))
     kept = await page.web.answer(
         page.session,
         slug,
         question=number(form.get("question"), "question"),
         key=text(form, "key", most=200),
         value=value_of(form),
-        shown_at=shown_at,
+        shown_at=_shown_at(form.get("shown_at")),
         client_ms=None,
         want_next=page.partial,
     )
-    return (
-        await _question(page, member, kept.next, whole=False)
-        if page.partial
-        else page.go(f"/p/{slug}/work")
-    )
+    if page.partial:
+        return await _question(page, member, kept.next, whole=False)
+    return page.go(f"/p/{slug}/work")
 
 
 async def _question(page: Page, member: Member, asked: Asked | None, *, whole: bool) -> Response:
     progress, last = await page.web.store.read(
         lambda work: (my_progress(work, member.project, member.person), my_last(work, member))
     )
-    known = await page.web.known(member.slug)
-    shown = (
-        None
-        if asked is None
-        else show(asked, known.spec, slug=member.slug, words=page.words, now=time.time())
-    )
+    known, slug = await page.web.known(member.slug), member.slug
+    shown = None
+    if asked is not None:
+        shown = show(asked, known.spec, slug=slug, words=page.words, now=time.time())
     return page.render(
         "work.html" if whole else "question.html",
         member=member,
         project_name=known.name,
-        slug=member.slug,
-        action=f"/p/{member.slug}/work",
+        slug=slug,
+        action=f"/p/{slug}/work",
         question=shown,
         item_lang=known.spec.language,
         nothing=_nothing(page, member),
@@ -278,29 +252,18 @@ def _nothing(page: Page, member: Member) -> str:
 
 def my_last(work: Work, member: Member) -> Row | None:
     """My last answered question and what I said, as last amended."""
-    return work.one(
-        "SELECT f.id AS answer, l.value, q.id AS question, q.shown, i.content, i.options FROM answer f "
-        "JOIN question q ON q.id = f.question_id JOIN item i ON i.id = q.item_id "
-        "JOIN answer l ON l.question_id = f.question_id AND l.revision = (SELECT MAX(r.revision) FROM answer r WHERE r.question_id = q.id) "
-        "WHERE f.project_id = :project AND f.person_id = :me AND f.revision = 0 ORDER BY f.id DESC LIMIT 1",
-        project=member.project,
-        me=member.person,
-    )
+    return work.one(SQL.last_answer, project=member.project, person=member.person)
 
 
 @router.get("/p/{slug}/last")
-async def last_page(request: Request, slug: str) -> Response:
+async def last_page(page: Visit, slug: str) -> Response:
     """My last answer, to be changed."""
-    page = await Page.visit(web_of(request), request)
-    member = await page.web.member(page.session, slug, ANNOTATORS)
+    member = await page.member(slug, ANNOTATORS)
     row = await page.web.store.read(lambda work: my_last(work, member))
     if row is None or member.state != "open":
         return page.go(f"/p/{slug}/work")
-    asked = last_as_asked(row, project=member.project)
-    question = show(
-        asked, member.spec, slug=slug, words=page.words, now=time.time(), chosen=row["value"]
-    )
-    said = [c.words for c in question.choices if c.value == row["value"]]
+    asked, now, before = last_as_asked(row, project=member.project), time.time(), row["value"]
+    question = show(asked, member.spec, slug=slug, words=page.words, now=now, chosen=before)
     known = await page.web.known(slug)
     return page.render(
         "last.html",
@@ -311,34 +274,25 @@ async def last_page(request: Request, slug: str) -> Response:
         question=question,
         item_lang=member.spec.language,
         answer=int(row["answer"]),
-        said=said[0] if said else "",
+        said=next((c.words for c in question.choices if c.value == before), ""),
         key=secrets.token_urlsafe(16),
     )
 
 
 @router.post("/p/{slug}/last")
-async def amend(request: Request, slug: str) -> Response:
+async def amend(page: Visit, slug: str) -> Response:
     """Append the change; the first answer stays."""
-    page = await Page.visit(web_of(request), request)
-    await page.web.member(page.session, slug, ANNOTATORS)
+    await page.member(slug, ANNOTATORS)
     form = await page.form()
-    await page.web.amend(
-        page.session,
-        slug,
-        answer=number(form.get("answer"), "answer"),
-        key=text(form, "key", most=200),
-        value=value_of(form),
-    )
+    which, key = number(form.get("answer"), "answer"), text(form, "key", most=200)
+    await page.web.amend(page.session, slug, answer=which, key=key, value=value_of(form))
     return page.go(f"/p/{slug}/work")
 
 
 @router.get("/p/{slug}/image/{sha256}")
-async def image(request: Request, slug: str, sha256: str) -> Response:
-    """An image of the project; annotators see those of the question that they hold or answered
-    last.
-    """
-    page = await Page.visit(web_of(request), request)
-    member = await page.web.member(page.session, slug, ANYBODY)
+async def image(page: Visit, slug: str, sha256: str) -> Response:
+    """An image of the project; annotators see those of their last questions."""
+    member = await page.member(slug, ANYBODY)
     media, data = await page.web.store.read(lambda work: image_of(work, member, sha256))
     headers = {
         "content-security-policy": "default-src 'none'; sandbox; frame-ancestors 'none'",

@@ -1,0 +1,237 @@
+-- name: project
+SELECT * FROM project WHERE id = :project
+-- name: project_by_slug
+SELECT * FROM project WHERE slug = :slug
+-- name: lock_project
+UPDATE project SET state = state WHERE id = :project
+-- name: add_project
+INSERT INTO project (slug, name, spec, created_at) VALUES (:slug, :name, :spec, :now)
+ON CONFLICT (slug) DO NOTHING RETURNING id
+-- name: set_spec
+UPDATE project SET spec = :spec WHERE id = :project
+-- name: seal
+UPDATE project SET state = 'sealed', seed = :seed, commitment = :commitment, root = :root, n_routes = :n,
+sealed_at = :now WHERE id = :project
+-- name: open
+UPDATE project SET state = 'open', opened_at = :now WHERE id = :project
+-- name: close
+UPDATE project SET state = 'closed', closed_at = :now WHERE id = :project
+-- name: projects_of
+SELECT j.slug, j.name, j.state, m.role FROM membership m JOIN project j ON j.id = m.project_id
+WHERE m.person_id = :person ORDER BY j.created_at DESC, j.id DESC
+
+-- name: items
+SELECT i.id, i.name, i.sha256, i.content, i.options, i.chances, g.truth FROM item i
+LEFT JOIN gold g ON g.item_id = i.id WHERE i.project_id = :project ORDER BY i.id
+-- name: item_ids
+SELECT id, name FROM item WHERE project_id = :project
+-- name: count_items
+SELECT COUNT(*) AS n FROM item WHERE project_id = :project
+-- name: add_item
+INSERT INTO item (project_id, name, content, sha256) VALUES (:project, :name, :content, :sha256)
+-- name: add_gold
+INSERT INTO gold (item_id, truth) SELECT id, :truth FROM item WHERE project_id = :project AND name = :name
+-- name: drop_gold
+DELETE FROM gold WHERE item_id IN (SELECT id FROM item WHERE project_id = :project)
+-- name: drop_items
+DELETE FROM item WHERE project_id = :project
+-- name: gold
+SELECT g.item_id, i.name, g.truth FROM gold g JOIN item i ON i.id = g.item_id WHERE i.project_id = :project
+-- name: set_options
+UPDATE item SET options = :options WHERE id = :id
+-- name: set_chances
+UPDATE item SET chances = :chances WHERE id = :id
+-- name: images
+SELECT sha256 FROM image WHERE project_id = :project
+-- name: image
+SELECT media, bytes FROM image WHERE project_id = :project AND sha256 = :sha256
+-- name: add_image
+INSERT INTO image (project_id, sha256, media, bytes) VALUES (:project, :sha256, :media, :bytes)
+ON CONFLICT DO NOTHING
+-- name: contents_seen
+SELECT i.content FROM question q JOIN item i ON i.id = q.item_id
+WHERE q.project_id = :project AND q.person_id = :person ORDER BY q.leased_at DESC LIMIT 3
+
+-- name: add_question
+INSERT INTO question (project_id, item_id, place, draw, kind, pool, shown, propensity)
+VALUES (:project, :item, :place, :draw, :kind, :pool, :shown, :propensity)
+-- name: routes
+SELECT q.place, i.name AS item, q.draw, q.kind, q.pool, q.shown, q.propensity FROM question q
+JOIN item i ON i.id = q.item_id WHERE q.project_id = :project AND q.kind <> 'reask' ORDER BY q.place
+-- name: question_counts
+SELECT pool, status, COUNT(*) AS n FROM question WHERE project_id = :project GROUP BY pool, status
+-- name: question_span
+SELECT MIN(id) AS first, MAX(id) AS last FROM question WHERE project_id = :project
+-- name: propensities
+SELECT id, propensity FROM question WHERE project_id = :project
+-- name: questions_left
+SELECT COUNT(*) AS n FROM question WHERE project_id = :project AND status = 0 AND pool IN
+(SELECT pool FROM pool_member WHERE project_id = :project AND person_id = :person)
+-- name: held_by
+SELECT id, place, lease, lease_until FROM question
+WHERE project_id = :project AND person_id = :person AND status = 1
+-- name: reopen
+UPDATE question SET status = 0, person_id = NULL, leased_at = NULL, lease_until = NULL, key = NULL WHERE id = :id
+
+-- name: first_answers
+SELECT a.id AS answer, a.value, a.shown_at, a.received_at, q.id AS question, q.draw, q.kind, q.place, q.shown,
+q.propensity, i.name AS item, m.alias AS rater FROM answer a JOIN question q ON q.id = a.question_id
+JOIN item i ON i.id = q.item_id JOIN membership m ON m.project_id = a.project_id AND m.person_id = a.person_id
+WHERE a.project_id = :project AND a.revision = 0 ORDER BY a.id
+-- name: all_answers
+SELECT a.id AS answer, a.question_id AS question, q.place, q.draw, a.revision, m.alias AS rater, a.value, a.shown_at,
+a.received_at FROM answer a JOIN question q ON q.id = a.question_id
+JOIN membership m ON m.project_id = a.project_id AND m.person_id = a.person_id
+WHERE a.project_id = :project ORDER BY a.id
+-- name: last_answer
+SELECT f.id AS answer, l.value, q.id AS question, q.shown, i.content, i.options FROM answer f
+JOIN question q ON q.id = f.question_id JOIN item i ON i.id = q.item_id
+JOIN answer l ON l.question_id = f.question_id
+AND l.revision = (SELECT MAX(r.revision) FROM answer r WHERE r.question_id = q.id)
+WHERE f.project_id = :project AND f.person_id = :person AND f.revision = 0 ORDER BY f.id DESC LIMIT 1
+-- name: answers_given
+SELECT COUNT(*) AS n FROM answer WHERE project_id = :project AND person_id = :person AND revision = 0
+
+-- name: systems
+SELECT id, name, sha256, uploaded_at FROM system WHERE project_id = :project ORDER BY id
+-- name: add_system
+INSERT INTO system (project_id, name, sha256, uploaded_at) VALUES (:project, :name, :sha256, :now)
+ON CONFLICT DO NOTHING RETURNING id
+-- name: add_prediction
+INSERT INTO prediction (system_id, item_id, answer) VALUES (:system, :item, :answer)
+-- name: predictions
+SELECT s.name AS system, i.name AS item, p.answer FROM prediction p JOIN system s ON s.id = p.system_id
+JOIN item i ON i.id = p.item_id WHERE s.project_id = :project AND (:every = 1 OR EXISTS
+(SELECT 1 FROM question q WHERE q.item_id = i.id AND q.kind = 'main')) ORDER BY s.id, i.id
+
+-- name: events
+SELECT seq, at, actor, kind, payload, prev, hash FROM event WHERE project_id = :project AND seq IS NOT NULL ORDER BY seq
+-- name: event_kinds
+SELECT kind, COUNT(*) AS n FROM event WHERE project_id = :project GROUP BY kind ORDER BY kind
+
+-- name: who
+SELECT p.id, p.name, p.email, p.locale, s.seen_at FROM session s JOIN person p ON p.id = s.person_id
+WHERE s.token_hash = :token AND s.expires_at > :now AND p.active = 1
+-- name: session_start
+SELECT created_at FROM session WHERE token_hash = :token AND expires_at > :now
+-- name: touch_session
+UPDATE session SET seen_at = :now, expires_at = :ends WHERE token_hash = :token
+-- name: add_session
+INSERT INTO session (token_hash, person_id, created_at, seen_at, expires_at)
+VALUES (:token, :person, :now, :now, :ends)
+-- name: drop_other_sessions
+DELETE FROM session WHERE person_id = :person AND token_hash <> :keep
+-- name: member_by_session
+SELECT p.id AS person, m.role, m.alias, j.id AS project, j.slug, j.state, j.spec FROM session s
+JOIN person p ON p.id = s.person_id LEFT JOIN project j ON j.slug = :slug
+LEFT JOIN membership m ON m.project_id = j.id AND m.person_id = p.id
+WHERE s.token_hash = :token AND s.expires_at > :now AND p.active = 1
+-- name: member
+SELECT m.person_id AS person, m.role, m.alias, j.id AS project, j.slug, j.state, j.spec FROM membership m
+JOIN project j ON j.id = m.project_id WHERE m.person_id = :person AND m.project_id = :project
+-- name: pools_of
+SELECT pool FROM pool_member WHERE project_id = :project AND person_id = :person ORDER BY pool
+-- name: pools_with_people
+SELECT pool, COUNT(*) AS n FROM pool_member WHERE project_id = :project GROUP BY pool
+-- name: pools_invited
+SELECT DISTINCT pool FROM invitation
+WHERE project_id = :project AND pool IS NOT NULL AND used_at IS NULL AND revoked_at IS NULL
+-- name: pool_members
+SELECT person_id, pool FROM pool_member WHERE project_id = :project ORDER BY pool
+-- name: join_pool
+INSERT INTO pool_member (project_id, pool, person_id) VALUES (:project, :pool, :person)
+-- name: join
+INSERT INTO membership (project_id, person_id, role, alias, joined_at)
+VALUES (:project, :person, :role, :alias, :now) ON CONFLICT DO NOTHING RETURNING alias
+-- name: memberships
+SELECT project_id, alias FROM membership WHERE person_id = :person ORDER BY project_id
+-- name: people
+SELECT m.person_id, m.alias, m.role, m.joined_at, p.name, p.email, p.forgotten_at, (SELECT COUNT(*) FROM answer a
+WHERE a.project_id = m.project_id AND a.person_id = m.person_id AND a.revision = 0) AS done
+FROM membership m JOIN person p ON p.id = m.person_id WHERE m.project_id = :project ORDER BY m.joined_at, m.alias
+-- name: find_person
+SELECT id, email, name, password, locale, active FROM person WHERE email = :email AND active = 1
+-- name: add_person
+INSERT INTO person (email, name, password, locale, active, created_at)
+VALUES (:email, :name, :password, :locale, 1, :now) ON CONFLICT (email) DO NOTHING RETURNING id
+-- name: set_password
+UPDATE person SET password = :password WHERE id = :person
+-- name: set_locale
+UPDATE person SET locale = :locale WHERE id = :person
+-- name: forget_person
+UPDATE person SET email = NULL, name = NULL, password = NULL, locale = 'en', active = 0, forgotten_at = :now
+WHERE id = :person
+-- name: invitation
+SELECT i.id, i.project_id, i.role, i.pool, i.expires_at, j.slug, j.name, j.spec, j.state FROM invitation i
+JOIN project j ON j.id = i.project_id
+WHERE i.token_hash = :token AND i.used_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > :now
+-- name: invitations
+SELECT id, role, pool, created_at, expires_at FROM invitation
+WHERE project_id = :project AND used_at IS NULL AND revoked_at IS NULL AND expires_at > :now ORDER BY id
+-- name: invite
+INSERT INTO invitation (project_id, role, pool, token_hash, created_by, created_at, expires_at)
+VALUES (:project, :role, :pool, :token, :person, :now, :ends) RETURNING id
+-- name: use_invitation
+UPDATE invitation SET used_at = :now, used_by = :person
+WHERE token_hash = :token AND used_at IS NULL AND revoked_at IS NULL AND expires_at > :now
+-- name: revoke_invitation
+UPDATE invitation SET revoked_at = :now
+WHERE id = :id AND project_id = :project AND used_at IS NULL AND revoked_at IS NULL
+-- name: revoke_all_of
+UPDATE invitation SET revoked_at = :now WHERE created_by = :person AND used_at IS NULL AND revoked_at IS NULL
+
+-- The transactions of every click, for SQLite: values by their place. PostgreSQL has the same rules
+-- in migrations/0002_guards.postgresql.sql.
+
+-- name: hot_gate
+SELECT p.id, m.role, m.alias, j.state, j.spec FROM session s JOIN person p ON p.id = s.person_id
+LEFT JOIN project j ON j.id = ?3 LEFT JOIN membership m ON m.project_id = j.id AND m.person_id = p.id
+WHERE s.token_hash = ?1 AND s.expires_at > ?2 AND p.active = 1
+-- name: hot_held
+SELECT q.id, q.item_id, q.shown, q.lease, i.content, i.options, q.lease_until, q.key FROM question q
+JOIN item i ON i.id = q.item_id WHERE q.project_id = ?1 AND q.person_id = ?2 AND q.status = 1
+-- name: hot_pick
+SELECT q.id, q.item_id, q.shown, q.lease, i.content, i.options, q.place FROM pool_member m
+JOIN question q ON q.id = (
+    SELECT o.id FROM question o WHERE o.project_id = m.project_id AND o.pool = m.pool AND o.status = 0 AND o.place >= ?3
+    AND NOT EXISTS (SELECT 1 FROM question d WHERE d.item_id = o.item_id AND d.person_id = m.person_id)
+    AND NOT EXISTS (SELECT 1 FROM held h WHERE h.item_id = o.item_id AND h.person_id = m.person_id AND h.question_id <> o.id)
+    ORDER BY o.place LIMIT 1)
+JOIN item i ON i.id = q.item_id
+WHERE m.project_id = ?1 AND m.person_id = ?2 ORDER BY q.place LIMIT 1
+-- name: hot_late
+SELECT q.id, q.item_id, q.person_id, q.place, q.lease, q.lease_until, m.alias FROM question q
+JOIN membership m ON m.project_id = q.project_id AND m.person_id = q.person_id
+WHERE q.project_id = ?1 AND q.status = 1 AND q.lease_until <= ?2 ORDER BY q.lease_until, q.id
+-- name: hot_lease
+UPDATE question SET status = 1, person_id = ?2, lease = ?3, leased_at = ?4, lease_until = ?5, key = ?6 WHERE id = ?1
+-- name: hot_return
+UPDATE question SET status = 0, person_id = NULL, leased_at = NULL, lease_until = NULL, key = NULL WHERE id = ?1
+-- name: hot_hold
+INSERT INTO held (item_id, person_id, question_id) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING
+-- name: hot_done
+SELECT COUNT(*) FROM answer WHERE project_id = ?1 AND person_id = ?2 AND revision = 0
+-- name: hot_by_key
+SELECT id, question_id, revision, person_id, value FROM answer WHERE project_id = ?1 AND key = ?2
+-- name: hot_question
+SELECT item_id, place, draw, kind, pool, shown, propensity, status, person_id, key, leased_at FROM question
+WHERE id = ?1 AND project_id = ?2
+-- name: hot_answer
+INSERT INTO answer (project_id, question_id, revision, person_id, value, shown_at, received_at, client_ms, key)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) RETURNING id
+-- name: hot_answered
+UPDATE question SET status = 2 WHERE id = ?1
+-- name: hot_reask
+INSERT INTO question (project_id, item_id, place, draw, kind, pool, shown, propensity)
+VALUES (?1, ?2, ?3, ?4, 'reask', ?5, ?6, ?7)
+-- name: hot_mine
+SELECT question_id FROM answer WHERE id = ?1 AND project_id = ?2 AND person_id = ?3
+-- name: hot_last
+SELECT a.question_id, a.shown_at, q.place, q.shown,
+(SELECT MAX(r.revision) FROM answer r WHERE r.question_id = a.question_id)
+FROM answer a JOIN question q ON q.id = a.question_id
+WHERE a.project_id = ?1 AND a.person_id = ?2 AND a.revision = 0 ORDER BY a.id DESC LIMIT 1
+-- name: hot_event
+INSERT INTO event (project_id, at, actor, kind, payload, seq, prev, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+-- name: hot_head
+UPDATE project SET last_seq = ?2, head = ?3 WHERE id = ?1
