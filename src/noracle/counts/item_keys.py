@@ -59,11 +59,18 @@ def key_of(item: str) -> int:
 
 def _item_frames(evidence: Evidence) -> list[Frame]:
     """The items of each table, each once."""
-    frames = [] if evidence.judgements is None else [gather(evidence).items.select("item")]
     tables = [
         frame for frame in (evidence.answers, evidence.grades, evidence.items) if frame is not None
     ]
-    return frames + [frame.group_by("item").agg(_n=nw.len()).select("item") for frame in tables]
+    frames: list[Frame] = []
+    if evidence.judgements is not None and "labels" in evidence._kept:
+        frames = [gather(evidence).items.select("item")]
+    elif evidence.judgements is not None:
+        tables.insert(0, evidence.judgements)
+    return frames + [
+        frame.filter(~nw.col("item").is_null()).group_by("item").agg(_n=nw.len()).select("item")
+        for frame in tables
+    ]
 
 
 def _hashed(frame: Frame) -> Any:

@@ -1,7 +1,8 @@
 """What was counted of partitions, kept in a folder so that no partition is read twice.
 
     index.json        the options of the count, and for each partition its state, its file, its design and the range of its items
-    <digest>.npz      one partition: its counts, and the keys of its items, by which an item in two partitions is found
+    <digest>.npz      one partition, or several that were counted together: the counts, and by partition the keys of its items,
+                      by which an item in two partitions is found
     total.npz         the sum of the partitions that index.json names for it
 
 A folder is a plain one, or a place that fsspec knows (``s3://bucket/store``, ``memory://store``).
@@ -22,6 +23,7 @@ import json
 import os
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -35,7 +37,7 @@ from noracle.counts.sketch import Sketch
 from noracle.errors import EvidenceError, MissingExtra, fault
 from noracle.evidence.files import is_url
 
-SCHEMA = "partition-store/2"
+SCHEMA = "partition-store/3"
 _INDEX, _TOTAL = "index.json", "total.npz"
 _BLOCK = 1 << 16
 _SKETCHES = ("decisions", "answers_only")
@@ -53,6 +55,16 @@ class Kept(NamedTuple):
 
     counted: Counted
     keys: Keys
+    item_kind: str
+    aims: Aims | None = None
+    aim: float | None = None
+
+
+class Together(NamedTuple):
+    """Several partitions that were counted as one; each with the sorted keys of its items."""
+
+    counted: Counted
+    keys: dict[str, Keys]
     item_kind: str
     aims: Aims | None = None
     aim: float | None = None
@@ -96,6 +108,7 @@ class PartitionStore:
         self._options = json.loads(json.dumps(options))
         self._found = self.folder.names()
         self._index = self._read_index()
+        self._sizes = self._counted_together()
 
     def _read_index(self) -> dict[str, Any]:
         empty: dict[str, Any] = {
@@ -142,20 +155,30 @@ class PartitionStore:
     @property
     def names(self) -> list[str]:
         """The partitions that it holds."""
-        return [
-            name
-            for name, entry in self._index["partitions"].items()
-            if entry["file"] in self._found
-        ]
+        return [name for name in self._index["partitions"] if self._holds(name)]
+
+    @property
+    def listed(self) -> list[str]:
+        """The partitions in its index, also those whose counts are lost."""
+        return list(self._index["partitions"])
+
+    def _holds(self, name: str) -> bool:
+        """Whether the counts of a partition are there, and those that were counted together are
+        still together: of a part of them there are no counts.
+        """
+        entry = self._index["partitions"].get(name)
+        return (
+            entry is not None
+            and entry["file"] in self._found
+            and self._sizes[entry["file"]] == entry["together"]
+        )
 
     def state(self, name: str) -> str | None:
         """The fingerprint that a partition had when it was counted; None where it is not known, or
         its file is gone.
         """
-        entry = self._index["partitions"].get(name)
-        return (
-            None if entry is None or entry["file"] not in self._found else str(entry["fingerprint"])
-        )
+        held = self._holds(name)
+        return str(self._index["partitions"][name]["fingerprint"]) if held else None
 
     def about(self, name: str) -> About:
         """The least and the largest key of a partition's items, their kind, and the design of its
@@ -173,12 +196,20 @@ class PartitionStore:
 
     def keys(self, name: str) -> Keys:
         """The sorted keys of a partition's items."""
-        keys: Keys = self._arrays(self._index["partitions"][name]["file"], only="keys")["keys"]
+        entry = self._index["partitions"][name]
+        keys: Keys = self._arrays(entry["file"], only=entry["keys"])[entry["keys"]]
         return keys
 
-    def read(self, name: str) -> Counted:
-        """The counts of a partition."""
-        return _unpacked(self._arrays(self._index["partitions"][name]["file"]))
+    def read(self, names: Sequence[str]) -> list[Counted]:
+        """The counts of partitions; one for those that were counted together."""
+        files = dict.fromkeys(self._index["partitions"][name]["file"] for name in names)
+        return [_unpacked(self._arrays(file)) for file in files]
+
+    def beside(self, names: Sequence[str]) -> set[str]:
+        """The partitions that were counted together with some of these, and these."""
+        entries = self._index["partitions"]
+        files = {entries[name]["file"] for name in names if name in entries}
+        return {name for name, e in entries.items() if e["file"] in files} | set(names)
 
     def total(self, names: Sequence[str]) -> tuple[Counted | None, set[str]]:
         """The sum of some partitions that is there already, if all of them are among ``names``, and
@@ -203,35 +234,47 @@ class PartitionStore:
         """Keep a partition that was counted. How it was counted is part of the name of its file, so
         that no sum takes it for another.
         """
-        counted = [name, state, self._options, kept.counted.propensities, kept.aim]
+        self.add_together(
+            {name: state},
+            Together(kept.counted, {name: kept.keys}, kept.item_kind, kept.aims, kept.aim),
+        )
+
+    def add_together(self, states: Mapping[str, str], kept: Together) -> None:
+        """Keep partitions that were counted as one; the first of them speaks of their design."""
+        counted = [*states.items(), self._options, kept.counted.propensities, kept.aim]
         file = (
             f"{hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()[:24]}.npz"
         )
-        self._write(file, {**_packed(kept.counted), "keys": kept.keys})
-        old = self._index["partitions"].get(name)
-        low, high = (int(kept.keys[0]), int(kept.keys[-1])) if len(kept.keys) else (None, None)
-        self._index["partitions"][name] = {
-            "fingerprint": state,
-            "file": file,
-            "low": low,
-            "high": high,
-            "item_kind": kept.item_kind,
-            "n_items": len(kept.keys),
-            "propensities": kept.counted.propensities,
-            "aims": kept.aims,
-            "aim": kept.aim,
-        }
+        places = {name: f"keys{i}" for i, name in enumerate(states)}
+        keys = {places[name]: found for name, found in kept.keys.items()}
+        self._write(file, {**_packed(kept.counted), **keys})
+        entries = self._index["partitions"]
+        old = {entries[name]["file"] for name in states if name in entries}
+        for name, state in states.items():
+            mine = kept.keys[name]
+            low, high = (int(mine[0]), int(mine[-1])) if len(mine) else (None, None)
+            entries[name] = {
+                "fingerprint": state,
+                "file": file,
+                "keys": places[name],
+                "together": len(states),
+                "low": low,
+                "high": high,
+                "item_kind": kept.item_kind,
+                "n_items": len(mine),
+                "propensities": kept.counted.propensities,
+                "aims": kept.aims if places[name] == "keys0" else None,
+                "aim": kept.aim,
+            }
         self._write_index()
-        if old is not None and old["file"] != file:
-            self._delete(old["file"])
+        self._delete_unused(old)
 
     def forget(self, names: Sequence[str]) -> None:
         """Leave partitions out from now on."""
-        files = [self._index["partitions"].pop(name)["file"] for name in names]
+        files = {self._index["partitions"].pop(name)["file"] for name in names}
         if files:
             self._write_index()
-        for file in files:
-            self._delete(file)
+        self._delete_unused(files)
 
     def keep_total(self, names: Sequence[str], counted: Counted) -> None:
         """Keep the sum of partitions. A sum belongs to the index that names it, so the index
@@ -251,7 +294,12 @@ class PartitionStore:
     # ------------------------------------------------------------------------------------------------
     # files
 
+    def _counted_together(self) -> Counter[str]:
+        """How many partitions each file of counts speaks of."""
+        return Counter(entry["file"] for entry in self._index["partitions"].values())
+
     def _write_index(self) -> None:
+        self._sizes = self._counted_together()
         self.folder.write(_INDEX, json.dumps(self._index, ensure_ascii=False, indent=0).encode())
         self._found.add(_INDEX)
 
@@ -260,6 +308,11 @@ class PartitionStore:
         np.savez(data, **arrays)
         self.folder.write(file, data.getvalue())
         self._found.add(file)
+
+    def _delete_unused(self, files: set[str]) -> None:
+        used = {entry["file"] for entry in self._index["partitions"].values()}
+        for file in sorted(files - used):
+            self._delete(file)
 
     def _delete(self, file: str) -> None:
         self.folder.delete(file)

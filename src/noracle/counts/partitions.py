@@ -4,6 +4,9 @@ Counts of partitions add only where no item is in two of them. That is not taken
 of every partition are kept as sorted keys (8 bytes an item), and partitions whose ranges of keys
 overlap are compared. A key is the item itself where items are whole numbers, else 64 bits of the
 MD5 of its text; texts behind equal keys are compared themselves.
+
+Many new partitions at once, as on the first day of a store, are counted several together, which
+takes a fraction of the queries. Where one of them changes or goes, those beside it are read again.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from noracle._version import __version__
 from noracle.counts.counted import Counted, Reading, count_evidence
 from noracle.counts.item_keys import item_keys, items_with
 from noracle.counts.met import Aims, aims_of
-from noracle.counts.partition_store import Kept, Keys, PartitionStore, fingerprint
+from noracle.counts.partition_store import Kept, Keys, PartitionStore, Together, fingerprint
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence.evidence import Conflicts, Evidence, Repeats
 from noracle.evidence.files import is_url
@@ -32,6 +35,8 @@ from noracle.evidence.shapes import Shape
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 _HIVE = re.compile(r"[^=]+=[^=]*")
+_MANY, _TOGETHER = 8, 25
+"""So many new partitions are counted together, and at most so many at once."""
 _TABLE = re.compile(r"(answers?|judge?ments?|grades?|items?)", flags=re.IGNORECASE)
 
 
@@ -199,53 +204,28 @@ Split by item, or count them as one.
         "version": __version__,
     }
 
-    def opened(name: str) -> Evidence:
-        part = named[name]
-        if isinstance(part, Evidence):
-            return part
-        if read is not None:
-            return read(part)
-        return _open(part, n_classes=n_classes, classes=classes, conflicts=conflicts).with_repeats(
-            repeats
-        )
-
-    def counted(name: str, *, recorded: bool = False, aim: float | None = None) -> Kept:
-        if progress is not None:
-            progress(f"partition {name}")
-        try:
-            evidence = _with_clusters(opened(name)) if by_cluster else opened(name)
-            if any(line.startswith("n_classes =") for line in evidence.inferred):
-                raise EvidenceError(
-                    fault(
-                        "n_classes",
-                        "must be given to count partitions",
-                        "none",
-                        remedy="Pass n_classes or classes.",
-                    )
-                )
-            if recorded and propensities_of(evidence) == "uniform":
-                evidence = as_recorded(evidence)
-            found = count_evidence(evidence, sketch=sketch, by_cluster=by_cluster, aim=aim)
-            aims = aims_of(evidence)
-            return Kept(
-                found,
-                *item_keys(evidence),
-                aims,
-                aim if aim is not None or aims is None else aims.share,
-            )
-        except EvidenceError as error:
-            raise EvidenceError(*[f"partition {name!r}: {line}" for line in error.faults]) from None
-
+    counting = _Counting(
+        named=named,
+        read=read
+        or (
+            lambda part: _open(
+                part, n_classes=n_classes, classes=classes, conflicts=conflicts
+            ).with_repeats(repeats)
+        ),
+        sketch=sketch,
+        by_cluster=by_cluster,
+        progress=progress,
+    )
     if store is not None:
-        return _with_store(PartitionStore(store, options), named, counted, opened, vanished)
-    kept = {name: counted(name) for name in named}
+        return _with_store(PartitionStore(store, options), counting, vanished)
+    kept = {name: counting.one(name) for name in named}
     for name in _other_design({name: k.counted.propensities for name, k in kept.items()}):
-        kept[name] = counted(name, recorded=True)
+        kept[name] = counting.one(name, recorded=True)
     aim = _aim({name: k.aims for name, k in kept.items()})
     for name in _other_aim({name: (k.aims, k.aim) for name, k in kept.items()}, aim):
-        kept[name] = counted(name, recorded=True, aim=aim)
+        kept[name] = counting.one(name, recorded=True, aim=aim)
     spans = {name: (*_ends(k.keys), k.item_kind) for name, k in kept.items()}
-    _require_disjoint(spans, list(named), lambda name: kept[name].keys, opened)
+    _require_disjoint(spans, list(named), lambda name: kept[name].keys, counting.opened)
     total = Counted.total(k.counted for k in kept.values())
     return dataclasses.replace(
         total if aim is not None else total.without_chances(), reading=Reading(read=tuple(named))
@@ -261,14 +241,105 @@ def _with_clusters(evidence: Evidence) -> Evidence:
     )
 
 
-def _with_store(
-    store: PartitionStore,
-    named: dict[str, Partition | Evidence],
-    counted: Callable[..., Kept],
-    opened: Callable[[str], Evidence],
-    vanished: str,
-) -> Counted:
-    states = {}
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Counting:
+    """How partitions become counts, one by one or several as one."""
+
+    named: Mapping[str, Partition | Evidence]
+    read: Callable[[Partition], Evidence]
+    sketch: bool | Literal["decisions"]
+    by_cluster: bool
+    progress: Callable[[str], None] | None
+
+    def opened(self, name: str) -> Evidence:
+        return self.opened_as(self.named[name])
+
+    def opened_as(self, part: Partition | Evidence) -> Evidence:
+        if isinstance(part, Evidence):
+            return part
+        return self.read(part)
+
+    def one(self, name: str, *, recorded: bool = False, aim: float | None = None) -> Kept:
+        if self.progress is not None:
+            self.progress(f"partition {name}")
+        try:
+            evidence = self.opened(name)
+            found, *design = self.counts_of(evidence, recorded=recorded, aim=aim)
+            return Kept(found, *item_keys(evidence), *design)
+        except EvidenceError as error:
+            raise EvidenceError(*[f"partition {name!r}: {line}" for line in error.faults]) from None
+
+    def counts_of(self, evidence: Evidence, *, recorded: bool, aim: float | None) -> Any:
+        evidence = _with_clusters(evidence) if self.by_cluster else evidence
+        if any(line.startswith("n_classes =") for line in evidence.inferred):
+            raise EvidenceError(
+                fault(
+                    "n_classes",
+                    "must be given to count partitions",
+                    "none",
+                    remedy="Pass n_classes or classes.",
+                )
+            )
+        if recorded and propensities_of(evidence) == "uniform":
+            evidence = as_recorded(evidence)
+        found = count_evidence(evidence, sketch=self.sketch, by_cluster=self.by_cluster, aim=aim)
+        aims = aims_of(evidence)
+        return found, aims, aim if aim is not None or aims is None else aims.share
+
+    def several(
+        self, names: Sequence[str], *, recorded: bool = False, aim: float | None = None
+    ) -> Together | None:
+        """The count of several partitions as one; None where each must be looked at by itself."""
+        try:
+            keyed = {name: item_keys(self.opened(name)) for name in names}
+            spans = {name: (*_ends(keys), kind) for name, (keys, kind) in keyed.items()}
+            _require_disjoint(spans, names, lambda name: keyed[name][0], self.opened)
+            counts = self.counts_of(
+                self.opened_as(_joined(self.named, names)), recorded=recorded, aim=aim
+            )
+        except EvidenceError:
+            return None
+        if self.progress is not None:
+            for name in names:
+                self.progress(f"partition {name}")
+        found, *design = counts
+        return Together(found, {n: k for n, (k, _) in keyed.items()}, keyed[names[0]][1], *design)
+
+    def add(
+        self,
+        store: PartitionStore,
+        names: Sequence[str],
+        states: Mapping[str, str],
+        *,
+        alone: bool,
+        **design: Any,
+    ) -> None:
+        """Count partitions and keep them; many of them several at once, unless each must be kept
+        ``alone``.
+        """
+        size = _TOGETHER if len(names) >= _MANY and not alone else 1
+        for start in range(0, len(names), size):
+            some = names[start : start + size]
+            found = self.several(some, **design) if len(some) > 1 else None
+            if found is not None:
+                store.add_together({name: states[name] for name in some}, found)
+                continue
+            for name in some:
+                store.add(name, states[name], self.one(name, **design))
+
+
+def _joined(named: Mapping[str, Partition | Evidence], names: Sequence[str]) -> Partition:
+    """Several partitions of files as one."""
+    parts = [part for name in names if isinstance(part := named[name], Partition)]
+    tables = {
+        table: tuple(path for part in parts for path in getattr(part, table))
+        for table in ("answers", "judgements", "items", "grades")
+    }
+    return Partition(name=f"{names[0]} to {names[-1]}", **tables)
+
+
+def _with_store(store: PartitionStore, counting: _Counting, vanished: str) -> Counted:
+    named, states = counting.named, {}
     for name, part in named.items():
         if isinstance(part, Evidence) or any(is_url(path) for path in part.paths):
             came = "open evidence" if isinstance(part, Evidence) else "a URL"
@@ -283,41 +354,53 @@ def _with_store(
         states[name] = fingerprint(part.paths)
     changed = [name for name in named if store.state(name) not in {None, states[name]}]
     gone = [name for name in store.names if name not in named]
-    read = [name for name in named if store.state(name) != states[name]]
-    for name in read:
-        store.add(name, states[name], counted(name))
-    if vanished == "drop":
-        store.forget(gone)
+    new = [name for name in named if store.state(name) != states[name]]
+    drop = vanished == "drop"
+    read = _with_those_beside(store, [*new, *(gone if drop else ())], named, drop=drop)
+    counting.add(store, read, states, alone=not drop)
+    if drop:
+        store.forget([name for name in store.listed if name not in named])
     names = [*named, *(gone if vanished == "keep" else ())]
-    again = [
-        name
-        for name in _other_design({name: store.about(name).propensities for name in names})
-        if name in named
-    ]
-    for name in again:
-        store.add(name, states[name], counted(name, recorded=True))
+    other = _other_design({name: store.about(name).propensities for name in names})
+    again = _with_those_beside(store, other, named, drop=drop)
+    counting.add(store, again, states, alone=not drop, recorded=True)
     aim = _aim({name: store.about(name).aims for name in names})
     aimed = _other_aim(
         {name: (store.about(name).aims, store.about(name).aim) for name in names}, aim
     )
     if not set(aimed) <= named.keys():  # a partition that is gone cannot be counted again
         aim, aimed = None, []
-    for name in aimed:
-        store.add(name, states[name], counted(name, recorded=True, aim=aim))
+    aimed = _with_those_beside(store, aimed, named, drop=drop)
+    counting.add(store, aimed, states, alone=not drop, recorded=True, aim=aim)
     read = [name for name in named if name in {*read, *again, *aimed}]
     total, members = store.total(names)
     others = [name for name in names if name not in members]
-    _require_disjoint({name: store.about(name)[:3] for name in names}, others, store.keys, opened)
+    spans = {name: store.about(name)[:3] for name in names}
+    _require_disjoint(spans, others, store.keys, counting.opened)
     if others or total is None:
-        total = Counted.total(
-            [*([] if total is None else [total]), *(store.read(name) for name in others)]
-        )
+        total = Counted.total([*([] if total is None else [total]), *store.read(others)])
         store.keep_total(names, total)
     known = tuple(name for name in named if name not in set(read))
     reading = Reading(read=tuple(read), known=known, changed=tuple(changed), vanished=tuple(gone))
     return dataclasses.replace(
         total if aim is not None else total.without_chances(), reading=reading
     )
+
+
+def _with_those_beside(
+    store: PartitionStore, names: Sequence[str], named: Mapping[str, Any], *, drop: bool
+) -> list[str]:
+    """The partitions to be counted: some, and those that were counted together with them."""
+    mine = store.beside(names)
+    found = [name for name in named if name in mine]
+    stuck = [] if drop else sorted(store.beside(found) - named.keys())
+    if stuck:
+        came = f"{stuck[0]!r} counted together with others of which one must be read again"
+        remedy = "Bring its files back, or pass vanished='drop'."
+        raise EvidenceError(
+            fault("store", "must hold partitions that are gone by themselves", came, remedy=remedy)
+        )
+    return found
 
 
 def _other_design(propensities: Mapping[str, str]) -> list[str]:

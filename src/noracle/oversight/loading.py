@@ -411,6 +411,8 @@ class Loaded(CommandLines):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EvidenceWarning)  # the whole has said it already
             evidence = mine._open_evidence()
+        if evidence is not None:
+            evidence._unmet.clear()  # the items of the whole were compared when it was opened
         if evidence is None or self.evidence is None:
             raise EvidenceError(fault("partition", "must have answers or judgements", "neither"))
         for source in (mine.answers, mine.judgements, mine.items):

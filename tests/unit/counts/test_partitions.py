@@ -26,6 +26,7 @@ from noracle.counts import (
     count_ratings,
     pair_partitions,
     partition_store,
+    partitions,
 )
 from noracle.counts.item_keys import item_keys, key_of
 from noracle.errors import ArgumentError, EvidenceError
@@ -596,3 +597,93 @@ def test_missing_extension_says_what_to_install() -> None:
         "answers file 's3://b/a.parquet' must be readable; got a place that needs DuckDB's extension 'httpfs'"
     )
     assert "INSTALL httpfs" in message
+
+
+# ---------------------------------------------------------------- many new partitions at once
+
+
+@pytest.fixture
+def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Partition]:
+    """Four partitions, where three are many."""
+    monkeypatch.setattr(partitions, "_MANY", 3)
+    return [write(tmp_path, f"day{i}", 10 * i, answer=i % 2) for i in range(4)]
+
+
+def as_one(parts: list[Partition]) -> Counted:
+    named = {part.name: part for part in parts}
+    return count_partitions([partitions._joined(named, list(named))], n_classes=2)
+
+
+def test_many_new_partitions_are_counted_together(tmp_path: Path, parts: list[Partition]) -> None:
+    store = tmp_path / "store"
+    found = count_partitions(parts, n_classes=2, store=store)
+    assert found == as_one(parts)
+    assert len(found.reading.read) == 4
+    assert len(list(store.glob("*.npz"))) == 2  # the counts of all of them, and their sum
+    parts.append(write(tmp_path, "last", 500))
+    more = count_partitions(parts, n_classes=2, store=store)
+    assert more == as_one(parts)
+    assert more.reading.read == ("last",)
+    parts.append(write(tmp_path, "again", 30))
+    with pytest.raises(EvidenceError, match="'again' and 'day3', which share 3"):
+        count_partitions(parts, n_classes=2, store=store)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.parametrize("step", [0, pytest.param(1, marks=pytest.mark.slow), 2])
+def test_a_change_among_partitions_that_were_counted_together(
+    tmp_path: Path,
+    parts: list[Partition],
+    monkeypatch: pytest.MonkeyPatch,
+    step: int,
+    gone: bool,
+) -> None:
+    """Those beside it are read again, also by a run after one that was stopped."""
+    monkeypatch.setattr(partitions, "_TOGETHER", 2)
+    store = tmp_path / "store"
+    count_partitions(parts, n_classes=2, store=store)
+    if gone:
+        del parts[0]
+    else:
+        write(tmp_path, "day0", answer=1)
+    left = [step]
+
+    def killed(_: int) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(partition_store.os, "fsync", killed)
+        with pytest.raises(KeyboardInterrupt):
+            count_partitions(parts, n_classes=2, store=store)
+    found = count_partitions(parts, n_classes=2, store=store)
+    assert found == as_one(parts)
+    assert {"day2", "day3"} <= set(found.reading.known)
+    known = count_partitions(parts, n_classes=2, store=store)
+    assert known.reading.read == ()
+    assert known == found
+
+
+def test_partitions_that_are_gone_cannot_be_told_from_those_beside_them(
+    tmp_path: Path, parts: list[Partition]
+) -> None:
+    store = tmp_path / "store"
+    whole = count_partitions(parts, n_classes=2, store=store)
+    left = parts[1:]
+    assert count_partitions(left, n_classes=2, store=store, vanished="keep") == whole
+    write(tmp_path, "day2", 20, answer=1)
+    with pytest.raises(EvidenceError, match="'day0' counted together with others"):
+        count_partitions(left, n_classes=2, store=store, vanished="keep")
+    found = count_partitions(left, n_classes=2, store=store)
+    assert found == as_one(left)
+
+
+def test_a_fault_among_many_new_partitions_names_its_own(
+    tmp_path: Path, parts: list[Partition]
+) -> None:
+    parts = [*parts, write(tmp_path, "bad", 900, answer=1)]
+    path = Path(parts[-1].judgements[0])
+    path.write_text(path.read_text(encoding="utf-8").replace("yes", "perhaps"), encoding="utf-8")
+    with pytest.raises(EvidenceError, match=r"partition 'bad': judgements\.verdict must be yes"):
+        count_partitions(parts, n_classes=2, store=tmp_path / "store")
