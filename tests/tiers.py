@@ -28,7 +28,7 @@ _FIXTURES = {"browser", "spark_session", "postgres_server", "postgres_url", "own
 
 _IMPORT = re.compile(r"^import ([\w.]+)|^from ([\w.]+) import (?:\(([^)]*)\)|(.*))", re.MULTILINE)
 _HINT = re.compile(rf"^\s*(?:import|from) ({'|'.join(HEAVY)})\b|importorskip", re.MULTILINE)
-_MARKED = re.compile(r"^pytestmark = .*\bmark\.full\b", re.MULTILINE)
+_MARKED = re.compile(r"^pytestmark = (?:\[[^\]]*|.*)\bmark\.(?:full|browser|spark)\b", re.MULTILINE)
 
 
 def imports(text: str) -> Iterator[str]:

@@ -62,7 +62,7 @@ def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/labels.db"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.full)])
 def store_url(request: pytest.FixtureRequest) -> str:
     """Every test with this fixture runs on both databases."""
     return str(

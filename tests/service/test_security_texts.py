@@ -300,6 +300,7 @@ def test_payloads_are_inert_wherever_they_are_stored(site: Site, number: int) ->
         assert reply.headers["content-type"] == "application/json"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("examples", [4, pytest.param(60, marks=pytest.mark.slow)])
 def test_random_requests_from_the_description_find_no_fault_of_ours(
     site: Site, examples: int
