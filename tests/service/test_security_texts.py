@@ -201,7 +201,10 @@ def test_the_look_for_live_parts_finds_them() -> None:
     assert found >= 30
 
 
-@pytest.mark.parametrize("number", range(50))
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(n, marks=[] if n % 5 == 0 else [pytest.mark.full]) for n in range(50)],
+)
 def test_payloads_are_inert_wherever_they_are_stored(site: Site, number: int) -> None:
     text, slug = PAYLOADS[number], f"x{number}"
 
